@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{Chunk, FlowMessage, Message};
+use roost_wire::messages::{Chunk, FlowMessage};
 use roost_wire::{RequestId, Time};
 
 use super::window::Window;
@@ -87,18 +87,13 @@ impl ObjectSender {
     }
 
     /// The next message that may leave now: a chunk, the end, or nothing.
-    pub fn poll(&mut self, now: Time, room: SendBudget) -> Option<Message> {
+    pub fn poll(&mut self, now: Time, room: SendBudget) -> Option<FlowMessage> {
         if self.interrupted || self.end_sent {
             return None;
         }
         if self.sent == self.length {
             self.end_sent = true;
-            return Some(Message::Flow(FlowMessage::End {
-                id: self.id,
-                packets: 0,
-                bytes: self.length,
-                digest: self.digest,
-            }));
+            return Some(FlowMessage::End { id: self.id, packets: 0, bytes: self.length, digest: self.digest });
         }
         let (left, whole) = (self.length - self.sent, CHUNK_BYTES as u64);
         let length = if self.has_begun || left <= whole { left.min(whole) } else { FIRST_CHUNK_BYTES as u64 };
@@ -110,7 +105,7 @@ impl ObjectSender {
         self.sent += payload.len() as u64;
         self.has_begun = true;
         self.window.sent(now, self.reported, self.sent);
-        Some(Message::Flow(FlowMessage::Chunk(Chunk { id: self.id, offset, payload })))
+        Some(FlowMessage::Chunk(Chunk { id: self.id, offset, payload }))
     }
 
     /// The next bytes, at most `length`; `None` if they are not read yet.

@@ -229,7 +229,7 @@ impl LatenessFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use roost_wire::messages::{FlowMessage, Message};
+    use roost_wire::messages::FlowMessage;
 
     fn packet(sequence: u64) -> Datagram {
         Datagram {
@@ -287,12 +287,10 @@ mod tests {
         let mut sender = crate::flow::StreamSender::new(RequestId(1), at(0));
         let mut receiver = StreamReceiver::new(RequestId(1));
         for n in 0..3_u8 {
-            let Some(Message::Flow(FlowMessage::Datagram(packet))) = sender.packet(at(1), Bytes::from(vec![n])) else {
-                panic!()
-            };
+            let Some(FlowMessage::Datagram(packet)) = sender.packet(at(1), Bytes::from(vec![n])) else { panic!() };
             receiver.packet(at(1), packet);
         }
-        let Some(Message::Flow(FlowMessage::End { packets, bytes, digest, .. })) = sender.end() else { panic!() };
+        let Some(FlowMessage::End { packets, bytes, digest, .. }) = sender.end() else { panic!() };
         receiver.end(packets, bytes, digest);
         assert_eq!(receiver.digest_ok(), Some(true));
         receiver.end(packets, bytes, [0; 32]);

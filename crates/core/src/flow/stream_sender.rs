@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use roost_wire::messages::{Datagram, FlowMessage, Message};
+use roost_wire::messages::{Datagram, FlowMessage};
 use roost_wire::{RequestId, Time};
 use sha2::{Digest, Sha256};
 
@@ -49,7 +49,7 @@ impl StreamSender {
 
     /// The next datagram, unless it has to wait. What is longer than
     /// [`super::MAX_PACKET_BYTES`] must have been cut by the caller.
-    pub fn packet(&mut self, now: Time, payload: Bytes) -> Option<Message> {
+    pub fn packet(&mut self, now: Time, payload: Bytes) -> Option<FlowMessage> {
         let sequence = self.next;
         self.next += 1;
         self.bytes += payload.len() as u64;
@@ -63,7 +63,7 @@ impl StreamSender {
                 return None;
             }
         }
-        Some(Message::Flow(FlowMessage::Datagram(packet)))
+        Some(FlowMessage::Datagram(packet))
     }
 
     /// Whether the receiver is further behind than can be kept.
@@ -73,7 +73,7 @@ impl StreamSender {
 
     /// The receiver has the first `packets` datagrams. Gives what must leave
     /// again if the path had broken.
-    pub fn report(&mut self, packets: u64) -> Vec<Message> {
+    pub fn report(&mut self, packets: u64) -> Vec<FlowMessage> {
         let Some(kept) = &mut self.kept else { return Vec::new() };
         while let Some(first) = kept.packets.front().filter(|first| first.sequence < packets) {
             kept.bytes -= cost(first);
@@ -82,8 +82,7 @@ impl StreamSender {
         if !std::mem::take(&mut kept.interrupted) {
             return Vec::new();
         }
-        let mut again: Vec<_> =
-            kept.packets.iter().cloned().map(|message| Message::Flow(FlowMessage::Datagram(message))).collect();
+        let mut again: Vec<_> = kept.packets.iter().cloned().map(|message| FlowMessage::Datagram(message)).collect();
         again.extend(kept.ended.then(|| self.totals()));
         again
     }
@@ -96,7 +95,7 @@ impl StreamSender {
     }
 
     /// The end of the stream, with its totals, unless it has to wait.
-    pub fn end(&mut self) -> Option<Message> {
+    pub fn end(&mut self) -> Option<FlowMessage> {
         let is_interrupted = self.kept.as_mut().is_some_and(|kept| {
             kept.ended = true;
             kept.interrupted
@@ -104,13 +103,13 @@ impl StreamSender {
         (!is_interrupted).then(|| self.totals())
     }
 
-    fn totals(&self) -> Message {
-        Message::Flow(FlowMessage::End {
+    fn totals(&self) -> FlowMessage {
+        FlowMessage::End {
             id: self.id,
             packets: self.next,
             bytes: self.bytes,
             digest: self.digest.clone().finalize().into(),
-        })
+        }
     }
 
     /// Whether the end was said, and the receiver has all that it must have.
@@ -141,10 +140,10 @@ mod tests {
         sender
     }
 
-    fn numbers(messages: &[Message]) -> Vec<u64> {
-        let number = |message: &Message| match message {
-            Message::Flow(FlowMessage::Datagram(packet)) => packet.sequence,
-            Message::Flow(FlowMessage::End { packets, .. }) => 100 + packets,
+    fn numbers(messages: &[FlowMessage]) -> Vec<u64> {
+        let number = |message: &FlowMessage| match message {
+            FlowMessage::Datagram(packet) => packet.sequence,
+            FlowMessage::End { packets, .. } => 100 + packets,
             _ => u64::MAX,
         };
         messages.iter().map(number).collect()

@@ -1,6 +1,6 @@
 //! Whom a request is put to, over which connection, and when it is put again.
 
-use roost_wire::messages::{Message, Reason, RequestMessage, RequestMode};
+use roost_wire::messages::{Reason, RequestMessage, RequestMode};
 use roost_wire::{ConnectionId, RequestId, Role, Time};
 
 use super::connections::{ConnectionLoss, DialTarget};
@@ -54,7 +54,7 @@ impl OutgoingRequests {
         core.counters.hedges += u64::from(asked.hedge.is_none());
         asked.hedge = Some(standby);
         let (request, ticket) = (asked.wire_request(core, id), asked.ticket);
-        core.send(standby, &Message::Request(RequestMessage::Request(request)));
+        core.send(standby, RequestMessage::Request(request));
         self.traces.record_sent(core, ticket, id, standby);
     }
 

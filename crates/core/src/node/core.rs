@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::messages::{
-    FlowMessage, Hello, MediaAddress, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage, RoomMessage,
+    FlowMessage, Hello, MediaAddress, Message, MulticastMessage, ProbeMessage, Reason, RegistrationMessage,
+    RequestMessage, RoomMessage,
 };
 use roost_wire::random::SplitMix64;
 use roost_wire::{
@@ -103,13 +104,13 @@ impl Core {
     }
 
     /// Sends a message as a datagram.
-    pub(super) fn send(&mut self, connection: ConnectionId, message: &Message) {
-        self.transmit(connection, Channel::Datagram, Delivery::CONTROL, message);
+    pub(super) fn send(&mut self, connection: ConnectionId, message: impl Into<Message>) {
+        self.transmit(connection, Channel::Datagram, Delivery::CONTROL, message.into());
     }
 
     /// Sends a message of a flow, exactly once and in order.
-    pub(super) fn send_reliably(&mut self, connection: ConnectionId, flow: RequestId, message: &Message) {
-        self.transmit(connection, Channel::Reliable { flow: flow.0 }, Delivery::CONTROL, message);
+    pub(super) fn send_reliably(&mut self, connection: ConnectionId, flow: RequestId, message: impl Into<Message>) {
+        self.transmit(connection, Channel::Reliable { flow: flow.0 }, Delivery::CONTROL, message.into());
     }
 
     /// Tells the other end which version this one speaks, before anything else. A hub hears it at once.
@@ -117,14 +118,14 @@ impl Core {
     /// leaves the versions of two nodes unchecked, which each has checked with its hub.
     pub(super) fn greet(&mut self, connection: ConnectionId, channel: Channel) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
-        let hello = Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN }));
+        let hello = ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN });
         let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.own.tunnel.is_none()) else {
             return;
         };
         entry.own.has_greeted = true;
         match channel {
-            Channel::Datagram => self.send(connection, &hello),
-            Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), &hello),
+            Channel::Datagram => self.send(connection, hello),
+            Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), hello),
         }
     }
 
@@ -133,7 +134,7 @@ impl Core {
         connection: ConnectionId,
         channel: Channel,
         delivery: Delivery,
-        message: &Message,
+        message: Message,
     ) {
         if self.connections.get(connection).is_some_and(|entry| !entry.own.has_greeted) {
             self.greet(connection, channel);
@@ -141,13 +142,13 @@ impl Core {
         let now = self.now;
         let Some(entry) = self.connections.get_mut(connection) else { return };
         entry.own.used = now;
-        let (traffic, encoded) = (traffic_of(message), message.encode());
+        let (traffic, encoded) = (traffic_of(&message), message.encode());
         let (connection, channel, message) = match entry.own.tunnel {
             // All in order: what is said there has no datagrams.
             Some(HubTunnel { connection, id, .. }) => (
                 connection,
                 Channel::Reliable { flow: id.0 },
-                Message::Request(RequestMessage::Tunneled { id, message: encoded }).encode(),
+                Message::from(RequestMessage::Tunneled { id, message: encoded }).encode(),
             ),
             None => (connection, channel, encoded),
         };
@@ -156,8 +157,9 @@ impl Core {
     }
 
     /// Says something to all on the link.
-    pub(super) fn multicast(&mut self, message: &Message) {
-        let traffic = traffic_of(message);
+    pub(super) fn multicast(&mut self, message: MulticastMessage) {
+        let message = Message::from(message);
+        let traffic = traffic_of(&message);
         self.transmits.push_back(Transmit::Multicast { traffic, message: message.encode() });
     }
 
@@ -219,11 +221,7 @@ impl Core {
         let gone = self.connections.remove(connection);
         self.timers.clear(Timer::Idle(connection));
         if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.own.tunnel) {
-            return self.send_reliably(
-                connection,
-                id,
-                &Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }),
-            );
+            return self.send_reliably(connection, id, FlowMessage::Stop { id, reason: Reason::Cancelled });
         }
         self.request_close(connection, reason);
     }
@@ -322,28 +320,16 @@ impl Core {
 
 /// The class in which a message's bytes are counted.
 fn traffic_of(message: &Message) -> Traffic {
+    use RegistrationMessage as Registration;
     match message {
-        Message::Registration(RegistrationMessage::Publish(_))
-        | Message::Registration(RegistrationMessage::Lease { .. })
-        | Message::Registration(RegistrationMessage::Withdraw(_))
-        | Message::Registration(RegistrationMessage::UnknownVersion)
-        | Message::Registration(RegistrationMessage::SetStandby { .. })
-        | Message::Registration(RegistrationMessage::HomeChanged(_))
-        | Message::Registration(RegistrationMessage::Adopt(_))
-        | Message::Room(RoomMessage::JoinRoom(_))
-        | Message::Room(RoomMessage::LeaveRoom(_))
-        | Message::Registration(RegistrationMessage::Redirect(_))
+        Message::Registration(Registration::Renew(_))
+        | Message::Probe(ProbeMessage::Ping(_) | ProbeMessage::Pong(_)) => Traffic::Renew,
+        Message::Registration(Registration::RetryAfter(_) | Registration::Handover) => Traffic::Lookup,
+        Message::Registration(_)
+        | Message::Room(RoomMessage::JoinRoom(_) | RoomMessage::LeaveRoom(_))
         | Message::Probe(ProbeMessage::Hello(_)) => Traffic::Join,
-        Message::Registration(RegistrationMessage::Renew(_))
-        | Message::Probe(ProbeMessage::Ping(_))
-        | Message::Probe(ProbeMessage::Pong(_)) => Traffic::Renew,
-        Message::Flow(FlowMessage::Datagram(_))
-        | Message::Flow(FlowMessage::Chunk(_))
-        | Message::Flow(FlowMessage::End { .. })
-        | Message::Flow(FlowMessage::Report(_))
-        | Message::Flow(FlowMessage::Stop { .. })
-        | Message::Flow(FlowMessage::Rekey(_))
-        | Message::Request(RequestMessage::Tunneled { .. }) => Traffic::Payload,
+        Message::Flow(FlowMessage::SealedKeys(_)) => Traffic::Lookup,
+        Message::Flow(_) | Message::Request(RequestMessage::Tunneled { .. }) => Traffic::Payload,
         _ => Traffic::Lookup,
     }
 }

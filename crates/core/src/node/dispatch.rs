@@ -86,7 +86,7 @@ impl Node {
             }
             Message::Room(RoomMessage::Roster(roster)) => rooms.on_roster(core, attach, connection, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
-                core.send(connection, &Message::Probe(ProbeMessage::Pong(token)));
+                core.send(connection, ProbeMessage::Pong(token));
             }
             // `on_message` and the first line have taken the others.
             Message::Probe(_) => {}
@@ -170,39 +170,41 @@ impl Node {
             return;
         }
         let message = match Message::decode(bytes) {
-            Ok(message) => message,
-            Err(error) => return core.counters.unread(&error),
-        };
-        let said_by = match &message {
-            Message::Multicast(MulticastMessage::MulticastRequest(MulticastRequest {
-                request: Request { route: Some(route), .. },
-                ..
-            })) => route.requester,
-            Message::Multicast(MulticastMessage::MulticastSuppression(taken)) => taken.sender,
-            Message::Multicast(MulticastMessage::MulticastCandidate(present)) => present.candidate.node,
-            _ => {
+            Ok(Message::Multicast(message)) => message,
+            Ok(_) => {
                 core.counters.refused += 1;
                 return;
             }
+            Err(error) => return core.counters.unread(&error),
+        };
+        let said_by = match &message {
+            MulticastMessage::MulticastRequest(MulticastRequest { request, .. }) => match &request.route {
+                Some(route) => route.requester,
+                None => {
+                    core.counters.refused += 1;
+                    return;
+                }
+            },
+            MulticastMessage::MulticastSuppression(taken) => taken.sender,
+            MulticastMessage::MulticastCandidate(present) => present.candidate.node,
         };
         if said_by == core.node {
             return;
         }
         core.multicast_load.record_message(core.now, said_by);
         match message {
-            Message::Multicast(MulticastMessage::MulticastRequest(request)) => {
+            MulticastMessage::MulticastRequest(request) => {
                 multicast.on_multicast_request(ResponderParts { core, attach, provide }, from, request)
             }
-            Message::Multicast(MulticastMessage::MulticastSuppression(taken)) => {
+            MulticastMessage::MulticastSuppression(taken) => {
                 multicast.on_multicast_suppression(core, taken);
                 requests.on_multicast_suppression(core, taken);
             }
-            Message::Multicast(MulticastMessage::MulticastCandidate(mut present)) => {
+            MulticastMessage::MulticastCandidate(mut present) => {
                 multicast::reachable(&mut present.candidate.addresses, from);
                 multicast.on_multicast_candidate(core, &present);
                 requests.on_multicast_candidate(core, present);
             }
-            _ => {}
         }
     }
 
@@ -239,7 +241,9 @@ impl Node {
             self.core.counters.refused += u64::from(refused);
             return refused;
         }
-        if let Some(reached) = self.pushes.calls.answer(&mut self.core, connection, message) {
+        if let Message::Request(message) = message
+            && let Some(reached) = self.pushes.calls.answer(&mut self.core, connection, message)
+        {
             reached.into_iter().for_each(|node| self.pushes.on_node_up(&mut self.core, node));
             return true;
         }

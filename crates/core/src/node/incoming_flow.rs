@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_wire::messages::{
-    Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ResumePoint, ServiceRequest, StreamKeys,
+    Chunk, Datagram, FlowDescription, FlowMessage, Reason, ResumePoint, ServiceRequest, StreamKeys,
 };
 use roost_wire::{Cell, ConnectionId, NodeId, Profile, RequestId, Scheme, Time};
 
@@ -253,11 +253,11 @@ impl IncomingFlow {
         self.measure(core);
         self.has_been_heard(core.now);
         let message = match &mut self.flow {
-            FlowReceiver::Stream(stream) => Message::Flow(FlowMessage::Report(stream.report())),
-            FlowReceiver::Object(object) => Message::Flow(FlowMessage::Report(object.report())),
+            FlowReceiver::Stream(stream) => FlowMessage::Report(stream.report()),
+            FlowReceiver::Object(object) => FlowMessage::Report(object.report()),
             FlowReceiver::Reflected(_) => renewal_report(id),
         };
-        core.send_reliably(connection, id, &message);
+        core.send_reliably(connection, id, message);
     }
 
     /// Whether what comes over `connection` may belong to it.
@@ -296,7 +296,7 @@ impl IncomingFlow {
         let bytes = stream.statistics().bytes;
         if self.is_kept && (bytes - self.reported >= REPORT_BYTES || stream.has_everything()) {
             self.reported = bytes;
-            core.send_reliably(self.connection, id, &Message::Flow(FlowMessage::Report(stream.report())));
+            core.send_reliably(self.connection, id, FlowMessage::Report(stream.report()));
         }
     }
 
@@ -317,8 +317,8 @@ impl IncomingFlow {
         let fresh = object.chunk(chunk);
         // The rest of the reports follows what the reader takes.
         if reporting && object.has_everything() {
-            let report = Message::Flow(FlowMessage::Report(object.report()));
-            core.send_reliably(self.connection, id, &report);
+            let report = FlowMessage::Report(object.report());
+            core.send_reliably(self.connection, id, report);
         }
         if fresh.is_some() {
             self.note_data(core.now);
@@ -336,8 +336,8 @@ impl IncomingFlow {
             (self.moved, self.moved_at) = (core.now, object.bytes());
         }
         if object.wants_report() {
-            let report = Message::Flow(FlowMessage::Report(object.report()));
-            core.send_reliably(self.connection, id, &report);
+            let report = FlowMessage::Report(object.report());
+            core.send_reliably(self.connection, id, report);
         }
     }
 
@@ -381,18 +381,14 @@ impl IncomingFlow {
     /// as it makes progress, or its reader may.
     pub(super) fn report(&mut self, core: &mut Core, id: RequestId) {
         match &mut self.flow {
-            FlowReceiver::Stream(stream) => {
-                core.send(self.connection, &Message::Flow(FlowMessage::Report(stream.report())))
-            }
+            FlowReceiver::Stream(stream) => core.send(self.connection, FlowMessage::Report(stream.report())),
             FlowReceiver::Object(object) if object.has_news() || object.is_ahead() || object.has_everything() => {
-                let report = Message::Flow(FlowMessage::Report(object.report()));
-                core.send_reliably(self.connection, id, &report);
+                let report = FlowMessage::Report(object.report());
+                core.send_reliably(self.connection, id, report);
             }
-            FlowReceiver::Reflected(_) => core.send_reliably(self.connection, id, &renewal_report(id)),
+            FlowReceiver::Reflected(_) => core.send_reliably(self.connection, id, renewal_report(id)),
             // Its provider is to know that it is waited for.
-            FlowReceiver::Object(object) => {
-                core.send(self.connection, &Message::Flow(FlowMessage::Report(object.report())))
-            }
+            FlowReceiver::Object(object) => core.send(self.connection, FlowMessage::Report(object.report())),
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_wire::messages::{Message, Push, PushState, RequestMessage};
+use roost_wire::messages::{Push, PushState, RequestMessage};
 use roost_wire::{ConnectionId, NodeId, RequestId, Role, SchemeSet, Time};
 
 use super::api::NodeEvent;
@@ -62,7 +62,7 @@ impl IncomingPushes {
         push.addresses = entry.there(std::mem::take(&mut push.addresses));
         let (key, id) = ((from, push.id), push.id);
         if let Some(offered) = self.offers.get(&key) {
-            return core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: offered.state }));
+            return core.send(connection, RequestMessage::PushStatus { id, state: offered.state });
         }
         let known = self.under_way(from, &push);
         let has_place = match &known {
@@ -70,7 +70,7 @@ impl IncomingPushes {
             None => self.make_room(core, from),
         };
         if !has_place {
-            return core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: PushState::Busy }));
+            return core.send(connection, RequestMessage::PushStatus { id, state: PushState::Busy });
         }
         let offered = IncomingPush {
             owned_as: known.map_or(id, |(owned_as, _)| owned_as),
@@ -81,7 +81,7 @@ impl IncomingPushes {
             has_begun: false,
         };
         self.offers.insert(key, offered);
-        core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: PushState::InProgress }));
+        core.send(connection, RequestMessage::PushStatus { id, state: PushState::InProgress });
         if known.is_none() {
             core.emit(NodeEvent::PushOffered { from, push });
         }
@@ -191,6 +191,6 @@ fn send_push_status(core: &mut Core, to: NodeId, id: RequestId, reception: PushS
     let connection =
         core.connections.between(core.now, to, SchemeSet::ALL, &[]).or_else(|| core.connections.way_to(to));
     if let Some(connection) = connection {
-        core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: reception }));
+        core.send(connection, RequestMessage::PushStatus { id, state: reception });
     }
 }

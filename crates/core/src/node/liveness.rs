@@ -27,16 +27,15 @@ const PATIENT_PROBES: u8 = 9;
 /// Whether it shows that this node is heard at the other end: on a path that
 /// loses in one direction only, what comes unasked does not.
 pub(super) fn is_answer(message: &Message) -> bool {
+    use RegistrationMessage as Registration;
     matches!(
         message,
         Message::Probe(ProbeMessage::Pong(_))
-            | Message::Registration(RegistrationMessage::Lease { .. })
-            | Message::Registration(RegistrationMessage::UnknownVersion)
-            | Message::Registration(RegistrationMessage::RetryAfter(_))
+            | Message::Registration(
+                Registration::Lease { .. } | Registration::UnknownVersion | Registration::RetryAfter(_)
+            )
             | Message::Directory(DirectoryMessage::LookupResult(_))
-            | Message::Request(RequestMessage::Decline(_))
-            | Message::Request(RequestMessage::Pending { .. })
-            | Message::Request(RequestMessage::Accept(_))
+            | Message::Request(RequestMessage::Decline(_) | RequestMessage::Pending { .. } | RequestMessage::Accept(_))
     )
 }
 
@@ -138,26 +137,15 @@ impl HomeRegistration {
         let RegistrationState::Linked(home) = &mut self.state else { return };
         let (version, left) = (self.record.version, self.record.capacity);
         let news = Some(left).filter(|now| home.told != Some(*now));
-        let (message, told) = match question {
-            HomeRequest::Publish => {
-                (Message::Registration(RegistrationMessage::Publish(self.record.clone())), Some(left))
+        let (message, told): (Message, _) = match question {
+            HomeRequest::Publish => (RegistrationMessage::Publish(self.record.clone()).into(), Some(left)),
+            HomeRequest::Adopt(held_version) | HomeRequest::Return(held_version) => {
+                let is_failback = matches!(question, HomeRequest::Return(_)).then_some(true);
+                let adopt = Adopt { held_version, version, capacity: left, is_failback };
+                (RegistrationMessage::Adopt(adopt).into(), Some(left))
             }
-            HomeRequest::Adopt(held) | HomeRequest::Return(held) => {
-                let returns = matches!(question, HomeRequest::Return(_)).then_some(true);
-                (
-                    Message::Registration(RegistrationMessage::Adopt(Adopt {
-                        held_version: held,
-                        version,
-                        capacity: left,
-                        is_failback: returns,
-                    })),
-                    Some(left),
-                )
-            }
-            HomeRequest::Renew => {
-                (Message::Registration(RegistrationMessage::Renew(Renew { version, capacity: news })), news)
-            }
-            HomeRequest::Probe(token) => (Message::Probe(ProbeMessage::Ping(token)), None),
+            HomeRequest::Renew => (RegistrationMessage::Renew(Renew { version, capacity: news }).into(), news),
+            HomeRequest::Probe(token) => (ProbeMessage::Ping(token).into(), None),
         };
         home.exchange = Some(PendingHomeRequest { question, since, asked: core.now, tries, told });
         if !matches!(question, HomeRequest::Probe(_)) {
@@ -166,7 +154,7 @@ impl HomeRegistration {
             core.told_capacity = core.now;
         }
         let connection = home.connection;
-        core.send(connection, &message);
+        core.send(connection, message);
         let pto = core.pto(connection);
         let due = since + pto * ((1 << u32::from(tries.min(8))) - 1);
         core.timers.set(Timer::HomeReply, due.max(core.now + pto / 2));

@@ -11,8 +11,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression,
-    Request, RequestMode, Route,
+    Candidate, MAX_CANDIDATES, MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression, Request,
+    RequestMode, Route,
 };
 use roost_wire::{Address, NodeId, Record, RequestId, Time};
 
@@ -144,11 +144,7 @@ impl MulticastResponder {
         if request.spec.mode == RequestMode::Lookup {
             let name = request.spec.provider.map(|_| self.name.clone());
             let candidate = candidate(attach.record(), name);
-            core.multicast(&Message::Multicast(MulticastMessage::MulticastCandidate(MulticastCandidate {
-                requester,
-                id,
-                candidate,
-            })));
+            core.multicast(MulticastMessage::MulticastCandidate(MulticastCandidate { requester, id, candidate }));
             return self.rest(core, key, ReplyStage::Answered);
         }
         let wish = ServeRequest {
@@ -160,12 +156,12 @@ impl MulticastResponder {
         if takes {
             let node = core.node;
             core.counters.multicast_replies += 1;
-            core.multicast(&Message::Multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
+            core.multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
                 requester,
                 id,
                 attempt,
                 sender: node,
-            })));
+            }));
             provide.consider(core, wish);
         }
         self.rest(core, key, if takes { ReplyStage::Answered } else { ReplyStage::Silent });

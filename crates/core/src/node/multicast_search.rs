@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage,
-    MulticastRequest, MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
+    Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, MulticastCandidate, MulticastMessage, MulticastRequest,
+    MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
 };
 use roost_wire::{Area, Cell, NodeId, RequestId, Role, Scope};
 
@@ -113,7 +113,7 @@ impl OutgoingRequests {
         let patience = inquiring.window + PATIENCE * (1 << inquiring.attempts.min(4));
         inquiring.attempts += 1;
         core.counters.multicast_requests += 1;
-        core.multicast(&Message::Multicast(MulticastMessage::MulticastRequest(inquiry)));
+        core.multicast(MulticastMessage::MulticastRequest(inquiry));
         core.set(Timer::MulticastSearch(id), patience);
     }
 
@@ -256,16 +256,16 @@ impl OutgoingRequests {
         }
         if core.now < inquiring.sent + inquiring.window {
             let (requester, attempt) = (core.node, inquiring.attempts.saturating_sub(1));
-            core.multicast(&Message::Multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
+            core.multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
                 requester,
                 id,
                 attempt,
                 sender: requester,
-            })));
+            }));
         }
         let hubs = [asked.via, asked.hedge].into_iter().flatten().filter(|_| on_link && asked.ways.hub);
         for hub in hubs.collect::<Vec<_>>() {
-            core.send(hub, &Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }));
+            core.send(hub, FlowMessage::Stop { id, reason: Reason::Cancelled });
         }
     }
 }

@@ -26,7 +26,7 @@ pub(super) fn probe_path(core: &mut Core, connection: ConnectionId) {
     };
     let token = core.random.next_u64() as u32;
     entry.probe.begin(now, token);
-    core.send(connection, &ProbeMessage::Ping(token).into());
+    core.send(connection, ProbeMessage::Ping(token));
 }
 
 /// What is under way, and of how many objects.

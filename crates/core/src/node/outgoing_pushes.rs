@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestMessage};
+use roost_wire::messages::{MAX_OBJECT_NAME_BYTES, Push, PushState, Reason, Request, RequestMessage};
 use roost_wire::{Address, Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet, Service, Time};
 
 use super::api::{NodeConfig, NodeEvent, Provider, Ticket};
@@ -106,7 +106,7 @@ impl OutgoingPushes {
         let connection = connection.or_else(|| core.connections.way_to(to.node));
         if let Some(connection) = connection {
             *tries += 1;
-            core.send(connection, &Message::Request(RequestMessage::Push(push.clone())));
+            core.send(connection, RequestMessage::Push(push.clone()));
         }
         // After so much silence a connection may be dead without a word.
         let is_doubted = |connection| *tries > core.connections.doubtful_tries(core.now, connection);

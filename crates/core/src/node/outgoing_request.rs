@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Message, ProviderAddress, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec,
-    ServiceRequest,
+    ProviderAddress, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, ServiceRequest,
 };
 use roost_wire::{Area, ConnectionId, NodeId, Nonce, RequestId, Time};
 
@@ -195,7 +194,7 @@ impl OutgoingRequest {
     /// Sends the request over `connection` and waits.
     pub(super) fn send(&mut self, core: &mut Core, traces: &mut Traces, id: RequestId, connection: ConnectionId) {
         let request = self.wire_request(core, id);
-        core.send(connection, &Message::Request(RequestMessage::Request(request)));
+        core.send(connection, RequestMessage::Request(request));
         traces.record_sent(core, self.ticket, id, connection);
         core.set(Timer::Ask(id), pause(self.first_pause(core, connection), self.tries, self.due().since(core.now)));
         self.phase = RequestPhase::Waiting;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_wire::messages::{CopyTarget, Decline, Message, Reason, Request, RequestMessage, RequestMode, Route};
+use roost_wire::messages::{CopyTarget, Decline, Reason, Request, RequestMessage, RequestMode, Route};
 use roost_wire::{Area, Cell, ConnectionId, DeliveryClasses, FlowKind, RequestId, Role, Service, ServiceSet, Time};
 
 use super::api::{NodeConfig, SessionId, SessionStatus};
@@ -272,7 +272,7 @@ impl ProviderSessions {
         let request = &session.request;
         if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
             let requester = Some(request.requester).filter(|_| !request.relayed);
-            core.send(hub, &Message::Request(RequestMessage::Pending { id: request.key.1, requester, provider: None }));
+            core.send(hub, RequestMessage::Pending { id: request.key.1, requester, provider: None });
         }
     }
 
@@ -350,5 +350,5 @@ fn decline(core: &mut Core, request: &ServeRequest, reason: Reason, retry_after:
     let requester = Some(request.requester).filter(|_| !request.relayed && core.is_hub(asked_by));
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
     let decline = Decline { id: request.key.1, reason, retry_after_ms, requester };
-    core.send(asked_by, &Message::Request(RequestMessage::Decline(decline)));
+    core.send(asked_by, RequestMessage::Decline(decline));
 }

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{FlowMessage, Message, Reason, Rekey, ServiceRequest};
+use roost_wire::messages::{FlowMessage, Reason, Rekey, ServiceRequest};
 use roost_wire::{Epoch, EpochSecret, NodeId, Service, StreamId};
 
 use super::api::{NodeEvent, PublicationStatus, SessionId};
@@ -126,10 +126,7 @@ impl ProviderSessions {
             if matches!(session.phase, SessionPhase::Member) && session.request.spec.service == *service {
                 session.set_stream_keys(core, cell, live);
                 let id = session.request.key.1;
-                session.send_reliably(
-                    core,
-                    &Message::Flow(FlowMessage::Rekey(Rekey { id, stream, epoch, secret: secret.clone() })),
-                );
+                session.send_reliably(core, FlowMessage::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));
             }
         }
         self.seal(core, id);
@@ -200,10 +197,7 @@ impl ProviderSessions {
                 (_, None) => {
                     let id = session.request.key.1;
                     // Nobody counts what the others have sent on.
-                    session.send_reliably(
-                        core,
-                        &Message::Flow(FlowMessage::End { id, packets: 0, bytes: 0, digest: [0; 32] }),
-                    );
+                    session.send_reliably(core, FlowMessage::End { id, packets: 0, bytes: 0, digest: [0; 32] });
                     self.finish(core, member, None);
                 }
             }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ReflectionPolicy, ResumePoint,
+    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Reason, ReflectionPolicy, ResumePoint,
 };
 use roost_wire::{ConnectionId, RequestId, Role, Scheme, Time};
 
@@ -376,5 +376,5 @@ fn stream_duration(asked: &OutgoingRequest, flow: &FlowDescription) -> Option<Du
 }
 
 fn stop(core: &mut Core, connection: ConnectionId, id: RequestId, reason: Reason) {
-    core.send_reliably(connection, id, &Message::Flow(FlowMessage::Stop { id, reason }));
+    core.send_reliably(connection, id, FlowMessage::Stop { id, reason });
 }

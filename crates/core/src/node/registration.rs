@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_wire::messages::{HomeChanged, Message, RegistrationMessage, RouteDirection};
+use roost_wire::messages::{HomeChanged, RegistrationMessage, RouteDirection};
 use roost_wire::{
     Address, Capacity, Cell, ConnectionId, NodeId, Record, RequestId, SchemeSet, Service, ServiceSet, Time, Version,
 };
@@ -162,7 +162,7 @@ impl HomeRegistration {
                 core.counters.refused += 1;
                 // With the record the hub forgets the standby.
                 home.named = None;
-                core.send(connection, &Message::Registration(RegistrationMessage::Withdraw(held)));
+                core.send(connection, RegistrationMessage::Withdraw(held));
                 return self.publish_once_more(core, Duration::ZERO);
             }
             // An earlier run of this node had a later clock, or, once the home
@@ -180,13 +180,9 @@ impl HomeRegistration {
         let left = self.confirm(core, connection);
         if let Some(former) = self.former.take() {
             // It need not wait any longer. Reliably: nobody repeats it.
-            core.send_reliably(former, RequestId(0), &Message::Registration(RegistrationMessage::Withdraw(held)));
+            core.send_reliably(former, RequestId(0), RegistrationMessage::Withdraw(held));
         } else if let Some(moved) = left {
-            core.send_reliably(
-                connection,
-                RequestId(0),
-                &Message::Registration(RegistrationMessage::HomeChanged(moved)),
-            );
+            core.send_reliably(connection, RequestId(0), RegistrationMessage::HomeChanged(moved));
         }
         self.hubs.learn(siblings);
         let RegistrationState::Linked(home) = &mut self.state else { return };
@@ -327,9 +323,9 @@ impl HomeRegistration {
     /// The node leaves.
     pub(super) fn leave(&mut self, core: &mut Core) {
         if let RegistrationState::Linked(home) = &self.state {
-            let withdraw = Message::Registration(RegistrationMessage::Withdraw(self.record.version));
+            let withdraw = RegistrationMessage::Withdraw(self.record.version);
             // Reliably: nobody is here any more to repeat it.
-            core.send_reliably(home.connection, RequestId(0), &withdraw);
+            core.send_reliably(home.connection, RequestId(0), withdraw);
         }
         self.state = RegistrationState::Left;
     }

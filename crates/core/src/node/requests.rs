@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::messages::{
-    DEFAULT_TIMEOUT, FlowMessage, MAX_CANDIDATES, Message, Reason, ReflectionPolicy, RequestMode, STALL_TIMEOUT,
-    ServiceRequest,
+    DEFAULT_TIMEOUT, FlowMessage, MAX_CANDIDATES, Reason, ReflectionPolicy, RequestMode, STALL_TIMEOUT, ServiceRequest,
 };
 use roost_wire::random::SecretRng;
 use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, Scope, Time};
@@ -233,7 +232,7 @@ impl OutgoingRequests {
 
     pub(super) fn stop_provider(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id) {
-            core.send_reliably(receiving.connection, id, &Message::Flow(FlowMessage::Stop { id, reason }));
+            core.send_reliably(receiving.connection, id, FlowMessage::Stop { id, reason });
         }
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{FlowDescription, Message, ProbeMessage, Reason, ServiceRequest};
+use roost_wire::messages::{FlowDescription, ProbeMessage, Reason, ServiceRequest};
 use roost_wire::{NodeId, RequestId, Time};
 
 use super::core::Core;
@@ -205,7 +205,7 @@ impl IncomingFlow {
             return None;
         }
         let token = core.random.next_u64() as u32;
-        core.send(self.connection, &Message::Probe(ProbeMessage::Ping(token)));
+        core.send(self.connection, ProbeMessage::Ping(token));
         let next = core.now + core.pto(self.connection) * (1 << tries);
         self.question = Some(ProviderProbe { since, next, tries: tries + 1 });
         Some(next)

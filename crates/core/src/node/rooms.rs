@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster};
+use roost_wire::messages::{JoinRoom, LeaveRoom, Reason, RoomMessage, Roster};
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
 use roost_wire::{ConnectionId, NodeId, RequestId, Role, RoomId, Time};
 
@@ -74,7 +74,7 @@ impl JoinedRooms {
         let (Some(inside), Some(home)) = (self.0.get_mut(&ticket), attach.home()) else { return };
         let record = attach.record();
         let member = RoomMember { node: core.node, cell: record.cell, services: record.services };
-        core.send(home, &Message::Room(RoomMessage::JoinRoom(JoinRoom { room: inside.room, member, direction: None })));
+        core.send(home, RoomMessage::JoinRoom(JoinRoom { room: inside.room, member, direction: None }));
         let retry = core.pto(home) * (2 << inside.tries.min(6));
         (inside.said, inside.told_as, inside.tries) = (core.now, Some(member), inside.tries + 1);
         core.set(Timer::Room(ticket), retry.min(RENEWAL));
@@ -195,16 +195,12 @@ impl JoinedRooms {
         let Some(home) = attach.home() else { return };
         let (room, way) = (inside.room, None);
         if let Some(member) = inside.told_as.filter(|_| inside.tries > 0) {
-            core.send_reliably(
-                home,
-                RequestId(0),
-                &Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member, direction: way })),
-            );
+            core.send_reliably(home, RequestId(0), RoomMessage::JoinRoom(JoinRoom { room, member, direction: way }));
         }
         core.send_reliably(
             home,
             RequestId(0),
-            &Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room, node: core.node, direction: way })),
+            RoomMessage::LeaveRoom(LeaveRoom { room, node: core.node, direction: way }),
         );
     }
 }

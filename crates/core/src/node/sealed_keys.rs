@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{FlowMessage, MAX_SEALED_BYTES, Message, ProvisionalAccept, SealedKeys};
+use roost_wire::messages::{FlowMessage, MAX_SEALED_BYTES, ProvisionalAccept, SealedKeys};
 use roost_wire::{ConnectionId, RequestId, Service};
 
 use super::api::{NodeEvent, SessionId};
@@ -65,7 +65,7 @@ impl ProviderSessions {
         let sealed = self.publications.by_service(service).and_then(|(_, publication)| publication.sealed.clone());
         if let Some(sealed) = sealed.filter(|_| core.is_hub(hub)) {
             let keys = SealedKeys { id: None, service, provider: core.node, hops_left: HOPS, sealed };
-            core.send_reliably(hub, KEYS_FLOW, &Message::Flow(FlowMessage::SealedKeys(keys)));
+            core.send_reliably(hub, KEYS_FLOW, FlowMessage::SealedKeys(keys));
         }
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{FlowMessage, Message, Reason, Report, RequestMessage};
+use roost_wire::messages::{FlowMessage, Reason, Report, RequestMessage};
 use roost_wire::object::MAX_HELD_BYTES;
 use roost_wire::{ConnectionId, RequestId};
 
@@ -143,7 +143,7 @@ impl ProviderSessions {
         }
         let (end, is_done) = (stream.end(), stream.is_done());
         if let Some(end) = end {
-            session.send_reliably(core, &end);
+            session.send_reliably(core, end);
         }
         // One that must come whole is not over before that is known.
         if is_done {
@@ -295,11 +295,7 @@ impl ProviderSessions {
         if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
             core.send(
                 hub,
-                &Message::Request(RequestMessage::Pending {
-                    id: request.key.1,
-                    requester: Some(request.requester),
-                    provider: None,
-                }),
+                RequestMessage::Pending { id: request.key.1, requester: Some(request.requester), provider: None },
             );
         } else if let Some(connection) = request.asked_by {
             self.resume(core, id, connection);
@@ -406,7 +402,7 @@ impl ProviderSessions {
         if let Some(session) = self.sessions.get(&id)
             && let SessionPhase::Streaming(_) | SessionPhase::Sending(_) | SessionPhase::Member = &session.phase
         {
-            session.send_reliably(core, &Message::Flow(FlowMessage::Stop { id: session.request.key.1, reason }));
+            session.send_reliably(core, FlowMessage::Stop { id: session.request.key.1, reason });
         }
         self.finish(core, id, Some(reason));
     }

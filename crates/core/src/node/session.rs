@@ -39,7 +39,7 @@ pub(super) struct Session {
     pub(super) reached: Time,
     /// Uplink that the stream takes, kbit/s.
     pub(super) kbps: u32,
-    pub(super) accept: Option<Message>,
+    pub(super) accept: Option<Accept>,
     pub(super) tries: u32,
     /// Whether the requester was heard since the last change of the way to it.
     pub(super) confirmed: bool,
@@ -135,19 +135,19 @@ impl Session {
     }
 
     /// Sends a message of the flow to the requester, exactly once and in order.
-    pub(super) fn send_reliably(&self, core: &mut Core, message: &Message) {
-        self.send_over(core, Channel::Reliable { flow: self.request.key.1.0 }, message);
+    pub(super) fn send_reliably(&self, core: &mut Core, message: impl Into<Message>) {
+        self.send_over(core, Channel::Reliable { flow: self.request.key.1.0 }, message.into());
     }
 
     /// Sends a datagram of its stream, reliably if that must come whole.
-    fn send_packet(&self, core: &mut Core, message: &Message) {
+    fn send_packet(&self, core: &mut Core, message: FlowMessage) {
         match &self.phase {
             SessionPhase::Streaming(stream) if stream.is_whole() => self.send_reliably(core, message),
-            _ => self.send_over(core, Channel::Datagram, message),
+            _ => self.send_over(core, Channel::Datagram, message.into()),
         }
     }
 
-    fn send_over(&self, core: &mut Core, channel: Channel, message: &Message) {
+    fn send_over(&self, core: &mut Core, channel: Channel, message: Message) {
         if let Some(connection) = self.connection {
             core.transmit(
                 connection,
@@ -161,21 +161,21 @@ impl Session {
     /// Sends the acceptance, if there is one and a way.
     pub(super) fn send_accept(&self, core: &mut Core) {
         if let (Some(accept), Some(connection)) = (&self.accept, self.connection) {
-            core.send(connection, accept);
+            core.send(connection, RequestMessage::Accept(accept.clone()));
         }
     }
 
     /// Sends it once more; the path has shown that it loses, so reliably.
     pub(super) fn repeat_accept(&self, core: &mut Core) {
         if let Some(accept) = &self.accept {
-            self.send_reliably(core, accept);
+            self.send_reliably(core, RequestMessage::Accept(accept.clone()));
         }
     }
 
     /// Whether the object travels in the acceptance.
     pub(super) fn is_inline(&self) -> bool {
-        let Some(Message::Request(RequestMessage::Accept(accept))) = &self.accept else { return false };
-        matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. })
+        let is_inline = |accept: &Accept| matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. });
+        self.accept.as_ref().is_some_and(is_inline)
     }
 
     /// Whether the answer stands and a new way to the requester is of use for it.
@@ -209,7 +209,7 @@ impl Session {
     pub(super) fn stream(&mut self, core: &mut Core, payload: Bytes) {
         let SessionPhase::Streaming(stream) = &mut self.phase else { return };
         if let Some(message) = stream.packet(core.now, payload) {
-            self.send_packet(core, &message);
+            self.send_packet(core, message);
         }
     }
 
@@ -231,7 +231,7 @@ impl Session {
             SessionPhase::Streaming(stream) if stream.is_whole() && self.connection.is_some() => {
                 let again = stream.report(report.packets);
                 let is_done = stream.is_done();
-                again.iter().for_each(|message| self.send_reliably(core, message));
+                again.into_iter().for_each(|message| self.send_reliably(core, message));
                 is_done
             }
             _ => false,
@@ -258,10 +258,10 @@ impl Session {
     pub(super) fn pump(&mut self, core: &mut Core, id: SessionId, mut room: SendBudget) -> u64 {
         let before = room.left;
         while let Some(message) = self.next_chunk(core.now, room) {
-            if let Message::Flow(FlowMessage::Chunk(chunk)) = &message {
+            if let FlowMessage::Chunk(chunk) = &message {
                 room.left -= chunk.payload.len() as u64;
             }
-            self.send_reliably(core, &message);
+            self.send_reliably(core, message);
         }
         if let SessionPhase::Sending(object) = &mut self.phase
             && let Some((offset, length)) = object.next_read()
@@ -272,7 +272,7 @@ impl Session {
         before - room.left
     }
 
-    fn next_chunk(&mut self, now: Time, room: SendBudget) -> Option<Message> {
+    fn next_chunk(&mut self, now: Time, room: SendBudget) -> Option<FlowMessage> {
         match &mut self.phase {
             SessionPhase::Sending(object) if self.connection.is_some() => object.poll(now, room),
             _ => None,
@@ -298,10 +298,7 @@ impl Session {
             round_trip_us: None,
             connected_us: Some(micros(self.reached)),
         };
-        core.send(
-            connection,
-            &Message::Request(RequestMessage::HopReport(HopReport { id: self.request.key.1, requester: None, hop })),
-        );
+        core.send(connection, RequestMessage::HopReport(HopReport { id: self.request.key.1, requester: None, hop }));
     }
 
     pub(super) fn start_stream(
@@ -346,14 +343,7 @@ impl Session {
         let (bits_per_second, format) = (live.bits_per_second, live.format.clone());
         let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
         let (id, nonce, reflected) = (self.request.key.1, self.request.nonce, Some(live.keys(core.now)));
-        self.accept = Some(Message::Request(RequestMessage::Accept(Accept {
-            id,
-            nonce,
-            flow,
-            cell,
-            provider: None,
-            stream_keys: reflected,
-        })));
+        self.accept = Some(Accept { id, nonce, flow, cell, provider: None, stream_keys: reflected });
     }
 
     /// Accepts with an object of `length` bytes; `make` makes its sender.
@@ -371,8 +361,8 @@ impl Session {
         let accept = self.acceptance(core, cell, flow);
         self.report(core);
         // Ahead of the chunks on their own flow, so that they cannot overtake it.
-        self.send_reliably(core, &accept);
         self.accept = Some(accept);
+        self.repeat_accept(core);
         self.phase = SessionPhase::Sending(make(self.request.key.1).starting_at(offset.unwrap_or(0)));
         self.await_requester(core, id);
     }
@@ -390,16 +380,9 @@ impl Session {
         self.send_accept(core);
     }
 
-    fn acceptance(&self, core: &Core, cell: Cell, flow: FlowDescription) -> Message {
+    fn acceptance(&self, core: &Core, cell: Cell, flow: FlowDescription) -> Accept {
         let provider = Some(core.node).filter(|_| self.request.relayed);
-        Message::Request(RequestMessage::Accept(Accept {
-            id: self.request.key.1,
-            nonce: self.request.nonce,
-            flow,
-            cell,
-            provider,
-            stream_keys: None,
-        }))
+        Accept { id: self.request.key.1, nonce: self.request.nonce, flow, cell, provider, stream_keys: None }
     }
 
     fn await_requester(&mut self, core: &mut Core, id: SessionId) {

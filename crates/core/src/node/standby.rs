@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Message, ProbeMessage};
+use roost_wire::messages::ProbeMessage;
 use roost_wire::{ConnectionId, NodeId, Time};
 
 use super::core::Core;
@@ -97,7 +97,7 @@ impl StandbyHub {
         }
         up.token = core.random.next_u64() as u32;
         up.pinged = core.now;
-        core.send(up.connection, &Message::Probe(ProbeMessage::Ping(up.token)));
+        core.send(up.connection, ProbeMessage::Ping(up.token));
         let wait = core.pto(up.connection) * (1 << u32::from(up.unanswered));
         up.unanswered += 1;
         core.set(Timer::Standby, wait);

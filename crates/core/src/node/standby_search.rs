@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::messages::RegistrationMessage;
 use roost_wire::{ConnectionId, RequestId, Role};
 
 use super::connections::{DIAL_LIMIT, NodeDialPurpose};
@@ -104,11 +104,7 @@ impl HomeRegistration {
             home.named = Some(up.hub);
             let addresses = self.hubs.list().get(up.index).cloned();
             let connection = home.connection;
-            core.send_reliably(
-                connection,
-                RequestId(0),
-                &Message::Registration(RegistrationMessage::SetStandby { hub: up.hub, addresses }),
-            );
+            core.send_reliably(connection, RequestId(0), RegistrationMessage::SetStandby { hub: up.hub, addresses });
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use roost_wire::messages::{FlowMessage, Message, Report, StreamKeys};
+use roost_wire::messages::{FlowMessage, Report, StreamKeys};
 use roost_wire::{Cell, Epoch, NodeId, RequestId, StreamId, StreamTag, Time};
 
 /// What a request has to do with reflected streams.
@@ -69,6 +69,6 @@ pub(super) struct ProvisionalKey {
 }
 
 /// The message that keeps a member of a stream one.
-pub(super) fn renewal_report(id: RequestId) -> Message {
-    Message::Flow(FlowMessage::Report(Report { id, ..Default::default() }))
+pub(super) fn renewal_report(id: RequestId) -> FlowMessage {
+    FlowMessage::Report(Report { id, ..Default::default() })
 }

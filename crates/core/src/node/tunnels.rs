@@ -66,15 +66,7 @@ struct IncomingConnect {
 impl IncomingConnect {
     fn decline(&self, core: &mut Core, reason: Reason) {
         let requester = Some(self.requester).filter(|_| !self.is_relayed);
-        core.send(
-            self.by,
-            &Message::Request(RequestMessage::Decline(Decline {
-                id: self.id,
-                reason,
-                retry_after_ms: None,
-                requester,
-            })),
-        );
+        core.send(self.by, RequestMessage::Decline(Decline { id: self.id, reason, retry_after_ms: None, requester }));
     }
 }
 
@@ -101,7 +93,7 @@ impl ConnectRequests {
         let Some(OutgoingConnect { service, cell, nonce, .. }) = self.outgoing.get(&id) else { return };
         core.send(
             home,
-            &Message::Request(RequestMessage::Request(Request {
+            RequestMessage::Request(Request {
                 id,
                 nonce: *nonce,
                 spec: ServiceRequest { count: 1, ..ServiceRequest::new(*service, Area::Exact(*cell)) }.into(),
@@ -109,7 +101,7 @@ impl ConnectRequests {
                 route: None,
                 copy_target: None,
                 connect_to: Some(node),
-            })),
+            }),
         );
     }
 
@@ -174,10 +166,7 @@ impl ConnectRequests {
             }
             core.set(Timer::IncomingConnect(node), REACH_TIME);
         }
-        core.send(
-            connection,
-            &Message::Request(RequestMessage::Pending { id: request.id, requester: Some(node), provider: None }),
-        );
+        core.send(connection, RequestMessage::Pending { id: request.id, requester: Some(node), provider: None });
         self.incoming.insert(node, call);
     }
 
@@ -187,40 +176,34 @@ impl ConnectRequests {
         &mut self,
         core: &mut Core,
         connection: ConnectionId,
-        message: &Message,
+        message: &RequestMessage,
     ) -> Option<Option<NodeId>> {
-        let (Message::Request(RequestMessage::Accept(Accept { id, .. }))
-        | Message::Request(RequestMessage::Decline(Decline { id, .. }))
-        | Message::Request(RequestMessage::Pending { id, .. })) = message
+        let (RequestMessage::Accept(Accept { id, .. })
+        | RequestMessage::Decline(Decline { id, .. })
+        | RequestMessage::Pending { id, .. }) = message
         else {
             return None;
         };
         let call = self.outgoing.get_mut(id)?;
         if !core.is_hub(connection) {
             // Only a hub was asked: a node that answers is to stop.
-            core.send_reliably(
-                connection,
-                *id,
-                &Message::Flow(FlowMessage::Stop { id: *id, reason: Reason::Cancelled }),
-            );
+            core.send_reliably(connection, *id, FlowMessage::Stop { id: *id, reason: Reason::Cancelled });
             return Some(None);
         }
         match message {
-            Message::Request(RequestMessage::Accept(accept))
-                if accept.provider == Some(call.node) && accept.nonce == call.nonce =>
-            {
+            RequestMessage::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
                 let node = call.node;
                 self.outgoing.remove(id);
                 return Some(enter(core, connection, node, *id).then_some(node));
             }
-            Message::Request(RequestMessage::Accept(_)) => core.counters.refused += 1,
-            Message::Request(RequestMessage::Pending {
-                provider: Some(ProviderAddress { node, addresses }), ..
-            }) if *node == call.node && !call.dialled => {
+            RequestMessage::Accept(_) => core.counters.refused += 1,
+            RequestMessage::Pending { provider: Some(ProviderAddress { node, addresses }), .. }
+                if *node == call.node && !call.dialled =>
+            {
                 let addresses = core.told(connection, addresses.clone());
                 call.dialled = core.dial_as_told(DialTarget { node: *node, schemes: SchemeSet::ALL }, addresses);
             }
-            Message::Request(RequestMessage::Decline(_)) => drop(self.outgoing.remove(id)),
+            RequestMessage::Decline(_) => drop(self.outgoing.remove(id)),
             _ => {}
         }
         Some(None)
@@ -240,10 +223,7 @@ fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     let nothing =
         FlowDescription::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (flow, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
-    core.send(
-        connection,
-        &Message::Request(RequestMessage::Accept(Accept { id, nonce, flow, cell, provider, stream_keys: None })),
-    );
+    core.send(connection, RequestMessage::Accept(Accept { id, nonce, flow, cell, provider, stream_keys: None }));
 }
 
 /// Takes a way through a hub for a connection with a node; false if there are too many.
@@ -265,15 +245,17 @@ fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId)
 pub(super) fn is_push_message(message: &Message) -> bool {
     match message {
         Message::Request(RequestMessage::Request(request)) => request.spec.pushed,
-        Message::Request(RequestMessage::Push(_))
-        | Message::Request(RequestMessage::PushStatus { .. })
-        | Message::Request(RequestMessage::Accept(_))
-        | Message::Request(RequestMessage::Decline(_))
-        | Message::Flow(FlowMessage::Chunk(_))
-        | Message::Flow(FlowMessage::Report(_))
-        | Message::Flow(FlowMessage::Stop { .. })
-        | Message::Probe(ProbeMessage::Ping(_))
-        | Message::Probe(ProbeMessage::Pong(_)) => true,
+        Message::Request(message) => matches!(
+            message,
+            RequestMessage::Push(_)
+                | RequestMessage::PushStatus { .. }
+                | RequestMessage::Accept(_)
+                | RequestMessage::Decline(_)
+        ),
+        Message::Flow(message) => {
+            matches!(message, FlowMessage::Chunk(_) | FlowMessage::Report(_) | FlowMessage::Stop { .. })
+        }
+        Message::Probe(message) => matches!(message, ProbeMessage::Ping(_) | ProbeMessage::Pong(_)),
         _ => false,
     }
 }

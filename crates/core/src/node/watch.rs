@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_wire::messages::{Candidate, Coverage, Decline, DirectoryMessage, Message, Reason, Watch, WatchChange};
+use roost_wire::messages::{Candidate, Coverage, Decline, DirectoryMessage, Reason, Watch, WatchChange};
 use roost_wire::{Area, Capacity, Cell, ConnectionId, NodeId, RequestId, ServiceSet, Version};
 
 use super::api::{NodeEvent, Ticket};
@@ -98,17 +98,7 @@ impl OutgoingWatches {
         let (Some(watching), Some(home)) = (self.watches.get_mut(&id), home) else { return };
         let OutgoingWatch { services, area, seen, .. } = *watching;
         let names = watching.names.then_some(true);
-        core.send(
-            home,
-            &Message::Directory(DirectoryMessage::Watch(Watch {
-                id,
-                services,
-                area,
-                last_seen: seen,
-                direction: None,
-                names,
-            })),
-        );
+        core.send(home, DirectoryMessage::Watch(Watch { id, services, area, last_seen: seen, direction: None, names }));
         let retry = core.pto(home) * (1 << watching.tries.min(6));
         watching.tries += 1;
         core.set(Timer::Watch(id), if seen == 0 { retry.min(RENEWAL) } else { RENEWAL });
@@ -148,7 +138,7 @@ impl OutgoingWatches {
         }
         let Some(watching) = self.watches.get_mut(&id) else {
             core.counters.stale += 1;
-            return core.send(connection, &Message::Directory(DirectoryMessage::Unwatch(id)));
+            return core.send(connection, DirectoryMessage::Unwatch(id));
         };
         if watching.seen != 0 && change.sequence <= watching.seen {
             return;
@@ -199,7 +189,7 @@ impl OutgoingWatches {
         let mut ids = self.watches.iter().filter(|(_, watching)| watching.ticket == ticket);
         let Some(id) = ids.next().map(|(id, _)| *id) else { return false };
         if let Some(home) = home {
-            core.send_reliably(home, id, &Message::Directory(DirectoryMessage::Unwatch(id)));
+            core.send_reliably(home, id, DirectoryMessage::Unwatch(id));
         }
         self.remove(core, id);
         let detail = "the watch was cancelled".to_owned();
