@@ -48,7 +48,7 @@ pub(crate) struct Offer {
     /// Streams provided at once.
     pub(crate) max_streams: u16,
     /// Uplink for streams together, kbit/s; `u32::MAX` sets no limit.
-    pub(crate) uplink_kbps: u32,
+    pub(crate) uplink_kbps: Option<u32>,
 }
 
 /// The durations that streams may have; requests may ask for no longer ones.

@@ -328,7 +328,7 @@ impl Endpoints for NodeService {
 
     /// Offers nothing any more, and lets what is under way come to its end.
     async fn drain(&self) {
-        let nothing = NodeCommand::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: 0 };
+        let nothing = NodeCommand::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: Some(0) };
         if self.mailbox.command(nothing).await.is_err() {
             return;
         }

@@ -1,7 +1,7 @@
 //! One connection.
 
 use roost_wire::messages::{Hello, ProtocolVersion};
-use roost_wire::{Address, ConnectionId, NodeId, Role, Time};
+use roost_wire::{Address, ConnectionId, NodeId, RemoteIdentity, Role, Time};
 
 use super::Probe;
 use crate::address_filter;
@@ -33,7 +33,8 @@ pub(crate) struct Connection<Own> {
 
 impl<Own> Connection<Own> {
     /// A connection that is up now.
-    pub(crate) fn new(now: Time, (node, role): (NodeId, Role), address: Address, rtt: Rtt, own: Own) -> Self {
+    pub(crate) fn new(now: Time, remote: &RemoteIdentity, address: Address, rtt: Rtt, own: Own) -> Self {
+        let (node, role) = (remote.node, remote.role);
         let (probe, hello) = (Probe::default(), Hello::ASSUMED);
         Self { node, role, address, rtt, probe, heard: now, hello, clock: None, said_later: false, own }
     }
@@ -89,8 +90,8 @@ mod tests {
 
     fn connection(heard: u64) -> Connection<()> {
         let address = Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 7700)));
-        let remote = (NodeId::from_bytes([1; 16]), Role::Node);
-        Connection::new(Time::ZERO + Duration::from_secs(heard), remote, address, Rtt::new(Duration::ZERO), ())
+        let remote = RemoteIdentity { node: NodeId::from_bytes([1; 16]), role: Role::Node, name: String::new() };
+        Connection::new(Time::ZERO + Duration::from_secs(heard), &remote, address, Rtt::new(Duration::ZERO), ())
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl OutgoingRequests {
         if self.continue_by_multicast(core, attach, id, decline.reason) {
             return false;
         }
-        if decline.reason == Reason::Busy && self.asks_for_reflected(core, attach, id) {
+        if decline.reason == Reason::Busy && self.ask_for_reflected(core, attach, id) {
             return false;
         }
         let Some(asked) = self.asked.get_mut(&id) else { return false };

@@ -11,7 +11,7 @@ use roost_wire::{Address, ConnectionId, Role};
 
 use super::connections::{DIAL_LIMIT, NodeDialPurpose};
 use super::core::Core;
-use super::redirect::MOST;
+use super::redirect::{MOST, RedirectCause};
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState};
 use super::timers::Timer;
 
@@ -22,7 +22,7 @@ impl HomeRegistration {
     /// The home, or the hub at which the node publishes, names a better one.
     pub(super) fn on_redirect(&mut self, core: &mut Core, connection: ConnectionId, addresses: Vec<Address>) {
         let is_ours = matches!(&self.state, RegistrationState::Linked(home) if home.connection == connection);
-        if !is_ours || (self.redirect.to.is_some() && !self.redirect.is_return) {
+        if !is_ours || (self.redirect.to.is_some() && self.redirect.cause == RedirectCause::Hub) {
             return;
         }
         if self.redirect.to.is_some() {
@@ -35,9 +35,9 @@ impl HomeRegistration {
             home.exchange = None;
             core.timers.clear(Timer::HomeReply);
         }
-        let index = if self.redirect.again(core.now) { self.hubs.index_of(&addresses) } else { None };
+        let index = if self.redirect.try_charge(core.now) { self.hubs.index_of(&addresses) } else { None };
         let Some(index) = index else { return self.stay(core) };
-        self.redirect_to(index, false);
+        self.redirect_to(index, RedirectCause::Hub);
         let role = core.hub_role;
         core.dial(NodeDialPurpose::Redirect, addresses, role, None);
         core.set(Timer::Attach, DIAL_LIMIT);
@@ -48,9 +48,9 @@ impl HomeRegistration {
         self.redirect.to.is_some()
     }
 
-    /// Another hub of the list is being reached for; to go back, or because a hub asks for it.
-    pub(super) const fn redirect_to(&mut self, index: usize, is_return: bool) {
-        (self.redirect.to, self.redirect.is_return) = (Some(index), is_return);
+    /// Another hub of the list is being reached for.
+    pub(super) const fn redirect_to(&mut self, index: usize, cause: RedirectCause) {
+        (self.redirect.to, self.redirect.cause) = (Some(index), cause);
     }
 
     /// Nothing comes of it: who has no lease yet asks for it again where it is.
@@ -90,7 +90,7 @@ impl HomeRegistration {
             self.failback.end(index);
             return self.stay(core);
         }
-        if was_home && self.redirect.is_return {
+        if was_home && self.redirect.cause == RedirectCause::Return {
             return self.try_lost_home_as_standby(core, connection, index);
         }
         for timer in [Timer::HomeReply, Timer::Renew] {
@@ -140,7 +140,7 @@ impl HomeRegistration {
         }
         let Some(addresses) = self.hubs.list().get(lost).cloned() else { return };
         let role = core.hub_role;
-        self.redirect_to(lost, true);
+        self.redirect_to(lost, RedirectCause::Return);
         core.dial(NodeDialPurpose::Redirect, addresses, role, None);
         core.set(Timer::Attach, DIAL_LIMIT);
     }
@@ -161,7 +161,7 @@ impl HomeRegistration {
     /// It is not there, or did not last as a standby.
     pub(super) fn on_failback_failed(&mut self, core: &mut Core, index: usize) {
         if self.failback.lost() == Some(index) {
-            self.failback.fails();
+            self.failback.record_failure();
             self.schedule_failback(core);
         }
     }

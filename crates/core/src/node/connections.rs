@@ -110,10 +110,10 @@ pub(super) struct HubTunnel {
 
 impl NodeConnection {
     /// A connection that is up now, or a way through a hub that stands in for one.
-    pub(super) fn up(now: Time, remote: Remote, address: Address, rtt: Rtt, tunnel: Option<HubTunnel>) -> Self {
-        let Remote { node, role, name } = remote;
+    pub(super) fn up(now: Time, remote: &Remote, address: Address, rtt: Rtt, tunnel: Option<HubTunnel>) -> Self {
+        let name = remote.name.clone();
         let own = NodeConnectionState { name, used: now, answered: now, has_greeted: false, guesses: 0, tunnel };
-        Self::new(now, (node, role), address, rtt, own)
+        Self::new(now, remote, address, rtt, own)
     }
 
     pub(super) fn identity(&self) -> Remote {
@@ -276,7 +276,7 @@ mod tests {
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
         let peer = Remote { node: node(number), role: Role::Node, name: String::new() };
-        NodeConnection::up(used, peer, address, Rtt::new(Duration::ZERO), None)
+        NodeConnection::up(used, &peer, address, Rtt::new(Duration::ZERO), None)
     }
 
     #[test]

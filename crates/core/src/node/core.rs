@@ -49,13 +49,13 @@ pub(super) struct Core {
     /// The same of its uplink, kbit/s.
     pub(super) reckoned_kbps: u32,
     /// Source address of reflected streams from the hub that told it last, over this connection.
-    media_of_home: Option<(ConnectionId, SocketAddr)>,
+    media_of_home: Option<HomeMedia>,
     /// What multicast shows of the connection.
     pub(super) multicast_load: MulticastLoad,
     /// Dials at addresses of which only hubs have told.
     advice: HubDialBudget,
-    /// Those under way, and the bytes that each takes.
-    advised: Vec<(DialTarget, u64)>,
+    /// Those under way.
+    advised: Vec<AdvisedDial>,
     /// When the home was last told what is left.
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
@@ -70,6 +70,19 @@ pub(super) struct Core {
     transmits: VecDeque<Transmit>,
     events: VecDeque<NodeEvent>,
     next_request: u32,
+}
+
+/// A dial at addresses of which only a hub has told, and the bytes that it takes.
+struct AdvisedDial {
+    way: DialTarget,
+    bytes: u64,
+}
+
+/// The source address of the reflected streams of the hub at a connection.
+#[derive(Clone, Copy)]
+struct HomeMedia {
+    connection: ConnectionId,
+    media: SocketAddr,
 }
 
 impl Core {
@@ -195,18 +208,22 @@ impl Core {
         let Some(bytes) = self.advice.charge_dial(self.now, &addresses).filter(|_| !addresses.is_empty()) else {
             return false;
         };
-        self.advised.push((way, bytes));
+        self.advised.push(AdvisedDial { way, bytes });
         self.dial_node(way, addresses);
         true
     }
 
-    /// A dial has ended: one that was made as a hub has told, and led somewhere, is not counted.
-    pub(super) fn dial_ended(&mut self, way: DialTarget, reached: bool) {
-        let ended = self.advised.iter().position(|(advised, _)| *advised == way);
-        let bytes = ended.map(|place| self.advised.swap_remove(place).1);
-        if let Some(bytes) = bytes.filter(|_| reached) {
+    /// A dial has led somewhere: one that was made as a hub has told is not counted.
+    pub(super) fn on_dial_reached(&mut self, way: DialTarget) {
+        if let Some(bytes) = self.on_dial_ended(way) {
             self.advice.refund(bytes);
         }
+    }
+
+    /// A dial has ended. Returns the bytes that it was charged.
+    pub(super) fn on_dial_ended(&mut self, way: DialTarget) -> Option<u64> {
+        let ended = self.advised.iter().position(|advised| advised.way == way)?;
+        Some(self.advised.swap_remove(ended).bytes)
     }
 
     /// Reaches for the home hub over other transports, unless that is under way.
@@ -260,18 +277,18 @@ impl Core {
             if media.ip().is_unspecified() {
                 media.set_ip(seen.ip());
             }
-            self.media_of_home = Some((connection, media));
+            self.media_of_home = Some(HomeMedia { connection, media });
         }
     }
 
     /// The address from which the hub there sends reflected streams, if it is the one that told it last.
     pub(super) fn media_of(&self, connection: ConnectionId) -> Option<SocketAddr> {
-        self.media_of_home.filter(|(of, _)| *of == connection).map(|(_, media)| media)
+        self.media_of_home.filter(|home| home.connection == connection).map(|home| home.media)
     }
 
     /// The address from which the home sends reflected streams, if it has told it.
     pub(super) fn media_of_home(&self) -> Option<SocketAddr> {
-        self.media_of_home.filter(|(connection, _)| self.connections.get(*connection).is_some()).map(|(_, media)| media)
+        self.media_of_home.filter(|home| self.connections.get(home.connection).is_some()).map(|home| home.media)
     }
 
     /// How long to wait for an answer over `connection`.

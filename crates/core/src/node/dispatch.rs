@@ -65,7 +65,7 @@ impl Node {
         if let Message::Probe(ProbeMessage::Hello(hello)) = message {
             return self.on_hello(connection, hello);
         }
-        if self.is_tunnel_message(connection, &message) {
+        if self.on_tunnel_message(connection, &message) {
             return;
         }
         let sender = if self.core.is_hub(connection) { Party::Hub } else { Party::Node };
@@ -234,7 +234,7 @@ impl Node {
 
 impl Node {
     /// True if a message is about a way through hubs, or may not be sent over one.
-    fn is_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
+    fn on_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
         let Some(entry) = self.core.connections.get(connection) else { return true };
         if entry.own.tunnel.is_some() {
             let refused = !tunnels::is_push_message(message);

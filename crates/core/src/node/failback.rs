@@ -49,7 +49,7 @@ impl Failback {
         self.lost.map(|lost| lost.index)
     }
 
-    pub(super) fn fails(&mut self) {
+    pub(super) fn record_failure(&mut self) {
         self.failures = self.failures.saturating_add(1);
     }
 

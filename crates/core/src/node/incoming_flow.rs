@@ -214,12 +214,12 @@ impl IncomingFlow {
     }
 
     /// Its provider has given its place to another requester, and has none for it yet.
-    pub(super) fn is_displaced(&mut self) {
+    pub(super) fn mark_displaced(&mut self) {
         self.displaced = true;
     }
 
     /// It has no way any more, and its provider does not come back.
-    pub(super) fn is_lost(&mut self) {
+    pub(super) fn mark_lost(&mut self) {
         self.lost = Some(Time::ZERO);
     }
 
@@ -251,7 +251,7 @@ impl IncomingFlow {
     pub(super) fn on_accept_repeated(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
         self.connection = connection;
         self.measure(core);
-        self.has_been_heard(core.now);
+        self.record_heard(core.now);
         let message = match &mut self.flow {
             FlowReceiver::Stream(stream) => FlowMessage::Report(stream.report()),
             FlowReceiver::Object(object) => FlowMessage::Report(object.report()),
@@ -267,13 +267,13 @@ impl IncomingFlow {
     }
 
     /// The provider has said something.
-    pub(super) fn has_been_heard(&mut self, now: Time) {
+    pub(super) fn record_heard(&mut self, now: Time) {
         self.heard = now;
         (self.broken, self.lost, self.question) = (None, None, None);
     }
 
     /// The connection over which it comes has gone.
-    pub(super) fn lost_its_way(&mut self, now: Time, reason: &str) {
+    pub(super) fn record_way_lost(&mut self, now: Time, reason: &str) {
         self.broken = Some(reason.to_owned());
         self.lost = Some(now);
     }
@@ -311,19 +311,23 @@ impl IncomingFlow {
     }
 
     /// Takes a piece of an object; returns what is new in it.
-    pub(super) fn chunk(&mut self, core: &mut Core, chunk: Chunk, reporting: bool) -> Option<Bytes> {
-        let id = chunk.id;
+    pub(super) fn chunk(&mut self, now: Time, chunk: Chunk) -> Option<Bytes> {
         let FlowReceiver::Object(object) = &mut self.flow else { return None };
         let fresh = object.chunk(chunk);
-        // The rest of the reports follows what the reader takes.
-        if reporting && object.has_everything() {
+        if fresh.is_some() {
+            self.note_data(now);
+        }
+        fresh
+    }
+
+    /// Tells the provider that nothing of an object is missing. The other reports follow what the reader takes.
+    pub(super) fn confirm_object(&mut self, core: &mut Core, id: RequestId) {
+        if let FlowReceiver::Object(object) = &mut self.flow
+            && object.has_everything()
+        {
             let report = FlowMessage::Report(object.report());
             core.send_reliably(self.connection, id, report);
         }
-        if fresh.is_some() {
-            self.note_data(core.now);
-        }
-        fresh
     }
 
     /// The reader has taken so many bytes more of an object.

@@ -56,7 +56,8 @@ impl ProviderSessions {
 
     /// Whether there is room for one more stream.
     fn has_room(&self, load: &ProviderLoad, kbps: u32) -> bool {
-        load.streams < usize::from(self.max_streams) && load.kbps.saturating_add(kbps) <= self.uplink_kbps
+        let fits = |limit| load.kbps.saturating_add(kbps) <= limit;
+        load.streams < usize::from(self.max_streams) && self.uplink_kbps.is_none_or(fits)
     }
 
     /// Whether there is a place for one more request of a publication.
@@ -93,10 +94,10 @@ impl ProviderSessions {
     pub(super) fn capacity(&self) -> Capacity {
         let load = self.load();
         let streams = usize::from(self.max_streams).saturating_sub(load.streams);
-        let left = self.uplink_kbps.saturating_sub(load.kbps);
         Capacity {
             streams: u16::try_from(streams).unwrap_or(u16::MAX),
-            uplink_kbps: if self.uplink_kbps == u32::MAX { u32::MAX } else { left },
+            // The wire's word for no limit.
+            uplink_kbps: self.uplink_kbps.map_or(u32::MAX, |limit| limit.saturating_sub(load.kbps)),
         }
     }
 

@@ -198,7 +198,7 @@ impl Node {
             return self.on_unreached(purpose, ConnectionLoss::new("the connection is not admitted"));
         }
         let (node, role, now) = (remote.node, remote.role, self.core.now);
-        self.core.connections.insert(connection, NodeConnection::up(now, remote, address, Rtt::new(rtt), None));
+        self.core.connections.insert(connection, NodeConnection::up(now, &remote, address, Rtt::new(rtt), None));
         if role != Role::Node {
             self.core.greet(connection, Channel::Reliable { flow: 0 });
         }
@@ -213,7 +213,7 @@ impl Node {
                 self.requests.on_hub_reached(&mut self.core, &self.attach, way, connection)
             }
             Some(NodeDialPurpose::Node(way)) => {
-                self.core.dial_ended(way, true);
+                self.core.on_dial_reached(way);
                 self.core.mind_idleness(connection);
                 self.provide.on_requester_reached(&mut self.core, way, connection);
                 self.requests.on_provider_reached(&mut self.core, way, connection);
@@ -247,7 +247,7 @@ impl Node {
             Some(NodeDialPurpose::Redirect) => self.attach.on_redirect_failed(&mut self.core),
             Some(NodeDialPurpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
             Some(NodeDialPurpose::Node(way)) => {
-                self.core.dial_ended(way, false);
+                self.core.on_dial_ended(way);
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
                 self.requests.on_provider_unreachable(&mut self.core, way, loss);
                 self.pushes.on_unreachable(&mut self.core, way, loss);

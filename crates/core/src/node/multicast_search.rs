@@ -30,6 +30,19 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// How long who says that it answers may take to do so.
 const TAKEN_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Whom a request asks first.
+struct SearchPlan {
+    hub: bool,
+    link: bool,
+    /// Set if that was a choice from which to learn.
+    first: Option<DiscoveryMethod>,
+}
+
+impl SearchPlan {
+    const HUB: Self = Self { hub: true, link: false, first: None };
+    const LINK: Self = Self { hub: false, link: true, first: None };
+}
+
 impl OutgoingRequests {
     /// Why a request cannot go as far, or as near, as it is to; `None` if it can.
     pub(super) fn out_of_scope(&self, request: &ServiceRequest) -> Option<&'static str> {
@@ -50,26 +63,20 @@ impl OutgoingRequests {
 
     /// Begins to look for a provider.
     pub(super) fn begin_search(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        let (hub, connection, first) = self.plan(core, attach, id);
+        let SearchPlan { hub, link, first } = self.plan(core, attach, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
         asked.ways = SearchMethods { hub, multicast: None, first };
         asked.phase = if hub { RequestPhase::NoHub } else { RequestPhase::Waiting };
         if hub {
             self.ask(core, attach, id);
         }
-        if connection {
+        if link {
             self.send_multicast_request(core, attach, id);
         }
     }
 
-    /// Whether to ask a hub, whether to ask the connection, and whether that was a choice.
-    fn plan(
-        &mut self,
-        core: &mut Core,
-        attach: &HomeRegistration,
-        id: RequestId,
-    ) -> (bool, bool, Option<DiscoveryMethod>) {
-        let Some(asked) = self.asked.get(&id) else { return (true, false, None) };
+    fn plan(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> SearchPlan {
+        let Some(asked) = self.asked.get(&id) else { return SearchPlan::HUB };
         let request = &asked.request;
         let hub_alone = asked.is_direct()
             || !self.multicast
@@ -78,19 +85,21 @@ impl OutgoingRequests {
             || asked.subscription.is_requested
             || matches!(request.scope, Scope::Home | Scope::Area);
         match self.discovery {
-            _ if request.scope == Scope::Subnet => (false, true, None),
-            Discovery::Multicast if self.multicast && !asked.is_direct() => (false, true, None),
-            _ if hub_alone => (true, false, None),
+            _ if request.scope == Scope::Subnet => SearchPlan::LINK,
+            Discovery::Multicast if self.multicast && !asked.is_direct() => SearchPlan::LINK,
+            _ if hub_alone => SearchPlan::HUB,
             // One answer that tells all is worth more than two.
-            _ if request.mode == RequestMode::Lookup => (true, false, None),
-            Discovery::SuperNode => (true, false, None),
-            Discovery::Both => (true, true, None),
+            _ if request.mode == RequestMode::Lookup => SearchPlan::HUB,
+            Discovery::SuperNode => SearchPlan::HUB,
+            Discovery::Both => SearchPlan { link: true, ..SearchPlan::HUB },
             Discovery::Multicast | Discovery::Auto => {
                 let quiet = core.multicast_load.is_quiet(core.now);
                 let kind = discovery_policy::discovery_key(request.service, request.area);
                 match self.judge.first(core.now, kind, attach.record().cell, quiet) {
-                    DiscoveryMethod::Multicast => (false, true, Some(DiscoveryMethod::Multicast)),
-                    DiscoveryMethod::Hub => (true, attach.home().is_none(), Some(DiscoveryMethod::Hub)),
+                    first @ DiscoveryMethod::Multicast => SearchPlan { first: Some(first), ..SearchPlan::LINK },
+                    first @ DiscoveryMethod::Hub => {
+                        SearchPlan { hub: true, link: attach.home().is_none(), first: Some(first) }
+                    }
                 }
             }
         }

@@ -46,7 +46,7 @@ pub(super) struct ProviderSessions {
     next: u64,
     services: ServiceSet,
     pub(super) max_streams: u16,
-    pub(super) uplink_kbps: u32,
+    pub(super) uplink_kbps: Option<u32>,
     stream_duration: Duration,
     classes: DeliveryClasses,
     pub(super) cell: Cell,
@@ -316,7 +316,7 @@ impl ProviderSessions {
         self.index.get(&(node, id)).copied()
     }
 
-    pub(super) fn reconfigure(&mut self, services: ServiceSet, max_streams: u16, uplink_kbps: u32) {
+    pub(super) fn reconfigure(&mut self, services: ServiceSet, max_streams: u16, uplink_kbps: Option<u32>) {
         self.services = services;
         self.max_streams = max_streams;
         self.uplink_kbps = uplink_kbps;

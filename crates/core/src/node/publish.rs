@@ -92,7 +92,7 @@ impl ProviderSessions {
         let Some(session) = self.sessions.get(&id) else { return };
         let publication = self.publications.by_service(session.request.spec.service);
         let rate = publication.and_then(|(_, publication)| Some(publication.live.as_ref()?.bits_per_second));
-        if rate.is_some_and(|rate| self.declines_rate(core, id, rate)) {
+        if rate.is_some_and(|rate| self.decline_slow_rate(core, id, rate)) {
             return;
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };

@@ -67,7 +67,7 @@ impl OutgoingRequests {
         let checked = check_flow_matches(asked, scheme, &accept.flow);
         if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
             stop(core, connection, id, Reason::Cancelled);
-            return self.has_changed(core, id, provider);
+            return self.on_object_changed(core, id, provider);
         }
         let Some(asked) = self.asked.get_mut(&id) else { return };
         // A stream relayed for this node alone has an end; the reflected one still comes and has none.
@@ -130,7 +130,7 @@ impl OutgoingRequests {
             receiving.report(core, id);
         }
         if let Some(payload) = whole
-            && let Some(payload) = receiving.chunk(core, Chunk { id, offset: 0, payload }, false)
+            && let Some(payload) = receiving.chunk(core.now, Chunk { id, offset: 0, payload })
         {
             core.emit(NodeEvent::Data { ticket, payload });
         }
@@ -173,10 +173,10 @@ impl OutgoingRequests {
         }
         let was_doubted =
             core.now >= receiving.is_doubted_at() && receiving.may_be_resumed() && asked.subscription.lost.is_none();
-        receiving.has_been_heard(core.now);
+        receiving.record_heard(core.now);
         let ticket = asked.ticket;
         if was_doubted {
-            self.comes_again(core, id);
+            self.on_flow_resumed(core, id);
         }
         let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else {
             return;
@@ -196,7 +196,11 @@ impl OutgoingRequests {
                 stop(core, connection, id, Reason::Protocol);
                 return self.finish(core, id, Some(Reason::Protocol));
             }
-            FlowMessage::Chunk(chunk) => receiving.chunk(core, chunk, true),
+            FlowMessage::Chunk(chunk) => {
+                let fresh = receiving.chunk(core.now, chunk);
+                receiving.confirm_object(core, id);
+                fresh
+            }
             FlowMessage::End { packets, bytes, digest, .. } => {
                 receiving.end(core, id, packets, bytes, digest);
                 None
@@ -269,7 +273,7 @@ impl OutgoingRequests {
         for (id, asked) in &mut self.asked {
             let RequestPhase::Receiving(receiving) = &mut asked.phase else { continue };
             if receiving.connection == connection {
-                receiving.lost_its_way(core.now, loss.reason);
+                receiving.record_way_lost(core.now, loss.reason);
                 if loss.refused { over.push(*id) } else { parted.push(*id) }
             }
         }
@@ -298,7 +302,7 @@ impl OutgoingRequests {
             return;
         };
         if reason == Reason::Busy {
-            receiving.is_displaced();
+            receiving.mark_displaced();
         }
         let (has_begun, is_reflected, deadline) = (receiving.has_begun(), receiving.is_reflected(), *deadline);
         // A provider need not wait for a reader that takes nothing.
@@ -307,7 +311,7 @@ impl OutgoingRequests {
             // The provider has not heard of this node for a while; the stream goes on.
             return self.find_another_way(core, attach, id);
         }
-        if reason == Reason::Reflected && self.turns_to_reflected(core, attach, id) {
+        if reason == Reason::Reflected && self.turn_to_reflected(core, attach, id) {
             return;
         }
         // One whose place another one needs has it again later, or is served elsewhere.

@@ -14,16 +14,25 @@ const PERIOD: Duration = Duration::from_secs(60);
 pub(super) struct Redirect {
     /// Which hub of the list is being dialled.
     pub(super) to: Option<usize>,
-    /// Whether that is to go back, and no hub has asked for it.
-    pub(super) is_return: bool,
+    pub(super) cause: RedirectCause,
     /// How often since `since`.
     pub(super) times: u8,
     since: Time,
 }
 
+/// Cause of a move to another hub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RedirectCause {
+    /// A hub asks for it.
+    #[default]
+    Hub,
+    /// The node goes back to the home that it had lost.
+    Return,
+}
+
 impl Redirect {
-    /// Whether it may go elsewhere once more.
-    pub(super) fn again(&mut self, now: Time) -> bool {
+    /// Counts one more redirect; false if there were too many.
+    pub(super) fn try_charge(&mut self, now: Time) -> bool {
         if self.times == 0 || now.since(self.since) >= PERIOD {
             (self.times, self.since) = (0, now);
         }
@@ -40,7 +49,7 @@ mod tests {
     fn redirects_limited_to_two_per_minute() {
         let mut redirect = Redirect::default();
         let at = |secs| Time::ZERO + Duration::from_secs(secs);
-        let went: Vec<bool> = [5, 6, 7, 64, 65, 66, 67].map(|secs| redirect.again(at(secs))).to_vec();
+        let went: Vec<bool> = [5, 6, 7, 64, 65, 66, 67].map(|secs| redirect.try_charge(at(secs))).to_vec();
         assert_eq!(went, [true, true, false, false, true, true, false]);
     }
 }

@@ -135,7 +135,7 @@ impl OutgoingRequests {
     }
 
     /// Something has come of a flow: nobody else need go on with it.
-    pub(super) fn comes_again(&mut self, core: &mut Core, id: RequestId) {
+    pub(super) fn on_flow_resumed(&mut self, core: &mut Core, id: RequestId) {
         core.timers.clear(Timer::Resubscribe(id));
         self.drop_replacement(core, id);
         if let Some(OutgoingRequest { subscription, phase: RequestPhase::Receiving(receiving), .. }) =
@@ -149,7 +149,7 @@ impl OutgoingRequests {
     /// The flow has no way any more, of which nobody is to blame: it is asked for at once.
     pub(super) fn lost(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
-            receiving.is_lost();
+            receiving.mark_lost();
             self.check_flow(core, attach, id);
         }
     }
@@ -166,7 +166,7 @@ impl OutgoingRequests {
 
     /// A provider would begin anew with another object: what has come is of no use with that, and
     /// if it came from the same provider nobody will go on with it.
-    pub(super) fn has_changed(&mut self, core: &mut Core, id: RequestId, provider: NodeId) {
+    pub(super) fn on_object_changed(&mut self, core: &mut Core, id: RequestId, provider: NodeId) {
         let Some(old) = self.asked.get(&id).and_then(|asked| asked.subscription.replaces) else { return };
         match self.asked.get(&old).map(|old| &old.phase) {
             Some(RequestPhase::Receiving(receiving)) if receiving.provider == provider => {
@@ -201,7 +201,7 @@ impl IncomingFlow {
             return Some(next);
         }
         if tries == QUESTIONS {
-            self.is_lost();
+            self.mark_lost();
             return None;
         }
         let token = core.random.next_u64() as u32;

@@ -49,7 +49,7 @@ impl ProviderSessions {
             return self.refuse(core, id, Reason::SourceFailed);
         }
         if let SourceOutput::Stream { bits_per_second, .. } = opened
-            && self.declines_rate(core, id, bits_per_second)
+            && self.decline_slow_rate(core, id, bits_per_second)
         {
             return;
         }
@@ -92,7 +92,7 @@ impl ProviderSessions {
     }
 
     /// Gives a session back to the hub if its stream is slower than the requester admits.
-    pub(super) fn declines_rate(&mut self, core: &mut Core, id: SessionId, bits_per_second: u32) -> bool {
+    pub(super) fn decline_slow_rate(&mut self, core: &mut Core, id: SessionId, bits_per_second: u32) -> bool {
         let is_slow = self.sessions.get(&id).is_some_and(|session| !session.request.spec.admits_rate(bits_per_second));
         if is_slow {
             self.refuse(core, id, Reason::TooSlow);

@@ -45,7 +45,7 @@ impl IncomingFlow {
     /// Takes what opens the next epoch; returns it if it is news.
     pub(super) fn rekey(&mut self, rekey: &Rekey) -> Option<(Epoch, EpochSecret)> {
         let Rekey { stream, epoch, secret, .. } = rekey;
-        self.subscription()?.is_news(*stream, *epoch).then(|| (*epoch, secret.clone()))
+        self.subscription()?.advance(*stream, *epoch).then(|| (*epoch, secret.clone()))
     }
 
     /// Takes what an acceptance says once more; returns what is news.
@@ -53,7 +53,7 @@ impl IncomingFlow {
         let StreamKeys { stream, epoch, secret, next } = reflected.clone();
         let Some(subscription) = self.subscription() else { return Vec::new() };
         let keys = [Some((epoch, secret)), next].into_iter().flatten();
-        keys.filter(|(epoch, _)| subscription.is_news(stream, *epoch)).collect()
+        keys.filter(|(epoch, _)| subscription.advance(stream, *epoch)).collect()
     }
 }
 
@@ -112,7 +112,7 @@ impl OutgoingRequests {
 
     /// Every provider is busy: asks for what one of them sends already, if that
     /// may be. Returns whether it does.
-    pub(super) fn asks_for_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
+    pub(super) fn ask_for_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
         let Some(asked) =
             self.asked.get_mut(&id).filter(|asked| asked.subscription.able && !asked.subscription.is_requested)
         else {
@@ -158,7 +158,7 @@ impl OutgoingRequests {
 
     /// The provider sends this node no stream of its own any more, but one that
     /// is reflected. Returns whether this node can take that.
-    pub(super) fn turns_to_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
+    pub(super) fn turn_to_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.subscription.able) else { return false };
         asked.subscription.lost.get_or_insert(core.now);
         core.timers.clear(Timer::Receive(id));

@@ -47,8 +47,8 @@ impl Subscription {
         Self { stream: reflected.stream, latest: reflected.epoch, ended: false }
     }
 
-    /// Whether an epoch of the stream is one that the owner does not know yet.
-    pub(super) fn is_news(&mut self, stream: StreamId, epoch: Epoch) -> bool {
+    /// Goes on to an epoch of the stream; false if the owner knows it already.
+    pub(super) fn advance(&mut self, stream: StreamId, epoch: Epoch) -> bool {
         let is_news = stream == self.stream && epoch > self.latest;
         if is_news {
             self.latest = epoch;

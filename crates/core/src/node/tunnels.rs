@@ -236,7 +236,7 @@ fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId)
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
     let remote = Remote { node, role: Role::Node, name: String::new() };
     let way = core.connections.number_way();
-    let entry = NodeConnection::up(now, remote, address, rtt, tunnel);
+    let entry = NodeConnection::up(now, &remote, address, rtt, tunnel);
     core.connections.insert(way, entry);
     true
 }

@@ -152,7 +152,7 @@ impl OutgoingWatches {
         }
         watching.seen = change.sequence.max(1);
         watching.coverage = change.coverage;
-        let present = change.updated.into_iter().filter(|candidate| watching.is_news(candidate)).collect();
+        let present = change.updated.into_iter().filter(|candidate| watching.record_candidate(candidate)).collect();
         let gone = change.removed.into_iter().filter(|node| watching.forget(*node)).collect();
         watching.emit_change(core, present, gone);
     }
@@ -222,8 +222,8 @@ impl OutgoingWatches {
 }
 
 impl OutgoingWatch {
-    /// Whether the owner does not know this yet.
-    fn is_news(&mut self, candidate: &Candidate) -> bool {
+    /// Notes what a candidate is now; false if the owner knows it already.
+    fn record_candidate(&mut self, candidate: &Candidate) -> bool {
         self.doubtful.remove(&candidate.node);
         let Candidate { version, cell, services, capacity, .. } = *candidate;
         let known = WatchedNode { version, cell, services, capacity };

@@ -206,11 +206,11 @@ impl Settings {
         Err(self.wrong(key, value, format!("expected between {least} and {greatest}")))
     }
 
-    /// A rate, kbit/s.
+    /// A rate, kbit/s; `None` sets no limit.
     ///
     /// # Errors
     /// [`ConfigError`] if it has no value or one of another kind.
-    pub fn rate_kbps(&self, key: &str) -> Result<u32, ConfigError> {
+    pub fn rate_kbps(&self, key: &str) -> Result<Option<u32>, ConfigError> {
         self.read(key, units::rate_kbps)
     }
 

@@ -16,18 +16,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// Reads a rate such as `10Mbit/s` or `64kbit/s` and returns kbit/s; `none` is
-/// `u32::MAX`, no limit.
+/// `None`, no limit.
 ///
 /// # Errors
 /// One clause that says what was expected.
-pub fn rate_kbps(text: &str) -> Result<u32, String> {
+pub fn rate_kbps(text: &str) -> Result<Option<u32>, String> {
     if text == "none" {
-        return Ok(u32::MAX);
+        return Ok(None);
     }
     let kbps = (bits_per_second(text)? / 1e3).round();
     // The comparison also refuses what is no number.
     if (1.0..f64::from(u32::MAX)).contains(&kbps) {
-        Ok(kbps as u32)
+        Ok(Some(kbps as u32))
     } else {
         Err("expected a rate between 1kbit/s and 4000Gbit/s".to_owned())
     }
@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn rates_are_read_with_their_units() {
         for (text, kbps) in [("64kbit/s", 64), ("10Mbit/s", 10_000), ("2.5 Mbit/s", 2_500), ("1Gbit/s", 1_000_000)] {
-            assert_eq!(rate_kbps(text), Ok(kbps), "{text}");
+            assert_eq!(rate_kbps(text), Ok(Some(kbps)), "{text}");
         }
-        assert_eq!(rate_kbps("none"), Ok(u32::MAX));
+        assert_eq!(rate_kbps("none"), Ok(None));
         for text in ["", "10", "10MB/s", "fast", "0kbit/s", "-1Mbit/s", "99999999Gbit/s", "..Mbit/s"] {
             assert!(rate_kbps(text).is_err(), "{text}");
         }

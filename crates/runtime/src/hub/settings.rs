@@ -35,7 +35,7 @@ pub struct RelaySettings {
     /// Where.
     pub address: MediaAddress,
     /// Uplink for copies, kbit/s; `u32::MAX` sets no limit.
-    pub uplink_kbps: u32,
+    pub uplink_kbps: Option<u32>,
     /// See [`ReflectionConfig::layers`].
     pub layers: u8,
     /// See [`ReflectionConfig::policy`].
@@ -50,7 +50,7 @@ impl RelaySettings {
 
     /// For the relay.
     pub(super) fn config(self) -> relay::RelayConfig {
-        let uplink = (self.uplink_kbps < u32::MAX).then(|| u64::from(self.uplink_kbps) * 1000);
+        let uplink = self.uplink_kbps.map(|kbps| u64::from(kbps) * 1000);
         relay::RelayConfig { uplink, ..relay::RelayConfig::for_layers(self.layers) }
     }
 }

@@ -167,7 +167,7 @@ pub enum NodeCommand {
         /// As in [`NodeConfig`].
         max_streams: u16,
         /// As in [`NodeConfig`].
-        uplink_kbps: u32,
+        uplink_kbps: Option<u32>,
     },
     /// Withdraw, end everything, close every connection. [`NodeEvent::Left`] is
     /// the last event.

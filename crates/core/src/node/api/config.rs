@@ -36,8 +36,8 @@ pub struct NodeConfig {
     /// is one for each place to which this node sends it.
     pub max_streams: u16,
     /// How much uplink its streams may use together, kbit/s. Beyond it: "busy".
-    /// `u32::MAX` sets no limit.
-    pub uplink_kbps: u32,
+    /// `None` sets no limit.
+    pub uplink_kbps: Option<u32>,
     /// How long a stream lasts that was requested without a duration. Usual: 10 s.
     pub stream_duration: Duration,
     /// Where it takes in and sends reflected streams; an unspecified host is
