@@ -17,7 +17,7 @@ impl Node {
         let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
             NodeCommand::Request { ticket, request, provider } => {
-                requests.request(core, attach, ticket, (request, provider));
+                requests.request(core, attach, ticket, request, provider);
             }
             NodeCommand::Lookup { ticket, service, area, count, names } => {
                 let wanted = ServiceRequest {

@@ -267,13 +267,6 @@ impl Node {
             _ => false,
         }
     }
-
-    /// A way through hubs is none any more.
-    pub(super) fn on_tunnel_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
-        if self.core.connections.remove(way).is_some() {
-            self.on_connection_gone(way, loss);
-        }
-    }
 }
 
 /// The hub at the other end of a connection.

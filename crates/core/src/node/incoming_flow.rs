@@ -1,5 +1,7 @@
 //! The requester's end of a flow: what has come, what is said in return, how it went.
 
+mod summary;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,19 +10,15 @@ use roost_wire::messages::{
 };
 use roost_wire::{Cell, ConnectionId, NodeId, Profile, RequestId, Scheme, Time};
 
-use super::api::RequestSummary;
 use super::core::Core;
-use super::subscription::{Subscription, renewal_report};
+use super::flow_receiver::FlowReceiver;
+use super::pace::Pace;
+use super::subscription::Subscription;
 use super::timers::Timer;
-use crate::flow::{
-    ObjectReceiver, PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, StreamReceiver, StreamStatistics,
-};
+use crate::flow::{PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, StreamReceiver, StreamStatistics};
 
 /// A pause of a stream that counts as an interruption.
 const GAP: Duration = Duration::from_secs(2);
-
-/// The shortest time by which the pace of a stream is told: packets come in bursts.
-const LEAST_SPAN: Duration = Duration::from_secs(1);
 
 /// How long a provider has to come back over another connection before it is asked to.
 const RETURN: Duration = Duration::from_secs(1);
@@ -81,26 +79,6 @@ pub(super) struct ProviderProbe {
     pub(super) tries: u32,
 }
 
-/// Packets and the time that they took.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    packets: u64,
-    span: Duration,
-}
-
-impl Pace {
-    /// The usual time from one packet to the next.
-    pub(super) fn pause(self) -> Duration {
-        self.span / u32::try_from(self.packets).unwrap_or(u32::MAX).max(1)
-    }
-
-    /// Packets that are due in so much time.
-    fn within(self, time: Duration) -> u64 {
-        let due = u128::from(self.packets) * time.as_micros() / self.span.as_micros().max(1);
-        u64::try_from(due).unwrap_or(u64::MAX)
-    }
-}
-
 /// Whose acceptance it was, and how it came.
 #[derive(Clone, Debug)]
 pub(super) struct FlowOrigin {
@@ -109,14 +87,6 @@ pub(super) struct FlowOrigin {
     pub(super) scheme: Scheme,
     /// What opens the stream, if it is reflected.
     pub(super) reflected: Option<StreamKeys>,
-}
-
-#[derive(Debug)]
-enum FlowReceiver {
-    Stream(Box<StreamReceiver>),
-    Object(ObjectReceiver),
-    /// A stream whose packets come another way.
-    Reflected(Subscription),
 }
 
 impl IncomingFlow {
@@ -132,20 +102,7 @@ impl IncomingFlow {
     ) -> Self {
         let FlowOrigin { provider, relayed, scheme, reflected } = origin;
         let (profile, patience) = (request.profile, request.patience());
-        let flow = match description {
-            FlowDescription::Stream { .. } if let Some(reflected) = &reflected => {
-                FlowReceiver::Reflected(Subscription::new(reflected))
-            }
-            FlowDescription::Stream { .. } => {
-                FlowReceiver::Stream(Box::new(match profile.and_then(Profile::lifetime) {
-                    Some(life) => StreamReceiver::with_lifetime(id, life),
-                    None => StreamReceiver::new(id),
-                }))
-            }
-            FlowDescription::Object { bytes, digest, offset, .. } => {
-                FlowReceiver::Object(ObjectReceiver::new(id, *bytes, *digest, offset.unwrap_or(0)))
-            }
-        };
+        let flow = FlowReceiver::new(id, description, reflected.as_ref(), profile);
         Self {
             connection,
             provider,
@@ -196,21 +153,12 @@ impl IncomingFlow {
 
     /// Whether a provider that offers this may go on with it.
     pub(super) fn may_go_on_with(&self, flow: &FlowDescription) -> bool {
-        match (&self.flow, flow) {
-            (FlowReceiver::Object(object), FlowDescription::Object { bytes, digest, .. }) => {
-                object.is_of(*bytes, digest)
-            }
-            (FlowReceiver::Stream(_), FlowDescription::Stream { .. }) => true,
-            _ => self.is_reflected(),
-        }
+        self.flow.may_go_on_with(flow)
     }
 
     /// What of an object is here.
     pub(super) fn has(&self) -> Option<ResumePoint> {
-        match &self.flow {
-            FlowReceiver::Object(object) => Some(object.resume_point()),
-            FlowReceiver::Stream(_) | FlowReceiver::Reflected(_) => None,
-        }
+        self.flow.resume_point()
     }
 
     /// Its provider has given its place to another requester, and has none for it yet.
@@ -243,7 +191,7 @@ impl IncomingFlow {
 
     /// Whether its reader has so much to take that its provider may have been told to wait.
     pub(super) fn waits_for_reader(&self) -> bool {
-        matches!(&self.flow, FlowReceiver::Object(object) if object.unread() >= REPORT_BYTES)
+        self.flow.waits_for_reader()
     }
 
     /// The provider repeats its acceptance: over a new connection, or because
@@ -252,12 +200,7 @@ impl IncomingFlow {
         self.connection = connection;
         self.measure(core);
         self.record_heard(core.now);
-        let message = match &mut self.flow {
-            FlowReceiver::Stream(stream) => FlowMessage::Report(stream.report()),
-            FlowReceiver::Object(object) => FlowMessage::Report(object.report()),
-            FlowReceiver::Reflected(_) => renewal_report(id),
-        };
-        core.send_reliably(connection, id, message);
+        core.send_reliably(connection, id, self.flow.report(id));
     }
 
     /// Whether what comes over `connection` may belong to it.
@@ -322,11 +265,8 @@ impl IncomingFlow {
 
     /// Tells the provider that nothing of an object is missing. The other reports follow what the reader takes.
     pub(super) fn confirm_object(&mut self, core: &mut Core, id: RequestId) {
-        if let FlowReceiver::Object(object) = &mut self.flow
-            && object.has_everything()
-        {
-            let report = FlowMessage::Report(object.report());
-            core.send_reliably(self.connection, id, report);
+        if matches!(&self.flow, FlowReceiver::Object(object) if object.has_everything()) {
+            core.send_reliably(self.connection, id, self.flow.report(id));
         }
     }
 
@@ -360,10 +300,7 @@ impl IncomingFlow {
 
     /// The reflected stream, if it is one.
     pub(super) fn subscription(&mut self) -> Option<&mut Subscription> {
-        match &mut self.flow {
-            FlowReceiver::Reflected(subscription) => Some(subscription),
-            FlowReceiver::Stream(_) | FlowReceiver::Object(_) => None,
-        }
+        self.flow.subscription()
     }
 
     /// Whether its packets come another way.
@@ -384,15 +321,17 @@ impl IncomingFlow {
     /// Keeps the provider going: a stream while it lasts, a slow object as long
     /// as it makes progress, or its reader may.
     pub(super) fn report(&mut self, core: &mut Core, id: RequestId) {
-        match &mut self.flow {
-            FlowReceiver::Stream(stream) => core.send(self.connection, FlowMessage::Report(stream.report())),
-            FlowReceiver::Object(object) if object.has_news() || object.is_ahead() || object.has_everything() => {
-                let report = FlowMessage::Report(object.report());
-                core.send_reliably(self.connection, id, report);
-            }
-            FlowReceiver::Reflected(_) => core.send_reliably(self.connection, id, renewal_report(id)),
+        let is_credit = match &self.flow {
+            FlowReceiver::Stream(_) => false,
+            FlowReceiver::Object(object) => object.has_news() || object.is_ahead() || object.has_everything(),
+            FlowReceiver::Reflected(_) => true,
+        };
+        let report = self.flow.report(id);
+        if is_credit {
+            core.send_reliably(self.connection, id, report);
+        } else {
             // Its provider is to know that it is waited for.
-            FlowReceiver::Object(object) => core.send(self.connection, FlowMessage::Report(object.report())),
+            core.send(self.connection, report);
         }
     }
 
@@ -404,12 +343,6 @@ impl IncomingFlow {
             FlowReceiver::Stream(_) | FlowReceiver::Reflected(_) => self.heard.max(self.last) + self.patience,
             FlowReceiver::Object(_) => self.moved + self.patience,
         }
-    }
-
-    pub(super) fn measured_pace(&self) -> Option<Pace> {
-        let (counted, span) = (self.counted(), self.last.since(self.first?));
-        let packets = (counted.packets + counted.lost).checked_sub(1)?;
-        (matches!(self.flow, FlowReceiver::Stream(_)) && span >= LEAST_SPAN).then_some(Pace { packets, span })
     }
 
     /// The first packet of another provider: what the one before would have sent meanwhile is missing.
@@ -434,23 +367,6 @@ impl IncomingFlow {
         }
     }
 
-    /// What has come of a stream, whoever sent it.
-    fn counted(&self) -> StreamStatistics {
-        let now = match &self.flow {
-            FlowReceiver::Stream(stream) => stream.statistics(),
-            FlowReceiver::Object(_) | FlowReceiver::Reflected(_) => StreamStatistics::default(),
-        };
-        StreamStatistics {
-            bytes: self.past.bytes + now.bytes,
-            packets: self.past.packets + now.packets,
-            lost: self.past.lost + now.lost,
-            late: self.past.late + now.late,
-            reordered: self.past.reordered + now.reordered,
-            duplicates: self.past.duplicates + now.duplicates,
-            jitter: now.jitter,
-        }
-    }
-
     /// Whether any payload has come.
     pub(super) fn has_begun(&self) -> bool {
         self.first.is_some() || self.is_reflected()
@@ -468,20 +384,12 @@ impl IncomingFlow {
 
     /// Whether a stream's end was announced.
     pub(super) fn has_ended(&self) -> bool {
-        match &self.flow {
-            FlowReceiver::Stream(stream) => stream.has_ended(),
-            FlowReceiver::Reflected(subscription) => subscription.ended,
-            FlowReceiver::Object(_) => false,
-        }
+        self.flow.has_ended()
     }
 
     /// Whether nothing is missing.
     pub(super) fn is_whole(&self) -> bool {
-        match &self.flow {
-            FlowReceiver::Stream(stream) => stream.has_everything(),
-            FlowReceiver::Object(object) => object.has_everything(),
-            FlowReceiver::Reflected(subscription) => subscription.ended,
-        }
+        self.flow.is_whole()
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -491,52 +399,4 @@ impl IncomingFlow {
             FlowReceiver::Reflected(_) => 0,
         }
     }
-
-    /// How it went, if it ends now.
-    pub(super) fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> RequestSummary {
-        let (counted, digest_ok, ended) = match &self.flow {
-            // What several flows have brought has no digest.
-            FlowReceiver::Stream(stream) => {
-                let digest_ok = stream.digest_ok().filter(|_| self.past == StreamStatistics::default());
-                let is_over = reason.is_none() && self.over_at.is_some_and(|over_at| now >= over_at);
-                (self.counted(), digest_ok, stream.has_ended() || is_over)
-            }
-            FlowReceiver::Object(object) => (Default::default(), object.digest_ok(), object.has_everything()),
-            FlowReceiver::Reflected(subscription) => (Default::default(), None, subscription.ended),
-        };
-        let complete = ended && digest_ok != Some(false);
-        let damaged = (digest_ok == Some(false)).then_some(Reason::Protocol);
-        let first = self.first.unwrap_or(now);
-        let bytes = self.bytes();
-        RequestSummary {
-            provider: self.provider,
-            cell: self.cell,
-            scheme: self.scheme,
-            relayed: self.relayed,
-            reflected: self.is_reflected(),
-            bytes,
-            packets: counted.packets,
-            lost: counted.lost,
-            late: counted.late,
-            reordered: counted.reordered,
-            duplicates: counted.duplicates,
-            jitter: counted.jitter,
-            first_byte: first.since(commanded),
-            elapsed: now.since(commanded),
-            bits_per_second: rate(bytes, self.last.since(first)),
-            interruptions: self.gaps.0,
-            interrupted: self.gaps.1,
-            stalled: reason == Some(Reason::TimedOut) && self.lost.is_none() && now < self.heard + self.silence,
-            digest_ok,
-            complete,
-            reason: if complete { None } else { reason.or(damaged) },
-            broken: self.broken.clone().filter(|_| !complete),
-        }
-    }
-}
-
-/// Bits per second of `bytes` within `span`; 0 if there was none.
-fn rate(bytes: u64, span: Duration) -> u64 {
-    let rate = (u128::from(bytes) * 8_000_000).checked_div(span.as_micros()).unwrap_or(0);
-    u64::try_from(rate).unwrap_or(u64::MAX)
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::ConnectionId;
-use roost_wire::messages::ProbeMessage;
+use roost_wire::messages::{FlowMessage, ProbeMessage};
+use roost_wire::{ConnectionId, Time};
 
-use super::api::SessionId;
+use super::api::{NodeEvent, SessionId};
 use super::core::Core;
 use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
@@ -75,6 +75,34 @@ impl ProviderSessions {
             let sent = session.pump(core, id, SendBudget { share, left });
             load.bytes += sent;
             all.bytes += sent;
+        }
+    }
+}
+
+impl Session {
+    /// Sends what the object's sender has to send and there is `room` for, and
+    /// has read what comes next.
+    fn pump(&mut self, core: &mut Core, id: SessionId, mut room: SendBudget) -> u64 {
+        let before = room.left;
+        while let Some(message) = self.next_chunk(core.now, room) {
+            if let FlowMessage::Chunk(chunk) = &message {
+                room.left -= chunk.payload.len() as u64;
+            }
+            self.send_reliably(core, message);
+        }
+        if let SessionPhase::Sending(object) = &mut self.phase
+            && let Some((offset, length)) = object.next_read()
+        {
+            let pushed = self.request.pushed.map(|pushed| pushed.ticket);
+            core.emit(NodeEvent::ReadObject { session: id, pushed, offset, length });
+        }
+        before - room.left
+    }
+
+    fn next_chunk(&mut self, now: Time, room: SendBudget) -> Option<FlowMessage> {
+        match &mut self.phase {
+            SessionPhase::Sending(object) if self.connection.is_some() => object.poll(now, room),
+            _ => None,
         }
     }
 }

@@ -162,7 +162,7 @@ impl ProviderSessions {
                 return decline(core, &request, Reason::Busy, self.until_free(core.now));
             }
             if same.is_some_and(|known| !known.was_missed()) {
-                return self.repeat(core, session, (request.asked_by, request.reflect));
+                return self.repeat(core, session, request.asked_by, request.reflect);
             }
             // The requester never heard of it, or has started anew and counts from elsewhere.
             self.finish(core, session, Some(Reason::Cancelled));
@@ -243,12 +243,7 @@ impl ProviderSessions {
 
     /// The request came again: nothing is served twice, but its answers may
     /// have been lost.
-    fn repeat(
-        &mut self,
-        core: &mut Core,
-        id: SessionId,
-        (asked_by, reflect): (Option<ConnectionId>, Option<CopyTarget>),
-    ) {
+    fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: Option<ConnectionId>, reflect: Option<CopyTarget>) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.request.asked_by = asked_by.or(session.request.asked_by);
             session.request.reflect = session.request.reflect.and(reflect).or(session.request.reflect);

@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::{FlowMessage, Reason, Rekey, ServiceRequest};
-use roost_wire::{Epoch, EpochSecret, NodeId, Service, StreamId};
+use roost_wire::{Epoch, EpochSecret, NodeId, Service};
 
 use super::api::{NodeEvent, PublicationStatus, SessionId};
 use super::core::Core;
@@ -63,20 +63,13 @@ impl ProviderSessions {
     }
 
     /// The source of a publication has started.
-    pub(super) fn published(
-        &mut self,
-        core: &mut Core,
-        id: SessionId,
-        (bits_per_second, format): (u32, String),
-        stream: StreamId,
-        present: (Epoch, EpochSecret),
-    ) {
+    pub(super) fn published(&mut self, core: &mut Core, id: SessionId, live: LiveStream) {
         let Some(publication) = self.publications.all.get_mut(&id).filter(|publication| publication.live.is_none())
         else {
             return;
         };
-        publication.kbps = bits_per_second.div_ceil(1000);
-        publication.live = Some(LiveStream::new(core.now, bits_per_second, format, stream, present));
+        publication.kbps = live.bits_per_second.div_ceil(1000);
+        publication.live = Some(live);
         let service = publication.service;
         for member in self.member_ids(service, |phase| matches!(phase, SessionPhase::Opening)) {
             self.start_member(core, member);

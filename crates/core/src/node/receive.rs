@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use roost_wire::messages::{
     Accept, Chunk, Datagram, FlowDescription, FlowMessage, Reason, ReflectionPolicy, ResumePoint,
 };
 use roost_wire::{ConnectionId, RequestId, Role, Scheme, Time};
 
-use super::api::NodeEvent;
+use super::api::{NodeEvent, Ticket};
 use super::connections::ConnectionLoss;
 use super::core::Core;
 use super::incoming_flow::{FlowOrigin, IncomingFlow};
@@ -52,17 +53,8 @@ impl OutgoingRequests {
             }
             return;
         }
-        if let RequestPhase::Receiving(receiving) = &mut asked.phase {
-            let same = receiving.provider == provider && receiving.relayed == relayed;
-            let same = same && (!relayed || core.are_same(receiving.connection, connection));
-            if !same {
-                return stop(core, connection, id, Reason::Cancelled);
-            }
-            receiving.on_accept_repeated(core, id, connection);
-            let (ticket, keys) =
-                (asked.ticket, origin.reflected.map_or(Vec::new(), |reflected| receiving.keys(&reflected)));
-            keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
-            return;
+        if matches!(asked.phase, RequestPhase::Receiving(_)) {
+            return self.on_accept_repeated(core, connection, id, &origin);
         }
         let checked = check_flow_matches(asked, scheme, &accept.flow);
         if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
@@ -90,6 +82,23 @@ impl OutgoingRequests {
         for (connection, message) in self.early.take_messages(id) {
             self.on_data(core, attach, connection, id, message);
         }
+    }
+
+    /// One more acceptance of a request: the provider's that serves it, or one that comes too late.
+    fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, origin: &FlowOrigin) {
+        let Some(OutgoingRequest { ticket, phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
+        else {
+            return;
+        };
+        let same = receiving.provider == origin.provider && receiving.relayed == origin.relayed;
+        let same = same && (!origin.relayed || core.are_same(receiving.connection, connection));
+        if !same {
+            return stop(core, connection, id, Reason::Cancelled);
+        }
+        receiving.on_accept_repeated(core, id, connection);
+        let keys = origin.reflected.as_ref().map_or(Vec::new(), |reflected| receiving.keys(reflected));
+        let ticket = *ticket;
+        keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
     }
 
     /// The first acceptance: what follows belongs to its provider.
@@ -178,47 +187,27 @@ impl OutgoingRequests {
         if was_doubted {
             self.on_flow_resumed(core, id);
         }
+        if let FlowMessage::Stop { reason, .. } = message {
+            return self.provider_gone(core, attach, id, reason);
+        }
         let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else {
             return;
         };
-        let fresh = match message {
+        let breaks_rules = match &message {
             FlowMessage::Datagram(Datagram { sequence: datagrams, .. })
-            | FlowMessage::End { packets: datagrams, .. }
-                if receiving.is_incredible(core.now, datagrams) =>
-            {
-                core.counters.refused += 1;
-                stop(core, connection, id, Reason::Protocol);
-                return self.finish(core, id, Some(Reason::Protocol));
-            }
-            FlowMessage::Datagram(packet) => receiving.packet(core, packet),
-            FlowMessage::Chunk(chunk) if receiving.is_overdrawn(&chunk) => {
-                core.counters.refused += 1;
-                stop(core, connection, id, Reason::Protocol);
-                return self.finish(core, id, Some(Reason::Protocol));
-            }
-            FlowMessage::Chunk(chunk) => {
-                let fresh = receiving.chunk(core.now, chunk);
-                receiving.confirm_object(core, id);
-                fresh
-            }
-            FlowMessage::End { packets, bytes, digest, .. } => {
-                receiving.end(core, id, packets, bytes, digest);
-                None
-            }
-            FlowMessage::Rekey(rekey) => {
-                if let Some((epoch, secret)) = receiving.rekey(&rekey) {
-                    core.emit(NodeEvent::Key { ticket, epoch, secret });
-                }
-                None
-            }
-            FlowMessage::Stop { reason, .. } => return self.provider_gone(core, attach, id, reason),
-            _ => None,
+            | FlowMessage::End { packets: datagrams, .. } => receiving.is_incredible(core.now, *datagrams),
+            FlowMessage::Chunk(chunk) => receiving.is_overdrawn(chunk),
+            _ => false,
         };
-        let whole = receiving.is_whole();
-        if let Some(payload) = fresh {
+        if breaks_rules {
+            core.counters.refused += 1;
+            stop(core, connection, id, Reason::Protocol);
+            return self.finish(core, id, Some(Reason::Protocol));
+        }
+        if let Some(payload) = receiving.on_message(core, ticket, id, message) {
             core.emit(NodeEvent::Data { ticket, payload });
         }
-        if whole {
+        if receiving.is_whole() {
             self.finish(core, id, None);
         }
     }
@@ -331,6 +320,28 @@ impl OutgoingRequests {
             let summary = receiving.summary(asked.commanded, core.now, reason);
             self.traces.conclude(core, asked.ticket, NodeEvent::Finished { ticket: asked.ticket, summary });
         }
+    }
+}
+
+impl IncomingFlow {
+    /// Takes data, an end or a key of the flow; returns the payload that is new.
+    fn on_message(&mut self, core: &mut Core, ticket: Ticket, id: RequestId, message: FlowMessage) -> Option<Bytes> {
+        match message {
+            FlowMessage::Datagram(packet) => return self.packet(core, packet),
+            FlowMessage::Chunk(chunk) => {
+                let fresh = self.chunk(core.now, chunk);
+                self.confirm_object(core, id);
+                return fresh;
+            }
+            FlowMessage::End { packets, bytes, digest, .. } => self.end(core, id, packets, bytes, digest),
+            FlowMessage::Rekey(rekey) => {
+                if let Some((epoch, secret)) = self.rekey(&rekey) {
+                    core.emit(NodeEvent::Key { ticket, epoch, secret });
+                }
+            }
+            _ => {}
+        }
+        None
     }
 }
 

@@ -150,29 +150,12 @@ impl HomeRegistration {
         lease: Duration,
         siblings: Vec<Address>,
     ) {
-        let clock = self.clock(core.now);
         let RegistrationState::Linked(home) = &mut self.state else { return };
         if home.connection != connection || home.wants_record {
             return;
         }
         if held > self.record.version {
-            if !held.is_exceedable(clock) {
-                // Nothing that this node publishes could exceed it for long, so it takes that
-                // back. A hub that goes on saying it is as good as silent.
-                core.counters.refused += 1;
-                // With the record the hub forgets the standby.
-                home.named = None;
-                core.send(connection, RegistrationMessage::Withdraw(held));
-                return self.publish_once_more(core, Duration::ZERO);
-            }
-            // An earlier run of this node had a later clock, or, once the home
-            // has held a record of this run, another daemon is this node as
-            // well. Go on from there.
-            if home.attached.is_some() {
-                self.events.push_back(HomeEvent::Displaced);
-            }
-            self.record.version = held;
-            return self.publish_once_more(core, Duration::ZERO);
+            return self.on_later_record(core, held);
         }
         if held < self.record.version {
             return;
@@ -201,6 +184,29 @@ impl HomeRegistration {
             self.schedule_failback(core);
         }
         self.name_standby(core);
+    }
+
+    /// The home holds a later record than this node has published.
+    fn on_later_record(&mut self, core: &mut Core, held: Version) {
+        let clock = self.clock(core.now);
+        let RegistrationState::Linked(home) = &mut self.state else { return };
+        if held.is_exceedable(clock) {
+            // An earlier run of this node had a later clock, or, once the home
+            // has held a record of this run, another daemon is this node as
+            // well. Go on from there.
+            if home.attached.is_some() {
+                self.events.push_back(HomeEvent::Displaced);
+            }
+            self.record.version = held;
+        } else {
+            // Nothing that this node publishes could exceed it for long, so it takes that
+            // back. A hub that goes on saying it is as good as silent.
+            core.counters.refused += 1;
+            // With the record the hub forgets the standby.
+            home.named = None;
+            core.send(home.connection, RegistrationMessage::Withdraw(held));
+        }
+        self.publish_once_more(core, Duration::ZERO);
     }
 
     /// The seconds of the Unix epoch, as the clock said them when the node started.

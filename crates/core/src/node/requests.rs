@@ -78,7 +78,8 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         ticket: Ticket,
-        (mut request, provider): (ServiceRequest, Option<Provider>),
+        mut request: ServiceRequest,
+        provider: Option<Provider>,
     ) {
         let refusal = if request.mode == RequestMode::Lookup || request.check().is_err() {
             Some((Reason::NotAllowed, "the request is malformed"))

@@ -8,8 +8,9 @@ use roost_wire::messages::{FlowDescription, ProbeMessage, Reason, ServiceRequest
 use roost_wire::{NodeId, RequestId, Time};
 
 use super::core::Core;
-use super::incoming_flow::{IncomingFlow, Pace, ProviderProbe};
+use super::incoming_flow::{IncomingFlow, ProviderProbe};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::pace::Pace;
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::subscription::SubscriptionState;

@@ -13,8 +13,9 @@ use super::connections::ConnectionLoss;
 use super::core::Core;
 use super::object_scheduler::probe_path;
 use super::provider_sessions::{MAX_ANSWERS, ProviderSessions};
+use super::publications::LiveStream;
 use super::serve_request::ServeRequest;
-use super::session::{Session, SessionPhase};
+use super::session::{ObjectOffer, Session, SessionPhase};
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 
@@ -32,13 +33,12 @@ impl ProviderSessions {
     /// The source of a session has started, or its object is here.
     pub(super) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: SourceOutput) {
         if let SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret } = opened {
-            return self.published(core, id, (bits_per_second, format), stream, (epoch, secret));
+            let live = LiveStream::new(core.now, bits_per_second, format, stream, (epoch, secret));
+            return self.published(core, id, live);
         }
         if self.publications.has(id) {
             return self.unpublish(core, id, Some(Reason::SourceFailed));
         }
-        let cell = self.cell;
-        let held: usize = self.under_way().map(|(_, session)| session.held_bytes()).sum();
         let bytes = match &opened {
             SourceOutput::Stream { .. } | SourceOutput::Stored { .. } | SourceOutput::Reflected { .. } => 0,
             SourceOutput::Object { bytes, .. } => bytes.len(),
@@ -53,18 +53,27 @@ impl ProviderSessions {
         {
             return;
         }
-        let Some(session) = self.sessions.get(&id) else { return };
-        let excess = (held + bytes).saturating_sub(MAX_OBJECT_MEMORY) as u64;
-        let displaced = match excess {
-            0 => Vec::new(),
-            excess => self.displaced_from_memory(core.now, &session.request, bytes as u64, excess),
-        };
-        let has_memory = excess == 0 || !displaced.is_empty();
-        self.displace(core, &displaced);
-        let Some(session) = self.sessions.get_mut(&id).filter(|_| has_memory) else {
+        if !self.make_memory(core, id, bytes) {
             core.counters.declined_busy += 1;
             return self.refuse(core, id, Reason::Busy);
-        };
+        }
+        self.start(core, id, opened);
+    }
+
+    /// Ends objects of others until one of so many bytes can be held. False if they keep their places.
+    fn make_memory(&mut self, core: &mut Core, id: SessionId, bytes: usize) -> bool {
+        let held: usize = self.under_way().map(|(_, session)| session.held_bytes()).sum();
+        let excess = (held + bytes).saturating_sub(MAX_OBJECT_MEMORY) as u64;
+        let Some(session) = self.sessions.get(&id).filter(|_| excess > 0) else { return true };
+        let displaced = self.displaced_from_memory(core.now, &session.request, bytes as u64, excess);
+        self.displace(core, &displaced);
+        !displaced.is_empty()
+    }
+
+    /// Accepts with what the source gives.
+    fn start(&mut self, core: &mut Core, id: SessionId, opened: SourceOutput) {
+        let cell = self.cell;
+        let Some(session) = self.sessions.get_mut(&id) else { return };
         core.counters.accepted += 1;
         core.timers.clear(Timer::Expire(id));
         match opened {
@@ -72,21 +81,20 @@ impl ProviderSessions {
                 session.start_stream(core, id, cell, bits_per_second, format)
             }
             SourceOutput::Object { bytes, digest, format } if bytes.len() <= INLINE_BYTES => {
-                session.answer_inline(core, cell, (bytes, digest, format));
+                session.answer_inline(core, cell, bytes, digest, format);
                 self.finish(core, id, None);
             }
             SourceOutput::Object { bytes, digest, format } => {
-                let length = bytes.len() as u64;
-                let make = |flow| ObjectSender::held(flow, bytes, digest);
-                session.start_object(core, id, cell, (length, digest, format), make);
+                let (length, make) = (bytes.len() as u64, |flow| ObjectSender::held(flow, bytes, digest));
+                session.start_object(core, id, cell, ObjectOffer { length, digest, format }, make);
                 self.pump(core);
             }
             SourceOutput::Stored { length, digest, format } => {
                 let make = |flow| ObjectSender::read(flow, length, digest);
-                session.start_object(core, id, cell, (length, digest, format), make);
+                session.start_object(core, id, cell, ObjectOffer { length, digest, format }, make);
                 self.pump(core);
             }
-            // Goes to the members of its publication, above.
+            // `on_opened` has given it to the members of its publication.
             SourceOutput::Reflected { .. } => {}
         }
     }
@@ -232,48 +240,6 @@ impl ProviderSessions {
         let trips = session.connection.map_or(SHORTEST_REDIAL, |connection| core.pto(connection) * 3);
         core.timers.set(Timer::Serve(id), silent_at.min(core.now + trips.max(SHORTEST_REDIAL)));
         self.dial(core, id);
-    }
-
-    /// Ends what silent requesters hold, the one that was silent for longest first, until there
-    /// is room for a request, and then what others hold beyond their share. Who comes back asks anew.
-    pub(super) fn make_room(&mut self, core: &mut Core, request: &ServeRequest) {
-        if self.provides(core, request) && self.is_busy(request) {
-            self.end_silent(core, request);
-            if self.is_busy(request) && self.giving_way(request).is_empty() {
-                let displaced = self.displaced(core.now, request);
-                self.displace(core, &displaced);
-            }
-        }
-    }
-
-    /// Ends sessions whose places others get: their requesters may go on elsewhere, or later.
-    pub(super) fn displace(&mut self, core: &mut Core, sessions: &[SessionId]) {
-        for id in sessions {
-            let Some(Session { request, phase, .. }) = self.sessions.get(id) else { continue };
-            let publication = request.reflect.and_then(|_| self.publications.find_publication(request.spec.service));
-            core.counters.displaced += 1;
-            match phase {
-                SessionPhase::Reaching | SessionPhase::Opening => self.refuse(core, *id, Reason::Busy),
-                _ => self.stop_requester(core, *id, Reason::Busy),
-            }
-            if let Some(publication) = publication {
-                self.on_linger_timer(core, publication);
-            }
-        }
-    }
-
-    fn end_silent(&mut self, core: &mut Core, request: &ServeRequest) {
-        for _ in 0..self.live.len() {
-            let is_of_kind = |session: &Session| {
-                session.gives_way(core) && session.request.spec.service.is_stream() == request.spec.service.is_stream()
-            };
-            let silent = self.under_way().filter(|(_, session)| is_of_kind(session));
-            let Some(id) = silent.min_by_key(|(id, session)| (session.heard, *id)).map(|(id, _)| id) else { return };
-            if !self.is_busy(request) {
-                return;
-            }
-            self.stop_requester(core, id, Reason::TimedOut);
-        }
     }
 
     /// A requester has lost what it is served and asks under another number: it goes on under

@@ -9,12 +9,12 @@ use roost_wire::messages::{
 };
 use roost_wire::{Cell, Channel, ConnectionId, Delivery, RequestId, Time};
 
-use super::api::{NodeEvent, SessionId};
+use super::api::SessionId;
 use super::core::Core;
 use super::publications::{LiveStream, MEMBER_SILENCE};
 use super::serve_request::ServeRequest;
 use super::timers::Timer;
-use crate::flow::{ObjectSender, SILENCE_TIMEOUT, SendBudget, StreamSender, usual_kbps};
+use crate::flow::{ObjectSender, SILENCE_TIMEOUT, StreamSender, usual_kbps};
 
 /// How long a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
@@ -50,6 +50,14 @@ pub(super) struct Session {
     pub(super) moved: Time,
     /// The source has ended but the end could not be sent yet.
     pub(super) ending: bool,
+}
+
+/// An object that a session accepts with.
+#[derive(Debug)]
+pub(super) struct ObjectOffer {
+    pub(super) length: u64,
+    pub(super) digest: [u8; 32],
+    pub(super) format: String,
 }
 
 /// How far a session has come.
@@ -252,32 +260,6 @@ impl Session {
             _ => {}
         }
     }
-
-    /// Sends what the object's sender has to send and there is `room` for, and
-    /// has read what comes next.
-    pub(super) fn pump(&mut self, core: &mut Core, id: SessionId, mut room: SendBudget) -> u64 {
-        let before = room.left;
-        while let Some(message) = self.next_chunk(core.now, room) {
-            if let FlowMessage::Chunk(chunk) = &message {
-                room.left -= chunk.payload.len() as u64;
-            }
-            self.send_reliably(core, message);
-        }
-        if let SessionPhase::Sending(object) = &mut self.phase
-            && let Some((offset, length)) = object.next_read()
-        {
-            let pushed = self.request.pushed.map(|pushed| pushed.ticket);
-            core.emit(NodeEvent::ReadObject { session: id, pushed, offset, length });
-        }
-        before - room.left
-    }
-
-    fn next_chunk(&mut self, now: Time, room: SendBudget) -> Option<FlowMessage> {
-        match &mut self.phase {
-            SessionPhase::Sending(object) if self.connection.is_some() => object.poll(now, room),
-            _ => None,
-        }
-    }
 }
 
 impl Session {
@@ -310,10 +292,7 @@ impl Session {
         format: String,
     ) {
         self.kbps = bits_per_second.div_ceil(1000);
-        let duration = self.request.duration.unwrap_or_default();
-        let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
-        self.accept = Some(self.acceptance(core, cell, flow));
+        self.accept = Some(self.acceptance(core, cell, self.stream_description(bits_per_second, format)));
         let is_whole = self.request.terms.is_whole();
         let make = if is_whole { StreamSender::reliable } else { StreamSender::new };
         self.phase = SessionPhase::Streaming(make(self.request.key.1, core.now));
@@ -338,12 +317,15 @@ impl Session {
 
     /// Has the acceptance, whenever it is sent, say what opens the stream now.
     pub(super) fn set_stream_keys(&mut self, core: &Core, cell: Cell, live: &LiveStream) {
+        let flow = self.stream_description(live.bits_per_second, live.format.clone());
+        let (stream_keys, provider) = (Some(live.keys(core.now)), None);
+        self.accept = Some(Accept { stream_keys, provider, ..self.acceptance(core, cell, flow) });
+    }
+
+    fn stream_description(&self, bits_per_second: u32, format: String) -> FlowDescription {
         let duration = self.request.duration.unwrap_or_default();
         let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let (bits_per_second, format) = (live.bits_per_second, live.format.clone());
-        let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
-        let (id, nonce, reflected) = (self.request.key.1, self.request.nonce, Some(live.keys(core.now)));
-        self.accept = Some(Accept { id, nonce, flow, cell, provider: None, stream_keys: reflected });
+        FlowDescription::Stream { duration_ms, bits_per_second, format }
     }
 
     /// Accepts with an object of `length` bytes; `make` makes its sender.
@@ -352,7 +334,7 @@ impl Session {
         core: &mut Core,
         id: SessionId,
         cell: Cell,
-        (length, digest, format): (u64, [u8; 32], String),
+        ObjectOffer { length, digest, format }: ObjectOffer,
         make: impl FnOnce(RequestId) -> ObjectSender,
     ) {
         let resume = self.request.spec.resume.filter(|has| has.digest == digest && has.offset <= length);
@@ -371,7 +353,9 @@ impl Session {
         &mut self,
         core: &mut Core,
         cell: Cell,
-        (object, digest, format): (Bytes, [u8; 32], String),
+        object: Bytes,
+        digest: [u8; 32],
+        format: String,
     ) {
         let flow =
             FlowDescription::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
