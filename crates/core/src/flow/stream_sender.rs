@@ -82,7 +82,7 @@ impl StreamSender {
         if !std::mem::take(&mut kept.interrupted) {
             return Vec::new();
         }
-        let mut again: Vec<_> = kept.packets.iter().cloned().map(|message| FlowMessage::Datagram(message)).collect();
+        let mut again: Vec<_> = kept.packets.iter().cloned().map(FlowMessage::Datagram).collect();
         again.extend(kept.ended.then(|| self.totals()));
         again
     }
