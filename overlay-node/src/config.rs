@@ -293,11 +293,6 @@ impl Config {
 }
 
 impl Offer {
-    /// The uplink as records have it: without a limit the greatest number.
-    pub(crate) fn record_uplink_kbps(&self) -> u32 {
-        self.uplink_kbps.unwrap_or(u32::MAX)
-    }
-
     pub(crate) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let named: ServiceSet = settings.list::<Service>("services")?.into_iter().collect();
         let mut sources = Sources::new();

@@ -216,7 +216,7 @@ fn machine_config(
         hub_role: config.hub_role,
         addresses,
         max_streams: config.offer.max_streams,
-        uplink_kbps: config.offer.record_uplink_kbps(),
+        uplink_kbps: config.offer.uplink_kbps,
         stream_duration: config.stream_duration,
         classes: config.classes,
         multicast: config.multicast.is_some(),
@@ -304,8 +304,7 @@ impl Endpoints for NodeService {
 
     async fn reload(&self, settings: &Settings) -> Result<(), Failure> {
         let offer = Offer::read(settings)?;
-        let uplink_kbps = offer.record_uplink_kbps();
-        let Offer { sources, max_streams, .. } = offer;
+        let Offer { sources, max_streams, uplink_kbps } = offer;
         check_sources(&sources, true).await?;
         let services = sources.services();
         self.registry.replace(sources);
@@ -316,7 +315,7 @@ impl Endpoints for NodeService {
 
     /// Withdraws all offers, and lets open flows end.
     async fn drain(&self) {
-        let nothing = NodeCommand::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: 0 };
+        let nothing = NodeCommand::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: Some(0) };
         if self.mailbox.command(nothing).await.is_err() {
             return;
         }

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use roost_core::node::{MAX_STREAM_DURATION, Node, NodeCommand, SessionId, SourceOutput};
+use roost_core::flow::MAX_STREAM_DURATION;
+use roost_core::node::{Node, NodeCommand, SessionId, SourceOutput};
 use roost_reflection::NodeInput;
 use roost_reflection::keys::{AnnouncedKey, draw_stream};
 use roost_reflection::publication::NewPublication;

@@ -208,7 +208,7 @@ impl LaterNode {
             hub_role: Role::SuperNode,
             addresses: transport.local_addresses().to_vec(),
             max_streams: 8,
-            uplink_kbps: u32::MAX,
+            uplink_kbps: None,
             stream_duration: Duration::from_secs(1),
             media: None,
             classes: DeliveryClasses::default(),

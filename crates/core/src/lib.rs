@@ -22,6 +22,7 @@
 
 mod address_filter;
 mod backoff;
+mod connections;
 pub mod directory;
 pub mod flow;
 pub mod hub;

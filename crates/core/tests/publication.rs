@@ -112,7 +112,7 @@ impl PublicationScene {
             hub_role: Role::SuperNode,
             addresses: vec![address(100)],
             max_streams: 1,
-            uplink_kbps: 1_000,
+            uplink_kbps: Some(1_000),
             stream_duration: Duration::from_secs(10),
             classes: DeliveryClasses::default(),
             media: Some(media(100)),

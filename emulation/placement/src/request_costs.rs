@@ -294,7 +294,7 @@ impl ConnectionPair {
         let payload = Bytes::from(vec![0x5a; packet_bytes as usize]);
         while self.now < begun + sample {
             if let Some(packet) = sender.packet(self.now, payload.clone()) {
-                self.send(0, Channel::Datagram, &packet);
+                self.send(0, Channel::Datagram, &packet.into());
             }
             if first == 0.0 {
                 first = self.bytes[0] - before[0];
@@ -311,7 +311,7 @@ impl ConnectionPair {
         let data = since(self.bytes, before).map(|bytes| bytes * scale);
         let before = self.bytes;
         if let Some(end) = sender.end() {
-            self.send(0, Channel::Reliable { flow: 1000 }, &end);
+            self.send(0, Channel::Reliable { flow: 1000 }, &end.into());
         }
         self.run(self.now + 8 * ONE_WAY);
         let end = since(self.bytes, before);
@@ -334,7 +334,7 @@ impl ConnectionPair {
         let (mut whole, mut messages) = (None, Vec::new());
         loop {
             while let Some(message) = sender.poll(self.now, SendBudget::ALL) {
-                self.ends[0].send(self.now, channel, message.encode());
+                self.ends[0].send(self.now, channel, Message::from(message).encode());
             }
             while let Some((end, message)) = self.heard.pop_front() {
                 if end == 1 {

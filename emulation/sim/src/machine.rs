@@ -5,9 +5,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_core::flow::MAX_STREAM_DURATION;
 use roost_core::hub::{self, Hub, HubEvent};
 use roost_core::machine::{Input, Machine as _};
-use roost_core::node::{self, MAX_STREAM_DURATION, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
+use roost_core::node::{self, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
 use roost_core::{Deadline, Transmit};
 use roost_reflection::{HubInput, HubOutput, HubReflection, NodeInput};
 use roost_wire::{FlowKind, Service, StreamId, Time};

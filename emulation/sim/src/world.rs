@@ -456,7 +456,7 @@ impl<'a> SimWorld<'a> {
             addresses: self.addresses(machine),
             // All others may request from one node at once; the paper has no limit.
             max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
-            uplink_kbps: u32::MAX,
+            uplink_kbps: None,
             stream_duration: self.prepared.plan.stream,
             media: self.media_address(machine),
             classes: DeliveryClasses::default(),

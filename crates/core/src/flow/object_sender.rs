@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{Chunk, FlowMessage, Message};
+use roost_wire::messages::{Chunk, FlowMessage};
 use roost_wire::{RequestId, Time};
 
 use super::window::Window;
@@ -27,7 +27,6 @@ pub struct ObjectSender {
     interrupted: bool,
 }
 
-/// Where the object is.
 #[derive(Clone, Debug)]
 enum Content {
     /// Here, and whole.
@@ -36,22 +35,22 @@ enum Content {
     Read(Ahead),
 }
 
-/// What was read and is not sent.
+/// The bytes that were read and are not sent.
 #[derive(Clone, Debug, Default)]
 struct Ahead {
     /// From what was sent on.
     chunks: VecDeque<Bytes>,
     bytes: u64,
-    /// Where the piece begins that the owner is reading, and its length.
+    /// The offset of the piece that the owner is reading, and its length.
     reading: Option<(u64, u64)>,
 }
 
-/// What a sender may do with what it shares with others.
+/// The part of a sender in what it shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendBudget {
-    /// How far it may go beyond the last report, whatever the path is like, bytes.
+    /// The limit up to which it may go beyond the last report, whatever the path is like, bytes.
     pub share: u64,
-    /// How much more all of them may send now, bytes.
+    /// Bytes that all of them together may still send now.
     pub left: u64,
 }
 
@@ -79,7 +78,7 @@ impl ObjectSender {
         Self { id, length, digest, content, window, sent: 0, reported: 0, has_begun, end_sent, interrupted }
     }
 
-    /// The same for a receiver that has the first `offset` bytes already.
+    /// The sender for a receiver that has the first `offset` bytes already.
     #[must_use]
     pub fn starting_at(self, offset: u64) -> Self {
         let offset = offset.min(self.length);
@@ -87,18 +86,13 @@ impl ObjectSender {
     }
 
     /// The next message that may leave now: a chunk, the end, or nothing.
-    pub fn poll(&mut self, now: Time, room: SendBudget) -> Option<Message> {
+    pub fn poll(&mut self, now: Time, room: SendBudget) -> Option<FlowMessage> {
         if self.interrupted || self.end_sent {
             return None;
         }
         if self.sent == self.length {
             self.end_sent = true;
-            return Some(Message::Flow(FlowMessage::End {
-                id: self.id,
-                packets: 0,
-                bytes: self.length,
-                digest: self.digest,
-            }));
+            return Some(FlowMessage::End { id: self.id, packets: 0, bytes: self.length, digest: self.digest });
         }
         let (left, whole) = (self.length - self.sent, CHUNK_BYTES as u64);
         let length = if self.has_begun || left <= whole { left.min(whole) } else { FIRST_CHUNK_BYTES as u64 };
@@ -110,7 +104,7 @@ impl ObjectSender {
         self.sent += payload.len() as u64;
         self.has_begun = true;
         self.window.sent(now, self.reported, self.sent);
-        Some(Message::Flow(FlowMessage::Chunk(Chunk { id: self.id, offset, payload })))
+        Some(FlowMessage::Chunk(Chunk { id: self.id, offset, payload }))
     }
 
     /// The next bytes, at most `length`; `None` if they are not read yet.
@@ -122,8 +116,8 @@ impl ObjectSender {
         }
     }
 
-    /// What the owner is to read now: from where on, and how much. Asked once,
-    /// and answered by [`Self::supply`].
+    /// The piece that the owner is to read now: its offset and length. Asked once, and answered by
+    /// [`Self::supply`].
     pub fn next_read(&mut self) -> Option<(u64, u64)> {
         let Content::Read(ahead) = &mut self.content else { return None };
         let offset = self.sent + ahead.bytes;
@@ -135,7 +129,7 @@ impl ObjectSender {
         ahead.reading
     }
 
-    /// What the owner has read; it may be less than was asked for, and not more.
+    /// Takes a piece that the owner has read; it may be less than was asked for, and not more.
     pub fn supply(&mut self, offset: u64, bytes: Bytes) {
         let Content::Read(ahead) = &mut self.content else { return };
         if ahead.reading.is_none_or(|(of, length)| of != offset || bytes.len() as u64 > length) {

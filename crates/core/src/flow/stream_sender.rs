@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use roost_wire::messages::{Datagram, FlowMessage, Message};
+use roost_wire::messages::{Datagram, FlowMessage};
 use roost_wire::{RequestId, Time};
 use sha2::{Digest, Sha256};
 
@@ -20,7 +20,7 @@ pub struct StreamSender {
     kept: Option<Kept>,
 }
 
-/// What of a stream that must come whole is not known to have come.
+/// The datagrams of a stream that must come whole and are not known to have come.
 #[derive(Clone, Debug, Default)]
 struct Kept {
     packets: VecDeque<Datagram>,
@@ -36,8 +36,8 @@ impl StreamSender {
         Self { id, started: now, next: 0, bytes: 0, digest: Sha256::new(), kept: None }
     }
 
-    /// The same of a stream that must come whole: it keeps its datagrams until
-    /// the receiver has reported them.
+    /// A sender of a stream that must come whole: it keeps its datagrams until the receiver has reported
+    /// them.
     pub fn reliable(id: RequestId, now: Time) -> Self {
         Self { kept: Some(Kept::default()), ..Self::new(id, now) }
     }
@@ -49,7 +49,7 @@ impl StreamSender {
 
     /// The next datagram, unless it has to wait. What is longer than
     /// [`super::MAX_PACKET_BYTES`] must have been cut by the caller.
-    pub fn packet(&mut self, now: Time, payload: Bytes) -> Option<Message> {
+    pub fn packet(&mut self, now: Time, payload: Bytes) -> Option<FlowMessage> {
         let sequence = self.next;
         self.next += 1;
         self.bytes += payload.len() as u64;
@@ -63,7 +63,7 @@ impl StreamSender {
                 return None;
             }
         }
-        Some(Message::Flow(FlowMessage::Datagram(packet)))
+        Some(FlowMessage::Datagram(packet))
     }
 
     /// Whether the receiver is further behind than can be kept.
@@ -73,7 +73,7 @@ impl StreamSender {
 
     /// The receiver has the first `packets` datagrams. Gives what must leave
     /// again if the path had broken.
-    pub fn report(&mut self, packets: u64) -> Vec<Message> {
+    pub fn report(&mut self, packets: u64) -> Vec<FlowMessage> {
         let Some(kept) = &mut self.kept else { return Vec::new() };
         while let Some(first) = kept.packets.front().filter(|first| first.sequence < packets) {
             kept.bytes -= cost(first);
@@ -82,8 +82,7 @@ impl StreamSender {
         if !std::mem::take(&mut kept.interrupted) {
             return Vec::new();
         }
-        let mut again: Vec<_> =
-            kept.packets.iter().cloned().map(|message| Message::Flow(FlowMessage::Datagram(message))).collect();
+        let mut again: Vec<_> = kept.packets.iter().cloned().map(FlowMessage::Datagram).collect();
         again.extend(kept.ended.then(|| self.totals()));
         again
     }
@@ -96,7 +95,7 @@ impl StreamSender {
     }
 
     /// The end of the stream, with its totals, unless it has to wait.
-    pub fn end(&mut self) -> Option<Message> {
+    pub fn end(&mut self) -> Option<FlowMessage> {
         let is_interrupted = self.kept.as_mut().is_some_and(|kept| {
             kept.ended = true;
             kept.interrupted
@@ -104,13 +103,13 @@ impl StreamSender {
         (!is_interrupted).then(|| self.totals())
     }
 
-    fn totals(&self) -> Message {
-        Message::Flow(FlowMessage::End {
+    fn totals(&self) -> FlowMessage {
+        FlowMessage::End {
             id: self.id,
             packets: self.next,
             bytes: self.bytes,
             digest: self.digest.clone().finalize().into(),
-        })
+        }
     }
 
     /// Whether the end was said, and the receiver has all that it must have.
@@ -124,7 +123,7 @@ impl StreamSender {
     }
 }
 
-/// What a datagram counts for that is kept, bytes.
+/// The bytes for which a kept datagram counts.
 fn cost(packet: &Datagram) -> usize {
     packet.payload.len() + 64
 }
@@ -141,10 +140,10 @@ mod tests {
         sender
     }
 
-    fn numbers(messages: &[Message]) -> Vec<u64> {
-        let number = |message: &Message| match message {
-            Message::Flow(FlowMessage::Datagram(packet)) => packet.sequence,
-            Message::Flow(FlowMessage::End { packets, .. }) => 100 + packets,
+    fn numbers(messages: &[FlowMessage]) -> Vec<u64> {
+        let number = |message: &FlowMessage| match message {
+            FlowMessage::Datagram(packet) => packet.sequence,
+            FlowMessage::End { packets, .. } => 100 + packets,
             _ => u64::MAX,
         };
         messages.iter().map(number).collect()

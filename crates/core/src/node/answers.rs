@@ -1,4 +1,4 @@
-//! What hubs say to a request that nobody has accepted: nobody, not yet, or who there is.
+//! Answers of hubs to a request that nobody has accepted: nobody, not yet, or who there is.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use roost_wire::{ConnectionId, RequestId};
 
 use super::api::NodeEvent;
 use super::core::Core;
-use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
 use super::registration::HomeRegistration;
-use super::requests::{OutgoingRequests, SHORT_PAUSE};
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 
 /// Shortest wait before a request is put again once a provider was said to be on its way.
@@ -44,7 +44,7 @@ impl OutgoingRequests {
         if self.continue_by_multicast(core, attach, id, decline.reason) {
             return false;
         }
-        if decline.reason == Reason::Busy && self.asks_for_reflected(core, attach, id) {
+        if decline.reason == Reason::Busy && self.ask_for_reflected(core, attach, id) {
             return false;
         }
         let Some(asked) = self.asked.get_mut(&id) else { return false };
@@ -87,7 +87,7 @@ impl OutgoingRequests {
 
     pub(super) fn on_lookup_result(&mut self, core: &mut Core, connection: ConnectionId, found: LookupResult) {
         let id = found.id;
-        // That it knows of nobody is no answer of a standby while the home may know more.
+        // A standby that knows of nobody gives no answer while the home may know more.
         let counts = |asked: &OutgoingRequest| asked.via == Some(connection) || !found.candidates.is_empty();
         let ours = |asked: &&OutgoingRequest| {
             asked.is_asked_over(connection) && asked.request.mode == RequestMode::Lookup && counts(asked)

@@ -1,14 +1,14 @@
 //! Whom a request is put to, over which connection, and when it is put again.
 
-use roost_wire::messages::{Message, Reason, RequestMessage, RequestMode};
+use roost_wire::messages::{Reason, RequestMessage, RequestMode};
 use roost_wire::{ConnectionId, RequestId, Role, Time};
 
 use super::connections::{ConnectionLoss, DialTarget};
 use super::core::Core;
 use super::liveness::answers_since;
-use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
 use super::registration::HomeRegistration;
-use super::requests::{OutgoingRequests, SHORT_PAUSE};
+use super::requests::OutgoingRequests;
 use super::timers::Timer;
 
 impl OutgoingRequests {
@@ -26,7 +26,7 @@ impl OutgoingRequests {
         let Some(entry) = core.connections.get(home) else { return };
         let schemes = asked.request.transports;
         let relayed = asked.request.mode == RequestMode::Relay || core.hub_role == Role::Server;
-        let hub = entry.remote.node;
+        let hub = entry.node;
         let connection =
             if relayed && asked.request.mode != RequestMode::Lookup && !schemes.contains(entry.address.scheme) {
                 core.connections.between(core.now, hub, schemes, &[])
@@ -34,7 +34,7 @@ impl OutgoingRequests {
                 Some(home)
             };
         if let Some(connection) = connection {
-            asked.send(core, id, connection);
+            asked.send(core, &mut self.traces, id, connection);
             return self.hedge(core, attach, id);
         }
         let addresses = attach.home_addresses(schemes);
@@ -54,8 +54,8 @@ impl OutgoingRequests {
         core.counters.hedges += u64::from(asked.hedge.is_none());
         asked.hedge = Some(standby);
         let (request, ticket) = (asked.wire_request(core, id), asked.ticket);
-        core.send(standby, &Message::Request(RequestMessage::Request(request)));
-        core.trace_sent(ticket, id, standby);
+        core.send(standby, RequestMessage::Request(request));
+        self.traces.record_sent(core, ticket, id, standby);
     }
 
     /// A hub was reached over the transport that requests want. If it is no
@@ -70,7 +70,7 @@ impl OutgoingRequests {
         core.mind_idleness(connection);
         for id in self.reaching_home(core, attach, way) {
             if let Some(asked) = self.asked.get_mut(&id) {
-                asked.send(core, id, connection);
+                asked.send(core, &mut self.traces, id, connection);
             }
         }
     }
@@ -83,7 +83,7 @@ impl OutgoingRequests {
 
     /// The requests that wait for the home to be reached in this way.
     fn reaching_home(&self, core: &Core, attach: &HomeRegistration, way: DialTarget) -> Vec<RequestId> {
-        let home = attach.home().and_then(|home| core.connections.get(home)).map(|connection| connection.remote.node);
+        let home = attach.home().and_then(|home| core.connections.get(home)).map(|connection| connection.node);
         if home != Some(way.node) {
             return Vec::new();
         }

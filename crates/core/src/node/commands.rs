@@ -1,4 +1,4 @@
-//! Which part a command is for, and what becomes of all when the node leaves.
+//! Commands: each goes to its part. At the end the node leaves.
 
 use roost_wire::SchemeSet;
 use roost_wire::messages::{Reason, RequestMode, ServiceRequest};
@@ -17,7 +17,7 @@ impl Node {
         let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
             NodeCommand::Request { ticket, request, provider } => {
-                requests.request(core, attach, ticket, (request, provider));
+                requests.request(core, attach, ticket, request, provider);
             }
             NodeCommand::Lookup { ticket, service, area, count, names } => {
                 let wanted = ServiceRequest {
@@ -33,7 +33,7 @@ impl Node {
                 core.emit(NodeEvent::Failed { ticket, reason: Reason::NotAllowed, detail, retry_after: None });
             }
             NodeCommand::Watch { ticket, services, area, names } => {
-                watches.watch(core, attach, ticket, (services, area, names));
+                watches.watch(core, attach.home(), ticket, (services, area, names));
             }
             NodeCommand::JoinRoom { ticket, room } => rooms.enter(core, attach, ticket, room),
             NodeCommand::Ping { ticket, node } => {
@@ -45,7 +45,7 @@ impl Node {
             }
             NodeCommand::Cancel { ticket } => {
                 let is_other = requests.cancel(core, ticket)
-                    || watches.cancel(core, attach, ticket)
+                    || watches.cancel(core, attach.home(), ticket)
                     || rooms.cancel(core, attach, ticket);
                 if !is_other && pushes.cancel(core, ticket) {
                     provide.cancel_pushed(core, ticket);
@@ -87,7 +87,7 @@ impl Node {
         }
     }
 
-    /// Who has left does nothing more, but every ticket ends.
+    /// A node that has left does nothing more, but every ticket ends.
     pub(super) fn refuse(&mut self, command: &NodeCommand) {
         let (NodeCommand::Request { ticket, .. }
         | NodeCommand::Lookup { ticket, .. }
@@ -105,7 +105,7 @@ impl Node {
     fn leave(&mut self) {
         let core = &mut self.core;
         self.requests.leave(core);
-        core.tell_all_traces();
+        self.requests.traces.emit_all(core);
         self.provide.leave(core);
         self.watches.leave(core);
         self.rooms.leave(core, &self.attach);

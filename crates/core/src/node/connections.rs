@@ -1,27 +1,21 @@
-//! The connections that a node has, and the dials that may lead to more.
+//! The connections that a node has.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::RemoteIdentity as Remote;
-use roost_wire::messages::Hello;
-use roost_wire::{Address, ConnectionId, DialId, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
+use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
-use crate::address_filter;
+use crate::connections::{Connection, excess};
 use crate::rtt::Rtt;
 use crate::wall::WallClock;
 
 /// The most connections at once. One more is closed as soon as it is up.
 pub(super) const MAX_CONNECTIONS: usize = 1024;
 
-/// The most connections with one remote. The one that was silent for
-/// longest makes room for one more, as it may be dead.
-const MAX_CONNECTIONS_EACH: usize = 8;
-
-/// How long a direct connection that this node dialled may carry nothing
-/// before it is closed. Until then a further request needs no handshake, and
-/// nothing is sent for it.
+/// Longest time for which a direct connection that this node dialled may carry nothing before it is closed.
+/// Until then a further request needs no handshake, and nothing is sent for it.
 pub const IDLE: Duration = Duration::from_secs(1800);
 
 /// For how long a connection that carries nothing is as good as before: NATs
@@ -37,7 +31,11 @@ const MAX_QUIET: usize = 256;
 /// doubted and the other node dialled.
 pub(super) const DOUBTFUL_TRIES: u32 = 3;
 
-/// What a dial is for.
+/// Longest dial that the driver leaves unanswered: it gives up every address in time by itself,
+/// which takes nine of the longest round trips at most.
+pub(super) const DIAL_LIMIT: Duration = LONGEST_ROUND_TRIP.saturating_mul(9);
+
+/// The purpose of a dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeDialPurpose {
     /// A home.
@@ -52,8 +50,7 @@ pub(super) enum NodeDialPurpose {
     Node(DialTarget),
 }
 
-/// Who is to be reached, and over which transports. All that want the same
-/// share one dial.
+/// The remote to reach, and the transports to use. All that want the same share one dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DialTarget {
     pub(super) node: NodeId,
@@ -70,34 +67,26 @@ pub(super) struct ConnectionLoss<'a> {
 }
 
 impl<'a> ConnectionLoss<'a> {
-    /// One that says nothing of other ways.
+    /// A loss that says nothing of other ways.
     pub(super) fn new(reason: &'a str) -> Self {
         Self { reason, refused: false }
     }
 }
 
-/// One connection.
+/// A connection of a node.
+pub(super) type NodeConnection = Connection<NodeConnectionState>;
+
+/// State of a connection that only a node needs.
 #[derive(Debug)]
-pub(super) struct NodeConnection {
-    /// Who is there.
-    pub(super) remote: Remote,
-    pub(super) address: Address,
-    /// How far away.
-    pub(super) rtt: Rtt,
-    /// When something was last sent or heard.
+pub(super) struct NodeConnectionState {
+    /// The name in the remote's certificate.
+    pub(super) name: String,
+    /// Time at which something was last sent or heard.
     pub(super) used: Time,
-    /// When something was last heard.
-    pub(super) heard: Time,
-    /// When something was last heard that shows that this node is heard, too.
+    /// Time at which something was last heard that shows that this node is heard, too.
     pub(super) answered: Time,
     /// True once this end has said its version there.
     pub(super) has_greeted: bool,
-    /// The version and capabilities of the remote.
-    pub(super) hello: Hello,
-    /// The remote's wall clock, if it has told it.
-    pub(super) clock: Option<WallClock>,
-    /// True once it has said something of a later version, which is reported only once.
-    pub(super) said_later: bool,
     /// Acceptances of a node that did not show the request's nonce.
     pub(super) guesses: u8,
     /// The hub through which it goes, if it is but a way of requests.
@@ -107,60 +96,41 @@ pub(super) struct NodeConnection {
 /// The most such acceptances of a connection: more are guesses.
 const MAX_GUESSES: u8 = 2;
 
-impl NodeConnection {
-    /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
-    pub(super) fn has_guessed(&self) -> bool {
-        self.guesses > MAX_GUESSES && self.tunnel.is_none() && self.remote.role == Role::Node
-    }
-}
-
 /// A way through hubs, which stands in for a connection with a node that cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct HubTunnel {
     /// The connection with the first hub.
     pub(super) connection: ConnectionId,
-    /// That hub, and the request by which it knows the way.
+    /// The hub, and the request by which it knows the way.
     pub(super) hub: NodeId,
     pub(super) id: RequestId,
 }
 
 impl NodeConnection {
-    /// A connection that is up now.
-    pub(super) fn new(now: Time, remote: Remote, address: Address, rtt: Rtt) -> Self {
-        Self {
-            remote,
-            address,
-            rtt,
-            used: now,
-            heard: now,
-            answered: now,
-            has_greeted: false,
-            hello: Hello::ASSUMED,
-            clock: None,
-            said_later: false,
-            guesses: 0,
-            tunnel: None,
-        }
+    /// A connection that is up now, or a way through a hub that stands in for one.
+    pub(super) fn up(now: Time, remote: &Remote, address: Address, rtt: Rtt, tunnel: Option<HubTunnel>) -> Self {
+        let name = remote.name.clone();
+        let own = NodeConnectionState { name, used: now, answered: now, has_greeted: false, guesses: 0, tunnel };
+        Self::new(now, remote, address, rtt, own)
     }
 
-    /// How long it may carry nothing, if this node dialled it.
+    pub(super) fn identity(&self) -> Remote {
+        Remote { node: self.node, role: self.role, name: self.own.name.clone() }
+    }
+
+    /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
+    pub(super) fn has_guessed(&self) -> bool {
+        self.own.guesses > MAX_GUESSES && self.own.tunnel.is_none() && self.role == Role::Node
+    }
+
+    /// Longest time for which it may carry nothing, if this node dialled it.
     pub(super) fn idle_limit(&self) -> Duration {
-        let costs_nothing = self.remote.role == Role::Node && self.address.scheme != Scheme::Quic;
+        let costs_nothing = self.role == Role::Node && self.address.scheme != Scheme::Quic;
         if costs_nothing { IDLE } else { FRESH }
     }
 
-    /// Those of its peer's addresses that are where it is seen.
-    pub(super) fn there(&self, addresses: Vec<Address>) -> Vec<Address> {
-        self.address.primary().map_or(Vec::new(), |seen| address_filter::filter_observed(addresses, seen.ip()))
-    }
-
-    /// Those of others' addresses, of which its peer tells, that somebody can be at.
-    pub(super) fn told(&self, addresses: Vec<Address>) -> Vec<Address> {
-        self.address.primary().map_or(Vec::new(), |seen| address_filter::filter_reported(addresses, seen.ip()))
-    }
-
     fn is_quiet(&self, now: Time) -> bool {
-        now.since(self.used) >= FRESH
+        now.since(self.own.used) >= FRESH
     }
 
     /// Whether its peer is where one of `addresses` says, so that no NAT can
@@ -175,12 +145,10 @@ impl NodeConnection {
     }
 }
 
-/// All connections and dials.
+/// All connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     connections: BTreeMap<ConnectionId, NodeConnection>,
-    dials: BTreeMap<DialId, NodeDialPurpose>,
-    next_dial: u64,
     next_way: u64,
 }
 
@@ -231,8 +199,8 @@ impl Connections {
     ) -> Option<ConnectionId> {
         let fits = |connection: &NodeConnection| {
             let may_live = !connection.is_quiet(now) || connection.is_to(addresses);
-            connection.tunnel.is_none()
-                && connection.remote.node == node
+            connection.own.tunnel.is_none()
+                && connection.node == node
                 && schemes.contains(connection.address.scheme)
                 && may_live
         };
@@ -241,18 +209,18 @@ impl Connections {
 
     /// True if there is a connection with a node; a way through hubs does not count.
     pub(super) fn is_with(&self, node: NodeId) -> bool {
-        self.connections.values().any(|connection| connection.tunnel.is_none() && connection.remote.node == node)
+        self.connections.values().any(|connection| connection.own.tunnel.is_none() && connection.node == node)
     }
 
     /// The way through hubs to a node.
     pub(super) fn way_to(&self, node: NodeId) -> Option<ConnectionId> {
-        let leads = |connection: &NodeConnection| connection.tunnel.is_some() && connection.remote.node == node;
+        let leads = |connection: &NodeConnection| connection.own.tunnel.is_some() && connection.node == node;
         self.connections.iter().rev().find(|(_, connection)| leads(connection)).map(|(id, _)| *id)
     }
 
     /// The ways through hubs of which `which` holds.
     pub(super) fn ways(&self, which: impl Fn(HubTunnel) -> bool) -> Vec<ConnectionId> {
-        let ways = self.connections.iter().filter(|(_, connection)| connection.tunnel.is_some_and(&which));
+        let ways = self.connections.iter().filter(|(_, connection)| connection.own.tunnel.is_some_and(&which));
         ways.map(|(id, _)| *id).collect()
     }
 
@@ -262,24 +230,20 @@ impl Connections {
         ConnectionId(u64::MAX - self.next_way)
     }
 
-    /// Which connection with `node` is one too many now that `new` is up.
+    /// The connection with `node` that is one too many now that `new` is up.
     pub(super) fn spare(&self, node: NodeId, new: ConnectionId) -> Option<ConnectionId> {
-        let of_node = || {
-            self.connections
-                .iter()
-                .filter(|(_, connection)| connection.remote.node == node && connection.tunnel.is_none())
-        };
-        let oldest = of_node().filter(|(id, _)| **id != new).min_by_key(|(id, connection)| (connection.heard, **id));
-        oldest.filter(|_| of_node().count() > MAX_CONNECTIONS_EACH).map(|(id, _)| *id)
+        let is_of_node = |connection: &NodeConnection| connection.node == node && connection.own.tunnel.is_none();
+        let of_node = self.connections.iter().filter(|(_, connection)| is_of_node(connection));
+        excess(of_node.map(|(id, connection)| (*id, connection)), new)
     }
 
-    /// Which connection with a node is to be closed because too many are quiet.
+    /// The connection with a node to close because too many are quiet.
     pub(super) fn quietest(&self, now: Time) -> Option<ConnectionId> {
         let is_quiet = |connection: &NodeConnection| {
-            connection.remote.role == Role::Node && connection.tunnel.is_none() && connection.is_quiet(now)
+            connection.role == Role::Node && connection.own.tunnel.is_none() && connection.is_quiet(now)
         };
         let quiet = || self.connections.iter().filter(|(_, connection)| is_quiet(connection));
-        let longest = quiet().min_by_key(|(id, connection)| (connection.used, **id));
+        let longest = quiet().min_by_key(|(id, connection)| (connection.own.used, **id));
         longest.filter(|_| quiet().count() > MAX_QUIET).map(|(id, _)| *id)
     }
 
@@ -288,29 +252,6 @@ impl Connections {
     pub(super) fn doubtful_tries(&self, now: Time, connection: ConnectionId) -> u32 {
         let is_silent = self.get(connection).is_none_or(|connection| now.since(connection.heard) >= FRESH);
         if is_silent { DOUBTFUL_TRIES - 1 } else { DOUBTFUL_TRIES }
-    }
-
-    /// Numbers a dial.
-    pub(super) fn dial(&mut self, purpose: NodeDialPurpose) -> DialId {
-        let dial = DialId(self.next_dial);
-        self.next_dial += 1;
-        self.dials.insert(dial, purpose);
-        dial
-    }
-
-    /// What a dial was for, now that it is answered.
-    pub(super) fn answered(&mut self, dial: DialId) -> Option<NodeDialPurpose> {
-        self.dials.remove(&dial)
-    }
-
-    /// Whether a dial for this is under way.
-    pub(super) fn is_dialling(&self, purpose: NodeDialPurpose) -> bool {
-        self.dials.values().any(|other| *other == purpose)
-    }
-
-    /// Forgets what a dial was for: its connection will not be wanted for it.
-    pub(super) fn forget(&mut self, purpose: NodeDialPurpose) {
-        self.dials.retain(|_, wanted| *wanted != purpose);
     }
 }
 
@@ -333,7 +274,7 @@ mod tests {
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
         let peer = Remote { node: node(number), role: Role::Node, name: String::new() };
-        NodeConnection::new(used, peer, address, Rtt::new(Duration::ZERO))
+        NodeConnection::up(used, &peer, address, Rtt::new(Duration::ZERO), None)
     }
 
     #[test]

@@ -1,26 +1,25 @@
-//! What all parts of the machine share: time, connections, timers, chance, and what
-//! waits to leave.
+//! The core that all parts of the machine share: time, connections, timers, chance, and what waits to leave.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::messages::{
-    FlowMessage, Hello, MediaAddress, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage, RoomMessage,
+    FlowMessage, Hello, MediaAddress, Message, MulticastMessage, ProbeMessage, Reason, RegistrationMessage,
+    RequestMessage, RoomMessage,
 };
 use roost_wire::random::SplitMix64;
 use roost_wire::{
-    Address, Channel, ConnectionId, Delivery, FlowKind, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, RoleSet, Service,
-    Time,
+    Address, Channel, ConnectionId, Delivery, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Service, Time,
 };
 
-use super::api::NodeEvent;
+use super::api::{NodeCounters, NodeEvent};
 use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, NodeDialPurpose};
 use super::multicast_load::MulticastLoad;
-use super::status::NodeCounters;
 use super::timers::Timer;
-use super::trace::Traces;
 use crate::address_filter::{self, HubDialBudget};
+use crate::connections::Dials;
+use crate::flow::usual_kbps;
 use crate::machine::{Traffic, Transmit};
 use crate::rtt::PACE_TRIPS;
 use crate::timers::Timers;
@@ -29,12 +28,9 @@ use crate::wall::WallClock;
 /// Between two renewals whose purpose is to say that a stream can be had again.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a stream takes at most: a home to which less is known to be left may
-/// hold this node back. Video is the widest.
-const MOST_KBPS: u32 = match Service::Video.flow_kind() {
-    FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-    FlowKind::Object { .. } => 0,
-};
+/// The most that a stream takes: a home to which less is known to be left may hold this node back. Video is
+/// the widest.
+const MOST_KBPS: u32 = usual_kbps(Service::Video.flow_kind());
 
 /// Shared by the parts; each gets it by reference when it is called.
 pub(super) struct Core {
@@ -42,24 +38,23 @@ pub(super) struct Core {
     pub(super) node: NodeId,
     pub(super) hub_role: Role,
     pub(super) connections: Connections,
+    pub(super) dials: Dials<NodeDialPurpose>,
     pub(super) timers: Timers<Timer>,
     pub(super) random: SplitMix64,
     pub(super) counters: NodeCounters,
-    pub(super) traces: Traces,
     /// The streams that the home may take this node to have left: what it was
     /// told, less what this node was asked for since.
     pub(super) reckoned_streams: u16,
-    /// The same of its uplink, kbit/s.
+    /// The uplink that the home may take this node to have left, kbit/s.
     pub(super) reckoned_kbps: u32,
     /// Source address of reflected streams from the hub that told it last, over this connection.
-    media_of_home: Option<(ConnectionId, SocketAddr)>,
-    /// What multicast shows of the connection.
+    media_of_home: Option<HomeMedia>,
     pub(super) multicast_load: MulticastLoad,
     /// Dials at addresses of which only hubs have told.
     advice: HubDialBudget,
-    /// Those under way, and the bytes that each takes.
-    advised: Vec<(DialTarget, u64)>,
-    /// When the home was last told what is left.
+    /// Such dials under way.
+    advised: Vec<AdvisedDial>,
+    /// Time at which the home was last told what is left.
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
     pub(super) unsettled_until: Time,
@@ -75,6 +70,19 @@ pub(super) struct Core {
     next_request: u32,
 }
 
+/// A dial at addresses of which only a hub has told, and the bytes that it takes.
+struct AdvisedDial {
+    way: DialTarget,
+    bytes: u64,
+}
+
+/// The source address of the reflected streams of the hub at a connection.
+#[derive(Clone, Copy)]
+struct HomeMedia {
+    connection: ConnectionId,
+    media: SocketAddr,
+}
+
 impl Core {
     pub(super) fn new(node: NodeId, hub_role: Role, seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
@@ -85,10 +93,10 @@ impl Core {
             node,
             hub_role,
             connections: Connections::default(),
+            dials: Dials::default(),
             timers: Timers::default(),
             random,
             counters: NodeCounters::default(),
-            traces: Traces::default(),
             reckoned_streams: 0,
             reckoned_kbps: 0,
             media_of_home: None,
@@ -107,13 +115,13 @@ impl Core {
     }
 
     /// Sends a message as a datagram.
-    pub(super) fn send(&mut self, connection: ConnectionId, message: &Message) {
-        self.transmit(connection, Channel::Datagram, Delivery::CONTROL, message);
+    pub(super) fn send(&mut self, connection: ConnectionId, message: impl Into<Message>) {
+        self.transmit(connection, Channel::Datagram, Delivery::CONTROL, message.into());
     }
 
     /// Sends a message of a flow, exactly once and in order.
-    pub(super) fn send_reliably(&mut self, connection: ConnectionId, flow: RequestId, message: &Message) {
-        self.transmit(connection, Channel::Reliable { flow: flow.0 }, Delivery::CONTROL, message);
+    pub(super) fn send_reliably(&mut self, connection: ConnectionId, flow: RequestId, message: impl Into<Message>) {
+        self.transmit(connection, Channel::Reliable { flow: flow.0 }, Delivery::CONTROL, message.into());
     }
 
     /// Tells the other end which version this one speaks, before anything else. A hub hears it at once.
@@ -121,12 +129,14 @@ impl Core {
     /// leaves the versions of two nodes unchecked, which each has checked with its hub.
     pub(super) fn greet(&mut self, connection: ConnectionId, channel: Channel) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
-        let hello = Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN }));
-        let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.tunnel.is_none()) else { return };
-        entry.has_greeted = true;
+        let hello = ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN });
+        let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.own.tunnel.is_none()) else {
+            return;
+        };
+        entry.own.has_greeted = true;
         match channel {
-            Channel::Datagram => self.send(connection, &hello),
-            Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), &hello),
+            Channel::Datagram => self.send(connection, hello),
+            Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), hello),
         }
     }
 
@@ -135,21 +145,21 @@ impl Core {
         connection: ConnectionId,
         channel: Channel,
         delivery: Delivery,
-        message: &Message,
+        message: Message,
     ) {
-        if self.connections.get(connection).is_some_and(|entry| !entry.has_greeted) {
+        if self.connections.get(connection).is_some_and(|entry| !entry.own.has_greeted) {
             self.greet(connection, channel);
         }
         let now = self.now;
         let Some(entry) = self.connections.get_mut(connection) else { return };
-        entry.used = now;
-        let (traffic, encoded) = (traffic_of(message), message.encode());
-        let (connection, channel, message) = match entry.tunnel {
+        entry.own.used = now;
+        let (traffic, encoded) = (traffic_of(&message), message.encode());
+        let (connection, channel, message) = match entry.own.tunnel {
             // All in order: what is said there has no datagrams.
             Some(HubTunnel { connection, id, .. }) => (
                 connection,
                 Channel::Reliable { flow: id.0 },
-                Message::Request(RequestMessage::Tunneled { id, message: encoded }).encode(),
+                Message::from(RequestMessage::Tunneled { id, message: encoded }).encode(),
             ),
             None => (connection, channel, encoded),
         };
@@ -158,20 +168,30 @@ impl Core {
     }
 
     /// Says something to all on the link.
-    pub(super) fn multicast(&mut self, message: &Message) {
-        let traffic = traffic_of(message);
+    pub(super) fn multicast(&mut self, message: MulticastMessage) {
+        let message = Message::from(message);
+        let traffic = traffic_of(&message);
         self.transmits.push_back(Transmit::Multicast { traffic, message: message.encode() });
     }
 
     /// Reaches for somebody.
     pub(super) fn dial(&mut self, purpose: NodeDialPurpose, addresses: Vec<Address>, role: Role, node: Option<NodeId>) {
-        let dial = self.connections.dial(purpose);
-        self.transmits.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
+        let transmit = self.dials.begin(purpose, addresses, role, node);
+        self.transmits.push_back(transmit);
+    }
+
+    pub(super) fn is_dialling(&self, purpose: NodeDialPurpose) -> bool {
+        self.dials.iter().any(|other| *other == purpose)
+    }
+
+    /// Forgets the purpose of a dial: its connection will not be wanted for it.
+    pub(super) fn forget_dial(&mut self, purpose: NodeDialPurpose) {
+        self.dials.forget(|other| *other == purpose);
     }
 
     /// Reaches for a node, unless that is under way.
     pub(super) fn dial_node(&mut self, way: DialTarget, addresses: Vec<Address>) {
-        if !self.connections.is_dialling(NodeDialPurpose::Node(way)) {
+        if !self.is_dialling(NodeDialPurpose::Node(way)) {
             self.dial(NodeDialPurpose::Node(way), addresses, Role::Node, Some(way.node));
         }
     }
@@ -179,30 +199,34 @@ impl Core {
     /// Reaches for a node at addresses of which only a hub tells, unless that is under way. False if too many
     /// such dials were in vain, or there is no address.
     pub(super) fn dial_as_told(&mut self, way: DialTarget, addresses: Vec<Address>) -> bool {
-        if self.connections.is_dialling(NodeDialPurpose::Node(way)) {
+        if self.is_dialling(NodeDialPurpose::Node(way)) {
             return true;
         }
         let addresses = address_filter::few(addresses);
         let Some(bytes) = self.advice.charge_dial(self.now, &addresses).filter(|_| !addresses.is_empty()) else {
             return false;
         };
-        self.advised.push((way, bytes));
+        self.advised.push(AdvisedDial { way, bytes });
         self.dial_node(way, addresses);
         true
     }
 
-    /// A dial has ended: one that was made as a hub has told, and led somewhere, is not counted.
-    pub(super) fn dial_ended(&mut self, way: DialTarget, reached: bool) {
-        let ended = self.advised.iter().position(|(advised, _)| *advised == way);
-        let bytes = ended.map(|place| self.advised.swap_remove(place).1);
-        if let Some(bytes) = bytes.filter(|_| reached) {
+    /// A dial has led somewhere: one that was made as a hub has told is not counted.
+    pub(super) fn on_dial_reached(&mut self, way: DialTarget) {
+        if let Some(bytes) = self.on_dial_ended(way) {
             self.advice.refund(bytes);
         }
     }
 
+    /// A dial has ended. Returns the bytes that it was charged.
+    pub(super) fn on_dial_ended(&mut self, way: DialTarget) -> Option<u64> {
+        let ended = self.advised.iter().position(|advised| advised.way == way)?;
+        Some(self.advised.swap_remove(ended).bytes)
+    }
+
     /// Reaches for the home hub over other transports, unless that is under way.
     pub(super) fn dial_hub(&mut self, way: DialTarget, addresses: Vec<Address>) {
-        if !self.connections.is_dialling(NodeDialPurpose::Hub(way)) {
+        if !self.is_dialling(NodeDialPurpose::Hub(way)) {
             self.dial(NodeDialPurpose::Hub(way), addresses, self.hub_role, Some(way.node));
         }
     }
@@ -211,12 +235,8 @@ impl Core {
     pub(super) fn close(&mut self, connection: ConnectionId, reason: &str) {
         let gone = self.connections.remove(connection);
         self.timers.clear(Timer::Idle(connection));
-        if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.tunnel) {
-            return self.send_reliably(
-                connection,
-                id,
-                &Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }),
-            );
+        if let Some(HubTunnel { connection, id, .. }) = gone.and_then(|gone| gone.own.tunnel) {
+            return self.send_reliably(connection, id, FlowMessage::Stop { id, reason: Reason::Cancelled });
         }
         self.request_close(connection, reason);
     }
@@ -255,21 +275,21 @@ impl Core {
             if media.ip().is_unspecified() {
                 media.set_ip(seen.ip());
             }
-            self.media_of_home = Some((connection, media));
+            self.media_of_home = Some(HomeMedia { connection, media });
         }
     }
 
     /// The address from which the hub there sends reflected streams, if it is the one that told it last.
     pub(super) fn media_of(&self, connection: ConnectionId) -> Option<SocketAddr> {
-        self.media_of_home.filter(|(of, _)| *of == connection).map(|(_, media)| media)
+        self.media_of_home.filter(|home| home.connection == connection).map(|home| home.media)
     }
 
     /// The address from which the home sends reflected streams, if it has told it.
     pub(super) fn media_of_home(&self) -> Option<SocketAddr> {
-        self.media_of_home.filter(|(connection, _)| self.connections.get(*connection).is_some()).map(|(_, media)| media)
+        self.media_of_home.filter(|home| self.connections.get(home.connection).is_some()).map(|home| home.media)
     }
 
-    /// How long to wait for an answer over `connection`.
+    /// The longest wait for an answer over `connection`.
     pub(super) fn pto(&self, connection: ConnectionId) -> Duration {
         self.connections.get(connection).map_or(Duration::from_secs(1), |connection| connection.rtt.pto())
     }
@@ -283,17 +303,17 @@ impl Core {
     /// Whether the remote at `connection` is certified as a hub of the kind that
     /// this node uses.
     pub(super) fn is_hub(&self, connection: ConnectionId) -> bool {
-        self.connections.get(connection).is_some_and(|connection| connection.remote.role == self.hub_role)
+        self.connections.get(connection).is_some_and(|connection| connection.role == self.hub_role)
     }
 
-    /// Those of others' addresses, of which the remote at `connection` tells, that somebody can be at.
+    /// Keeps the addresses of others, of which the remote at `connection` tells, that somebody can be at.
     pub(super) fn told(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
         self.connections.get(connection).map_or(Vec::new(), |connection| connection.told(addresses))
     }
 
     /// Whether the same remote is at both ends.
     pub(super) fn are_same(&self, a: ConnectionId, b: ConnectionId) -> bool {
-        let at = |connection| self.connections.get(connection).map(|connection| connection.remote.node);
+        let at = |connection| self.connections.get(connection).map(|connection| connection.node);
         a == b || (at(a).is_some() && at(a) == at(b))
     }
 
@@ -315,28 +335,16 @@ impl Core {
 
 /// The class in which a message's bytes are counted.
 fn traffic_of(message: &Message) -> Traffic {
+    use RegistrationMessage as Registration;
     match message {
-        Message::Registration(RegistrationMessage::Publish(_))
-        | Message::Registration(RegistrationMessage::Lease { .. })
-        | Message::Registration(RegistrationMessage::Withdraw(_))
-        | Message::Registration(RegistrationMessage::UnknownVersion)
-        | Message::Registration(RegistrationMessage::SetStandby { .. })
-        | Message::Registration(RegistrationMessage::HomeChanged(_))
-        | Message::Registration(RegistrationMessage::Adopt(_))
-        | Message::Room(RoomMessage::JoinRoom(_))
-        | Message::Room(RoomMessage::LeaveRoom(_))
-        | Message::Registration(RegistrationMessage::Redirect(_))
+        Message::Registration(Registration::Renew(_))
+        | Message::Probe(ProbeMessage::Ping(_) | ProbeMessage::Pong(_)) => Traffic::Renew,
+        Message::Registration(Registration::RetryAfter(_) | Registration::Handover) => Traffic::Lookup,
+        Message::Registration(_)
+        | Message::Room(RoomMessage::JoinRoom(_) | RoomMessage::LeaveRoom(_))
         | Message::Probe(ProbeMessage::Hello(_)) => Traffic::Join,
-        Message::Registration(RegistrationMessage::Renew(_))
-        | Message::Probe(ProbeMessage::Ping(_))
-        | Message::Probe(ProbeMessage::Pong(_)) => Traffic::Renew,
-        Message::Flow(FlowMessage::Datagram(_))
-        | Message::Flow(FlowMessage::Chunk(_))
-        | Message::Flow(FlowMessage::End { .. })
-        | Message::Flow(FlowMessage::Report(_))
-        | Message::Flow(FlowMessage::Stop { .. })
-        | Message::Flow(FlowMessage::Rekey(_))
-        | Message::Request(RequestMessage::Tunneled { .. }) => Traffic::Payload,
+        Message::Flow(FlowMessage::SealedKeys(_)) => Traffic::Lookup,
+        Message::Flow(_) | Message::Request(RequestMessage::Tunneled { .. }) => Traffic::Payload,
         _ => Traffic::Lookup,
     }
 }

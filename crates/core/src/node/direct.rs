@@ -1,43 +1,15 @@
 //! Asking a provider that the node knows, without a hub: the same message, over
 //! a connection with the provider itself.
 
-use roost_wire::messages::{Reason, ReflectionPolicy, RequestMode, ServiceRequest};
-use roost_wire::{Address, ConnectionId, RequestId, Role};
+use roost_wire::messages::Reason;
+use roost_wire::{Address, ConnectionId, RequestId};
 
 use super::api::Provider;
 use super::connections::{ConnectionLoss, DialTarget};
 use super::core::Core;
-use super::outgoing_request::{OutgoingRequest, RequestPhase, for_people};
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
-
-/// Why a request cannot name its provider; `None` if it can, or does not.
-pub(super) fn objection(core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> Option<&'static str> {
-    let provider = provider.filter(|_| request.reflect != ReflectionPolicy::Always)?;
-    if core.hub_role == Role::Server {
-        return Some("with a server every request goes through it, so the provider cannot be asked directly");
-    }
-    if request.mode != RequestMode::Forward {
-        return Some("a provider that is asked directly cannot answer through a hub");
-    }
-    (provider.node == core.node).then_some("a node does not ask itself")
-}
-
-/// Why a request to a known provider failed, for people; `None` if it is as for any other.
-pub(super) fn sentence(reason: Reason, request: &ServiceRequest) -> Option<String> {
-    let ServiceRequest { service, .. } = request;
-    let deadline = for_people(request.timeout());
-    match reason {
-        Reason::NotFound => Some(format!("that node does not offer {service}")),
-        Reason::TooSlow => Some(format!("that node's stream of {service} is slower than requested")),
-        Reason::Busy => Some(format!("that provider of {service} is busy")),
-        Reason::NoTransport => Some("no transport that the request allows leads to that node".to_owned()),
-        Reason::Unreachable => Some("that node could not be reached".to_owned()),
-        Reason::NotAllowed => Some("that node does not allow this request".to_owned()),
-        Reason::TimedOut => Some(format!("that node has not answered within {deadline:?}")),
-        _ => None,
-    }
-}
 
 impl OutgoingRequests {
     /// Sends a request to the provider that it names, or reaches for it.
@@ -50,7 +22,7 @@ impl OutgoingRequests {
         let tunnel = || core.connections.way_to(way.node).filter(|_| asked.request.pushed);
         let connection = core.connections.between(core.now, way.node, way.schemes, &addresses).or_else(tunnel);
         if let Some(connection) = connection.filter(|connection| !is_doubted(*connection)) {
-            return asked.send(core, id, connection);
+            return asked.send(core, &mut self.traces, id, connection);
         }
         if addresses.is_empty() {
             let unknown = asked.provider.as_ref().is_none_or(|provider| provider.addresses.is_empty());
@@ -66,7 +38,7 @@ impl OutgoingRequests {
     pub(super) fn on_provider_reached(&mut self, core: &mut Core, way: DialTarget, connection: ConnectionId) {
         for id in self.reaching(|asked| goes(asked, way)) {
             if let Some(asked) = self.asked.get_mut(&id) {
-                asked.send(core, id, connection);
+                asked.send(core, &mut self.traces, id, connection);
             }
         }
     }

@@ -1,20 +1,20 @@
-//! Which part a message is for, whoever sent it and however it came.
+//! Messages: each goes to its part, whoever sent it and however it came.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::ConnectionId;
 use roost_wire::messages::{
     Decline, DirectoryMessage, FlowMessage, Message, MulticastMessage, MulticastRequest, Party, ProbeMessage,
     RegistrationMessage, Request, RequestMessage, RoomMessage, WireError,
 };
+use roost_wire::{ConnectionId, NodeId, RequestId};
 
 use super::api::NodeEvent;
 use super::connections::{ConnectionLoss, NodeConnection};
 use super::core::Core;
 use super::multicast::ResponderParts;
-use super::{Node, liveness, multicast};
+use super::{Node, liveness, multicast, tunnels};
 
 /// The reason for which a connection ends whose node tries to answer the requests of others.
 const GUESSES: &str = "it accepts requests without their secrets";
@@ -24,9 +24,9 @@ impl Core {
     fn on_later_version(&mut self, connection: ConnectionId, message: u64) {
         self.counters.later += 1;
         let Some(entry) = self.connections.get_mut(connection) else { return };
-        (entry.heard, entry.used) = (self.now, self.now);
-        if !std::mem::replace(&mut entry.said_later, true) {
-            let (node, protocol) = (entry.remote.node, entry.hello.protocol);
+        (entry.heard, entry.own.used) = (self.now, self.now);
+        let node = entry.node;
+        if let Some(protocol) = entry.record_later_version() {
             self.emit(NodeEvent::LaterVersion { node, protocol, message });
         }
     }
@@ -42,15 +42,15 @@ impl Node {
             Err(error) => return self.core.counters.unread(&error),
         };
         entry.heard = now;
-        entry.used = now;
+        entry.own.used = now;
         if let Message::Probe(ProbeMessage::Pong(token)) = message {
+            entry.record_pong(now, token);
             self.attach.on_pong(&mut self.core, connection, token);
             self.pings.on_pong(&mut self.core, connection, token);
-            self.provide.trips.on_pong(&mut self.core, connection, token);
         }
         if liveness::is_answer(&message) {
             if let Some(entry) = self.core.connections.get_mut(connection) {
-                entry.answered = now;
+                entry.own.answered = now;
             }
             self.attach.on_answered(&mut self.core, connection);
         }
@@ -65,7 +65,7 @@ impl Node {
         if let Message::Probe(ProbeMessage::Hello(hello)) = message {
             return self.on_hello(connection, hello);
         }
-        if self.is_tunnel_message(connection, &message) {
+        if self.on_tunnel_message(connection, &message) {
             return;
         }
         let sender = if self.core.is_hub(connection) { Party::Hub } else { Party::Node };
@@ -82,11 +82,11 @@ impl Node {
                 requests.on_lookup_result(core, connection, found);
             }
             Message::Directory(DirectoryMessage::WatchChange(change)) => {
-                self.watches.on_watch_change(core, attach, connection, change);
+                self.watches.on_watch_change(core, attach.home(), connection, change);
             }
             Message::Room(RoomMessage::Roster(roster)) => rooms.on_roster(core, attach, connection, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
-                core.send(connection, &Message::Probe(ProbeMessage::Pong(token)));
+                core.send(connection, ProbeMessage::Pong(token));
             }
             // `on_message` and the first line have taken the others.
             Message::Probe(_) => {}
@@ -133,10 +133,10 @@ impl Node {
             RequestMessage::Accept(accept) => requests.on_accept(core, attach, connection, accept),
             RequestMessage::Decline(decline) => self.on_decline(connection, decline),
             RequestMessage::Pending { id, provider, .. } => requests.on_pending(core, connection, id, provider),
-            RequestMessage::HopReport(traced) => core.on_hop_report(connection, traced),
+            RequestMessage::HopReport(traced) => requests.traces.on_hop_report(core, connection, traced),
             RequestMessage::Push(push) => receptions.on_push(core, connection, push),
             RequestMessage::PushStatus { id, state } => pushes.on_push_status(core, connection, id, state),
-            // Its tunnel is gone.
+            // The tunnel is gone.
             RequestMessage::Tunneled { .. } => core.counters.stale += 1,
             RequestMessage::RequestAck { .. } => core.counters.refused += 1,
         }
@@ -170,39 +170,41 @@ impl Node {
             return;
         }
         let message = match Message::decode(bytes) {
-            Ok(message) => message,
-            Err(error) => return core.counters.unread(&error),
-        };
-        let said_by = match &message {
-            Message::Multicast(MulticastMessage::MulticastRequest(MulticastRequest {
-                request: Request { route: Some(route), .. },
-                ..
-            })) => route.requester,
-            Message::Multicast(MulticastMessage::MulticastSuppression(taken)) => taken.sender,
-            Message::Multicast(MulticastMessage::MulticastCandidate(present)) => present.candidate.node,
-            _ => {
+            Ok(Message::Multicast(message)) => message,
+            Ok(_) => {
                 core.counters.refused += 1;
                 return;
             }
+            Err(error) => return core.counters.unread(&error),
+        };
+        let said_by = match &message {
+            MulticastMessage::MulticastRequest(MulticastRequest { request, .. }) => match &request.route {
+                Some(route) => route.requester,
+                None => {
+                    core.counters.refused += 1;
+                    return;
+                }
+            },
+            MulticastMessage::MulticastSuppression(taken) => taken.sender,
+            MulticastMessage::MulticastCandidate(present) => present.candidate.node,
         };
         if said_by == core.node {
             return;
         }
         core.multicast_load.record_message(core.now, said_by);
         match message {
-            Message::Multicast(MulticastMessage::MulticastRequest(request)) => {
+            MulticastMessage::MulticastRequest(request) => {
                 multicast.on_multicast_request(ResponderParts { core, attach, provide }, from, request)
             }
-            Message::Multicast(MulticastMessage::MulticastSuppression(taken)) => {
+            MulticastMessage::MulticastSuppression(taken) => {
                 multicast.on_multicast_suppression(core, taken);
                 requests.on_multicast_suppression(core, taken);
             }
-            Message::Multicast(MulticastMessage::MulticastCandidate(mut present)) => {
+            MulticastMessage::MulticastCandidate(mut present) => {
                 multicast::reachable(&mut present.candidate.addresses, from);
                 multicast.on_multicast_candidate(core, &present);
                 requests.on_multicast_candidate(core, present);
             }
-            _ => {}
         }
     }
 
@@ -223,9 +225,51 @@ impl Node {
 
     fn on_decline(&mut self, connection: ConnectionId, decline: Decline) {
         let Self { core, attach, requests, watches, .. } = self;
-        let of_watch = watches.on_decline(core, attach, connection, decline);
+        let of_watch = watches.on_decline(core, attach.home(), connection, decline);
         if !of_watch && requests.on_decline(core, attach, connection, decline) {
             attach.depart(core, connection);
         }
     }
+}
+
+impl Node {
+    /// True if a message is about a way through hubs, or may not be sent over one.
+    fn on_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
+        let Some(entry) = self.core.connections.get(connection) else { return true };
+        if entry.own.tunnel.is_some() {
+            let refused = !tunnels::is_push_message(message);
+            self.core.counters.refused += u64::from(refused);
+            return refused;
+        }
+        if let Message::Request(message) = message
+            && let Some(reached) = self.pushes.calls.answer(&mut self.core, connection, message)
+        {
+            reached.into_iter().for_each(|node| self.pushes.on_node_up(&mut self.core, node));
+            return true;
+        }
+        let hub = hub_at(&self.core, connection);
+        let way_of = |core: &Core, id: RequestId| {
+            core.connections.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)))
+        };
+        match message {
+            Message::Request(RequestMessage::Tunneled { id, message }) => {
+                let ways = way_of(&self.core, *id);
+                ways.iter().for_each(|way| self.on_message(*way, message));
+                !ways.is_empty()
+            }
+            Message::Flow(FlowMessage::Stop { id, .. }) => {
+                let ways = way_of(&self.core, *id);
+                ways.iter().for_each(|way| {
+                    self.on_tunnel_gone(*way, ConnectionLoss::new("the hub passes nothing on any more"))
+                });
+                !ways.is_empty()
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The hub at the other end of a connection.
+fn hub_at(core: &Core, connection: ConnectionId) -> Option<NodeId> {
+    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.node)
 }

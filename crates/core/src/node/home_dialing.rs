@@ -4,16 +4,12 @@
 
 use std::time::Duration;
 
-use roost_wire::{ConnectionId, LONGEST_ROUND_TRIP};
+use roost_wire::ConnectionId;
 
-use super::connections::NodeDialPurpose;
+use super::connections::{DIAL_LIMIT, NodeDialPurpose};
 use super::core::Core;
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, RegistrationState};
 use super::timers::Timer;
-
-/// Longest dial that the driver leaves unanswered: it gives up every address in time by itself,
-/// which takes nine of the longest round trips at most.
-pub(super) const DIAL_LIMIT: Duration = LONGEST_ROUND_TRIP.saturating_mul(9);
 
 /// Time that a hub is dialled before the next one is dialled as well.
 const HEAD_START: Duration = Duration::from_secs(5);
@@ -25,11 +21,11 @@ impl HomeRegistration {
             RegistrationState::Waiting => self.dial(core),
             RegistrationState::Dialling if self.hubs.has_untried() => self.dial_next(core),
             RegistrationState::Dialling => {
-                core.connections.forget(NodeDialPurpose::Home);
+                core.forget_dial(NodeDialPurpose::Home);
                 self.on_dial_failed(core, "the dial took too long");
             }
             RegistrationState::Linked(_) => {
-                core.connections.forget(NodeDialPurpose::Redirect);
+                core.forget_dial(NodeDialPurpose::Redirect);
                 self.on_redirect_failed(core);
             }
             RegistrationState::Left => {}
@@ -65,7 +61,7 @@ impl HomeRegistration {
         }
         // The reason names the addresses that were tried.
         let reason = format!("cannot reach the hub: {reason}");
-        if !core.connections.is_dialling(NodeDialPurpose::Home) {
+        if !core.is_dialling(NodeDialPurpose::Home) {
             return self.try_next_home(core, None, reason);
         }
         self.events.push_back(HomeEvent::Lost { connection: None, reason });
@@ -80,7 +76,7 @@ impl HomeRegistration {
             return core.close(connection, "no longer needed");
         }
         core.timers.clear(Timer::Attach);
-        core.connections.forget(NodeDialPurpose::Home);
+        core.forget_dial(NodeDialPurpose::Home);
         if let Some(entry) = core.connections.get(connection) {
             self.hubs.found_at(&entry.address);
         }

@@ -1,29 +1,26 @@
 //! The requester's end of a flow: what has come, what is said in return, how it went.
 
+mod summary;
+
 use std::time::Duration;
 
 use bytes::Bytes;
 use roost_wire::messages::{
-    Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ResumePoint, ServiceRequest, StreamKeys,
+    Chunk, Datagram, FlowDescription, FlowMessage, Reason, ResumePoint, ServiceRequest, StreamKeys,
 };
 use roost_wire::{Cell, ConnectionId, NodeId, Profile, RequestId, Scheme, Time};
 
-use super::api::RequestSummary;
 use super::core::Core;
-use super::resume::ProviderProbe;
-use super::subscribe::{Subscription, renewal_report};
+use super::flow_receiver::FlowReceiver;
+use super::pace::Pace;
+use super::subscription::Subscription;
 use super::timers::Timer;
-use crate::flow::{
-    ObjectReceiver, PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, StreamReceiver, StreamStatistics,
-};
+use crate::flow::{PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, StreamReceiver, StreamStatistics};
 
 /// A pause of a stream that counts as an interruption.
 const GAP: Duration = Duration::from_secs(2);
 
-/// The shortest time by which the pace of a stream is told: packets come in bursts.
-const LEAST_SPAN: Duration = Duration::from_secs(1);
-
-/// How long a provider has to come back over another connection before it is asked to.
+/// The time of a provider to come back over another connection before it is asked to.
 const RETURN: Duration = Duration::from_secs(1);
 
 /// The requester's end of a flow.
@@ -35,7 +32,7 @@ pub(super) struct IncomingFlow {
     scheme: Scheme,
     pub(super) relayed: bool,
     flow: FlowReceiver,
-    /// When a stream has gone on for too long.
+    /// Time at which a stream has gone on for too long.
     until: Option<Time>,
     /// End of a stream that goes on after an outage: its provider was asked for the rest before it was
     /// known how long that would last.
@@ -52,62 +49,44 @@ pub(super) struct IncomingFlow {
     silence: Duration,
     first: Option<Time>,
     last: Time,
-    /// When an object came further, or its reader did.
+    /// Time at which an object came further, or its reader did.
     moved: Time,
-    /// How much of it had come then, bytes.
+    /// The bytes that had come then.
     moved_at: u64,
-    /// How long it may come no further.
+    /// The longest time without progress.
     patience: Duration,
     /// Since when it has no way.
     pub(super) lost: Option<Time>,
     /// The questions to a silent provider; `None` once it is heard.
     pub(super) question: Option<ProviderProbe>,
-    /// Its provider has given its place to another requester. What comes late changes nothing of that.
+    /// True once the provider has given its place to another requester. Late data changes nothing of that.
     displaced: bool,
-    /// What providers before this one have sent of a stream.
+    /// The counts of the providers before this one.
     past: StreamStatistics,
     /// Of the provider before: nobody has numbered what that would have sent until this one's first packet.
     pace: Option<Pace>,
-    /// How often a stream was interrupted, and for how long in all.
+    /// The interruptions of a stream, and their sum.
     gaps: (u32, Duration),
 }
 
-/// Packets and the time that they took.
+/// The questions to a provider that has fallen silent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
-    packets: u64,
-    span: Duration,
+pub(super) struct ProviderProbe {
+    /// Time of the first one.
+    pub(super) since: Time,
+    /// Time of the next one.
+    pub(super) next: Time,
+    pub(super) tries: u32,
 }
 
-impl Pace {
-    /// The usual time from one packet to the next.
-    pub(super) fn pause(self) -> Duration {
-        self.span / u32::try_from(self.packets).unwrap_or(u32::MAX).max(1)
-    }
-
-    /// Packets that are due in so much time.
-    fn within(self, time: Duration) -> u64 {
-        let due = u128::from(self.packets) * time.as_micros() / self.span.as_micros().max(1);
-        u64::try_from(due).unwrap_or(u64::MAX)
-    }
-}
-
-/// Whose acceptance it was, and how it came.
+/// The provider of an acceptance, and the way of that.
 #[derive(Clone, Debug)]
 pub(super) struct FlowOrigin {
     pub(super) provider: NodeId,
     pub(super) relayed: bool,
     pub(super) scheme: Scheme,
-    /// What opens the stream, if it is reflected.
+    /// The keys of the stream, if it is reflected.
     pub(super) reflected: Option<StreamKeys>,
-}
-
-#[derive(Debug)]
-enum FlowReceiver {
-    Stream(Box<StreamReceiver>),
-    Object(ObjectReceiver),
-    /// A stream whose packets come another way.
-    Reflected(Subscription),
 }
 
 impl IncomingFlow {
@@ -123,20 +102,7 @@ impl IncomingFlow {
     ) -> Self {
         let FlowOrigin { provider, relayed, scheme, reflected } = origin;
         let (profile, patience) = (request.profile, request.patience());
-        let flow = match description {
-            FlowDescription::Stream { .. } if let Some(reflected) = &reflected => {
-                FlowReceiver::Reflected(Subscription::new(reflected))
-            }
-            FlowDescription::Stream { .. } => {
-                FlowReceiver::Stream(Box::new(match profile.and_then(Profile::lifetime) {
-                    Some(life) => StreamReceiver::with_lifetime(id, life),
-                    None => StreamReceiver::new(id),
-                }))
-            }
-            FlowDescription::Object { bytes, digest, offset, .. } => {
-                FlowReceiver::Object(ObjectReceiver::new(id, *bytes, *digest, offset.unwrap_or(0)))
-            }
-        };
+        let flow = FlowReceiver::new(id, description, reflected.as_ref(), profile);
         Self {
             connection,
             provider,
@@ -187,34 +153,25 @@ impl IncomingFlow {
 
     /// Whether a provider that offers this may go on with it.
     pub(super) fn may_go_on_with(&self, flow: &FlowDescription) -> bool {
-        match (&self.flow, flow) {
-            (FlowReceiver::Object(object), FlowDescription::Object { bytes, digest, .. }) => {
-                object.is_of(*bytes, digest)
-            }
-            (FlowReceiver::Stream(_), FlowDescription::Stream { .. }) => true,
-            _ => self.is_reflected(),
-        }
+        self.flow.may_go_on_with(flow)
     }
 
-    /// What of an object is here.
+    /// The part of an object that is here.
     pub(super) fn has(&self) -> Option<ResumePoint> {
-        match &self.flow {
-            FlowReceiver::Object(object) => Some(object.resume_point()),
-            FlowReceiver::Stream(_) | FlowReceiver::Reflected(_) => None,
-        }
+        self.flow.resume_point()
     }
 
-    /// Its provider has given its place to another requester, and has none for it yet.
-    pub(super) fn is_displaced(&mut self) {
+    /// The provider has given its place to another requester, and has none for it yet.
+    pub(super) fn mark_displaced(&mut self) {
         self.displaced = true;
     }
 
-    /// It has no way any more, and its provider does not come back.
-    pub(super) fn is_lost(&mut self) {
+    /// The flow has no way any more, and its provider does not come back.
+    pub(super) fn mark_lost(&mut self) {
         self.lost = Some(Time::ZERO);
     }
 
-    /// When its provider is to be asked again.
+    /// Time at which its provider is asked again.
     pub(super) fn is_doubted_at(&self) -> Time {
         match self.lost {
             Some(since) => since + RETURN,
@@ -234,7 +191,7 @@ impl IncomingFlow {
 
     /// Whether its reader has so much to take that its provider may have been told to wait.
     pub(super) fn waits_for_reader(&self) -> bool {
-        matches!(&self.flow, FlowReceiver::Object(object) if object.unread() >= REPORT_BYTES)
+        self.flow.waits_for_reader()
     }
 
     /// The provider repeats its acceptance: over a new connection, or because
@@ -242,29 +199,24 @@ impl IncomingFlow {
     pub(super) fn on_accept_repeated(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
         self.connection = connection;
         self.measure(core);
-        self.has_been_heard(core.now);
-        let message = match &mut self.flow {
-            FlowReceiver::Stream(stream) => Message::Flow(FlowMessage::Report(stream.report())),
-            FlowReceiver::Object(object) => Message::Flow(FlowMessage::Report(object.report())),
-            FlowReceiver::Reflected(_) => renewal_report(id),
-        };
-        core.send_reliably(connection, id, &message);
+        self.record_heard(core.now);
+        core.send_reliably(connection, id, self.flow.report(id));
     }
 
     /// Whether what comes over `connection` may belong to it.
     pub(super) fn may_come_over(&self, core: &Core, connection: ConnectionId) -> bool {
         let Some(entry) = core.connections.get(connection) else { return false };
-        if self.relayed { connection == self.connection } else { entry.remote.node == self.provider }
+        if self.relayed { connection == self.connection } else { entry.node == self.provider }
     }
 
     /// The provider has said something.
-    pub(super) fn has_been_heard(&mut self, now: Time) {
+    pub(super) fn record_heard(&mut self, now: Time) {
         self.heard = now;
         (self.broken, self.lost, self.question) = (None, None, None);
     }
 
     /// The connection over which it comes has gone.
-    pub(super) fn lost_its_way(&mut self, now: Time, reason: &str) {
+    pub(super) fn record_way_lost(&mut self, now: Time, reason: &str) {
         self.broken = Some(reason.to_owned());
         self.lost = Some(now);
     }
@@ -287,7 +239,7 @@ impl IncomingFlow {
         let bytes = stream.statistics().bytes;
         if self.is_kept && (bytes - self.reported >= REPORT_BYTES || stream.has_everything()) {
             self.reported = bytes;
-            core.send_reliably(self.connection, id, &Message::Flow(FlowMessage::Report(stream.report())));
+            core.send_reliably(self.connection, id, FlowMessage::Report(stream.report()));
         }
     }
 
@@ -302,19 +254,20 @@ impl IncomingFlow {
     }
 
     /// Takes a piece of an object; returns what is new in it.
-    pub(super) fn chunk(&mut self, core: &mut Core, chunk: Chunk, reporting: bool) -> Option<Bytes> {
-        let id = chunk.id;
+    pub(super) fn chunk(&mut self, now: Time, chunk: Chunk) -> Option<Bytes> {
         let FlowReceiver::Object(object) = &mut self.flow else { return None };
         let fresh = object.chunk(chunk);
-        // The rest of the reports follows what the reader takes.
-        if reporting && object.has_everything() {
-            let report = Message::Flow(FlowMessage::Report(object.report()));
-            core.send_reliably(self.connection, id, &report);
-        }
         if fresh.is_some() {
-            self.note_data(core.now);
+            self.note_data(now);
         }
         fresh
+    }
+
+    /// Tells the provider that nothing of an object is missing. The other reports follow what the reader takes.
+    pub(super) fn confirm_object(&mut self, core: &mut Core, id: RequestId) {
+        if matches!(&self.flow, FlowReceiver::Object(object) if object.has_everything()) {
+            core.send_reliably(self.connection, id, self.flow.report(id));
+        }
     }
 
     /// The reader has taken so many bytes more of an object.
@@ -322,13 +275,13 @@ impl IncomingFlow {
         let was_awaited = self.waits_for_reader();
         let FlowReceiver::Object(object) = &mut self.flow else { return };
         object.read(bytes);
-        // Who waits for the next byte makes no progress by reading it.
+        // A reader that waits for the next byte makes no progress by reading it.
         if was_awaited {
             (self.moved, self.moved_at) = (core.now, object.bytes());
         }
         if object.wants_report() {
-            let report = Message::Flow(FlowMessage::Report(object.report()));
-            core.send_reliably(self.connection, id, &report);
+            let report = FlowMessage::Report(object.report());
+            core.send_reliably(self.connection, id, report);
         }
     }
 
@@ -347,10 +300,7 @@ impl IncomingFlow {
 
     /// The reflected stream, if it is one.
     pub(super) fn subscription(&mut self) -> Option<&mut Subscription> {
-        match &mut self.flow {
-            FlowReceiver::Reflected(subscription) => Some(subscription),
-            FlowReceiver::Stream(_) | FlowReceiver::Object(_) => None,
-        }
+        self.flow.subscription()
     }
 
     /// Whether its packets come another way.
@@ -363,7 +313,7 @@ impl IncomingFlow {
         self.broken.is_some()
     }
 
-    /// Where the provider was when it accepted.
+    /// The provider's position when it accepted.
     pub(super) fn cell(&self) -> Cell {
         self.cell
     }
@@ -371,36 +321,28 @@ impl IncomingFlow {
     /// Keeps the provider going: a stream while it lasts, a slow object as long
     /// as it makes progress, or its reader may.
     pub(super) fn report(&mut self, core: &mut Core, id: RequestId) {
-        match &mut self.flow {
-            FlowReceiver::Stream(stream) => {
-                core.send(self.connection, &Message::Flow(FlowMessage::Report(stream.report())))
-            }
-            FlowReceiver::Object(object) if object.has_news() || object.is_ahead() || object.has_everything() => {
-                let report = Message::Flow(FlowMessage::Report(object.report()));
-                core.send_reliably(self.connection, id, &report);
-            }
-            FlowReceiver::Reflected(_) => core.send_reliably(self.connection, id, &renewal_report(id)),
-            // Its provider is to know that it is waited for.
-            FlowReceiver::Object(object) => {
-                core.send(self.connection, &Message::Flow(FlowMessage::Report(object.report())))
-            }
+        let is_credit = match &self.flow {
+            FlowReceiver::Stream(_) => false,
+            FlowReceiver::Object(object) => object.has_news() || object.is_ahead() || object.has_everything(),
+            FlowReceiver::Reflected(_) => true,
+        };
+        let report = self.flow.report(id);
+        if is_credit {
+            core.send_reliably(self.connection, id, report);
+        } else {
+            // The provider is to know that somebody waits for it.
+            core.send(self.connection, report);
         }
     }
 
-    /// When a stream is given up unless it is heard, and an object unless there is more of it
-    /// or its reader takes more.
+    /// Time at which a stream is given up unless it is heard, and an object unless there is more of it or its
+    /// reader takes more.
     pub(super) fn gives_up_at(&self) -> Time {
         match &self.flow {
             // Of one whose packets come another way the owner knows.
             FlowReceiver::Stream(_) | FlowReceiver::Reflected(_) => self.heard.max(self.last) + self.patience,
             FlowReceiver::Object(_) => self.moved + self.patience,
         }
-    }
-
-    pub(super) fn measured_pace(&self) -> Option<Pace> {
-        let (counted, span) = (self.counted(), self.last.since(self.first?));
-        let packets = (counted.packets + counted.lost).checked_sub(1)?;
-        (matches!(self.flow, FlowReceiver::Stream(_)) && span >= LEAST_SPAN).then_some(Pace { packets, span })
     }
 
     /// The first packet of another provider: what the one before would have sent meanwhile is missing.
@@ -425,23 +367,6 @@ impl IncomingFlow {
         }
     }
 
-    /// What has come of a stream, whoever sent it.
-    fn counted(&self) -> StreamStatistics {
-        let now = match &self.flow {
-            FlowReceiver::Stream(stream) => stream.statistics(),
-            FlowReceiver::Object(_) | FlowReceiver::Reflected(_) => StreamStatistics::default(),
-        };
-        StreamStatistics {
-            bytes: self.past.bytes + now.bytes,
-            packets: self.past.packets + now.packets,
-            lost: self.past.lost + now.lost,
-            late: self.past.late + now.late,
-            reordered: self.past.reordered + now.reordered,
-            duplicates: self.past.duplicates + now.duplicates,
-            jitter: now.jitter,
-        }
-    }
-
     /// Whether any payload has come.
     pub(super) fn has_begun(&self) -> bool {
         self.first.is_some() || self.is_reflected()
@@ -459,20 +384,12 @@ impl IncomingFlow {
 
     /// Whether a stream's end was announced.
     pub(super) fn has_ended(&self) -> bool {
-        match &self.flow {
-            FlowReceiver::Stream(stream) => stream.has_ended(),
-            FlowReceiver::Reflected(subscription) => subscription.ended,
-            FlowReceiver::Object(_) => false,
-        }
+        self.flow.has_ended()
     }
 
     /// Whether nothing is missing.
     pub(super) fn is_whole(&self) -> bool {
-        match &self.flow {
-            FlowReceiver::Stream(stream) => stream.has_everything(),
-            FlowReceiver::Object(object) => object.has_everything(),
-            FlowReceiver::Reflected(subscription) => subscription.ended,
-        }
+        self.flow.is_whole()
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -482,52 +399,4 @@ impl IncomingFlow {
             FlowReceiver::Reflected(_) => 0,
         }
     }
-
-    /// How it went, if it ends now.
-    pub(super) fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> RequestSummary {
-        let (counted, digest_ok, ended) = match &self.flow {
-            // What several flows have brought has no digest.
-            FlowReceiver::Stream(stream) => {
-                let digest_ok = stream.digest_ok().filter(|_| self.past == StreamStatistics::default());
-                let is_over = reason.is_none() && self.over_at.is_some_and(|over_at| now >= over_at);
-                (self.counted(), digest_ok, stream.has_ended() || is_over)
-            }
-            FlowReceiver::Object(object) => (Default::default(), object.digest_ok(), object.has_everything()),
-            FlowReceiver::Reflected(subscription) => (Default::default(), None, subscription.ended),
-        };
-        let complete = ended && digest_ok != Some(false);
-        let damaged = (digest_ok == Some(false)).then_some(Reason::Protocol);
-        let first = self.first.unwrap_or(now);
-        let bytes = self.bytes();
-        RequestSummary {
-            provider: self.provider,
-            cell: self.cell,
-            scheme: self.scheme,
-            relayed: self.relayed,
-            reflected: self.is_reflected(),
-            bytes,
-            packets: counted.packets,
-            lost: counted.lost,
-            late: counted.late,
-            reordered: counted.reordered,
-            duplicates: counted.duplicates,
-            jitter: counted.jitter,
-            first_byte: first.since(commanded),
-            elapsed: now.since(commanded),
-            bits_per_second: rate(bytes, self.last.since(first)),
-            interruptions: self.gaps.0,
-            interrupted: self.gaps.1,
-            stalled: reason == Some(Reason::TimedOut) && self.lost.is_none() && now < self.heard + self.silence,
-            digest_ok,
-            complete,
-            reason: if complete { None } else { reason.or(damaged) },
-            broken: self.broken.clone().filter(|_| !complete),
-        }
-    }
-}
-
-/// Bits per second of `bytes` within `span`; 0 if there was none.
-fn rate(bytes: u64, span: Duration) -> u64 {
-    let rate = (u128::from(bytes) * 8_000_000).checked_div(span.as_micros()).unwrap_or(0);
-    u64::try_from(rate).unwrap_or(u64::MAX)
 }

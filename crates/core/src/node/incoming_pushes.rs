@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_wire::messages::{Message, Push, PushState, RequestMessage};
+use roost_wire::messages::{Push, PushState, RequestMessage};
 use roost_wire::{ConnectionId, NodeId, RequestId, Role, SchemeSet, Time};
 
 use super::api::NodeEvent;
@@ -53,17 +53,16 @@ impl IncomingPush {
 impl IncomingPushes {
     /// A node offers an object.
     pub(super) fn on_push(&mut self, core: &mut Core, connection: ConnectionId, mut push: Push) {
-        let Some(entry) = core.connections.get(connection).filter(|connection| connection.remote.role == Role::Node)
-        else {
+        let Some(entry) = core.connections.get(connection).filter(|connection| connection.role == Role::Node) else {
             core.counters.refused += 1;
             return;
         };
-        let from = entry.remote.node;
+        let from = entry.node;
         // Another host than that where it is seen is of no use: the connection shows that this one is.
         push.addresses = entry.there(std::mem::take(&mut push.addresses));
         let (key, id) = ((from, push.id), push.id);
         if let Some(offered) = self.offers.get(&key) {
-            return core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: offered.state }));
+            return core.send(connection, RequestMessage::PushStatus { id, state: offered.state });
         }
         let known = self.under_way(from, &push);
         let has_place = match &known {
@@ -71,7 +70,7 @@ impl IncomingPushes {
             None => self.make_room(core, from),
         };
         if !has_place {
-            return core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: PushState::Busy }));
+            return core.send(connection, RequestMessage::PushStatus { id, state: PushState::Busy });
         }
         let offered = IncomingPush {
             owned_as: known.map_or(id, |(owned_as, _)| owned_as),
@@ -82,7 +81,7 @@ impl IncomingPushes {
             has_begun: false,
         };
         self.offers.insert(key, offered);
-        core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: PushState::InProgress }));
+        core.send(connection, RequestMessage::PushStatus { id, state: PushState::InProgress });
         if known.is_none() {
             core.emit(NodeEvent::PushOffered { from, push });
         }
@@ -161,7 +160,7 @@ impl IncomingPushes {
             let Some(offered) = self.offers.get_mut(&(from, number)) else { continue };
             (offered.state, offered.at) = (reception, core.now);
             if reception == PushState::Busy {
-                // It may be offered again under its number.
+                // The sender may offer it again under its number.
                 self.offers.remove(&(from, number));
             }
             send_push_status(core, from, number, reception);
@@ -192,6 +191,6 @@ fn send_push_status(core: &mut Core, to: NodeId, id: RequestId, reception: PushS
     let connection =
         core.connections.between(core.now, to, SchemeSet::ALL, &[]).or_else(|| core.connections.way_to(to));
     if let Some(connection) = connection {
-        core.send(connection, &Message::Request(RequestMessage::PushStatus { id, state: reception }));
+        core.send(connection, RequestMessage::PushStatus { id, state: reception });
     }
 }

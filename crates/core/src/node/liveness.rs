@@ -1,4 +1,4 @@
-//! Whether the home is still there, and what is done when it is not.
+//! Liveness of the home, and the remedy when it is gone.
 //!
 //! A home that leaves a question unanswered is asked three times, one, two and
 //! four probe time-outs apart; the third time the standby is asked as well.
@@ -18,25 +18,24 @@ use super::timers::Timer;
 /// After so many unanswered questions a standby that answers becomes the home.
 const PROBES: u8 = 3;
 
-/// How many times a silent home is asked if there is nobody better.
+/// Questions to a silent home if there is no standby.
 const LAST_PROBE: u8 = 4;
 
-/// The same for a home that answers other questions.
+/// Questions to a silent home that answers others.
 const PATIENT_PROBES: u8 = 9;
 
 /// Whether it shows that this node is heard at the other end: on a path that
 /// loses in one direction only, what comes unasked does not.
 pub(super) fn is_answer(message: &Message) -> bool {
+    use RegistrationMessage as Registration;
     matches!(
         message,
         Message::Probe(ProbeMessage::Pong(_))
-            | Message::Registration(RegistrationMessage::Lease { .. })
-            | Message::Registration(RegistrationMessage::UnknownVersion)
-            | Message::Registration(RegistrationMessage::RetryAfter(_))
+            | Message::Registration(
+                Registration::Lease { .. } | Registration::UnknownVersion | Registration::RetryAfter(_)
+            )
             | Message::Directory(DirectoryMessage::LookupResult(_))
-            | Message::Request(RequestMessage::Decline(_))
-            | Message::Request(RequestMessage::Pending { .. })
-            | Message::Request(RequestMessage::Accept(_))
+            | Message::Request(RequestMessage::Decline(_) | RequestMessage::Pending { .. } | RequestMessage::Accept(_))
     )
 }
 
@@ -63,7 +62,7 @@ impl HomeRegistration {
         }
     }
 
-    /// When the probe with this token was sent, if it is the one under way.
+    /// Time at which the probe with this token was sent, if it is the one under way.
     fn probe_sent(&self, token: u32) -> Option<Time> {
         let RegistrationState::Linked(HomeConnection { exchange: Some(exchange), .. }) = &self.state else {
             return None;
@@ -82,7 +81,7 @@ impl HomeRegistration {
         if std::mem::take(&mut home.wants_record) {
             return self.publish_anew(core);
         }
-        // Whose turn to publish was put off has nothing to renew yet.
+        // A node whose turn to publish was put off has nothing to renew yet.
         let question = if home.attached.is_some() { HomeRequest::Renew } else { HomeRequest::Publish };
         self.ask(core, question, 1, core.now);
     }
@@ -138,26 +137,15 @@ impl HomeRegistration {
         let RegistrationState::Linked(home) = &mut self.state else { return };
         let (version, left) = (self.record.version, self.record.capacity);
         let news = Some(left).filter(|now| home.told != Some(*now));
-        let (message, told) = match question {
-            HomeRequest::Publish => {
-                (Message::Registration(RegistrationMessage::Publish(self.record.clone())), Some(left))
+        let (message, told): (Message, _) = match question {
+            HomeRequest::Publish => (RegistrationMessage::Publish(self.record.clone()).into(), Some(left)),
+            HomeRequest::Adopt(held_version) | HomeRequest::Return(held_version) => {
+                let is_failback = matches!(question, HomeRequest::Return(_)).then_some(true);
+                let adopt = Adopt { held_version, version, capacity: left, is_failback };
+                (RegistrationMessage::Adopt(adopt).into(), Some(left))
             }
-            HomeRequest::Adopt(held) | HomeRequest::Return(held) => {
-                let returns = matches!(question, HomeRequest::Return(_)).then_some(true);
-                (
-                    Message::Registration(RegistrationMessage::Adopt(Adopt {
-                        held_version: held,
-                        version,
-                        capacity: left,
-                        is_failback: returns,
-                    })),
-                    Some(left),
-                )
-            }
-            HomeRequest::Renew => {
-                (Message::Registration(RegistrationMessage::Renew(Renew { version, capacity: news })), news)
-            }
-            HomeRequest::Probe(token) => (Message::Probe(ProbeMessage::Ping(token)), None),
+            HomeRequest::Renew => (RegistrationMessage::Renew(Renew { version, capacity: news }).into(), news),
+            HomeRequest::Probe(token) => (ProbeMessage::Ping(token).into(), None),
         };
         home.exchange = Some(PendingHomeRequest { question, since, asked: core.now, tries, told });
         if !matches!(question, HomeRequest::Probe(_)) {
@@ -166,7 +154,7 @@ impl HomeRegistration {
             core.told_capacity = core.now;
         }
         let connection = home.connection;
-        core.send(connection, &message);
+        core.send(connection, message);
         let pto = core.pto(connection);
         let due = since + pto * ((1 << u32::from(tries.min(8))) - 1);
         core.timers.set(Timer::HomeReply, due.max(core.now + pto / 2));
@@ -176,5 +164,5 @@ impl HomeRegistration {
 /// Whether the remote has answered anything that it was asked since then:
 /// what came sooner than a probe time-out later was under way already.
 pub(super) fn answers_since(core: &Core, connection: ConnectionId, since: Time) -> bool {
-    core.connections.get(connection).is_some_and(|connection| connection.answered > since + connection.rtt.pto())
+    core.connections.get(connection).is_some_and(|connection| connection.own.answered > since + connection.rtt.pto())
 }

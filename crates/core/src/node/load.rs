@@ -1,4 +1,4 @@
-//! How much the node takes on: its streams and their uplink, and its objects.
+//! The load that the node takes on: its streams and their uplink, and its objects.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use roost_wire::{Capacity, FlowKind, Service};
 
 use super::api::SessionId;
-use super::provider_sessions::{MAX_OBJECT_SESSIONS, ProviderSessions, ServeRequest, SessionFlowKey};
-use super::publish::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
+use super::provider_sessions::{MAX_OBJECT_SESSIONS, ProviderSessions};
+use super::publications::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER};
+use super::serve_request::{ServeRequest, SessionFlowKey};
 use super::session::{Session, SessionPhase};
+use crate::flow::usual_kbps;
 
 impl ProviderSessions {
     /// Whether a request is one more than this node takes on. What its session has is not counted.
@@ -54,7 +56,8 @@ impl ProviderSessions {
 
     /// Whether there is room for one more stream.
     fn has_room(&self, load: &ProviderLoad, kbps: u32) -> bool {
-        load.streams < usize::from(self.max_streams) && load.kbps.saturating_add(kbps) <= self.uplink_kbps
+        let fits = |limit| load.kbps.saturating_add(kbps) <= limit;
+        load.streams < usize::from(self.max_streams) && self.uplink_kbps.is_none_or(fits)
     }
 
     /// Whether there is a place for one more request of a publication.
@@ -81,34 +84,34 @@ impl ProviderSessions {
             || own.len() == 1 && self.has_room(&without_own(), kbps)
     }
 
-    /// Where copies of a service's publication go for members of which `which` holds.
+    /// The addresses of the copies of a service's publication, for members of which `which` holds.
     fn copies(&self, service: Service, which: impl Fn(&ServeRequest) -> bool) -> BTreeSet<SocketAddr> {
         let joined = self.members(service).filter(|(_, member)| member.has_joined() && which(&member.request));
         joined.filter_map(|(_, member)| Some(member.request.reflect?.to)).collect()
     }
 
-    /// What is left of the node's limits.
+    /// The rest of the node's limits.
     pub(super) fn capacity(&self) -> Capacity {
         let load = self.load();
         let streams = usize::from(self.max_streams).saturating_sub(load.streams);
-        let left = self.uplink_kbps.saturating_sub(load.kbps);
         Capacity {
             streams: u16::try_from(streams).unwrap_or(u16::MAX),
-            uplink_kbps: if self.uplink_kbps == u32::MAX { u32::MAX } else { left },
+            // The wire's word for no limit.
+            uplink_kbps: self.uplink_kbps.map_or(u32::MAX, |limit| limit.saturating_sub(load.kbps)),
         }
     }
 
-    /// What is taken of the limits: of a reflected stream once for each place to which it goes,
-    /// however many take it there.
+    /// The used part of the limits: a reflected stream counts once for each place to which it goes, however
+    /// many take it there.
     pub(super) fn load(&self) -> ProviderLoad {
         self.load_besides(None)
     }
 
-    /// The same without one session.
+    /// The load without one session.
     pub(super) fn load_besides(&self, except: Option<SessionFlowKey>) -> ProviderLoad {
         let mut load = ProviderLoad::default();
         for (service, kbps) in self.publications.rates() {
-            // Its source runs also while nobody has joined yet, and when everybody has left.
+            // The source runs also while nobody has joined yet, and when everybody has left.
             let copies = self.copies(service, |request| Some(request.key) != except).len().max(1);
             load.streams += copies;
             load.kbps = load.kbps.saturating_add(kbps.saturating_mul(u32::try_from(copies).unwrap_or(u32::MAX)));
@@ -126,7 +129,7 @@ impl ProviderSessions {
     }
 }
 
-/// What the sessions under way take.
+/// The load of the sessions under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProviderLoad {
     pub(super) streams: usize,
@@ -148,13 +151,5 @@ impl ProviderLoad {
         self.streams = self.streams.saturating_sub(gone.streams);
         self.kbps = self.kbps.saturating_sub(gone.kbps);
         self.objects = self.objects.saturating_sub(gone.objects);
-    }
-}
-
-/// What a stream of this form usually takes, kbit/s.
-pub(super) fn usual_kbps(form: FlowKind) -> u32 {
-    match form {
-        FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-        FlowKind::Object { .. } => 0,
     }
 }

@@ -5,21 +5,22 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | `dispatch`, `commands` | which part a message, or a command, is for |
-//! | `registration`, `republish_limiter`, `hubs`, `redirect`, `failback` | which hub is home and what it is told |
-//! | `liveness`, `standby` | when the home is gone, and which hub takes over |
-//! | `requests`, `outgoing_request` | what is asked for, and when to give up |
+//! | `dispatch`, `commands`, `reachability` | which part a message, a command, or a connection is for |
+//! | `registration`, `republish_limiter`, `hubs` | which hub is home and what it is told |
+//! | `change_home`, `redirect`, `failback` | going to another hub, and back |
+//! | `liveness`, `standby`, `standby_search`, `lost_home` | when the home is gone, and which hub takes over |
+//! | `requests`, `outgoing_request`, `sentences` | what is asked for, and when to give up |
 //! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
-//! | `multicast_search`, `discovery_policy`, `multicast_load` | asking the connection by multicast, and when to |
+//! | `multicast_search`, `search_methods`, `discovery_policy`, `multicast_load` | asking the connection by multicast, and when to |
 //! | `multicast` | answering what is asked on the link |
 //! | `direct` | asking a known provider without a hub |
 //! | `provider_dialing` | dialling a provider that does not reach this node |
-//! | `receive`, `incoming_flow`, `early_data` | what belongs to a request and how it ends |
+//! | `receive`, `incoming_flow`, `flow_receiver`, `early_data` | what belongs to a request and how it ends |
 //! | `provider_sessions`, `load`, `shares` | what to take on, how much, and who loses a place when there are too few |
 //! | `requester_dialing`, `unreachable` | how to reach the requester, whom that failed |
 //! | `serve`, `session`, `object_scheduler` | what to send, and how much of objects at once |
-//! | `publish` | a stream that super nodes reflect: one source, any number of members, what opens it |
-//! | `subscribe` | taking such a stream, and finding it another way |
+//! | `publish`, `publications` | a stream that super nodes reflect: one source, any number of members, what opens it |
+//! | `subscribe`, `subscription` | taking such a stream, and finding it another way |
 //! | `rooms` | being in rooms, and who else is in |
 //! | `outgoing_pushes` | objects that are offered to a node, or by one |
 //! | `tunnels` | ways through hubs to nodes that cannot be reached |
@@ -31,6 +32,7 @@
 mod answers;
 mod api;
 mod ask;
+mod change_home;
 mod commands;
 mod connections;
 mod core;
@@ -39,24 +41,29 @@ mod discovery_policy;
 mod dispatch;
 mod early_data;
 mod failback;
+mod flow_receiver;
 mod home_dialing;
 mod hubs;
 mod incoming_flow;
 mod incoming_pushes;
 mod liveness;
 mod load;
+mod lost_home;
 mod multicast;
 mod multicast_load;
 mod multicast_search;
 mod object_scheduler;
 mod outgoing_pushes;
 mod outgoing_request;
+mod pace;
 mod ping;
 mod provider_dialing;
 mod provider_sessions;
 mod provisional;
+mod publications;
 mod publish;
 mod published_addresses;
+mod reachability;
 mod receive;
 mod redirect;
 mod registration;
@@ -66,12 +73,17 @@ mod requests;
 mod resume;
 mod rooms;
 mod sealed_keys;
+mod search_methods;
+mod sentences;
 mod serve;
+mod serve_request;
 mod session;
 mod shares;
 mod standby;
+mod standby_search;
 mod status;
 mod subscribe;
+mod subscription;
 mod timers;
 mod trace;
 mod tunnels;
@@ -80,12 +92,9 @@ mod watch;
 
 use std::time::Duration;
 
-use roost_wire::messages::Hello;
-use roost_wire::{
-    Address, Channel, ConnectionId, DialId, Record, RemoteIdentity as Remote, RequestId, Role, Time, Version,
-};
+use roost_wire::{Record, RequestId, Time, Version};
 
-use self::connections::{ConnectionLoss, MAX_CONNECTIONS, NodeConnection, NodeDialPurpose};
+use self::connections::ConnectionLoss;
 use self::core::Core;
 use self::incoming_pushes::IncomingPushes;
 use self::multicast::{MulticastResponder, ResponderParts};
@@ -99,12 +108,11 @@ use self::rooms::JoinedRooms;
 use self::timers::Timer;
 use self::watch::OutgoingWatches;
 use crate::machine::{Deadline, Input, Machine, Transmit};
-use crate::rtt::Rtt;
 use crate::wall::WallClock;
 
 pub use api::{
-    Discovery, NodeCommand, NodeConfig, NodeEvent, Provider, RequestSummary, SessionId, SourceOutput, Ticket, Trace,
-    TracedHop,
+    Discovery, HomeStatus, NodeCommand, NodeConfig, NodeCounters, NodeEvent, NodeStatus, Provider, PublicationStatus,
+    RequestStatus, RequestSummary, SessionId, SessionStatus, SourceOutput, Ticket, Trace, TracedHop,
 };
 pub use connections::IDLE;
 pub use hubs::MAX_HUBS;
@@ -112,11 +120,11 @@ pub use incoming_pushes::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};
 pub use multicast::MAX_MULTICAST_REQUESTS;
 pub use outgoing_pushes::MAX_PUSHES;
 pub use ping::MAX_PINGS;
-pub use provider_sessions::{MAX_ANSWERS, MAX_OBJECT_SESSIONS, MAX_STREAM_DURATION};
-pub use publish::{LINGER, MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
+pub use provider_sessions::{MAX_ANSWERS, MAX_OBJECT_SESSIONS};
+pub use publications::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
+pub use publish::LINGER;
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use rooms::MAX_ROOMS;
-pub use status::{HomeStatus, NodeCounters, NodeStatus, PublicationStatus, RequestStatus, SessionStatus};
 pub use trace::{MAX_REPORTS, MAX_TRACES};
 pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
 
@@ -172,101 +180,6 @@ impl Node {
         }
     }
 
-    fn on_connection_up(
-        &mut self,
-        connection: ConnectionId,
-        dial: Option<DialId>,
-        remote: Remote,
-        address: Address,
-        rtt: Duration,
-    ) {
-        let purpose = dial.and_then(|dial| self.core.connections.answered(dial));
-        while let Some(quiet) = self.core.connections.quietest(self.core.now) {
-            self.give_up(quiet, "quiet, and others came");
-        }
-        if !self.is_welcome(&remote, purpose) {
-            self.core.close(connection, "not admitted");
-            return self.on_unreached(purpose, ConnectionLoss::new("the connection is not admitted"));
-        }
-        let (node, role, now) = (remote.node, remote.role, self.core.now);
-        self.core.connections.insert(connection, NodeConnection::new(now, remote, address, Rtt::new(rtt)));
-        if role != Role::Node {
-            self.core.greet(connection, Channel::Reliable { flow: 0 });
-        }
-        if let Some(spare) = self.core.connections.spare(node, connection) {
-            self.give_up(spare, "one connection too many");
-        }
-        match purpose {
-            Some(NodeDialPurpose::Home) => self.attach.on_connection_up(&mut self.core, connection),
-            Some(NodeDialPurpose::Standby) => self.attach.on_standby_up(&mut self.core, connection),
-            Some(NodeDialPurpose::Redirect) => self.attach.on_redirected(&mut self.core, connection),
-            Some(NodeDialPurpose::Hub(way)) => {
-                self.requests.on_hub_reached(&mut self.core, &self.attach, way, connection)
-            }
-            Some(NodeDialPurpose::Node(way)) => {
-                self.core.dial_ended(way, true);
-                self.core.mind_idleness(connection);
-                self.provide.on_requester_reached(&mut self.core, way, connection);
-                self.requests.on_provider_reached(&mut self.core, way, connection);
-                self.pushes.on_node_up(&mut self.core, node);
-            }
-            None if dial.is_some() => self.core.close(connection, "no longer needed"),
-            None if role == Role::Node => {
-                self.provide.on_node_up(&mut self.core, node, connection);
-                self.pushes.on_node_up(&mut self.core, node);
-            }
-            None => {}
-        }
-    }
-
-    fn is_welcome(&self, remote: &Remote, purpose: Option<NodeDialPurpose>) -> bool {
-        let fits = remote.role == Role::Node || remote.role == self.core.hub_role;
-        // Nobody's connections can keep the node from its home.
-        let room = self.core.connections.len() < MAX_CONNECTIONS || purpose == Some(NodeDialPurpose::Home);
-        !self.left && fits && room && remote.node != self.core.node
-    }
-
-    fn on_dial_failed(&mut self, dial: DialId, loss: ConnectionLoss<'_>) {
-        let purpose = self.core.connections.answered(dial);
-        self.on_unreached(purpose, loss);
-    }
-
-    fn on_unreached(&mut self, purpose: Option<NodeDialPurpose>, loss: ConnectionLoss<'_>) {
-        match purpose {
-            Some(NodeDialPurpose::Home) => self.attach.on_dial_failed(&mut self.core, loss.reason),
-            Some(NodeDialPurpose::Standby) => self.attach.on_standby_unreachable(&mut self.core),
-            Some(NodeDialPurpose::Redirect) => self.attach.on_redirect_failed(&mut self.core),
-            Some(NodeDialPurpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
-            Some(NodeDialPurpose::Node(way)) => {
-                self.core.dial_ended(way, false);
-                self.provide.on_requester_unreachable(&mut self.core, way, loss);
-                self.requests.on_provider_unreachable(&mut self.core, way, loss);
-                self.pushes.on_unreachable(&mut self.core, way, loss);
-                self.pushes.calls.on_unreachable(&mut self.core, way);
-            }
-            None => {}
-        }
-    }
-
-    fn on_connection_down(&mut self, connection: ConnectionId, loss: ConnectionLoss<'_>) {
-        if self.core.connections.remove(connection).is_none() {
-            return;
-        }
-        self.core.timers.clear(Timer::Idle(connection));
-        self.attach.on_connection_down(&mut self.core, connection, loss.reason);
-        self.on_connection_gone(connection, loss);
-    }
-
-    /// What depended on a connection looks for another way.
-    fn on_connection_gone(&mut self, connection: ConnectionId, loss: ConnectionLoss<'_>) {
-        for way in self.core.connections.ways(|way| way.connection == connection) {
-            self.on_tunnel_gone(way, loss);
-        }
-        self.requests.on_connection_down(&mut self.core, &self.attach, connection, loss);
-        self.provide.on_connection_down(&mut self.core, connection, loss);
-        self.pings.on_connection_down(&mut self.core, connection);
-    }
-
     fn on_timeout(&mut self) {
         for _ in 0..MAX_TIMERS_PER_WAKE {
             let Some(timer) = self.core.timers.pop(self.core.now) else { return };
@@ -301,32 +214,16 @@ impl Node {
             Timer::Seal(id) => provide.seal(core, id),
             Timer::ExcludeNonmembers(id) => provide.on_strangers_timer(core, id),
             Timer::Resubscribe(id) => requests.on_resubscribe_timer(core, attach, id),
-            Timer::Watch(id) => watches.on_timer(core, attach, id),
+            Timer::Watch(id) => watches.on_timer(core, attach.home(), id),
             Timer::Settle(id) => watches.on_settle_timer(core, id),
             Timer::Ping(token) => pings.on_timer(core, token),
-            Timer::Push(id) => pushes.on_timer(core, attach, id),
+            Timer::Push(id) => pushes.on_timer(core, attach.home(), id),
             Timer::IncomingConnect(node) => pushes.calls.on_timer(core, node),
-            Timer::Trace(ticket) => core.tell_trace(ticket),
+            Timer::Trace(ticket) => requests.traces.emit_trace(core, ticket),
             Timer::Idle(connection) => self.on_idle_timer(connection),
             Timer::MulticastSearch(id) => requests.on_multicast_search_timer(core, attach, id),
             Timer::MulticastReply(node, id) => multicast.on_timer(ResponderParts { core, attach, provide }, (node, id)),
         }
-    }
-
-    /// Closes a direct connection that has carried nothing for a while.
-    fn on_idle_timer(&mut self, connection: ConnectionId) {
-        let Some(entry) = self.core.connections.get(connection) else { return };
-        let idle_at = entry.used + entry.idle_limit();
-        if self.core.now < idle_at {
-            return self.core.timers.set(Timer::Idle(connection), idle_at);
-        }
-        self.give_up(connection, "idle");
-    }
-
-    /// Closes a connection, and what depended on it looks for another way.
-    fn give_up(&mut self, connection: ConnectionId, why: &str) {
-        self.core.close(connection, why);
-        self.on_connection_gone(connection, ConnectionLoss::new(why));
     }
 
     /// The host stood still, and the clocks of others did not.
@@ -335,30 +232,18 @@ impl Node {
         self.attach.on_slept(&mut self.core);
     }
 
-    /// The other end has said which version it speaks.
-    pub(super) fn on_hello(&mut self, connection: ConnectionId, hello: Hello) {
-        if let Some(entry) = self.core.connections.get_mut(connection) {
-            entry.hello = hello;
-            entry.clock = hello.clock_s.map(|unix_s| WallClock::new(self.core.now, unix_s));
-        }
-        if let Some(why) = hello.refusal() {
-            self.core.request_close(connection, &why);
-            self.on_connection_down(connection, ConnectionLoss { reason: &why, refused: true });
-        }
-    }
-
     /// Passes on what has become of the home.
     fn drain_home_events(&mut self) {
         while let Some(event) = self.attach.poll() {
             match event {
                 HomeEvent::Attached(connection) => {
                     if let Some(entry) = self.core.connections.get(connection) {
-                        let (hub, address) = (entry.remote.clone(), entry.address.clone());
+                        let (hub, address) = (entry.identity(), entry.address.clone());
                         self.core.emit(NodeEvent::Attached { hub, address });
                     }
                     self.provide.unreached.clear();
                     self.requests.on_attached(&mut self.core, &self.attach);
-                    self.watches.on_attached(&mut self.core, &self.attach);
+                    self.watches.on_attached(&mut self.core, self.attach.home());
                     self.rooms.say_all(&mut self.core, &self.attach);
                 }
                 HomeEvent::StandbyLost(connection) => {

@@ -11,18 +11,19 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Candidate, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression,
-    Request, RequestMode, Route,
+    Candidate, MAX_CANDIDATES, MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression, Request,
+    RequestMode, Route,
 };
 use roost_wire::{Address, NodeId, Record, RequestId, Time};
 
 use super::core::Core;
-use super::provider_sessions::{ProviderSessions, ServeRequest};
+use super::provider_sessions::ProviderSessions;
 use super::registration::HomeRegistration;
+use super::serve_request::ServeRequest;
 use super::timers::Timer;
 use crate::address_filter;
 
-/// What answering takes of the machine.
+/// The parts of the machine that an answer needs.
 pub(super) struct ResponderParts<'a> {
     pub(super) core: &'a mut Core,
     pub(super) attach: &'a HomeRegistration,
@@ -49,15 +50,13 @@ struct MulticastEntry {
     attempt: u8,
     until: Time,
     stage: ReplyStage,
-    /// How many others have said that they are here.
+    /// Answers of others to the same request.
     present: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplyStage {
-    /// Its turn to answer comes.
     Waiting,
-    /// It answers.
     Answered,
     /// Another one does, or it cannot.
     Silent,
@@ -126,7 +125,7 @@ impl MulticastResponder {
         }
     }
 
-    /// Its turn has come, or the inquiry can be forgotten.
+    /// The node answers now, or the inquiry can be forgotten.
     pub(super) fn on_timer(&mut self, ctx: ResponderParts<'_>, key: (NodeId, RequestId)) {
         match self.heard.get(&key) {
             Some(heard) if heard.stage == ReplyStage::Waiting && ctx.core.now < heard.until => self.answer(ctx, key),
@@ -143,11 +142,7 @@ impl MulticastResponder {
         if request.spec.mode == RequestMode::Lookup {
             let name = request.spec.provider.map(|_| self.name.clone());
             let candidate = candidate(attach.record(), name);
-            core.multicast(&Message::Multicast(MulticastMessage::MulticastCandidate(MulticastCandidate {
-                requester,
-                id,
-                candidate,
-            })));
+            core.multicast(MulticastMessage::MulticastCandidate(MulticastCandidate { requester, id, candidate }));
             return self.rest(core, key, ReplyStage::Answered);
         }
         let wish = ServeRequest {
@@ -159,12 +154,12 @@ impl MulticastResponder {
         if takes {
             let node = core.node;
             core.counters.multicast_replies += 1;
-            core.multicast(&Message::Multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
+            core.multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
                 requester,
                 id,
                 attempt,
                 sender: node,
-            })));
+            }));
             provide.consider(core, wish);
         }
         self.rest(core, key, if takes { ReplyStage::Answered } else { ReplyStage::Silent });

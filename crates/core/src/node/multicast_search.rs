@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Candidate, Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, Message, MulticastCandidate, MulticastMessage,
-    MulticastRequest, MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
+    Coverage, FlowMessage, LookupResult, MAX_CANDIDATES, MulticastCandidate, MulticastMessage, MulticastRequest,
+    MulticastSuppression, Reason, ReflectionPolicy, Request, RequestMode, Route, ServiceRequest,
 };
-use roost_wire::{Area, Cell, NodeId, RequestId, Role, Scope, Time};
+use roost_wire::{Area, Cell, NodeId, RequestId, Role, Scope};
 
 use super::api::{Discovery, NodeEvent};
 use super::core::Core;
@@ -17,59 +17,30 @@ use super::discovery_policy::{self, DiscoveryMethod};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
+use super::search_methods::SearchMethods;
 use super::timers::Timer;
 
-/// How often an inquiry is put that nobody answers.
+/// The limit of inquiries that nobody answers.
 const ATTEMPTS: u8 = 3;
 
-/// How long an answer may take beyond the time within which providers answer:
-/// the way there and back on a slow link. Doubled each time.
+/// The longest time of an answer beyond the time within which providers answer: the way there and back on a
+/// slow link. Doubled each time.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long who says that it answers may take to do so.
+/// The longest time of a provider that says that it answers.
 const TAKEN_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The ways in which a request looks for a provider.
-#[derive(Debug, Default)]
-pub(super) struct SearchMethods {
-    /// A hub, or the provider that the request names, is asked or will be.
-    pub(super) hub: bool,
-    /// The connection is, or was, asked.
-    pub(super) multicast: Option<MulticastSearch>,
-    /// What was tried first, if that was a choice from which to learn.
-    pub(super) first: Option<DiscoveryMethod>,
+/// Whom a request asks first.
+struct SearchPlan {
+    hub: bool,
+    link: bool,
+    /// Set if that was a choice from which to learn.
+    first: Option<DiscoveryMethod>,
 }
 
-/// An inquiry under way, or over.
-#[derive(Debug, Default)]
-pub(super) struct MulticastSearch {
-    attempts: u8,
-    /// When it was last put, and how long the others have to answer it.
-    sent: Time,
-    window: Duration,
-    /// Who says that it answers.
-    taken: Option<NodeId>,
-    /// Nobody did.
-    over: bool,
-    /// Of a lookup: who said to be there.
-    present: Vec<Candidate>,
-}
-
-impl SearchMethods {
-    /// Whether somebody on the link may still answer.
-    pub(super) fn is_inquiring(&self) -> bool {
-        self.multicast.as_ref().is_some_and(|inquiring| !inquiring.over)
-    }
-
-    /// Whether nobody is asked, since the search is to begin anew.
-    pub(super) fn is_idle(&self) -> bool {
-        !self.hub && self.multicast.is_none()
-    }
-
-    /// Whether only the connection was asked.
-    pub(super) fn is_multicast_only(&self) -> bool {
-        self.multicast.is_some() && !self.hub
-    }
+impl SearchPlan {
+    const HUB: Self = Self { hub: true, link: false, first: None };
+    const LINK: Self = Self { hub: false, link: true, first: None };
 }
 
 impl OutgoingRequests {
@@ -92,26 +63,20 @@ impl OutgoingRequests {
 
     /// Begins to look for a provider.
     pub(super) fn begin_search(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        let (hub, connection, first) = self.plan(core, attach, id);
+        let SearchPlan { hub, link, first } = self.plan(core, attach, id);
         let Some(asked) = self.asked.get_mut(&id) else { return };
         asked.ways = SearchMethods { hub, multicast: None, first };
         asked.phase = if hub { RequestPhase::NoHub } else { RequestPhase::Waiting };
         if hub {
             self.ask(core, attach, id);
         }
-        if connection {
+        if link {
             self.send_multicast_request(core, attach, id);
         }
     }
 
-    /// Whether to ask a hub, whether to ask the connection, and whether that was a choice.
-    fn plan(
-        &mut self,
-        core: &mut Core,
-        attach: &HomeRegistration,
-        id: RequestId,
-    ) -> (bool, bool, Option<DiscoveryMethod>) {
-        let Some(asked) = self.asked.get(&id) else { return (true, false, None) };
+    fn plan(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> SearchPlan {
+        let Some(asked) = self.asked.get(&id) else { return SearchPlan::HUB };
         let request = &asked.request;
         let hub_alone = asked.is_direct()
             || !self.multicast
@@ -120,19 +85,21 @@ impl OutgoingRequests {
             || asked.subscription.is_requested
             || matches!(request.scope, Scope::Home | Scope::Area);
         match self.discovery {
-            _ if request.scope == Scope::Subnet => (false, true, None),
-            Discovery::Multicast if self.multicast && !asked.is_direct() => (false, true, None),
-            _ if hub_alone => (true, false, None),
-            // One answer that tells all is worth more than two.
-            _ if request.mode == RequestMode::Lookup => (true, false, None),
-            Discovery::SuperNode => (true, false, None),
-            Discovery::Both => (true, true, None),
+            _ if request.scope == Scope::Subnet => SearchPlan::LINK,
+            Discovery::Multicast if self.multicast && !asked.is_direct() => SearchPlan::LINK,
+            _ if hub_alone => SearchPlan::HUB,
+            // A complete answer is worth more than two.
+            _ if request.mode == RequestMode::Lookup => SearchPlan::HUB,
+            Discovery::SuperNode => SearchPlan::HUB,
+            Discovery::Both => SearchPlan { link: true, ..SearchPlan::HUB },
             Discovery::Multicast | Discovery::Auto => {
                 let quiet = core.multicast_load.is_quiet(core.now);
                 let kind = discovery_policy::discovery_key(request.service, request.area);
                 match self.judge.first(core.now, kind, attach.record().cell, quiet) {
-                    DiscoveryMethod::Multicast => (false, true, Some(DiscoveryMethod::Multicast)),
-                    DiscoveryMethod::Hub => (true, attach.home().is_none(), Some(DiscoveryMethod::Hub)),
+                    first @ DiscoveryMethod::Multicast => SearchPlan { first: Some(first), ..SearchPlan::LINK },
+                    first @ DiscoveryMethod::Hub => {
+                        SearchPlan { hub: true, link: attach.home().is_none(), first: Some(first) }
+                    }
                 }
             }
         }
@@ -155,7 +122,7 @@ impl OutgoingRequests {
         let patience = inquiring.window + PATIENCE * (1 << inquiring.attempts.min(4));
         inquiring.attempts += 1;
         core.counters.multicast_requests += 1;
-        core.multicast(&Message::Multicast(MulticastMessage::MulticastRequest(inquiry)));
+        core.multicast(MulticastMessage::MulticastRequest(inquiry));
         core.set(Timer::MulticastSearch(id), patience);
     }
 
@@ -221,7 +188,7 @@ impl OutgoingRequests {
         candidates.sort_by_key(|candidate| (centre.distance_squared(candidate.cell), candidate.node));
         let most = if asked.request.count == 0 { MAX_CANDIDATES } else { usize::from(asked.request.count) };
         candidates.truncate(most);
-        // Who is not on this link, or was not heard, is missing.
+        // A node that is not on this link, or was not heard, is missing.
         let found = LookupResult { id, candidates, coverage: Coverage::Partial };
         core.emit(NodeEvent::LookupResult { ticket: asked.ticket, found });
     }
@@ -298,24 +265,16 @@ impl OutgoingRequests {
         }
         if core.now < inquiring.sent + inquiring.window {
             let (requester, attempt) = (core.node, inquiring.attempts.saturating_sub(1));
-            core.multicast(&Message::Multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
+            core.multicast(MulticastMessage::MulticastSuppression(MulticastSuppression {
                 requester,
                 id,
                 attempt,
                 sender: requester,
-            })));
+            }));
         }
         let hubs = [asked.via, asked.hedge].into_iter().flatten().filter(|_| on_link && asked.ways.hub);
         for hub in hubs.collect::<Vec<_>>() {
-            core.send(hub, &Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled }));
+            core.send(hub, FlowMessage::Stop { id, reason: Reason::Cancelled });
         }
-    }
-}
-
-/// The area that a request of this scope asks for, from `here`.
-pub(super) fn narrowed(scope: Scope, area: Area, here: Cell) -> Area {
-    match scope {
-        Scope::Cell => Area::Exact(area.center().unwrap_or(here)),
-        _ => area,
     }
 }

@@ -1,53 +1,35 @@
-//! How much of the objects under way is sent at once: what may be on its way on
-//! each connection, and on all, is shared evenly.
+//! The sharing of paths among the objects under way: what may be on its way on each connection, and on all,
+//! is shared evenly.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{Message, ProbeMessage};
+use roost_wire::messages::{FlowMessage, ProbeMessage};
 use roost_wire::{ConnectionId, Time};
 
-use super::api::SessionId;
+use super::api::{NodeEvent, SessionId};
 use super::core::Core;
 use super::provider_sessions::ProviderSessions;
 use super::session::{Session, SessionPhase};
 use crate::flow::{MAX_WINDOW_BYTES, MAX_WINDOWS_BYTES, SendBudget, WINDOW_BYTES};
 
-/// How often the round trip to a requester of objects is measured.
+/// Shortest time between two measurements of the round trip to a requester of objects.
 const PROBE_PAUSE: Duration = Duration::from_secs(1);
 
-/// Round trips that are being measured, each by a datagram that goes before the
-/// data. One for each connection with a requester of objects.
-#[derive(Debug, Default)]
-pub(super) struct RttProbes(BTreeMap<ConnectionId, (Option<u32>, Time)>);
-
-impl RttProbes {
-    /// Measures the round trip over `connection`, unless that was done lately.
-    pub(super) fn probe(&mut self, core: &mut Core, connection: ConnectionId) {
-        if self.0.get(&connection).is_none_or(|(_, sent)| core.now.since(*sent) >= PROBE_PAUSE) {
-            let token = core.random.next_u64() as u32;
-            self.0.insert(connection, (Some(token), core.now));
-            core.send(connection, &Message::Probe(ProbeMessage::Ping(token)));
-        }
-    }
-
-    pub(super) fn on_pong(&mut self, core: &mut Core, connection: ConnectionId, token: u32) {
-        let Some((asked, sent)) = self.0.get_mut(&connection).filter(|(asked, _)| *asked == Some(token)) else {
-            return;
-        };
-        *asked = None;
-        if let Some(entry) = core.connections.get_mut(connection) {
-            entry.rtt.sample(core.now.since(*sent));
-        }
-    }
-
-    pub(super) fn forget(&mut self, connection: ConnectionId) {
-        self.0.remove(&connection);
-    }
+/// Measures the round trip over `connection`, unless that was done lately, by a datagram that goes before the data.
+pub(super) fn probe_path(core: &mut Core, connection: ConnectionId) {
+    let now = core.now;
+    let Some(entry) = core.connections.get_mut(connection).filter(|it| !it.probe.was_sent_within(now, PROBE_PAUSE))
+    else {
+        return;
+    };
+    let token = core.random.next_u64() as u32;
+    entry.probe.begin(now, token);
+    core.send(connection, ProbeMessage::Ping(token));
 }
 
-/// What is under way, and of how many objects.
+/// The objects under way, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct ObjectLoad {
     objects: u64,
@@ -87,11 +69,40 @@ impl ProviderSessions {
             };
             let share = (MAX_WINDOW_BYTES / load.objects).min(MAX_WINDOWS_BYTES / all.objects);
             let left = (MAX_WINDOW_BYTES.saturating_sub(load.bytes)).min(MAX_WINDOWS_BYTES.saturating_sub(all.bytes));
-            let is_through = core.connections.get(connection_of).is_some_and(|connection| connection.tunnel.is_some());
+            let is_through =
+                core.connections.get(connection_of).is_some_and(|connection| connection.own.tunnel.is_some());
             let share = if session.request.relayed || is_through { share.min(WINDOW_BYTES) } else { share };
             let sent = session.pump(core, id, SendBudget { share, left });
             load.bytes += sent;
             all.bytes += sent;
+        }
+    }
+}
+
+impl Session {
+    /// Sends what the object's sender has to send and there is `room` for, and
+    /// has read what comes next.
+    fn pump(&mut self, core: &mut Core, id: SessionId, mut room: SendBudget) -> u64 {
+        let before = room.left;
+        while let Some(message) = self.next_chunk(core.now, room) {
+            if let FlowMessage::Chunk(chunk) = &message {
+                room.left -= chunk.payload.len() as u64;
+            }
+            self.send_reliably(core, message);
+        }
+        if let SessionPhase::Sending(object) = &mut self.phase
+            && let Some((offset, length)) = object.next_read()
+        {
+            let pushed = self.request.pushed.map(|pushed| pushed.ticket);
+            core.emit(NodeEvent::ReadObject { session: id, pushed, offset, length });
+        }
+        before - room.left
+    }
+
+    fn next_chunk(&mut self, now: Time, room: SendBudget) -> Option<FlowMessage> {
+        match &mut self.phase {
+            SessionPhase::Sending(object) if self.connection.is_some() => object.poll(now, room),
+            _ => None,
         }
     }
 }

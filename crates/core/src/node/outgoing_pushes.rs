@@ -5,24 +5,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{MAX_OBJECT_NAME_BYTES, Message, Push, PushState, Reason, Request, RequestMessage};
+use roost_wire::messages::{MAX_OBJECT_NAME_BYTES, Push, PushState, Reason, Request, RequestMessage};
 use roost_wire::{Address, Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet, Service, Time};
 
 use super::api::{NodeConfig, NodeEvent, Provider, Ticket};
 use super::connections::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
 use super::core::Core;
-use super::registration::HomeRegistration;
+use super::serve_request::PushedObject;
 use super::timers::Timer;
 use super::tunnels::ConnectRequests;
 
 /// The most objects that are offered at once.
 pub const MAX_PUSHES: usize = 64;
 
-/// How often an offer is repeated.
+/// The pause between two offers.
 const REPEAT: Duration = Duration::from_secs(1);
 
-/// How long nothing may be heard of an object that is under way: the receiver
-/// may be dialled anew meanwhile, or may have restarted.
+/// The longest silence about an object that is under way: the receiver may be dialled anew meanwhile, or may
+/// have restarted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// See the module.
@@ -41,22 +41,14 @@ struct OutgoingPush {
     /// A service of its and where, by which hubs find it.
     published_service: Option<(Service, Cell)>,
     push: Push,
-    /// When it is given up, unless more is heard.
+    /// The end of the offer, unless more is heard.
     until: Time,
-    /// How often it was offered since something was heard.
+    /// The offers since something was heard.
     tries: u32,
     /// True while the receiver is busy: the object is offered again until `until`.
     is_waiting: bool,
     /// True once the receiver has taken it on.
     was_taken_on: bool,
-}
-
-/// What a request for an offered object leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PushedObject {
-    pub(super) ticket: Ticket,
-    pub(super) length: u64,
-    pub(super) digest: [u8; 32],
 }
 
 impl OutgoingPushes {
@@ -114,7 +106,7 @@ impl OutgoingPushes {
         let connection = connection.or_else(|| core.connections.way_to(to.node));
         if let Some(connection) = connection {
             *tries += 1;
-            core.send(connection, &Message::Request(RequestMessage::Push(push.clone())));
+            core.send(connection, RequestMessage::Push(push.clone()));
         }
         // After so much silence a connection may be dead without a word.
         let is_doubted = |connection| *tries > core.connections.doubtful_tries(core.now, connection);
@@ -123,7 +115,7 @@ impl OutgoingPushes {
         }
     }
 
-    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+    pub(super) fn on_timer(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
         let Some(outgoing) = self.out.get(&id) else { return };
         if core.now < outgoing.until {
             let OutgoingPush { to, published_service: place, tries, .. } = outgoing;
@@ -131,7 +123,7 @@ impl OutgoingPushes {
             let is_reached = core.connections.way_to(to.node).is_some()
                 || core.connections.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
             if let Some(place) = place.filter(|_| !is_reached) {
-                self.calls.request_connect(core, attach.home(), to.node, place);
+                self.calls.request_connect(core, home, to.node, place);
             }
             return self.offer(core, id);
         }
@@ -173,7 +165,7 @@ impl OutgoingPushes {
         id: RequestId,
         reception: PushState,
     ) {
-        let from = core.connections.get(connection).map(|connection| connection.remote.node);
+        let from = core.connections.get(connection).map(|connection| connection.node);
         let Some(outgoing) = self.out.get_mut(&id).filter(|outgoing| from == Some(outgoing.to.node)) else { return };
         outgoing.is_waiting = reception == PushState::Busy;
         match reception {
@@ -198,7 +190,7 @@ impl OutgoingPushes {
     /// The object that a node asks for because it was offered it.
     pub(super) fn offered(&self, core: &Core, connection: ConnectionId, request: &Request) -> Option<PushedObject> {
         let digest = request.spec.resume.filter(|_| request.spec.pushed)?.digest;
-        let node = core.connections.get(connection)?.remote.node;
+        let node = core.connections.get(connection)?.node;
         let wanted = |outgoing: &&OutgoingPush| outgoing.to.node == node && outgoing.push.digest == digest;
         let OutgoingPush { ticket, push, .. } = self.out.values().find(wanted)?;
         Some(PushedObject { ticket: *ticket, length: push.bytes, digest })

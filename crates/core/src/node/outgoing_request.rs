@@ -1,40 +1,39 @@
-//! One request or lookup: what it is, how it is put, why it may fail.
+//! A request or lookup: its state, its messages, its repetition.
 
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Message, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, ServiceRequest,
+    ProviderAddress, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, ServiceRequest,
 };
-use roost_wire::{Area, ConnectionId, Nonce, RequestId, Time};
+use roost_wire::{Area, ConnectionId, NodeId, Nonce, RequestId, Time};
 
 use super::api::{Provider, Ticket};
 use super::core::Core;
-use super::direct;
 use super::incoming_flow::IncomingFlow;
-use super::multicast_search::SearchMethods;
-use super::provider_dialing::ProviderDial;
-use super::requests::SHORT_PAUSE;
-use super::subscribe::SubscriptionState;
+use super::search_methods::SearchMethods;
+use super::subscription::SubscriptionState;
 use super::timers::Timer;
+use super::trace::Traces;
 
-/// How long a request waits for a hub that has just started to hear of everyone.
+/// The pause after a refusal that may turn out otherwise.
+pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(250);
+
+/// The wait of a request for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often a request is put that meets with silence: on a path that loses,
-/// silence is not death.
+/// The limit of requests that meet with silence: on a path that loses, silence is not death.
 const UNREACHABLE_ASKS: u32 = 5;
 
-/// The same for a stream under way, whose provider may be on its way to another home: it is asked for in
+/// The limit for a stream under way, whose provider may be on its way to another home: it is asked for in
 /// short turns, for as long in all.
 const LOST_STREAM_ASKS: u32 = 15;
 
-/// The same for a way upward that is cut: the super nodes have tried it twice.
+/// The limit for a way upward that is cut: the super nodes have tried it twice.
 const CUT_OFF_ASKS: u32 = 1;
 
 /// The longest pause between two repetitions of a request, unless the first one is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// One request or lookup.
 #[derive(Debug)]
 pub(super) struct OutgoingRequest {
     pub(super) ticket: Ticket,
@@ -54,19 +53,26 @@ pub(super) struct OutgoingRequest {
     pub(super) first_sent: Time,
     pub(super) sent: Time,
     pub(super) tries: u32,
-    /// How many numbers it has had.
+    /// The count of its numbers so far.
     pub(super) numbers: u32,
-    /// What to say if nothing better turns up.
+    /// The reason of the failure if nothing better turns up.
     pub(super) last: Option<Reason>,
-    /// When to ask again, as was said with the last refusal.
+    /// The pause that came with the last refusal.
     pub(super) retry_after: Option<Duration>,
-    /// What it has to do with reflected streams.
     pub(super) subscription: SubscriptionState,
     /// The provider that has it, if it may be dialled.
     pub(super) meeting: ProviderDial,
 }
 
-/// How far a request has come.
+/// The provider that has a request.
+#[derive(Debug, Default)]
+pub(super) struct ProviderDial {
+    pub(super) at: Option<ProviderAddress>,
+    /// The one that was dialled last, and how many were.
+    pub(super) met: Option<NodeId>,
+    pub(super) count: u8,
+}
+
 #[derive(Debug)]
 pub(super) enum RequestPhase {
     /// There is no home to ask.
@@ -83,7 +89,7 @@ pub(super) enum RequestPhase {
 }
 
 impl OutgoingRequest {
-    /// One that nobody has been asked yet.
+    /// A request that nobody was asked yet.
     pub(super) fn new(
         ticket: Ticket,
         request: ServiceRequest,
@@ -119,13 +125,13 @@ impl OutgoingRequest {
     }
 
     /// Whether nothing at all has come from the hub since the request was made.
-    fn is_hub_silent(&self, core: &Core) -> bool {
+    pub(super) fn is_hub_silent(&self, core: &Core) -> bool {
         let heard = self.via.and_then(|connection| core.connections.get(connection)).map(|connection| connection.heard);
         heard.is_none_or(|heard| heard <= self.commanded)
     }
 
     /// True if it waits for a home, and not for the moment to ask that one again.
-    fn waits_for_home(&self) -> bool {
+    pub(super) fn waits_for_home(&self) -> bool {
         matches!(self.phase, RequestPhase::NoHub) && self.last.is_none()
     }
 
@@ -182,14 +188,14 @@ impl OutgoingRequest {
     }
 
     /// Sends the request over `connection` and waits.
-    pub(super) fn send(&mut self, core: &mut Core, id: RequestId, connection: ConnectionId) {
+    pub(super) fn send(&mut self, core: &mut Core, traces: &mut Traces, id: RequestId, connection: ConnectionId) {
         let request = self.wire_request(core, id);
-        core.send(connection, &Message::Request(RequestMessage::Request(request)));
-        core.trace_sent(self.ticket, id, connection);
+        core.send(connection, RequestMessage::Request(request));
+        traces.record_sent(core, self.ticket, id, connection);
         core.set(Timer::Ask(id), pause(self.first_pause(core, connection), self.tries, self.due().since(core.now)));
         self.phase = RequestPhase::Waiting;
         self.via = Some(connection);
-        self.subscription.hub = core.connections.get(connection).map(|connection| connection.remote.node);
+        self.subscription.hub = core.connections.get(connection).map(|connection| connection.node);
         self.sent = core.now;
         if self.tries == 0 {
             self.first_sent = core.now;
@@ -197,8 +203,8 @@ impl OutgoingRequest {
         self.tries += 1;
     }
 
-    /// How long to wait before it is repeated for the first time: one and a half
-    /// probe time-outs, or two if providers were found to answer between the two.
+    /// The pause before its first repetition: one and a half probe time-outs, or two if providers were found
+    /// to answer between the two.
     fn first_pause(&self, core: &Core, connection: ConnectionId) -> Duration {
         let pto = core.pto(connection);
         if core.is_patient && self.is_for_providers() { pto * 2 } else { pto * 3 / 2 }
@@ -244,77 +250,16 @@ impl OutgoingRequest {
     }
 }
 
-/// How long to wait before a request is repeated: the first pause, doubled each
-/// time, but at most half of the time that is left, so that an answer that was
-/// lost is said again while it is of use.
+/// The pause before a request is repeated: the first pause, doubled each time, but at most half of the time
+/// that is left, so that an answer that was lost is said again while it is of use.
 fn pause(first: Duration, tries: u32, left: Duration) -> Duration {
     (first * (1 << tries.min(6))).min(LONGEST_PAUSE.max(first)).min((left / 2).max(first))
-}
-
-/// A duration as a person would say it: 9.999999599 s is 10 s. In tenths of a second from one on,
-/// in milliseconds below.
-pub(super) fn for_people(duration: Duration) -> Duration {
-    let step = if duration < Duration::from_secs(1) { 1 } else { 100 };
-    let steps = (duration.as_secs_f64() * 1e3 / step as f64).round();
-    Duration::from_millis((steps as u64).saturating_mul(step))
-}
-
-/// Why a request failed, for people.
-pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> String {
-    let request = &asked.request;
-    let service = request.service;
-    let deadline = for_people(request.timeout());
-    if let Some(detail) = asked.provider.as_ref().and_then(|_| direct::sentence(reason, request)) {
-        return detail;
-    }
-    match reason {
-        Reason::NotFound if asked.ways.is_multicast_only() => {
-            format!("nobody in this subnet can serve {request}")
-        }
-        Reason::Unreachable | Reason::TimedOut if asked.waits_for_home() => {
-            format!("no hub could be reached within {deadline:?}")
-        }
-        Reason::TimedOut if asked.is_hub_silent(core) => format!("the hub has not answered within {deadline:?}"),
-        Reason::NotFound | Reason::TooSlow => format!("nobody offers {request}"),
-        Reason::NotYetKnown => {
-            format!("nobody is known yet to offer {request}: the hub has just started")
-        }
-        Reason::Busy => format!("every provider of {request} is busy"),
-        Reason::NoTransport => format!("no transport that the request allows leads to a provider of {request}"),
-        Reason::Unreachable => format!("no provider of {request} could be reached"),
-        Reason::UnreachableAbove => {
-            format!("no near node offers {request}, and the way to the other hubs is cut")
-        }
-        Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
-        Reason::TimedOut => format!("no provider of {request} answered within {deadline:?}"),
-        Reason::Leaving => "this node is leaving".to_owned(),
-        Reason::TooMany => "the hub takes no more requests: this node asks too often, or the hub is full".to_owned(),
-        Reason::NotAllowed => "the hub does not allow this request".to_owned(),
-        Reason::Cancelled => "the request was cancelled".to_owned(),
-        Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
-        Reason::Saturated => format!("no super node on the way has room for one more copy of {request}"),
-        Reason::Unspecified => {
-            "it was refused for a reason that only later versions know: upgrade this node to learn it".to_owned()
-        }
-        Reason::UnsupportedVersion => {
-            format!("the hub is of an earlier version, which does not know {service}: upgrade the hub")
-        }
-        Reason::Reflected => format!("{request} is reflected from now on, which this node cannot take"),
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use roost_wire::service::Service;
-
-    #[test]
-    fn durations_are_told_rounded() {
-        let told = |nanos| format!("{:?}", for_people(Duration::from_nanos(nanos)));
-        let nanos = [9_999_999_599, 4_999_999_430, 10_000_000_000, 1_540_000_000, 12_400_000, 0];
-        assert_eq!(nanos.map(told), ["10s", "5s", "10s", "1.5s", "12ms", "0ns"]);
-        assert!(for_people(Duration::MAX) > Duration::from_secs(1 << 40));
-    }
 
     #[test]
     fn lost_stream_retries_in_short_turns() {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_wire::messages::{Message, ProbeMessage, Reason};
+use roost_wire::messages::{ProbeMessage, Reason};
 use roost_wire::{ConnectionId, Time};
 
 use super::api::{NodeEvent, Ticket};
@@ -12,7 +12,7 @@ use super::timers::Timer;
 /// The most pings at once.
 pub const MAX_PINGS: usize = 64;
 
-/// How often a ping is sent before it counts as unanswered.
+/// The pings that are sent before one counts as unanswered.
 const TRIES: u32 = 4;
 
 /// Pings under way, by the token last sent.
@@ -46,7 +46,7 @@ impl Pings {
     fn send(&mut self, core: &mut Core, mut pinging: Pinging) {
         let token = core.random.next_u64() as u32;
         pinging.sent = core.now;
-        core.send(pinging.connection, &Message::Probe(ProbeMessage::Ping(token)));
+        core.send(pinging.connection, ProbeMessage::Ping(token));
         let wait = core.pto(pinging.connection) * (1 << pinging.tries);
         core.set(Timer::Ping(token), wait);
         pinging.tries += 1;

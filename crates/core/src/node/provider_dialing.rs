@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use roost_wire::messages::ProviderAddress;
-use roost_wire::{Address, ConnectionId, NodeId, RequestId, Scheme, SchemeSet};
+use roost_wire::{Address, ConnectionId, RequestId, Scheme, SchemeSet};
 
 use super::connections::DialTarget;
 use super::core::Core;
-use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::outgoing_request::{OutgoingRequest, ProviderDial, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 
@@ -19,15 +19,6 @@ const MAX_MEETINGS: u8 = 4;
 
 /// The longest answer that tells a distance: a later one comes from a provider that hubs asked after others.
 const LONGEST_ANSWER: Duration = Duration::from_secs(1);
-
-/// The provider that has a request.
-#[derive(Debug, Default)]
-pub(super) struct ProviderDial {
-    at: Option<ProviderAddress>,
-    /// The one that was dialled last, and how many were.
-    met: Option<NodeId>,
-    count: u8,
-}
 
 impl OutgoingRequest {
     /// A hub says where the provider is that has the request.
@@ -75,7 +66,7 @@ impl OutgoingRequests {
         let fits = |address: &Address| way.schemes.contains(address.scheme);
         let addresses: Vec<Address> = addresses.into_iter().filter(fits).collect();
         let connection = core.connections.between(core.now, node, way.schemes, &addresses);
-        // One that was there before is dead for the provider.
+        // A connection that was there before is dead for the provider.
         let has_come = connection
             .and_then(|connection| core.connections.get(connection))
             .is_some_and(|connection| connection.heard >= asked.first_sent);

@@ -1,26 +1,20 @@
-//! What the node is asked to provide, and whether it does.
+//! The requests that a node provides for, from their coming to their end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_wire::messages::{
-    CopyTarget, Decline, Message, Reason, Request, RequestMessage, RequestMode, RequestSpec, Route,
-};
-use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, DeliveryPreferences, FlowKind, NodeId, Nonce, RequestId, Role,
-    Service, ServiceSet, Time,
-};
+use roost_wire::messages::{CopyTarget, Decline, Reason, Request, RequestMessage, RequestMode, Route};
+use roost_wire::{Area, Cell, ConnectionId, DeliveryClasses, FlowKind, RequestId, Role, Service, ServiceSet, Time};
 
-use super::api::{NodeConfig, SessionId};
+use super::api::{NodeConfig, SessionId, SessionStatus};
 use super::core::Core;
-use super::object_scheduler::RttProbes;
-use super::outgoing_pushes::PushedObject;
-use super::publish::Publications;
+use super::publications::Publications;
+use super::serve_request::{PushedObject, ServeRequest, SessionFlowKey};
 use super::session::{Session, SessionPhase};
-use super::status::SessionStatus;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
 use crate::address_filter;
+use crate::flow::MAX_STREAM_DURATION;
 
 /// The most objects that are sent at once; streams have [`NodeConfig::max_streams`]. One
 /// requester may have them all until another one asks.
@@ -29,9 +23,6 @@ pub const MAX_OBJECT_SESSIONS: usize = 64;
 /// The most sessions that are over and kept until their request's deadline,
 /// so that a repeated request is not served twice.
 pub const MAX_ANSWERS: usize = 1024;
-
-/// The longest that a stream may last.
-pub const MAX_STREAM_DURATION: Duration = Duration::from_secs(24 * 3600);
 
 /// The bounds of when a requester is told to try again.
 const SHORTEST_RETRY: Duration = Duration::from_millis(250);
@@ -45,47 +36,20 @@ const MAX_DEADLINE: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(super) struct ProviderSessions {
     pub(super) sessions: BTreeMap<SessionId, Session>,
-    /// Those under way.
+    /// The sessions under way.
     pub(super) live: BTreeSet<SessionId>,
-    /// Those that are over.
+    /// The sessions that are over.
     pub(super) done: BTreeSet<SessionId>,
     index: BTreeMap<SessionFlowKey, SessionId>,
     pub(super) unreached: UnreachableNodes,
-    pub(super) trips: RttProbes,
     pub(super) publications: Publications,
     next: u64,
     services: ServiceSet,
     pub(super) max_streams: u16,
-    pub(super) uplink_kbps: u32,
+    pub(super) uplink_kbps: Option<u32>,
     stream_duration: Duration,
     classes: DeliveryClasses,
     pub(super) cell: Cell,
-}
-
-/// Names a flow between this node and the remote that takes it: the
-/// requester, or the hub that relays.
-pub(super) type SessionFlowKey = (NodeId, RequestId);
-
-/// A request as a provider sees it, whoever brought it.
-#[derive(Debug)]
-pub(super) struct ServeRequest {
-    pub(super) key: SessionFlowKey,
-    pub(super) relayed: bool,
-    /// The hub or node that asks; `None` if it asks by multicast.
-    pub(super) asked_by: Option<ConnectionId>,
-    pub(super) requester: NodeId,
-    pub(super) nonce: Nonce,
-    pub(super) spec: RequestSpec,
-    /// Addresses at which the requester may be dialed.
-    pub(super) addresses: Vec<Address>,
-    /// The length of the stream: the requester's, or this node's default.
-    pub(super) duration: Option<Duration>,
-    pub(super) deadline: Duration,
-    pub(super) terms: DeliveryPreferences,
-    /// The object that is wanted, if it was offered.
-    pub(super) pushed: Option<PushedObject>,
-    /// Where a copy of the reflected stream is wanted, if that is what is wanted.
-    pub(super) reflect: Option<CopyTarget>,
 }
 
 impl ProviderSessions {
@@ -96,7 +60,6 @@ impl ProviderSessions {
             done: BTreeSet::new(),
             index: BTreeMap::new(),
             unreached: UnreachableNodes::default(),
-            trips: RttProbes::default(),
             publications: Publications::new(config.media.is_some()),
             next: 0,
             services: config.services,
@@ -116,14 +79,14 @@ impl ProviderSessions {
         request: Request,
         route: Route,
     ) {
-        let Some(entry) = core.connections.get(connection).filter(|entry| entry.remote.role == core.hub_role) else {
+        let Some(entry) = core.connections.get(connection).filter(|entry| entry.role == core.hub_role) else {
             core.counters.refused += 1;
             return;
         };
         let relayed = route.reply_to.is_empty();
         let request = Request { copy_target: request.copy_target.filter(|_| !relayed), ..request };
         let reflect = self.publications.checked_copy_target(&request, entry);
-        let answers = if relayed { entry.remote.node } else { route.requester };
+        let answers = if relayed { entry.node } else { route.requester };
         let serve_request = ServeRequest {
             relayed,
             requester: route.requester,
@@ -145,7 +108,7 @@ impl ProviderSessions {
         request: Request,
         pushed: Option<PushedObject>,
     ) {
-        let Some(entry) = core.connections.get(connection).filter(|entry| entry.remote.role == Role::Node) else {
+        let Some(entry) = core.connections.get(connection).filter(|entry| entry.role == Role::Node) else {
             core.counters.refused += 1;
             return;
         };
@@ -153,7 +116,7 @@ impl ProviderSessions {
         let serve_request = ServeRequest {
             pushed,
             reflect: reflect.unwrap_or_default(),
-            ..self.serve_request((entry.remote.node, request.id), Some(connection), &request)
+            ..self.serve_request((entry.node, request.id), Some(connection), &request)
         };
         if pushed.is_none() && request.spec.pushed {
             return decline(core, &serve_request, Reason::NotFound, None);
@@ -199,7 +162,7 @@ impl ProviderSessions {
                 return decline(core, &request, Reason::Busy, self.until_free(core.now));
             }
             if same.is_some_and(|known| !known.was_missed()) {
-                return self.repeat(core, session, (request.asked_by, request.reflect));
+                return self.repeat(core, session, request.asked_by, request.reflect);
             }
             // The requester never heard of it, or has started anew and counts from elsewhere.
             self.finish(core, session, Some(Reason::Cancelled));
@@ -272,7 +235,7 @@ impl ProviderSessions {
         has_way && self.admit(core, request).is_ok()
     }
 
-    /// How long the stream that ends first goes on.
+    /// The time until the first stream ends.
     fn until_free(&self, now: Time) -> Option<Duration> {
         let lasting = self.under_way().filter_map(|(_, session)| Some(session.started + session.request.duration?));
         lasting.min().map(|end| end.since(now).clamp(SHORTEST_RETRY, LONGEST_RETRY))
@@ -280,12 +243,7 @@ impl ProviderSessions {
 
     /// The request came again: nothing is served twice, but its answers may
     /// have been lost.
-    fn repeat(
-        &mut self,
-        core: &mut Core,
-        id: SessionId,
-        (asked_by, reflect): (Option<ConnectionId>, Option<CopyTarget>),
-    ) {
+    fn repeat(&mut self, core: &mut Core, id: SessionId, asked_by: Option<ConnectionId>, reflect: Option<CopyTarget>) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.request.asked_by = asked_by.or(session.request.asked_by);
             session.request.reflect = session.request.reflect.and(reflect).or(session.request.reflect);
@@ -309,7 +267,7 @@ impl ProviderSessions {
         let request = &session.request;
         if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
             let requester = Some(request.requester).filter(|_| !request.relayed);
-            core.send(hub, &Message::Request(RequestMessage::Pending { id: request.key.1, requester, provider: None }));
+            core.send(hub, RequestMessage::Pending { id: request.key.1, requester, provider: None });
         }
     }
 
@@ -349,11 +307,11 @@ impl ProviderSessions {
 
     /// The session whose flow `id` the remote at `connection` takes.
     pub(super) fn find(&self, core: &Core, connection: ConnectionId, id: RequestId) -> Option<SessionId> {
-        let node = core.connections.get(connection)?.remote.node;
+        let node = core.connections.get(connection)?.node;
         self.index.get(&(node, id)).copied()
     }
 
-    pub(super) fn reconfigure(&mut self, services: ServiceSet, max_streams: u16, uplink_kbps: u32) {
+    pub(super) fn reconfigure(&mut self, services: ServiceSet, max_streams: u16, uplink_kbps: Option<u32>) {
         self.services = services;
         self.max_streams = max_streams;
         self.uplink_kbps = uplink_kbps;
@@ -382,10 +340,10 @@ impl ProviderSessions {
 }
 
 fn decline(core: &mut Core, request: &ServeRequest, reason: Reason, retry_after: Option<Duration>) {
-    // Who asks the whole connection hears from another one, or asks again.
+    // A requester that asks by multicast hears from another node, or asks again.
     let Some(asked_by) = request.asked_by else { return };
     let requester = Some(request.requester).filter(|_| !request.relayed && core.is_hub(asked_by));
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
     let decline = Decline { id: request.key.1, reason, retry_after_ms, requester };
-    core.send(asked_by, &Message::Request(RequestMessage::Decline(decline)));
+    core.send(asked_by, RequestMessage::Decline(decline));
 }

@@ -7,160 +7,21 @@
 //! member. Of a publication one copy leaves this node for each super node that reflects it, and for
 //! each member whose home does not.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::Bytes;
-use roost_wire::messages::{CopyTarget, FlowMessage, Message, Reason, Rekey, Request, ServiceRequest, StreamKeys};
-use roost_wire::{Epoch, EpochSecret, NodeId, Service, StreamId, Time};
+use roost_wire::messages::{FlowMessage, Reason, Rekey, ServiceRequest};
+use roost_wire::{Epoch, EpochSecret, NodeId, Service};
 
-use super::api::{NodeEvent, SessionId};
-use super::connections::NodeConnection;
+use super::api::{NodeEvent, PublicationStatus, SessionId};
 use super::core::Core;
-use super::load::usual_kbps;
 use super::provider_sessions::ProviderSessions;
+use super::publications::{LiveStream, Publication};
 use super::session::{Session, SessionPhase};
-use super::status::PublicationStatus;
 use super::timers::Timer;
+use crate::flow::usual_kbps;
 
-/// The most requests that one publication serves: each costs a message per epoch.
-pub const MAX_MEMBERS: usize = 1_024;
-
-/// The most of these of one requester, once half of the places are taken: nobody who asks again and again
-/// shuts out the others.
-pub const MAX_MEMBERS_PER_REQUESTER: usize = 16;
-
-/// After so long without a word a member counts as gone: three of its reports,
-/// and some time.
-pub const MEMBER_SILENCE: Duration = Duration::from_secs(35);
-
-/// How long a source goes on that nobody wants any more: who comes next may
-/// come at once.
+/// Time for which a source goes on that nobody wants any more: who comes next may come at once.
 pub const LINGER: Duration = Duration::from_secs(5);
-
-/// For how long after the next epoch was announced the one before is still
-/// told: its packets, and those that are repeated, are there by then.
-pub(super) const OVERLAP: Duration = Duration::from_secs(10);
-
-/// What the node publishes: one stream of each service at most.
-#[derive(Debug)]
-pub(super) struct Publications {
-    pub(super) all: BTreeMap<SessionId, Publication>,
-    /// Whether the owner can send such streams.
-    able: bool,
-}
-
-#[derive(Debug)]
-pub(super) struct Publication {
-    service: Service,
-    kbps: u32,
-    /// `None` while its source is being started.
-    live: Option<LiveStream>,
-    /// What opens it, as hubs keep it.
-    pub(super) sealed: Option<Bytes>,
-    /// Whether somebody to whom a hub may have given that is to be shut out yet.
-    pub(super) has_strangers: bool,
-}
-
-/// A stream whose source has started.
-#[derive(Debug)]
-pub(super) struct LiveStream {
-    pub(super) bits_per_second: u32,
-    pub(super) format: String,
-    stream: StreamId,
-    present: (Epoch, EpochSecret),
-    next: Option<(Epoch, EpochSecret)>,
-    /// When that was announced.
-    rekeyed: Time,
-}
-
-impl LiveStream {
-    /// What opens the stream from now on.
-    pub(super) fn keys(&self, now: Time) -> StreamKeys {
-        let is_past = now.since(self.rekeyed) >= OVERLAP;
-        let ((epoch, secret), next) = match &self.next {
-            Some(next) if is_past => (next.clone(), None),
-            next => (self.present.clone(), next.clone()),
-        };
-        StreamKeys { stream: self.stream, epoch, secret, next }
-    }
-
-    /// Takes over the next epoch; returns false if it is not later than all before.
-    fn rekey(&mut self, now: Time, next: (Epoch, EpochSecret)) -> bool {
-        let last = self.next.as_ref().unwrap_or(&self.present);
-        if next.0 <= last.0 {
-            return false;
-        }
-        (self.present, self.next, self.rekeyed) = (last.clone(), Some(next), now);
-        true
-    }
-}
-
-impl Publications {
-    pub(super) fn new(able: bool) -> Self {
-        Self { all: BTreeMap::new(), able }
-    }
-
-    /// Where a copy is wanted, as seen from here, if it can be had. On an error none may go there.
-    pub(super) fn checked_copy_target(
-        &self,
-        request: &Request,
-        from: &NodeConnection,
-    ) -> Result<Option<CopyTarget>, Reason> {
-        let wanted = request.copy_target.filter(|_| self.able && request.spec.service.is_stream());
-        let Some(mut reflect) = wanted else { return Ok(None) };
-        let seen = from.address.primary().map(|seen| seen.ip());
-        if let Some(seen) = seen.filter(|_| reflect.to.ip().is_unspecified()) {
-            reflect.to.set_ip(seen);
-        }
-        let host = reflect.to.ip().to_canonical();
-        // A hub has judged the address of whom it asks for; a node is to name its own.
-        let is_its_own = from.remote.role.is_hub() || from.address.hosts.iter().any(|seen| seen.to_canonical() == host);
-        let is_here = seen.is_some_and(|seen| seen.to_canonical().is_loopback());
-        let may_go = is_its_own && roost_wire::is_destination(host, is_here);
-        may_go.then_some(Some(reflect)).ok_or(Reason::NotAllowed)
-    }
-
-    /// The publication of a service.
-    pub(super) fn find_publication(&self, service: Service) -> Option<SessionId> {
-        self.by_service(service).map(|(id, _)| id)
-    }
-
-    pub(super) fn by_service(&self, service: Service) -> Option<(SessionId, &Publication)> {
-        self.all.iter().find(|(_, publication)| publication.service == service).map(|(id, of)| (*id, of))
-    }
-
-    /// A publication whose source has started.
-    pub(super) fn live(&self, id: SessionId) -> Option<(Service, &LiveStream)> {
-        let publication = self.all.get(&id)?;
-        Some((publication.service, publication.live.as_ref()?))
-    }
-
-    /// What opens a service's publication has been sealed anew. Returns the service.
-    pub(super) fn set_sealed_keys(&mut self, id: SessionId, sealed: Bytes) -> Option<Service> {
-        let publication = self.all.get_mut(&id)?;
-        publication.sealed = Some(sealed);
-        Some(publication.service)
-    }
-
-    pub(super) fn has(&self, id: SessionId) -> bool {
-        self.all.contains_key(&id)
-    }
-
-    pub(super) fn ids(&self) -> Vec<SessionId> {
-        self.all.keys().copied().collect()
-    }
-
-    /// What there is, and what one copy of it takes, kbit/s.
-    pub(super) fn rates(&self) -> impl Iterator<Item = (Service, u32)> {
-        self.all.values().map(|publication| (publication.service, publication.kbps))
-    }
-
-    /// What one copy of a service's publication takes, kbit/s, if there is one.
-    pub(super) fn rate(&self, service: Service) -> Option<u32> {
-        self.by_service(service).map(|(_, publication)| publication.kbps)
-    }
-}
 
 impl ProviderSessions {
     /// The sessions that are members of a service's publication, or become one.
@@ -196,26 +57,17 @@ impl ProviderSessions {
         }
         let session = self.number();
         let kbps = usual_kbps(service.flow_kind());
-        let publication = Publication { service, kbps, live: None, sealed: None, has_strangers: false };
-        self.publications.all.insert(session, publication);
+        self.publications.all.insert(session, Publication::new(service, kbps));
         core.emit(NodeEvent::OpenSource { session, request: wish, requester, reflected: true });
     }
 
     /// The source of a publication has started.
-    pub(super) fn published(
-        &mut self,
-        core: &mut Core,
-        id: SessionId,
-        (bits_per_second, format): (u32, String),
-        stream: StreamId,
-        present: (Epoch, EpochSecret),
-    ) {
+    pub(super) fn published(&mut self, core: &mut Core, id: SessionId, live: LiveStream) {
         let Some(publication) = self.publications.all.get_mut(&id).filter(|publication| publication.live.is_none())
         else {
             return;
         };
-        publication.kbps = bits_per_second.div_ceil(1000);
-        let live = LiveStream { bits_per_second, format, stream, present, next: None, rekeyed: core.now };
+        publication.kbps = live.bits_per_second.div_ceil(1000);
         publication.live = Some(live);
         let service = publication.service;
         for member in self.member_ids(service, |phase| matches!(phase, SessionPhase::Opening)) {
@@ -232,7 +84,7 @@ impl ProviderSessions {
         let Some(session) = self.sessions.get(&id) else { return };
         let publication = self.publications.by_service(session.request.spec.service);
         let rate = publication.and_then(|(_, publication)| Some(publication.live.as_ref()?.bits_per_second));
-        if rate.is_some_and(|rate| self.declines_rate(core, id, rate)) {
+        if rate.is_some_and(|rate| self.decline_slow_rate(core, id, rate)) {
             return;
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };
@@ -266,10 +118,7 @@ impl ProviderSessions {
             if matches!(session.phase, SessionPhase::Member) && session.request.spec.service == *service {
                 session.set_stream_keys(core, cell, live);
                 let id = session.request.key.1;
-                session.send_reliably(
-                    core,
-                    &Message::Flow(FlowMessage::Rekey(Rekey { id, stream, epoch, secret: secret.clone() })),
-                );
+                session.send_reliably(core, FlowMessage::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));
             }
         }
         self.seal(core, id);
@@ -340,10 +189,7 @@ impl ProviderSessions {
                 (_, None) => {
                     let id = session.request.key.1;
                     // Nobody counts what the others have sent on.
-                    session.send_reliably(
-                        core,
-                        &Message::Flow(FlowMessage::End { id, packets: 0, bytes: 0, digest: [0; 32] }),
-                    );
+                    session.send_reliably(core, FlowMessage::End { id, packets: 0, bytes: 0, digest: [0; 32] });
                     self.finish(core, member, None);
                 }
             }

@@ -1,27 +1,27 @@
-//! What comes in answer to a request: the acceptance, the data, the end.
+//! Answers to a request: the acceptance, the data, the end.
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use roost_wire::messages::{
-    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Message, Reason, ReflectionPolicy, ResumePoint,
+    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Reason, ReflectionPolicy, ResumePoint,
 };
 use roost_wire::{ConnectionId, RequestId, Role, Scheme, Time};
 
-use super::api::NodeEvent;
+use super::api::{NodeEvent, Ticket};
 use super::connections::ConnectionLoss;
 use super::core::Core;
 use super::incoming_flow::{FlowOrigin, IncomingFlow};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
-use super::provider_sessions::MAX_STREAM_DURATION;
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
 use super::resume::LOOK;
 use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
-use crate::flow::REPORT_INTERVAL;
+use crate::flow::{MAX_STREAM_DURATION, REPORT_INTERVAL};
 
-/// How long a stream may go on beyond what it was to last before it is ended
-/// here: sources start late and clocks differ. A long path has more time.
+/// The time that a stream may go on beyond its length before it is ended here: sources start late and clocks
+/// differ. A long path has more time.
 const OVERRUN: Duration = Duration::from_secs(30);
 
 impl OutgoingRequests {
@@ -35,7 +35,7 @@ impl OutgoingRequests {
         let id = accept.id;
         let Some(asked) = self.asked.get_mut(&id) else {
             core.counters.stale += 1;
-            // What travelled inline has nothing left to stop.
+            // An object that travelled inline has nothing left to stop.
             if !matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
                 stop(core, connection, id, Reason::Cancelled);
             }
@@ -49,26 +49,17 @@ impl OutgoingRequests {
         if asked.nonce != accept.nonce {
             core.counters.refused += 1;
             if let Some(entry) = core.connections.get_mut(connection) {
-                entry.guesses = entry.guesses.saturating_add(1);
+                entry.own.guesses = entry.own.guesses.saturating_add(1);
             }
             return;
         }
-        if let RequestPhase::Receiving(receiving) = &mut asked.phase {
-            let same = receiving.provider == provider && receiving.relayed == relayed;
-            let same = same && (!relayed || core.are_same(receiving.connection, connection));
-            if !same {
-                return stop(core, connection, id, Reason::Cancelled);
-            }
-            receiving.on_accept_repeated(core, id, connection);
-            let (ticket, keys) =
-                (asked.ticket, origin.reflected.map_or(Vec::new(), |reflected| receiving.keys(&reflected)));
-            keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
-            return;
+        if matches!(asked.phase, RequestPhase::Receiving(_)) {
+            return self.on_accept_repeated(core, connection, id, &origin);
         }
         let checked = check_flow_matches(asked, scheme, &accept.flow);
         if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
             stop(core, connection, id, Reason::Cancelled);
-            return self.has_changed(core, id, provider);
+            return self.on_object_changed(core, id, provider);
         }
         let Some(asked) = self.asked.get_mut(&id) else { return };
         // A stream relayed for this node alone has an end; the reflected one still comes and has none.
@@ -76,7 +67,7 @@ impl OutgoingRequests {
             stop(core, connection, id, Reason::Cancelled);
             return self.fail(core, id, Reason::Unreachable);
         }
-        // What opens it is for nobody between the two.
+        // The keys are for nobody between the two.
         let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
             asked.subscription.is_requested && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
         });
@@ -91,6 +82,23 @@ impl OutgoingRequests {
         for (connection, message) in self.early.take_messages(id) {
             self.on_data(core, attach, connection, id, message);
         }
+    }
+
+    /// A further acceptance of a request: the provider's that serves it, or one that comes too late.
+    fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, origin: &FlowOrigin) {
+        let Some(OutgoingRequest { ticket, phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
+        else {
+            return;
+        };
+        let same = receiving.provider == origin.provider && receiving.relayed == origin.relayed;
+        let same = same && (!origin.relayed || core.are_same(receiving.connection, connection));
+        if !same {
+            return stop(core, connection, id, Reason::Cancelled);
+        }
+        receiving.on_accept_repeated(core, id, connection);
+        let keys = origin.reflected.as_ref().map_or(Vec::new(), |reflected| receiving.keys(reflected));
+        let ticket = *ticket;
+        keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
     }
 
     /// The first acceptance: what follows belongs to its provider.
@@ -119,9 +127,9 @@ impl OutgoingRequests {
             receiving.go_on_from(id, *before, ends);
         }
         let ticket = asked.ticket;
-        core.trace_accepted(ticket, provider);
+        self.traces.record_accepted(core.now, ticket, provider);
         let is_stream = matches!(flow, FlowDescription::Stream { .. });
-        // That the same stream has another way is told by what follows.
+        // A new way of the same stream is told by what follows.
         if !goes_on && (reflected.is_none() || provided != Some(provider)) {
             let reflected = reflected.is_some();
             core.emit(NodeEvent::Accepted { ticket, provider, cell, flow, scheme, relayed, reflected });
@@ -131,7 +139,7 @@ impl OutgoingRequests {
             receiving.report(core, id);
         }
         if let Some(payload) = whole
-            && let Some(payload) = receiving.chunk(core, Chunk { id, offset: 0, payload }, false)
+            && let Some(payload) = receiving.chunk(core.now, Chunk { id, offset: 0, payload })
         {
             core.emit(NodeEvent::Data { ticket, payload });
         }
@@ -174,48 +182,32 @@ impl OutgoingRequests {
         }
         let was_doubted =
             core.now >= receiving.is_doubted_at() && receiving.may_be_resumed() && asked.subscription.lost.is_none();
-        receiving.has_been_heard(core.now);
+        receiving.record_heard(core.now);
         let ticket = asked.ticket;
         if was_doubted {
-            self.comes_again(core, id);
+            self.on_flow_resumed(core, id);
+        }
+        if let FlowMessage::Stop { reason, .. } = message {
+            return self.provider_gone(core, attach, id, reason);
         }
         let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else {
             return;
         };
-        let fresh = match message {
+        let breaks_rules = match &message {
             FlowMessage::Datagram(Datagram { sequence: datagrams, .. })
-            | FlowMessage::End { packets: datagrams, .. }
-                if receiving.is_incredible(core.now, datagrams) =>
-            {
-                core.counters.refused += 1;
-                stop(core, connection, id, Reason::Protocol);
-                return self.finish(core, id, Some(Reason::Protocol));
-            }
-            FlowMessage::Datagram(packet) => receiving.packet(core, packet),
-            FlowMessage::Chunk(chunk) if receiving.is_overdrawn(&chunk) => {
-                core.counters.refused += 1;
-                stop(core, connection, id, Reason::Protocol);
-                return self.finish(core, id, Some(Reason::Protocol));
-            }
-            FlowMessage::Chunk(chunk) => receiving.chunk(core, chunk, true),
-            FlowMessage::End { packets, bytes, digest, .. } => {
-                receiving.end(core, id, packets, bytes, digest);
-                None
-            }
-            FlowMessage::Rekey(rekey) => {
-                if let Some((epoch, secret)) = receiving.rekey(&rekey) {
-                    core.emit(NodeEvent::Key { ticket, epoch, secret });
-                }
-                None
-            }
-            FlowMessage::Stop { reason, .. } => return self.provider_gone(core, attach, id, reason),
-            _ => None,
+            | FlowMessage::End { packets: datagrams, .. } => receiving.is_incredible(core.now, *datagrams),
+            FlowMessage::Chunk(chunk) => receiving.is_overdrawn(chunk),
+            _ => false,
         };
-        let whole = receiving.is_whole();
-        if let Some(payload) = fresh {
+        if breaks_rules {
+            core.counters.refused += 1;
+            stop(core, connection, id, Reason::Protocol);
+            return self.finish(core, id, Some(Reason::Protocol));
+        }
+        if let Some(payload) = receiving.on_message(core, ticket, id, message) {
             core.emit(NodeEvent::Data { ticket, payload });
         }
-        if whole {
+        if receiving.is_whole() {
             self.finish(core, id, None);
         }
     }
@@ -270,7 +262,7 @@ impl OutgoingRequests {
         for (id, asked) in &mut self.asked {
             let RequestPhase::Receiving(receiving) = &mut asked.phase else { continue };
             if receiving.connection == connection {
-                receiving.lost_its_way(core.now, loss.reason);
+                receiving.record_way_lost(core.now, loss.reason);
                 if loss.refused { over.push(*id) } else { parted.push(*id) }
             }
         }
@@ -299,7 +291,7 @@ impl OutgoingRequests {
             return;
         };
         if reason == Reason::Busy {
-            receiving.is_displaced();
+            receiving.mark_displaced();
         }
         let (has_begun, is_reflected, deadline) = (receiving.has_begun(), receiving.is_reflected(), *deadline);
         // A provider need not wait for a reader that takes nothing.
@@ -308,10 +300,10 @@ impl OutgoingRequests {
             // The provider has not heard of this node for a while; the stream goes on.
             return self.find_another_way(core, attach, id);
         }
-        if reason == Reason::Reflected && self.turns_to_reflected(core, attach, id) {
+        if reason == Reason::Reflected && self.turn_to_reflected(core, attach, id) {
             return;
         }
-        // One whose place another one needs has it again later, or is served elsewhere.
+        // A requester whose place another one needs has it again later, or is served elsewhere.
         let is_outage = matches!(reason, Reason::TimedOut | Reason::Unreachable | Reason::Busy);
         match has_begun {
             true if is_outage && !is_reflected && may_be_resumed => self.lost(core, attach, id),
@@ -326,8 +318,30 @@ impl OutgoingRequests {
         self.drop_replacement(core, id);
         if let RequestPhase::Receiving(receiving) = &asked.phase {
             let summary = receiving.summary(asked.commanded, core.now, reason);
-            core.conclude(asked.ticket, NodeEvent::Finished { ticket: asked.ticket, summary });
+            self.traces.conclude(core, asked.ticket, NodeEvent::Finished { ticket: asked.ticket, summary });
         }
+    }
+}
+
+impl IncomingFlow {
+    /// Takes data, an end or a key of the flow; returns the payload that is new.
+    fn on_message(&mut self, core: &mut Core, ticket: Ticket, id: RequestId, message: FlowMessage) -> Option<Bytes> {
+        match message {
+            FlowMessage::Datagram(packet) => return self.packet(core, packet),
+            FlowMessage::Chunk(chunk) => {
+                let fresh = self.chunk(core.now, chunk);
+                self.confirm_object(core, id);
+                return fresh;
+            }
+            FlowMessage::End { packets, bytes, digest, .. } => self.end(core, id, packets, bytes, digest),
+            FlowMessage::Rekey(rekey) => {
+                if let Some((epoch, secret)) = self.rekey(&rekey) {
+                    core.emit(NodeEvent::Key { ticket, epoch, secret });
+                }
+            }
+            _ => {}
+        }
+        None
     }
 }
 
@@ -339,22 +353,17 @@ fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Opt
     looked_at.into_iter().for_each(|at| core.timers.set(Timer::Receive(id), at));
 }
 
-/// Who accepts, whether through a hub, and over which transport.
+/// The provider of an acceptance, and the way of that.
 fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option<FlowOrigin> {
     let entry = core.connections.get(connection)?;
     let (scheme, reflected) = (entry.address.scheme, accept.stream_keys.clone());
-    if entry.remote.role == core.hub_role {
+    if entry.role == core.hub_role {
         return accept.provider.map(|provider| FlowOrigin { provider, relayed: true, scheme, reflected });
     }
-    (entry.remote.role == Role::Node).then_some(FlowOrigin {
-        provider: entry.remote.node,
-        relayed: false,
-        scheme,
-        reflected,
-    })
+    (entry.role == Role::Node).then_some(FlowOrigin { provider: entry.node, relayed: false, scheme, reflected })
 }
 
-/// Whether the offer is what was asked for.
+/// Refuses an offer that is not what was asked for.
 fn check_flow_matches(asked: &OutgoingRequest, scheme: Scheme, flow: &FlowDescription) -> Result<(), Reason> {
     if !asked.request.transports.contains(scheme) {
         return Err(Reason::NoTransport);
@@ -370,8 +379,8 @@ fn check_flow_matches(asked: &OutgoingRequest, scheme: Scheme, flow: &FlowDescri
     if fits { Ok(()) } else { Err(Reason::Protocol) }
 }
 
-/// How long a stream is to last: as the provider says, but no longer than it
-/// was asked to. `None` for an object, and for a subscription without an end.
+/// The length of a stream: as the provider says, but no longer than it was asked to. `None` for an object,
+/// and for a subscription without an end.
 fn stream_duration(asked: &OutgoingRequest, flow: &FlowDescription) -> Option<Duration> {
     let FlowDescription::Stream { duration_ms, .. } = flow else { return None };
     if asked.request.duration.is_none() && asked.request.reflect == ReflectionPolicy::Always {
@@ -382,5 +391,5 @@ fn stream_duration(asked: &OutgoingRequest, flow: &FlowDescription) -> Option<Du
 }
 
 fn stop(core: &mut Core, connection: ConnectionId, id: RequestId, reason: Reason) {
-    core.send_reliably(connection, id, &Message::Flow(FlowMessage::Stop { id, reason }));
+    core.send_reliably(connection, id, FlowMessage::Stop { id, reason });
 }

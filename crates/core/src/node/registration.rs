@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_wire::messages::{HomeChanged, Message, RegistrationMessage, RouteDirection};
+use roost_wire::messages::{HomeChanged, RegistrationMessage, RouteDirection};
 use roost_wire::{
     Address, Capacity, Cell, ConnectionId, NodeId, Record, RequestId, SchemeSet, Service, ServiceSet, Time, Version,
 };
@@ -16,20 +16,10 @@ use super::republish_limiter::{RepublishDecision, RepublishLimiter};
 use super::standby::StandbyHub;
 use super::timers::Timer;
 
-/// The longest pause between two rounds of dials while requests wait for a hub.
-const PAUSE_IN_NEED: Duration = Duration::from_secs(1);
-
-/// A home that lasted less than this counts as one that failed.
-const SHORT_STAY: Duration = Duration::from_secs(1);
-
-/// How long after the loss of a home others may take to notice it: until their
-/// next renewal, and then some.
-pub(super) const UNSETTLED: Duration = Duration::from_secs(25);
-
 /// The longest that a hub may have a node wait for its turn to publish.
 const LONGEST_TURN: Duration = Duration::from_secs(60);
 
-/// What has become of the home.
+/// News of the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HomeEvent {
     /// A hub holds the record.
@@ -63,16 +53,16 @@ pub(super) struct HomeRegistration {
     confirmed: Option<Confirmed>,
     pub(super) redirect: Redirect,
     pub(super) failback: Failback,
-    again: RepublishLimiter,
+    pub(super) again: RepublishLimiter,
     pub(super) events: VecDeque<HomeEvent>,
 }
 
-/// Where the node's record is, as it was last told.
+/// The node's record as a home confirmed it last.
 #[derive(Clone, Copy, Debug)]
 struct Confirmed {
     hub: NodeId,
     cell: Cell,
-    /// One of its services; a node without any is not looked for.
+    /// A service of its; a node without any is not looked for.
     service: Option<Service>,
 }
 
@@ -89,13 +79,12 @@ pub(super) struct HomeConnection {
     pub(super) connection: ConnectionId,
     /// Since when it is home: it has confirmed the record, or stood by.
     pub(super) attached: Option<Time>,
-    /// What is unanswered.
     pub(super) exchange: Option<PendingHomeRequest>,
     /// The capacity that the hub knows.
     pub(super) told: Option<Capacity>,
     /// The hub of which it knows that it stands by.
     pub(super) named: Option<NodeId>,
-    /// It has the node publish again, for which a time is set.
+    /// True while a time is set at which the node publishes again.
     pub(super) wants_record: bool,
 }
 
@@ -108,9 +97,8 @@ impl HomeConnection {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingHomeRequest {
     pub(super) question: HomeRequest,
-    /// When the first unanswered question was put, whatever it was.
+    /// Time of the first unanswered question, whatever it was.
     pub(super) since: Time,
-    /// When it was put last.
     pub(super) asked: Time,
     pub(super) tries: u8,
     /// The capacity that went along.
@@ -122,7 +110,7 @@ pub(super) enum HomeRequest {
     Publish,
     /// Make a home of the standby, which holds this version.
     Adopt(Version),
-    /// The same, though the home before lives.
+    /// As `Adopt`, though the home before lives.
     Return(Version),
     Renew,
     Probe(u32),
@@ -160,43 +148,22 @@ impl HomeRegistration {
         lease: Duration,
         siblings: Vec<Address>,
     ) {
-        let clock = self.clock(core.now);
         let RegistrationState::Linked(home) = &mut self.state else { return };
         if home.connection != connection || home.wants_record {
             return;
         }
         if held > self.record.version {
-            if !held.is_exceedable(clock) {
-                // Nothing that this node publishes could exceed it for long, so it takes that
-                // back. A hub that goes on saying it is as good as silent.
-                core.counters.refused += 1;
-                // With the record the hub forgets the standby.
-                home.named = None;
-                core.send(connection, &Message::Registration(RegistrationMessage::Withdraw(held)));
-                return self.publish_once_more(core, Duration::ZERO);
-            }
-            // An earlier run of this node had a later clock, or, once the home
-            // has held a record of this run, another daemon is this node as
-            // well. Go on from there.
-            if home.attached.is_some() {
-                self.events.push_back(HomeEvent::Displaced);
-            }
-            self.record.version = held;
-            return self.publish_once_more(core, Duration::ZERO);
+            return self.on_later_record(core, held);
         }
         if held < self.record.version {
             return;
         }
         let left = self.confirm(core, connection);
         if let Some(former) = self.former.take() {
-            // It need not wait any longer. Reliably: nobody repeats it.
-            core.send_reliably(former, RequestId(0), &Message::Registration(RegistrationMessage::Withdraw(held)));
+            // The former home need not wait any longer. Reliably: nobody repeats it.
+            core.send_reliably(former, RequestId(0), RegistrationMessage::Withdraw(held));
         } else if let Some(moved) = left {
-            core.send_reliably(
-                connection,
-                RequestId(0),
-                &Message::Registration(RegistrationMessage::HomeChanged(moved)),
-            );
+            core.send_reliably(connection, RequestId(0), RegistrationMessage::HomeChanged(moved));
         }
         self.hubs.learn(siblings);
         let RegistrationState::Linked(home) = &mut self.state else { return };
@@ -217,6 +184,29 @@ impl HomeRegistration {
         self.name_standby(core);
     }
 
+    /// The home holds a later record than this node has published.
+    fn on_later_record(&mut self, core: &mut Core, held: Version) {
+        let clock = self.clock(core.now);
+        let RegistrationState::Linked(home) = &mut self.state else { return };
+        if held.is_exceedable(clock) {
+            // An earlier run of this node had a later clock, or, once the home
+            // has held a record of this run, another daemon is this node as
+            // well. Go on from there.
+            if home.attached.is_some() {
+                self.events.push_back(HomeEvent::Displaced);
+            }
+            self.record.version = held;
+        } else {
+            // Nothing that this node publishes could exceed it for long, so it takes that
+            // back. A hub that goes on saying it is as good as silent.
+            core.counters.refused += 1;
+            // With the record the hub forgets the standby.
+            home.named = None;
+            core.send(home.connection, RegistrationMessage::Withdraw(held));
+        }
+        self.publish_once_more(core, Duration::ZERO);
+    }
+
     /// The seconds of the Unix epoch, as the clock said them when the node started.
     fn clock(&self, now: Time) -> u32 {
         let up = u32::try_from(now.since(Time::ZERO).as_secs()).unwrap_or(u32::MAX);
@@ -226,7 +216,7 @@ impl HomeRegistration {
     /// The home at `connection` holds the record. Returns what it is to tell the home
     /// before, if that was another one: nobody else knows where that is.
     fn confirm(&mut self, core: &Core, connection: ConnectionId) -> Option<HomeChanged> {
-        let hub = core.connections.get(connection)?.remote.node;
+        let hub = core.connections.get(connection)?.node;
         let Record { node, version, cell, services, .. } = self.record;
         let now = Confirmed { hub, cell, service: services.iter().next() };
         let before = self.confirmed.replace(now).filter(|before| before.hub != hub)?;
@@ -337,9 +327,9 @@ impl HomeRegistration {
     /// The node leaves.
     pub(super) fn leave(&mut self, core: &mut Core) {
         if let RegistrationState::Linked(home) = &self.state {
-            let withdraw = Message::Registration(RegistrationMessage::Withdraw(self.record.version));
+            let withdraw = RegistrationMessage::Withdraw(self.record.version);
             // Reliably: nobody is here any more to repeat it.
-            core.send_reliably(home.connection, RequestId(0), &withdraw);
+            core.send_reliably(home.connection, RequestId(0), withdraw);
         }
         self.state = RegistrationState::Left;
     }
@@ -348,33 +338,6 @@ impl HomeRegistration {
     pub(super) fn publish_anew(&mut self, core: &mut Core) {
         self.record.version = self.record.version.next();
         self.ask(core, HomeRequest::Publish, 1, core.now);
-    }
-
-    /// The home, or a candidate for it, has failed: on to the next.
-    pub(super) fn try_next_home(&mut self, core: &mut Core, connection: Option<ConnectionId>, reason: String) {
-        self.drop_standby(core);
-        self.drop_redirect(core);
-        let stayed = match &self.state {
-            RegistrationState::Linked(home) => home.attached.map(|since| core.now.since(since)),
-            _ => None,
-        };
-        core.timers.clear(Timer::HomeReply);
-        core.timers.clear(Timer::Renew);
-        self.state = RegistrationState::Waiting;
-        self.failback.lose(self.hubs.current_index(), stayed);
-        if stayed.is_some() {
-            core.counters.failovers += 1;
-            core.unsettled_until = core.now + UNSETTLED;
-        }
-        self.events.push_back(HomeEvent::Lost { connection, reason });
-        if stayed.is_some_and(|stayed| stayed >= SHORT_STAY) {
-            self.hubs.lost();
-            return self.dial(core);
-        }
-        let pause = self.hubs.failed(core.now, &mut core.random);
-        let pause = if core.under_way > 0 { pause.min(PAUSE_IN_NEED) } else { pause };
-        let pause = pause.max(self.again.rest(core.now));
-        if pause.is_zero() { self.dial(core) } else { core.set(Timer::Attach, pause) }
     }
 
     pub(super) fn poll(&mut self) -> Option<HomeEvent> {
@@ -386,7 +349,7 @@ impl HomeRegistration {
         self.home_since().map(|(connection, _)| connection)
     }
 
-    /// The same, and since when.
+    /// The connection, and since when.
     pub(super) fn home_since(&self) -> Option<(ConnectionId, Time)> {
         let RegistrationState::Linked(home) = &self.state else { return None };
         home.attached.map(|since| (home.connection, since))
@@ -397,7 +360,7 @@ impl HomeRegistration {
         self.standby.connection()
     }
 
-    /// The same, and since when.
+    /// The connection, and since when.
     pub(super) fn standby_since(&self) -> Option<(ConnectionId, Time)> {
         self.standby.since()
     }
@@ -416,7 +379,7 @@ impl HomeRegistration {
         self.hubs.list()
     }
 
-    /// What it is doing, in a word.
+    /// The state in a word.
     pub(super) fn state(&self) -> &'static str {
         match &self.state {
             RegistrationState::Waiting => "waiting",

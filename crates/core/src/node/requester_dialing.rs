@@ -3,35 +3,22 @@
 use std::time::Duration;
 
 use roost_wire::messages::{Reason, ServiceRequest};
-use roost_wire::{Address, ConnectionId, NodeId, Time};
+use roost_wire::{ConnectionId, NodeId, Time};
 
 use super::api::{NodeEvent, SessionId, SourceOutput};
 use super::connections::{ConnectionLoss, DialTarget, NodeConnection};
 use super::core::Core;
-use super::outgoing_pushes::PushedObject;
-use super::provider_sessions::{ProviderSessions, ServeRequest};
+use super::provider_sessions::ProviderSessions;
+use super::serve_request::{PushedObject, ServeRequest};
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use super::timers::Timer;
 
-/// How long a dial to a requester may take, besides the round trips of a
-/// handshake, before the hub is told to relay. The requester waits meanwhile.
+/// The longest dial to a requester, besides the round trips of a handshake, before the hub is told to relay.
+/// The requester waits meanwhile.
 const REACH_TIME: Duration = Duration::from_secs(2);
 
 /// The round trips that a handshake may need, one of them repeated.
 const HANDSHAKE_TRIPS: u32 = 4;
-
-impl ServeRequest {
-    /// Where the requester can be dialled over an allowed transport.
-    fn dialable(&self) -> Vec<Address> {
-        let fits = |address: &&Address| self.spec.transports.contains(address.scheme);
-        self.addresses.iter().filter(fits).cloned().collect()
-    }
-
-    /// How the requester is reached.
-    fn way(&self) -> DialTarget {
-        DialTarget { node: self.requester, schemes: self.spec.transports }
-    }
-}
 
 impl ProviderSessions {
     /// Finds the way to the requester: a connection that is up, or a dial.

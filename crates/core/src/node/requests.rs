@@ -1,33 +1,31 @@
-//! What the node has asked for, until somebody accepts or there is a final answer.
+//! The requests and lookups of a node, until somebody accepts or there is a final answer.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::messages::{
-    DEFAULT_TIMEOUT, FlowMessage, MAX_CANDIDATES, Message, Reason, ReflectionPolicy, RequestMode, STALL_TIMEOUT,
-    ServiceRequest,
+    DEFAULT_TIMEOUT, FlowMessage, MAX_CANDIDATES, Reason, ReflectionPolicy, RequestMode, STALL_TIMEOUT, ServiceRequest,
 };
 use roost_wire::random::SecretRng;
-use roost_wire::{ConnectionId, Nonce, RequestId, Time};
+use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, Scope, Time};
 
-use super::api::{Discovery, NodeConfig, NodeEvent, Provider, Ticket};
+use super::api::{Discovery, NodeConfig, NodeEvent, Provider, RequestStatus, Ticket};
 use super::core::Core;
-use super::direct;
 use super::discovery_policy::DiscoveryPolicy;
 use super::early_data::EarlyFlowData;
-use super::multicast_search::{self, SearchMethods};
-use super::outgoing_request::{OutgoingRequest, RequestPhase, sentence};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
 use super::registration::HomeRegistration;
-use super::status::RequestStatus;
-use super::subscribe::SubscriptionState;
+use super::search_methods::SearchMethods;
+use super::sentences::sentence;
+use super::subscription::SubscriptionState;
 use super::timers::Timer;
+use super::trace::Traces;
 
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;
 
-/// How long a lookup waits for its answer at most: over three tiers by
-/// satellite it takes nine seconds.
+/// The longest wait of a lookup for its answer: over three tiers by satellite it takes nine seconds.
 pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// In how many round trips to the home a request is accepted, if it may take longer than its
@@ -39,11 +37,8 @@ const TRIPS: u32 = 10;
 /// The longest that a deadline becomes for that.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(120);
 
-/// The same if there is no hub at first that could be asked.
+/// The longest wait if there is no hub at first that could be asked.
 const HOMELESS_LOOKUP: Duration = Duration::from_secs(5);
-
-/// When to ask again after a refusal that may turn out otherwise.
-pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(250);
 
 /// Requests and lookups under way.
 #[derive(Debug)]
@@ -51,10 +46,11 @@ pub(super) struct OutgoingRequests {
     pub(super) asked: BTreeMap<RequestId, OutgoingRequest>,
     pub(super) tickets: BTreeMap<Ticket, RequestId>,
     pub(super) early: EarlyFlowData,
+    pub(super) traces: Traces,
     pub(super) multicast: bool,
     pub(super) discovery: Discovery,
     pub(super) judge: DiscoveryPolicy,
-    /// Where reflected streams are taken in.
+    /// The address for reflected streams.
     pub(super) media: Option<SocketAddr>,
     pub(super) tags: SecretRng,
     nonces: SecretRng,
@@ -66,6 +62,7 @@ impl OutgoingRequests {
             asked: BTreeMap::new(),
             tickets: BTreeMap::new(),
             early: EarlyFlowData::default(),
+            traces: Traces::default(),
             multicast: config.multicast,
             discovery: config.discovery,
             judge: DiscoveryPolicy::default(),
@@ -80,11 +77,12 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         ticket: Ticket,
-        (mut request, provider): (ServiceRequest, Option<Provider>),
+        mut request: ServiceRequest,
+        provider: Option<Provider>,
     ) {
         let refusal = if request.mode == RequestMode::Lookup || request.check().is_err() {
             Some((Reason::NotAllowed, "the request is malformed"))
-        } else if let Some(objection) = direct::objection(core, &request, provider.as_ref()) {
+        } else if let Some(objection) = objection_to_provider(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
         } else if let Some(objection) = self.not_reflected(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
@@ -92,7 +90,7 @@ impl OutgoingRequests {
             Some((Reason::NotAllowed, objection))
         } else if self.asked.len() >= MAX_REQUESTS {
             Some((Reason::TooMany, "this node has too many requests under way"))
-        } else if request.trace && !core.begin_trace(ticket) {
+        } else if request.trace && !self.traces.begin(core.now, ticket) {
             Some((Reason::TooMany, "this node traces too many requests already"))
         } else {
             None
@@ -100,7 +98,7 @@ impl OutgoingRequests {
         if let Some((reason, detail)) = refusal {
             return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
-        request.area = multicast_search::narrowed(request.scope, request.area, attach.record().cell);
+        request.area = narrowed(request.scope, request.area, attach.record().cell);
         if let Some(home) = attach.home() {
             request.timeout.get_or_insert_with(|| prolonged(core, home, DEFAULT_TIMEOUT));
             request.patience.get_or_insert_with(|| core.scaled_timeout(home, STALL_TIMEOUT));
@@ -234,7 +232,7 @@ impl OutgoingRequests {
 
     pub(super) fn stop_provider(&mut self, core: &mut Core, id: RequestId, reason: Reason) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id) {
-            core.send_reliably(receiving.connection, id, &Message::Flow(FlowMessage::Stop { id, reason }));
+            core.send_reliably(receiving.connection, id, FlowMessage::Stop { id, reason });
         }
     }
 
@@ -253,7 +251,11 @@ impl OutgoingRequests {
             self.drop_replacement(core, id);
             let retry_after =
                 asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany | Reason::Saturated));
-            core.conclude(asked.ticket, NodeEvent::Failed { ticket: asked.ticket, reason, detail, retry_after });
+            self.traces.conclude(
+                core,
+                asked.ticket,
+                NodeEvent::Failed { ticket: asked.ticket, reason, detail, retry_after },
+            );
         }
     }
 
@@ -302,4 +304,24 @@ impl OutgoingRequests {
 fn prolonged(core: &Core, home: ConnectionId, usual: Duration) -> Duration {
     let trip = core.connections.get(home).map_or(Duration::ZERO, |connection| connection.rtt.smoothed());
     usual.max((trip * TRIPS).min(LONGEST_DEADLINE))
+}
+
+/// Why a request cannot name its provider; `None` if it can, or does not.
+fn objection_to_provider(core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> Option<&'static str> {
+    let provider = provider.filter(|_| request.reflect != ReflectionPolicy::Always)?;
+    if core.hub_role == Role::Server {
+        return Some("with a server every request goes through it, so the provider cannot be asked directly");
+    }
+    if request.mode != RequestMode::Forward {
+        return Some("a provider that is asked directly cannot answer through a hub");
+    }
+    (provider.node == core.node).then_some("a node does not ask itself")
+}
+
+/// The area that a request of this scope asks for, from `here`.
+fn narrowed(scope: Scope, area: Area, here: Cell) -> Area {
+    match scope {
+        Scope::Cell => Area::Exact(area.center().unwrap_or(here)),
+        _ => area,
+    }
 }

@@ -1,18 +1,19 @@
-//! What is under way outlives outages. While nothing comes its request is put again, under
-//! another number and with the same secret, by which a provider that has kept its end goes on
-//! with that; whoever else accepts takes its place. It ends when the request's patience does.
+//! Flows outlive outages. While nothing comes its request is put again, under another number and with the
+//! same secret, by which a provider that has kept its end goes on with that; whoever else accepts takes its
+//! place. It ends when the request's patience does.
 
 use std::time::Duration;
 
-use roost_wire::messages::{FlowDescription, Message, ProbeMessage, Reason, ServiceRequest};
+use roost_wire::messages::{FlowDescription, ProbeMessage, Reason, ServiceRequest};
 use roost_wire::{NodeId, RequestId, Time};
 
 use super::core::Core;
-use super::incoming_flow::{IncomingFlow, Pace};
+use super::incoming_flow::{IncomingFlow, ProviderProbe};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::pace::Pace;
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
-use super::subscribe::SubscriptionState;
+use super::subscription::SubscriptionState;
 use super::timers::Timer;
 
 /// The pause before the second attempt; doubled each time.
@@ -36,16 +37,6 @@ const USUAL_PAUSES: u32 = 3;
 /// Unanswered questions after which a provider counts as gone: one, two and four probe time-outs
 /// apart, as those to a home.
 const QUESTIONS: u32 = 3;
-
-/// The questions to a provider that has fallen silent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ProviderProbe {
-    /// Time of the first one.
-    since: Time,
-    /// Time of the next one.
-    next: Time,
-    tries: u32,
-}
 
 impl OutgoingRequests {
     /// The flow of a request may have fallen silent: it is asked for again, or ends.
@@ -135,7 +126,7 @@ impl OutgoingRequests {
         core.set(Timer::Resubscribe(id), pause.max(after.unwrap_or_default().min(LONGEST_PAUSE)));
     }
 
-    /// It is time to ask again for what does not come; what comes again is left alone.
+    /// The pause is over: a flow that does not come is asked for again.
     pub(super) fn on_pause_over(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id)
             && core.now >= receiving.is_doubted_at()
@@ -145,7 +136,7 @@ impl OutgoingRequests {
     }
 
     /// Something has come of a flow: nobody else need go on with it.
-    pub(super) fn comes_again(&mut self, core: &mut Core, id: RequestId) {
+    pub(super) fn on_flow_resumed(&mut self, core: &mut Core, id: RequestId) {
         core.timers.clear(Timer::Resubscribe(id));
         self.drop_replacement(core, id);
         if let Some(OutgoingRequest { subscription, phase: RequestPhase::Receiving(receiving), .. }) =
@@ -159,7 +150,7 @@ impl OutgoingRequests {
     /// The flow has no way any more, of which nobody is to blame: it is asked for at once.
     pub(super) fn lost(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) {
-            receiving.is_lost();
+            receiving.mark_lost();
             self.check_flow(core, attach, id);
         }
     }
@@ -176,7 +167,7 @@ impl OutgoingRequests {
 
     /// A provider would begin anew with another object: what has come is of no use with that, and
     /// if it came from the same provider nobody will go on with it.
-    pub(super) fn has_changed(&mut self, core: &mut Core, id: RequestId, provider: NodeId) {
+    pub(super) fn on_object_changed(&mut self, core: &mut Core, id: RequestId, provider: NodeId) {
         let Some(old) = self.asked.get(&id).and_then(|asked| asked.subscription.replaces) else { return };
         match self.asked.get(&old).map(|old| &old.phase) {
             Some(RequestPhase::Receiving(receiving)) if receiving.provider == provider => {
@@ -204,18 +195,18 @@ impl IncomingFlow {
         let first = ProviderProbe { since: core.now, next: core.now, tries: 0 };
         let ProviderProbe { since, next, tries } = self.question.unwrap_or(first);
         if core.connections.get(self.connection).is_none_or(|connection| connection.heard > since) {
-            // It is there, and has nothing to send.
+            // The provider is there, and has nothing to send.
             return None;
         }
         if core.now < next {
             return Some(next);
         }
         if tries == QUESTIONS {
-            self.is_lost();
+            self.mark_lost();
             return None;
         }
         let token = core.random.next_u64() as u32;
-        core.send(self.connection, &Message::Probe(ProbeMessage::Ping(token)));
+        core.send(self.connection, ProbeMessage::Ping(token));
         let next = core.now + core.pto(self.connection) * (1 << tries);
         self.question = Some(ProviderProbe { since, next, tries: tries + 1 });
         Some(next)

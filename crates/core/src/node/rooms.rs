@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster};
+use roost_wire::messages::{JoinRoom, LeaveRoom, Reason, RoomMessage, Roster};
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
 use roost_wire::{ConnectionId, NodeId, RequestId, Role, RoomId, Time};
 
@@ -16,10 +16,10 @@ use super::timers::Timer;
 /// The most rooms at once.
 pub const MAX_ROOMS: usize = 16;
 
-/// How often a member says that it is in.
+/// The pause after which a member says again that it is in.
 const RENEWAL: Duration = Duration::from_secs(20);
 
-/// How long what an owner has listed counts without a further word from it.
+/// Time for which the list of an owner counts without a further word from it.
 const MEMORY: Duration = Duration::from_secs(65);
 
 /// The most hubs whose lists are kept: the two owners, and those before them.
@@ -32,14 +32,14 @@ pub(super) struct JoinedRooms(BTreeMap<Ticket, RoomMembership>);
 #[derive(Debug)]
 struct RoomMembership {
     room: RoomId,
-    /// When it was said last that this node is in, as what, and how often since a list
-    /// has had it so.
+    /// The last word that this node is in, the member that it named, and the words since a list has had it
+    /// so.
     said: Time,
     told_as: Option<RoomMember>,
     tries: u32,
-    /// What each owner has listed, and when.
+    /// The list of each owner, and its time.
     lists: BTreeMap<NodeId, (Vec<RoomMember>, Time)>,
-    /// What the owner of this machine knows; `None` before the first list.
+    /// The members that the owner of this machine knows; `None` before the first list.
     told: Option<Vec<RoomMember>>,
 }
 
@@ -74,7 +74,7 @@ impl JoinedRooms {
         let (Some(inside), Some(home)) = (self.0.get_mut(&ticket), attach.home()) else { return };
         let record = attach.record();
         let member = RoomMember { node: core.node, cell: record.cell, services: record.services };
-        core.send(home, &Message::Room(RoomMessage::JoinRoom(JoinRoom { room: inside.room, member, direction: None })));
+        core.send(home, RoomMessage::JoinRoom(JoinRoom { room: inside.room, member, direction: None }));
         let retry = core.pto(home) * (2 << inside.tries.min(6));
         (inside.said, inside.told_as, inside.tries) = (core.now, Some(member), inside.tries + 1);
         core.set(Timer::Room(ticket), retry.min(RENEWAL));
@@ -118,7 +118,7 @@ impl JoinedRooms {
         if inside.lists.len() >= MAX_OWNERS && !inside.lists.contains_key(&roster.owner) {
             return;
         }
-        // One from before it moved confirms nothing.
+        // A list from before it moved confirms nothing.
         if roster.members.iter().any(|member| inside.told_as == Some(*member)) {
             inside.tries = 0;
             // However often others are the reason of a list.
@@ -195,16 +195,12 @@ impl JoinedRooms {
         let Some(home) = attach.home() else { return };
         let (room, way) = (inside.room, None);
         if let Some(member) = inside.told_as.filter(|_| inside.tries > 0) {
-            core.send_reliably(
-                home,
-                RequestId(0),
-                &Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member, direction: way })),
-            );
+            core.send_reliably(home, RequestId(0), RoomMessage::JoinRoom(JoinRoom { room, member, direction: way }));
         }
         core.send_reliably(
             home,
             RequestId(0),
-            &Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room, node: core.node, direction: way })),
+            RoomMessage::LeaveRoom(LeaveRoom { room, node: core.node, direction: way }),
         );
     }
 }

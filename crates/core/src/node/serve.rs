@@ -1,42 +1,42 @@
-//! What happens to sessions: sources start and end, requesters report, stop,
-//! fall silent, get lost and come back.
+//! Events of sessions: sources start and end, requesters report, stop, fall silent, get lost and come back.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{FlowMessage, Message, Reason, Report, RequestMessage};
+use roost_wire::messages::{FlowMessage, Reason, Report, RequestMessage};
 use roost_wire::object::MAX_HELD_BYTES;
 use roost_wire::{ConnectionId, RequestId};
 
 use super::api::{NodeEvent, SessionId, SourceOutput, Ticket};
 use super::connections::ConnectionLoss;
 use super::core::Core;
-use super::provider_sessions::{MAX_ANSWERS, ProviderSessions, ServeRequest};
-use super::session::{Session, SessionPhase};
+use super::object_scheduler::probe_path;
+use super::provider_sessions::{MAX_ANSWERS, ProviderSessions};
+use super::publications::LiveStream;
+use super::serve_request::ServeRequest;
+use super::session::{ObjectOffer, Session, SessionPhase};
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 
-/// What the objects under way that are held in memory may take together, bytes.
-/// Beyond it: "busy".
+/// The memory of the objects under way that are held, together, bytes. Beyond it: "busy".
 const MAX_OBJECT_MEMORY: usize = 4 * MAX_HELD_BYTES;
 
 /// The shortest pause between two dials to a requester that is silent.
 const SHORTEST_REDIAL: Duration = Duration::from_secs(1);
 
-/// How often an acceptance is sent that nobody confirms.
+/// The limit of acceptances that nobody confirms.
 const ACCEPT_TRIES: u32 = 5;
 
 impl ProviderSessions {
     /// The source of a session has started, or its object is here.
     pub(super) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: SourceOutput) {
         if let SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret } = opened {
-            return self.published(core, id, (bits_per_second, format), stream, (epoch, secret));
+            let live = LiveStream::new(core.now, bits_per_second, format, stream, (epoch, secret));
+            return self.published(core, id, live);
         }
         if self.publications.has(id) {
             return self.unpublish(core, id, Some(Reason::SourceFailed));
         }
-        let cell = self.cell;
-        let held: usize = self.under_way().map(|(_, session)| session.held_bytes()).sum();
         let bytes = match &opened {
             SourceOutput::Stream { .. } | SourceOutput::Stored { .. } | SourceOutput::Reflected { .. } => 0,
             SourceOutput::Object { bytes, .. } => bytes.len(),
@@ -47,22 +47,31 @@ impl ProviderSessions {
             return self.refuse(core, id, Reason::SourceFailed);
         }
         if let SourceOutput::Stream { bits_per_second, .. } = opened
-            && self.declines_rate(core, id, bits_per_second)
+            && self.decline_slow_rate(core, id, bits_per_second)
         {
             return;
         }
-        let Some(session) = self.sessions.get(&id) else { return };
-        let excess = (held + bytes).saturating_sub(MAX_OBJECT_MEMORY) as u64;
-        let displaced = match excess {
-            0 => Vec::new(),
-            excess => self.displaced_from_memory(core.now, &session.request, bytes as u64, excess),
-        };
-        let has_memory = excess == 0 || !displaced.is_empty();
-        self.displace(core, &displaced);
-        let Some(session) = self.sessions.get_mut(&id).filter(|_| has_memory) else {
+        if !self.make_memory(core, id, bytes) {
             core.counters.declined_busy += 1;
             return self.refuse(core, id, Reason::Busy);
-        };
+        }
+        self.start(core, id, opened);
+    }
+
+    /// Ends objects of others until one of so many bytes can be held. False if they keep their places.
+    fn make_memory(&mut self, core: &mut Core, id: SessionId, bytes: usize) -> bool {
+        let held: usize = self.under_way().map(|(_, session)| session.held_bytes()).sum();
+        let excess = (held + bytes).saturating_sub(MAX_OBJECT_MEMORY) as u64;
+        let Some(session) = self.sessions.get(&id).filter(|_| excess > 0) else { return true };
+        let displaced = self.displaced_from_memory(core.now, &session.request, bytes as u64, excess);
+        self.displace(core, &displaced);
+        !displaced.is_empty()
+    }
+
+    /// Accepts with what the source gives.
+    fn start(&mut self, core: &mut Core, id: SessionId, opened: SourceOutput) {
+        let cell = self.cell;
+        let Some(session) = self.sessions.get_mut(&id) else { return };
         core.counters.accepted += 1;
         core.timers.clear(Timer::Expire(id));
         match opened {
@@ -70,27 +79,26 @@ impl ProviderSessions {
                 session.start_stream(core, id, cell, bits_per_second, format)
             }
             SourceOutput::Object { bytes, digest, format } if bytes.len() <= INLINE_BYTES => {
-                session.answer_inline(core, cell, (bytes, digest, format));
+                session.answer_inline(core, cell, bytes, digest, format);
                 self.finish(core, id, None);
             }
             SourceOutput::Object { bytes, digest, format } => {
-                let length = bytes.len() as u64;
-                let make = |flow| ObjectSender::held(flow, bytes, digest);
-                session.start_object(core, id, cell, (length, digest, format), make);
+                let (length, make) = (bytes.len() as u64, |flow| ObjectSender::held(flow, bytes, digest));
+                session.start_object(core, id, cell, ObjectOffer { length, digest, format }, make);
                 self.pump(core);
             }
             SourceOutput::Stored { length, digest, format } => {
                 let make = |flow| ObjectSender::read(flow, length, digest);
-                session.start_object(core, id, cell, (length, digest, format), make);
+                session.start_object(core, id, cell, ObjectOffer { length, digest, format }, make);
                 self.pump(core);
             }
-            // Goes to the members of its publication, above.
+            // `on_opened` has given it to the members of its publication.
             SourceOutput::Reflected { .. } => {}
         }
     }
 
     /// Gives a session back to the hub if its stream is slower than the requester admits.
-    pub(super) fn declines_rate(&mut self, core: &mut Core, id: SessionId, bits_per_second: u32) -> bool {
+    pub(super) fn decline_slow_rate(&mut self, core: &mut Core, id: SessionId, bits_per_second: u32) -> bool {
         let is_slow = self.sessions.get(&id).is_some_and(|session| !session.request.spec.admits_rate(bits_per_second));
         if is_slow {
             self.refuse(core, id, Reason::TooSlow);
@@ -141,9 +149,9 @@ impl ProviderSessions {
         }
         let (end, is_done) = (stream.end(), stream.is_done());
         if let Some(end) = end {
-            session.send_reliably(core, &end);
+            session.send_reliably(core, end);
         }
-        // One that must come whole is not over before that is known.
+        // A stream that must come whole is not over before that is known.
         if is_done {
             self.finish(core, id, None);
         }
@@ -173,7 +181,7 @@ impl ProviderSessions {
             self.stop_requester(core, id, Reason::TimedOut);
         }
         if is_large {
-            self.trips.probe(core, connection);
+            probe_path(core, connection);
         }
         if is_object {
             self.pump(core);
@@ -232,48 +240,6 @@ impl ProviderSessions {
         self.dial(core, id);
     }
 
-    /// Ends what silent requesters hold, the one that was silent for longest first, until there
-    /// is room for a request, and then what others hold beyond their share. Who comes back asks anew.
-    pub(super) fn make_room(&mut self, core: &mut Core, request: &ServeRequest) {
-        if self.provides(core, request) && self.is_busy(request) {
-            self.end_silent(core, request);
-            if self.is_busy(request) && self.giving_way(request).is_empty() {
-                let displaced = self.displaced(core.now, request);
-                self.displace(core, &displaced);
-            }
-        }
-    }
-
-    /// Ends sessions whose places others get: their requesters may go on elsewhere, or later.
-    pub(super) fn displace(&mut self, core: &mut Core, sessions: &[SessionId]) {
-        for id in sessions {
-            let Some(Session { request, phase, .. }) = self.sessions.get(id) else { continue };
-            let publication = request.reflect.and_then(|_| self.publications.find_publication(request.spec.service));
-            core.counters.displaced += 1;
-            match phase {
-                SessionPhase::Reaching | SessionPhase::Opening => self.refuse(core, *id, Reason::Busy),
-                _ => self.stop_requester(core, *id, Reason::Busy),
-            }
-            if let Some(publication) = publication {
-                self.on_linger_timer(core, publication);
-            }
-        }
-    }
-
-    fn end_silent(&mut self, core: &mut Core, request: &ServeRequest) {
-        for _ in 0..self.live.len() {
-            let is_of_kind = |session: &Session| {
-                session.gives_way(core) && session.request.spec.service.is_stream() == request.spec.service.is_stream()
-            };
-            let silent = self.under_way().filter(|(_, session)| is_of_kind(session));
-            let Some(id) = silent.min_by_key(|(id, session)| (session.heard, *id)).map(|(id, _)| id) else { return };
-            if !self.is_busy(request) {
-                return;
-            }
-            self.stop_requester(core, id, Reason::TimedOut);
-        }
-    }
-
     /// A requester has lost what it is served and asks under another number: it goes on under
     /// the one before. Returns whether there is such a session.
     pub(super) fn resume_session(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
@@ -293,11 +259,7 @@ impl ProviderSessions {
         if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
             core.send(
                 hub,
-                &Message::Request(RequestMessage::Pending {
-                    id: request.key.1,
-                    requester: Some(request.requester),
-                    provider: None,
-                }),
+                RequestMessage::Pending { id: request.key.1, requester: Some(request.requester), provider: None },
             );
         } else if let Some(connection) = request.asked_by {
             self.resume(core, id, connection);
@@ -316,7 +278,6 @@ impl ProviderSessions {
     /// A connection has gone: the requester is dialled again, and the flow
     /// goes on where it was. What a hub relayed cannot be picked up.
     pub(super) fn on_connection_down(&mut self, core: &mut Core, connection: ConnectionId, loss: ConnectionLoss<'_>) {
-        self.trips.forget(connection);
         for id in self.live_where(|session| session.connection == Some(connection)) {
             let Some(session) = self.sessions.get_mut(&id) else { continue };
             session.connection = None;
@@ -405,7 +366,7 @@ impl ProviderSessions {
         if let Some(session) = self.sessions.get(&id)
             && let SessionPhase::Streaming(_) | SessionPhase::Sending(_) | SessionPhase::Member = &session.phase
         {
-            session.send_reliably(core, &Message::Flow(FlowMessage::Stop { id: session.request.key.1, reason }));
+            session.send_reliably(core, FlowMessage::Stop { id: session.request.key.1, reason });
         }
         self.finish(core, id, Some(reason));
     }

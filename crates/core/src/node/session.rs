@@ -7,25 +7,24 @@ use roost_wire::messages::{
     Accept, FlowDescription, FlowMessage, Hop, HopAction, HopReport, Message, Reason, Report, RequestMessage,
     STALL_TIMEOUT,
 };
-use roost_wire::{Cell, Channel, ConnectionId, Delivery, FlowKind, RequestId, Time};
+use roost_wire::{Cell, Channel, ConnectionId, Delivery, RequestId, Time};
 
-use super::api::{NodeEvent, SessionId};
+use super::api::SessionId;
 use super::core::Core;
-use super::provider_sessions::ServeRequest;
-use super::publish::{LiveStream, MEMBER_SILENCE};
+use super::publications::{LiveStream, MEMBER_SILENCE};
+use super::serve_request::ServeRequest;
 use super::timers::Timer;
-use crate::flow::{ObjectSender, SILENCE_TIMEOUT, SendBudget, StreamSender};
+use crate::flow::{ObjectSender, SILENCE_TIMEOUT, StreamSender, usual_kbps};
 
-/// How long a requester may take nothing more of an object. Honest ones give up earlier.
+/// The longest time for which a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
 
-/// How long it takes at most to find a requester again that is back at the end of its patience.
+/// The longest time to find a requester again that is back at the end of its patience.
 const REDIAL_TIME: Duration = Duration::from_secs(10);
 
 /// Between two dials to a requester whose connection has gone.
 pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
 
-/// One request being served, or served already.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) request: ServeRequest,
@@ -35,24 +34,30 @@ pub(super) struct Session {
     /// Whether a dial to the requester is under way for it.
     pub(super) dialling: bool,
     pub(super) started: Time,
-    /// When there was a way to the requester first.
+    /// Time of the first way to the requester.
     pub(super) reached: Time,
     /// Uplink that the stream takes, kbit/s.
     pub(super) kbps: u32,
-    pub(super) accept: Option<Message>,
+    pub(super) accept: Option<Accept>,
     pub(super) tries: u32,
     /// Whether the requester was heard since the last change of the way to it.
     pub(super) confirmed: bool,
-    /// How often the request came again.
     pub(super) repeats: u32,
     pub(super) heard: Time,
-    /// When the requester was found to have more of an object.
+    /// Time at which the requester was found to have more of an object.
     pub(super) moved: Time,
     /// The source has ended but the end could not be sent yet.
     pub(super) ending: bool,
 }
 
-/// How far a session has come.
+/// An object that a session accepts with.
+#[derive(Debug)]
+pub(super) struct ObjectOffer {
+    pub(super) length: u64,
+    pub(super) digest: [u8; 32],
+    pub(super) format: String,
+}
+
 #[derive(Debug)]
 pub(super) enum SessionPhase {
     /// The requester is being dialled.
@@ -65,7 +70,7 @@ pub(super) enum SessionPhase {
     Sending(ObjectSender),
     /// The requester has what opens a reflected stream.
     Member,
-    /// It is over, and kept so that a repetition is recognised.
+    /// Kept so that a repetition is recognised.
     Done {
         /// Payload bytes sent.
         bytes: u64,
@@ -77,10 +82,7 @@ pub(super) enum SessionPhase {
 
 impl Session {
     pub(super) fn new(request: ServeRequest, now: Time) -> Self {
-        let kbps = match request.spec.service.flow_kind() {
-            FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),
-            FlowKind::Object { .. } => 0,
-        };
+        let kbps = usual_kbps(request.spec.service.flow_kind());
         Self {
             request,
             phase: SessionPhase::Reaching,
@@ -99,7 +101,7 @@ impl Session {
         }
     }
 
-    /// How long the requester may be silent.
+    /// The longest silence of the requester.
     pub(super) fn patience(&self, core: &Core) -> Duration {
         // Over a long path a requester has more patience, too.
         let patience = self.at_its_pace(core, STALL_TIMEOUT) + REDIAL_TIME;
@@ -110,8 +112,8 @@ impl Session {
         self.connection.map_or(usual, |connection| core.scaled_timeout(connection, usual))
     }
 
-    /// When its requester is to be dialled anew: after half of the time in which others may
-    /// take its place, but not before an answer can have come on a long path.
+    /// Time at which its requester is dialled anew: after half of the time in which others may take its
+    /// place, but not before an answer can have come on a long path.
     pub(super) fn is_doubted_at(&self, core: &Core) -> Time {
         let trips = self.connection.map_or(Duration::ZERO, |connection| core.pto(connection) * 3);
         self.heard + (SILENCE_TIMEOUT / 2).max(trips)
@@ -138,19 +140,19 @@ impl Session {
     }
 
     /// Sends a message of the flow to the requester, exactly once and in order.
-    pub(super) fn send_reliably(&self, core: &mut Core, message: &Message) {
-        self.send_over(core, Channel::Reliable { flow: self.request.key.1.0 }, message);
+    pub(super) fn send_reliably(&self, core: &mut Core, message: impl Into<Message>) {
+        self.send_over(core, Channel::Reliable { flow: self.request.key.1.0 }, message.into());
     }
 
     /// Sends a datagram of its stream, reliably if that must come whole.
-    fn send_packet(&self, core: &mut Core, message: &Message) {
+    fn send_packet(&self, core: &mut Core, message: FlowMessage) {
         match &self.phase {
             SessionPhase::Streaming(stream) if stream.is_whole() => self.send_reliably(core, message),
-            _ => self.send_over(core, Channel::Datagram, message),
+            _ => self.send_over(core, Channel::Datagram, message.into()),
         }
     }
 
-    fn send_over(&self, core: &mut Core, channel: Channel, message: &Message) {
+    fn send_over(&self, core: &mut Core, channel: Channel, message: Message) {
         if let Some(connection) = self.connection {
             core.transmit(
                 connection,
@@ -164,24 +166,24 @@ impl Session {
     /// Sends the acceptance, if there is one and a way.
     pub(super) fn send_accept(&self, core: &mut Core) {
         if let (Some(accept), Some(connection)) = (&self.accept, self.connection) {
-            core.send(connection, accept);
+            core.send(connection, RequestMessage::Accept(accept.clone()));
         }
     }
 
     /// Sends it once more; the path has shown that it loses, so reliably.
     pub(super) fn repeat_accept(&self, core: &mut Core) {
         if let Some(accept) = &self.accept {
-            self.send_reliably(core, accept);
+            self.send_reliably(core, RequestMessage::Accept(accept.clone()));
         }
     }
 
     /// Whether the object travels in the acceptance.
     pub(super) fn is_inline(&self) -> bool {
-        let Some(Message::Request(RequestMessage::Accept(accept))) = &self.accept else { return false };
-        matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. })
+        let is_inline = |accept: &Accept| matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. });
+        self.accept.as_ref().is_some_and(is_inline)
     }
 
-    /// Whether the answer stands and a new way to the requester is of use for it.
+    /// An answer that travelled inline goes over a new way to the requester.
     pub(super) fn answers_over(&mut self, core: &mut Core, connection: ConnectionId) {
         if self.is_inline() {
             self.connection = Some(connection);
@@ -212,7 +214,7 @@ impl Session {
     pub(super) fn stream(&mut self, core: &mut Core, payload: Bytes) {
         let SessionPhase::Streaming(stream) = &mut self.phase else { return };
         if let Some(message) = stream.packet(core.now, payload) {
-            self.send_packet(core, &message);
+            self.send_packet(core, message);
         }
     }
 
@@ -234,7 +236,7 @@ impl Session {
             SessionPhase::Streaming(stream) if stream.is_whole() && self.connection.is_some() => {
                 let again = stream.report(report.packets);
                 let is_done = stream.is_done();
-                again.iter().for_each(|message| self.send_reliably(core, message));
+                again.into_iter().for_each(|message| self.send_reliably(core, message));
                 is_done
             }
             _ => false,
@@ -253,32 +255,6 @@ impl Session {
             SessionPhase::Sending(object) => object.interrupt(),
             SessionPhase::Streaming(stream) => stream.interrupt(),
             _ => {}
-        }
-    }
-
-    /// Sends what the object's sender has to send and there is `room` for, and
-    /// has read what comes next.
-    pub(super) fn pump(&mut self, core: &mut Core, id: SessionId, mut room: SendBudget) -> u64 {
-        let before = room.left;
-        while let Some(message) = self.next_chunk(core.now, room) {
-            if let Message::Flow(FlowMessage::Chunk(chunk)) = &message {
-                room.left -= chunk.payload.len() as u64;
-            }
-            self.send_reliably(core, &message);
-        }
-        if let SessionPhase::Sending(object) = &mut self.phase
-            && let Some((offset, length)) = object.next_read()
-        {
-            let pushed = self.request.pushed.map(|pushed| pushed.ticket);
-            core.emit(NodeEvent::ReadObject { session: id, pushed, offset, length });
-        }
-        before - room.left
-    }
-
-    fn next_chunk(&mut self, now: Time, room: SendBudget) -> Option<Message> {
-        match &mut self.phase {
-            SessionPhase::Sending(object) if self.connection.is_some() => object.poll(now, room),
-            _ => None,
         }
     }
 }
@@ -301,10 +277,7 @@ impl Session {
             round_trip_us: None,
             connected_us: Some(micros(self.reached)),
         };
-        core.send(
-            connection,
-            &Message::Request(RequestMessage::HopReport(HopReport { id: self.request.key.1, requester: None, hop })),
-        );
+        core.send(connection, RequestMessage::HopReport(HopReport { id: self.request.key.1, requester: None, hop }));
     }
 
     pub(super) fn start_stream(
@@ -316,10 +289,7 @@ impl Session {
         format: String,
     ) {
         self.kbps = bits_per_second.div_ceil(1000);
-        let duration = self.request.duration.unwrap_or_default();
-        let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
-        self.accept = Some(self.acceptance(core, cell, flow));
+        self.accept = Some(self.acceptance(core, cell, self.stream_description(bits_per_second, format)));
         let is_whole = self.request.terms.is_whole();
         let make = if is_whole { StreamSender::reliable } else { StreamSender::new };
         self.phase = SessionPhase::Streaming(make(self.request.key.1, core.now));
@@ -344,19 +314,15 @@ impl Session {
 
     /// Has the acceptance, whenever it is sent, say what opens the stream now.
     pub(super) fn set_stream_keys(&mut self, core: &Core, cell: Cell, live: &LiveStream) {
+        let flow = self.stream_description(live.bits_per_second, live.format.clone());
+        let (stream_keys, provider) = (Some(live.keys(core.now)), None);
+        self.accept = Some(Accept { stream_keys, provider, ..self.acceptance(core, cell, flow) });
+    }
+
+    fn stream_description(&self, bits_per_second: u32, format: String) -> FlowDescription {
         let duration = self.request.duration.unwrap_or_default();
         let duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
-        let (bits_per_second, format) = (live.bits_per_second, live.format.clone());
-        let flow = FlowDescription::Stream { duration_ms, bits_per_second, format };
-        let (id, nonce, reflected) = (self.request.key.1, self.request.nonce, Some(live.keys(core.now)));
-        self.accept = Some(Message::Request(RequestMessage::Accept(Accept {
-            id,
-            nonce,
-            flow,
-            cell,
-            provider: None,
-            stream_keys: reflected,
-        })));
+        FlowDescription::Stream { duration_ms, bits_per_second, format }
     }
 
     /// Accepts with an object of `length` bytes; `make` makes its sender.
@@ -365,7 +331,7 @@ impl Session {
         core: &mut Core,
         id: SessionId,
         cell: Cell,
-        (length, digest, format): (u64, [u8; 32], String),
+        ObjectOffer { length, digest, format }: ObjectOffer,
         make: impl FnOnce(RequestId) -> ObjectSender,
     ) {
         let resume = self.request.spec.resume.filter(|has| has.digest == digest && has.offset <= length);
@@ -374,8 +340,8 @@ impl Session {
         let accept = self.acceptance(core, cell, flow);
         self.report(core);
         // Ahead of the chunks on their own flow, so that they cannot overtake it.
-        self.send_reliably(core, &accept);
         self.accept = Some(accept);
+        self.repeat_accept(core);
         self.phase = SessionPhase::Sending(make(self.request.key.1).starting_at(offset.unwrap_or(0)));
         self.await_requester(core, id);
     }
@@ -384,7 +350,9 @@ impl Session {
         &mut self,
         core: &mut Core,
         cell: Cell,
-        (object, digest, format): (Bytes, [u8; 32], String),
+        object: Bytes,
+        digest: [u8; 32],
+        format: String,
     ) {
         let flow =
             FlowDescription::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
@@ -393,16 +361,9 @@ impl Session {
         self.send_accept(core);
     }
 
-    fn acceptance(&self, core: &Core, cell: Cell, flow: FlowDescription) -> Message {
+    fn acceptance(&self, core: &Core, cell: Cell, flow: FlowDescription) -> Accept {
         let provider = Some(core.node).filter(|_| self.request.relayed);
-        Message::Request(RequestMessage::Accept(Accept {
-            id: self.request.key.1,
-            nonce: self.request.nonce,
-            flow,
-            cell,
-            provider,
-            stream_keys: None,
-        }))
+        Accept { id: self.request.key.1, nonce: self.request.nonce, flow, cell, provider, stream_keys: None }
     }
 
     fn await_requester(&mut self, core: &mut Core, id: SessionId) {

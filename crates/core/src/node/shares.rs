@@ -4,11 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_wire::messages::Reason;
 use roost_wire::{NodeId, Time};
 
 use super::api::SessionId;
+use super::core::Core;
 use super::load::ProviderLoad;
-use super::provider_sessions::{ProviderSessions, ServeRequest};
+use super::provider_sessions::ProviderSessions;
+use super::serve_request::ServeRequest;
 use super::session::{Session, SessionPhase};
 use crate::flow::SILENCE_TIMEOUT;
 
@@ -31,7 +34,8 @@ pub(super) struct ProviderSlot {
 /// `has_room` is asked after each place that is lost.
 pub(super) fn select_evicted(
     places: Vec<ProviderSlot>,
-    (requester, amount): (NodeId, u64),
+    requester: NodeId,
+    amount: u64,
     mut has_room: impl FnMut(&ProviderSlot) -> bool,
 ) -> Vec<SessionId> {
     let mut held = BTreeMap::<NodeId, Vec<ProviderSlot>>::new();
@@ -63,11 +67,53 @@ pub(super) fn select_evicted(
 }
 
 impl ProviderSessions {
+    /// Ends what silent requesters hold, the one that was silent for longest first, until there
+    /// is room for a request, and then what others hold beyond their share. Who comes back asks anew.
+    pub(super) fn make_room(&mut self, core: &mut Core, request: &ServeRequest) {
+        if self.provides(core, request) && self.is_busy(request) {
+            self.end_silent(core, request);
+            if self.is_busy(request) && self.giving_way(request).is_empty() {
+                let displaced = self.displaced(core.now, request);
+                self.displace(core, &displaced);
+            }
+        }
+    }
+
+    /// Ends sessions whose places others get: their requesters may go on elsewhere, or later.
+    pub(super) fn displace(&mut self, core: &mut Core, sessions: &[SessionId]) {
+        for id in sessions {
+            let Some(Session { request, phase, .. }) = self.sessions.get(id) else { continue };
+            let publication = request.reflect.and_then(|_| self.publications.find_publication(request.spec.service));
+            core.counters.displaced += 1;
+            match phase {
+                SessionPhase::Reaching | SessionPhase::Opening => self.refuse(core, *id, Reason::Busy),
+                _ => self.stop_requester(core, *id, Reason::Busy),
+            }
+            if let Some(publication) = publication {
+                self.on_linger_timer(core, publication);
+            }
+        }
+    }
+
+    fn end_silent(&mut self, core: &mut Core, request: &ServeRequest) {
+        for _ in 0..self.live.len() {
+            let is_of_kind = |session: &Session| {
+                session.gives_way(core) && session.request.spec.service.is_stream() == request.spec.service.is_stream()
+            };
+            let silent = self.under_way().filter(|(_, session)| is_of_kind(session));
+            let Some(id) = silent.min_by_key(|(id, session)| (session.heard, *id)).map(|(id, _)| id) else { return };
+            if !self.is_busy(request) {
+                return;
+            }
+            self.stop_requester(core, id, Reason::TimedOut);
+        }
+    }
+
     /// The sessions of others that end so that a request has a place.
     pub(super) fn displaced(&self, now: Time, request: &ServeRequest) -> Vec<SessionId> {
         let places = if request.spec.service.is_stream() { self.stream_slots(now) } else { self.object_slots(now) };
         let mut load = self.load_besides(Some(request.key));
-        select_evicted(places, (request.requester, 1), |place| {
+        select_evicted(places, request.requester, 1, |place| {
             load.leave(&place.load);
             !self.is_too_much(request, &load)
         })
@@ -88,7 +134,7 @@ impl ProviderSessions {
             place.amount > 0
         });
         let mut freed = 0;
-        select_evicted(places, (request.requester, bytes), |place| {
+        select_evicted(places, request.requester, bytes, |place| {
             freed += place.amount;
             freed >= excess
         })
@@ -169,7 +215,7 @@ mod tests {
     /// Sessions that make `room` for one more of requester 1.
     fn losers(places: Vec<ProviderSlot>, room: usize) -> Vec<u64> {
         let mut left = room;
-        let lost = select_evicted(places, (node(1), 1), |_| {
+        let lost = select_evicted(places, node(1), 1, |_| {
             left -= 1;
             left == 0
         });
@@ -211,7 +257,7 @@ mod tests {
             for number in all..all + 200 {
                 let requester = 1 + random.below(4) as u8;
                 let held = places.iter().map(|(number, holder)| place(*number, *holder, true)).collect();
-                let lost = select_evicted(held, (node(requester), 1), |_| true);
+                let lost = select_evicted(held, node(requester), 1, |_| true);
                 if let [SessionId(loser)] = lost[..] {
                     places.retain(|(number, _)| *number != loser);
                     places.push((number, requester));

@@ -1,182 +1,22 @@
-//! What a node shows of itself.
+//! The node as it is at one moment.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::time::Duration;
 
-use roost_wire::RemoteIdentity as Remote;
-use roost_wire::messages::{ProtocolVersion, WireError};
-use roost_wire::{Address, Cell, NodeId, Service, ServiceSet, StreamId, Time, Version};
+use roost_wire::{NodeId, Time};
 
 use super::Node;
-use super::api::{SessionId, Ticket};
+use super::api::{HomeStatus, NodeStatus, RequestStatus};
 use super::connections::NodeConnection;
 
-/// A node at one moment, for people and metrics.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct NodeStatus {
-    /// The node's id.
-    pub node: NodeId,
-    /// The version of its record.
-    pub version: Version,
-    /// Where it is.
-    pub cell: Cell,
-    /// What it offers.
-    pub services: ServiceSet,
-    /// Its home; `None` while it looks for one.
-    pub home: Option<HomeStatus>,
-    /// The hub that takes over if the home is lost; `None` while there is none.
-    pub standby: Option<HomeStatus>,
-    /// What it does about its home, in a word: `attached`, `publishing`,
-    /// `dialling`, `waiting`, `left`.
-    pub attachment: &'static str,
-    /// The hubs that it knows, configured and learnt.
-    pub hubs: Vec<Vec<Address>>,
-    /// What it provides.
-    pub sessions: Vec<SessionStatus>,
-    /// What of it super nodes reflect.
-    pub publications: Vec<PublicationStatus>,
-    /// What it waits for or receives.
-    pub requests: Vec<RequestStatus>,
-    /// Watches under way.
-    pub watches: usize,
-    /// Connections that are up.
-    pub connections: usize,
-    /// Counts since the start.
-    pub counters: NodeCounters,
-}
-
-/// A node's home hub, or the one that stands by.
-#[derive(Clone, Debug)]
-pub struct HomeStatus {
-    pub hub: Remote,
-    /// At what address.
-    pub address: Address,
-    /// Smoothed round trip.
-    pub rtt: Duration,
-    /// How long it has been so.
-    pub attached: Duration,
-    /// The version of the protocol that it speaks.
-    pub protocol: ProtocolVersion,
-    /// Seconds by which its wall clock is ahead of this host's, if both are known.
-    pub clock_ahead_s: Option<i64>,
-    /// The address from which it sends reflected streams, if it is the home and has told it.
-    pub media: Option<SocketAddr>,
-}
-
-/// One session that a node provides.
-#[derive(Clone, Debug)]
-pub struct SessionStatus {
-    pub session: SessionId,
-    pub service: Service,
-    pub requester: NodeId,
-    /// Whether a hub carries the data.
-    pub relayed: bool,
-    /// Payload bytes sent.
-    pub bytes: u64,
-    /// How long it has been there.
-    pub age: Duration,
-}
-
-/// A stream that a node provides to super nodes that reflect it.
-#[derive(Clone, Debug)]
-pub struct PublicationStatus {
-    /// The session of its source.
-    pub session: SessionId,
-    pub service: Service,
-    /// Its number, once its source has started.
-    pub stream: Option<StreamId>,
-    /// How many requests it serves.
-    pub members: usize,
-    /// Uplink that it takes, kbit/s.
-    pub kbps: u32,
-}
-
-/// One request of a node.
-#[derive(Clone, Debug)]
-pub struct RequestStatus {
-    pub ticket: Ticket,
-    pub service: Service,
-    /// Who provides; `None` until somebody accepts.
-    pub provider: Option<NodeId>,
-    /// Where that was then.
-    pub cell: Option<Cell>,
-    /// Payload bytes received.
-    pub bytes: u64,
-    /// Whether its provider has accepted it as a member of a reflected stream.
-    pub subscribed: bool,
-    /// How long it has been there.
-    pub age: Duration,
-}
-
-/// What a node counts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodeCounters {
-    /// Messages that could not be read.
-    pub malformed: u64,
-    /// Messages of later versions, which were skipped.
-    pub later: u64,
-    /// Messages from one who may not send them, or with a wrong nonce.
-    pub refused: u64,
-    /// Messages of a request or flow that is no longer there.
-    pub stale: u64,
-    /// Requests sent to a hub again because nothing was heard.
-    pub retries: u64,
-    /// Requests put to the standby as well because the home was silent.
-    pub hedges: u64,
-    /// Providers that were dialled because they did not reach this node.
-    pub provider_dials: u64,
-    /// Times that the home was lost.
-    pub failovers: u64,
-    /// Times that the home sent the node to another one, and it went.
-    pub redirects: u64,
-    /// Times that the node went back to a home that it had lost.
-    pub returns: u64,
-    /// Requests turned away because of a limit on streams or uplink.
-    pub declined_busy: u64,
-    /// Sessions ended because their places were another requester's share.
-    pub displaced: u64,
-    /// Sessions accepted.
-    pub accepted: u64,
-    /// Requests for a reflected stream that was published already.
-    pub joined: u64,
-    /// Times that a reflected stream was asked for again.
-    pub resubscribed: u64,
-    /// Inquiries sent to the connection, repetitions included.
-    pub multicast_requests: u64,
-    /// Requests for which a provider was found on the link.
-    pub found_by_multicast: u64,
-    /// Requests for which nobody on the link answered.
-    pub missed_by_multicast: u64,
-    /// Inquiries of others that this node answered with a service.
-    pub multicast_replies: u64,
-    /// Inquiries of others that this node left to another provider.
-    pub suppressed: u64,
-    /// Inquiries of others beyond [`super::MAX_MULTICAST_REQUESTS`] at once.
-    pub multicast_requests_ignored: u64,
-}
-
-impl NodeCounters {
-    /// Counts a message that could not be read.
-    pub(super) fn unread(&mut self, error: &WireError) {
-        match error {
-            WireError::LaterVersion(_) => self.later += 1,
-            _ => self.malformed += 1,
-        }
-    }
-}
-
 impl Node {
-    /// What it waits for or receives: [`NodeStatus::requests`] alone, which costs less.
+    /// [`NodeStatus::requests`] alone, which costs less.
     pub fn requests(&self, now: Time) -> Vec<RequestStatus> {
         self.requests.status(now)
     }
 
     /// Seconds by which the wall clocks of others are ahead of this host's, as far as they told them.
     pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
-        self.core.connections.iter().filter_map(|entry| Some((entry.remote.node, self.ahead(now, entry)?))).collect()
+        self.core.connections.iter().filter_map(|entry| Some((entry.node, self.ahead(now, entry)?))).collect()
     }
 
     fn ahead(&self, now: Time, entry: &NodeConnection) -> Option<i64> {
@@ -188,7 +28,7 @@ impl Node {
         let hub = |(connection, since)| {
             let entry = self.core.connections.get(connection)?;
             Some(HomeStatus {
-                hub: entry.remote.clone(),
+                hub: entry.identity(),
                 address: entry.address.clone(),
                 rtt: entry.rtt.smoothed(),
                 attached: now.since(since),

@@ -4,35 +4,32 @@
 //! way breaks or the home is another one, the same is asked for again while
 //! the old way goes on, and whichever is accepted takes its place.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
-use roost_wire::messages::{
-    CopyTarget, FlowMessage, Message, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys,
-};
-use roost_wire::{Cell, ConnectionId, Epoch, EpochSecret, NodeId, RequestId, Role, Scope, StreamId, StreamTag, Time};
+use roost_wire::messages::{CopyTarget, Reason, ReflectionPolicy, Rekey, RequestMode, ServiceRequest, StreamKeys};
+use roost_wire::{ConnectionId, Epoch, EpochSecret, NodeId, RequestId, Role, Scope, StreamTag};
 
 use super::api::{Discovery, NodeEvent, Provider, Ticket};
 use super::core::Core;
 use super::incoming_flow::IncomingFlow;
-use super::multicast_search::SearchMethods;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
-use super::provisional::ProvisionalKey;
 use super::registration::HomeRegistration;
 use super::requests::OutgoingRequests;
+use super::search_methods::SearchMethods;
+use super::subscription::SubscriptionState;
 use super::timers::Timer;
 
 /// Between two reports to the provider of a reflected stream, which only say
 /// that it is still wanted.
 pub(super) const REPORT_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long to wait for the acceptance of another way.
+/// The longest wait for the acceptance of another way.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a stream of which nothing comes is asked for again.
+/// Time for which a stream of which nothing comes is asked for again.
 const LOST_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often another way is sought in vain while the old one goes on.
+/// The searches in vain for another way while the old one goes on.
 const TRIES: u32 = 5;
 
 /// The pause after the first time in vain; doubled each time.
@@ -41,66 +38,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// How long the provider has to come back over another connection.
+/// The time of the provider to come back over another connection.
 const RETURN: Duration = Duration::from_secs(5);
-
-/// What a request has to do with reflected streams.
-#[derive(Debug, Default)]
-pub(super) struct SubscriptionState {
-    /// Whether this node can take one in answer.
-    pub(super) able: bool,
-    /// Whether one is asked for.
-    pub(super) is_requested: bool,
-    /// Where it is to go, and by which tag it is recognised; another one for
-    /// each number of the request.
-    pub(super) copy_target: Option<(SocketAddr, StreamTag)>,
-    /// The only provider that is meant, and where it is.
-    pub(super) aim: Option<(NodeId, Cell)>,
-    /// The hub that was asked.
-    pub(super) hub: Option<NodeId>,
-    /// The request that has the stream already and wants another way for it.
-    pub(super) replaces: Option<RequestId>,
-    /// Whether its stream comes meanwhile.
-    pub(super) resumes: bool,
-    /// Until when it is wanted.
-    pub(super) ends: Option<Time>,
-    /// Since when nothing comes.
-    pub(super) lost: Option<Time>,
-    /// How often another way was sought in vain.
-    pub(super) tries: u32,
-    /// What a hub has handed over before anybody has accepted.
-    pub(super) foretold: ProvisionalKey,
-}
-
-/// A reflected stream, as the provider has told of it.
-#[derive(Debug)]
-pub(super) struct Subscription {
-    stream: StreamId,
-    /// The latest epoch of which the owner knows what opens it.
-    latest: Epoch,
-    pub(super) ended: bool,
-}
-
-impl Subscription {
-    pub(super) fn new(reflected: &StreamKeys) -> Self {
-        Self { stream: reflected.stream, latest: reflected.epoch, ended: false }
-    }
-
-    /// Whether an epoch of the stream is one that the owner does not know yet.
-    fn is_news(&mut self, stream: StreamId, epoch: Epoch) -> bool {
-        let is_news = stream == self.stream && epoch > self.latest;
-        if is_news {
-            self.latest = epoch;
-        }
-        is_news
-    }
-}
 
 impl IncomingFlow {
     /// Takes what opens the next epoch; returns it if it is news.
     pub(super) fn rekey(&mut self, rekey: &Rekey) -> Option<(Epoch, EpochSecret)> {
         let Rekey { stream, epoch, secret, .. } = rekey;
-        self.subscription()?.is_news(*stream, *epoch).then(|| (*epoch, secret.clone()))
+        self.subscription()?.advance(*stream, *epoch).then(|| (*epoch, secret.clone()))
     }
 
     /// Takes what an acceptance says once more; returns what is news.
@@ -108,7 +53,7 @@ impl IncomingFlow {
         let StreamKeys { stream, epoch, secret, next } = reflected.clone();
         let Some(subscription) = self.subscription() else { return Vec::new() };
         let keys = [Some((epoch, secret)), next].into_iter().flatten();
-        keys.filter(|(epoch, _)| subscription.is_news(stream, *epoch)).collect()
+        keys.filter(|(epoch, _)| subscription.advance(stream, *epoch)).collect()
     }
 }
 
@@ -167,7 +112,7 @@ impl OutgoingRequests {
 
     /// Every provider is busy: asks for what one of them sends already, if that
     /// may be. Returns whether it does.
-    pub(super) fn asks_for_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
+    pub(super) fn ask_for_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
         let Some(asked) =
             self.asked.get_mut(&id).filter(|asked| asked.subscription.able && !asked.subscription.is_requested)
         else {
@@ -213,7 +158,7 @@ impl OutgoingRequests {
 
     /// The provider sends this node no stream of its own any more, but one that
     /// is reflected. Returns whether this node can take that.
-    pub(super) fn turns_to_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
+    pub(super) fn turn_to_reflected(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> bool {
         let Some(asked) = self.asked.get_mut(&id).filter(|asked| asked.subscription.able) else { return false };
         asked.subscription.lost.get_or_insert(core.now);
         core.timers.clear(Timer::Receive(id));
@@ -265,7 +210,7 @@ impl OutgoingRequests {
         self.begin_search(core, attach, again);
     }
 
-    /// Who asks for another way for the stream of request `id`.
+    /// The request that asks for another way of the stream of request `id`.
     pub(super) fn replacement(&self, id: RequestId) -> Option<RequestId> {
         self.asked.iter().find(|(_, asked)| asked.subscription.replaces == Some(id)).map(|(id, _)| *id)
     }
@@ -330,7 +275,7 @@ impl OutgoingRequests {
 
     /// There is another home: what is reflected comes through it from now on.
     pub(super) fn resubscribe_all(&mut self, core: &mut Core, attach: &HomeRegistration, home: ConnectionId) {
-        let Some(hub) = core.connections.get(home).map(|connection| connection.remote.node) else { return };
+        let Some(hub) = core.connections.get(home).map(|connection| connection.node) else { return };
         let away =
             |asked: &OutgoingRequest| asked.is_subscribed() && asked.subscription.hub.is_some_and(|asked| asked != hub);
         for id in self.asked.iter().filter(|(_, asked)| away(asked)).map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -374,9 +319,4 @@ impl OutgoingRequest {
         let named = self.provider.as_ref().map(|Provider { node, .. }| *node);
         named.is_none_or(|named| named == provider)
     }
-}
-
-/// The message that keeps a member of a stream one.
-pub(super) fn renewal_report(id: RequestId) -> Message {
-    Message::Flow(FlowMessage::Report(roost_wire::messages::Report { id, ..Default::default() }))
 }

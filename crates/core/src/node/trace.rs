@@ -42,7 +42,7 @@ struct Tracing {
     last: Option<NodeEvent>,
 }
 
-/// One sending of the request.
+/// A sending of the request.
 #[derive(Debug)]
 struct SentRequest {
     id: RequestId,
@@ -83,49 +83,49 @@ impl Tracing {
     }
 }
 
-impl Core {
+impl Traces {
     /// Begins to trace a request. False if too many are traced.
-    pub(super) fn begin_trace(&mut self, ticket: Ticket) -> bool {
-        if self.traces.0.len() >= MAX_TRACES {
+    pub(super) fn begin(&mut self, now: Time, ticket: Ticket) -> bool {
+        if self.0.len() >= MAX_TRACES {
             return false;
         }
         let (questions, trace) = (Vec::new(), Trace::default());
-        let tracing = Tracing { commanded: self.now, questions, trace, accepted: None, last: None };
-        self.traces.0.insert(ticket, tracing);
+        let tracing = Tracing { commanded: now, questions, trace, accepted: None, last: None };
+        self.0.insert(ticket, tracing);
         true
     }
 
     /// A request was sent under this number.
-    pub(super) fn trace_sent(&mut self, ticket: Ticket, id: RequestId, connection: ConnectionId) {
-        let to = self.connections.get(connection).map(|connection| connection.remote.node);
-        let (Some(tracing), Some(to)) = (self.traces.0.get_mut(&ticket), to) else { return };
+    pub(super) fn record_sent(&mut self, core: &Core, ticket: Ticket, id: RequestId, connection: ConnectionId) {
+        let to = core.connections.get(connection).map(|connection| connection.node);
+        let (Some(tracing), Some(to)) = (self.0.get_mut(&ticket), to) else { return };
         tracing.trace.sent += 1;
         if tracing.questions.len() < MAX_QUESTIONS {
-            tracing.questions.push(SentRequest { id, to, at: self.now });
+            tracing.questions.push(SentRequest { id, to, at: core.now });
         }
     }
 
     /// A provider has accepted a request.
-    pub(super) fn trace_accepted(&mut self, ticket: Ticket, provider: NodeId) {
-        let Some(tracing) = self.traces.0.get_mut(&ticket) else { return };
-        tracing.accepted = Some((provider, self.now));
-        tracing.trace.accepted = Some(self.now.since(tracing.commanded));
+    pub(super) fn record_accepted(&mut self, now: Time, ticket: Ticket, provider: NodeId) {
+        let Some(tracing) = self.0.get_mut(&ticket) else { return };
+        tracing.accepted = Some((provider, now));
+        tracing.trace.accepted = Some(now.since(tracing.commanded));
     }
 
     /// A hub tells what has become of a request there or further on; or a
     /// provider, how it answers.
-    pub(super) fn on_hop_report(&mut self, connection: ConnectionId, traced: HopReport) {
-        let Some(remote) = self.connections.get(connection).map(|connection| &connection.remote) else { return };
-        let (from, role, name) = (remote.node, remote.role, remote.name.clone());
+    pub(super) fn on_hop_report(&mut self, core: &mut Core, connection: ConnectionId, traced: HopReport) {
+        let Some(entry) = core.connections.get(connection) else { return };
+        let (from, role, name) = (entry.node, entry.role, entry.own.name.clone());
         let HopReport { id, mut hop, .. } = traced;
         let meant = |tracing: &Tracing| tracing.questions.iter().any(|question| question.id == id);
-        let Some((ticket, tracing)) = self.traces.0.iter_mut().find(|(_, tracing)| meant(tracing)) else {
-            self.counters.stale += 1;
+        let Some((ticket, tracing)) = self.0.iter_mut().find(|(_, tracing)| meant(tracing)) else {
+            core.counters.stale += 1;
             return;
         };
         let asked = tracing.is_asked(id, from);
         if !asked && (role != Role::Node || !hop.step.is_of_provider()) {
-            self.counters.refused += 1;
+            core.counters.refused += 1;
             return;
         }
         if tracing.trace.hops.len() >= MAX_REPORTS {
@@ -135,41 +135,41 @@ impl Core {
         if own {
             // The certificate says who it is.
             hop.node = from;
-            hop.round_trip_us = tracing.round_trip(id, from, self.now, hop.elapsed_us);
+            hop.round_trip_us = tracing.round_trip(id, from, core.now, hop.elapsed_us);
         }
-        let (name, heard) = (own.then_some(name), self.now.since(tracing.commanded));
+        let (name, heard) = (own.then_some(name), core.now.since(tracing.commanded));
         tracing.trace.hops.push(TracedHop { hop, name, heard });
         if tracing.last.is_some() && tracing.is_complete() {
             let ticket = *ticket;
-            self.tell_trace(ticket);
+            self.emit_trace(core, ticket);
         }
     }
 
     /// A request is over. If it is traced, its way is told first, for which
     /// reports that are under way are waited for.
-    pub(super) fn conclude(&mut self, ticket: Ticket, last: NodeEvent) {
-        let Some(tracing) = self.traces.0.get_mut(&ticket) else { return self.emit(last) };
+    pub(super) fn conclude(&mut self, core: &mut Core, ticket: Ticket, last: NodeEvent) {
+        let Some(tracing) = self.0.get_mut(&ticket) else { return core.emit(last) };
         let finished = matches!(last, NodeEvent::Finished { .. });
         tracing.last = Some(last);
-        let due = tracing.due().filter(|due| finished && *due > self.now && !tracing.is_complete());
+        let due = tracing.due().filter(|due| finished && *due > core.now && !tracing.is_complete());
         match due {
-            Some(due) => self.timers.set(Timer::Trace(ticket), due),
-            None => self.tell_trace(ticket),
+            Some(due) => core.timers.set(Timer::Trace(ticket), due),
+            None => self.emit_trace(core, ticket),
         }
     }
 
     /// Tells the way of a request that is over.
-    pub(super) fn tell_trace(&mut self, ticket: Ticket) {
-        self.timers.clear(Timer::Trace(ticket));
-        let Some(Tracing { trace, last: Some(last), .. }) = self.traces.0.remove(&ticket) else { return };
-        self.emit(NodeEvent::Traced { ticket, trace });
-        self.emit(last);
+    pub(super) fn emit_trace(&mut self, core: &mut Core, ticket: Ticket) {
+        core.timers.clear(Timer::Trace(ticket));
+        let Some(Tracing { trace, last: Some(last), .. }) = self.0.remove(&ticket) else { return };
+        core.emit(NodeEvent::Traced { ticket, trace });
+        core.emit(last);
     }
 
     /// Tells the ways of all that are over.
-    pub(super) fn tell_all_traces(&mut self) {
-        for ticket in self.traces.0.keys().copied().collect::<Vec<_>>() {
-            self.tell_trace(ticket);
+    pub(super) fn emit_all(&mut self, core: &mut Core) {
+        for ticket in self.0.keys().copied().collect::<Vec<_>>() {
+            self.emit_trace(core, ticket);
         }
     }
 }

@@ -13,9 +13,8 @@ use roost_wire::messages::{
 use roost_wire::random::SecretRng;
 use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, RequestId, Role, SchemeSet, Service};
 
-use super::Node;
 use super::api::NodeConfig;
-use super::connections::{ConnectionLoss, DialTarget, HubTunnel, NodeConnection};
+use super::connections::{DialTarget, HubTunnel, NodeConnection};
 use super::core::Core;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
@@ -67,15 +66,7 @@ struct IncomingConnect {
 impl IncomingConnect {
     fn decline(&self, core: &mut Core, reason: Reason) {
         let requester = Some(self.requester).filter(|_| !self.is_relayed);
-        core.send(
-            self.by,
-            &Message::Request(RequestMessage::Decline(Decline {
-                id: self.id,
-                reason,
-                retry_after_ms: None,
-                requester,
-            })),
-        );
+        core.send(self.by, RequestMessage::Decline(Decline { id: self.id, reason, retry_after_ms: None, requester }));
     }
 }
 
@@ -102,7 +93,7 @@ impl ConnectRequests {
         let Some(OutgoingConnect { service, cell, nonce, .. }) = self.outgoing.get(&id) else { return };
         core.send(
             home,
-            &Message::Request(RequestMessage::Request(Request {
+            RequestMessage::Request(Request {
                 id,
                 nonce: *nonce,
                 spec: ServiceRequest { count: 1, ..ServiceRequest::new(*service, Area::Exact(*cell)) }.into(),
@@ -110,7 +101,7 @@ impl ConnectRequests {
                 route: None,
                 copy_target: None,
                 connect_to: Some(node),
-            })),
+            }),
         );
     }
 
@@ -175,48 +166,44 @@ impl ConnectRequests {
             }
             core.set(Timer::IncomingConnect(node), REACH_TIME);
         }
-        core.send(
-            connection,
-            &Message::Request(RequestMessage::Pending { id: request.id, requester: Some(node), provider: None }),
-        );
+        core.send(connection, RequestMessage::Pending { id: request.id, requester: Some(node), provider: None });
         self.incoming.insert(node, call);
     }
 
     /// Takes a hub's answer to a call and returns the node called, once there is a way to it.
     /// `None` if the message is about something else.
-    fn answer(&mut self, core: &mut Core, connection: ConnectionId, message: &Message) -> Option<Option<NodeId>> {
-        let (Message::Request(RequestMessage::Accept(Accept { id, .. }))
-        | Message::Request(RequestMessage::Decline(Decline { id, .. }))
-        | Message::Request(RequestMessage::Pending { id, .. })) = message
+    pub(super) fn answer(
+        &mut self,
+        core: &mut Core,
+        connection: ConnectionId,
+        message: &RequestMessage,
+    ) -> Option<Option<NodeId>> {
+        let (RequestMessage::Accept(Accept { id, .. })
+        | RequestMessage::Decline(Decline { id, .. })
+        | RequestMessage::Pending { id, .. }) = message
         else {
             return None;
         };
         let call = self.outgoing.get_mut(id)?;
         if !core.is_hub(connection) {
             // Only a hub was asked: a node that answers is to stop.
-            core.send_reliably(
-                connection,
-                *id,
-                &Message::Flow(FlowMessage::Stop { id: *id, reason: Reason::Cancelled }),
-            );
+            core.send_reliably(connection, *id, FlowMessage::Stop { id: *id, reason: Reason::Cancelled });
             return Some(None);
         }
         match message {
-            Message::Request(RequestMessage::Accept(accept))
-                if accept.provider == Some(call.node) && accept.nonce == call.nonce =>
-            {
+            RequestMessage::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
                 let node = call.node;
                 self.outgoing.remove(id);
                 return Some(enter(core, connection, node, *id).then_some(node));
             }
-            Message::Request(RequestMessage::Accept(_)) => core.counters.refused += 1,
-            Message::Request(RequestMessage::Pending {
-                provider: Some(ProviderAddress { node, addresses }), ..
-            }) if *node == call.node && !call.dialled => {
+            RequestMessage::Accept(_) => core.counters.refused += 1,
+            RequestMessage::Pending { provider: Some(ProviderAddress { node, addresses }), .. }
+                if *node == call.node && !call.dialled =>
+            {
                 let addresses = core.told(connection, addresses.clone());
                 call.dialled = core.dial_as_told(DialTarget { node: *node, schemes: SchemeSet::ALL }, addresses);
             }
-            Message::Request(RequestMessage::Decline(_)) => drop(self.outgoing.remove(id)),
+            RequestMessage::Decline(_) => drop(self.outgoing.remove(id)),
             _ => {}
         }
         Some(None)
@@ -227,7 +214,7 @@ impl ConnectRequests {
 fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     let IncomingConnect { by: connection, id, requester, .. } = *call;
     let is_known = core.connections.get(connection).is_some_and(|entry| {
-        let hub = entry.remote.node;
+        let hub = entry.node;
         !core.connections.ways(|way| (way.hub, way.id) == (hub, id)).is_empty()
     });
     if !is_known && !enter(core, connection, requester, id) {
@@ -236,10 +223,7 @@ fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     let nothing =
         FlowDescription::Object { bytes: 0, digest: [0; 32], format: String::new(), inline: None, offset: None };
     let (flow, cell, provider) = (nothing, Cell::new(0, 0), Some(core.node));
-    core.send(
-        connection,
-        &Message::Request(RequestMessage::Accept(Accept { id, nonce, flow, cell, provider, stream_keys: None })),
-    );
+    core.send(connection, RequestMessage::Accept(Accept { id, nonce, flow, cell, provider, stream_keys: None }));
 }
 
 /// Takes a way through a hub for a connection with a node; false if there are too many.
@@ -248,75 +232,30 @@ fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId)
     if core.connections.ways(|_| true).len() >= MAX_TUNNELS {
         return false;
     }
-    let tunnel = Some(HubTunnel { connection, hub: entry.remote.node, id });
+    let tunnel = Some(HubTunnel { connection, hub: entry.node, id });
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
     let remote = Remote { node, role: Role::Node, name: String::new() };
     let way = core.connections.number_way();
-    let entry = NodeConnection { tunnel, ..NodeConnection::new(now, remote, address, rtt) };
+    let entry = NodeConnection::up(now, &remote, address, rtt, tunnel);
     core.connections.insert(way, entry);
     true
 }
 
-impl Node {
-    /// True if a message is about a way through hubs, or may not be sent over one.
-    pub(super) fn is_tunnel_message(&mut self, connection: ConnectionId, message: &Message) -> bool {
-        let Some(entry) = self.core.connections.get(connection) else { return true };
-        if entry.tunnel.is_some() {
-            let refused = !is_push_message(message);
-            self.core.counters.refused += u64::from(refused);
-            return refused;
-        }
-        if let Some(reached) = self.pushes.calls.answer(&mut self.core, connection, message) {
-            reached.into_iter().for_each(|node| self.pushes.on_node_up(&mut self.core, node));
-            return true;
-        }
-        let hub = entry_hub(&self.core, connection);
-        let way_of = |core: &Core, id: RequestId| {
-            core.connections.ways(|way| Some((way.hub, way.id)) == hub.map(|hub| (hub, id)))
-        };
-        match message {
-            Message::Request(RequestMessage::Tunneled { id, message }) => {
-                let ways = way_of(&self.core, *id);
-                ways.iter().for_each(|way| self.on_message(*way, message));
-                !ways.is_empty()
-            }
-            Message::Flow(FlowMessage::Stop { id, .. }) => {
-                let ways = way_of(&self.core, *id);
-                ways.iter().for_each(|way| {
-                    self.on_tunnel_gone(*way, ConnectionLoss::new("the hub passes nothing on any more"))
-                });
-                !ways.is_empty()
-            }
-            _ => false,
-        }
-    }
-
-    /// A way through hubs is none any more.
-    pub(super) fn on_tunnel_gone(&mut self, way: ConnectionId, loss: ConnectionLoss<'_>) {
-        if self.core.connections.remove(way).is_some() {
-            self.on_connection_gone(way, loss);
-        }
-    }
-}
-
-/// The hub at the other end of a connection.
-fn entry_hub(core: &Core, connection: ConnectionId) -> Option<NodeId> {
-    core.connections.get(connection).filter(|_| core.is_hub(connection)).map(|entry| entry.remote.node)
-}
-
 /// True if two nodes may send it to one another through hubs: transfers of files need it.
-fn is_push_message(message: &Message) -> bool {
+pub(super) fn is_push_message(message: &Message) -> bool {
     match message {
         Message::Request(RequestMessage::Request(request)) => request.spec.pushed,
-        Message::Request(RequestMessage::Push(_))
-        | Message::Request(RequestMessage::PushStatus { .. })
-        | Message::Request(RequestMessage::Accept(_))
-        | Message::Request(RequestMessage::Decline(_))
-        | Message::Flow(FlowMessage::Chunk(_))
-        | Message::Flow(FlowMessage::Report(_))
-        | Message::Flow(FlowMessage::Stop { .. })
-        | Message::Probe(ProbeMessage::Ping(_))
-        | Message::Probe(ProbeMessage::Pong(_)) => true,
+        Message::Request(message) => matches!(
+            message,
+            RequestMessage::Push(_)
+                | RequestMessage::PushStatus { .. }
+                | RequestMessage::Accept(_)
+                | RequestMessage::Decline(_)
+        ),
+        Message::Flow(message) => {
+            matches!(message, FlowMessage::Chunk(_) | FlowMessage::Report(_) | FlowMessage::Stop { .. })
+        }
+        Message::Probe(message) => matches!(message, ProbeMessage::Ping(_) | ProbeMessage::Pong(_)),
         _ => false,
     }
 }

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_wire::messages::{Candidate, Coverage, Decline, DirectoryMessage, Message, Reason, Watch, WatchChange};
+use roost_wire::messages::{Candidate, Coverage, Decline, DirectoryMessage, Reason, Watch, WatchChange};
 use roost_wire::{Area, Capacity, Cell, ConnectionId, NodeId, RequestId, ServiceSet, Version};
 
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
-use super::registration::HomeRegistration;
 use super::timers::Timer;
 
 /// The most watches at once.
@@ -18,11 +17,11 @@ pub const MAX_WATCHES: usize = 64;
 /// further ones are passed on without a comparison.
 pub const MAX_WATCHED_NODES: usize = 16 * 1024;
 
-/// How often a watch is renewed at the home.
+/// The pause between two renewals of a watch at the home.
 const RENEWAL: Duration = Duration::from_secs(20);
 
-/// How long a new home may take to hear of the nodes that the old one knew
-/// before they count as gone: they need a new home, too.
+/// The time of a new home to hear of the nodes that the old one knew before they count as gone: they need a
+/// new home, too.
 const SETTLING: Duration = Duration::from_secs(15);
 
 /// The watches of a node.
@@ -45,12 +44,12 @@ struct OutgoingWatch {
     known: BTreeMap<NodeId, WatchedNode>,
     /// Known from an earlier snapshot and not seen in the present one yet.
     doubtful: BTreeSet<NodeId>,
-    /// How far the watch reaches, if not everywhere, and what was told of that.
+    /// The coverage of the watch, if not everywhere, and the one that was told.
     coverage: Option<Coverage>,
     told_coverage: Option<Coverage>,
 }
 
-/// What was told of a node.
+/// The facts of a node that were told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct WatchedNode {
     version: Version,
@@ -63,7 +62,7 @@ impl OutgoingWatches {
     pub(super) fn watch(
         &mut self,
         core: &mut Core,
-        attach: &HomeRegistration,
+        home: Option<ConnectionId>,
         ticket: Ticket,
         (services, area, names): (ServiceSet, Area, bool),
     ) {
@@ -87,29 +86,19 @@ impl OutgoingWatches {
             told_coverage: None,
         };
         self.watches.insert(id, watching);
-        self.subscribe(core, attach, id);
+        self.subscribe(core, home, id);
     }
 
-    pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        self.subscribe(core, attach, id);
+    pub(super) fn on_timer(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
+        self.subscribe(core, home, id);
     }
 
     /// Tells the home, and comes back: soon while it has not answered, else to renew.
-    fn subscribe(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        let (Some(watching), Some(home)) = (self.watches.get_mut(&id), attach.home()) else { return };
+    fn subscribe(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
+        let (Some(watching), Some(home)) = (self.watches.get_mut(&id), home) else { return };
         let OutgoingWatch { services, area, seen, .. } = *watching;
         let names = watching.names.then_some(true);
-        core.send(
-            home,
-            &Message::Directory(DirectoryMessage::Watch(Watch {
-                id,
-                services,
-                area,
-                last_seen: seen,
-                direction: None,
-                names,
-            })),
-        );
+        core.send(home, DirectoryMessage::Watch(Watch { id, services, area, last_seen: seen, direction: None, names }));
         let retry = core.pto(home) * (1 << watching.tries.min(6));
         watching.tries += 1;
         core.set(Timer::Watch(id), if seen == 0 { retry.min(RENEWAL) } else { RENEWAL });
@@ -117,14 +106,14 @@ impl OutgoingWatches {
 
     /// There is a new home: it is asked for all there is, which is compared
     /// with what is known.
-    pub(super) fn on_attached(&mut self, core: &mut Core, attach: &HomeRegistration) {
+    pub(super) fn on_attached(&mut self, core: &mut Core, home: Option<ConnectionId>) {
         for id in self.watches.keys().copied().collect::<Vec<_>>() {
-            self.start_over(core, attach, id);
+            self.start_over(core, home, id);
         }
     }
 
     /// Asks for all there is; what is known counts as doubtful until then.
-    fn start_over(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+    fn start_over(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
         if let Some(watching) = self.watches.get_mut(&id) {
             (watching.seen, watching.tries) = (0, 0);
             watching.doubtful = watching.known.keys().copied().collect();
@@ -132,43 +121,43 @@ impl OutgoingWatches {
                 core.set(Timer::Settle(id), SETTLING);
             }
         }
-        self.subscribe(core, attach, id);
+        self.subscribe(core, home, id);
     }
 
     pub(super) fn on_watch_change(
         &mut self,
         core: &mut Core,
-        attach: &HomeRegistration,
+        home: Option<ConnectionId>,
         connection: ConnectionId,
         change: WatchChange,
     ) {
         let id = change.id;
-        if attach.home() != Some(connection) {
+        if home != Some(connection) {
             core.counters.refused += 1;
             return;
         }
         let Some(watching) = self.watches.get_mut(&id) else {
             core.counters.stale += 1;
-            return core.send(connection, &Message::Directory(DirectoryMessage::Unwatch(id)));
+            return core.send(connection, DirectoryMessage::Unwatch(id));
         };
         if watching.seen != 0 && change.sequence <= watching.seen {
             return;
         }
         if watching.seen != 0 && change.sequence != watching.seen + 1 {
-            // One was lost.
-            return self.start_over(core, attach, id);
+            // A change was lost.
+            return self.start_over(core, home, id);
         }
         if watching.seen == 0 {
             core.set(Timer::Watch(id), RENEWAL);
         }
         watching.seen = change.sequence.max(1);
         watching.coverage = change.coverage;
-        let present = change.updated.into_iter().filter(|candidate| watching.is_news(candidate)).collect();
+        let present = change.updated.into_iter().filter(|candidate| watching.record_candidate(candidate)).collect();
         let gone = change.removed.into_iter().filter(|node| watching.forget(*node)).collect();
         watching.emit_change(core, present, gone);
     }
 
-    /// What the new home has not named by now is gone.
+    /// Nodes that the new home has not named by now are gone.
     pub(super) fn on_settle_timer(&mut self, core: &mut Core, id: RequestId) {
         let Some(watching) = self.watches.get_mut(&id) else { return };
         let gone: Vec<_> = std::mem::take(&mut watching.doubtful).into_iter().collect();
@@ -182,11 +171,11 @@ impl OutgoingWatches {
     pub(super) fn on_decline(
         &mut self,
         core: &mut Core,
-        attach: &HomeRegistration,
+        home: Option<ConnectionId>,
         connection: ConnectionId,
         decline: Decline,
     ) -> bool {
-        if attach.home() != Some(connection) {
+        if home != Some(connection) {
             return false;
         }
         let Some(watching) = self.remove(core, decline.id) else { return false };
@@ -196,11 +185,11 @@ impl OutgoingWatches {
     }
 
     /// The owner no longer wants it. Returns false if the ticket is not here.
-    pub(super) fn cancel(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) -> bool {
+    pub(super) fn cancel(&mut self, core: &mut Core, home: Option<ConnectionId>, ticket: Ticket) -> bool {
         let mut ids = self.watches.iter().filter(|(_, watching)| watching.ticket == ticket);
         let Some(id) = ids.next().map(|(id, _)| *id) else { return false };
-        if let Some(home) = attach.home() {
-            core.send_reliably(home, id, &Message::Directory(DirectoryMessage::Unwatch(id)));
+        if let Some(home) = home {
+            core.send_reliably(home, id, DirectoryMessage::Unwatch(id));
         }
         self.remove(core, id);
         let detail = "the watch was cancelled".to_owned();
@@ -233,8 +222,8 @@ impl OutgoingWatches {
 }
 
 impl OutgoingWatch {
-    /// Whether the owner does not know this yet.
-    fn is_news(&mut self, candidate: &Candidate) -> bool {
+    /// Notes what a candidate is now; false if the owner knows it already.
+    fn record_candidate(&mut self, candidate: &Candidate) -> bool {
         self.doubtful.remove(&candidate.node);
         let Candidate { version, cell, services, capacity, .. } = *candidate;
         let known = WatchedNode { version, cell, services, capacity };

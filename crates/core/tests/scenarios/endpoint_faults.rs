@@ -16,7 +16,7 @@ use crate::{ANYWHERE, NEAREST, finished};
 
 /// A hub, a near and a far provider of video with room for so many streams and
 /// so much uplink, and requesters.
-fn filling(seed: u64, max_streams: u16, uplink_kbps: u32) -> (World, [HostId; 2], Vec<HostId>) {
+fn filling(seed: u64, max_streams: u16, uplink_kbps: Option<u32>) -> (World, [HostId; 2], Vec<HostId>) {
     let mut world = World::new(seed);
     world.path.delay = MS * (2 + seed as u32 * 7 % 60);
     world.path.spread = world.path.delay / 4;
@@ -72,13 +72,13 @@ fn is_never_overfilled(seed: u64, (mut world, providers, requesters): (World, [H
 
 #[test]
 fn providers_that_are_busy() {
-    for_seeds(4, |seed| is_never_overfilled(seed, filling(seed, 1, u32::MAX), 1));
+    for_seeds(4, |seed| is_never_overfilled(seed, filling(seed, 1, None), 1));
 }
 
 #[test]
 fn uplinks_that_are_full() {
     // One video takes 700 kbit/s.
-    for_seeds(4, |seed| is_never_overfilled(seed, filling(seed, 8, 1_500), 2));
+    for_seeds(4, |seed| is_never_overfilled(seed, filling(seed, 8, Some(1_500)), 2));
 }
 
 /// From then on nobody admits it: hub, requesters, other providers.
@@ -120,7 +120,7 @@ fn restart_with_old_epoch_gets_newer() {
         let restart = if seed % 2 == 0 { World::restart_node } else { World::restart_silently };
         restart(&mut scene.world, provider, &hubs, 1);
         let services = Service::ALL.into_iter().collect();
-        let offer = NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX };
+        let offer = NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None };
         scene.world.command(provider, offer);
         let to = Cell::new(7, 7);
         scene.world.command(provider, NodeCommand::Move { cell: to });

@@ -105,7 +105,7 @@ fn who_is_refused_reads_no_further() {
     let ticket = two.world.subscribe(two.watchers[1], Service::Video, THERE);
     two.world.run(50 * MS);
     let (services, none) = (Default::default(), two.provider);
-    two.world.command(none, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+    two.world.command(none, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None });
     assert_eq!(two.world.hosts[two.watchers[1].0].epochs(ticket), [Epoch(1)], "it was let in");
     assert_eq!(failed(&mut two.world, two.watchers[1], ticket), Reason::NotFound);
     two.world.run_relays(2 * SECOND);

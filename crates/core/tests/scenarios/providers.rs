@@ -26,7 +26,7 @@ fn busy_provider_falls_back_to_next() {
     let far = world.node_with(&[hub], |config| {
         config.services = [Service::Video].into_iter().collect();
         config.cell = roost_wire::Cell::new(9, 0);
-        config.uplink_kbps = 1_000;
+        config.uplink_kbps = Some(1_000);
     });
     let requester = world.node((0, 0), &[], &[hub]);
     world.run_until_attached();
@@ -293,7 +293,7 @@ fn needless_retry_lengthens_next_timeout() {
 fn reconfigured_provider_is_not_asked() {
     let (mut world, _, [near, far], requester) = two_provider_world(12);
     let services = [Service::Track].into_iter().collect();
-    world.command(near, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+    world.command(near, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None });
     world.run(SECOND);
     let ticket = world.request(requester, Service::Sensor, NEAREST);
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(far.0));
@@ -454,7 +454,7 @@ fn full_uplink_avoided_until_free() {
         move |config: &mut roost_core::node::NodeConfig| {
             config.services = [Service::Video].into_iter().collect();
             config.cell = roost_wire::Cell::new(x, 0);
-            config.uplink_kbps = 1_000;
+            config.uplink_kbps = Some(1_000);
         }
     };
     let near = world.node_with(&[hub], video(0));

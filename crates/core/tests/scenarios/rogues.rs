@@ -296,7 +296,7 @@ fn endless_dials_take_no_slots() {
         hub_role: Role::SuperNode,
         addresses: addresses(1),
         max_streams: 8,
-        uplink_kbps: u32::MAX,
+        uplink_kbps: None,
         stream_duration: SECOND,
         media: None,
         classes: DeliveryClasses::default(),

@@ -220,7 +220,7 @@ fn old_epoch_restart_without_home() {
         scene.world.restart_node(provider, &hubs, 1);
         scene.world.command(provider, NodeCommand::Move { cell: Cell::new(1, 0) });
         let services = Service::ALL.into_iter().collect();
-        let offer = NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX };
+        let offer = NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None };
         scene.world.command(provider, offer);
         scene.run(10 * SECOND);
         let after = scene.world.status(provider).version;

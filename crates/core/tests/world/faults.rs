@@ -44,7 +44,7 @@ impl World {
     /// A node that has started again offers every service.
     pub fn offer_everything(&mut self, node: HostId) {
         let services = Service::ALL.into_iter().collect();
-        self.command(node, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: u32::MAX });
+        self.command(node, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None });
     }
 
     /// The host's process dies; its remotes notice, after a path's delay.

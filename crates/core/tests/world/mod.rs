@@ -196,7 +196,7 @@ impl World {
             hub_role,
             addresses: addresses(id),
             max_streams: 8,
-            uplink_kbps: u32::MAX,
+            uplink_kbps: None,
             stream_duration: 2 * SECOND,
             media: Some(reflect::media(id)),
             classes: DeliveryClasses::default(),

@@ -75,7 +75,7 @@ fn new_node(number: u8) -> Node {
         hub_role: Role::SuperNode,
         addresses: vec![address(number)],
         max_streams: 8,
-        uplink_kbps: u32::MAX,
+        uplink_kbps: None,
         stream_duration: Duration::from_secs(1),
         media: None,
         classes: DeliveryClasses::default(),

@@ -36,7 +36,7 @@ fn sender_stops_one_window_past_report() {
 fn first_chunk_per_path_is_small() {
     let mut sender = held(CHUNK_BYTES * 3);
     let next = |sender: &mut ObjectSender| match sender.poll(Time::ZERO, SendBudget::ALL) {
-        Some(Message::Flow(FlowMessage::Chunk(chunk))) => chunk.payload.len(),
+        Some(FlowMessage::Chunk(chunk)) => chunk.payload.len(),
         other => panic!("no chunk: {other:?}"),
     };
     assert_eq!([next(&mut sender), next(&mut sender)], [FIRST_CHUNK_BYTES, CHUNK_BYTES]);
@@ -62,9 +62,7 @@ fn report_resumes_interrupted_sender() {
     sender.interrupt();
     assert_eq!(sender.poll(Time::ZERO, SendBudget::ALL), None);
     sender.report(Time::ZERO, RTT, CHUNK_BYTES as u64);
-    let Some(Message::Flow(FlowMessage::Chunk(chunk))) = sender.poll(Time::ZERO, SendBudget::ALL) else {
-        panic!("no chunk")
-    };
+    let Some(FlowMessage::Chunk(chunk)) = sender.poll(Time::ZERO, SendBudget::ALL) else { panic!("no chunk") };
     assert_eq!(chunk.offset, CHUNK_BYTES as u64);
 }
 
@@ -87,7 +85,7 @@ fn object(length: usize) -> Bytes {
     (0..length).map(|at| (at / 251 + at) as u8).collect::<Vec<_>>().into()
 }
 
-/// What happens between two messages.
+/// An occurrence between two messages.
 #[derive(Clone, Debug)]
 enum Happening {
     /// So many messages are delivered.
@@ -96,7 +94,7 @@ enum Happening {
     Read(u64),
     /// So many reads are answered.
     Disk(usize),
-    /// What is under way is lost, and the receiver says what it has.
+    /// The data under way is lost, and the receiver says what it has.
     Break,
 }
 
@@ -130,7 +128,7 @@ proptest! {
             let now = Time::ZERO + RTT * at as u32;
             match happening {
                 Happening::Deliver(count) => for message in wire.drain(..count.min(wire.len())) {
-                    let Message::Flow(FlowMessage::Chunk(chunk)) = message else { continue };
+                    let FlowMessage::Chunk(chunk) = message else { continue };
                     got.extend_from_slice(&receiver.chunk(chunk).unwrap_or_default());
                 },
                 Happening::Read(bytes) => {
