@@ -173,7 +173,7 @@ impl HubLookups {
         }
     }
 
-    pub(in crate::hub) fn start_hub_lookup(
+    pub(super) fn start_hub_lookup(
         &mut self,
         core: &mut HubCore,
         query: DirectoryQuery,
@@ -242,7 +242,7 @@ impl HubLookups {
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    pub(in crate::hub) fn ask(
+    pub(super) fn ask(
         &mut self,
         core: &mut HubCore,
         id: RequestId,
@@ -272,7 +272,7 @@ impl HubLookups {
     }
 
     /// A hub says that it is searching. False if nobody waits for it.
-    pub(in crate::hub) fn confirm_hub_lookup(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
+    pub(super) fn confirm_hub_lookup(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
         let now = core.now;
         let awaited = self.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
@@ -285,7 +285,7 @@ impl HubLookups {
     }
 
     /// A hub has answered. Gives whom it has named that was asked for.
-    pub(in crate::hub) fn handle_lookup_result(
+    pub(super) fn handle_lookup_result(
         &mut self,
         core: &mut HubCore,
         from: Sender,
@@ -315,7 +315,7 @@ impl HubLookups {
         fitting
     }
 
-    pub(in crate::hub) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
+    pub(super) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
         if self.table.get(&id).is_some_and(PendingLookup::is_over) {
             self.conclude(core, id);
         }
@@ -325,7 +325,7 @@ impl HubLookups {
 impl HubCore {
     /// How much of the time that the requester at the connection's other end waits is
     /// left here, if the answer is to be there in time.
-    pub(in crate::hub) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
+    pub(super) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
         let back =
             self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
                 + MARGIN;
@@ -334,7 +334,7 @@ impl HubCore {
     }
 
     /// How far an answer reaches in which this hub has a part.
-    pub(in crate::hub) fn coverage(&self, others: Coverage) -> Coverage {
+    pub(super) fn coverage(&self, others: Coverage) -> Coverage {
         if self.is_young() { others.with(Coverage::HubStarting) } else { others }
     }
 }

@@ -39,10 +39,10 @@ pub(super) struct Loads {
 
 /// What this hub has itself: nodes, and room for copies.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::hub) struct OwnLoad {
-    pub(in crate::hub) leases: usize,
+pub(crate) struct OwnLoad {
+    pub(crate) leases: usize,
     /// In kbit/s; `None` if it reflects nothing.
-    pub(in crate::hub) residual_kbps: Option<u32>,
+    pub(crate) residual_kbps: Option<u32>,
 }
 
 impl Loads {
@@ -94,7 +94,7 @@ impl Loads {
 impl Members {
     /// Tells the other members how many leases and what room there are, if that
     /// has changed by enough to matter.
-    pub(in crate::hub) fn announce_load(&mut self, core: &mut HubCore) {
+    pub(crate) fn announce_load(&mut self, core: &mut HubCore) {
         let now = core.now;
         if self.reach.is_empty() {
             return self.loads.stop_announcing();
@@ -106,21 +106,21 @@ impl Members {
         }
     }
 
-    pub(in crate::hub) fn send_load(&mut self, core: &mut HubCore, to: NodeId) {
+    pub(crate) fn send_load(&mut self, core: &mut HubCore, to: NodeId) {
         let leases = if core.leaving.is_some() { LEAVING } else { self.own.leases as u32 };
         let residual_kbps = self.own.residual_kbps;
         core.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
     }
 
     /// Another member says how many leases it has, and what room.
-    pub(in crate::hub) fn handle_load(&mut self, core: &mut HubCore, from: Sender, load: (u32, Option<u32>)) {
+    pub(crate) fn handle_load(&mut self, core: &mut HubCore, from: Sender, load: (u32, Option<u32>)) {
         self.loads.by_hub.insert(from.node, load);
         core.mesh.set_departing(from.node, load.0 == LEAVING);
         self.welcome(core, from.node);
     }
 
     /// A hub says that one more node is with it.
-    pub(in crate::hub) fn count_arrival(&mut self, hub: NodeId, node: NodeId) {
+    pub(crate) fn count_arrival(&mut self, hub: NodeId, node: NodeId) {
         if let Some((load, _)) = self.loads.by_hub.get_mut(&hub) {
             *load = load.saturating_add(1);
         }
@@ -128,7 +128,7 @@ impl Members {
     }
 
     /// Gives a member that has joined its share, once it has said what it has.
-    pub(in crate::hub) fn welcome(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(crate) fn welcome(&mut self, core: &mut HubCore, node: NodeId) {
         let said = self.loads.leases_of(node).is_some();
         let Some(reach) = self.reach.get_mut(&node).filter(|_| said) else { return };
         if std::mem::take(&mut reach.fresh) {

@@ -196,7 +196,7 @@ impl MemberContact {
 }
 
 impl Members {
-    pub(in crate::hub) fn member_statuses(&self, core: &HubCore) -> Vec<MemberStatus> {
+    pub(super) fn member_statuses(&self, core: &HubCore) -> Vec<MemberStatus> {
         let members = self.group.iter().flat_map(GossipGroup::members);
         let status = |(node, addresses, suspected): (NodeId, &[Address], bool)| MemberStatus {
             node,
@@ -209,7 +209,7 @@ impl Members {
     }
 
     /// A connection with another hub is up.
-    pub(in crate::hub) fn on_hub_connected(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn on_hub_connected(&mut self, core: &mut HubCore, node: NodeId) {
         self.member_reached(core, node);
         if self.reach.contains_key(&node) {
             self.send_load(core, node);
@@ -232,7 +232,7 @@ impl Members {
     }
 
     /// The last connection with another hub is gone.
-    pub(in crate::hub) fn on_hub_disconnected(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn on_hub_disconnected(&mut self, core: &mut HubCore, node: NodeId) {
         let now = core.now;
         self.announcing.remove(&node);
         self.loads.forget(node);
@@ -241,7 +241,7 @@ impl Members {
         }
     }
 
-    pub(in crate::hub) fn member_reached(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn member_reached(&mut self, core: &mut HubCore, node: NodeId) {
         let now = core.now;
         if let Some(reach) = self.reach.get_mut(&node) {
             (reach.dial, reach.failures) = (Dial::None, 0);
@@ -249,7 +249,7 @@ impl Members {
         }
     }
 
-    pub(in crate::hub) fn member_unreachable(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn member_unreachable(&mut self, core: &mut HubCore, node: NodeId) {
         let now = core.now;
         let Some(reach) = self.reach.get_mut(&node) else { return };
         let pause = reach.backoff.record_failure(now, &mut core.random);
@@ -258,7 +258,7 @@ impl Members {
     }
 
     /// Another hub's word about the group.
-    pub(in crate::hub) fn handle_gossip(&mut self, core: &mut HubCore, from: Sender, message: &Bytes) {
+    pub(super) fn handle_gossip(&mut self, core: &mut HubCore, from: Sender, message: &Bytes) {
         let now = core.now;
         let seen = core.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
         let is_sibling = core.relation(from.node) == Some(Relation::Sibling);
@@ -269,7 +269,7 @@ impl Members {
         self.drain_group_notices(core);
     }
 
-    pub(in crate::hub) fn poll_members(&mut self, core: &mut HubCore) {
+    pub(super) fn poll_members(&mut self, core: &mut HubCore) {
         let now = core.now;
         if let Some(group) = &mut self.group {
             group.on_timeout(now);
@@ -380,7 +380,7 @@ impl Members {
     }
 
     /// Takes the longest round trip to a member as the group's.
-    pub(in crate::hub) fn measure_group(&mut self, core: &mut HubCore) {
+    pub(super) fn measure_group(&mut self, core: &mut HubCore) {
         let rtts = self.nodes().filter_map(|node| core.rtt_to(node));
         let longest = rtts.max().unwrap_or_default();
         if let Some(group) = &mut self.group {
@@ -391,12 +391,7 @@ impl Members {
     /// Where the node at `connection` may turn to when this hub is gone: to the other
     /// members, the nearest first, and of those that are about as near not every node to the
     /// same one.
-    pub(in crate::hub) fn standby_candidates(
-        &self,
-        core: &HubCore,
-        connection: ConnectionId,
-        node: NodeId,
-    ) -> Vec<Address> {
+    pub(super) fn standby_candidates(&self, core: &HubCore, connection: ConnectionId, node: NodeId) -> Vec<Address> {
         let members = self.reach.iter();
         let up = members.filter_map(|(member, reach)| Some((core.rtt_to(*member)?, member, reach.addresses.first()?)));
         let mut up: Vec<_> = up.collect();
@@ -415,7 +410,7 @@ impl Members {
     }
 
     /// Says goodbye to the group.
-    pub(in crate::hub) fn leave_group(&mut self, core: &mut HubCore) {
+    pub(super) fn leave_group(&mut self, core: &mut HubCore) {
         let now = core.now;
         for node in self.nodes().collect::<Vec<_>>() {
             self.send_load(core, node);
@@ -434,7 +429,7 @@ impl Members {
 
 impl HubCore {
     /// The round trip to a remote, if there is a connection with it.
-    pub(in crate::hub) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
+    pub(super) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
         let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
         self.remotes.connections.get(&connection).map(|connection| connection.rtt.smoothed())
     }

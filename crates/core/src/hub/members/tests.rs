@@ -183,7 +183,7 @@ fn met() -> (Bench, ConnectionId, GossipGroup) {
 }
 
 /// The same, that far away.
-pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup) {
+pub(crate) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup) {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.addresses = vec![address(200)];
     let mut bench = Bench::with(config);
@@ -194,11 +194,11 @@ pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup
 }
 
 /// Another hub announces itself and hears the answer.
-pub(in crate::hub) fn announce(bench: &mut Bench, connection: ConnectionId, number: u8) -> GossipGroup {
+pub(crate) fn announce(bench: &mut Bench, connection: ConnectionId, number: u8) -> GossipGroup {
     announce_at(bench, connection, number, &[address(number)])
 }
 
-pub(in crate::hub) fn announce_at(
+pub(crate) fn announce_at(
     bench: &mut Bench,
     connection: ConnectionId,
     number: u8,

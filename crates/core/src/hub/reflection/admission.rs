@@ -13,19 +13,19 @@ use crate::hub::requests::RequestKey;
 impl ReflectionState {
     /// The owner says what is left of its uplink, and how many nodes are sent
     /// something: of what was granted before, what has begun is in it.
-    pub(in crate::hub) fn note_residual(&mut self, residual_kbps: u32, subscribers: u32) {
+    pub(crate) fn note_residual(&mut self, residual_kbps: u32, subscribers: u32) {
         (self.residual_kbps, self.subscribers) = (residual_kbps, subscribers);
     }
 
     /// What is left of the uplink for copies, kbit/s, less what is pledged.
-    pub(in crate::hub) fn left_kbps(&self) -> u32 {
+    pub(crate) fn left_kbps(&self) -> u32 {
         let Self { residual_kbps, reservations, .. } = self;
         if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(reservations.kbps()) }
     }
 
     /// Takes the room of a copy, unless it is there already: one who asks once
     /// more, because it has another home or its way is broken, is sent no more.
-    pub(in crate::hub) fn admit_copy(
+    pub(crate) fn admit_copy(
         &mut self,
         core: &mut HubCore,
         key: RequestKey,
@@ -97,12 +97,12 @@ impl ReflectionState {
     }
 
     /// Whether it has the copy already, or is about to.
-    pub(in crate::hub) fn is_receiver(&self, copy: &StreamCopy) -> bool {
+    pub(crate) fn is_receiver(&self, copy: &StreamCopy) -> bool {
         self.is_sent(copy) || copy.receiver().is_some_and(|receiver| self.reservations.has(receiver))
     }
 
     /// What a stream takes: as its relay measures it, or as the service usually does.
-    pub(in crate::hub) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
+    pub(crate) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
         let stream = provider.and_then(|provider| self.find_stream(service, provider));
         // A stream that has just begun is not measured yet.
         let stream = stream.filter(|carried| carried.kbps > 0);

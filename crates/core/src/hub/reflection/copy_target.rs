@@ -12,7 +12,7 @@ use crate::hub::route::HOPS;
 
 impl Requests {
     /// Whether a node asks for no copy, or for one at a host of its own.
-    pub(in crate::hub) fn targets_own_host(&self, turn: &RequestTurn<'_>, from: Sender, request: &Request) -> bool {
+    pub(crate) fn targets_own_host(&self, turn: &RequestTurn<'_>, from: Sender, request: &Request) -> bool {
         request.copy_target.is_none_or(|reflect| {
             turn.core.is_allowed_destination(from, reflect.to) && self.is_host_of(turn, from, reflect.to)
         })
@@ -21,13 +21,7 @@ impl Requests {
     /// Whether the copy that another hub passes a request on for, if any, may go where that says.
     /// It has judged the address of whom it asks for. Where every hub on the way reflects, the
     /// address is its own.
-    pub(in crate::hub) fn is_valid_target(
-        &self,
-        turn: &RequestTurn<'_>,
-        from: Sender,
-        request: &Request,
-        hop: HubHop,
-    ) -> bool {
+    pub(crate) fn is_valid_target(&self, turn: &RequestTurn<'_>, from: Sender, request: &Request, hop: HubHop) -> bool {
         let Some(reflect) = request.copy_target else { return true };
         let is_own = reflect.hops > 0 && reflect.hops >= HOPS.saturating_sub(hop.hops_left);
         turn.core.is_allowed_destination(from, reflect.to) && (!is_own || self.is_host_of(turn, from, reflect.to))
@@ -35,7 +29,7 @@ impl Requests {
 
     /// Whether the remote that asks is at this host: it is seen there over one of its connections, or
     /// says so in its record. One that is unspecified is where it is seen.
-    pub(in crate::hub) fn is_host_of(&self, turn: &RequestTurn<'_>, from: Sender, to: SocketAddr) -> bool {
+    pub(crate) fn is_host_of(&self, turn: &RequestTurn<'_>, from: Sender, to: SocketAddr) -> bool {
         let host = turn.core.seen_from(to, from.connection).ip().to_canonical();
         let connections = turn
             .core

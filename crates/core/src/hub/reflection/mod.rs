@@ -223,7 +223,7 @@ impl ReflectionState {
             .keep(now, &mut core.counters.keys_expired, |service, provider| reflected.contains(&(service, provider)));
     }
 
-    pub(in crate::hub) fn expire_reservations(&mut self, core: &mut HubCore) {
+    pub(super) fn expire_reservations(&mut self, core: &mut HubCore) {
         let now = core.now;
         self.reservations.expire(now);
     }
@@ -232,7 +232,7 @@ impl ReflectionState {
 impl Requests {
     /// Lets a copy of the stream that a request is for go on to whoever asked,
     /// if this hub is one that reflects it. On an error there is no room.
-    pub(in crate::hub) fn grant_copy(
+    pub(super) fn grant_copy(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
@@ -264,7 +264,7 @@ impl Requests {
 
     /// Another hub passes the same request on, and wants the copy: the one before
     /// may be gone.
-    pub(in crate::hub) fn grant_again(&mut self, key: RequestKey, reflect: Option<CopyTarget>) {
+    pub(super) fn grant_again(&mut self, key: RequestKey, reflect: Option<CopyTarget>) {
         let tag = StreamTag(self.reflection.tags.next_u64());
         if self.table.get(key).is_some_and(|asked| asked.copy_target != reflect) {
             self.table.set_reflect(key, reflect, tag);
@@ -272,7 +272,7 @@ impl Requests {
     }
 
     /// Tells the owner of what was granted for a request.
-    pub(in crate::hub) fn tell_grant(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+    pub(super) fn tell_grant(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (Some(granted), Some(reflect)) = (asked.granted, asked.copy_wanted()) else { return };
@@ -292,7 +292,7 @@ impl Requests {
     }
 
     /// Another hub says which provider has a request.
-    pub(in crate::hub) fn found_provider(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
+    pub(super) fn found_provider(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
         let Some(granted) = self.table.get(key).and_then(|asked| asked.granted) else { return };
         if granted.provider.is_none() {
             self.table.set_granted(key, Some(Granted { provider: Some(provider), ..granted }));
@@ -303,7 +303,7 @@ impl Requests {
 
 impl HubCore {
     /// The destination of a copy that this hub tells the next one.
-    pub(in crate::hub) fn copy_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<CopyTarget> {
+    pub(super) fn copy_onward(&self, asked: &RoutedRequest, relayed: bool) -> Option<CopyTarget> {
         let wanted = asked.copy_wanted()?;
         match (asked.granted, self.config.reflection) {
             // Whoever relays an answer would see what opens the stream.
@@ -333,7 +333,7 @@ impl HubCore {
 
 impl HubCore {
     /// An address with an unspecified host replaced by where the remote is seen.
-    pub(in crate::hub) fn seen_from(&self, mut to: SocketAddr, connection: ConnectionId) -> SocketAddr {
+    pub(super) fn seen_from(&self, mut to: SocketAddr, connection: ConnectionId) -> SocketAddr {
         let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
         if let Some(seen) = seen.filter(|_| to.ip().is_unspecified()) {
             to.set_ip(seen.ip());

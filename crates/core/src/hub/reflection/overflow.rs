@@ -23,24 +23,24 @@ const MAX_TRIED: usize = 8;
 
 /// A hub that reflects in this one's place what a provider here sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::hub) struct Overflow {
+pub(crate) struct Overflow {
     hub: NodeId,
     provider: NodeId,
     /// Where it wants the stream, in full.
-    pub(in crate::hub) reflect: CopyTarget,
+    pub(crate) reflect: CopyTarget,
 }
 
 impl ReflectionConfig {
     /// What there is room for before the owner has said anything, as
     /// `HierarchyMessage::HubLoad` tells it.
-    pub(in crate::hub) fn first_room(self) -> Option<u32> {
+    pub(crate) fn first_room(self) -> Option<u32> {
         (self.policy == OverflowPolicy::Residual).then_some(u32::MAX)
     }
 }
 
 impl ReflectionState {
     /// What room for copies the other hubs are told of, kbit/s.
-    pub(in crate::hub) fn room(&self, core: &HubCore) -> Option<u32> {
+    pub(crate) fn room(&self, core: &HubCore) -> Option<u32> {
         let reflection = core.config.reflection.filter(|_| core.leaving.is_none());
         reflection.and_then(ReflectionConfig::first_room).map(|_| self.left_kbps())
     }
@@ -98,7 +98,7 @@ impl Requests {
     ///
     /// # Errors
     /// Others are tried before `choice`, with which this hub serves it itself if it can.
-    pub(in crate::hub) fn try_overflow(
+    pub(crate) fn try_overflow(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
@@ -141,7 +141,7 @@ impl Requests {
 
     /// A hub that was to reflect something in this one's place asks for it.
     /// False if this is not about such a thing.
-    pub(in crate::hub) fn serve_overflow_hub(
+    pub(crate) fn serve_overflow_hub(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -181,7 +181,7 @@ impl Requests {
 
     /// The request is about to go to another provider: what was to be reflected
     /// elsewhere is this hub's again.
-    pub(in crate::hub) fn forget_overflow(&mut self, core: &mut HubCore, key: RequestKey, choice: RequestTarget) {
+    pub(crate) fn forget_overflow(&mut self, core: &mut HubCore, key: RequestKey, choice: RequestTarget) {
         let overflow = self.table.get(key).and_then(|asked| asked.overflow);
         if overflow.is_some_and(|overflow| choice != RequestTarget::Node(overflow.provider)) {
             self.drop_overflow(core, key);
@@ -189,7 +189,7 @@ impl Requests {
     }
 
     /// What another hub was to reflect it is not to any more.
-    pub(in crate::hub) fn drop_overflow(&mut self, core: &mut HubCore, key: RequestKey) {
+    pub(crate) fn drop_overflow(&mut self, core: &mut HubCore, key: RequestKey) {
         if let Some(Overflow { hub, .. }) = self.table.get(key).and_then(|asked| asked.overflow) {
             self.table.set_overflow(key, None);
             core.cancel_overflow(key, hub, Reason::NotFound);
@@ -197,7 +197,7 @@ impl Requests {
     }
 
     /// A provider declines what another hub was to reflect: no third one changes that.
-    pub(in crate::hub) fn on_overflow_declined(&mut self, key: RequestKey, by: RequestTarget) {
+    pub(crate) fn on_overflow_declined(&mut self, key: RequestKey, by: RequestTarget) {
         let Some(Overflow { provider, .. }) = self.table.get(key).and_then(|asked| asked.overflow) else { return };
         if by == RequestTarget::Node(provider) {
             self.table.drop_choices(key, provider);
@@ -206,7 +206,7 @@ impl Requests {
 
     /// A hub on the way has no room to send this one the stream that it would
     /// reflect: somebody else may send it to the subscriber.
-    pub(in crate::hub) fn on_overflow_refused(&mut self, core: &mut HubCore, key: RequestKey, to: RequestTarget) {
+    pub(crate) fn on_overflow_refused(&mut self, core: &mut HubCore, key: RequestKey, to: RequestTarget) {
         let can_spill = self.reflection.room(core).is_some();
         let Some(asked) = self.table.get(key) else { return };
         let is_home = !asked.is_from_hub() && asked.granted.is_some() && to.node().is_none();

@@ -107,7 +107,7 @@ impl SealedKeyEntry {
 impl Requests {
     /// A request for a provider's stream has gone on: who asked gets what opens
     /// it, if that is here, or once it comes.
-    pub(in crate::hub) fn hand_keys(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
+    pub(crate) fn hand_keys(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
         let now = core.now;
         let Some(asked) = self.table.get(key).filter(|asked| asked.copy_target.is_some()) else {
             return;
@@ -135,7 +135,7 @@ impl Requests {
     }
 
     /// A provider, or the hub that is nearer to it, says what opens its stream.
-    pub(in crate::hub) fn handle_keys(&mut self, core: &mut HubCore, from: Sender, keys: SealedKeys) {
+    pub(crate) fn handle_keys(&mut self, core: &mut HubCore, from: Sender, keys: SealedKeys) {
         let now = core.now;
         let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
         let cache = &mut self.reflection.sealed_keys.0;

@@ -41,7 +41,7 @@ const LINGER: Duration = Duration::from_secs(5);
 impl Relays {
     /// Opens a flow between two remotes, each with its connection, and gives the
     /// id by which the provider's side knows it.
-    pub(in crate::hub) fn open_relay(
+    pub(super) fn open_relay(
         &mut self,
         core: &mut HubCore,
         key: RequestKey,
@@ -90,7 +90,7 @@ impl Relays {
 
     /// Passes a data message on if it belongs to a relayed flow. False if it
     /// is for the rest of the hub to read.
-    pub(in crate::hub) fn relay_data(&mut self, core: &mut HubCore, from: Sender, bytes: &Bytes) -> bool {
+    pub(super) fn relay_data(&mut self, core: &mut HubCore, from: Sender, bytes: &Bytes) -> bool {
         let now = core.now;
         let Some(header) = Header::read(bytes) else { return false };
         let Some((id, side)) = self.find_flow(from.node, header.id) else { return false };
@@ -137,7 +137,7 @@ impl Relays {
     }
 
     /// The provider accepts once more than an honest one does.
-    pub(in crate::hub) fn accepts_too_much(&mut self, core: &mut HubCore, id: RequestId) {
+    pub(super) fn accepts_too_much(&mut self, core: &mut HubCore, id: RequestId) {
         self.overrun(core, id, Side::Provider);
     }
 
@@ -175,7 +175,7 @@ impl Relays {
     }
 
     /// Ends a flow and says why to the sides that are to hear it.
-    pub(in crate::hub) fn end_relay(
+    pub(super) fn end_relay(
         &mut self,
         core: &mut HubCore,
         id: RequestId,
@@ -224,7 +224,7 @@ impl Relays {
         }
     }
 
-    pub(in crate::hub) fn expire_relays(&mut self, core: &mut HubCore) {
+    pub(super) fn expire_relays(&mut self, core: &mut HubCore) {
         let now = core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((id, ended)) = self.due(now) else { return };

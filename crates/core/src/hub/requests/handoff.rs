@@ -35,7 +35,7 @@ impl Requests {
     }
 
     /// Hands the request to one provider or hub, or starts to dial it.
-    pub(in crate::hub) fn hand(
+    pub(crate) fn hand(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
@@ -111,7 +111,7 @@ impl Requests {
     }
 
     /// What was tried is in vain: goes on to the next one.
-    pub(in crate::hub) fn try_next(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, reason: Reason) {
+    pub(crate) fn try_next(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, reason: Reason) {
         self.record_reason(key, reason);
         self.advance(turn, key);
     }
@@ -201,13 +201,7 @@ impl Requests {
     }
 
     /// The dial that the request waited for has ended.
-    pub(in crate::hub) fn dialled_for(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        key: RequestKey,
-        node: NodeId,
-        reached: bool,
-    ) {
+    pub(crate) fn dialled_for(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, node: NodeId, reached: bool) {
         let Some(RoutedRequest { stage: RequestStage::Dialling(choice), .. }) = self.table.get(key) else { return };
         let choice = *choice;
         if choice.node() != Some(node) {
@@ -221,7 +215,7 @@ impl Requests {
     }
 
     /// The remote asks again: it has heard nothing, or not everything.
-    pub(in crate::hub) fn repeat(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, connection: ConnectionId) {
+    pub(crate) fn repeat(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, connection: ConnectionId) {
         let now = turn.core.now;
         let Some(asked) = self.table.get_mut(key) else { return };
         asked.connection = connection;
@@ -278,7 +272,7 @@ impl Requests {
 
     /// A hub has not said in time that it has the request: the next one is asked,
     /// and this one again in the end, more often if there is no other.
-    pub(in crate::hub) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+    pub(crate) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let Some(asked) = self.table.get_mut(key) else { return };
         let RequestStage::Handed { to: RequestTarget::Hub { hub, way, named, silences }, relay, .. } = asked.stage
         else {
@@ -303,7 +297,7 @@ impl Requests {
     }
 
     /// The first answer to a request that was not repeated measures the way.
-    pub(in crate::hub) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
+    pub(crate) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
         let now = core.now;
         if let Some(RoutedRequest {
             stage: RequestStage::Handed { sent, repeated: false, hop_due: Some(_), .. }, ..
@@ -314,7 +308,7 @@ impl Requests {
     }
 
     /// A hub has the request and takes care of it.
-    pub(in crate::hub) fn on_request_ack(&mut self, key: RequestKey) {
+    pub(crate) fn on_request_ack(&mut self, key: RequestKey) {
         let Some(RoutedRequest { stage: RequestStage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
             self.table.get(key)
         else {
@@ -379,7 +373,7 @@ impl Requests {
     }
 
     /// The flow's provider is gone before it accepted.
-    pub(in crate::hub) fn provider_lost(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, relay: RequestId) {
+    pub(crate) fn provider_lost(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, relay: RequestId) {
         if self.table.get(key).and_then(RoutedRequest::relay) == Some(relay) {
             self.record_reason(key, Reason::Unreachable);
             self.advance(turn, key);

@@ -28,7 +28,7 @@ pub(super) type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 impl Requests {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
     /// whether it does.
-    pub(in crate::hub) fn hold(&mut self, core: &mut HubCore, key: RequestKey) -> bool {
+    pub(crate) fn hold(&mut self, core: &mut HubCore, key: RequestKey) -> bool {
         let now = core.now;
         let Some(asked) = self.table.get(key).filter(|asked| !asked.is_from_hub()) else { return false };
         if !self.table.early.contains_key(&key) {
@@ -57,7 +57,7 @@ impl Requests {
     }
 
     /// The held requests that a node which has come may serve.
-    pub(in crate::hub) fn held_for(&self, records: Records<'_>, node: NodeId) -> Vec<RequestKey> {
+    pub(crate) fn held_for(&self, records: Records<'_>, node: NodeId) -> Vec<RequestKey> {
         if self.table.held.is_empty() {
             return Vec::new();
         }
@@ -71,7 +71,7 @@ impl Requests {
     }
 
     /// Looks once more for somebody who serves a held request.
-    pub(in crate::hub) fn retry_held(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+    pub(crate) fn retry_held(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let Some((query, scope)) = self.table.early.get(&key).copied() else { return };
         self.table.set_stage(key, RequestStage::LookingUp);
         let Some(asked) = self.table.get_mut(key) else { return };

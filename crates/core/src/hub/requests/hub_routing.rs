@@ -16,7 +16,7 @@ use crate::hub::tree::Relation;
 
 impl Requests {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn handle_passed_request(
+    pub(crate) fn handle_passed_request(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -95,7 +95,7 @@ impl Requests {
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(in crate::hub) fn choose_named(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
+    pub(crate) fn choose_named(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
         let _now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (service, cell, is_carried, requester) =
@@ -197,7 +197,7 @@ impl Requests {
     }
 
     /// A hub says that it has a request, or which provider has it.
-    pub(in crate::hub) fn handle_request_ack(
+    pub(crate) fn handle_request_ack(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -223,7 +223,7 @@ impl Requests {
 
     /// Tells the hub that has passed on a request for a reflected stream which
     /// provider has it.
-    pub(in crate::hub) fn tell_provider(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
+    pub(crate) fn tell_provider(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.table.get(key).filter(|asked| asked.is_from_hub() && asked.is_reflected()) else {
             return;
         };
@@ -235,7 +235,7 @@ impl Requests {
     /// A hub's last connection is gone. Success is silent, so what it has taken is
     /// most likely served, or else the requester asks again; what it has not
     /// confirmed goes on at once.
-    pub(in crate::hub) fn requests_lost_hub(&mut self, turn: &mut RequestTurn<'_>, gone: NodeId) {
+    pub(crate) fn requests_lost_hub(&mut self, turn: &mut RequestTurn<'_>, gone: NodeId) {
         let unconfirmed = self.table.hops.iter().filter_map(|(_, key)| match self.table.get(*key)?.stage {
             RequestStage::Handed { to: RequestTarget::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
             _ => None,

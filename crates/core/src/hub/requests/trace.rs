@@ -27,7 +27,7 @@ impl RoutedRequest {
 
 impl Requests {
     /// Reports what has been done with a request, if it is traced.
-    pub(in crate::hub) fn report(
+    pub(crate) fn report(
         &mut self,
         core: &mut HubCore,
         key: RequestKey,
@@ -52,13 +52,7 @@ impl Requests {
     }
 
     /// Reports to whom a request was handed.
-    pub(in crate::hub) fn report_handed(
-        &mut self,
-        core: &mut HubCore,
-        key: RequestKey,
-        to: RequestTarget,
-        relayed: bool,
-    ) {
+    pub(crate) fn report_handed(&mut self, core: &mut HubCore, key: RequestKey, to: RequestTarget, relayed: bool) {
         let step = match to {
             RequestTarget::Hub { .. } => HopAction::PassedToHub,
             RequestTarget::Node(_) if relayed => HopAction::Relayed,
@@ -69,7 +63,7 @@ impl Requests {
 
     /// Somebody further on tells what has become of a request: goes back the
     /// way that the request came.
-    pub(in crate::hub) fn handle_trace(&mut self, core: &mut HubCore, from: Sender, traced: HopReport) {
+    pub(crate) fn handle_trace(&mut self, core: &mut HubCore, from: Sender, traced: HopReport) {
         let now = core.now;
         let HopReport { id, requester, mut hop } = traced;
         // A provider speaks for itself; what hubs did is for hubs to say.
@@ -110,7 +104,7 @@ impl Requests {
 
 impl HubCore {
     /// Reports that a request is declined at once, without being remembered, if it is traced.
-    pub(in crate::hub) fn report_declined(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
+    pub(crate) fn report_declined(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         if request.spec.trace {
             let hop = self.own_hop(HopAction::Exhausted, Some(reason));
             let traced = HopReport { id: request.id, requester: None, hop };

@@ -18,7 +18,7 @@ use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
 
 impl RoomDirectory {
     /// Somebody is in a room.
-    pub(in crate::hub) fn room_joined(&mut self, core: &mut HubCore, from: Sender, join: JoinRoom) {
+    pub(super) fn room_joined(&mut self, core: &mut HubCore, from: Sender, join: JoinRoom) {
         let now = core.now;
         let JoinRoom { room, member, direction: way } = join;
         let Some(way) = self.member_message_route(core, from, member.node, way) else { return };
@@ -49,7 +49,7 @@ impl RoomDirectory {
     }
 
     /// Somebody has left a room.
-    pub(in crate::hub) fn room_left(&mut self, core: &mut HubCore, from: Sender, quit: LeaveRoom) {
+    pub(super) fn room_left(&mut self, core: &mut HubCore, from: Sender, quit: LeaveRoom) {
         let now = core.now;
         let LeaveRoom { room, node, direction: way } = quit;
         let Some(way) = self.member_message_route(core, from, node, way) else { return };
@@ -65,7 +65,7 @@ impl RoomDirectory {
 
     /// The connection with a node of this hub has gone. Its rooms need not wait until
     /// it has been silent for long.
-    pub(in crate::hub) fn room_member_lost(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn room_member_lost(&mut self, core: &mut HubCore, node: NodeId) {
         let now = core.now;
         let rooms: Vec<RoomId> = self.of.get(&node).into_iter().flatten().copied().collect();
         for room in rooms {
@@ -79,7 +79,7 @@ impl RoomDirectory {
 
     /// Another hub lists who is in, or refuses somebody: goes on to the nodes and hubs below
     /// that want to know.
-    pub(in crate::hub) fn handle_roster(&mut self, core: &mut HubCore, from: Sender, roster: Roster) {
+    pub(super) fn handle_roster(&mut self, core: &mut HubCore, from: Sender, roster: Roster) {
         if !matches!(core.relation(from.node), Some(Relation::Parent | Relation::Sibling)) {
             return core.refused(from.node, "lists of rooms come from above and beside only");
         }
@@ -98,7 +98,7 @@ impl RoomDirectory {
     }
 
     /// Forgets who is silent, and sends the lists that had to wait.
-    pub(in crate::hub) fn poll_rooms(&mut self, core: &mut HubCore) {
+    pub(super) fn poll_rooms(&mut self, core: &mut HubCore) {
         let now = core.now;
         for _ in 0..super::MAX_PER_WAKE {
             let Some((room, entry)) = self.expired(now) else { break };

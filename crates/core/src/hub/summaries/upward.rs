@@ -182,7 +182,7 @@ impl Outbox {
 impl Summaries {
     /// Something is there where nothing was, or the other way round: those who
     /// are to know hear of it.
-    pub(in crate::hub) fn announce(&mut self, core: &mut HubCore, block_service: BlockService) {
+    pub(crate) fn announce(&mut self, core: &mut HubCore, block_service: BlockService) {
         if self.outboxes.is_empty() {
             return;
         }
@@ -198,7 +198,7 @@ impl Summaries {
 
     /// The tops among which this one is have changed, or so have the parents:
     /// everybody who is to know is told everything.
-    pub(in crate::hub) fn reset_summary_outboxes(&mut self, core: &mut HubCore) {
+    pub(crate) fn reset_summary_outboxes(&mut self, core: &mut HubCore) {
         let now = core.now;
         if core.config.kind == HubKind::Server {
             // Caches register each node, so there is nothing to sum up.
@@ -214,7 +214,7 @@ impl Summaries {
     }
 
     /// One hub is told everything, if it is to know anything.
-    pub(in crate::hub) fn resend_summary(&mut self, core: &mut HubCore, hub: NodeId) {
+    pub(crate) fn resend_summary(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
         if let Some(outbox) = self.outboxes.get_mut(&hub) {
             (outbox.round, outbox.next_round) = (None, now);
@@ -223,7 +223,7 @@ impl Summaries {
     }
 
     /// Tells the hub whose turn it is; others that are due have the next wake.
-    pub(in crate::hub) fn tell_summaries(&mut self, core: &mut HubCore) {
+    pub(crate) fn tell_summaries(&mut self, core: &mut HubCore) {
         let now = core.now;
         let first = self.outboxes.iter().min_by_key(|(_, outbox)| outbox.due);
         if let Some(hub) = first.filter(|(_, outbox)| outbox.due <= now).map(|(hub, _)| *hub) {

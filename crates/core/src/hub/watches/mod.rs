@@ -123,7 +123,7 @@ impl ActiveWatch {
 
 impl WatchTable {
     /// Begins, replaces or renews a watch.
-    pub(in crate::hub) fn watch(
+    pub(super) fn watch(
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
@@ -232,7 +232,7 @@ impl WatchTable {
         }
     }
 
-    pub(in crate::hub) fn send_change(
+    pub(super) fn send_change(
         &mut self,
         core: &mut HubCore,
         key: (NodeId, RequestId),
@@ -258,7 +258,7 @@ impl WatchTable {
     }
 
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(in crate::hub) fn tell_watchers(
+    pub(super) fn tell_watchers(
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
@@ -285,7 +285,7 @@ impl WatchTable {
         }
     }
 
-    pub(in crate::hub) fn unwatch(&mut self, core: &mut HubCore, node: NodeId, id: RequestId) {
+    pub(super) fn unwatch(&mut self, core: &mut HubCore, node: NodeId, id: RequestId) {
         let Some(watching) = self.table.remove(&(node, id)) else { return };
         if let Some(remote) = core.remotes.get_mut(node) {
             remote.watches = remote.watches.saturating_sub(1);
@@ -296,7 +296,7 @@ impl WatchTable {
         }
     }
 
-    pub(in crate::hub) fn drop_watches_of(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn drop_watches_of(&mut self, core: &mut HubCore, node: NodeId) {
         let range = (node, RequestId(0))..=(node, RequestId(u32::MAX));
         let ids: Vec<RequestId> = self.table.range(range).map(|((_, id), _)| *id).collect();
         for id in ids {
@@ -305,7 +305,7 @@ impl WatchTable {
     }
 
     /// A watcher's connection is gone, but not its last one.
-    pub(in crate::hub) fn move_watches(&mut self, core: &mut HubCore, node: NodeId, gone: ConnectionId) {
+    pub(super) fn move_watches(&mut self, core: &mut HubCore, node: NodeId, gone: ConnectionId) {
         let Some(other) = core.remotes.best_connection(node, SchemeSet::ALL) else { return };
         for (_, watching) in self.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
             if watching.connection == gone {
