@@ -13,10 +13,10 @@ use roost_wire::messages::{Message, RegistrationMessage};
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Channel, NodeId, Role, SchemeSet, Time};
 
-use super::Sender;
 use super::core::HubCore;
 use super::members::Members;
 use super::records::Records;
+use super::sender::Sender;
 use crate::machine::Traffic;
 
 /// The most that a node's round trip may grow by being sent elsewhere.

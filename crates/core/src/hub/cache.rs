@@ -15,7 +15,8 @@ use roost_wire::{Area, NodeId, Record};
 
 use super::core::HubCore;
 use super::registry::Registry;
-use super::{HubKind, HubLimit, MAX_PER_WAKE};
+use super::timers::MAX_PER_WAKE;
+use super::{HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, PublishOutcome};
 
 /// How many nodes of others a cache holds copies of, about 1 KB each; what is

@@ -9,9 +9,9 @@ use std::time::Duration;
 use roost_wire::messages::{Message, RegistrationMessage};
 use roost_wire::{Channel, NodeId, Record, SchemeSet, Time, Version};
 
-use super::MAX_PER_WAKE;
 use super::core::HubCore;
 use super::registry::{RecordChange, Registry};
+use super::timers::MAX_PER_WAKE;
 use crate::machine::Traffic;
 
 /// Most times that a node is asked, as a question or its answer may be lost.

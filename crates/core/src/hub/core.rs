@@ -141,4 +141,12 @@ impl HubCore {
         self.counters.refused_by_role += 1;
         self.events.push_back(HubEvent::Refused { node, what });
     }
+
+    /// Counts that a remote has met a limit, and tells the owner the first time.
+    pub(super) fn over_limit(&mut self, node: NodeId, limit: HubLimit) {
+        self.counters.count_over_limit(limit);
+        if self.remotes.get_mut(node).is_some_and(|remote| remote.meet_limit(limit)) {
+            self.events.push_back(HubEvent::OverLimit { node, limit });
+        }
+    }
 }

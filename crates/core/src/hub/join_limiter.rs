@@ -9,9 +9,9 @@ use std::time::Duration;
 use roost_wire::messages::{Message, RegistrationMessage};
 use roost_wire::{Channel, Time};
 
-use super::Sender;
 use super::core::HubCore;
 use super::registry::Registry;
+use super::sender::Sender;
 use crate::machine::Traffic;
 
 /// How far ahead of the time line nodes are taken in at once.

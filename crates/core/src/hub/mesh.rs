@@ -8,9 +8,9 @@ use roost_wire::messages::{Message, ProbeMessage};
 use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, Role, RoleSet, SchemeSet, Time};
 
 use super::core::HubCore;
+use super::relation::Relation;
 use super::remotes::RemoteConnection;
-use super::requests::RequestKey;
-use super::tree::Relation;
+use super::request_key::RequestKey;
 use super::{HubConfig, HubEvent, HubKind};
 use crate::backoff::Backoff;
 use crate::machine::{Traffic, Transmit};

@@ -57,14 +57,17 @@ mod questions;
 mod records;
 mod reflection;
 mod registry;
+mod relation;
 mod relay;
 mod remotes;
 mod replica_sync;
 mod replicas;
 mod replication;
+mod request_key;
 mod requests;
 mod rooms;
 mod route;
+mod sender;
 mod standby_connections;
 mod status;
 mod summaries;
@@ -84,15 +87,14 @@ use roost_wire::{Address, Area, Channel, ConnectionId, DialId, NodeId, RemoteIde
 use crate::machine::{Deadline, Input, Machine, Traffic, Transmit};
 use crate::wall::WallClock;
 
-pub use api::{HubCommand, HubEvent};
-pub use config::{HubConfig, HubKind, Limits};
+pub use api::{HubCommand, HubEvent, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
+pub use config::{HubConfig, HubKind, Limits, OverflowPolicy, ReflectionConfig};
 pub use counters::{HubCounters, RequestOutcome};
 pub use hub_limit::HubLimit;
 pub use leave::DRAIN;
 pub use members::MemberStatus;
-pub use reflection::{MAX_RECEIVERS, MAX_REFLECTED_STREAMS, OverflowPolicy, ReflectedStream, ReflectionConfig};
+pub use relation::Relation;
 pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
-pub use tree::Relation;
 
 use self::core::HubCore;
 use hub_lookup::HubLookups;
@@ -104,13 +106,10 @@ use remotes::LostConnection;
 use replication::ReplicaSenders;
 use requests::Requests;
 use rooms::RoomDirectory;
+use sender::Sender;
 use summaries::Summaries;
-use timers::HubTimer;
+use timers::{HubTimer, MAX_PER_WAKE};
 use watches::WatchTable;
-
-/// Timers of one kind that one wake serves; the rest wait for the next wake,
-/// which is due at once.
-const MAX_PER_WAKE: usize = 1_024;
 
 /// A hub. The documentation of the module and of [`Machine`] say how it works
 /// and how it is driven.
@@ -126,14 +125,6 @@ pub struct Hub {
     members: Members,
     watches: WatchTable,
     replication: ReplicaSenders,
-}
-
-/// Who sent a message, and over which connection.
-#[derive(Clone, Copy, Debug)]
-struct Sender {
-    connection: ConnectionId,
-    node: NodeId,
-    role: Role,
 }
 
 impl Hub {

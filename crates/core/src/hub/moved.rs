@@ -12,13 +12,14 @@ use roost_wire::block::BlockService;
 use roost_wire::messages::{HomeChanged as Word, Message, RegistrationMessage, RouteDirection};
 use roost_wire::{NodeId, Time};
 
+use super::HubLimit;
 use super::core::HubCore;
 use super::registry::Registry;
+use super::relation::Relation;
 use super::remotes::MOVE;
 use super::route::{HOPS, RoutePlan};
+use super::sender::Sender;
 use super::summaries::Summaries;
-use super::tree::Relation;
-use super::{HubLimit, Sender};
 
 /// How many moved nodes are remembered; further ones have to be sought.
 const MAX_MOVED: usize = 16 * 1024;

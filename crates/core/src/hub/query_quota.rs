@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use roost_wire::messages::{Decline, DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
 
+use super::HubLimit;
 use super::core::HubCore;
-use super::{HubLimit, Sender};
+use super::sender::Sender;
 
 /// So many records are looked at for the price of one question more.
 const RECORDS: usize = 64;

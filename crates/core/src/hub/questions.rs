@@ -11,12 +11,13 @@ use roost_wire::messages::{
 };
 use roost_wire::{Cell, NodeId, RequestId};
 
+use super::Hub;
 use super::hub_lookup::{ConcludedLookup, Waiter};
 use super::lookup::encode_found;
+use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
-use super::tree::Relation;
-use super::{Hub, Sender};
+use super::sender::Sender;
 use crate::directory::{DirectoryQuery, SearchPurpose};
 
 /// Providers that a lookup lists if it does not say how many.

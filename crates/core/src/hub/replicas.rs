@@ -18,7 +18,8 @@ use super::claims::Claim;
 use super::core::HubCore;
 use super::registry::{AdoptOutcome, RecordChange, Registry};
 use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
-use super::{HubKind, HubLimit, Sender};
+use super::sender::Sender;
+use super::{HubKind, HubLimit};
 use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::machine::Traffic;
 

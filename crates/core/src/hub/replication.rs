@@ -8,12 +8,13 @@ use std::time::Duration;
 use roost_wire::messages::{self, Message, ReplicationMessage, ResyncRequest};
 use roost_wire::{Channel, ConnectionId, NodeId, Record, Time};
 
+use super::HubLimit;
 use super::core::HubCore;
 use super::records::Records;
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
+use super::sender::Sender;
 use super::standby_connections::{NamedStandby, StandbyConnections};
-use super::{HubLimit, Sender};
 use crate::machine::Traffic;
 
 /// How long changes are gathered before the standbys hear of them.

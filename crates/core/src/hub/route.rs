@@ -14,8 +14,8 @@ use roost_wire::random::SplitMix64;
 use roost_wire::{Area, NodeId, Scope, Service};
 
 use super::core::HubCore;
+use super::relation::Relation;
 use super::summaries::Summaries;
-use super::tree::Relation;
 
 /// To how many hubs a request may go, one after the other.
 pub(super) const HOPS: u8 = 8;

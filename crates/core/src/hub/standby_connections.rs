@@ -10,12 +10,14 @@ use std::time::Duration;
 use roost_wire::messages::{HierarchyMessage, Message};
 use roost_wire::{Address, NodeId, Role, Time};
 
+use super::HubLimit;
 use super::core::HubCore;
 use super::dialable::DialAttempt;
 use super::mesh::DialPurpose;
+use super::relation::Relation;
 use super::replication::ReplicaSenders;
-use super::tree::Relation;
-use super::{HubLimit, MAX_PER_WAKE, Sender};
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
 use crate::address_filter;
 use crate::backoff::Backoff;
 

@@ -5,20 +5,7 @@ use roost_wire::{ConnectionId, NodeId, SchemeSet};
 
 use super::HubKind;
 use super::core::HubCore;
-
-/// How another hub stands to this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Relation {
-    /// This hub has enrolled there. The first one configured is the primary.
-    Parent,
-    /// It has enrolled here, and is of this tier.
-    Child(u8),
-    /// Neither: another top, or a sibling.
-    Sibling,
-    /// None of these: one stands by for nodes of the other, and nothing else
-    /// is between them.
-    StandbyOnly,
-}
+use super::relation::Relation;
 
 impl HubCore {
     /// Whether nothing is above this hub.

@@ -16,10 +16,11 @@ use std::time::Duration;
 use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Message, RouteDirection};
 use roost_wire::{Area, ConnectionId, NodeId, NodeSelector, RequestId, Scope, Service, Time};
 
+use super::HubLimit;
 use super::remotes::SEARCH;
-use super::requests::RequestKey;
+use super::request_key::RequestKey;
 use super::route::{HubQuery, RoutePlan};
-use super::{HubLimit, Sender};
+use super::sender::Sender;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
 pub(super) use silence::ASKS;

@@ -4,10 +4,10 @@ use roost_wire::messages::{Coverage, RouteDirection};
 use roost_wire::{NodeId, RequestId};
 
 use super::Awaited;
-use crate::hub::MAX_PER_WAKE;
 use crate::hub::core::HubCore;
 use crate::hub::hub_lookup::HubLookups;
 use crate::hub::route::HubQuery;
+use crate::hub::timers::MAX_PER_WAKE;
 
 /// How often a hub is asked that is silent, if nobody can be asked in its
 /// place: on a path that loses, silence is not death.

@@ -7,9 +7,9 @@ use std::time::Duration;
 use roost_wire::messages::{HierarchyMessage, Message};
 use roost_wire::{NodeId, Time};
 
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::members::Members;
+use crate::hub::sender::Sender;
 
 /// Between two words about the number of leases.
 pub(super) const LOAD_PAUSE: Duration = Duration::from_millis(500);

@@ -6,9 +6,10 @@ use roost_wire::{NodeId, Service};
 
 use super::reservations::{MAX_RESERVATIONS_EACH, Reservation};
 use super::subscriber_copies::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
-use super::{BEGINNING, CopyReceiver, OverflowPolicy, ReflectionState, StreamCopy};
+use super::{BEGINNING, CopyReceiver, ReflectionState, StreamCopy};
+use crate::hub::OverflowPolicy;
 use crate::hub::core::HubCore;
-use crate::hub::requests::RequestKey;
+use crate::hub::request_key::RequestKey;
 
 impl ReflectionState {
     /// The owner says what is left of its uplink, and how many nodes are sent

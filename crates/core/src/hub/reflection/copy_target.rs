@@ -5,10 +5,10 @@ use std::net::{IpAddr, SocketAddr};
 use roost_wire::messages::{HubHop, Request};
 use roost_wire::{Address, NodeId};
 
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestTurn, RequestView, Requests};
 use crate::hub::route::HOPS;
+use crate::hub::sender::Sender;
 
 impl Requests {
     /// Whether a node asks for no copy, or for one at a host of its own.

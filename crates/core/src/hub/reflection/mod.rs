@@ -25,8 +25,9 @@ use reservations::Reservations;
 use sealed_keys::SealedKeyCache;
 use subscriber_copies::SubscriberCopies;
 
-use super::HubEvent;
-use super::requests::{RequestKey, RequestTarget, RoutedRequest};
+use super::request_key::RequestKey;
+use super::requests::{RequestTarget, RoutedRequest};
+use super::{HubEvent, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream, ReflectionConfig};
 use crate::hub::core::HubCore;
 use crate::hub::requests::{RequestTurn, Requests};
 use roost_wire::messages::{CopyTarget, Reason};
@@ -38,65 +39,10 @@ use roost_wire::{Area, Cell, ConnectionId, NodeId, ReflectionGrant, Service, Str
 /// provider's home, the subscriber's, and one between them.
 const MAX_REFLECTING: u8 = 3;
 
-/// The most streams of which the owner says that they are carried. What is
-/// beyond is not preferred.
-pub const MAX_REFLECTED_STREAMS: usize = 256;
-
-/// The most receivers, of all streams together, of which the owner says that they are sent something:
-/// a second request of theirs takes no more room. The others are counted again.
-pub const MAX_RECEIVERS: usize = 4_096;
-
 /// How long room is kept for a copy that was granted: until then it should have begun, on a
 /// satellite path as well, and the owner have said so. If it comes another way meanwhile nobody says
 /// so, and others do without that room.
 const BEGINNING: Duration = Duration::from_secs(3);
-
-/// How a hub reflects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReflectionConfig {
-    /// Where its relay takes in and sends on; an unspecified host is filled in
-    /// by its remotes, each with the one that it sees.
-    pub media: SocketAddr,
-    /// How many super nodes may reflect a stream between the one of the
-    /// subscriber and the one of the provider, plus one: 1, which is the
-    /// default, or 2 for a mesh of two layers, where fewer copies leave the
-    /// provider's super node and all go a longer way.
-    pub layers: u8,
-    /// When it has no more room.
-    pub policy: OverflowPolicy,
-}
-
-/// When a hub has no more room for a copy of a stream.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OverflowPolicy {
-    /// When its uplink is used up, as its owner says ([`HubCommand::ReflectionCapacity`](super::HubCommand::ReflectionCapacity)).
-    #[default]
-    Residual,
-    /// When it has so many subscribers, whatever they take.
-    Count(u32),
-}
-
-/// A stream that the hub's relay carries, as its owner says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReflectedStream {
-    /// What.
-    pub service: Service,
-    /// Where its provider is, as its grants say.
-    pub cell: Option<Cell>,
-    /// Whose it is, as they say.
-    pub provider: Option<NodeId>,
-    /// Its rate.
-    pub kbps: u32,
-    /// Who is sent it: one that asks again takes no more room.
-    pub to: Vec<SocketAddr>,
-}
-
-impl ReflectedStream {
-    /// What all its copies take, kbit/s.
-    fn all_kbps(&self) -> u32 {
-        self.kbps.saturating_mul(u32::try_from(self.to.len()).unwrap_or(u32::MAX))
-    }
-}
 
 /// What the hub knows of its relay.
 #[derive(Debug)]

@@ -13,10 +13,12 @@ use roost_wire::messages::{CopyTarget, Decline, Message, Reason, Request, Reques
 use roost_wire::reflection::DownstreamKind;
 use roost_wire::{NodeId, Service};
 
-use super::{OverflowPolicy, ReflectionConfig, ReflectionState, StreamCopy};
-use crate::hub::Sender;
+use super::{ReflectionState, StreamCopy};
+use crate::hub::ReflectionConfig;
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestKey, RequestTarget, RequestTurn, Requests};
+use crate::hub::request_key::RequestKey;
+use crate::hub::requests::{RequestTarget, RequestTurn, Requests};
+use crate::hub::sender::Sender;
 
 /// How many hubs are tried for one copy.
 const MAX_TRIED: usize = 8;
@@ -28,14 +30,6 @@ pub(crate) struct Overflow {
     provider: NodeId,
     /// Where it wants the stream, in full.
     pub(crate) reflect: CopyTarget,
-}
-
-impl ReflectionConfig {
-    /// What there is room for before the owner has said anything, as
-    /// `HierarchyMessage::HubLoad` tells it.
-    pub(crate) fn first_room(self) -> Option<u32> {
-        (self.policy == OverflowPolicy::Residual).then_some(u32::MAX)
-    }
 }
 
 impl ReflectionState {

@@ -13,11 +13,13 @@ use bytes::Bytes;
 use roost_wire::messages::{FlowMessage, Message, SealedKeys};
 use roost_wire::{Channel, ConnectionId, NodeId, RequestId, Service, Time};
 
+use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
 use crate::hub::remotes::PUBLICATION;
-use crate::hub::requests::{RequestKey, Requests, RoutedRequest};
+use crate::hub::request_key::RequestKey;
+use crate::hub::requests::{Requests, RoutedRequest};
 use crate::hub::route::HOPS;
-use crate::hub::{HubLimit, Sender};
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// The most of which something is kept, from each remote one. One more takes the place of one of which no

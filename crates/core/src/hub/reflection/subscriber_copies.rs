@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use roost_wire::{NodeId, Time};
 
-use super::{CopyReceiver, MAX_RECEIVERS};
+use super::CopyReceiver;
+use crate::hub::MAX_RECEIVERS;
 
 /// The most copies that one node is sent, with those that it was granted: a room of 64 members with
 /// four streams each.

@@ -20,7 +20,7 @@ use super::*;
 use crate::hub::testing::{
     Bench, EditRequest, HERE, carried, copies, decline, forwarded, node, record, refused, request,
 };
-use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit};
+use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit, OverflowPolicy};
 use crate::machine::Input;
 
 /// What a copy takes of a stream that is not measured: 700 kbit/s, sealed.

@@ -10,7 +10,7 @@ use super::IDLE;
 use super::credit::Credit;
 use super::exchange::DuplexCredit;
 use super::header::kind;
-use crate::hub::requests::RequestKey;
+use crate::hub::request_key::RequestKey;
 
 /// Flows through the hub.
 #[derive(Debug, Default)]

@@ -10,11 +10,12 @@ use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
 
 use super::RETRY_AFTER;
 use super::routed_request::{RequestStage, RequestTarget};
-use super::table::RequestKey;
 use crate::address_filter;
+use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
-use crate::hub::{HubLimit, Sender};
+use crate::hub::sender::Sender;
 use crate::machine::{Traffic, Transmit};
 
 /// When to ask again for a copy for which there was no room: subscribers come

@@ -8,9 +8,9 @@ use roost_wire::{Area, NodeId, Scope};
 
 use super::super::hub_lookup::Waiter;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
 use crate::directory::{DirectoryQuery, Rank};
 use crate::hub::core::HubCore;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests, WantedLookup};
 use crate::hub::route::RoutePlan;
 

@@ -8,14 +8,15 @@ use roost_wire::messages::{
 use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Service, Time};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
+use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
 use crate::hub::hub_lookup::ASKS;
 use crate::hub::registry::Registry;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
 use crate::hub::route::HOPS;
-use crate::hub::{RequestOutcome, Sender};
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// The least time between two repetitions that go on to another hub. The

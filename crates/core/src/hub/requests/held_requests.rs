@@ -9,12 +9,12 @@ use roost_wire::messages::{Message, Reason, RequestMessage};
 use roost_wire::{NodeId, Scope, Time};
 
 use super::routed_request::{RequestStage, RoutedRequest};
-use super::table::RequestKey;
 use crate::directory::DirectoryQuery;
-use crate::hub::MAX_PER_WAKE;
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
+use crate::hub::timers::MAX_PER_WAKE;
 
 /// Longest time that a request is held after it came.
 const GRACE: Duration = Duration::from_secs(2);

@@ -6,13 +6,13 @@ use roost_wire::{Area, NodeId, RequestId, Scope};
 use super::DEFAULT_CONSIDERED;
 use super::handoff::REPEAT_PAUSE;
 use super::routed_request::{PassedRequest, RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
+use crate::hub::relation::Relation;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::RoutePlan;
-use crate::hub::tree::Relation;
+use crate::hub::sender::Sender;
 
 impl Requests {
     /// Another hub passes a request on to this one.

@@ -26,7 +26,10 @@ use roost_wire::messages::{Reason, Request, RequestMode};
 use roost_wire::random::RootSecret;
 use roost_wire::{Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service};
 
-use super::{HubKind, HubLimit, MAX_PER_WAKE, Sender};
+use super::request_key::RequestKey;
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
+use super::{HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, Hit};
 use crate::hub::core::HubCore;
 use crate::hub::hub_lookup::Waiter;
@@ -40,7 +43,7 @@ use crate::hub::summaries::{BlockIndex, Summaries};
 use crate::hub::timers::HubTimer;
 use routed_request::RequestStage;
 pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
-pub(super) use table::{RequestKey, RequestTable};
+pub(super) use table::RequestTable;
 
 /// How many providers a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;

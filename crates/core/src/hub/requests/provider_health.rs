@@ -9,11 +9,11 @@
 use roost_wire::messages::Reason;
 
 use super::routed_request::{RequestStage, RequestTarget};
-use super::table::RequestKey;
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
 use crate::hub::registry::Registry;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, Requests};
+use crate::hub::sender::Sender;
 
 impl Requests {
     /// The provider has said something about a request: so fast does it answer.

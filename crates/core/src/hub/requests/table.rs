@@ -3,22 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use roost_wire::messages::CopyTarget;
-use roost_wire::{NodeId, RequestId, StreamTag, Time};
+use roost_wire::{NodeId, StreamTag, Time};
 
 use super::held_requests::HoldableQueries;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::reflection::{Granted, Overflow};
+use crate::hub::request_key::RequestKey;
 
 /// How many requests are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;
-
-/// Names a request at this hub: whose number it is, and the number. A request
-/// that a peer hands on to be answered directly keeps its requester's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RequestKey {
-    pub(crate) requester: NodeId,
-    pub(crate) id: RequestId,
-}
 
 /// The requests that the hub remembers.
 #[derive(Debug, Default)]

@@ -7,10 +7,10 @@ use roost_wire::messages::{
 use roost_wire::{Channel, ConnectionId, NodeId, Role};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::Requests;
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// The most reports on one request that a hub makes or passes on.

@@ -9,9 +9,11 @@ use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Ro
 use roost_wire::{Channel, NodeId, Role, RoomId};
 
 use super::core::HubCore;
+use super::relation::Relation;
 use super::remotes::ROOM_UPDATE_COST;
-use super::tree::Relation;
-use super::{HubLimit, Sender, route};
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
+use super::{HubLimit, route};
 use crate::machine::Traffic;
 pub(super) use table::RoomDirectory;
 use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
@@ -100,7 +102,7 @@ impl RoomDirectory {
     /// Forgets who is silent, and sends the lists that had to wait.
     pub(super) fn poll_rooms(&mut self, core: &mut HubCore) {
         let now = core.now;
-        for _ in 0..super::MAX_PER_WAKE {
+        for _ in 0..MAX_PER_WAKE {
             let Some((room, entry)) = self.expired(now) else { break };
             if entry.state == MembershipState::Lost {
                 self.pass_quit(core, room, &entry, RouteDirection::Up);
@@ -109,7 +111,7 @@ impl RoomDirectory {
                 self.tell_everybody(core, room);
             }
         }
-        for _ in 0..super::MAX_PER_WAKE {
+        for _ in 0..MAX_PER_WAKE {
             let Some(room) = self.due(now) else { break };
             self.tell_everybody(core, room);
         }

@@ -17,8 +17,9 @@ use roost_wire::block::{Block, BlockService};
 use roost_wire::messages::{RouteDirection, Summary};
 use roost_wire::{Area, Cell, NodeId, Service, Time};
 
-use super::tree::Relation;
-use super::{HubLimit, Sender};
+use super::HubLimit;
+use super::relation::Relation;
+use super::sender::Sender;
 use crate::directory::PreviousEntry;
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;

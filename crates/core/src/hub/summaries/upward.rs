@@ -10,8 +10,8 @@ use roost_wire::{Channel, NodeId, Time};
 
 use super::super::HubKind;
 use super::super::route::owners;
-use super::super::tree::Relation;
 use crate::hub::core::HubCore;
+use crate::hub::relation::Relation;
 use crate::hub::summaries::Summaries;
 use crate::machine::Traffic;
 

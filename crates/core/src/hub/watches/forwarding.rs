@@ -9,10 +9,10 @@ use roost_wire::messages::{Candidate, DirectoryMessage, Message, RouteDirection,
 use roost_wire::{NodeId, RequestId};
 
 use super::ActiveWatch;
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
+use crate::hub::relation::Relation;
+use crate::hub::sender::Sender;
 use crate::hub::summaries::BlockIndex;
-use crate::hub::tree::Relation;
 use crate::hub::watches::WatchTable;
 
 /// When a watch that was refused is offered again.

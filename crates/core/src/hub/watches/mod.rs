@@ -22,10 +22,11 @@ use roost_wire::messages::{
 };
 use roost_wire::{Area, Cell, Channel, ConnectionId, NodeId, RequestId, SchemeSet, ServiceSet, Time, Version};
 
+use super::HubLimit;
+use super::relation::Relation;
 use super::remotes::WATCH;
 use super::route::RoutePlan;
-use super::tree::Relation;
-use super::{HubLimit, Sender};
+use super::sender::Sender;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::hub::core::HubCore;
 use crate::hub::records::Records;
