@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use roost_wire::messages::{Hello, Message, ProbeMessage};
 use roost_wire::random::SplitMix64;
-use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RemoteIdentity, Role, Time};
+use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RemoteIdentity, Role, SchemeSet, Time};
 
 use super::mesh::Mesh;
 use super::remotes::Remotes;
@@ -135,6 +135,20 @@ impl HubCore {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
         let hello = Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN }));
         self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, &hello);
+    }
+
+    /// Sends a message that must not be lost to every sibling that is up.
+    pub(super) fn send_to_siblings(&mut self, message: &Message) {
+        let hubs: Vec<NodeId> = self.siblings_up().collect();
+        for hub in hubs {
+            self.send_to_hub(hub, message);
+        }
+    }
+
+    pub(super) fn send_to_hub(&mut self, hub: NodeId, message: &Message) {
+        if let Some(connection) = self.remotes.best_connection(hub, SchemeSet::ALL) {
+            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
+        }
     }
 
     pub(super) fn refused(&mut self, node: NodeId, what: &'static str) {

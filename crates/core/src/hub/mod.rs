@@ -11,7 +11,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `core`, `remotes`, `mesh`, `tree` | the core: connections, dials, and how other hubs stand to this one |
+//! | `core`, `remotes`, `mesh`, `dialing`, `tree` | the core: connections, dials, and how other hubs stand to this one |
 //! | `disclose`, `dialable` | addresses that a remote gets to see, or at which a node may be dialed |
 //! | `hub_limit`, `query_quota`, `departed_usage` | limits of what each remote may ask, also if it comes anew |
 //! | `timers` | reasons to be woken |
@@ -39,6 +39,7 @@ mod core;
 mod counters;
 mod departed_usage;
 mod dialable;
+mod dialing;
 mod disclose;
 mod dispatch;
 mod hub_limit;
@@ -500,7 +501,7 @@ impl Hub {
         timers.plan(HubTimer::Watch, watches.next_due());
         timers.plan(HubTimer::Mesh, mesh);
         timers.plan(HubTimer::Replication, replication.next_due());
-        timers.plan(HubTimer::StandbyConnection, replication.connections.next_due());
+        timers.plan(HubTimer::StandbyConnection, replication.next_dial());
         timers.plan(HubTimer::Claim, registry.claims.next_due());
         timers.plan(HubTimer::Members, members.next_due());
         timers.plan(HubTimer::Balance, members.balance.next_due());

@@ -8,8 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_wire::block::BlockService;
-use roost_wire::messages::{HomeChanged as Word, Message, RegistrationMessage, RouteDirection};
+use roost_wire::messages::HomeChanged;
 use roost_wire::{NodeId, Time};
 
 use super::HubLimit;
@@ -17,9 +16,8 @@ use super::core::HubCore;
 use super::registry::Registry;
 use super::relation::Relation;
 use super::remotes::MOVE;
-use super::route::{HOPS, RoutePlan};
+use super::route::HOPS;
 use super::sender::Sender;
-use super::summaries::Summaries;
 
 /// How many moved nodes are remembered; further ones have to be sought.
 const MAX_MOVED: usize = 16 * 1024;
@@ -33,7 +31,7 @@ pub(super) struct MovedNodes {
 impl Registry {
     /// A node of this hub says where it was before. Gives what hubs that are not siblings are to hear;
     /// siblings have heard of it already (`HierarchyMessage::Claim`).
-    pub(super) fn accept_move(&mut self, core: &mut HubCore, from: Sender, moved: Word) -> Option<Word> {
+    pub(super) fn accept_move(&mut self, core: &mut HubCore, from: Sender, moved: HomeChanged) -> Option<HomeChanged> {
         let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
         let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
             core.counters.stray += 1;
@@ -47,7 +45,7 @@ impl Registry {
         }
         let own = core.config.node;
         let is_news = core.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != own;
-        is_news.then_some(Word { version, new: own, hops_left: HOPS, ..moved })
+        is_news.then_some(HomeChanged { version, new: own, hops_left: HOPS, ..moved })
     }
 
     /// Another hub has a node that was here.
@@ -59,32 +57,6 @@ impl Registry {
         }
         if nodes.len() < MAX_MOVED {
             nodes.insert(node, (to, now + core.config.lease));
-        }
-    }
-}
-
-impl Summaries {
-    /// Tells those who are nearer to the old home. Reliably, hop by hop; what
-    /// is lost nevertheless ends with the lease.
-    pub(super) fn pass_on(&mut self, core: &mut HubCore, moved: Word, plan: RoutePlan) {
-        let Some(hops) = moved.hops_left.checked_sub(1) else { return };
-        let mut route = self.route(core, BlockService::from_cell(moved.service, moved.cell), plan);
-        if core.remotes.is_up(moved.old_home) {
-            route = vec![(moved.old_home, RouteDirection::Down)];
-        }
-        // One parent passes it on; two would tell everybody twice.
-        let above = route.iter().position(|(_, way)| *way == RouteDirection::Up);
-        let chosen =
-            route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);
-        for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
-            core.send_to_hub(
-                hub,
-                &Message::Registration(RegistrationMessage::HomeChanged(Word {
-                    direction: way,
-                    hops_left: hops,
-                    ..moved.clone()
-                })),
-            );
         }
     }
 }

@@ -15,7 +15,6 @@ use super::core::HubCore;
 use super::dialable::DialAttempt;
 use super::mesh::DialPurpose;
 use super::relation::Relation;
-use super::replication::ReplicaSenders;
 use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
 use crate::address_filter;
@@ -63,19 +62,19 @@ impl StandbyConnections {
     }
 }
 
-impl ReplicaSenders {
+impl StandbyConnections {
     /// A node has named a standby, and where it has found it. It names one at a time, so it
     /// has no more than one place here.
-    pub(super) fn want_standby_connection(
+    pub(super) fn want(
         &mut self,
         core: &mut HubCore,
         from: Sender,
         NamedStandby { hub, addresses, known }: NamedStandby,
+        is_named: impl Fn(NodeId) -> bool,
     ) {
         let now = core.now;
-        let Self { connections, named, .. } = self;
-        connections.hubs.retain(|hub, _| named.values().any(|named| named == hub));
-        if core.remotes.is_up(hub) || self.connections.hubs.contains_key(&hub) {
+        self.hubs.retain(|hub, _| is_named(*hub));
+        if core.remotes.is_up(hub) || self.hubs.contains_key(&hub) {
             return;
         }
         let found = match known.is_empty() {
@@ -83,29 +82,30 @@ impl ReplicaSenders {
             false => Some((known, None)),
         };
         let Some((addresses, named_by)) = found else { return };
-        if self.connections.hubs.len() >= core.config.limits.standby_connections && !self.drop_unreachable_standby() {
+        if self.hubs.len() >= core.config.limits.standby_connections && !self.drop_unreachable_standby() {
             core.over_limit(from.node, HubLimit::StandbyConnections);
             return;
         }
         let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
-        self.connections.hubs.insert(hub, StandbyDial { addresses, named_by, backoff, due: Some(now) });
+        self.hubs.insert(hub, StandbyDial { addresses, named_by, backoff, due: Some(now) });
     }
 
     /// Makes room by the standby that has failed for longest. False if all are reached.
     fn drop_unreachable_standby(&mut self) -> bool {
-        let waiting = self.connections.hubs.iter().filter_map(|(hub, dial)| Some((dial.due?, *hub)));
-        let dropped = waiting.max().map(|(_, hub)| self.connections.hubs.remove(&hub));
+        let waiting = self.hubs.iter().filter_map(|(hub, dial)| Some((dial.due?, *hub)));
+        let dropped = waiting.max().map(|(_, hub)| self.hubs.remove(&hub));
         dropped.is_some()
     }
 
-    pub(super) fn poll_standby_connections(&mut self, core: &mut HubCore) {
+    /// Dials the standbys whose turn it is, and forgets those that no node names.
+    pub(super) fn poll(&mut self, core: &mut HubCore, is_named: impl Fn(NodeId) -> bool) {
         let now = core.now;
-        let due = self.connections.hubs.iter().filter(|(_, dial)| dial.due.is_some_and(|due| due <= now));
+        let due = self.hubs.iter().filter(|(_, dial)| dial.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
-            let wanted = self.names(hub) && core.leaving.is_none();
-            let dial = self.connections.hubs.get_mut(&hub).filter(|_| wanted);
+            let wanted = is_named(hub) && core.leaving.is_none();
+            let dial = self.hubs.get_mut(&hub).filter(|_| wanted);
             let Some(dial) = dial else {
-                self.connections.hubs.remove(&hub);
+                self.hubs.remove(&hub);
                 continue;
             };
             dial.due = None;
@@ -114,7 +114,7 @@ impl ReplicaSenders {
                 continue;
             }
             if !core.may_dial_standby(&addresses, named_by) {
-                if let Some(dial) = self.connections.hubs.get_mut(&hub) {
+                if let Some(dial) = self.hubs.get_mut(&hub) {
                     dial.due = Some(now + POOR_PAUSE);
                 }
             } else {
@@ -126,7 +126,7 @@ impl ReplicaSenders {
     /// A dial has led to such a hub; another connection may have been there first.
     pub(super) fn standby_reached(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
-        if let Some(dial) = self.connections.hubs.get_mut(&hub) {
+        if let Some(dial) = self.hubs.get_mut(&hub) {
             dial.backoff.record_success(now);
             if let Some(node) = dial.named_by.and_then(|node| core.remotes.get_mut(node)) {
                 dial.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
@@ -141,7 +141,7 @@ impl ReplicaSenders {
     /// It cannot be reached, or its last connection is gone.
     pub(super) fn standby_dial_failed(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
-        if let Some(dial) = self.connections.hubs.get_mut(&hub) {
+        if let Some(dial) = self.hubs.get_mut(&hub) {
             dial.due = Some(now + dial.backoff.record_failure(now, &mut core.random));
         }
     }

@@ -1,3 +1,6 @@
+use roost_wire::Role;
+use roost_wire::messages::{Message, ProbeMessage};
+
 use super::super::testing::{Bench, address, node};
 use super::*;
 use crate::machine::{Input, Machine};

@@ -6,7 +6,12 @@ use minicbor::{Decoder, Encoder};
 use roost_wire::RequestId;
 use roost_wire::messages::MAX_MESSAGE_BYTES;
 
-use super::table::Side;
+/// From where a message comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Requester,
+    Provider,
+}
 
 /// What a data message says of itself before its payload.
 pub(super) struct Header {

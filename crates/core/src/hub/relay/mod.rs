@@ -17,8 +17,8 @@ use bytes::Bytes;
 
 use self::credit::Credit;
 use self::exchange::DuplexCredit;
-use self::header::{Header, is_whole, kind, with_id};
-use self::table::{Relay, RelayVerdict, Side};
+use self::header::{Header, Side, is_whole, kind, with_id};
+use self::table::{IDLE, Relay, RelayVerdict};
 pub(super) use self::table::{RelayNotice, Relays};
 use super::request_key::RequestKey;
 use super::sender::Sender;
@@ -28,10 +28,6 @@ use crate::hub::core::HubCore;
 use crate::machine::{Traffic, Transmit};
 use roost_wire::messages::{FlowMessage, Message, Reason};
 use roost_wire::{Channel, ConnectionId, DeliveryPreferences, NodeId, RequestId, SchemeSet, Service};
-
-/// How long a flow may be silent before it is forgotten. Receivers report
-/// every second, and a provider may take a request's deadline to accept.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// The most bytes of a report, or of the message that ends a flow. A later version may say more in them than
 /// this one reads.

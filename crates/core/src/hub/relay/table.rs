@@ -6,11 +6,14 @@ use std::time::Duration;
 use roost_wire::messages::{Accept, FlowDescription, FlowMessage, Message};
 use roost_wire::{Channel, ConnectionId, Delivery, DeliveryPreferences, NodeId, RequestId, Service, Time};
 
-use super::IDLE;
 use super::credit::Credit;
 use super::exchange::DuplexCredit;
-use super::header::kind;
+use super::header::{Side, kind};
 use crate::hub::request_key::RequestKey;
+
+/// How long a flow may be silent before it is forgotten. Receivers report
+/// every second, and a provider may take a request's deadline to accept.
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 
 /// Flows through the hub.
 #[derive(Debug, Default)]
@@ -74,13 +77,6 @@ impl Relay {
     fn must_be_whole(&self) -> bool {
         !self.service.is_stream() || self.terms.is_whole()
     }
-}
-
-/// From where a message comes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Requester,
-    Provider,
 }
 
 impl Relays {

@@ -7,6 +7,8 @@
 //! (`upward`). What moves inside a block changes no count and costs nothing.
 
 mod negatives;
+mod outbox;
+mod routing;
 #[cfg(test)]
 mod tests;
 mod upward;
@@ -25,7 +27,7 @@ use crate::hub::core::HubCore;
 use crate::hub::records::Records;
 use crate::hub::route::RoutePlan;
 use negatives::Negatives;
-use upward::Outbox;
+use outbox::Outbox;
 
 /// How many patches a search of a wide area looks at before it takes every
 /// hub that has the service anywhere.
