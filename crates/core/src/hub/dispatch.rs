@@ -8,8 +8,8 @@ use roost_wire::messages::{
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Channel, ConnectionId, NodeId, Record, Role, Version};
 
-use super::claims::Claim;
 use super::core::HubCore;
+use super::registry::Claim;
 use super::registry::{AdoptOutcome, RecordChange};
 use super::relation::Relation;
 use super::route::RoutePlan;

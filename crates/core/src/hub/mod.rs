@@ -17,23 +17,18 @@
 //! | `timers` | reasons to be woken |
 //! | `dispatch` | the part that a message is for, and registration |
 //! | `questions` | requests and lookups, from the message to the answer |
-//! | `registry`, `records` | the nodes and their records: the part, and what others read of it |
-//! | `leases`, `claims`, `moved`, `join_limiter` | own nodes: how long they stay, who claims them, where they went |
-//! | `replicas`, `cache`, `lookup` | nodes of others: replicas, copies of a cache, and answers from all records |
+//! | `registry` | records of own nodes, replicas, and copies of a cache: leases, claims, and answers to lookups |
 //! | `requests` | a request's way from provider to provider, to one final answer |
 //! | `relay`, `reflection` | flows through the hub, and copies of streams that its relay sends on |
 //! | `hub_lookup` | lookups at many hubs |
 //! | `summaries`, `route` | the services that other hubs have in each block, and where a question goes on to |
-//! | `members`, `balance` | other hubs of the tier, and the nodes that each has |
+//! | `members` | other hubs of the tier, and the nodes that each has |
 //! | `watches` | standing lookups, here and at other hubs |
 //! | `replication`, `replica_sync`, `standby_connections` | what standbys are told, and connections with them |
 //! | `rooms` | members of rooms |
 //! | `leave` | the limits of the way out |
 
 mod api;
-mod balance;
-mod cache;
-mod claims;
 mod config;
 mod core;
 mod counters;
@@ -44,25 +39,19 @@ mod disclose;
 mod dispatch;
 mod hub_limit;
 mod hub_lookup;
-mod join_limiter;
-mod leases;
 mod leave;
-mod lookup;
 mod members;
 mod mesh;
-mod moved;
 #[cfg(test)]
 mod properties;
 mod query_quota;
 mod questions;
-mod records;
 mod reflection;
 mod registry;
 mod relation;
 mod relay;
 mod remotes;
 mod replica_sync;
-mod replicas;
 mod replication;
 mod request_key;
 mod requests;
@@ -196,8 +185,7 @@ impl Hub {
     fn slept(&mut self, slept: Duration) {
         let now = self.core.now;
         self.core.knows_since = Some(now);
-        self.registry.directory.slept(slept);
-        self.registry.cached.slept(slept);
+        self.registry.slept(slept);
         self.core
             .remotes
             .connections
@@ -420,7 +408,7 @@ impl Hub {
 
     /// A node's record has come or changed: the server is to hold it, too.
     pub(super) fn register_at_server(&mut self, node: NodeId) {
-        self.registry.cached.remove(node);
+        self.registry.forget_cached(node);
         if let Some(server) = self.core.central() {
             self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
         }
@@ -449,7 +437,7 @@ impl Hub {
         let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
         match timer {
             HubTimer::Lease => self.expire_leases(),
-            HubTimer::CachedRecord => registry.expire_cached(core),
+            HubTimer::CachedRecord => registry.expire_cached(core.now),
             HubTimer::Request => self.with_requests(|requests, turn| requests.expire_requests(turn)),
             HubTimer::Relay => requests.relays.expire_relays(core),
             HubTimer::HubLookup => {
@@ -491,7 +479,7 @@ impl Hub {
         let summary = summaries.summaries_due(core);
         let timers = &mut core.timers;
         timers.plan(HubTimer::Lease, registry.directory.next_expiry());
-        timers.plan(HubTimer::CachedRecord, registry.cached.next_expiry());
+        timers.plan(HubTimer::CachedRecord, registry.next_cache_expiry());
         timers.plan(HubTimer::Request, requests.table.next_expiry());
         timers.plan(HubTimer::Relay, requests.relays.next_expiry());
         timers.plan(HubTimer::HubLookup, hub_lookups.next_expiry());
@@ -504,7 +492,7 @@ impl Hub {
         timers.plan(HubTimer::StandbyConnection, replication.next_dial());
         timers.plan(HubTimer::Claim, registry.claims.next_due());
         timers.plan(HubTimer::Members, members.next_due());
-        timers.plan(HubTimer::Balance, members.balance.next_due());
+        timers.plan(HubTimer::Balance, members.next_share());
         timers.plan(HubTimer::Drain, drain);
     }
 }

@@ -13,7 +13,7 @@ use roost_wire::{Cell, NodeId, RequestId};
 
 use super::Hub;
 use super::hub_lookup::{ConcludedLookup, Waiter};
-use super::lookup::encode_found;
+use super::registry::encode_found;
 use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;

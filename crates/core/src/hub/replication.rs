@@ -1,5 +1,5 @@
 //! What this hub tells the standbys of its nodes, so that those lose nothing
-//! with it: [`replicas`](super::replicas) is the other end, and
+//! with it: [`registry`](super::registry) is the other end, and
 //! [`ledger`](super::replica_sync) what both know already.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use roost_wire::{Channel, ConnectionId, NodeId, Record, Time};
 
 use super::HubLimit;
 use super::core::HubCore;
-use super::records::Records;
+use super::registry::Records;
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
 use super::sender::Sender;

@@ -138,7 +138,7 @@ pub(super) fn status(hub: &Hub, now: Time) -> HubStatus {
         numbered: hub.registry.replicas.numbered(),
         rooms: hub.rooms.rooms(),
         room_members: hub.rooms.members(),
-        cached: hub.registry.cached.nodes(),
+        cached: hub.registry.cached_nodes(),
         entries: hub.registry.directory.entries(),
         directory_bytes: hub.registry.directory.bytes(),
         connections: hub.core.remotes.connections.len(),

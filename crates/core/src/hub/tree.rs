@@ -50,4 +50,14 @@ impl HubCore {
     pub(super) fn connection_to(&self, hub: NodeId) -> Option<ConnectionId> {
         self.remotes.best_connection(hub, SchemeSet::ALL)
     }
+
+    /// Whether it is a cache.
+    pub(super) fn is_cache(&self) -> bool {
+        self.config.kind == HubKind::Server && !self.is_root()
+    }
+
+    /// The server of this cache, if it is one and that is up.
+    pub(super) fn central(&self) -> Option<NodeId> {
+        self.parents().first().copied().filter(|_| self.is_cache())
+    }
 }

@@ -4,21 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{HierarchyMessage, Message};
 use roost_wire::{NodeId, Time};
-
-use crate::hub::core::HubCore;
-use crate::hub::members::Members;
-use crate::hub::sender::Sender;
 
 /// Between two words about the number of leases.
 pub(super) const LOAD_PAUSE: Duration = Duration::from_millis(500);
 
 /// Between a word and the next one about the room for copies alone.
 pub(super) const ROOM_PAUSE: Duration = Duration::from_secs(1);
-
-/// Said in place of a number by a hub that leaves.
-const LEAVING: u32 = u32::MAX;
 
 /// A change by no more than this part of the leases is not worth a word.
 const WORTH_A_WORD: usize = 32;
@@ -73,7 +65,7 @@ impl Loads {
 
     /// Whether the others are to hear now of so many leases and such room; if
     /// so, they are taken to have heard.
-    fn is_announcement_due(&mut self, now: Time, leases: usize, room: Option<u32>) -> bool {
+    pub(super) fn is_announcement_due(&mut self, now: Time, leases: usize, room: Option<u32>) -> bool {
         let (told, told_room) = self.told;
         let leases_changed = leases.abs_diff(told) > told / WORTH_A_WORD;
         let room_changed = match (room, told_room) {
@@ -89,50 +81,15 @@ impl Loads {
         }
         is_due
     }
-}
 
-impl Members {
-    /// Tells the other members how many leases and what room there are, if that
-    /// has changed by enough to matter.
-    pub(crate) fn announce_load(&mut self, core: &mut HubCore) {
-        let now = core.now;
-        if self.reach.is_empty() {
-            return self.loads.stop_announcing();
-        }
-        if self.loads.is_announcement_due(now, self.own.leases, self.own.residual_kbps) {
-            for node in self.nodes().collect::<Vec<_>>() {
-                self.send_load(core, node);
-            }
-        }
+    pub(super) fn record(&mut self, hub: NodeId, load: (u32, Option<u32>)) {
+        self.by_hub.insert(hub, load);
     }
 
-    pub(crate) fn send_load(&mut self, core: &mut HubCore, to: NodeId) {
-        let leases = if core.leaving.is_some() { LEAVING } else { self.own.leases as u32 };
-        let residual_kbps = self.own.residual_kbps;
-        core.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
-    }
-
-    /// Another member says how many leases it has, and what room.
-    pub(crate) fn handle_load(&mut self, core: &mut HubCore, from: Sender, load: (u32, Option<u32>)) {
-        self.loads.by_hub.insert(from.node, load);
-        core.mesh.set_departing(from.node, load.0 == LEAVING);
-        self.welcome(core, from.node);
-    }
-
-    /// A hub says that one more node is with it.
-    pub(crate) fn count_arrival(&mut self, hub: NodeId, node: NodeId) {
-        if let Some((load, _)) = self.loads.by_hub.get_mut(&hub) {
-            *load = load.saturating_add(1);
-        }
-        self.record_arrival(node);
-    }
-
-    /// Gives a member that has joined its share, once it has said what it has.
-    pub(crate) fn welcome(&mut self, core: &mut HubCore, node: NodeId) {
-        let said = self.loads.leases_of(node).is_some();
-        let Some(reach) = self.reach.get_mut(&node).filter(|_| said) else { return };
-        if std::mem::take(&mut reach.fresh) {
-            self.share_with(core, node);
+    /// One more node is with a hub.
+    pub(super) fn count_node(&mut self, hub: NodeId) {
+        if let Some((leases, _)) = self.by_hub.get_mut(&hub) {
+            *leases = leases.saturating_add(1);
         }
     }
 }

@@ -8,11 +8,14 @@
 //! node's own business.
 //!
 //! How many nodes a hub has, it tells the others when it changes: see [`load`],
-//! and [`balance`](super::balance) for what comes of it.
+//! and [`sharing`] for what comes of it.
 
+mod announcing;
+mod balance;
 mod group;
 mod identity;
 mod load;
+mod sharing;
 #[cfg(test)]
 pub(super) mod tests;
 mod wire;
@@ -22,10 +25,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use self::balance::{Balance, NEAR};
 use self::group::{GossipGroup, GossipPacket, MemberChange};
 use self::load::Loads;
 pub(super) use self::load::OwnLoad;
-use super::balance::Balance;
 use super::mesh::DialPurpose;
 use super::sender::Sender;
 use super::{HubConfig, HubEvent, HubKind, ReflectionConfig, Relation};
@@ -61,7 +64,7 @@ pub(super) struct Members {
     /// Hubs to which this one has announced itself so far in vain.
     announcing: BTreeMap<NodeId, Announcing>,
     loads: Loads,
-    pub(super) balance: Balance,
+    balance: Balance,
     pub(super) own: OwnLoad,
 }
 
@@ -400,7 +403,7 @@ impl Members {
         let turn = usize::from(node.as_bytes()[15]) + usize::from(node.as_bytes()[0]);
         let mut all = Vec::new();
         while let Some((nearest, ..)) = up.first() {
-            let near = *nearest + super::balance::NEAR.max(*nearest / 4);
+            let near = *nearest + NEAR.max(*nearest / 4);
             let mut alike: Vec<_> = up.extract_if(.., |(rtt, ..)| *rtt <= near).collect();
             alike.sort_unstable_by_key(|(_, member, _)| **member);
             let turned = turn % alike.len();

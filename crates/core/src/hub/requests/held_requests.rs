@@ -11,7 +11,7 @@ use roost_wire::{NodeId, Scope, Time};
 use super::routed_request::{RequestStage, RoutedRequest};
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
-use crate::hub::records::Records;
+use crate::hub::registry::Records;
 use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::timers::MAX_PER_WAKE;

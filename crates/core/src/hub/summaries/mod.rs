@@ -24,7 +24,7 @@ use super::relation::Relation;
 use super::sender::Sender;
 use crate::directory::PreviousEntry;
 use crate::hub::core::HubCore;
-use crate::hub::records::Records;
+use crate::hub::registry::Records;
 use crate::hub::route::RoutePlan;
 use negatives::Negatives;
 use outbox::Outbox;

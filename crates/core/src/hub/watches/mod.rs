@@ -29,7 +29,7 @@ use super::route::RoutePlan;
 use super::sender::Sender;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::hub::core::HubCore;
-use crate::hub::records::Records;
+use crate::hub::registry::Records;
 use crate::hub::summaries::BlockIndex;
 use crate::machine::Traffic;
 

@@ -1,5 +1,7 @@
 //! Tests of a standby.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use roost_wire::messages::{
     HierarchyMessage, ProbeMessage, Reason, RegistrationMessage, Renew, ReplicaCapacity, ReplicaUpdate, RequestMessage,
@@ -7,6 +9,7 @@ use roost_wire::messages::{
 };
 use roost_wire::{Capacity, ConnectionId, Role, Scope};
 
+use super::super::homes::LIVELY;
 use super::*;
 use crate::hub::HubEvent;
 use crate::hub::testing::{Bench, EditRequest, copies, forwarded, node, record, refused, request, version};

@@ -8,50 +8,24 @@
 
 use std::collections::BTreeMap;
 
-use roost_wire::messages::HomeChanged;
 use roost_wire::{NodeId, Time};
 
-use super::HubLimit;
-use super::core::HubCore;
-use super::registry::Registry;
-use super::relation::Relation;
-use super::remotes::MOVE;
-use super::route::HOPS;
-use super::sender::Sender;
+use crate::hub::core::HubCore;
 
 /// How many moved nodes are remembered; further ones have to be sought.
 const MAX_MOVED: usize = 16 * 1024;
 
 /// The nodes that have moved, where, and until when that is of interest.
 #[derive(Debug, Default)]
-pub(super) struct MovedNodes {
-    pub(super) nodes: BTreeMap<NodeId, (NodeId, Time)>,
+pub(crate) struct MovedNodes {
+    nodes: BTreeMap<NodeId, (NodeId, Time)>,
 }
 
-impl Registry {
-    /// A node of this hub says where it was before. Gives what hubs that are not siblings are to hear;
-    /// siblings have heard of it already (`HierarchyMessage::Claim`).
-    pub(super) fn accept_move(&mut self, core: &mut HubCore, from: Sender, moved: HomeChanged) -> Option<HomeChanged> {
-        let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
-        let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
-            core.counters.stray += 1;
-            return None;
-        };
-        // A node says it once. The old home that does not hear of it keeps its copy for a lease.
-        let now = core.now;
-        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
-            core.over_limit(from.node, HubLimit::WorkRate);
-            return None;
-        }
-        let own = core.config.node;
-        let is_news = core.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != own;
-        is_news.then_some(HomeChanged { version, new: own, hops_left: HOPS, ..moved })
-    }
-
+impl MovedNodes {
     /// Another hub has a node that was here.
-    pub(super) fn note_moved(&mut self, core: &mut HubCore, node: NodeId, to: NodeId) {
+    pub(super) fn record(&mut self, core: &mut HubCore, node: NodeId, to: NodeId) {
         let now = core.now;
-        let nodes = &mut self.moved.nodes;
+        let nodes = &mut self.nodes;
         if nodes.len() >= MAX_MOVED {
             nodes.retain(|_, (_, until)| *until > now);
         }
@@ -59,13 +33,24 @@ impl Registry {
             nodes.insert(node, (to, now + core.config.lease));
         }
     }
+
+    /// Where a node that was here went, if that hub can be asked.
+    pub(super) fn moved_to(&self, core: &HubCore, node: NodeId) -> Option<NodeId> {
+        let (to, until) = self.nodes.get(&node)?;
+        (*until > core.now && core.remotes.is_up(*to)).then_some(*to)
+    }
+
+    /// Whether a node was here a moment ago and has another home now.
+    pub(super) fn has_moved(&self, core: &HubCore, node: NodeId) -> bool {
+        self.nodes.get(&node).is_some_and(|(_, until)| *until > core.now)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::{Bench, HERE, carried, node, version};
+    use crate::hub::testing::{Bench, HERE, carried, node, version};
     use roost_wire::block::BlockService;
     use roost_wire::messages::{
         HierarchyMessage, HomeChanged, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage,

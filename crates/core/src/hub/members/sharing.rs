@@ -6,21 +6,18 @@
 //! paths are. Nobody has to measure anything for that. Nothing moves when a hub
 //! leaves: its nodes have standbys.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_wire::messages::{Message, RegistrationMessage};
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Channel, NodeId, Role, SchemeSet, Time};
 
-use super::core::HubCore;
-use super::members::Members;
-use super::records::Records;
-use super::sender::Sender;
+use super::Members;
+use super::balance::{NEAR, SentNode, Share};
+use crate::hub::core::HubCore;
+use crate::hub::registry::Records;
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
-
-/// The most that a node's round trip may grow by being sent elsewhere.
-pub(super) const NEAR: Duration = Duration::from_millis(10);
 
 /// A hub gives at most a node in this time, times the nodes it has: 5 % a second.
 const SHARE_TIME: Duration = Duration::from_secs(20);
@@ -36,44 +33,15 @@ const MAX_LOOKED_AT: usize = 64;
 /// look at all, there is nobody to send.
 const MAX_VAIN_LOOKS: usize = 16;
 
-/// Who was sent elsewhere, and who is still to go.
-#[derive(Debug, Default)]
-pub(super) struct Balance {
-    sent: BTreeMap<NodeId, SentNode>,
-    shares: BTreeMap<NodeId, Share>,
-    /// The last node that was looked at.
-    cursor: Option<NodeId>,
-}
-
-/// A node that was sent elsewhere.
-#[derive(Debug)]
-struct SentNode {
-    /// Until when it is taken in if it comes (back).
-    until: Time,
-    /// Where it has not arrived yet.
-    to: Option<NodeId>,
-}
-
-/// What a hub that has joined still gets.
-#[derive(Debug)]
-struct Share {
-    left: usize,
-    pause: Duration,
-    next: Time,
-    /// Looks since the last one that found somebody.
-    vain: usize,
-}
-
-impl Balance {
-    pub(super) fn next_due(&self) -> Option<Time> {
-        self.shares.values().map(|share| share.next).min()
-    }
-}
-
 impl Members {
+    /// When a node is to go next to a hub that has joined.
+    pub(crate) fn next_share(&self) -> Option<Time> {
+        self.balance.next_due()
+    }
+
     /// Sends a node that nobody here knows to a near hub with fewer nodes, if
     /// there is one. Whoever comes although it was sent away is taken in.
-    pub(super) fn redirect(&mut self, core: &mut HubCore, from: Sender, may_stay: bool) -> bool {
+    pub(crate) fn redirect(&mut self, core: &mut HubCore, from: Sender, may_stay: bool) -> bool {
         let _now = core.now;
         let was_sent = self.balance.sent.contains_key(&from.node);
         self.record_arrival(from.node);
@@ -119,7 +87,7 @@ impl Members {
     }
 
     /// A node that was sent elsewhere is there, or here again.
-    pub(super) fn record_arrival(&mut self, node: NodeId) {
+    pub(crate) fn record_arrival(&mut self, node: NodeId) {
         let to = self.balance.sent.get_mut(&node).and_then(|sent| sent.to.take());
         if let Some(reach) = to.and_then(|to| self.get_mut(to)) {
             reach.on_the_way = reach.on_the_way.saturating_sub(1);
@@ -136,13 +104,13 @@ impl Members {
     }
 
     /// A near hub has joined: it gets its share of this hub's nodes.
-    pub(super) fn share_with(&mut self, core: &mut HubCore, hub: NodeId) {
+    pub(crate) fn share_with(&mut self, core: &mut HubCore, hub: NodeId) {
         self.schedule_share(core, hub, self.own.leases / (self.len() + 1));
     }
 
     /// A node has come back here from `home`, which lives: where hubs are near this one had its share
     /// already, and gives one for it.
-    pub(super) fn rebalance_returned(&mut self, core: &mut HubCore, home: NodeId) {
+    pub(crate) fn rebalance_returned(&mut self, core: &mut HubCore, home: NodeId) {
         let leases = self.own.leases;
         if self.load(home).is_none_or(|load| load + 1 >= leases) {
             return;
@@ -171,7 +139,7 @@ impl Members {
         core.random.jitter(pause * 4 / 3).max(pause)
     }
 
-    pub(super) fn poll_balance(&mut self, core: &mut HubCore, records: Records<'_>) {
+    pub(crate) fn poll_balance(&mut self, core: &mut HubCore, records: Records<'_>) {
         let now = core.now;
         let due = self.balance.shares.iter().filter(|(_, share)| share.next <= now);
         for hub in due.map(|(hub, _)| *hub).collect::<Vec<_>>() {
@@ -219,9 +187,9 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::members::tests::{announce, met_at};
-    use super::super::testing::{Bench, address, copies, node, record, version};
+    use super::super::tests::{announce, met_at};
     use super::*;
+    use crate::hub::testing::{Bench, address, copies, node, record, version};
     use roost_wire::ids::ConnectionId;
     use roost_wire::messages::Adopt;
     use roost_wire::messages::{HierarchyMessage, ProbeMessage, ReplicationMessage};

@@ -1,98 +1,31 @@
 //! Nodes of this hub that another hub says are its own now.
 //!
-//! That may be false, and a node that is here is worse off without its record. So a node with an
+//! That may be false, and a node that is here is worse off without its record. So a node with a
 //! connection is asked, and its record stays until the node goes or is silent.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_wire::messages::{Message, RegistrationMessage};
-use roost_wire::{Channel, NodeId, Record, SchemeSet, Time, Version};
+use roost_wire::messages::{HierarchyMessage, HomeChanged, Message, RegistrationMessage};
+use roost_wire::{Channel, NodeId, SchemeSet, Version};
 
-use super::core::HubCore;
-use super::registry::{RecordChange, Registry};
-use super::timers::MAX_PER_WAKE;
+use super::claims::Claim;
+use super::{RecordChange, Registry};
+use crate::hub::core::HubCore;
+use crate::hub::relation::Relation;
+use crate::hub::remotes::MOVE;
+use crate::hub::route::HOPS;
+use crate::hub::sender::Sender;
+use crate::hub::timers::MAX_PER_WAKE;
+use crate::hub::{HubKind, HubLimit};
 use crate::machine::Traffic;
 
-/// Most times that a node is asked, as a question or its answer may be lost.
-const ASKS: u32 = 2;
-
-/// A node that has answered is not asked again before this time: it publishes for an answer,
-/// and leaves a hub that wants that too often.
-const QUIET: Duration = Duration::from_secs(20);
-
-/// The nodes that are asked, or were a moment ago; all are connected and have a record here.
-#[derive(Debug, Default)]
-pub(super) struct Claims {
-    nodes: BTreeMap<NodeId, ClaimCheck>,
-    due: BTreeSet<(Time, NodeId)>,
-}
-
-#[derive(Debug)]
-struct ClaimCheck {
-    /// `None` once the node has said that it is here.
-    claim: Option<Claim>,
-    times: u32,
-    /// Time to ask, to stop waiting for an answer, or to forget this.
-    due: Time,
-}
-
-/// The word of another hub.
-#[derive(Debug)]
-pub(super) struct Claim {
-    pub(super) home: NodeId,
-    pub(super) version: Version,
-    /// The record, if that hub has this one keep a replica of it.
-    pub(super) record: Option<Record>,
-}
-
-impl Claims {
-    pub(super) fn next_due(&self) -> Option<Time> {
-        self.due.first().map(|(due, _)| *due)
-    }
-
-    /// Another hub says something of a node, of which nothing is believed before it was asked.
-    fn record_claim(&mut self, now: Time, node: NodeId, claim: Claim) {
-        let Some(asked) = self.nodes.get_mut(&node) else {
-            self.nodes.insert(node, ClaimCheck { claim: Some(claim), times: 0, due: now });
-            self.due.insert((now, node));
-            return;
-        };
-        if asked.claim.as_ref().is_none_or(|known| known.version <= claim.version) {
-            let record =
-                asked.claim.take().filter(|known| known.version == claim.version).and_then(|known| known.record);
-            asked.claim = Some(Claim { record: claim.record.or(record), ..claim });
-        }
-    }
-
-    /// The node has published this version here. True if somebody had claimed it.
-    fn confirm_claimed_node(&mut self, now: Time, node: NodeId, version: Version) -> bool {
-        let Some(asked) = self.nodes.get_mut(&node).filter(|asked| asked.times > 0) else { return false };
-        let was_claimed = asked.claim.is_some();
-        // A word from before a move may come after it: it is asked again.
-        asked.claim.take_if(|claim| claim.version < version);
-        asked.times = 0;
-        self.set_due(node, now + QUIET);
-        was_claimed
-    }
-
-    fn set_due(&mut self, node: NodeId, due: Time) {
-        let Some(asked) = self.nodes.get_mut(&node) else { return };
-        self.due.remove(&(asked.due, node));
-        asked.due = due;
-        self.due.insert((due, node));
-    }
-
-    fn take_claim(&mut self, node: NodeId) -> Option<Claim> {
-        let asked = self.nodes.remove(&node)?;
-        self.due.remove(&(asked.due, node));
-        asked.claim
-    }
-}
+/// For so long after its last word a hub counts as alive: it is asked for one
+/// every five seconds.
+pub(super) const LIVELY: Duration = Duration::from_secs(8);
 
 impl Registry {
     /// Another hub holds this node from its version on.
-    pub(super) fn handle_claim(&mut self, core: &mut HubCore, node: NodeId, claim: Claim) {
+    pub(crate) fn handle_claim(&mut self, core: &mut HubCore, node: NodeId, claim: Claim) {
         let now = core.now;
         if !core.is_plausible(claim.version) {
             return;
@@ -113,7 +46,7 @@ impl Registry {
     }
 
     /// A node has published here, so it is nobody else's.
-    pub(super) fn confirm_home(&mut self, core: &mut HubCore, node: NodeId, version: Version) {
+    pub(crate) fn confirm_home(&mut self, core: &mut HubCore, node: NodeId, version: Version) {
         let now = core.now;
         if self.claims.confirm_claimed_node(now, node, version) {
             core.claim(node, version);
@@ -121,7 +54,7 @@ impl Registry {
     }
 
     /// A node has gone: where it went counts that another hub has said.
-    pub(super) fn apply_pending_claim(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(crate) fn apply_pending_claim(&mut self, core: &mut HubCore, node: NodeId) {
         if let Some(claim) = self.claims.take_claim(node) {
             self.release_to(core, node, claim);
         }
@@ -135,7 +68,7 @@ impl Registry {
         {
             core.counters.claimed += 1;
             self.record_change_by_hub(RecordChange::Claimed(place));
-            self.note_moved(core, node, home);
+            self.moved.record(core, node, home);
             // Others hear first that the record of this hub's own is gone.
             if let Some(record) = record {
                 self.record_change_by_hub(RecordChange::Replicated { home, record });
@@ -145,20 +78,17 @@ impl Registry {
         }
     }
 
-    pub(super) fn poll_claims(&mut self, core: &mut HubCore) {
+    pub(crate) fn poll_claims(&mut self, core: &mut HubCore) {
         let now = core.now;
         for _ in 0..MAX_PER_WAKE {
-            let Some((_, node)) = self.claims.due.first().copied().filter(|(due, _)| *due <= now) else {
-                return;
-            };
+            let Some(node) = self.claims.first_due(now) else { return };
             let connection = core.remotes.best_connection(node, SchemeSet::ALL);
-            let asked = self.claims.nodes.get_mut(&node).filter(|asked| asked.claim.is_some() && asked.times < ASKS);
-            let (Some(connection), Some(asked)) = (connection, asked) else {
+            let asked = connection.and_then(|connection| Some((connection, self.claims.count_question(node)?)));
+            let Some((connection, times)) = asked else {
                 self.apply_pending_claim(core, node);
                 continue;
             };
-            asked.times += 1;
-            let patience = core.remotes.answer_timeout(connection) * (2 << (asked.times - 1));
+            let patience = core.remotes.answer_timeout(connection) * (2 << (times - 1));
             self.claims.set_due(node, now + patience);
             core.send(
                 connection,
@@ -168,12 +98,75 @@ impl Registry {
             );
         }
     }
+
+    /// A home is gone: nodes of it that another hub has claimed meanwhile are there.
+    pub(crate) fn apply_contested_claims(&mut self, core: &mut HubCore, home: NodeId) {
+        let is_newer = |node: &NodeId| {
+            let held = self.directory.get(*node).map(|entry| entry.version());
+            self.replicas.contested_claim(*node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
+        };
+        let claimed = self.replicas.nodes_of(home).filter(is_newer);
+        for node in claimed.collect::<Vec<_>>() {
+            self.drop_replica(core, home, node);
+        }
+    }
+
+    /// True if a home that is there holds on to a node whose record it keeps here, though another hub says
+    /// that it is its own. Records bear no signature, so the home is believed until it lets go. A central
+    /// server's homes are caches of its own, the latest of which counts.
+    pub(crate) fn is_contested(&self, core: &HubCore, node: NodeId, by: NodeId) -> bool {
+        let contests = |home| home != by && core.is_lively(home);
+        core.config.kind != HubKind::Server && self.replicas.home_of(node).is_some_and(contests)
+    }
+
+    /// Tells a hub that holds this version of a node that a newer one is here.
+    pub(crate) fn contradict_claim(&mut self, core: &mut HubCore, home: NodeId, node: NodeId, version: Version) {
+        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
+        if let Some(own) = own.filter(|own| *own > version) {
+            core.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
+        }
+    }
+
+    /// A node of this hub says where it was before. Gives what hubs that are not siblings are to hear;
+    /// siblings have heard of it already (`HierarchyMessage::Claim`).
+    pub(crate) fn accept_move(&mut self, core: &mut HubCore, from: Sender, moved: HomeChanged) -> Option<HomeChanged> {
+        let held = self.directory.get(from.node).filter(|_| !self.replicas.holds(from.node));
+        let Some(version) = held.map(|entry| entry.version()).filter(|_| moved.node == from.node) else {
+            core.counters.stray += 1;
+            return None;
+        };
+        // A node says it once. The old home that does not hear of it keeps its copy for a lease.
+        let now = core.now;
+        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, MOVE)) {
+            core.over_limit(from.node, HubLimit::WorkRate);
+            return None;
+        }
+        let own = core.config.node;
+        let is_news = core.relation(moved.old_home) != Some(Relation::Sibling) && moved.old_home != own;
+        is_news.then_some(HomeChanged { version, new: own, hops_left: HOPS, ..moved })
+    }
+}
+
+impl HubCore {
+    /// Whether a hub was heard of late.
+    pub(crate) fn is_lively(&self, hub: NodeId) -> bool {
+        let now = self.now;
+        let connection = self.remotes.best_connection(hub, SchemeSet::ALL);
+        let heard = connection
+            .and_then(|connection| self.remotes.connections.get(&connection))
+            .map(|connection| connection.heard);
+        heard.is_some_and(|heard| now.since(heard) < LIVELY)
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, copies, node, record, version};
+    use crate::hub::testing::{Bench, copies, node, record, version};
+    use std::time::Duration;
+
+    use super::super::claims::QUIET;
     use super::*;
+    use roost_wire::Record;
     use roost_wire::ids::ConnectionId;
     use roost_wire::messages::{HierarchyMessage, ReplicationMessage};
     use roost_wire::service::Role;
@@ -228,7 +221,7 @@ mod tests {
         assert_eq!((asked(&mut bench, connection, PATIENCE), held(&bench)), (1, 0));
         assert!(
             bench.hub.registry.records().has_moved(&bench.hub.core, node(1))
-                && bench.hub.registry.claims.nodes.is_empty()
+                && bench.hub.registry.claims.next_due().is_none()
         );
     }
 
@@ -237,7 +230,7 @@ mod tests {
         let (mut bench, _, connection, _) = claimed(2);
         bench.down(connection);
         assert_eq!(bench.hub.registry.directory.nodes(), 0);
-        assert!(bench.hub.registry.claims.due.is_empty());
+        assert_eq!(bench.hub.registry.claims.next_due(), None);
     }
 
     #[test]

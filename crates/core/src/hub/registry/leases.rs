@@ -3,18 +3,18 @@
 use roost_wire::messages::{HierarchyMessage, Message, RegistrationMessage, Renew};
 use roost_wire::{Address, Channel, ConnectionId, NodeId, Record, Version};
 
-use super::core::HubCore;
-use super::registry::Registry;
-use super::remotes::PUBLICATION;
-use super::sender::Sender;
-use super::{HubEvent, HubLimit};
+use super::Registry;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
+use crate::hub::core::HubCore;
+use crate::hub::remotes::PUBLICATION;
+use crate::hub::sender::Sender;
+use crate::hub::{HubEvent, HubLimit};
 use crate::machine::Traffic;
 
 impl Registry {
     /// Takes a node's own record in.
-    pub(super) fn take_record(&mut self, core: &mut HubCore, from: Sender, mut record: Record) -> PublishOutcome {
+    pub(crate) fn take_record(&mut self, core: &mut HubCore, from: Sender, mut record: Record) -> PublishOutcome {
         core.filter_addresses(from, &mut record.addresses);
         let node = record.node;
         if self.directory.get(node).is_none() {
@@ -39,7 +39,7 @@ impl Registry {
     }
 
     /// Prolongs a lease. False if the hub does not hold this version of the record where the node is now.
-    pub(super) fn prolong_lease(&mut self, core: &mut HubCore, from: Sender, renew: &Renew) -> bool {
+    pub(crate) fn prolong_lease(&mut self, core: &mut HubCore, from: Sender, renew: &Renew) -> bool {
         let now = core.now;
         let has_moved = core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
         let is_own = !self.replicas.holds(from.node) && !has_moved;
@@ -55,14 +55,14 @@ impl Registry {
     }
 
     /// Removes a node's own record. Gives where it was.
-    pub(super) fn take_out(&mut self, node: NodeId, version: Version) -> Option<PreviousEntry> {
+    pub(crate) fn take_out(&mut self, node: NodeId, version: Version) -> Option<PreviousEntry> {
         let place = self.directory.withdraw(node, version)?;
         (!self.replicas.release(node)).then_some(place)
     }
 
     /// Whether the record of `node` is looked at now. A record of anybody else than the
     /// remote is refused: the certificate of the connection says whose word this is.
-    pub(super) fn may_publish(&mut self, core: &mut HubCore, from: Sender, node: NodeId) -> bool {
+    pub(crate) fn may_publish(&mut self, core: &mut HubCore, from: Sender, node: NodeId) -> bool {
         let now = core.now;
         if node != from.node {
             core.counters.foreign_records += 1;
@@ -77,15 +77,7 @@ impl Registry {
             core.over_limit(from.node, HubLimit::WorkRate);
             return false;
         }
-        self.may_join(core, from)
-    }
-
-    /// Tells a hub that holds this version of a node that a newer one is here.
-    pub(super) fn contradict_claim(&mut self, core: &mut HubCore, home: NodeId, node: NodeId, version: Version) {
-        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
-        if let Some(own) = own.filter(|own| *own > version) {
-            core.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
-        }
+        self.directory.get(from.node).is_some() || self.join_limiter.admit(core, from)
     }
 }
 
@@ -101,7 +93,7 @@ impl HubCore {
 
     /// A remote is seen at another address. What a node has published names the
     /// former one where the node could not know its own, so it is asked for anew.
-    pub(super) fn connection_moved(&mut self, connection: ConnectionId, address: Address) {
+    pub(crate) fn connection_moved(&mut self, connection: ConnectionId, address: Address) {
         let Some(known) = self.remotes.connections.get_mut(&connection) else { return };
         let ip = |address: &Address| address.primary().map(|at| at.ip());
         let is_elsewhere = ip(&known.address) != ip(&address);
@@ -120,7 +112,7 @@ impl HubCore {
     }
 
     /// Tells the peers that the node is here now.
-    pub(super) fn claim(&mut self, node: NodeId, version: Version) {
+    pub(crate) fn claim(&mut self, node: NodeId, version: Version) {
         let claim = Message::Hierarchy(HierarchyMessage::Claim { node, version });
         self.send_to_siblings(&claim);
     }
@@ -138,7 +130,7 @@ impl HubCore {
     }
 
     /// True if the version of a node that another hub tells can be true. It is counted if not.
-    pub(super) fn is_plausible(&mut self, version: Version) -> bool {
+    pub(crate) fn is_plausible(&mut self, version: Version) -> bool {
         let now = self.now;
         let up = self.started.map_or(0, |started| now.since(started).as_secs());
         // Without a clock nothing is too late.
@@ -155,9 +147,9 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use super::super::testing::{Bench, copies, node, record, request, version};
-    use super::super::{HubConfig, HubKind};
     use super::*;
+    use crate::hub::testing::{Bench, copies, node, record, request, version};
+    use crate::hub::{HubConfig, HubKind};
     use crate::machine::Input;
     use roost_wire::address::Scheme;
     use roost_wire::messages::RequestMode;

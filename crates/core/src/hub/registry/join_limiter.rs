@@ -9,9 +9,8 @@ use std::time::Duration;
 use roost_wire::messages::{Message, RegistrationMessage};
 use roost_wire::{Channel, Time};
 
-use super::core::HubCore;
-use super::registry::Registry;
-use super::sender::Sender;
+use crate::hub::core::HubCore;
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// How far ahead of the time line nodes are taken in at once.
@@ -22,29 +21,23 @@ const JITTER_MS: u64 = 100;
 
 /// The time line of new nodes.
 #[derive(Debug, Default)]
-pub(super) struct JoinRateLimiter {
+pub(crate) struct JoinRateLimiter {
     next: Time,
 }
 
 impl JoinRateLimiter {
     /// Whether nodes wait for their turns.
-    pub(super) fn is_crowded(&self, now: Time) -> bool {
+    pub(crate) fn is_crowded(&self, now: Time) -> bool {
         self.next > now + BURST
     }
-}
 
-impl Registry {
-    /// Whether a node that publishes is taken in now. If not, it was told when
-    /// to come again.
-    pub(super) fn may_join(&mut self, core: &mut HubCore, from: Sender) -> bool {
+    /// Whether a new node is taken in now. If not, it was told when to come again.
+    pub(super) fn admit(&mut self, core: &mut HubCore, from: Sender) -> bool {
         let now = core.now;
-        if self.directory.get(from.node).is_some() {
-            return true;
-        }
         let Some(remote) = core.remotes.get_mut(from.node) else { return false };
         if remote.turn.is_none() {
-            let place = self.join_limiter.next.max(now);
-            self.join_limiter.next = place + Duration::from_secs(1) / core.config.limits.joins_per_second.max(1);
+            let place = self.next.max(now);
+            self.next = place + Duration::from_secs(1) / core.config.limits.joins_per_second.max(1);
             remote.turn = Some(if place <= now + BURST { now } else { place });
         }
         let wait = remote.turn.map_or(Duration::ZERO, |turn| turn.since(now));
@@ -63,9 +56,9 @@ impl Registry {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, copies, node, record};
-    use super::super::{HubConfig, HubKind};
     use super::*;
+    use crate::hub::testing::{Bench, copies, node, record};
+    use crate::hub::{HubConfig, HubKind};
     use roost_wire::ids::ConnectionId;
     use roost_wire::messages::Adopt;
     use roost_wire::messages::ReplicationMessage;
@@ -121,8 +114,7 @@ mod tests {
         ));
         let mirrored = bench.up(90, Role::Node);
         let (held, capacity) = (record(90).version, record(90).capacity);
-        let adopt =
-            Adopt { held_version: held, version: super::super::testing::version(2), capacity, is_failback: None };
+        let adopt = Adopt { held_version: held, version: crate::hub::testing::version(2), capacity, is_failback: None };
         assert!(
             !bench
                 .say(mirrored, &Message::Registration(RegistrationMessage::Adopt(adopt)))

@@ -1,0 +1,55 @@
+//! Loads on their way: how many nodes this hub has, told to the other members, and what they tell.
+
+use roost_wire::NodeId;
+use roost_wire::messages::{HierarchyMessage, Message};
+
+use super::Members;
+use crate::hub::core::HubCore;
+use crate::hub::sender::Sender;
+
+/// Said in place of a number by a hub that leaves.
+const LEAVING: u32 = u32::MAX;
+
+impl Members {
+    /// Tells the other members how many leases and what room there are, if that
+    /// has changed by enough to matter.
+    pub(crate) fn announce_load(&mut self, core: &mut HubCore) {
+        let now = core.now;
+        if self.reach.is_empty() {
+            return self.loads.stop_announcing();
+        }
+        if self.loads.is_announcement_due(now, self.own.leases, self.own.residual_kbps) {
+            for node in self.nodes().collect::<Vec<_>>() {
+                self.send_load(core, node);
+            }
+        }
+    }
+
+    pub(crate) fn send_load(&mut self, core: &mut HubCore, to: NodeId) {
+        let leases = if core.leaving.is_some() { LEAVING } else { self.own.leases as u32 };
+        let residual_kbps = self.own.residual_kbps;
+        core.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
+    }
+
+    /// Another member says how many leases it has, and what room.
+    pub(crate) fn handle_load(&mut self, core: &mut HubCore, from: Sender, load: (u32, Option<u32>)) {
+        self.loads.record(from.node, load);
+        core.mesh.set_departing(from.node, load.0 == LEAVING);
+        self.welcome(core, from.node);
+    }
+
+    /// A hub says that one more node is with it.
+    pub(crate) fn count_arrival(&mut self, hub: NodeId, node: NodeId) {
+        self.loads.count_node(hub);
+        self.record_arrival(node);
+    }
+
+    /// Gives a member that has joined its share, once it has said what it has.
+    pub(crate) fn welcome(&mut self, core: &mut HubCore, node: NodeId) {
+        let said = self.loads.leases_of(node).is_some();
+        let Some(reach) = self.reach.get_mut(&node).filter(|_| said) else { return };
+        if std::mem::take(&mut reach.fresh) {
+            self.share_with(core, node);
+        }
+    }
+}
