@@ -444,7 +444,7 @@ impl Hub {
                 hub_lookups.expire_hub_lookups(core);
                 self.answer_waiters();
             }
-            HubTimer::Reservation => requests.reflection.expire_reservations(core),
+            HubTimer::Reservation => requests.reflection.expire_reservations(core.now),
             HubTimer::Room => rooms.poll_rooms(core),
             HubTimer::Summary => {
                 summaries.expire_summaries(core);

@@ -96,7 +96,8 @@ impl Hub {
 
     /// Has the requests decide something, and other parts hear what it means to them.
     pub(super) fn with_requests<T>(&mut self, decide: impl FnOnce(&mut Requests, &mut RequestTurn<'_>) -> T) -> T {
-        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+        let (records, blocks, members) = (self.registry.records(), self.summaries.blocks(), self.members.view());
+        let view = RequestView { records, blocks, members };
         let decided = decide(&mut self.requests, &mut RequestTurn { core: &mut self.core, view });
         self.apply_request_effects();
         decided
@@ -118,8 +119,9 @@ impl Hub {
         }
     }
 
-    fn look_up_for_request(&mut self, WantedLookup { key, query, plan, waiter, patience }: WantedLookup) {
-        if !self.start_lookup(query, plan, waiter, patience) {
+    fn look_up_for_request(&mut self, WantedLookup { key, query, area, plan, patience }: WantedLookup) {
+        let waiter = Waiter::Request { key, query };
+        if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, patience) {
             self.requests.decline(&mut self.core, key, Reason::TooMany);
         }
         self.requests.report(&mut self.core, key, HopAction::LookedUp, None, None);

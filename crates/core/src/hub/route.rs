@@ -17,6 +17,10 @@ use super::relation::Relation;
 /// To how many hubs a request may go, one after the other.
 pub(super) const HOPS: u8 = 8;
 
+/// How often a hub is asked that is silent, if nobody can be asked in its
+/// place: on a path that loses, silence is not death.
+pub(super) const ASKS: u8 = 3;
+
 /// How many tops own a patch.
 const OWNERS: usize = 2;
 

@@ -23,7 +23,6 @@ use super::route::{HubQuery, RoutePlan};
 use super::sender::Sender;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
-pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the requester would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);

@@ -6,12 +6,8 @@ use roost_wire::{NodeId, RequestId};
 use super::Awaited;
 use crate::hub::core::HubCore;
 use crate::hub::hub_lookup::HubLookups;
-use crate::hub::route::HubQuery;
+use crate::hub::route::{ASKS, HubQuery};
 use crate::hub::timers::MAX_PER_WAKE;
-
-/// How often a hub is asked that is silent, if nobody can be asked in its
-/// place: on a path that loses, silence is not death.
-pub(crate) const ASKS: u8 = 3;
 
 impl HubLookups {
     /// A hub is gone: nobody waits for it any longer.

@@ -4,9 +4,10 @@ use roost_wire::messages::Reason;
 use roost_wire::reflection::DownstreamKind;
 use roost_wire::{NodeId, Service};
 
+use super::ReflectionState;
 use super::reservations::{MAX_RESERVATIONS_EACH, Reservation};
+use super::stream_copy::{BEGINNING, CopyReceiver, StreamCopy};
 use super::subscriber_copies::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
-use super::{BEGINNING, CopyReceiver, ReflectionState, StreamCopy};
 use crate::hub::OverflowPolicy;
 use crate::hub::core::HubCore;
 use crate::hub::request_key::RequestKey;
@@ -82,7 +83,7 @@ impl ReflectionState {
     fn is_modest(&self, core: &HubCore, requester: NodeId, (reserved, reserved_kbps): (usize, u32), kbps: u32) -> bool {
         let Self { sent, sent_kbps, subscriber_copies, reservations, .. } = self;
         let begun = subscriber_copies.copies_of(requester).filter(|receiver| sent.contains(receiver));
-        let rate = |(_, service, provider): &CopyReceiver| self.rate(*service, Some(*provider));
+        let rate = |copy: &CopyReceiver| self.rate(copy.service, Some(copy.provider));
         let (begun, begun_kbps) =
             begun.fold((0, 0_u32), |(count, sum), receiver| (count + 1, sum.saturating_add(rate(receiver))));
         let left = self.left_kbps();

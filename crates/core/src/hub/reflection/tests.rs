@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use roost_wire::block::BlockService;
 use roost_wire::messages::{
-    Decline, HierarchyMessage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage, Request, RequestMessage,
-    RequestMode, Route, RouteDirection, Summary,
+    CopyTarget, Decline, HierarchyMessage, Message, ProbeMessage, Reason, RegistrationMessage, ReplicationMessage,
+    Request, RequestMessage, RequestMode, Route, RouteDirection, Summary,
 };
-use roost_wire::reflection::DownstreamKind;
+use roost_wire::reflection::{DownstreamKind, StartCondition};
 use roost_wire::{Cell, ConnectionId, RequestId, Role};
 
+use super::stream_copy::BEGINNING;
 use super::*;
 use crate::hub::testing::{
     Bench, EditRequest, HERE, carried, copies, decline, forwarded, node, record, refused, request,
 };
-use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit, OverflowPolicy};
+use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit, OverflowPolicy, ReflectionConfig};
 use crate::machine::Input;
 
 /// What a copy takes of a stream that is not measured: 700 kbit/s, sealed.

@@ -79,6 +79,13 @@ impl Registry {
         }
         self.directory.get(from.node).is_some() || self.join_limiter.admit(core, from)
     }
+
+    /// How far away a provider is, until it has answered something.
+    fn note_distance(&mut self, core: &mut HubCore, from: Sender) {
+        if let Some(connection) = core.remotes.connections.get(&from.connection) {
+            self.directory.record_response_time(from.node, connection.rtt.smoothed());
+        }
+    }
 }
 
 impl HubCore {

@@ -6,7 +6,6 @@ use roost_wire::block::BlockService;
 use roost_wire::messages::{Candidate, Coverage, Reason, RouteDirection};
 use roost_wire::{Area, NodeId, Scope};
 
-use super::super::hub_lookup::Waiter;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::directory::{DirectoryQuery, Rank};
 use crate::hub::core::HubCore;
@@ -48,10 +47,9 @@ impl Requests {
         let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
         let area = plan.and_then(|plan| Some((self.area_to_search(turn.core, area, &query, free.first())?, plan)));
         if let Some((area, plan)) = area {
-            let waiter = Waiter::Request { key, query };
             // What is left then is for handing it on.
             let patience = self.table.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now)) * 3 / 4;
-            let wanted = WantedLookup { key, query: DirectoryQuery { area, ..query }, plan, waiter, patience };
+            let wanted = WantedLookup { key, query, area, plan, patience };
             return self.effects.push_back(RequestEffect::Lookup(Box::new(wanted)));
         }
         let choices = |ranks: Vec<Rank>| {

@@ -11,11 +11,9 @@ use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
-use crate::hub::hub_lookup::ASKS;
-use crate::hub::registry::Registry;
 use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
-use crate::hub::route::HOPS;
+use crate::hub::route::{ASKS, HOPS};
 use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
@@ -381,8 +379,6 @@ impl Requests {
         }
     }
 }
-
-impl Registry {}
 
 impl HubCore {
     /// When another hub should have said that it has a request.

@@ -2,13 +2,12 @@
 //! back yet. Nodes that live say so within a third of a lease, and sooner if they notice. Who is
 //! refused asks again soon, perhaps in another area, and is held again.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_wire::messages::{Message, Reason, RequestMessage};
-use roost_wire::{NodeId, Scope, Time};
+use roost_wire::{NodeId, Time};
 
-use super::routed_request::{RequestStage, RoutedRequest};
+use super::routed_request::RequestStage;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
 use crate::hub::registry::Records;
@@ -21,9 +20,6 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Least part of the requester's time that is left for the answer's way back.
 const MARGIN: Duration = Duration::from_millis(500);
-
-/// The queries of requests that may be held. No more than there are requests.
-pub(super) type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 
 impl Requests {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
@@ -80,23 +76,5 @@ impl Requests {
             Some(provider) => self.choose_named(turn, key, provider),
             None => self.choose_or_lookup(turn, key, (query.area, scope), query),
         }
-    }
-}
-
-impl RequestStage {
-    /// Time at which the hub looks after it, if nothing comes before.
-    pub(super) fn due(&self) -> Option<Time> {
-        match self {
-            Self::Handed { hop_due, .. } => *hop_due,
-            Self::Held { until } => Some(*until),
-            Self::LookingUp | Self::Dialling(_) | Self::Declined { .. } => None,
-        }
-    }
-}
-
-impl RoutedRequest {
-    /// True while it waits for a provider to come.
-    pub(super) fn is_held(&self) -> bool {
-        matches!(self.stage, RequestStage::Held { .. })
     }
 }

@@ -29,7 +29,7 @@ impl Requests {
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
         let decline =
             |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
-        if !self.is_valid_target(turn, from, &passed.request, hop) {
+        if !turn.is_valid_target(from, &passed.request, hop) {
             return turn.core.send_answer(from.connection, &decline(Reason::NotAllowed));
         }
         if self.serve_overflow_hub(turn, from, key, &passed.request) {

@@ -6,9 +6,12 @@
 
 mod answers;
 mod choose;
+mod copies;
+mod copy_target;
 mod handoff;
 mod held_requests;
 mod hub_routing;
+mod overflow;
 mod provider_health;
 mod routed_request;
 mod table;
@@ -24,7 +27,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_wire::messages::{Reason, Request, RequestMode};
 use roost_wire::random::RootSecret;
-use roost_wire::{Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service};
+use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service};
 
 use super::request_key::RequestKey;
 use super::sender::Sender;
@@ -32,17 +35,15 @@ use super::timers::MAX_PER_WAKE;
 use super::{HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, Hit};
 use crate::hub::core::HubCore;
-use crate::hub::hub_lookup::Waiter;
-use crate::hub::members::{MemberView, Members};
+use crate::hub::members::MemberView;
 use crate::hub::reflection::ReflectionState;
 use crate::hub::registry::Records;
-use crate::hub::registry::Registry;
 use crate::hub::relay::{RelayNotice, Relays};
 use crate::hub::route::RoutePlan;
-use crate::hub::summaries::{BlockIndex, Summaries};
+use crate::hub::summaries::BlockIndex;
 use crate::hub::timers::HubTimer;
-use routed_request::RequestStage;
-pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
+pub(super) use routed_request::PassedRequest;
+use routed_request::{RequestStage, RoutedRequest};
 pub(super) use table::RequestTable;
 
 /// How many providers a request considers if it does not say.
@@ -88,8 +89,9 @@ pub(super) enum RequestEffect {
 pub(super) struct WantedLookup {
     pub(super) key: RequestKey,
     pub(super) query: DirectoryQuery,
+    /// The area in which other hubs are asked, a part of the query's.
+    pub(super) area: Area,
     pub(super) plan: RoutePlan,
-    pub(super) waiter: Waiter,
     pub(super) patience: Duration,
 }
 
@@ -105,12 +107,6 @@ pub(super) struct RequestView<'a> {
 pub(super) struct RequestTurn<'a> {
     pub(super) core: &'a mut HubCore,
     pub(super) view: RequestView<'a>,
-}
-
-impl<'a> RequestView<'a> {
-    pub(super) fn new(registry: &'a Registry, summaries: &'a Summaries, members: &'a Members) -> Self {
-        Self { records: registry.records(), blocks: summaries.blocks(), members: members.view() }
-    }
 }
 
 impl Requests {
@@ -205,7 +201,7 @@ impl Requests {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
-        if !self.targets_own_host(turn, from, request) {
+        if !turn.targets_own_host(from, request) {
             return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)

@@ -10,10 +10,8 @@ use roost_wire::messages::Reason;
 
 use super::routed_request::{RequestStage, RequestTarget};
 use crate::hub::core::HubCore;
-use crate::hub::registry::Registry;
 use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, Requests};
-use crate::hub::sender::Sender;
 
 impl Requests {
     /// The provider has said something about a request: so fast does it answer.
@@ -56,15 +54,6 @@ impl Requests {
         let Some(asked) = self.table.get(key) else { return };
         if let RequestStage::Handed { to, relay: None, repeated: false, .. } = asked.stage {
             self.note_success(to);
-        }
-    }
-}
-
-impl Registry {
-    /// How far away a provider is, until it has answered something.
-    pub(crate) fn note_distance(&mut self, core: &mut HubCore, from: Sender) {
-        if let Some(connection) = core.remotes.connections.get(&from.connection) {
-            self.directory.record_response_time(from.node, connection.rtt.smoothed());
         }
     }
 }

@@ -4,9 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use roost_wire::messages::{CopyTarget, HubHop, Reason, Request, RequestMode, RequestSpec, Route, RouteDirection};
-use roost_wire::{Address, Area, Cell, ConnectionId, NodeId, Nonce, RequestId, SchemeSet, Time};
+use roost_wire::{Address, Area, Cell, ConnectionId, NodeId, Nonce, RequestId, SchemeSet, StreamTag, Time};
 
-use crate::hub::reflection::{Granted, Overflow};
 use crate::hub::route::{HOPS, RoutePlan};
 use crate::hub::sender::Sender;
 
@@ -69,6 +68,22 @@ pub(crate) struct RoutedRequest {
     pub(super) reports: u8,
     /// Beginning of the present [`PENDING_SPAN`], and `Pending` messages in it.
     pending: (Time, u8),
+}
+
+/// What was granted for a request, as it was last handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) tag: StreamTag,
+    pub(crate) provider: Option<NodeId>,
+}
+
+/// A hub that reflects in this one's place what a provider here sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow {
+    pub(super) hub: NodeId,
+    pub(super) provider: NodeId,
+    /// Where it wants the stream, in full.
+    pub(crate) reflect: CopyTarget,
 }
 
 /// A request that another hub passes on.
@@ -309,6 +324,22 @@ impl RoutedRequest {
     pub(super) fn named_requester(&self) -> Option<NodeId> {
         (self.is_from_hub() && !self.is_relay()).then_some(self.requester)
     }
+
+    /// True while it waits for a provider to come.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stage, RequestStage::Held { .. })
+    }
+}
+
+impl RequestStage {
+    /// Time at which the hub looks after it, if nothing comes before.
+    pub(super) fn due(&self) -> Option<Time> {
+        match self {
+            Self::Handed { hop_due, .. } => *hop_due,
+            Self::Held { until } => Some(*until),
+            Self::LookingUp | Self::Dialling(_) | Self::Declined { .. } => None,
+        }
+    }
 }
 
 impl RequestTarget {
@@ -339,6 +370,11 @@ impl RequestTarget {
     /// Whether another hub is to reflect what is of a provider here.
     pub(crate) fn is_overflow(self) -> bool {
         matches!(self, Self::Hub { way: RouteDirection::Overflow, .. })
+    }
+
+    /// A hub that is to reflect in the place of this one.
+    pub(super) fn overflow(hub: NodeId, named: Option<(NodeId, Cell)>) -> Self {
+        Self::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 }
     }
 
     /// Another hub that has not been asked yet.

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use roost_wire::messages::CopyTarget;
-use roost_wire::{NodeId, StreamTag, Time};
+use roost_wire::{NodeId, Scope, StreamTag, Time};
 
-use super::held_requests::HoldableQueries;
-use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use crate::hub::reflection::{Granted, Overflow};
+use super::routed_request::{Granted, Overflow, RequestStage, RequestTarget, RoutedRequest};
+use crate::directory::DirectoryQuery;
 use crate::hub::request_key::RequestKey;
 
 /// How many requests are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;
+
+/// The queries of requests that may be held. No more than there are requests.
+type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 
 /// The requests that the hub remembers.
 #[derive(Debug, Default)]
