@@ -6,7 +6,7 @@ use roost_wire::messages::{Message, ProbeMessage};
 use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, Role, RoleSet, SchemeSet};
 
 use super::core::HubCore;
-use super::mesh::{DialPurpose, ProviderDial};
+use super::mesh::{DialAdmission, DialPurpose};
 use super::relation::Relation;
 use super::remotes::RemoteConnection;
 use super::request_key::RequestKey;
@@ -105,11 +105,11 @@ impl HubCore {
         key: RequestKey,
     ) -> bool {
         let joined = self.mesh.join_dial(provider, allowed, key);
-        if joined == ProviderDial::New {
+        if joined == DialAdmission::New {
             let purpose = DialPurpose::Provider { node: provider, transports: allowed, waiting: vec![key] };
             self.dial(addresses, Role::Node, Some(provider), purpose);
         }
-        joined != ProviderDial::Full
+        joined != DialAdmission::Full
     }
 
     pub(super) fn start_pinging(&mut self, node: NodeId) {

@@ -76,7 +76,7 @@ pub(super) enum DialPurpose {
 
 /// What becomes of a request for whose provider a dial is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProviderDial {
+pub(super) enum DialAdmission {
     /// The request waits for a dial under way.
     Joined,
     /// The provider is to be dialled.
@@ -201,7 +201,7 @@ impl Mesh {
     }
 
     /// Lets a request wait for a provider that is being dialled.
-    pub(super) fn join_dial(&mut self, provider: NodeId, allowed: SchemeSet, key: RequestKey) -> ProviderDial {
+    pub(super) fn join_dial(&mut self, provider: NodeId, allowed: SchemeSet, key: RequestKey) -> DialAdmission {
         let is_full = self.dials.len() >= MAX_DIALS;
         let under_way = self.dials.values_mut().find_map(|purpose| match purpose {
             DialPurpose::Provider { node, transports, waiting } if *node == provider && *transports == allowed => {
@@ -212,10 +212,10 @@ impl Mesh {
         match under_way {
             Some(waiting) if waiting.len() < MAX_WAITING => {
                 waiting.push(key);
-                ProviderDial::Joined
+                DialAdmission::Joined
             }
-            None if !is_full => ProviderDial::New,
-            Some(_) | None => ProviderDial::Full,
+            None if !is_full => DialAdmission::New,
+            Some(_) | None => DialAdmission::Full,
         }
     }
 

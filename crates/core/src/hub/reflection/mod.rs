@@ -27,7 +27,7 @@ pub(super) use overflow::{CopySource, OverflowPlan};
 use reservations::Reservations;
 pub(super) use sealed_keys::KeyRequest;
 use sealed_keys::SealedKeyCache;
-use stream_copy::{CopyReceiver, StreamId};
+use stream_copy::{CopyReceiver, ReflectedStreamId};
 pub(super) use stream_copy::{StreamCopy, kind_of};
 use subscriber_copies::SubscriberCopies;
 
@@ -51,7 +51,7 @@ pub(super) struct ReflectionState {
     subscriber_copies: SubscriberCopies,
     reservations: Reservations,
     /// What opens them, sealed.
-    sealed_keys: SealedKeyCache,
+    pub(super) sealed_keys: SealedKeyCache,
 }
 
 impl ReflectionState {
@@ -144,8 +144,9 @@ impl ReflectionState {
             Some(receiver) => sent.contains(&receiver),
             None => to.contains(&(copy.to, copy.service)),
         });
-        let id = |stream: &ReflectedStream| Some(StreamId { service: stream.service, provider: stream.provider? });
-        let reflected: BTreeSet<StreamId> = streams.iter().filter_map(id).collect();
+        let id =
+            |stream: &ReflectedStream| Some(ReflectedStreamId { service: stream.service, provider: stream.provider? });
+        let reflected: BTreeSet<ReflectedStreamId> = streams.iter().filter_map(id).collect();
         self.sealed_keys.keep(now, &mut core.counters.keys_expired, |stream| reflected.contains(stream));
         (self.sent, self.streams) = (sent, streams);
     }

@@ -13,7 +13,7 @@ use roost_wire::NodeId;
 use roost_wire::reflection::DownstreamKind;
 
 use super::ReflectionState;
-use super::stream_copy::{StreamCopy, StreamId};
+use super::stream_copy::{ReflectedStreamId, StreamCopy};
 use crate::hub::core::HubCore;
 use crate::hub::members::MemberView;
 
@@ -43,7 +43,7 @@ impl ReflectionState {
         core: &HubCore,
         members: MemberView<'_>,
         requester: NodeId,
-        stream: StreamId,
+        stream: ReflectedStreamId,
         kbps: u32,
     ) -> Vec<NodeId> {
         let left = self.left_kbps();
@@ -63,7 +63,7 @@ impl ReflectionState {
     }
 
     /// Whether a hub gets a provider's stream from here, as far as its addresses tell.
-    fn is_fed(&self, core: &HubCore, hub: NodeId, stream: StreamId) -> bool {
+    fn is_fed(&self, core: &HubCore, hub: NodeId, stream: ReflectedStreamId) -> bool {
         let connections =
             core.remotes.connections_of(hub).iter().filter_map(|connection| core.remotes.connections.get(connection));
         let hosts: Vec<_> =
@@ -95,7 +95,7 @@ impl ReflectionState {
             }
             CopySource::Provider(_) if left >= kept => OverflowPlan::Here,
             CopySource::Provider(provider) => {
-                let stream = StreamId { service: copy.service, provider };
+                let stream = ReflectedStreamId { service: copy.service, provider };
                 let hubs = self.hubs_with_room(core, members, requesting, stream, kbps);
                 if hubs.is_empty() { OverflowPlan::Here } else { OverflowPlan::At(hubs) }
             }

@@ -13,8 +13,7 @@ use bytes::Bytes;
 use roost_wire::messages::{FlowMessage, Message, SealedKeys};
 use roost_wire::{Channel, ConnectionId, NodeId, RequestId, Service, Time};
 
-use super::ReflectionState;
-use super::stream_copy::StreamId;
+use super::stream_copy::ReflectedStreamId;
 use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
 use crate::hub::remotes::PUBLICATION;
@@ -38,12 +37,12 @@ const BEGINNING: Duration = Duration::from_secs(10);
 /// What is kept of each provider's stream, from each remote to whom requests for it go: the
 /// provider or a hub. What one has told may be of another time than what another one does.
 #[derive(Debug, Default)]
-pub(super) struct SealedKeyCache(BTreeMap<SealedKeyId, SealedKeyEntry>);
+pub(crate) struct SealedKeyCache(BTreeMap<SealedKeyId, SealedKeyEntry>);
 
 /// A stream, and who has told what opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct SealedKeyId {
-    stream: StreamId,
+    stream: ReflectedStreamId,
     source: NodeId,
 }
 
@@ -71,57 +70,6 @@ struct SealedKeyEntry {
 }
 
 impl SealedKeyCache {
-    /// Notes a request for a stream, and gives what opens the stream; `expired` counts what is forgotten.
-    fn request(&mut self, now: Time, wanted: KeyRequest, expired: &mut u64) -> Option<Bytes> {
-        let KeyRequest { service, provider, source, is_granted, hub } = wanted;
-        let key = SealedKeyId { stream: StreamId { service, provider }, source };
-        if !self.0.contains_key(&key) {
-            self.retain(expired, |_, entry| now.since(entry.touched) < LIFE);
-            if self.0.len() >= MAX_STREAMS {
-                *expired += u64::from(self.forget_one()?.sealed.is_some());
-            }
-        }
-        let entry = self.0.entry(key).or_insert_with(|| SealedKeyEntry::new(now));
-        entry.touched = now;
-        entry.is_granted |= is_granted;
-        if entry.hubs.len() < MAX_TOLD {
-            entry.hubs.extend(hub);
-        }
-        entry.sealed.clone()
-    }
-
-    /// Forgets the one that was asked for longest ago; none that is granted.
-    fn forget_one(&mut self) -> Option<SealedKeyEntry> {
-        let passed_on = self.0.iter().filter(|(_, entry)| !entry.is_granted);
-        let oldest = *passed_on.min_by_key(|(_, entry)| entry.touched)?.0;
-        self.0.remove(&oldest)
-    }
-
-    /// Forgets what belongs to streams that are not carried any more.
-    pub(super) fn keep(&mut self, now: Time, expired: &mut u64, carries: impl Fn(&StreamId) -> bool) {
-        self.retain(expired, |id, entry| {
-            let idle = now.since(entry.touched);
-            let is_of_use = if entry.is_granted { carries(&id.stream) } else { idle < LIFE };
-            idle < BEGINNING || is_of_use
-        });
-    }
-
-    fn retain(&mut self, expired: &mut u64, stays: impl Fn(&SealedKeyId, &SealedKeyEntry) -> bool) {
-        self.0.retain(|stream, entry| {
-            let stays = stays(stream, entry);
-            *expired += u64::from(!stays && entry.sealed.is_some());
-            stays
-        });
-    }
-}
-
-impl SealedKeyEntry {
-    fn new(now: Time) -> Self {
-        Self { sealed: None, hubs: BTreeSet::new(), is_granted: false, touched: now }
-    }
-}
-
-impl ReflectionState {
     /// A request for a stream has gone on: who asked, over `connection` under `id`, gets what opens the stream, if
     /// that is here, or once it comes.
     pub(crate) fn hand_keys(
@@ -132,7 +80,7 @@ impl ReflectionState {
         id: RequestId,
     ) {
         let KeyRequest { service, provider, hub, .. } = wanted;
-        let sealed = self.sealed_keys.request(core.now, wanted, &mut core.counters.keys_expired);
+        let sealed = self.request(core.now, wanted, &mut core.counters.keys_expired);
         let Some(sealed) = sealed else { return };
         // A node has the provider's word instead if this is lost, a hub none.
         let (id, channel) = match hub {
@@ -153,8 +101,8 @@ impl ReflectionState {
     ) {
         let now = core.now;
         let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
-        let id = SealedKeyId { stream: StreamId { service, provider }, source: from.node };
-        let (Some(entry), Some(remote)) = (self.sealed_keys.0.get_mut(&id), core.remotes.get_mut(from.node)) else {
+        let id = SealedKeyId { stream: ReflectedStreamId { service, provider }, source: from.node };
+        let (Some(entry), Some(remote)) = (self.0.get_mut(&id), core.remotes.get_mut(from.node)) else {
             core.counters.stray += 1;
             return;
         };
@@ -181,6 +129,55 @@ impl ReflectionState {
             }
         }
     }
+
+    /// Notes a request for a stream, and gives what opens the stream; `expired` counts what is forgotten.
+    fn request(&mut self, now: Time, wanted: KeyRequest, expired: &mut u64) -> Option<Bytes> {
+        let KeyRequest { service, provider, source, is_granted, hub } = wanted;
+        let key = SealedKeyId { stream: ReflectedStreamId { service, provider }, source };
+        if !self.0.contains_key(&key) {
+            self.retain(expired, |_, entry| now.since(entry.touched) < LIFE);
+            if self.0.len() >= MAX_STREAMS {
+                *expired += u64::from(self.forget_one()?.sealed.is_some());
+            }
+        }
+        let entry = self.0.entry(key).or_insert_with(|| SealedKeyEntry::new(now));
+        entry.touched = now;
+        entry.is_granted |= is_granted;
+        if entry.hubs.len() < MAX_TOLD {
+            entry.hubs.extend(hub);
+        }
+        entry.sealed.clone()
+    }
+
+    /// Forgets the one that was asked for longest ago; none that is granted.
+    fn forget_one(&mut self) -> Option<SealedKeyEntry> {
+        let passed_on = self.0.iter().filter(|(_, entry)| !entry.is_granted);
+        let oldest = *passed_on.min_by_key(|(_, entry)| entry.touched)?.0;
+        self.0.remove(&oldest)
+    }
+
+    /// Forgets what belongs to streams that are not carried any more.
+    pub(super) fn keep(&mut self, now: Time, expired: &mut u64, carries: impl Fn(&ReflectedStreamId) -> bool) {
+        self.retain(expired, |id, entry| {
+            let idle = now.since(entry.touched);
+            let is_of_use = if entry.is_granted { carries(&id.stream) } else { idle < LIFE };
+            idle < BEGINNING || is_of_use
+        });
+    }
+
+    fn retain(&mut self, expired: &mut u64, stays: impl Fn(&SealedKeyId, &SealedKeyEntry) -> bool) {
+        self.0.retain(|stream, entry| {
+            let stays = stays(stream, entry);
+            *expired += u64::from(!stays && entry.sealed.is_some());
+            stays
+        });
+    }
+}
+
+impl SealedKeyEntry {
+    fn new(now: Time) -> Self {
+        Self { sealed: None, hubs: BTreeSet::new(), is_granted: false, touched: now }
+    }
 }
 
 impl HubCore {
@@ -206,7 +203,7 @@ mod tests {
     }
 
     fn id(number: u32, source: NodeId) -> SealedKeyId {
-        SealedKeyId { stream: StreamId { service: Service::Video, provider: node(number) }, source }
+        SealedKeyId { stream: ReflectedStreamId { service: Service::Video, provider: node(number) }, source }
     }
 
     #[test]

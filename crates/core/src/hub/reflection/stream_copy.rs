@@ -32,14 +32,14 @@ pub(super) struct CopyReceiver {
 
 /// A provider's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct StreamId {
+pub(super) struct ReflectedStreamId {
     pub(super) service: Service,
     pub(super) provider: NodeId,
 }
 
 impl CopyReceiver {
-    pub(super) fn stream(&self) -> StreamId {
-        StreamId { service: self.service, provider: self.provider }
+    pub(super) fn stream(&self) -> ReflectedStreamId {
+        ReflectedStreamId { service: self.service, provider: self.provider }
     }
 }
 

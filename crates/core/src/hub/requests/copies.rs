@@ -132,7 +132,7 @@ impl Requests {
         let hub = asked.is_from_hub().then_some(asked.remote);
         if hub.is_some() || is_granted {
             let wanted = KeyRequest { service, provider, source, is_granted, hub };
-            self.reflection.hand_keys(core, wanted, connection, key.id);
+            self.reflection.sealed_keys.hand_keys(core, wanted, connection, key.id);
         }
     }
 
@@ -140,7 +140,7 @@ impl Requests {
     pub(crate) fn handle_keys(&mut self, core: &mut HubCore, from: Sender, keys: SealedKeys) {
         let Self { table, reflection, .. } = self;
         let granted = |service, provider| table.granted_requests(from.node, service, provider);
-        reflection.handle_keys(core, from, keys, granted);
+        reflection.sealed_keys.handle_keys(core, from, keys, granted);
     }
 }
 
