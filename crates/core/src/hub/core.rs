@@ -114,13 +114,19 @@ impl HubCore {
         self.knows_since.is_none_or(|since| now.since(since) < self.config.lease)
     }
 
-    pub(super) fn send(&mut self, connection: ConnectionId, channel: Channel, traffic: Traffic, message: &Message) {
-        let (delivery, message) = (Delivery::CONTROL, message.encode());
+    pub(super) fn send(
+        &mut self,
+        connection: ConnectionId,
+        channel: Channel,
+        traffic: Traffic,
+        message: impl Into<Message>,
+    ) {
+        let (delivery, message) = (Delivery::CONTROL, message.into().encode());
         self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 
     /// Sends a datagram about a request or a lookup.
-    pub(super) fn send_answer(&mut self, connection: ConnectionId, message: &Message) {
+    pub(super) fn send_answer(&mut self, connection: ConnectionId, message: impl Into<Message>) {
         self.send(connection, Channel::Datagram, Traffic::Lookup, message);
     }
 
@@ -133,19 +139,19 @@ impl HubCore {
     /// Tells a remote which version this hub speaks.
     pub(super) fn greet(&mut self, connection: ConnectionId) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
-        let hello = Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN }));
-        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, &hello);
+        let hello = ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN });
+        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, hello);
     }
 
     /// Sends a message that must not be lost to every sibling that is up.
-    pub(super) fn send_to_siblings(&mut self, message: &Message) {
-        let hubs: Vec<NodeId> = self.siblings_up().collect();
-        for hub in hubs {
-            self.send_to_hub(hub, message);
+    pub(super) fn send_to_siblings(&mut self, message: impl Into<Message>) {
+        let message = message.into();
+        for hub in self.siblings_up().collect::<Vec<_>>() {
+            self.send_to_hub(hub, message.clone());
         }
     }
 
-    pub(super) fn send_to_hub(&mut self, hub: NodeId, message: &Message) {
+    pub(super) fn send_to_hub(&mut self, hub: NodeId, message: impl Into<Message>) {
         if let Some(connection) = self.remotes.best_connection(hub, SchemeSet::ALL) {
             self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
         }

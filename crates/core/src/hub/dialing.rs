@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Message, ProbeMessage};
+use roost_wire::messages::ProbeMessage;
 use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, Role, RoleSet, SchemeSet};
 
 use super::core::HubCore;
@@ -49,7 +49,7 @@ impl HubCore {
             connections.partition(|connection| self.remotes.connections.get(connection).is_some_and(is_silent));
         for connection in live {
             self.remotes.record_ping(now, connection, token);
-            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(token)));
+            self.send(connection, Channel::Datagram, Traffic::Renew, ProbeMessage::Ping(token));
         }
         silent
     }

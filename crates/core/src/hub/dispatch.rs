@@ -80,7 +80,7 @@ impl Hub {
     fn decline_unread(&mut self, from: Sender, bytes: &Bytes, reason: Reason) {
         let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) else { return };
         let decline = RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester: None });
-        self.core.send_answer(from.connection, &Message::Request(decline));
+        self.core.send_answer(from.connection, decline);
     }
 
     /// Skips a message of a later version, and tells of the first one. A request is
@@ -115,7 +115,7 @@ impl Hub {
             Message::Room(RoomMessage::Roster(roster)) => self.rooms.handle_roster(&mut self.core, from, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
                 let pong = Message::Probe(ProbeMessage::Pong(token));
-                self.core.send(from.connection, Channel::Datagram, Traffic::Renew, &pong);
+                self.core.send(from.connection, Channel::Datagram, Traffic::Renew, pong);
             }
             Message::Probe(ProbeMessage::Pong(token)) => {
                 if self.core.remotes.record_pong(self.core.now, from.connection, token) {
@@ -225,7 +225,7 @@ impl Hub {
         let media =
             self.core.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
         let lease = Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media });
-        self.core.send(from.connection, Channel::Datagram, traffic, &lease);
+        self.core.send(from.connection, Channel::Datagram, traffic, lease);
     }
 
     fn renew(&mut self, from: Sender, renew: Renew) {
@@ -245,7 +245,7 @@ impl Hub {
 
     fn ask_for_record(&mut self, from: Sender, traffic: Traffic) {
         let unknown = Message::Registration(RegistrationMessage::UnknownVersion);
-        self.core.send(from.connection, Channel::Datagram, traffic, &unknown);
+        self.core.send(from.connection, Channel::Datagram, traffic, unknown);
     }
 
     fn withdraw(&mut self, from: Sender, version: Version) {
@@ -292,7 +292,7 @@ impl Hub {
     fn adopt(&mut self, from: Sender, adopt: Adopt) {
         if self.core.leaving.is_some() {
             let handover = Message::Registration(RegistrationMessage::Handover);
-            return self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, &handover);
+            return self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, handover);
         }
         let version = adopt.version;
         let home = match self.registry.adopt_node(&mut self.core, from, &adopt) {

@@ -186,7 +186,7 @@ mod tests {
             let (id, area) = (RequestId(1), Area::Nearest(Cell::new(0, 0)));
             let watch = Watch { id, services, area, last_seen: 0, direction: None, names: None };
             let connection = bench.up(number, Role::Node);
-            bench.say(connection, &Message::Directory(DirectoryMessage::Watch(watch)));
+            bench.say(connection, DirectoryMessage::Watch(watch));
         }
         assert_eq!(counted(&bench), [(HubLimit::WatchesPerNode, 3)]);
         assert_eq!(told(&bench), [(node(1), HubLimit::WatchesPerNode), (node(2), HubLimit::WatchesPerNode)]);

@@ -47,7 +47,7 @@ mod tests {
             assert_eq!(sent, [(connection, Message::Registration(RegistrationMessage::Handover))]);
             assert!(bench.closed.is_empty());
             if withdraws {
-                bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(2))));
+                bench.say(connection, RegistrationMessage::Withdraw(version(2)));
             } else {
                 bench.wait(HAND_OVER);
             }
@@ -62,11 +62,8 @@ mod tests {
         let mut bench = Bench::new();
         let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(HubCommand::Leave));
-        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
-        assert_eq!(
-            forwarded(&bench.say(peer, &Message::Request(RequestMessage::Request(carried(5))))[1..]).0,
-            connection
-        );
+        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(2) });
+        assert_eq!(forwarded(&bench.say(peer, RequestMessage::Request(carried(5)))[1..]).0, connection);
     }
 
     #[test]
@@ -80,7 +77,7 @@ mod tests {
             assert_eq!(refused(&bench.ask(requester, request(2, RequestMode::Relay))), (requester, Reason::Leaving));
             assert!(!bench.events.contains(&HubEvent::Left));
             if ends {
-                bench.say(provider, &Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed }));
+                bench.say(provider, FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed });
             } else {
                 bench.wait(DRAIN);
             }

@@ -70,7 +70,7 @@ mod watches;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{Candidate, Message, RegistrationMessage};
+use roost_wire::messages::{Candidate, RegistrationMessage};
 use roost_wire::random::SplitMix64;
 use roost_wire::{Address, Area, Channel, ConnectionId, DialId, NodeId, RemoteIdentity, Role, Service, Time};
 
@@ -340,12 +340,7 @@ impl Hub {
         let busy = self.requests.relays.connections();
         for connection in nodes {
             if !alone {
-                self.core.send(
-                    connection,
-                    Channel::Reliable { flow: 0 },
-                    Traffic::Join,
-                    &Message::Registration(RegistrationMessage::Handover),
-                );
+                self.core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, RegistrationMessage::Handover);
             } else if !busy.contains(&connection) {
                 self.close(connection, REASON);
             }

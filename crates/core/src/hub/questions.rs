@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Message,
-    Reason, Request, RequestMessage, RouteDirection,
+    Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Reason,
+    Request, RequestMessage, RouteDirection,
 };
 use roost_wire::{Cell, NodeId, RequestId};
 
@@ -207,10 +207,7 @@ impl Hub {
             let coverage = self.core.coverage(reach);
             return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
         }
-        self.core.send_answer(
-            connection,
-            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
-        );
+        self.core.send_answer(connection, RequestMessage::RequestAck { id, requester: None, provider: None });
         let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };
         let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_wire::messages::{self, Message, ReplicationMessage, ResyncRequest};
+use roost_wire::messages::{self, ReplicationMessage, ResyncRequest};
 use roost_wire::{Channel, ConnectionId, NodeId, Record, Time};
 
 use super::HubLimit;
@@ -243,12 +243,7 @@ impl ReplicaSenders {
 
     fn send_replica_update(&mut self, core: &mut HubCore, connection: ConnectionId, copy: messages::ReplicaUpdate) {
         core.counters.replica_updates_sent += 1;
-        core.send(
-            connection,
-            Channel::Reliable { flow: 0 },
-            Traffic::Summary,
-            &Message::Replication(ReplicationMessage::ReplicaUpdate(copy)),
-        );
+        core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, ReplicationMessage::ReplicaUpdate(copy));
     }
 
     pub(super) fn next_dial(&self) -> Option<Time> {

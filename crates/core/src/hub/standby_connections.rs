@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::messages::HierarchyMessage;
 use roost_wire::{Address, NodeId, Role, Time};
 
 use super::HubLimit;
@@ -134,7 +134,7 @@ impl StandbyConnections {
         }
         if core.remotes.connections_of(hub).len() == 1 {
             core.remotes.relate(hub, Relation::StandbyOnly);
-            core.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
+            core.send_to_hub(hub, HierarchyMessage::StandbyOnly(true));
         }
     }
 
@@ -166,7 +166,7 @@ impl HubCore {
     /// A hub that was a standby only turns out to be a sibling.
     pub(super) fn promote_to_sibling(&mut self, hub: NodeId) {
         if self.relation(hub) == Some(Relation::StandbyOnly) {
-            self.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
+            self.send_to_hub(hub, HierarchyMessage::StandbyOnly(false));
             self.set_standby_only(hub, false);
         }
     }
@@ -190,20 +190,14 @@ mod tests {
     use super::*;
     use crate::machine::Input;
     use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::{RegistrationMessage, ReplicationMessage};
+    use roost_wire::messages::{Message, RegistrationMessage, ReplicationMessage};
     use roost_wire::record::Record;
 
     /// A hub one of whose nodes has named hub 100, and the dial that follows.
     fn named() -> Bench {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::SetStandby {
-                hub: node(100),
-                addresses: Some(vec![address(100)]),
-            }),
-        );
+        bench.say(connection, RegistrationMessage::SetStandby { hub: node(100), addresses: Some(vec![address(100)]) });
         bench.wait(Duration::from_millis(1));
         bench
     }
@@ -226,10 +220,7 @@ mod tests {
     /// The node says enough for one more dial over UDP.
     fn publish(bench: &mut Bench, connection: ConnectionId, versions: std::ops::Range<u32>) {
         for number in versions {
-            bench.say(
-                connection,
-                &Message::Registration(RegistrationMessage::Publish(Record { version: version(number), ..record(1) })),
-            );
+            bench.say(connection, RegistrationMessage::Publish(Record { version: version(number), ..record(1) }));
             // Not faster than it may.
             bench.wait(Duration::from_millis(50));
         }
@@ -247,7 +238,7 @@ mod tests {
         publish(&mut bench, connection, 2..220);
         bench.wait(FIRST_PAUSE * 2);
         fail(&mut bench);
-        bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(220))));
+        bench.say(connection, RegistrationMessage::Withdraw(version(220)));
         bench.wait(MAX_PAUSE);
         assert!(bench.dialled.is_empty());
     }
@@ -257,9 +248,9 @@ mod tests {
         let mut bench = Bench::new();
         let connection = bench.up(100, Role::SuperNode);
         assert_eq!(bench.hub.core.roots().len(), 2);
-        bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
+        bench.say(connection, HierarchyMessage::StandbyOnly(true));
         assert_eq!(bench.hub.core.roots().len(), 1);
-        bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
+        bench.say(connection, HierarchyMessage::StandbyOnly(false));
         assert_eq!(bench.hub.core.roots().len(), 2);
     }
 }

@@ -42,7 +42,7 @@ impl HubCore {
         self.remotes.relate(parent, Relation::Parent);
         if self.config.kind == HubKind::SuperNode {
             let enrol = Message::Hierarchy(HierarchyMessage::RegisterChild { tier: self.config.tier });
-            self.send_to_hub(parent, &enrol);
+            self.send_to_hub(parent, enrol);
         }
     }
 

@@ -13,7 +13,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Message, RouteDirection};
+use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, RouteDirection};
 use roost_wire::{Area, ConnectionId, NodeId, NodeSelector, RequestId, Scope, Service, Time};
 
 use super::HubLimit;
@@ -268,7 +268,7 @@ impl HubLookups {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        core.send_answer(connection, &Message::Directory(DirectoryMessage::HubLookup(seek)));
+        core.send_answer(connection, DirectoryMessage::HubLookup(seek));
     }
 
     /// A hub says that it is searching. False if nobody waits for it.

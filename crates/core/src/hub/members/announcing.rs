@@ -1,7 +1,7 @@
 //! Loads on their way: how many nodes this hub has, told to the other members, and what they tell.
 
 use roost_wire::NodeId;
-use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::messages::HierarchyMessage;
 
 use super::Members;
 use crate::hub::core::HubCore;
@@ -28,7 +28,7 @@ impl Members {
     pub(crate) fn send_load(&mut self, core: &mut HubCore, to: NodeId) {
         let leases = if core.leaving.is_some() { LEAVING } else { self.own.leases as u32 };
         let residual_kbps = self.own.residual_kbps;
-        core.send_to_hub(to, &Message::Hierarchy(HierarchyMessage::HubLoad { leases, residual_kbps }));
+        core.send_to_hub(to, HierarchyMessage::HubLoad { leases, residual_kbps });
     }
 
     /// Another member says how many leases it has, and what room.

@@ -36,7 +36,7 @@ use crate::address_filter;
 use crate::backoff::Backoff;
 use crate::hub::core::HubCore;
 use crate::machine::Traffic;
-use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::messages::HierarchyMessage;
 use roost_wire::{Address, Channel, ConnectionId, NodeId, Role, SchemeSet, Time};
 
 /// How long one of two that learn of each other leaves the dial to the other.
@@ -345,12 +345,7 @@ impl Members {
         if let Some(connection) = core.remotes.best_connection(to, SchemeSet::ALL) {
             core.counters.gossip_sent += 1;
             core.counters.gossip_bytes += message.len() as u64;
-            core.send(
-                connection,
-                Channel::Datagram,
-                Traffic::Gossip,
-                &Message::Hierarchy(HierarchyMessage::Gossip(message)),
-            );
+            core.send(connection, Channel::Datagram, Traffic::Gossip, HierarchyMessage::Gossip(message));
         } else if !self.reach.contains_key(&to) && !addresses.is_empty() && !core.mesh.is_dialling(to) {
             // It is taken for dead, and asked now and then whether it is.
             self.dial_told(core, to, addresses);

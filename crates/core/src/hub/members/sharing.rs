@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::messages::RegistrationMessage;
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Channel, NodeId, Role, SchemeSet, Time};
 
@@ -77,12 +77,7 @@ impl Members {
         if let Some(reach) = self.get_mut(target) {
             reach.on_the_way += 1;
         }
-        core.send(
-            from.connection,
-            channel,
-            Traffic::Join,
-            &Message::Registration(RegistrationMessage::Redirect(addresses)),
-        );
+        core.send(from.connection, channel, Traffic::Join, RegistrationMessage::Redirect(addresses));
         true
     }
 
@@ -191,13 +186,13 @@ mod tests {
     use super::*;
     use crate::hub::testing::{Bench, address, copies, node, record, version};
     use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::Adopt;
+    use roost_wire::messages::{Adopt, Message};
     use roost_wire::messages::{HierarchyMessage, ProbeMessage, ReplicationMessage};
 
     /// A hub beside another one that has `load` nodes.
     fn beside(rtt: Duration, load: u32) -> (Bench, ConnectionId) {
         let (mut bench, hub, _) = met_at(rtt);
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: load, residual_kbps: None }));
+        bench.say(hub, HierarchyMessage::HubLoad { leases: load, residual_kbps: None });
         (bench, hub)
     }
 
@@ -208,7 +203,7 @@ mod tests {
     }
 
     fn publish(bench: &mut Bench, connection: ConnectionId, number: u8) -> bool {
-        let said = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
+        let said = bench.say(connection, RegistrationMessage::Publish(record(number)));
         let to_node: Vec<Message> =
             said.into_iter().filter(|(to, _)| *to == connection).map(|(_, message)| message).collect();
         match &to_node[..] {
@@ -239,9 +234,9 @@ mod tests {
     fn redirected_arrival_counted_once() {
         let (mut bench, hub) = beside(NEAR, 0);
         assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::Claim { node: node(2), version: version(1) }));
+        bench.say(hub, HierarchyMessage::Claim { node: node(2), version: version(1) });
         assert_eq!(bench.hub.members.load(node(100)), Some(1));
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 1, residual_kbps: None }));
+        bench.say(hub, HierarchyMessage::HubLoad { leases: 1, residual_kbps: None });
         assert!(!is_sent(&mut bench, 3) && is_sent(&mut bench, 4));
     }
 
@@ -271,9 +266,7 @@ mod tests {
         let said: Vec<_> = connections
             .iter()
             .zip(1..)
-            .flat_map(|(connection, number)| {
-                bench.say(*connection, &Message::Registration(RegistrationMessage::Publish(record(number))))
-            })
+            .flat_map(|(connection, number)| bench.say(*connection, RegistrationMessage::Publish(record(number))))
             .collect();
         assert!(redirections(&said) <= 2, "{said:?}");
     }
@@ -287,11 +280,11 @@ mod tests {
         // They are still listed, but out of reach.
         nodes.into_iter().for_each(|connection| drop(bench.down(connection)));
         announce(&mut bench, hub, 100);
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: None }));
+        bench.say(hub, HierarchyMessage::HubLoad { leases: 0, residual_kbps: None });
         assert!(bench.hub.members.balance.next_due().is_some());
         for _ in 0..4 {
             bench.wait(Duration::from_secs(5));
-            bench.say(hub, &Message::Probe(ProbeMessage::Pong(0)));
+            bench.say(hub, ProbeMessage::Pong(0));
         }
         assert_eq!(bench.hub.members.balance.next_due(), None);
     }
@@ -303,7 +296,7 @@ mod tests {
         let nodes: Vec<ConnectionId> = (1..=40).map(|number| bench.provider(number)).collect();
         let hub = bench.up(100, Role::SuperNode);
         announce(&mut bench, hub, 100);
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: None }));
+        bench.say(hub, HierarchyMessage::HubLoad { leases: 0, residual_kbps: None });
         let mut moved = 0;
         for second in 1..=30 {
             let said = bench.wait(Duration::from_secs(1));
@@ -313,8 +306,8 @@ mod tests {
                 Message::Registration(RegistrationMessage::Redirect(_))
             ) || nodes.contains(connection)));
             assert!(moved <= 2 * second, "{moved} of 40 within {second} s");
-            bench.say(hub, &Message::Probe(ProbeMessage::Pong(0)));
-            nodes.iter().for_each(|connection| drop(bench.say(*connection, &Message::Probe(ProbeMessage::Ping(1)))));
+            bench.say(hub, ProbeMessage::Pong(0));
+            nodes.iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(1))));
         }
         assert_eq!(moved, 20);
         assert_eq!(bench.hub.counters().rebalanced, 20);
@@ -325,26 +318,19 @@ mod tests {
         for (returns, load, given) in [(Some(true), 5, 1), (None, 5, 0), (Some(true), 40, 0)] {
             let (mut bench, hub) = beside(NEAR, 40);
             let nodes: Vec<ConnectionId> = (1..=10).map(|number| bench.provider(number)).collect();
-            bench.say(hub, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(20)]))));
-            bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: load, residual_kbps: None }));
+            bench.say(hub, ReplicationMessage::ReplicaUpdate(copies(vec![record(20)])));
+            bench.say(hub, HierarchyMessage::HubLoad { leases: load, residual_kbps: None });
             let back = bench.up(20, Role::Node);
             let (held, version, capacity) = (version(1), version(2), record(20).capacity);
             bench.say(
                 back,
-                &Message::Registration(RegistrationMessage::Adopt(Adopt {
-                    held_version: held,
-                    version,
-                    capacity,
-                    is_failback: returns,
-                })),
+                RegistrationMessage::Adopt(Adopt { held_version: held, version, capacity, is_failback: returns }),
             );
             let mut moved = 0;
             for _ in 0..20 {
                 moved += redirections(&bench.wait(Duration::from_secs(1)));
-                bench.say(hub, &Message::Probe(ProbeMessage::Pong(0)));
-                nodes
-                    .iter()
-                    .for_each(|connection| drop(bench.say(*connection, &Message::Probe(ProbeMessage::Ping(1)))));
+                bench.say(hub, ProbeMessage::Pong(0));
+                nodes.iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(1))));
             }
             assert_eq!(moved, given, "{returns:?} {load}");
         }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{FlowMessage, Message, SealedKeys};
+use roost_wire::messages::{FlowMessage, SealedKeys};
 use roost_wire::{Channel, ConnectionId, NodeId, RequestId, Service, Time};
 
 use super::stream_copy::ReflectedStreamId;
@@ -183,7 +183,7 @@ impl SealedKeyEntry {
 impl HubCore {
     fn tell_keys(&mut self, connection: ConnectionId, channel: Channel, keys: SealedKeys) {
         self.counters.keys_handed += 1;
-        self.send(connection, channel, Traffic::Lookup, &Message::Flow(FlowMessage::SealedKeys(keys)));
+        self.send(connection, channel, Traffic::Lookup, FlowMessage::SealedKeys(keys));
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{HierarchyMessage, HomeChanged, Message, RegistrationMessage};
+use roost_wire::messages::{HierarchyMessage, HomeChanged, RegistrationMessage};
 use roost_wire::{Channel, NodeId, SchemeSet, Version};
 
 use super::claims::Claim;
@@ -90,12 +90,7 @@ impl Registry {
             };
             let patience = core.remotes.answer_timeout(connection) * (2 << (times - 1));
             self.claims.set_due(node, now + patience);
-            core.send(
-                connection,
-                Channel::Datagram,
-                Traffic::Renew,
-                &Message::Registration(RegistrationMessage::UnknownVersion),
-            );
+            core.send(connection, Channel::Datagram, Traffic::Renew, RegistrationMessage::UnknownVersion);
         }
     }
 
@@ -123,7 +118,7 @@ impl Registry {
     pub(crate) fn contradict_claim(&mut self, core: &mut HubCore, home: NodeId, node: NodeId, version: Version) {
         let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
         if let Some(own) = own.filter(|own| *own > version) {
-            core.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
+            core.send_to_hub(home, HierarchyMessage::Claim { node, version: own });
         }
     }
 
@@ -168,7 +163,7 @@ mod tests {
     use super::*;
     use roost_wire::Record;
     use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::{HierarchyMessage, ReplicationMessage};
+    use roost_wire::messages::{HierarchyMessage, Message, ReplicationMessage};
     use roost_wire::service::Role;
 
     const PATIENCE: Duration = Duration::from_secs(2);
@@ -178,8 +173,7 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let connection = bench.provider(1);
-        let sent =
-            bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(sequence) }));
+        let sent = bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(sequence) });
         (bench, peer, connection, sent)
     }
 
@@ -203,10 +197,7 @@ mod tests {
             (sent, held(&bench)),
             (vec![(connection, Message::Registration(RegistrationMessage::UnknownVersion))], 1)
         );
-        let sent = bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version(3), ..record(1) })),
-        );
+        let sent = bench.say(connection, RegistrationMessage::Publish(Record { version: version(3), ..record(1) }));
         assert!(
             sent.contains(&(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(3) }))),
             "{sent:?}"
@@ -236,10 +227,7 @@ mod tests {
     #[test]
     fn a_word_from_before_is_checked() {
         let (mut bench, _, connection, _) = claimed(9);
-        bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version(2), ..record(1) })),
-        );
+        bench.say(connection, RegistrationMessage::Publish(Record { version: version(2), ..record(1) }));
         assert_eq!(asked(&mut bench, connection, QUIET), 1);
         bench.wait(PATIENCE);
         assert_eq!(held(&bench), 0);
@@ -250,13 +238,7 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         bench.provider(1);
-        bench.say(
-            peer,
-            &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![Record {
-                version: version(2),
-                ..record(1)
-            }]))),
-        );
+        bench.say(peer, ReplicationMessage::ReplicaUpdate(copies(vec![Record { version: version(2), ..record(1) }])));
         assert!(!bench.hub.registry.replicas.holds(node(1)));
         bench.wait(PATIENCE);
         assert!(bench.hub.registry.replicas.holds(node(1)));
@@ -268,12 +250,8 @@ mod tests {
         let (mut times, mut own) = (0, 2);
         for _ in 0..600 {
             own += 1;
-            bench.say(
-                connection,
-                &Message::Registration(RegistrationMessage::Publish(Record { version: version(own), ..record(1) })),
-            );
-            let sent = bench
-                .say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(own + 1) }));
+            bench.say(connection, RegistrationMessage::Publish(Record { version: version(own), ..record(1) }));
+            let sent = bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(own + 1) });
             times += sent
                 .iter()
                 .filter(|(_, message)| *message == Message::Registration(RegistrationMessage::UnknownVersion))

@@ -49,7 +49,7 @@ impl JoinRateLimiter {
         let wait = wait + Duration::from_millis(core.random.below(JITTER_MS));
         let later =
             Message::Registration(RegistrationMessage::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)));
-        core.send(from.connection, Channel::Datagram, Traffic::Join, &later);
+        core.send(from.connection, Channel::Datagram, Traffic::Join, later);
         false
     }
 }
@@ -72,7 +72,7 @@ mod tests {
 
     /// How long the node is to wait; `None` if it has got a lease.
     fn wait_of(bench: &mut Bench, connection: ConnectionId, number: u8) -> Option<u32> {
-        match bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))))[..] {
+        match bench.say(connection, RegistrationMessage::Publish(record(number)))[..] {
             [(_, Message::Registration(RegistrationMessage::RetryAfter(after)))] => Some(after),
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))] => None,
             ref other => panic!("{other:?}"),
@@ -103,13 +103,13 @@ mod tests {
     fn who_is_known_passes() {
         let mut bench = bench();
         let home = bench.up(100, Role::SuperNode);
-        bench.say(home, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(90)]))));
+        bench.say(home, ReplicationMessage::ReplicaUpdate(copies(vec![record(90)])));
         let first = bench.up(1, Role::Node);
-        bench.say(first, &Message::Registration(RegistrationMessage::Publish(record(1))));
+        bench.say(first, RegistrationMessage::Publish(record(1)));
         let late = (2..=20).map(|number| bench.provider(number)).last().unwrap();
         assert!(wait_of(&mut bench, late, 20).is_some());
         assert!(matches!(
-            bench.say(first, &Message::Registration(RegistrationMessage::Publish(record(1))))[..],
+            bench.say(first, RegistrationMessage::Publish(record(1)))[..],
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
         ));
         let mirrored = bench.up(90, Role::Node);
@@ -117,7 +117,7 @@ mod tests {
         let adopt = Adopt { held_version: held, version: crate::hub::testing::version(2), capacity, is_failback: None };
         assert!(
             !bench
-                .say(mirrored, &Message::Registration(RegistrationMessage::Adopt(adopt)))
+                .say(mirrored, RegistrationMessage::Adopt(adopt))
                 .iter()
                 .any(|(_, said)| matches!(said, Message::Registration(RegistrationMessage::RetryAfter(_))))
         );

@@ -109,19 +109,14 @@ impl HubCore {
         let node = known.node;
         let published_over = self.remotes.get_mut(node).and_then(|remote| remote.publisher);
         if is_elsewhere && published_over == Some(connection) {
-            self.send(
-                connection,
-                Channel::Datagram,
-                Traffic::Renew,
-                &Message::Registration(RegistrationMessage::UnknownVersion),
-            );
+            self.send(connection, Channel::Datagram, Traffic::Renew, RegistrationMessage::UnknownVersion);
         }
     }
 
     /// Tells the peers that the node is here now.
     pub(crate) fn claim(&mut self, node: NodeId, version: Version) {
         let claim = Message::Hierarchy(HierarchyMessage::Claim { node, version });
-        self.send_to_siblings(&claim);
+        self.send_to_siblings(claim);
     }
 
     /// Notes when a node speaks of a version that is no newer than the held one,
@@ -169,7 +164,7 @@ mod tests {
         let connection = bench.up(1, Role::Node);
         let mut sent = record(1);
         sent.addresses = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
-        let answer = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(sent)));
+        let answer = bench.say(connection, RegistrationMessage::Publish(sent));
         assert_eq!(
             answer,
             [(
@@ -192,7 +187,7 @@ mod tests {
     fn nobody_publishes_for_another() {
         let mut bench = Bench::new();
         let connection = bench.up(1, Role::Node);
-        assert!(bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(2)))).is_empty());
+        assert!(bench.say(connection, RegistrationMessage::Publish(record(2))).is_empty());
         assert_eq!((bench.hub.counters().foreign_records, bench.hub.status(bench.now).nodes), (1, 0));
     }
 
@@ -204,11 +199,11 @@ mod tests {
             Message::Registration(RegistrationMessage::Renew(Renew { version: version(sequence), capacity: None }))
         };
         assert!(matches!(
-            bench.say(connection, &renew(1))[..],
+            bench.say(connection, renew(1))[..],
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
         ));
         assert_eq!(
-            bench.say(connection, &renew(2)),
+            bench.say(connection, renew(2)),
             [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
         );
     }
@@ -226,7 +221,7 @@ mod tests {
                 ..record(1)
             }))
         };
-        bench.say(connection, &publish(1));
+        bench.say(connection, publish(1));
         // Another port says nothing of where it listens.
         assert!(bench.input(Input::ConnectionMoved { connection, address: seen(1, 4001) }).is_empty());
         assert_eq!(
@@ -236,14 +231,14 @@ mod tests {
         // That may be lost.
         let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None }));
         assert_eq!(
-            bench.say(connection, &renewal),
+            bench.say(connection, renewal),
             [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
         );
-        bench.say(connection, &publish(2));
+        bench.say(connection, publish(2));
         assert_eq!(bench.hub.index(bench.now, None, 10)[0].addresses, [seen(2, 9)]);
         let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(2), capacity: None }));
         assert!(matches!(
-            bench.say(connection, &renewal)[..],
+            bench.say(connection, renewal)[..],
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
         ));
     }
@@ -254,7 +249,7 @@ mod tests {
         let connection = bench.provider(1);
         for _ in 0..4 {
             bench.wait(Duration::from_secs(50));
-            bench.say(connection, &Message::Probe(ProbeMessage::Ping(1)));
+            bench.say(connection, ProbeMessage::Ping(1));
         }
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.wait(Duration::from_secs(61));
@@ -266,11 +261,8 @@ mod tests {
     fn older_version_answered_with_newer() {
         let mut bench = Bench::new();
         let connection = bench.up(1, Role::Node);
-        bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version(5), ..record(1) })),
-        );
-        let answer = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(1))));
+        bench.say(connection, RegistrationMessage::Publish(Record { version: version(5), ..record(1) }));
+        let answer = bench.say(connection, RegistrationMessage::Publish(record(1)));
         assert!(
             matches!(answer[..], [(_, Message::Registration(RegistrationMessage::Lease { version: held, .. }))] if held == version(5))
         );
@@ -286,16 +278,13 @@ mod tests {
         let older = bench.provider(1);
         let newer = bench.up(1, Role::Node);
         let version_2 = Version { epoch: 2, sequence: 1 };
-        bench.say(
-            newer,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version_2, ..record(1) })),
-        );
-        bench.say(newer, &renew(version_2));
+        bench.say(newer, RegistrationMessage::Publish(Record { version: version_2, ..record(1) }));
+        bench.say(newer, renew(version_2));
         assert_eq!(twins(&bench), 0, "it may be the same node with a new link");
-        bench.say(older, &renew(version(1)));
+        bench.say(older, renew(version(1)));
         assert_eq!(twins(&bench), 1);
         bench.down(newer);
-        bench.say(older, &renew(version(1)));
+        bench.say(older, renew(version(1)));
         assert_eq!(twins(&bench), 1);
     }
 
@@ -318,13 +307,13 @@ mod tests {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
         let moved = Record { version: version(2), cell: roost_wire::grid::Cell::new(0, 0), ..record(1) };
-        bench.say(connection, &Message::Registration(RegistrationMessage::Publish(moved)));
+        bench.say(connection, RegistrationMessage::Publish(moved));
         let requester = bench.requester(2);
         let sent = bench.ask(requester, request(1, RequestMode::Lookup));
         assert!(
             matches!(&sent[..], [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] if found.candidates.is_empty())
         );
-        bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(2))));
+        bench.say(connection, RegistrationMessage::Withdraw(version(2)));
         assert_eq!(bench.hub.counters().withdrawals, 1);
         assert_eq!(bench.hub.status(bench.now).entries, 0);
     }
@@ -334,14 +323,14 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let connection = bench.up(1, Role::Node);
-        let sent = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(1))));
+        let sent = bench.say(connection, RegistrationMessage::Publish(record(1)));
         assert!(
             sent.contains(&(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(1) })))
         );
-        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(1) }));
+        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(1) });
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.down(connection);
-        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
+        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(2) });
         assert_eq!(bench.hub.registry.directory.nodes(), 0);
     }
 
@@ -350,24 +339,11 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let connection = bench.up(1, Role::Node);
-        bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version(5), ..record(1) })),
-        );
+        bench.say(connection, RegistrationMessage::Publish(Record { version: version(5), ..record(1) }));
         let objection = [(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(5) }))];
-        assert_eq!(
-            bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(4) })),
-            objection
-        );
-        assert_eq!(
-            bench.say(peer, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])))),
-            objection
-        );
-        assert!(
-            bench
-                .say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(5) }))
-                .is_empty()
-        );
+        assert_eq!(bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(4) }), objection);
+        assert_eq!(bench.say(peer, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))), objection);
+        assert!(bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(5) }).is_empty());
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
     }
 
@@ -385,8 +361,8 @@ mod tests {
     fn roles_are_kept_apart() {
         let mut bench = Bench::new();
         let (connection, hub) = (bench.up(1, Role::Node), bench.up(100, Role::SuperNode));
-        bench.say(connection, &Message::Hierarchy(HierarchyMessage::Claim { node: node(2), version: version(9) }));
-        bench.say(hub, &Message::Registration(RegistrationMessage::Publish(record(100))));
+        bench.say(connection, HierarchyMessage::Claim { node: node(2), version: version(9) });
+        bench.say(hub, RegistrationMessage::Publish(record(100)));
         let server = bench.up(3, Role::Server);
         assert_eq!(bench.hub.counters().refused_by_role, 3);
         assert_eq!(bench.closed[0].0, server);
@@ -402,10 +378,7 @@ mod tests {
         bench.ask(requester, request(1, RequestMode::Forward));
         let left = |bench: &Bench| bench.hub.index(bench.now, None, 1)[0].capacity;
         assert_eq!(left(&bench), Capacity { streams: 3, uplink_kbps: 9_960 });
-        bench.say(
-            provider,
-            &Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None })),
-        );
+        bench.say(provider, RegistrationMessage::Renew(Renew { version: version(1), capacity: None }));
         assert_eq!(left(&bench), record(1).capacity);
     }
 

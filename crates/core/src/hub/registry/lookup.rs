@@ -5,7 +5,7 @@
 use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
-use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Request, RequestMode};
+use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, Request, RequestMode};
 use roost_wire::{Area, ConnectionId, NodeId, RequestId, Scope, Service};
 
 use super::Registry;
@@ -42,7 +42,7 @@ impl Registry {
         let hits = self.search_within(core, scope, query);
         let found = self.merged(core, hits, (connection, id), query, remote, coverage);
         core.count_listed(query.service, found.candidates.len());
-        core.send_answer(connection, &Message::Directory(DirectoryMessage::LookupResult(found)));
+        core.send_answer(connection, DirectoryMessage::LookupResult(found));
     }
 
     /// What this hub and others have, the best first.
@@ -79,7 +79,7 @@ impl Registry {
     ) {
         let hits = self.search(core, query);
         let found = self.merged(core, hits, (connection, id), query, remote, coverage);
-        core.send_answer(connection, &Message::Directory(DirectoryMessage::LookupResult(found)));
+        core.send_answer(connection, DirectoryMessage::LookupResult(found));
     }
 
     /// Whether anything in the directory fits.
@@ -192,6 +192,7 @@ mod tests {
     use crate::directory::SearchPurpose;
     use roost_wire::address::{Address, Scheme};
     use roost_wire::grid::Cell;
+    use roost_wire::messages::Message;
     use roost_wire::record::{Capacity, Record, Version};
     use roost_wire::service::ServiceSet;
     use roost_wire::time::Time;

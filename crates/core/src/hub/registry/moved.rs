@@ -63,9 +63,9 @@ mod tests {
         let mut bench = Bench::new();
         let (requester, new) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
         let connection = bench.provider(1);
-        bench.say(new, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
+        bench.say(new, HierarchyMessage::Claim { node: node(1), version: version(2) });
         bench.down(connection);
-        let sent = bench.say(requester, &Message::Request(RequestMessage::Request(carried(1))));
+        let sent = bench.say(requester, RequestMessage::Request(carried(1)));
         let followed = |sent: &[(_, Message)]| {
             sent.iter().any(|(connection, message)| {
                 *connection == new && matches!(message, Message::Request(RequestMessage::Request(on)) if on.hop().unwrap().hops_left == 2)
@@ -73,11 +73,11 @@ mod tests {
         };
         assert!(followed(&sent), "{sent:?}");
         for _ in 0..7 {
-            bench.say(requester, &Message::Probe(ProbeMessage::Ping(0)));
-            bench.say(new, &Message::Probe(ProbeMessage::Ping(0)));
+            bench.say(requester, ProbeMessage::Ping(0));
+            bench.say(new, ProbeMessage::Ping(0));
             bench.wait(Duration::from_secs(10));
         }
-        let sent = bench.say(requester, &Message::Request(RequestMessage::Request(carried(2))));
+        let sent = bench.say(requester, RequestMessage::Request(carried(2)));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
     }
 
@@ -85,9 +85,9 @@ mod tests {
     fn request_for_departed_node_is_declined() {
         let mut bench = Bench::new();
         let (requester, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
-        bench.say(requester, &Message::Registration(RegistrationMessage::HomeChanged(word(200, 101))));
+        bench.say(requester, RegistrationMessage::HomeChanged(word(200, 101)));
         bench.down(connection);
-        let sent = bench.say(requester, &Message::Request(RequestMessage::Request(carried(1))));
+        let sent = bench.say(requester, RequestMessage::Request(carried(1)));
         assert!(
             matches!(&sent[..], [_, (_, Message::Request(RequestMessage::Decline(decline)))] if decline.reason == Reason::Leaving),
             "{sent:?}"
@@ -112,8 +112,8 @@ mod tests {
         let mut bench = Bench::new();
         let (child, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
         bench.hub.core.config.tier = 1;
-        bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
-        bench.say(other, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+        bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
+        bench.say(other, HierarchyMessage::RegisterChild { tier: 0 });
         let summary = |patches| {
             Message::Hierarchy(HierarchyMessage::Summary(Summary {
                 run: 1,
@@ -122,7 +122,7 @@ mod tests {
                 since: None,
             }))
         };
-        bench.say(other, &summary(vec![(BlockService::from_cell(Service::Track, HERE), 1)]));
+        bench.say(other, summary(vec![(BlockService::from_cell(Service::Track, HERE), 1)]));
         let on = |old| {
             Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
                 direction: RouteDirection::Down,
@@ -131,31 +131,21 @@ mod tests {
             }))
         };
         assert_eq!(
-            bench.say(child, &Message::Registration(RegistrationMessage::HomeChanged(word(77, 50)))),
+            bench.say(child, RegistrationMessage::HomeChanged(word(77, 50))),
             [(other, on(77))],
             "something is there"
         );
         assert_eq!(
-            bench.say(other, &Message::Registration(RegistrationMessage::HomeChanged(word(100, 50)))),
+            bench.say(other, RegistrationMessage::HomeChanged(word(100, 50))),
             [(child, on(100))],
             "it is that one"
         );
         assert!(
-            bench
-                .say(
-                    child,
-                    &Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
-                        hops_left: 0,
-                        ..word(77, 50)
-                    }))
-                )
-                .is_empty()
+            bench.say(child, RegistrationMessage::HomeChanged(HomeChanged { hops_left: 0, ..word(77, 50) })).is_empty()
         );
         // A node tells of itself only, and of what is here.
         let connection = bench.up(1, Role::Node);
-        assert!(
-            bench.say(connection, &Message::Registration(RegistrationMessage::HomeChanged(word(77, 50)))).is_empty()
-        );
+        assert!(bench.say(connection, RegistrationMessage::HomeChanged(word(77, 50))).is_empty());
     }
 
     /// Each goes to every hub on the way, reliably.
@@ -169,11 +159,11 @@ mod tests {
         let said = (0..200).map(|old| {
             let sent = bench.say(
                 connection,
-                &Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
+                RegistrationMessage::HomeChanged(HomeChanged {
                     direction: RouteDirection::Up,
                     hops_left: 0,
                     ..word(old, 1)
-                })),
+                }),
             );
             usize::from(!sent.is_empty())
         });

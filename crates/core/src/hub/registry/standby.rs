@@ -55,7 +55,7 @@ impl Registry {
             let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.directory.room();
             let nodes = if whole { Vec::new() } else { missing.into_iter().take(MAX_REPLICA_CHANGES).collect() };
             let resync = Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
-            core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
+            core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, resync);
         }
     }
 

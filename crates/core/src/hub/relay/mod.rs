@@ -189,7 +189,7 @@ impl Relays {
         for (connection, id, reason) in ends {
             if let Some(reason) = reason.filter(|_| core.remotes.connections.contains_key(&connection)) {
                 let channel = Channel::Reliable { flow: id.0 };
-                core.send(connection, channel, Traffic::Payload, &Message::Flow(FlowMessage::Stop { id, reason }));
+                core.send(connection, channel, Traffic::Payload, FlowMessage::Stop { id, reason });
             }
         }
     }

@@ -170,7 +170,7 @@ impl Requests {
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let pending =
             Message::Request(RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider });
-        turn.core.send(connection, Channel::Datagram, traffic, &pending);
+        turn.core.send(connection, Channel::Datagram, traffic, pending);
     }
 
     /// The provider that has a request, with addresses at which the requester may reach it. Those
@@ -282,7 +282,7 @@ impl Requests {
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::Decline(decline)));
+        core.send(connection, Channel::Datagram, traffic, RequestMessage::Decline(decline));
     }
 }
 
@@ -293,7 +293,7 @@ impl HubCore {
         self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
-        self.send_answer(connection, &Message::Request(RequestMessage::Decline(decline)));
+        self.send_answer(connection, RequestMessage::Decline(decline));
     }
 }
 

@@ -29,7 +29,7 @@ impl Requests {
         self.effects.push_back(RequestEffect::Suspended(node));
         if let Some(connection) = core.connection_to(node) {
             let ping = Message::Probe(ProbeMessage::Ping(0));
-            core.send(connection, Channel::Datagram, Traffic::Renew, &ping);
+            core.send(connection, Channel::Datagram, Traffic::Renew, ping);
         }
     }
 
@@ -176,7 +176,7 @@ impl Requests {
             copy_target: core.copy_onward(asked, relay.is_some()),
             connect_to: asked.connect_to,
         }));
-        core.send_answer(connection, &message);
+        core.send_answer(connection, message);
     }
 
     /// The provider has no connection of a wanted transport: dials it, if its record

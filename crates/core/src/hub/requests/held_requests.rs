@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Message, Reason, RequestMessage};
+use roost_wire::messages::{Reason, RequestMessage};
 use roost_wire::{NodeId, Time};
 
 use super::routed_request::RequestStage;
@@ -46,10 +46,7 @@ impl Requests {
     /// Tells the requester that its request is taken care of.
     pub(super) fn send_pending(&mut self, core: &mut HubCore, key: RequestKey) {
         let Some(connection) = self.table.get(key).map(|asked| asked.connection) else { return };
-        core.send_answer(
-            connection,
-            &Message::Request(RequestMessage::Pending { id: key.id, requester: None, provider: None }),
-        );
+        core.send_answer(connection, RequestMessage::Pending { id: key.id, requester: None, provider: None });
     }
 
     /// The held requests that a node which has come may serve.

@@ -26,17 +26,17 @@ impl Requests {
         passed.reply_to = turn.core.told_by_hub(from.connection, passed.reply_to);
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
-        let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
+        let taken = RequestMessage::RequestAck { id, requester, provider: None };
         let decline =
             |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
         if !turn.is_valid_target(from, &passed.request, hop) {
-            return turn.core.send_answer(from.connection, &decline(Reason::NotAllowed));
+            return turn.core.send_answer(from.connection, decline(Reason::NotAllowed));
         }
         if self.serve_overflow_hub(turn, from, key, &passed.request) {
             return;
         }
         if self.table.get(key).is_some_and(|asked| asked.is_same(&passed)) {
-            return self.handle_passed_duplicate(turn, from, key, &passed, &taken);
+            return self.handle_passed_duplicate(turn, from, key, &passed, taken);
         }
         let is_known = hop.direction == RouteDirection::Overflow
             && self.table.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
@@ -57,9 +57,9 @@ impl Requests {
             (!self.admit(turn.core, from.node)).then_some(Reason::TooMany)
         };
         if let Some(reason) = reason {
-            return turn.core.send_answer(from.connection, &decline(reason));
+            return turn.core.send_answer(from.connection, decline(reason));
         }
-        turn.core.send_answer(from.connection, &taken);
+        turn.core.send_answer(from.connection, taken);
         self.begin_passed(turn, key, from, passed);
     }
 
@@ -138,7 +138,7 @@ impl Requests {
         from: Sender,
         key: RequestKey,
         passed: &PassedRequest,
-        taken: &Message,
+        taken: RequestMessage,
     ) {
         let now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
@@ -229,7 +229,7 @@ impl Requests {
         };
         let (connection, requester) = (asked.connection, asked.named_requester());
         let found = Message::Request(RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) });
-        core.send_answer(connection, &found);
+        core.send_answer(connection, found);
     }
 
     /// A hub's last connection is gone. Success is silent, so what it has taken is
@@ -250,5 +250,5 @@ impl Requests {
 /// Declines what a second hub passes on of a request that is here already.
 fn refuse_duplicate(core: &mut HubCore, from: Sender, key: RequestKey, reason: Reason) {
     let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
-    core.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
+    core.send_answer(from.connection, RequestMessage::Decline(decline));
 }

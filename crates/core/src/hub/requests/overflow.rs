@@ -38,7 +38,7 @@ impl Requests {
             return true;
         }
         let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
-        turn.core.send_answer(from.connection, &taken);
+        turn.core.send_answer(from.connection, taken);
         if let Some((hub, provider)) = is_awaited {
             let reflect = CopyTarget { to: turn.core.seen_from(reflect.to, from.connection), ..reflect };
             self.table.set_overflow(key, Some(Overflow { hub, provider, reflect }));
@@ -93,7 +93,7 @@ impl HubCore {
     fn cancel_overflow(&mut self, key: RequestKey, hub: NodeId, reason: Reason) {
         let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
         if let Some(connection) = self.connection_to(hub) {
-            self.send_answer(connection, &Message::Request(RequestMessage::Decline(decline)));
+            self.send_answer(connection, RequestMessage::Decline(decline));
         }
     }
 }

@@ -2,7 +2,7 @@
 //! becomes of it further on.
 
 use roost_wire::messages::{
-    Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, Request, RequestMessage,
+    Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Reason, Request, RequestMessage,
 };
 use roost_wire::{Channel, ConnectionId, NodeId, Role};
 
@@ -98,7 +98,7 @@ impl Requests {
         let Some(asked) = self.table.get(key) else { return };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let traced = HopReport { id: key.id, requester: asked.named_requester(), hop };
-        core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::HopReport(traced)));
+        core.send(connection, Channel::Datagram, traffic, RequestMessage::HopReport(traced));
     }
 }
 
@@ -108,7 +108,7 @@ impl HubCore {
         if request.spec.trace {
             let hop = self.own_hop(HopAction::Exhausted, Some(reason));
             let traced = HopReport { id: request.id, requester: None, hop };
-            self.send_answer(connection, &Message::Request(RequestMessage::HopReport(traced)));
+            self.send_answer(connection, RequestMessage::HopReport(traced));
         }
     }
 

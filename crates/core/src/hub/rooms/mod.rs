@@ -220,13 +220,13 @@ impl HubCore {
     /// and left must not seem to have left and come: so all of it is reliable, and in order.
     fn forward_to_hub(&mut self, hub: NodeId, message: &Message) {
         if let Some(connection) = self.connection_to(hub) {
-            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, message);
+            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, message.clone());
         }
     }
 
     fn tell_room(&mut self, remote: NodeId, message: &Message) {
         if let Some(connection) = self.connection_to(remote) {
-            self.send(connection, Channel::Datagram, Traffic::Join, message);
+            self.send(connection, Channel::Datagram, Traffic::Join, message.clone());
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use roost_wire::block::BlockService;
-use roost_wire::messages::{Coverage, HomeChanged, Message, RegistrationMessage, RouteDirection};
+use roost_wire::messages::{Coverage, HomeChanged, RegistrationMessage, RouteDirection};
 use roost_wire::{Area, NodeId, Service};
 
 use super::Summaries;
@@ -118,11 +118,7 @@ impl Summaries {
         for (_, (hub, way)) in chosen.collect::<Vec<_>>() {
             core.send_to_hub(
                 hub,
-                &Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
-                    direction: way,
-                    hops_left: hops,
-                    ..moved.clone()
-                })),
+                RegistrationMessage::HomeChanged(HomeChanged { direction: way, hops_left: hops, ..moved.clone() }),
             );
         }
     }

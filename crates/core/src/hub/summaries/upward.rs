@@ -150,10 +150,11 @@ impl Summaries {
             block_services: told.clone(),
             since,
         }));
-        core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &message);
+        let bytes = message.encode().len();
+        core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, message);
         if let Some(outbox) = self.outboxes.get_mut(&hub) {
             outbox.record_sent(&told);
-            outbox.sent(now, rate, message.encode().len());
+            outbox.sent(now, rate, bytes);
             outbox.plan(now, rate);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use roost_wire::block::{Block, BlockService};
-use roost_wire::messages::{Candidate, DirectoryMessage, Message, RouteDirection, Watch, WatchChange};
+use roost_wire::messages::{Candidate, DirectoryMessage, RouteDirection, Watch, WatchChange};
 use roost_wire::{NodeId, RequestId};
 
 use super::ActiveWatch;
@@ -62,14 +62,7 @@ impl WatchTable {
             let names = watching.names.then_some(true);
             core.send_to_hub(
                 hub,
-                &Message::Directory(DirectoryMessage::Watch(Watch {
-                    id,
-                    services,
-                    area,
-                    last_seen: 0,
-                    direction: Some(way),
-                    names,
-                })),
+                DirectoryMessage::Watch(Watch { id, services, area, last_seen: 0, direction: Some(way), names }),
             );
         }
     }
@@ -101,7 +94,7 @@ impl WatchTable {
         let Some(key) = self.forwarded.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
             core.counters.stray += 1;
-            return core.send_to_hub(from.node, &Message::Directory(DirectoryMessage::Unwatch(change.id)));
+            return core.send_to_hub(from.node, DirectoryMessage::Unwatch(change.id));
         };
         let Some(watching) = self.table.get_mut(&key) else { return };
         let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());

@@ -153,7 +153,7 @@ impl WatchTable {
         self.unwatch(core, from.node, watch.id);
         if !self.admit_watch(core, from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-            return core.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
+            return core.send_answer(from.connection, RequestMessage::Decline(decline));
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
@@ -255,7 +255,7 @@ impl WatchTable {
             removed: gone,
             coverage,
         }));
-        core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
+        core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, change);
     }
 
     /// A node's record has come, changed or gone: `before` is what it was.
@@ -293,7 +293,7 @@ impl WatchTable {
         }
         self.forwarded.remove(&watching.forwarded_as);
         for hub in watching.told.into_keys() {
-            core.send_to_hub(hub, &Message::Directory(DirectoryMessage::Unwatch(watching.forwarded_as)));
+            core.send_to_hub(hub, DirectoryMessage::Unwatch(watching.forwarded_as));
         }
     }
 
