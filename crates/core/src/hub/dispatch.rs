@@ -114,7 +114,7 @@ impl Hub {
             Message::Room(RoomMessage::LeaveRoom(quit)) => self.rooms.room_left(&mut self.core, from, quit),
             Message::Room(RoomMessage::Roster(roster)) => self.rooms.handle_roster(&mut self.core, from, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
-                let pong = Message::Probe(ProbeMessage::Pong(token));
+                let pong = ProbeMessage::Pong(token);
                 self.core.send(from.connection, Channel::Datagram, Traffic::Renew, pong);
             }
             Message::Probe(ProbeMessage::Pong(token)) => {
@@ -224,7 +224,7 @@ impl Hub {
         let addresses = (!own.is_empty()).then_some(own);
         let media =
             self.core.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
-        let lease = Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media });
+        let lease = RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media };
         self.core.send(from.connection, Channel::Datagram, traffic, lease);
     }
 
@@ -244,7 +244,7 @@ impl Hub {
     }
 
     fn ask_for_record(&mut self, from: Sender, traffic: Traffic) {
-        let unknown = Message::Registration(RegistrationMessage::UnknownVersion);
+        let unknown = RegistrationMessage::UnknownVersion;
         self.core.send(from.connection, Channel::Datagram, traffic, unknown);
     }
 
@@ -291,7 +291,7 @@ impl Hub {
     /// A node whose replica is here makes this hub its home.
     fn adopt(&mut self, from: Sender, adopt: Adopt) {
         if self.core.leaving.is_some() {
-            let handover = Message::Registration(RegistrationMessage::Handover);
+            let handover = RegistrationMessage::Handover;
             return self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, handover);
         }
         let version = adopt.version;

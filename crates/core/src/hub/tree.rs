@@ -1,6 +1,6 @@
 //! How other hubs stand to this one: above it, below it, or beside it.
 
-use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::messages::HierarchyMessage;
 use roost_wire::{ConnectionId, NodeId, SchemeSet};
 
 use super::HubKind;
@@ -41,7 +41,7 @@ impl HubCore {
     pub(super) fn register_at_parent(&mut self, parent: NodeId) {
         self.remotes.relate(parent, Relation::Parent);
         if self.config.kind == HubKind::SuperNode {
-            let enrol = Message::Hierarchy(HierarchyMessage::RegisterChild { tier: self.config.tier });
+            let enrol = HierarchyMessage::RegisterChild { tier: self.config.tier };
             self.send_to_hub(parent, enrol);
         }
     }

@@ -332,10 +332,10 @@ fn renewal_tells_of_a_standby() {
     let node_connection = bench.provider(1);
     let connection = bench.up(100, Role::SuperNode);
     announce(&mut bench, connection, 100);
-    let renew = Message::Registration(RegistrationMessage::Renew(roost_wire::messages::Renew {
+    let renew = RegistrationMessage::Renew(roost_wire::messages::Renew {
         version: crate::hub::testing::version(1),
         capacity: None,
-    }));
+    });
     let told = |sent: &[(ConnectionId, Message)]| match sent {
         [(_, Message::Registration(RegistrationMessage::Lease { siblings, .. }))] => {
             siblings.clone().unwrap_or_default()

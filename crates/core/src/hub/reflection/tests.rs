@@ -293,11 +293,7 @@ fn provider_known_once_hub_names_it() {
     assert_eq!((to, carry.hop().unwrap().provider), (child, None));
     let unknown = grants(&mut bench)[0];
     assert_eq!((unknown.provider, unknown.cell), (None, None));
-    let ack = Message::Request(RequestMessage::RequestAck {
-        id: RequestId(1),
-        requester: Some(node(2)),
-        provider: Some(node(77)),
-    });
+    let ack = RequestMessage::RequestAck { id: RequestId(1), requester: Some(node(2)), provider: Some(node(77)) };
     bench.say(child, ack);
     let known = grants(&mut bench)[0];
     assert_eq!(known, ReflectionGrant { provider: Some(node(77)), cell: Some(HERE), ..unknown });

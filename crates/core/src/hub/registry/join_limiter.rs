@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::messages::RegistrationMessage;
 use roost_wire::{Channel, Time};
 
 use crate::hub::core::HubCore;
@@ -47,8 +47,7 @@ impl JoinRateLimiter {
         }
         core.counters.postponed += 1;
         let wait = wait + Duration::from_millis(core.random.below(JITTER_MS));
-        let later =
-            Message::Registration(RegistrationMessage::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)));
+        let later = RegistrationMessage::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
         core.send(from.connection, Channel::Datagram, Traffic::Join, later);
         false
     }
@@ -60,8 +59,8 @@ mod tests {
     use crate::hub::testing::{Bench, copies, node, record};
     use crate::hub::{HubConfig, HubKind};
     use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::Adopt;
     use roost_wire::messages::ReplicationMessage;
+    use roost_wire::messages::{Adopt, Message};
     use roost_wire::service::Role;
 
     fn bench() -> Bench {

@@ -1,6 +1,6 @@
 //! What nodes publish, and how long it stays.
 
-use roost_wire::messages::{HierarchyMessage, Message, RegistrationMessage, Renew};
+use roost_wire::messages::{HierarchyMessage, RegistrationMessage, Renew};
 use roost_wire::{Address, Channel, ConnectionId, NodeId, Record, Version};
 
 use super::Registry;
@@ -115,7 +115,7 @@ impl HubCore {
 
     /// Tells the peers that the node is here now.
     pub(crate) fn claim(&mut self, node: NodeId, version: Version) {
-        let claim = Message::Hierarchy(HierarchyMessage::Claim { node, version });
+        let claim = HierarchyMessage::Claim { node, version };
         self.send_to_siblings(claim);
     }
 
@@ -145,7 +145,7 @@ impl HubCore {
 
 #[cfg(test)]
 mod tests {
-    use roost_wire::messages::{DirectoryMessage, ProbeMessage, ReplicationMessage};
+    use roost_wire::messages::{DirectoryMessage, Message, ProbeMessage, ReplicationMessage};
     use std::net::SocketAddr;
     use std::time::Duration;
 
@@ -195,9 +195,7 @@ mod tests {
     fn renewal_of_unknown_version_requests_record() {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        let renew = |sequence| {
-            Message::Registration(RegistrationMessage::Renew(Renew { version: version(sequence), capacity: None }))
-        };
+        let renew = |sequence| RegistrationMessage::Renew(Renew { version: version(sequence), capacity: None });
         assert!(matches!(
             bench.say(connection, renew(1))[..],
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
@@ -215,11 +213,7 @@ mod tests {
         let connection = bench.up_over(1, Role::Node, seen(1, 4000), None);
         let unknown = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
         let publish = |number| {
-            Message::Registration(RegistrationMessage::Publish(Record {
-                version: version(number),
-                addresses: unknown.clone(),
-                ..record(1)
-            }))
+            RegistrationMessage::Publish(Record { version: version(number), addresses: unknown.clone(), ..record(1) })
         };
         bench.say(connection, publish(1));
         // Another port says nothing of where it listens.
@@ -236,7 +230,7 @@ mod tests {
         );
         bench.say(connection, publish(2));
         assert_eq!(bench.hub.index(bench.now, None, 10)[0].addresses, [seen(2, 9)]);
-        let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(2), capacity: None }));
+        let renewal = RegistrationMessage::Renew(Renew { version: version(2), capacity: None });
         assert!(matches!(
             bench.say(connection, renewal)[..],
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
@@ -273,7 +267,7 @@ mod tests {
         let twins = |bench: &Bench| {
             bench.events.iter().filter(|event| matches!(event, HubEvent::DuplicateIdentity { .. })).count()
         };
-        let renew = |version| Message::Registration(RegistrationMessage::Renew(Renew { version, capacity: None }));
+        let renew = |version| RegistrationMessage::Renew(Renew { version, capacity: None });
         let mut bench = Bench::new();
         let older = bench.provider(1);
         let newer = bench.up(1, Role::Node);

@@ -114,14 +114,8 @@ mod tests {
         bench.hub.core.config.tier = 1;
         bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
         bench.say(other, HierarchyMessage::RegisterChild { tier: 0 });
-        let summary = |patches| {
-            Message::Hierarchy(HierarchyMessage::Summary(Summary {
-                run: 1,
-                version: 1,
-                block_services: patches,
-                since: None,
-            }))
-        };
+        let summary =
+            |patches| HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: patches, since: None });
         bench.say(other, summary(vec![(BlockService::from_cell(Service::Track, HERE), 1)]));
         let on = |old| {
             Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {

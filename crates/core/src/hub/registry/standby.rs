@@ -8,8 +8,7 @@
 use std::collections::BTreeSet;
 
 use roost_wire::messages::{
-    self, Adopt, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage,
-    ResyncRequest,
+    self, Adopt, MAX_REPLICA_CHANGES, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage, ResyncRequest,
 };
 use roost_wire::{Cell, Channel, NodeId, Record};
 
@@ -54,7 +53,7 @@ impl Registry {
             // Everybody, if they are too many to be named and fit in.
             let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.directory.room();
             let nodes = if whole { Vec::new() } else { missing.into_iter().take(MAX_REPLICA_CHANGES).collect() };
-            let resync = Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
+            let resync = ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes });
             core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, resync);
         }
     }

@@ -189,7 +189,7 @@ fn stop_before_accept_tries_next_provider() {
     let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (connection, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Relay)));
     assert_eq!(connection, first);
-    let stop = Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed });
+    let stop = FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed };
     assert_eq!(forwarded(&bench.say(first, stop)).0, second);
 }
 
@@ -230,14 +230,7 @@ fn inline_object_leaves_no_flow() {
             offset: None,
         };
         let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
-        let accept = Message::Request(RequestMessage::Accept(Accept {
-            id,
-            nonce,
-            flow: offer,
-            cell,
-            provider: None,
-            stream_keys: None,
-        }));
+        let accept = RequestMessage::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
         assert!(
             matches!(&bench.say(provider, accept.clone())[..], [(connection, Message::Request(RequestMessage::Accept(_)))] if *connection == requester)
         );
@@ -375,7 +368,7 @@ fn endless_accepts_end_the_flow() {
             FlowDescription::Object { bytes: 1, digest: [0; 32], format: "x".repeat(200), inline, offset: None };
         let cell = crate::hub::testing::HERE;
         let accept = Accept { id, nonce: Nonce::from_u64(1), flow: offer, cell, provider: None, stream_keys: None };
-        let message = Message::Request(RequestMessage::Accept(accept));
+        let message = RequestMessage::Accept(accept);
         let mut passed = 0;
         for _ in 0..20_000 {
             let sent = bench.say(provider, message.clone());

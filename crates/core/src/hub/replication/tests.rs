@@ -138,8 +138,7 @@ fn new_connection_triggers_resync() {
 #[test]
 fn resync_request_resends_full_records() {
     let (mut bench, standby, connection) = told();
-    let retell =
-        |number, nodes| Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
+    let retell = |number, nodes| ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes });
     bench.say(standby, retell(1, vec![0, 7]));
     let whole =
         messages::ReplicaUpdate { sequence: 2, starts_resync: None, ends_resync: None, ..copies(vec![record(1)]) };

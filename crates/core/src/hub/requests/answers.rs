@@ -168,8 +168,7 @@ impl Requests {
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        let pending =
-            Message::Request(RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider });
+        let pending = RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider };
         turn.core.send(connection, Channel::Datagram, traffic, pending);
     }
 

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{
-    HopAction, HubHop, Message, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection,
-};
+use roost_wire::messages::{HopAction, HubHop, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection};
 use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Service, Time};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
@@ -28,7 +26,7 @@ impl Requests {
         core.counters.suspensions += 1;
         self.effects.push_back(RequestEffect::Suspended(node));
         if let Some(connection) = core.connection_to(node) {
-            let ping = Message::Probe(ProbeMessage::Ping(0));
+            let ping = ProbeMessage::Ping(0);
             core.send(connection, Channel::Datagram, Traffic::Renew, ping);
         }
     }
@@ -167,7 +165,7 @@ impl Requests {
                 Some(HubHop { cell, direction: way, hops_left: hops.saturating_sub(1), provider })
             }
         };
-        let message = Message::Request(RequestMessage::Request(Request {
+        let message = RequestMessage::Request(Request {
             id,
             nonce: asked.nonce,
             spec: asked.spec.clone(),
@@ -175,7 +173,7 @@ impl Requests {
             route: Some(Route { requester: asked.requester, reply_to, hop }),
             copy_target: core.copy_onward(asked, relay.is_some()),
             connect_to: asked.connect_to,
-        }));
+        });
         core.send_answer(connection, message);
     }
 

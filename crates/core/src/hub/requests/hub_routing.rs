@@ -1,6 +1,6 @@
 //! Requests that other hubs pass on, and hubs that go.
 
-use roost_wire::messages::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
+use roost_wire::messages::{Decline, HubHop, Reason, RequestMessage, RouteDirection};
 use roost_wire::{Area, NodeId, RequestId, Scope};
 
 use super::DEFAULT_CONSIDERED;
@@ -27,8 +27,7 @@ impl Requests {
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
         let taken = RequestMessage::RequestAck { id, requester, provider: None };
-        let decline =
-            |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
+        let decline = |reason| RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester });
         if !turn.is_valid_target(from, &passed.request, hop) {
             return turn.core.send_answer(from.connection, decline(Reason::NotAllowed));
         }
@@ -228,7 +227,7 @@ impl Requests {
             return;
         };
         let (connection, requester) = (asked.connection, asked.named_requester());
-        let found = Message::Request(RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) });
+        let found = RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) };
         core.send_answer(connection, found);
     }
 

@@ -1,6 +1,6 @@
 //! Copies that another hub reflects in the place of this one: its request for the stream, and the end of that.
 
-use roost_wire::messages::{CopyTarget, Decline, Message, Reason, Request, RequestMessage};
+use roost_wire::messages::{CopyTarget, Decline, Reason, Request, RequestMessage};
 
 use super::routed_request::{Overflow, RequestTarget};
 use super::{RequestTurn, Requests};
@@ -37,7 +37,7 @@ impl Requests {
             self.try_next(turn, key, Reason::NotAllowed);
             return true;
         }
-        let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
+        let taken = RequestMessage::RequestAck { id, requester, provider: None };
         turn.core.send_answer(from.connection, taken);
         if let Some((hub, provider)) = is_awaited {
             let reflect = CopyTarget { to: turn.core.seen_from(reflect.to, from.connection), ..reflect };

@@ -59,8 +59,7 @@ fn pending_provider_is_kept() {
     for _ in 0..5 {
         let (connection, _) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
         assert_eq!(connection, provider);
-        let pending =
-            Message::Request(RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None });
+        let pending = RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
         let told = bench.say(provider, pending.clone());
         let at = Some(ProviderAddress { node: node(1), addresses: vec![address(1)] });
         assert_eq!(
@@ -281,7 +280,7 @@ fn looped_request_is_declined() {
     let mut bench = Bench::new();
     let (requester, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.say(other, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])));
-    let asked = Message::Request(RequestMessage::Request(carried(1).with_hop(|hop| hop.provider = None)));
+    let asked = RequestMessage::Request(carried(1).with_hop(|hop| hop.provider = None));
     let to_other = |sent: &[(ConnectionId, Message)]| {
         sent.iter().any(|(connection, message)| {
             *connection == other
@@ -364,8 +363,7 @@ fn pending_messages_are_few() {
     let mut bench = Bench::new();
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
-    let pending =
-        Message::Request(RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None });
+    let pending = RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
     let told = (0..1_000).map(|_| bench.say(provider, pending.clone()).len()).sum::<usize>();
     assert!((1..=10).contains(&told), "{told}");
     bench.wait(Duration::from_secs(1));

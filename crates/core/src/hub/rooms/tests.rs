@@ -37,7 +37,7 @@ fn roster_change_goes_to_all_members() {
     assert_eq!(rosters(&bench.say(b, join(2, None))), [(a, both.clone()), (b, both.clone())]);
     assert_eq!(rosters(&bench.say(a, join(1, None))), [(a, both)]);
     bench.wait(PACE);
-    let quit = Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room: ROOM, node: node(2), direction: None }));
+    let quit = RoomMessage::LeaveRoom(LeaveRoom { room: ROOM, node: node(2), direction: None });
     assert_eq!(rosters(&bench.say(b, quit)), [(a, vec![node(1)])]);
     assert!(bench.say(a, join(2, None)).is_empty(), "a node speaks for itself");
 }
@@ -67,15 +67,8 @@ fn join_crosses_owners_and_roster_returns() {
     let sent = bench.say(peer, join(50, Some(RouteDirection::Across)));
     assert_eq!(rosters(&sent), [(a, vec![node(1), node(50)]), (peer, vec![node(1), node(50)])]);
     bench.say(b, join(2, None));
-    let list = |to| {
-        Message::Room(RoomMessage::Roster(Roster {
-            room: ROOM,
-            owner: node(100),
-            members: vec![member(50)],
-            to,
-            refused: None,
-        }))
-    };
+    let list =
+        |to| RoomMessage::Roster(Roster { room: ROOM, owner: node(100), members: vec![member(50)], to, refused: None });
     assert_eq!(rosters(&bench.say(peer, list(None))), [(a, vec![node(50)]), (b, vec![node(50)])]);
     assert_eq!(rosters(&bench.say(peer, list(Some(node(2))))), [(b, vec![node(50)])]);
 }
@@ -149,13 +142,7 @@ fn only_notified_hubs_refuse_member() {
     let sent = bench.say(a, join(1, None));
     for (number, top) in (100..).zip(tops) {
         let (owner, members, to) = (node(number), Vec::new(), Some(node(1)));
-        let no = Message::Room(RoomMessage::Roster(Roster {
-            room: ROOM,
-            owner,
-            members,
-            to,
-            refused: Some(Reason::TooMany),
-        }));
+        let no = RoomMessage::Roster(Roster { room: ROOM, owner, members, to, refused: Some(Reason::TooMany) });
         let was_told = sent.contains(&(top, join(1, Some(RouteDirection::Across))));
         assert_eq!(!bench.say(top, no).is_empty(), was_told, "{number}");
     }
@@ -255,11 +242,8 @@ fn endless_changes_are_rate_limited() {
     let mut lists = Vec::new();
     for step in 0..100 {
         let cell = Cell::new(step % 2, 0);
-        let word = Message::Room(RoomMessage::JoinRoom(JoinRoom {
-            room: ROOM,
-            member: RoomMember { cell, ..member(150) },
-            direction: None,
-        }));
+        let word =
+            RoomMessage::JoinRoom(JoinRoom { room: ROOM, member: RoomMember { cell, ..member(150) }, direction: None });
         lists.extend(to_all([bench.say(restless, word.clone()), bench.wait(PACE)].concat()));
     }
     assert!((9..=12).contains(&lists.len()), "{} lists in ten seconds", lists.len());
@@ -291,13 +275,8 @@ fn unregistered_hub_is_no_child() {
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)], "one below speaks to the owners through this hub only");
     bench.say(child, join(2, None));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1), member(2)]);
-    let list = Message::Room(RoomMessage::Roster(Roster {
-        room: ROOM,
-        owner: node(101),
-        members: Vec::new(),
-        to: None,
-        refused: None,
-    }));
+    let list =
+        RoomMessage::Roster(Roster { room: ROOM, owner: node(101), members: Vec::new(), to: None, refused: None });
     assert!(bench.say(child, list).is_empty(), "lists come from above");
 }
 

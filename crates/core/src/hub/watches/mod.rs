@@ -17,8 +17,8 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use roost_wire::messages::{
-    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Message, Reason, RequestMessage, RouteDirection,
-    Watch, WatchChange,
+    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Reason, RequestMessage, RouteDirection, Watch,
+    WatchChange,
 };
 use roost_wire::{Area, Cell, Channel, ConnectionId, NodeId, RequestId, SchemeSet, ServiceSet, Time, Version};
 
@@ -248,13 +248,13 @@ impl WatchTable {
         core.counters.changes += 1;
         let named = |candidate| if names { core.named(candidate) } else { candidate };
         let present = present.into_iter().map(|candidate| core.shown(connection, named(candidate))).collect();
-        let change = Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+        let change = DirectoryMessage::WatchChange(WatchChange {
             id,
             sequence: number,
             updated: present,
             removed: gone,
             coverage,
-        }));
+        });
         core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, change);
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Coverage, ProbeMessage, RegistrationMessage, ReplicationMessage};
+use roost_wire::messages::{Coverage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage};
 use roost_wire::{Record, Role};
 
 use super::*;
@@ -75,13 +75,13 @@ fn watch_reaches_siblings_and_changes_return() {
         name: None,
     };
     let change = |number, present, gone| {
-        Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+        DirectoryMessage::WatchChange(WatchChange {
             id,
             sequence: number,
             updated: present,
             removed: gone,
             coverage: None,
-        }))
+        })
     };
     let sent = bench.say(peer, change(1, vec![candidate(3)], vec![]));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(9)], vec![])]);

@@ -41,12 +41,12 @@ fn saturated_upstream_asked_to_send_directly() {
     let (_, carry) = the_carry(&bench.ask(requester, subscribe(1)));
     assert_eq!(reflect_of(&carry).hops, 1);
     let (id, origin) = (carry.id, Some(carry.requester()));
-    let full = Message::Request(RequestMessage::Decline(Decline {
+    let full = RequestMessage::Decline(Decline {
         id,
         reason: Reason::Saturated,
         retry_after_ms: Some(9_000),
         requester: origin,
-    }));
+    });
     let (to, again) = the_carry(&bench.say(beyond, full.clone()));
     assert_eq!((to, reflect_of(&again).hops, again.nonce), (beyond, 0, carry.nonce));
     // It owns the place as well.
@@ -61,10 +61,10 @@ fn changed_request_retried_after_refusal() {
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, VIDEO_KBPS - 1);
     let carry = |hops| {
-        Message::Request(RequestMessage::Request(Request {
+        RequestMessage::Request(Request {
             copy_target: wanted(hops),
             ..carried(1).with(|spec| spec.service = Service::Video)
-        }))
+        })
     };
     let declined = |sent: &[(ConnectionId, Message)]| {
         sent.iter().any(|(_, message)| {

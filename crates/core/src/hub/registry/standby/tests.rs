@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_wire::messages::{
-    HierarchyMessage, ProbeMessage, Reason, RegistrationMessage, Renew, ReplicaCapacity, ReplicaUpdate, RequestMessage,
-    RequestMode,
+    HierarchyMessage, Message, ProbeMessage, Reason, RegistrationMessage, Renew, ReplicaCapacity, ReplicaUpdate,
+    RequestMessage, RequestMode,
 };
 use roost_wire::{Capacity, ConnectionId, Role, Scope};
 
@@ -183,7 +183,7 @@ fn missed_update_requests_full_resync() {
 fn released_replica_requested_when_it_moves() {
     let (mut bench, home, _) = standing_by();
     let peer = bench.up(101, Role::SuperNode);
-    let claim = Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) });
+    let claim = HierarchyMessage::Claim { node: node(1), version: version(2) };
     bench.say(peer, claim.clone());
     assert_eq!(bench.hub.status(bench.now).replicas, 1, "its home is there and holds on to it");
     bench.wait(LIVELY);
