@@ -211,6 +211,23 @@ impl Hub {
         self.serve_held(node);
     }
 
+    /// A node's record has come or changed: the server is to hold it, too.
+    pub(super) fn register_at_server(&mut self, node: NodeId) {
+        self.registry.forget_cached(node);
+        if let Some(server) = self.core.central() {
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
+        }
+    }
+
+    /// The server is there: every node is registered.
+    pub(super) fn register_all(&mut self) {
+        let Some(server) = self.core.central() else { return };
+        let nodes: Vec<NodeId> = self.registry.directory.entries_after(None).map(|entry| entry.node()).collect();
+        for node in nodes {
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
+        }
+    }
+
     pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.core.config.lease.as_millis()).unwrap_or(u32::MAX);
         let mut siblings = if with_siblings {
