@@ -26,8 +26,8 @@ pub enum HubCommand {
     /// What the relay has left, told whenever it has changed. Until it is told
     /// first there is room for everything.
     ReflectionCapacity {
-        /// Of the uplink for copies of streams, kbit/s; `u32::MAX` is no limit.
-        residual_kbps: u32,
+        /// Of the uplink for copies of streams, kbit/s; `None` is no limit.
+        residual_kbps: Option<u32>,
         /// How many nodes it sends something.
         subscribers: u32,
     },

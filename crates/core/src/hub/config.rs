@@ -6,6 +6,8 @@ use std::time::Duration;
 use roost_wire::random::RootSecret;
 use roost_wire::{Address, NodeId, Role};
 
+use super::copy_room::CopyRoom;
+
 /// Architecture that a hub serves: the overlay or the client/server baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HubKind {
@@ -169,9 +171,8 @@ pub enum OverflowPolicy {
 }
 
 impl ReflectionConfig {
-    /// What there is room for before the owner has said anything, as
-    /// `HierarchyMessage::HubLoad` tells it.
-    pub(super) fn first_room(self) -> Option<u32> {
-        (self.policy == OverflowPolicy::Residual).then_some(u32::MAX)
+    /// The room before the owner has said anything; `None` if the hub tells none.
+    pub(super) fn first_room(self) -> Option<CopyRoom> {
+        (self.policy == OverflowPolicy::Residual).then_some(CopyRoom::Unlimited)
     }
 }

@@ -162,7 +162,7 @@ impl Hub {
             HierarchyMessage::StandbyOnly(is_only) => self.core.set_standby_only(from.node, is_only),
             HierarchyMessage::Gossip(message) => self.members.handle_gossip(&mut self.core, from, &message),
             HierarchyMessage::HubLoad { leases, residual_kbps } => {
-                self.members.handle_load(&mut self.core, from, (leases, residual_kbps));
+                self.members.handle_load(&mut self.core, from, leases, residual_kbps);
             }
         }
     }

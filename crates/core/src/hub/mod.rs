@@ -31,6 +31,7 @@
 mod api;
 mod config;
 mod connections;
+mod copy_room;
 mod core;
 mod counters;
 mod departed_usage;
@@ -141,10 +142,7 @@ impl Hub {
 
     /// Tells the members what this hub has itself.
     fn note_own_load(&mut self) {
-        let own = OwnLoad {
-            leases: self.registry.records().leases(),
-            residual_kbps: self.requests.reflection.room(&self.core),
-        };
+        let own = OwnLoad { leases: self.registry.records().leases(), room: self.requests.reflection.room(&self.core) };
         self.members.set_own_load(own);
     }
 

@@ -4,6 +4,8 @@ use roost_wire::NodeId;
 use roost_wire::messages::HierarchyMessage;
 
 use super::Members;
+use super::load::HubLoad;
+use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
 use crate::hub::sender::Sender;
 
@@ -18,7 +20,7 @@ impl Members {
         if self.reach.is_empty() {
             return self.loads.stop_announcing();
         }
-        if self.loads.is_announcement_due(now, self.own.leases, self.own.residual_kbps) {
+        if self.loads.is_announcement_due(now, self.own) {
             for node in self.nodes().collect::<Vec<_>>() {
                 self.send_load(core, node);
             }
@@ -27,14 +29,15 @@ impl Members {
 
     pub(crate) fn send_load(&mut self, core: &mut HubCore, to: NodeId) {
         let leases = if core.leaving.is_some() { LEAVING } else { self.own.leases as u32 };
-        let residual_kbps = self.own.residual_kbps;
+        let residual_kbps = self.own.room.map(CopyRoom::to_wire);
         core.send_to_hub(to, HierarchyMessage::HubLoad { leases, residual_kbps });
     }
 
     /// Another member says how many leases it has, and what room.
-    pub(crate) fn handle_load(&mut self, core: &mut HubCore, from: Sender, load: (u32, Option<u32>)) {
-        self.loads.record(from.node, load);
-        core.mesh.set_departing(from.node, load.0 == LEAVING);
+    pub(crate) fn handle_load(&mut self, core: &mut HubCore, from: Sender, leases: u32, residual_kbps: Option<u32>) {
+        let leases = Some(leases).filter(|leases| *leases != LEAVING);
+        self.loads.record(from.node, HubLoad { leases, room: residual_kbps.map(CopyRoom::from_wire) });
+        core.mesh.set_departing(from.node, leases.is_none());
         self.welcome(core, from.node);
     }
 
@@ -46,7 +49,7 @@ impl Members {
 
     /// Gives a member that has joined its share, once it has said what it has.
     pub(crate) fn welcome(&mut self, core: &mut HubCore, node: NodeId) {
-        let said = self.loads.leases_of(node).is_some();
+        let said = self.loads.has(node);
         let Some(reach) = self.reach.get_mut(&node).filter(|_| said) else { return };
         if std::mem::take(&mut reach.fresh) {
             self.share_with(core, node);

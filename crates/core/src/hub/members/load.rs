@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use roost_wire::{NodeId, Time};
 
+use crate::hub::copy_room::CopyRoom;
+
 /// Between two words about the number of leases.
 pub(super) const LOAD_PAUSE: Duration = Duration::from_millis(500);
 
@@ -18,36 +20,51 @@ const WORTH_A_WORD: usize = 32;
 /// Nor is one by no more than this part of the room.
 const ROOM_WORTH_A_WORD: u32 = 8;
 
-/// The numbers of leases, and the room for copies in kbit/s.
+/// The load of a hub, as the hub tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HubLoad {
+    /// `None` of a hub that leaves.
+    pub(crate) leases: Option<u32>,
+    /// `None` of a hub that reflects nothing.
+    pub(crate) room: Option<CopyRoom>,
+}
+
+/// The loads of this hub and of the others.
 #[derive(Debug)]
 pub(super) struct Loads {
     /// Of each hub with a connection.
-    by_hub: BTreeMap<NodeId, (u32, Option<u32>)>,
+    by_hub: BTreeMap<NodeId, HubLoad>,
     /// Of this one, as it has said last.
-    told: (usize, Option<u32>),
+    told: OwnLoad,
     last_announced: Time,
     next_announcement: Option<Time>,
 }
 
-/// What this hub has itself: nodes, and room for copies.
-#[derive(Clone, Copy, Debug, Default)]
+/// The load of this hub itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnLoad {
     pub(crate) leases: usize,
-    /// In kbit/s; `None` if it reflects nothing.
-    pub(crate) residual_kbps: Option<u32>,
+    /// `None` if the hub reflects nothing.
+    pub(crate) room: Option<CopyRoom>,
 }
 
 impl Loads {
-    pub(super) fn new(room: Option<u32>) -> Self {
-        Self { by_hub: BTreeMap::new(), told: (0, room), last_announced: Time::ZERO, next_announcement: None }
+    pub(super) fn new(room: Option<CopyRoom>) -> Self {
+        let told = OwnLoad { leases: 0, room };
+        Self { by_hub: BTreeMap::new(), told, last_announced: Time::ZERO, next_announcement: None }
     }
 
+    pub(super) fn has(&self, hub: NodeId) -> bool {
+        self.by_hub.contains_key(&hub)
+    }
+
+    /// `None` of a hub that leaves, or has told nothing.
     pub(super) fn leases_of(&self, hub: NodeId) -> Option<u32> {
-        self.by_hub.get(&hub).map(|(leases, _)| *leases)
+        self.by_hub.get(&hub)?.leases
     }
 
-    pub(super) fn room_of(&self, hub: NodeId) -> Option<u32> {
-        self.by_hub.get(&hub).and_then(|(_, room)| *room)
+    pub(super) fn room_of(&self, hub: NodeId) -> Option<CopyRoom> {
+        self.by_hub.get(&hub)?.room
     }
 
     pub(super) fn forget(&mut self, hub: NodeId) {
@@ -63,13 +80,11 @@ impl Loads {
         self.next_announcement = None;
     }
 
-    /// Whether the others are to hear now of so many leases and such room; if
-    /// so, they are taken to have heard.
-    pub(super) fn is_announcement_due(&mut self, now: Time, leases: usize, room: Option<u32>) -> bool {
-        let (told, told_room) = self.told;
-        let leases_changed = leases.abs_diff(told) > told / WORTH_A_WORD;
-        let room_changed = match (room, told_room) {
-            (Some(room), Some(told)) => room.abs_diff(told) > told / ROOM_WORTH_A_WORD,
+    /// True if the others are to hear now of this load; if so, they are taken to have heard.
+    pub(super) fn is_announcement_due(&mut self, now: Time, own: OwnLoad) -> bool {
+        let leases_changed = own.leases.abs_diff(self.told.leases) > self.told.leases / WORTH_A_WORD;
+        let room_changed = match (own.room, self.told.room) {
+            (Some(CopyRoom::Kbps(room)), Some(CopyRoom::Kbps(told))) => room.abs_diff(told) > told / ROOM_WORTH_A_WORD,
             (room, told) => room != told,
         };
         let due = self.last_announced + if leases_changed { LOAD_PAUSE } else { ROOM_PAUSE };
@@ -77,18 +92,18 @@ impl Loads {
         self.next_announcement = (changed && now < due).then_some(due);
         let is_due = changed && now >= due;
         if is_due {
-            (self.told, self.last_announced) = ((leases, room), now);
+            (self.told, self.last_announced) = (own, now);
         }
         is_due
     }
 
-    pub(super) fn record(&mut self, hub: NodeId, load: (u32, Option<u32>)) {
+    pub(super) fn record(&mut self, hub: NodeId, load: HubLoad) {
         self.by_hub.insert(hub, load);
     }
 
     /// One more node is with a hub.
     pub(super) fn count_node(&mut self, hub: NodeId) {
-        if let Some((leases, _)) = self.by_hub.get_mut(&hub) {
+        if let Some(HubLoad { leases: Some(leases), .. }) = self.by_hub.get_mut(&hub) {
             *leases = leases.saturating_add(1);
         }
     }

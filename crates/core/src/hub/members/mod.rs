@@ -29,6 +29,7 @@ use self::balance::{Balance, NEAR};
 use self::group::{GossipGroup, GossipPacket, MemberChange};
 use self::load::Loads;
 pub(super) use self::load::OwnLoad;
+use super::copy_room::CopyRoom;
 use super::mesh::DialPurpose;
 use super::sender::Sender;
 use super::{HubConfig, HubEvent, HubKind, ReflectionConfig, Relation};
@@ -170,8 +171,8 @@ impl Members {
 pub(super) struct MemberView<'a>(&'a Members);
 
 impl<'a> MemberView<'a> {
-    /// What a hub has left for copies, kbit/s.
-    pub(super) fn room_of(self, hub: NodeId) -> Option<u32> {
+    /// What a hub has left for copies.
+    pub(super) fn room_of(self, hub: NodeId) -> Option<CopyRoom> {
         self.0.loads.room_of(hub)
     }
 

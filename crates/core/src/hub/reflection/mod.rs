@@ -39,9 +39,9 @@ use super::{HubEvent, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
 #[derive(Debug)]
 pub(super) struct ReflectionState {
     tags: SecretRng,
-    /// What is left of the uplink for copies, kbit/s, and how many nodes are sent something:
+    /// What is left of the uplink for copies, kbit/s, `None` without a limit, and how many nodes are sent something:
     /// both as the owner has said last.
-    residual_kbps: u32,
+    residual_kbps: Option<u32>,
     subscribers: u32,
     streams: Vec<ReflectedStream>,
     /// Who is sent whose stream.
@@ -58,7 +58,7 @@ impl ReflectionState {
     pub(super) fn new(secret: RootSecret) -> Self {
         Self {
             tags: SecretRng::new(secret, "grant"),
-            residual_kbps: u32::MAX,
+            residual_kbps: None,
             subscribers: 0,
             streams: Vec::new(),
             sent: BTreeSet::new(),

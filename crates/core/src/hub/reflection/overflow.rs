@@ -14,6 +14,8 @@ use roost_wire::reflection::DownstreamKind;
 
 use super::ReflectionState;
 use super::stream_copy::{ReflectedStreamId, StreamCopy};
+use crate::hub::ReflectionConfig;
+use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
 use crate::hub::members::MemberView;
 
@@ -21,10 +23,10 @@ use crate::hub::members::MemberView;
 const MAX_TRIED: usize = 8;
 
 impl ReflectionState {
-    /// What room for copies the other hubs are told of, kbit/s.
-    pub(crate) fn room(&self, core: &HubCore) -> Option<u32> {
+    /// The room for copies of which the other hubs are told; `None` if they are told of none.
+    pub(crate) fn room(&self, core: &HubCore) -> Option<CopyRoom> {
         let reflection = core.config.reflection.filter(|_| core.leaving.is_none());
-        reflection.and_then(crate::hub::ReflectionConfig::first_room).map(|_| self.left_kbps())
+        reflection.and_then(ReflectionConfig::first_room).map(|_| self.left())
     }
 
     /// The room that a hub leaves to subscribers only if no other hub has more: it is for one copy to
@@ -46,15 +48,15 @@ impl ReflectionState {
         stream: ReflectedStreamId,
         kbps: u32,
     ) -> Vec<NodeId> {
-        let left = self.left_kbps();
-        let can_feed = left >= kbps;
-        let mut hubs: Vec<(bool, Reverse<u32>, NodeId)> = Vec::new();
+        let left = self.left();
+        let can_feed = left.has(kbps);
+        let mut hubs: Vec<(bool, Reverse<CopyRoom>, NodeId)> = Vec::new();
         for hub in core.remotes.hubs().filter(|hub| *hub != requester) {
             let Some(room) = members.room_of(hub) else { continue };
             let is_fed = self.is_fed(core, hub, stream);
             // A hub that would serve this one only is no gain.
             let least = if is_fed { kbps } else { kbps.saturating_mul(2) };
-            if room >= least && (is_fed || can_feed) && (room > left || left < kbps.saturating_mul(2)) {
+            if room.has(least) && (is_fed || can_feed) && (room > left || !left.has(kbps.saturating_mul(2))) {
                 hubs.push((!is_fed, Reverse(room), hub));
             }
         }
@@ -86,14 +88,14 @@ impl ReflectionState {
         if copy.kind != DownstreamKind::Subscriber || self.room(core).is_none() || self.is_receiver(copy) {
             return OverflowPlan::Here;
         }
-        let (kbps, left) = (self.rate(copy.service, copy.provider), self.left_kbps());
+        let (kbps, left) = (self.rate(copy.service, copy.provider), self.left());
         let kept = self.feed_reserve_kbps(core, members, kbps);
         match source {
             CopySource::Hub(hub) => {
                 let has_more = members.room_of(hub).is_some_and(|room| room > left);
-                if left < kbps || left < kept && has_more { OverflowPlan::PassOn } else { OverflowPlan::Here }
+                if !left.has(kbps) || !left.has(kept) && has_more { OverflowPlan::PassOn } else { OverflowPlan::Here }
             }
-            CopySource::Provider(_) if left >= kept => OverflowPlan::Here,
+            CopySource::Provider(_) if left.has(kept) => OverflowPlan::Here,
             CopySource::Provider(provider) => {
                 let stream = ReflectedStreamId { service: copy.service, provider };
                 let hubs = self.hubs_with_room(core, members, requesting, stream, kbps);

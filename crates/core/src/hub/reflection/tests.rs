@@ -91,7 +91,7 @@ fn send_command(bench: &mut Bench, command: HubCommand) {
 }
 
 fn has_left(bench: &mut Bench, residual_kbps: u32) {
-    send_command(bench, HubCommand::ReflectionCapacity { residual_kbps, subscribers: 0 });
+    send_command(bench, HubCommand::ReflectionCapacity { residual_kbps: Some(residual_kbps), subscribers: 0 });
 }
 
 fn carries(bench: &mut Bench, provider: u8) {

@@ -194,7 +194,10 @@ fn residual_reports_are_thresholded_and_paced() {
         sent.into_iter().filter_map(room).collect::<Vec<_>>()
     };
     let says = |bench: &mut Bench, residual_kbps| {
-        told(bench.input(Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers: 0 })))
+        told(bench.input(Input::Command(HubCommand::ReflectionCapacity {
+            residual_kbps: Some(residual_kbps),
+            subscribers: 0,
+        })))
     };
     assert_eq!(says(&mut bench, 8_000), [8_000]);
     assert!(says(&mut bench, 700).is_empty());
