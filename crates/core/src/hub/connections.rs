@@ -29,7 +29,7 @@ impl Hub {
         }
         let (node, role) = (remote.node, remote.role);
         let first = self.core.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
-        self.registry.directory.mark_heard(now, node);
+        self.registry.mark_heard(now, node);
         self.core.greet(connection);
         if let Some(spare) = self.core.remotes.excess_connection(node, connection) {
             self.close(spare, "one connection too many");
@@ -54,7 +54,7 @@ impl Hub {
     pub(super) fn connection_down(&mut self, connection: ConnectionId, reason: &str) {
         let now = self.core.now;
         let Some(LostConnection { node, role, last }) = self.core.remotes.down(connection) else { return };
-        self.registry.replicas.close_receiver(node, connection, last);
+        self.registry.close_receiver(node, connection, last);
         self.with_requests(|requests, turn| requests.lose_connection(turn, node, connection));
         if !last {
             self.watches.move_watches(&mut self.core, node, connection);
@@ -75,7 +75,7 @@ impl Hub {
             self.on_hub_lost(node, now.since(remote.since), reason);
             self.registry.suspend_registered(&mut self.core, node);
         } else {
-            self.registry.directory.suspend(node);
+            self.registry.suspend(node);
             self.settle_claim(node);
             self.rooms.room_member_lost(&mut self.core, node);
             self.core.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });

@@ -32,7 +32,7 @@ impl Hub {
         at.heard = now;
         let from = Sender { connection, node: at.node, role: at.role };
         if from.role == Role::Node {
-            self.registry.directory.mark_heard(now, from.node);
+            self.registry.mark_heard(now, from.node);
         }
         self.core.remotes.record_heard(from.node, bytes.len());
         if self.with_requests(|requests, turn| requests.pass_data(turn, from, bytes)) {
@@ -185,7 +185,7 @@ impl Hub {
             PublishOutcome::Same => {}
             // The node learns from the lease which version it has to exceed.
             PublishOutcome::Stale => {
-                let held = self.registry.directory.get(node).map_or(version, |entry| entry.version());
+                let held = self.registry.records().get(node).map_or(version, |entry| entry.version());
                 return self.grant_lease(from, Traffic::Join, held, false);
             }
             PublishOutcome::Full => return self.close(from.connection, "the hub's directory is full"),
@@ -197,8 +197,8 @@ impl Hub {
     /// Sends a node elsewhere, if it is new here and another hub has fewer. In a crowd everybody stays
     /// where it is: a redirection costs one more handshake.
     fn redirect(&mut self, from: Sender) -> bool {
-        let is_known = self.registry.directory.get(from.node).is_some();
-        let may_stay = is_known || self.registry.join_limiter.is_crowded(self.core.now);
+        let is_known = self.registry.records().get(from.node).is_some();
+        let may_stay = is_known || self.registry.is_crowded(self.core.now);
         self.members.redirect(&mut self.core, from, may_stay)
     }
 
@@ -222,7 +222,8 @@ impl Hub {
     /// The server is there: every node is registered.
     pub(super) fn register_all(&mut self) {
         let Some(server) = self.core.central() else { return };
-        let nodes: Vec<NodeId> = self.registry.directory.entries_after(None).map(|entry| entry.node()).collect();
+        let nodes: Vec<NodeId> =
+            self.registry.records().directory().entries_after(None).map(|entry| entry.node()).collect();
         for node in nodes {
             self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
         }
@@ -319,7 +320,7 @@ impl Hub {
         };
         self.core.claim(from.node, version);
         self.on_record_published(from.node, None);
-        if let Some(entry) = self.registry.directory.get(from.node) {
+        if let Some(entry) = self.registry.records().get(from.node) {
             let (cell, services) = (entry.cell(), entry.services());
             self.core.events.push_back(HubEvent::Published { node: from.node, cell, services });
         }

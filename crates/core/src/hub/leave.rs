@@ -37,7 +37,7 @@ impl Hub {
         let connections = self.core.remotes.connections.iter();
         let nodes: Vec<ConnectionId> =
             connections.filter(|(_, at)| at.role == Role::Node).map(|(connection, _)| *connection).collect();
-        let busy = self.requests.relays.connections();
+        let busy = self.requests.relaying_connections();
         for connection in nodes {
             if !alone {
                 self.core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, RegistrationMessage::Handover);
@@ -49,21 +49,15 @@ impl Hub {
 
     /// A node has turned to another hub, or leaves.
     pub(super) fn close_departed_node(&mut self, from: Sender) {
-        if self.core.leaving.is_some() && !self.requests.relays.connections().contains(&from.connection) {
+        if self.core.leaving.is_some() && !self.requests.relaying_connections().contains(&from.connection) {
             self.close(from.connection, REASON);
         }
-    }
-
-    /// Whether something goes through this hub: relayed, or reflected, whose
-    /// receivers find another way meanwhile.
-    fn has_traffic(&self) -> bool {
-        self.requests.relays.len() > 0 || self.requests.reflection.is_busy()
     }
 
     /// When the drain ends at the latest; `None` unless it is under way.
     pub(super) fn drain_due(&self) -> Option<Time> {
         let since = self.core.leaving.filter(|_| !self.left)?;
-        Some(since + if self.has_traffic() { DRAIN } else { HAND_OVER })
+        Some(since + if self.requests.has_traffic() { DRAIN } else { HAND_OVER })
     }
 
     /// Says goodbye when every node has gone and nothing is relayed any more,
@@ -72,7 +66,7 @@ impl Hub {
         let now = self.core.now;
         let Some(due) = self.drain_due() else { return };
         let nodes_may_go = self.core.remotes.hub_count() > 0 && self.core.remotes.has_nodes();
-        let waits = self.has_traffic() || nodes_may_go;
+        let waits = self.requests.has_traffic() || nodes_may_go;
         if waits && now < due {
             return;
         }

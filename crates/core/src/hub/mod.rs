@@ -46,6 +46,7 @@ mod members;
 mod mesh;
 #[cfg(test)]
 mod properties;
+mod provider_event;
 mod query_quota;
 mod questions;
 mod reflection;
@@ -142,7 +143,7 @@ impl Hub {
 
     /// Tells the members what this hub has itself.
     fn note_own_load(&mut self) {
-        let own = OwnLoad { leases: self.registry.records().leases(), room: self.requests.reflection.room(&self.core) };
+        let own = OwnLoad { leases: self.registry.records().leases(), room: self.requests.copy_room(&self.core) };
         self.members.set_own_load(own);
     }
 
@@ -172,7 +173,7 @@ impl Machine for Hub {
 
     fn handle(&mut self, now: Time, input: Input<HubCommand>) {
         self.core.begin_input(now);
-        self.registry.directory.tick(now);
+        self.registry.tick(now);
         match input {
             Input::ConnectionUp { connection, dial, remote, address, rtt } => {
                 self.connection_up((connection, dial), remote, address, rtt)
@@ -185,18 +186,16 @@ impl Machine for Hub {
             Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.core.counters.stray += 1,
-            Input::FlowBroken { connection, flow } => {
-                self.requests.relays.flow_broken(&mut self.core, connection, flow)
-            }
+            Input::FlowBroken { connection, flow } => self.requests.flow_broken(&mut self.core, connection, flow),
             Input::HostSuspended(slept) => self.slept(slept),
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.on_timeout(),
             Input::Command(HubCommand::Leave) => self.leave(),
             Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
-                self.requests.reflection.note_residual(residual_kbps, subscribers);
+                self.requests.note_residual(residual_kbps, subscribers);
             }
             Input::Command(HubCommand::ReflectedStreams { streams }) => {
-                self.requests.reflection.record_streams(&mut self.core, streams)
+                self.requests.record_streams(&mut self.core, streams)
             }
         }
         if std::mem::take(&mut self.core.relations_changed) {

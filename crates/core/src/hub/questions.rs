@@ -107,12 +107,7 @@ impl Hub {
     fn apply_request_effects(&mut self) {
         while let Some(effect) = self.requests.next_effect() {
             match effect {
-                RequestEffect::Asked { node, service } => self.registry.directory.deduct(node, service),
-                RequestEffect::Answered { node, after } => self.registry.directory.record_response_time(node, after),
-                RequestEffect::Served(node) => self.registry.directory.record_success(node),
-                RequestEffect::Failed(node) => self.registry.directory.record_failure(node),
-                RequestEffect::Busy(node) => self.registry.directory.mark_busy(node),
-                RequestEffect::Suspended(node) => self.registry.directory.suspend(node),
+                RequestEffect::Provider(node, event) => self.registry.record_provider_event(node, event),
                 RequestEffect::NothingIn(service, cell) => self.summaries.note_none(self.core.now, service, cell),
                 RequestEffect::Lookup(wanted) => self.look_up_for_request(*wanted),
             }
@@ -148,7 +143,7 @@ impl Hub {
             names,
             ..self.registry.records().query(from.node, request, DEFAULT_LISTED)
         };
-        let mut hits = self.registry.search_within(&mut self.core, scope, &query);
+        let hits = self.registry.search_within(&mut self.core, scope, &query);
         let plan = RoutePlan::from_scope(scope);
         let area =
             plan.and_then(|plan| Some((self.summaries.hub_lookup_area(&mut self.core, request, &query, &hits)?, plan)));
@@ -168,17 +163,16 @@ impl Hub {
                 request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.core.has_others();
             let coverage = self.core.coverage(if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
-                self.registry.hits = hits;
+                self.registry.give_back(hits);
                 return self.registry.answer_merged_lookup(&mut self.core, asked, (&query, scope), &[], coverage);
             }
             self.core.count_listed(query.service, hits.len());
             let is_here = self.core.is_here(from.connection);
-            let message = encode_found(&self.registry.directory, request.id, &hits, coverage, is_here);
+            let message = encode_found(self.registry.records().directory(), request.id, &hits, coverage, is_here);
             self.core.send_encoded(from.connection, message);
             self.core.keeps_timers = true;
         }
-        hits.clear();
-        self.registry.hits = hits;
+        self.registry.give_back(hits);
     }
 
     /// Another hub asks. It hears what is held here, and what others have that

@@ -127,6 +127,7 @@ impl Hub {
 
     /// The hub at this moment.
     pub fn status(&self, now: Time) -> HubStatus {
+        let records = self.registry.records();
         HubStatus {
             node: self.core.config.node,
             kind: self.core.config.kind,
@@ -134,17 +135,17 @@ impl Hub {
             up: self.core.started.map_or(Duration::ZERO, |started| now.since(started)),
             young: self.core.is_young_at(now),
             leaving: self.core.leaving.is_some(),
-            nodes: self.registry.directory.nodes() - self.registry.replicas.len(),
-            replicas: self.registry.replicas.len(),
-            numbered: self.registry.replicas.numbered(),
+            nodes: records.leases(),
+            replicas: records.replica_count(),
+            numbered: records.numbered(),
             rooms: self.rooms.rooms(),
             room_members: self.rooms.members(),
             cached: self.registry.cached_nodes(),
-            entries: self.registry.directory.entries(),
-            directory_bytes: self.registry.directory.bytes(),
+            entries: records.directory().entries(),
+            directory_bytes: records.directory().bytes(),
             connections: self.core.remotes.connections.len(),
-            requests: self.requests.table.len(),
-            relays: self.requests.relays.len(),
+            requests: self.requests.len(),
+            relays: self.requests.relay_count(),
             watches: self.watches.len(),
             hub_lookups: self.hub_lookups.len(),
             tier: self.core.config.tier,
@@ -159,7 +160,7 @@ impl Hub {
     /// The index in the order of the nodes' ids: at most `limit` entries after
     /// `after`, so that a caller can page through it.
     pub fn index(&self, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
-        let entries = self.registry.directory.entries_after(after).take(limit);
+        let entries = self.registry.records().directory().entries_after(after).take(limit);
         entries
             .map(|entry| IndexEntry {
                 node: entry.node(),
@@ -172,7 +173,7 @@ impl Hub {
                 expires_in: entry.expires().since(now),
                 suspended: entry.is_suspended(),
                 connected: self.core.remotes.is_up(entry.node()),
-                home: self.registry.replicas.home_of(entry.node()),
+                home: self.registry.records().home_of(entry.node()),
             })
             .collect()
     }
@@ -190,9 +191,9 @@ impl Hub {
             aim: SearchPurpose::List,
             names: None,
         };
-        let mut hits = Vec::with_capacity(count);
-        self.registry.directory.find(&query, &mut hits);
-        hits.into_iter().map(|hit| self.core.named(self.registry.directory.hit(hit).candidate())).collect()
+        let (directory, mut hits) = (self.registry.records().directory(), Vec::with_capacity(count));
+        directory.find(&query, &mut hits);
+        hits.into_iter().map(|hit| self.core.named(directory.hit(hit).candidate())).collect()
     }
 
     /// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.

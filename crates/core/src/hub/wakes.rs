@@ -1,6 +1,7 @@
 //! The work of a hub when a timer is due.
 
 use super::Hub;
+use super::registry::ExpiredRecord;
 use super::timers::{HubTimer, MAX_PER_WAKE};
 
 impl Hub {
@@ -20,12 +21,12 @@ impl Hub {
             HubTimer::Lease => self.expire_leases(),
             HubTimer::CachedRecord => registry.expire_cached(core.now),
             HubTimer::Request => self.with_requests(|requests, turn| requests.expire_requests(turn)),
-            HubTimer::Relay => requests.relays.expire_relays(core),
+            HubTimer::Relay => requests.expire_relays(core),
             HubTimer::HubLookup => {
                 hub_lookups.expire_hub_lookups(core);
                 self.answer_waiters();
             }
-            HubTimer::Reservation => requests.reflection.expire_reservations(core.now),
+            HubTimer::Reservation => requests.expire_reservations(core.now),
             HubTimer::Room => rooms.poll_rooms(core),
             HubTimer::Summary => {
                 summaries.expire_summaries(core);
@@ -59,19 +60,15 @@ impl Hub {
         let mesh = core.mesh.next_due();
         let summary = summaries.summaries_due(core);
         let timers = &mut core.timers;
-        timers.plan(HubTimer::Lease, registry.directory.next_expiry());
-        timers.plan(HubTimer::CachedRecord, registry.next_cache_expiry());
-        timers.plan(HubTimer::Request, requests.table.next_expiry());
-        timers.plan(HubTimer::Relay, requests.relays.next_expiry());
+        registry.plan_timers(timers);
+        requests.plan_timers(timers);
         timers.plan(HubTimer::HubLookup, hub_lookups.next_expiry());
-        timers.plan(HubTimer::Reservation, requests.reflection.next_due());
         timers.plan(HubTimer::Room, rooms.next_due());
         timers.plan(HubTimer::Summary, summary);
         timers.plan(HubTimer::Watch, watches.next_due());
         timers.plan(HubTimer::Mesh, mesh);
         timers.plan(HubTimer::Replication, replication.next_due());
         timers.plan(HubTimer::StandbyConnection, replication.next_dial());
-        timers.plan(HubTimer::Claim, registry.claims.next_due());
         timers.plan(HubTimer::Members, members.next_due());
         timers.plan(HubTimer::Balance, members.next_share());
         timers.plan(HubTimer::Drain, drain);
@@ -79,12 +76,14 @@ impl Hub {
 
     fn expire_leases(&mut self) {
         for _ in 0..MAX_PER_WAKE {
-            let Some(place) = self.registry.directory.expire(self.core.now) else { return };
-            if self.registry.replicas.release(place.node) {
-                self.registry.registered(&mut self.core, place.node, Some(place));
-                self.tell_record_changes();
-                continue;
-            }
+            let place = match self.registry.expire_lease(&mut self.core) {
+                Some(ExpiredRecord::Own(place)) => place,
+                Some(ExpiredRecord::Replica) => {
+                    self.tell_record_changes();
+                    continue;
+                }
+                None => return,
+            };
             self.core.counters.expiries += 1;
             self.on_record_removed(place, "expired");
             // Nothing came over any of its connections for a whole lease.

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use roost_wire::messages::Candidate;
-use roost_wire::{Area, NodeId, Record, Time};
+use roost_wire::{Area, ConnectionId, NodeId, Record, Time};
 
 use cache::RecordCache;
 pub(super) use claims::Claim;
@@ -28,19 +28,22 @@ use replicas::Replicas;
 
 use super::HubConfig;
 use super::core::HubCore;
+use super::provider_event::ProviderEvent;
+use super::timers::HubTimer;
 use crate::directory::{Directory, DirectoryQuery, Hit, PreviousEntry};
+use crate::timers::Timers;
 
 #[derive(Debug)]
 pub(super) struct Registry {
-    pub(super) directory: Directory,
+    directory: Directory,
     /// Of a cache: what the server has named.
     cached: RecordCache,
-    pub(super) replicas: Replicas,
-    pub(super) claims: Claims,
-    pub(super) moved: MovedNodes,
-    pub(super) join_limiter: JoinRateLimiter,
+    replicas: Replicas,
+    claims: Claims,
+    moved: MovedNodes,
+    join_limiter: JoinRateLimiter,
     /// Where searches put their answer, kept for its memory.
-    pub(super) hits: Vec<Hit>,
+    hits: Vec<Hit>,
     /// Changes of which other parts have not heard.
     changes: VecDeque<RecordChange>,
 }
@@ -54,6 +57,14 @@ pub(super) enum RecordChange {
     Registered(NodeId, Option<PreviousEntry>),
     /// The new home of a claimed node has this hub keep the record.
     Replicated { home: NodeId, record: Record },
+}
+
+/// A record whose lease is over.
+#[derive(Debug)]
+pub(super) enum ExpiredRecord {
+    Own(PreviousEntry),
+    /// Of a node of another hub.
+    Replica,
 }
 
 /// What becomes of a node that makes this hub its home.
@@ -110,8 +121,59 @@ impl Registry {
         self.cached.expire(now);
     }
 
-    pub(super) fn next_cache_expiry(&self) -> Option<Time> {
-        self.cached.next_expiry()
+    pub(super) fn plan_timers(&self, timers: &mut Timers<HubTimer>) {
+        timers.plan(HubTimer::Lease, self.directory.next_expiry());
+        timers.plan(HubTimer::CachedRecord, self.cached.next_expiry());
+        timers.plan(HubTimer::Claim, self.claims.next_due());
+    }
+
+    pub(super) fn tick(&mut self, now: Time) {
+        self.directory.tick(now);
+    }
+
+    pub(super) fn mark_heard(&mut self, now: Time, node: NodeId) {
+        self.directory.mark_heard(now, node);
+    }
+
+    pub(super) fn suspend(&mut self, node: NodeId) {
+        self.directory.suspend(node);
+    }
+
+    pub(super) fn record_provider_event(&mut self, node: NodeId, event: ProviderEvent) {
+        match event {
+            ProviderEvent::Asked(service) => self.directory.deduct(node, service),
+            ProviderEvent::Answered(after) => self.directory.record_response_time(node, after),
+            ProviderEvent::Served => self.directory.record_success(node),
+            ProviderEvent::Failed => self.directory.record_failure(node),
+            ProviderEvent::Busy => self.directory.mark_busy(node),
+            ProviderEvent::Suspended => self.directory.suspend(node),
+        }
+    }
+
+    /// Whether new nodes wait for their turns.
+    pub(super) fn is_crowded(&self, now: Time) -> bool {
+        self.join_limiter.is_crowded(now)
+    }
+
+    /// A connection with a home is gone.
+    pub(super) fn close_receiver(&mut self, home: NodeId, connection: ConnectionId, is_last: bool) {
+        self.replicas.close_receiver(home, connection, is_last);
+    }
+
+    /// Removes a record whose lease is over. Gives the record's last place; `None` if no other one is over.
+    pub(super) fn expire_lease(&mut self, core: &mut HubCore) -> Option<ExpiredRecord> {
+        let place = self.directory.expire(core.now)?;
+        if !self.replicas.release(place.node) {
+            return Some(ExpiredRecord::Own(place));
+        }
+        self.registered(core, place.node, Some(place));
+        Some(ExpiredRecord::Replica)
+    }
+
+    /// Takes back the list of a search, for its memory.
+    pub(super) fn give_back(&mut self, mut hits: Vec<Hit>) {
+        hits.clear();
+        self.hits = hits;
     }
 
     /// The host stood still for so long.

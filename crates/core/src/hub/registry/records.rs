@@ -39,6 +39,16 @@ impl<'a> Records<'a> {
         self.replicas.home_of(node)
     }
 
+    /// Replicas that are here.
+    pub(crate) fn replica_count(self) -> usize {
+        self.replicas.len()
+    }
+
+    /// Nodes that have numbers by which their homes tell of them.
+    pub(crate) fn numbered(self) -> usize {
+        self.replicas.numbered()
+    }
+
     /// Nodes whose home is this hub.
     pub(crate) fn leases(self) -> usize {
         self.directory.nodes().saturating_sub(self.replicas.len())

@@ -206,7 +206,8 @@ fn crowded(count: u32) -> Bench {
         let mut id = [0; 16];
         id[..4].copy_from_slice(&number.to_be_bytes());
         let own = NodeId::from_bytes(id);
-        bench.hub.registry.directory.publish(bench.now, &Record { node: own, ..record(1) });
+        let from = Sender { connection: ConnectionId(0), node: own, role: Role::Node };
+        bench.hub.registry.take_record(&mut bench.hub.core, from, Record { node: own, ..record(1) });
         bench.hub.replication.named.insert(own, node(100));
     }
     bench

@@ -13,8 +13,9 @@ use super::routed_request::{RequestStage, RequestTarget};
 use crate::address_filter;
 use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
+use crate::hub::provider_event::ProviderEvent;
 use crate::hub::request_key::RequestKey;
-use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
+use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::sender::Sender;
 use crate::machine::{Traffic, Transmit};
 
@@ -62,7 +63,7 @@ impl Requests {
         self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
-                to.node().into_iter().for_each(|node| self.effects.push_back(RequestEffect::Busy(node)));
+                to.node().into_iter().for_each(|node| self.note_provider(node, ProviderEvent::Busy));
                 self.note_retry(key, decline.retry_after_ms);
             }
             Reason::Saturated => {
@@ -70,7 +71,7 @@ impl Requests {
                 self.on_overflow_refused(turn.core, key, to);
             }
             Reason::Leaving => {
-                to.node().into_iter().for_each(|node| self.effects.push_back(RequestEffect::Suspended(node)))
+                to.node().into_iter().for_each(|node| self.note_provider(node, ProviderEvent::Suspended))
             }
             _ => {}
         }

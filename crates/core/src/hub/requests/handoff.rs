@@ -9,8 +9,9 @@ use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
+use crate::hub::provider_event::ProviderEvent;
 use crate::hub::request_key::RequestKey;
-use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
+use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::{ASKS, HOPS};
 use crate::hub::sender::Sender;
 use crate::machine::Traffic;
@@ -24,7 +25,7 @@ impl Requests {
     /// Suspends a provider until it speaks, and has it speak if it lives.
     fn suspend_silent(&mut self, core: &mut HubCore, node: NodeId) {
         core.counters.suspensions += 1;
-        self.effects.push_back(RequestEffect::Suspended(node));
+        self.note_provider(node, ProviderEvent::Suspended);
         if let Some(connection) = core.connection_to(node) {
             let ping = ProbeMessage::Ping(0);
             core.send(connection, Channel::Datagram, Traffic::Renew, ping);
@@ -99,7 +100,7 @@ impl Requests {
             RequestTarget::Node(node) => {
                 let is_call = self.table.get(key).is_some_and(RoutedRequest::is_connect);
                 if !is_call && !self.joins_reflected(key, node) {
-                    self.effects.push_back(RequestEffect::Asked { node, service });
+                    self.note_provider(node, ProviderEvent::Asked(service));
                 }
                 core.counters.forwards += 1;
             }

@@ -21,27 +21,30 @@ mod trace;
 #[cfg(test)]
 mod views;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use roost_wire::messages::{Reason, Request, RequestMode};
 use roost_wire::random::RootSecret;
-use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service};
+use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service, Time};
 
 use super::request_key::RequestKey;
 use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
-use super::{HubKind, HubLimit};
+use super::{HubKind, HubLimit, ReflectedStream};
 use crate::directory::{DirectoryQuery, Hit};
+use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
 use crate::hub::members::MemberView;
+use crate::hub::provider_event::ProviderEvent;
 use crate::hub::reflection::ReflectionState;
 use crate::hub::registry::Records;
 use crate::hub::relay::{RelayNotice, Relays};
 use crate::hub::route::RoutePlan;
 use crate::hub::summaries::BlockIndex;
 use crate::hub::timers::HubTimer;
+use crate::timers::Timers;
 pub(super) use routed_request::PassedRequest;
 use routed_request::{RequestStage, RoutedRequest};
 pub(super) use table::RequestTable;
@@ -55,9 +58,9 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Requests, the flows that answer them through this hub, and the copies of streams that they were granted.
 #[derive(Debug)]
 pub(super) struct Requests {
-    pub(super) table: RequestTable,
-    pub(super) relays: Relays,
-    pub(super) reflection: ReflectionState,
+    table: RequestTable,
+    relays: Relays,
+    reflection: ReflectionState,
     effects: VecDeque<RequestEffect>,
     /// Where searches put their answer, kept for its memory.
     hits: Vec<Hit>,
@@ -66,18 +69,7 @@ pub(super) struct Requests {
 /// What a request means to other parts.
 #[derive(Debug)]
 pub(super) enum RequestEffect {
-    /// A provider was asked for a service.
-    Asked { node: NodeId, service: Service },
-    /// A provider has answered after so long.
-    Answered { node: NodeId, after: Duration },
-    /// A provider serves, or has served.
-    Served(NodeId),
-    /// A provider does not serve, or is silent.
-    Failed(NodeId),
-    /// A provider has no place for one more.
-    Busy(NodeId),
-    /// A provider is held back until it speaks.
-    Suspended(NodeId),
+    Provider(NodeId, ProviderEvent),
     /// Nobody has the service in this cell.
     NothingIn(Service, Cell),
     /// Other hubs are to be asked for a request.
@@ -123,6 +115,60 @@ impl Requests {
     pub(super) fn next_effect(&mut self) -> Option<RequestEffect> {
         self.effects.pop_front()
     }
+
+    fn note_provider(&mut self, node: NodeId, event: ProviderEvent) {
+        self.effects.push_back(RequestEffect::Provider(node, event));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Flows through this hub.
+    pub(super) fn relay_count(&self) -> usize {
+        self.relays.len()
+    }
+
+    /// The connections that carry flows.
+    pub(super) fn relaying_connections(&self) -> BTreeSet<ConnectionId> {
+        self.relays.connections()
+    }
+
+    /// Whether something goes through this hub: relayed, or reflected, whose receivers find another way meanwhile.
+    pub(super) fn has_traffic(&self) -> bool {
+        self.relays.len() > 0 || self.reflection.is_busy()
+    }
+
+    /// The room for copies of which other hubs are told.
+    pub(super) fn copy_room(&self, core: &HubCore) -> Option<CopyRoom> {
+        self.reflection.room(core)
+    }
+
+    pub(super) fn note_residual(&mut self, residual_kbps: Option<u32>, subscribers: u32) {
+        self.reflection.note_residual(residual_kbps, subscribers);
+    }
+
+    pub(super) fn record_streams(&mut self, core: &mut HubCore, streams: Vec<ReflectedStream>) {
+        self.reflection.record_streams(core, streams);
+    }
+
+    pub(super) fn flow_broken(&mut self, core: &mut HubCore, connection: ConnectionId, flow: u32) {
+        self.relays.flow_broken(core, connection, flow);
+    }
+
+    pub(super) fn expire_relays(&mut self, core: &mut HubCore) {
+        self.relays.expire_relays(core);
+    }
+
+    pub(super) fn expire_reservations(&mut self, now: Time) {
+        self.reflection.expire_reservations(now);
+    }
+
+    pub(super) fn plan_timers(&self, timers: &mut Timers<HubTimer>) {
+        timers.plan(HubTimer::Request, self.table.next_expiry());
+        timers.plan(HubTimer::Relay, self.relays.next_expiry());
+        timers.plan(HubTimer::Reservation, self.reflection.next_due());
+    }
 }
 
 impl Requests {
@@ -152,7 +198,7 @@ impl Requests {
         while let Some(notice) = self.relays.next_notice() {
             match notice {
                 RelayNotice::ProviderLost { key, relay } => self.provider_lost(turn, key, relay),
-                RelayNotice::Overrun { provider } => self.effects.push_back(RequestEffect::Failed(provider)),
+                RelayNotice::Overrun { provider } => self.note_provider(provider, ProviderEvent::Failed),
                 RelayNotice::Stopped(key) => self.drop_request_of(key.requester, key),
             }
         }

@@ -10,8 +10,9 @@ use roost_wire::messages::Reason;
 
 use super::routed_request::{RequestStage, RequestTarget};
 use crate::hub::core::HubCore;
+use crate::hub::provider_event::ProviderEvent;
 use crate::hub::request_key::RequestKey;
-use crate::hub::requests::{RequestEffect, Requests};
+use crate::hub::requests::Requests;
 
 impl Requests {
     /// The provider has said something about a request: so fast does it answer.
@@ -22,14 +23,14 @@ impl Requests {
         if let RequestStage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
             && let Some(node) = to.node()
         {
-            self.effects.push_back(RequestEffect::Answered { node, after: now.since(sent) });
+            self.note_provider(node, ProviderEvent::Answered(now.since(sent)));
         }
     }
 
     /// The provider serves, or has served.
     pub(crate) fn note_success(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
-            self.effects.push_back(RequestEffect::Served(node));
+            self.note_provider(node, ProviderEvent::Served);
         }
     }
 
@@ -37,7 +38,7 @@ impl Requests {
     pub(crate) fn note_failure(&mut self, core: &mut HubCore, to: RequestTarget) {
         if let Some(node) = to.node() {
             core.counters.failures += 1;
-            self.effects.push_back(RequestEffect::Failed(node));
+            self.note_provider(node, ProviderEvent::Failed);
         }
     }
 

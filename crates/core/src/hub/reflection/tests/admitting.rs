@@ -3,6 +3,7 @@
 use roost_wire::messages::FlowMessage;
 
 use super::*;
+use crate::hub::timers::HubTimer;
 
 #[test]
 fn full_uplink_refuses_new_copies_only() {
@@ -136,7 +137,7 @@ fn unused_grant_expires_on_idle_hub() {
     bench.wait(BEGINNING);
     has_left(&mut bench, 0);
     assert_eq!(refused(&bench.ask(requester, naming(2, 1))), (requester, Reason::Saturated));
-    assert_eq!(bench.hub.requests.reflection.next_due(), None);
+    assert!(!bench.hub.core.timers.is_set(HubTimer::Reservation));
 }
 
 /// What the owner says of copies of node 1's stream that one node is sent, and of what is left.

@@ -273,19 +273,16 @@ impl Pair {
 
     /// What the standby has of the home.
     pub(super) fn copies(&self) -> Vec<Record> {
-        let hub = &self.standby.hub;
-        hub.registry
-            .replicas
-            .nodes_of(node(HOME))
-            .filter_map(|node| Some(hub.registry.directory.get(node)?.record()))
-            .collect()
+        let records = self.standby.hub.registry.records();
+        let held = records.directory().entries_after(None);
+        held.filter(|entry| records.home_of(entry.node()) == Some(node(HOME))).map(|entry| entry.record()).collect()
     }
 
     /// What of it the home holds and is to be there.
     pub(super) fn originals(&self) -> Vec<Record> {
         let hub = &self.home.hub;
         let named = hub.replication.nodes_of(node(STANDBY));
-        named.into_iter().filter_map(|node| Some(hub.registry.directory.get(node)?.record())).collect()
+        named.into_iter().filter_map(|node| Some(hub.registry.records().get(node)?.record())).collect()
     }
 
     /// Nobody is told of what was never so, and nothing goes back.
