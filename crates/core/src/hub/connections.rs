@@ -12,13 +12,13 @@ use crate::machine::Transmit;
 impl Hub {
     pub(super) fn connection_up(
         &mut self,
-        up: (ConnectionId, Option<DialId>),
+        connection: ConnectionId,
+        dial: Option<DialId>,
         remote: RemoteIdentity,
         address: Address,
         rtt: Duration,
     ) {
         let now = self.core.now;
-        let (connection, dial) = up;
         if let Some(reason) = self.core.refusal_of(&remote, dial.is_some()) {
             self.core.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
             if remote.node == self.core.config.node {

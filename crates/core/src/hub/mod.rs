@@ -176,7 +176,7 @@ impl Machine for Hub {
         self.registry.tick(now);
         match input {
             Input::ConnectionUp { connection, dial, remote, address, rtt } => {
-                self.connection_up((connection, dial), remote, address, rtt)
+                self.connection_up(connection, dial, remote, address, rtt)
             }
             Input::ConnectionMoved { connection, address } => self.core.connection_moved(connection, address),
             Input::ConnectionDown { connection, reason, .. } => self.connection_down(connection, &reason),

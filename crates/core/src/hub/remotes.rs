@@ -117,42 +117,15 @@ impl Remotes {
         rtt: Duration,
     ) -> bool {
         let RemoteIdentity { node, role, name } = identity;
-        let entry = RemoteConnection {
-            node,
-            role,
-            address,
-            has_moved: false,
-            rtt: Rtt::new(rtt),
-            ping: None,
-            heard: now,
-            hello: Hello::ASSUMED,
-            clock: None,
-            said_later: false,
-        };
-        self.connections.insert(connection, entry);
+        self.connections.insert(connection, RemoteConnection::new(now, node, role, address, rtt));
         if role.is_hub() {
             self.hubs.insert(node);
         }
-        let fresh = !self.nodes.contains_key(&node);
-        let remote = self.nodes.entry(node).or_insert_with(|| Remote {
-            role,
-            name,
-            since: now,
-            connections: Vec::with_capacity(1),
-            publisher: None,
-            requests: VecDeque::new(),
-            relays: 0,
-            watches: 0,
-            searches: 0,
-            turn: None,
-            debt: self.debts.take_usage(now, node),
-            // Servers have caches below them and nobody beside them.
-            relation: if role == Role::Server { Relation::Child(0) } else { Relation::Sibling },
-            doubtful: false,
-            limits_met: 0,
-        });
+        let is_first = !self.nodes.contains_key(&node);
+        let remote =
+            self.nodes.entry(node).or_insert_with(|| Remote::new(now, role, name, self.debts.take_usage(now, node)));
         remote.connections.push(connection);
-        fresh
+        is_first
     }
 
     /// Which connection of the node is one too many, now that `new` is up.
@@ -325,7 +298,44 @@ impl Remotes {
     }
 }
 
+impl RemoteConnection {
+    fn new(now: Time, node: NodeId, role: Role, address: Address, rtt: Duration) -> Self {
+        Self {
+            node,
+            role,
+            address,
+            has_moved: false,
+            rtt: Rtt::new(rtt),
+            ping: None,
+            heard: now,
+            hello: Hello::ASSUMED,
+            clock: None,
+            said_later: false,
+        }
+    }
+}
+
 impl Remote {
+    fn new(now: Time, role: Role, name: String, debt: QuotaUsage) -> Self {
+        Self {
+            role,
+            name,
+            since: now,
+            connections: Vec::with_capacity(1),
+            publisher: None,
+            requests: VecDeque::new(),
+            relays: 0,
+            watches: 0,
+            searches: 0,
+            turn: None,
+            debt,
+            // Servers have caches below them and nobody beside them.
+            relation: if role == Role::Server { Relation::Child(0) } else { Relation::Sibling },
+            doubtful: false,
+            limits_met: 0,
+        }
+    }
+
     /// Takes `cost` from what the node may do that makes work for others. False
     /// if not enough is left: what it said is dropped, as if lost, and an
     /// honest node says it again.

@@ -190,19 +190,8 @@ impl HubLookups {
             return false;
         }
         let want = (query.service, query.area, query.count, query.names, route_plan);
-        if let Some((id, lookup)) = self.under_way(&want, now + patience / 2) {
-            core.counters.hub_lookups_merged += 1;
-            // A repeated lookup is answered once.
-            if !lookup.waiters.iter().any(|other| other.is_same(&waiter)) {
-                if lookup.waiters.len() >= MAX_WAITERS {
-                    core.over_limit(node, HubLimit::HubLookupWaiters);
-                    return false;
-                }
-                lookup.waiters.push(waiter);
-                core.remotes.count_search(node);
-                self.poll_lookup(core, id);
-            }
-            return true;
+        if let Some(is_joined) = self.join_lookup(core, &want, now + patience / 2, &waiter) {
+            return is_joined;
         }
         if self.table.len() >= core.config.limits.hub_lookups {
             core.over_limit(node, HubLimit::HubLookups);
@@ -219,6 +208,24 @@ impl HubLookups {
         }
         self.poll_lookup(core, id);
         true
+    }
+
+    /// Joins the same lookup if one is under way. False if too many wait for it.
+    fn join_lookup(&mut self, core: &mut HubCore, want: &LookupKey, until: Time, waiter: &Waiter) -> Option<bool> {
+        let node = waiter.node();
+        let (id, lookup) = self.under_way(want, until)?;
+        core.counters.hub_lookups_merged += 1;
+        // A repeated lookup is answered once.
+        if !lookup.waiters.iter().any(|other| other.is_same(waiter)) {
+            if lookup.waiters.len() >= MAX_WAITERS {
+                core.over_limit(node, HubLimit::HubLookupWaiters);
+                return Some(false);
+            }
+            lookup.waiters.push(*waiter);
+            core.remotes.count_search(node);
+            self.poll_lookup(core, id);
+        }
+        Some(true)
     }
 
     fn open_hub_lookup(

@@ -36,6 +36,13 @@ const MAX_REPORT_BYTES: usize = 256;
 /// Shortest time that a flow is kept after its end, for what is still on its way.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// A remote at the end of a flow, and the connection that leads there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RelayEnd {
+    pub(super) node: NodeId,
+    pub(super) connection: ConnectionId,
+}
+
 impl Relays {
     /// Opens a flow between two remotes, each with its connection, and gives the
     /// id by which the provider's side knows it.
@@ -44,8 +51,9 @@ impl Relays {
         core: &mut HubCore,
         key: RequestKey,
         requester_connection: ConnectionId,
-        (provider, provider_connection): (NodeId, ConnectionId),
-        (service, terms): (Service, DeliveryPreferences),
+        provider: RelayEnd,
+        service: Service,
+        terms: DeliveryPreferences,
     ) -> Result<RequestId, Reason> {
         let now = core.now;
         let (total, limits) = (self.len(), &core.config.limits);
@@ -59,27 +67,25 @@ impl Relays {
         if let Some(before) = self.by_requester.get(&key).copied() {
             self.end_relay(core, before, None, Some(Reason::Cancelled));
         }
-        let id = self.next_id(core.config.node, provider);
-        let (accepted, ended, listed) = (false, false, now + IDLE);
-        let (heard, credit, exchange) = (now, Credit::default(), DuplexCredit::default());
+        let id = self.next_id(core.config.node, provider.node);
         let trip = |connection| {
             core.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.pto())
         };
-        let linger = LINGER.max(trip(requester_connection) + trip(provider_connection));
+        let linger = LINGER.max(trip(requester_connection) + trip(provider.connection));
         let relay = Relay {
             key,
             requester_connection,
-            provider,
-            provider_connection,
+            provider: provider.node,
+            provider_connection: provider.connection,
             service,
             terms,
-            accepted,
-            ended,
-            heard,
+            accepted: false,
+            ended: false,
+            heard: now,
             linger,
-            listed,
-            credit,
-            exchange,
+            listed: now + IDLE,
+            credit: Credit::default(),
+            exchange: DuplexCredit::default(),
         };
         self.insert(id, relay);
         core.counters.relays += 1;
@@ -106,25 +112,20 @@ impl Relays {
             self.lose_provider(core, id);
             return true;
         }
-        let (connection, channel, delivery, other) =
-            match self.pass(now, (id, side), from.connection, (header.kind, bytes)) {
-                RelayVerdict::Open(connection, channel, delivery, other) => (connection, channel, delivery, other),
-                RelayVerdict::Closed => return true,
-                RelayVerdict::Overrun => {
-                    self.overrun(core, id, side);
-                    return true;
-                }
-            };
-        let message = with_id(bytes, &header, other);
-        core.counters.relayed_messages += 1;
-        core.counters.relayed_bytes += message.len() as u64;
-        core.out.push_back(Transmit::Message {
-            connection,
-            channel,
-            delivery: delivery.on_channel(channel),
-            traffic: Traffic::Payload,
-            message,
-        });
+        match self.pass(now, (id, side), from.connection, (header.kind, bytes)) {
+            RelayVerdict::Open { connection, channel, delivery, id } => {
+                let (delivery, message) = (delivery.on_channel(channel), with_id(bytes, &header, id));
+                core.counters.relayed_messages += 1;
+                core.counters.relayed_bytes += message.len() as u64;
+                let traffic = Traffic::Payload;
+                core.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+            }
+            RelayVerdict::Closed => return true,
+            RelayVerdict::Overrun => {
+                self.overrun(core, id, side);
+                return true;
+            }
+        }
         if stops {
             self.end_relay(core, id, None, None);
             if side == Side::Requester {

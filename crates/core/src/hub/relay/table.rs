@@ -62,7 +62,7 @@ pub(super) struct Relay {
 /// The fate of a message of a flow.
 pub(super) enum RelayVerdict {
     /// It goes over this connection, in this way, under this id.
-    Open(ConnectionId, Channel, Delivery, RequestId),
+    Open { connection: ConnectionId, channel: Channel, delivery: Delivery, id: RequestId },
     /// It is dropped.
     Closed,
     /// It is dropped, as who sends it heeds no credit.
@@ -262,7 +262,7 @@ impl Relays {
         if kind == kind::END {
             self.ended(now, id);
         }
-        RelayVerdict::Open(to, channel, delivery, other)
+        RelayVerdict::Open { connection: to, channel, delivery, id: other }
     }
 
     /// A flow that has been silent for too long, and whether it had ended. Puts

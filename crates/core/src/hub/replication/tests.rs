@@ -202,6 +202,7 @@ fn young_home_sends_no_completion_mark() {
 /// Hub 100 stands by for so many nodes.
 fn crowded(count: u32) -> Bench {
     let mut bench = Bench::new();
+    bench.hub.core.begin_input(bench.now);
     for number in 0..count {
         let mut id = [0; 16];
         id[..4].copy_from_slice(&number.to_be_bytes());

@@ -9,6 +9,7 @@ use roost_wire::messages::{
 use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
 
 use super::RETRY_AFTER;
+use super::handoff::AnswerWay;
 use super::routed_request::{RequestStage, RequestTarget};
 use crate::address_filter;
 use crate::hub::HubLimit;
@@ -95,7 +96,7 @@ impl Requests {
             && !to.is_overflow()
             && matches!(declined, Reason::Unreachable | Reason::NoTransport)
         {
-            match self.hand(turn, key, to, true) {
+            match self.hand(turn, key, to, AnswerWay::Relayed) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }

@@ -6,6 +6,7 @@ use roost_wire::block::BlockService;
 use roost_wire::messages::{Candidate, Coverage, Reason, RouteDirection};
 use roost_wire::{Area, NodeId, Scope};
 
+use super::handoff::AnswerWay;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::directory::{DirectoryQuery, Rank};
 use crate::hub::core::HubCore;
@@ -199,8 +200,8 @@ impl Requests {
                 self.queue_hub_targets(turn, key);
                 continue;
             };
-            let relay = asked.is_relay();
-            match self.hand(turn, key, choice, relay) {
+            let way = if asked.is_relay() { AnswerWay::Relayed } else { AnswerWay::Direct };
+            match self.hand(turn, key, choice, way) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }

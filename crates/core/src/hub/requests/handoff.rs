@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use roost_wire::messages::{HopAction, HubHop, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection};
-use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Service, Time};
+use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Time};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
 use crate::hub::provider_event::ProviderEvent;
+use crate::hub::relay::RelayEnd;
 use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::{ASKS, HOPS};
@@ -20,6 +21,15 @@ use crate::machine::Traffic;
 /// requester, who knows the way to its home only, repeats more often than a
 /// long way lasts.
 pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
+
+/// The way of an answer to its requester.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerWay {
+    /// The provider dials the requester, if it can.
+    Direct,
+    /// Through this hub.
+    Relayed,
+}
 
 impl Requests {
     /// Suspends a provider until it speaks, and has it speak if it lives.
@@ -33,72 +43,79 @@ impl Requests {
     }
 
     /// Hands the request to one provider or hub, or starts to dial it.
-    pub(crate) fn hand(
+    pub(super) fn hand(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
         choice: RequestTarget,
-        relay: bool,
+        way: AnswerWay,
     ) -> Result<(), Reason> {
-        let now = turn.core.now;
-        if !relay && self.table.get(key).is_some_and(|asked| asked.is_dialled) {
-            // The requester's home relays it, if anybody does.
-            return Err(Reason::NoTransport);
-        }
-        let reply_to = if relay { Vec::new() } else { self.reply_to(turn, key, choice, DialAttempt::First) };
+        let reply_to = self.addresses_for_answer(turn, key, choice, way)?;
         let asked = self.table.get(key).ok_or(Reason::Cancelled)?;
-        let allowed = asked.transports();
-        let relay = reply_to.is_empty();
-        if relay && asked.named_requester().is_some() {
-            // The requester's home relays it, if anybody does.
-            return Err(Reason::NoTransport);
-        }
-        // Hubs may use any transport among themselves.
-        if relay && !asked.is_from_hub() && !turn.core.remotes.uses(asked.connection, allowed) {
-            return Err(Reason::NoTransport);
-        }
-        let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
-        let (service, requester_connection) = (asked.spec.service, asked.connection);
-        let what = (service, asked.spec.delivery_preferences());
+        let (is_relayed, allowed) = (reply_to.is_empty(), asked.transports());
+        let wanted = if is_relayed && choice.node().is_some() { allowed } else { SchemeSet::ALL };
         let Some(connection) = turn.core.remotes.best_connection(choice.remote(), wanted) else {
             return self.dial_for(turn, key, choice, allowed);
         };
-        let relay = match relay {
-            true => Some(self.relays.open_relay(
-                turn.core,
-                key,
-                requester_connection,
-                (choice.remote(), connection),
-                what,
-            )?),
+        let relay = match is_relayed {
+            true => {
+                let provider = RelayEnd { node: choice.remote(), connection };
+                let (service, terms) = (asked.spec.service, asked.spec.delivery_preferences());
+                Some(self.relays.open_relay(turn.core, key, asked.connection, provider, service, terms)?)
+            }
             false => {
                 self.grant_copy(turn, key, choice)?;
                 None
             }
         };
-        self.count_handed(turn.core, key, choice, service);
+        self.count_handed(turn.core, key, choice);
         self.send_on(turn.core, key, connection, choice, relay, reply_to);
-        let hop_due = turn.core.hop_due(connection, choice);
+        let (sent, hop_due) = (turn.core.now, turn.core.hop_due(connection, choice));
         let (repeated, accepted) = (false, false);
-        self.table.set_stage(key, RequestStage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
+        self.table.set_stage(key, RequestStage::Handed { to: choice, relay, sent, repeated, accepted, hop_due });
         if relay.is_none() {
             self.tell_grant(turn, key);
             choice.node().into_iter().for_each(|node| self.tell_provider(turn.core, key, node));
             choice.provider().into_iter().for_each(|provider| self.hand_keys(turn.core, key, provider));
         }
-        let Some(asked) = self.table.get(key) else { return Ok(()) };
-        if !asked.is_from_hub() {
-            turn.core.counters.count_outcome(asked.spec.service, asked.mode, RequestOutcome::Handed);
-        }
-        self.report_handed(turn.core, key, choice, relay.is_some());
+        self.report_handed(turn.core, key, choice);
         Ok(())
     }
 
+    /// The addresses at which the provider answers; none if the hub relays the answer.
+    fn addresses_for_answer(
+        &mut self,
+        turn: &mut RequestTurn<'_>,
+        key: RequestKey,
+        choice: RequestTarget,
+        way: AnswerWay,
+    ) -> Result<Vec<Address>, Reason> {
+        let is_dialled = self.table.get(key).is_some_and(|asked| asked.is_dialled);
+        let reply_to = match way {
+            // The requester's home relays it, if anybody does.
+            AnswerWay::Direct if is_dialled => return Err(Reason::NoTransport),
+            AnswerWay::Direct => self.reply_to(turn, key, choice, DialAttempt::First),
+            AnswerWay::Relayed => Vec::new(),
+        };
+        let asked = self.table.get(key).ok_or(Reason::Cancelled)?;
+        let is_other_homes = asked.named_requester().is_some();
+        // Hubs may use any transport among themselves.
+        let can_relay = asked.is_from_hub() || turn.core.remotes.uses(asked.connection, asked.transports());
+        if reply_to.is_empty() && (is_other_homes || !can_relay) {
+            return Err(Reason::NoTransport);
+        }
+        Ok(reply_to)
+    }
+
     /// A provider is asked, or another hub.
-    fn count_handed(&mut self, core: &mut HubCore, key: RequestKey, choice: RequestTarget, service: Service) {
+    fn count_handed(&mut self, core: &mut HubCore, key: RequestKey, choice: RequestTarget) {
+        let Some(asked) = self.table.get(key) else { return };
+        let (service, is_call) = (asked.spec.service, asked.is_connect());
+        if !asked.is_from_hub() {
+            core.counters.count_outcome(service, asked.mode, RequestOutcome::Handed);
+        }
         match choice {
             RequestTarget::Node(node) => {
-                let is_call = self.table.get(key).is_some_and(RoutedRequest::is_connect);
                 if !is_call && !self.joins_reflected(key, node) {
                     self.note_provider(node, ProviderEvent::Asked(service));
                 }
@@ -205,7 +222,7 @@ impl Requests {
         if choice.node() != Some(node) {
             return;
         }
-        let handed = if reached { self.hand(turn, key, choice, true) } else { Err(Reason::NoTransport) };
+        let handed = if reached { self.hand(turn, key, choice, AnswerWay::Relayed) } else { Err(Reason::NoTransport) };
         if let Err(reason) = handed {
             self.record_reason(key, reason);
             self.advance(turn, key);
@@ -328,7 +345,7 @@ impl Requests {
         let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(turn, key, to, DialAttempt::Again) };
         if relay.is_none() && reply_to.is_empty() {
             // What could be dialled before cannot be any more.
-            if let Err(reason) = self.hand(turn, key, to, true) {
+            if let Err(reason) = self.hand(turn, key, to, AnswerWay::Relayed) {
                 self.record_reason(key, reason);
                 self.advance(turn, key);
             }

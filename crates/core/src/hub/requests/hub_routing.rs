@@ -37,16 +37,32 @@ impl Requests {
         if self.table.get(key).is_some_and(|asked| asked.is_same(&passed)) {
             return self.handle_passed_duplicate(turn, from, key, &passed, taken);
         }
+        if let Some(reason) = self.passed_objection(turn, from, key, requester, &passed) {
+            return turn.core.send_answer(from.connection, decline(reason));
+        }
+        turn.core.send_answer(from.connection, taken);
+        self.begin_passed(turn, key, from, passed);
+    }
+
+    /// The reason for which a request that another hub passes on is declined; `requester` is whom the provider is
+    /// to answer directly.
+    fn passed_objection(
+        &mut self,
+        turn: &mut RequestTurn<'_>,
+        from: Sender,
+        key: RequestKey,
+        requester: Option<NodeId>,
+        PassedRequest { request, reply_to, hop, .. }: &PassedRequest,
+    ) -> Option<Reason> {
         let is_known = hop.direction == RouteDirection::Overflow
-            && self.table.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
+            && self.table.get(key).is_some_and(|asked| asked.nonce == request.nonce);
         let connected = hop.provider.is_some_and(|provider| turn.core.remotes.is_up(provider));
-        let reason = if turn.core.leaving.is_some() && !connected {
+        let is_child = matches!(turn.core.relation(from.node), Some(Relation::Child(_)));
+        if turn.core.leaving.is_some() && !connected {
             Some(Reason::Leaving)
-        } else if !relay && passed.reply_to.is_empty() {
+        } else if requester.is_some() && reply_to.is_empty() {
             Some(Reason::NoTransport)
-        } else if hop.direction == RouteDirection::Up
-            && !matches!(turn.core.relation(from.node), Some(Relation::Child(_)))
-        {
+        } else if hop.direction == RouteDirection::Up && !is_child {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
@@ -54,12 +70,7 @@ impl Requests {
             Some(Reason::NotFound)
         } else {
             (!self.admit(turn.core, from.node)).then_some(Reason::TooMany)
-        };
-        if let Some(reason) = reason {
-            return turn.core.send_answer(from.connection, decline(reason));
         }
-        turn.core.send_answer(from.connection, taken);
-        self.begin_passed(turn, key, from, passed);
     }
 
     fn begin_passed(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, from: Sender, passed: PassedRequest) {

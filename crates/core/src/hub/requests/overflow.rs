@@ -2,6 +2,7 @@
 
 use roost_wire::messages::{CopyTarget, Decline, Reason, Request, RequestMessage};
 
+use super::handoff::AnswerWay;
 use super::routed_request::{Overflow, RequestTarget};
 use super::{RequestTurn, Requests};
 use crate::hub::core::HubCore;
@@ -42,7 +43,7 @@ impl Requests {
         if let Some((hub, provider)) = is_awaited {
             let reflect = CopyTarget { to: turn.core.seen_from(reflect.to, from.connection), ..reflect };
             self.table.set_overflow(key, Some(Overflow { hub, provider, reflect }));
-            if let Err(reason) = self.hand(turn, key, RequestTarget::Node(provider), false) {
+            if let Err(reason) = self.hand(turn, key, RequestTarget::Node(provider), AnswerWay::Direct) {
                 self.drop_overflow(turn.core, key);
                 self.try_next(turn, key, reason);
             }

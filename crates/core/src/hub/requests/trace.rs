@@ -52,10 +52,11 @@ impl Requests {
     }
 
     /// Reports to whom a request was handed.
-    pub(crate) fn report_handed(&mut self, core: &mut HubCore, key: RequestKey, to: RequestTarget, relayed: bool) {
+    pub(crate) fn report_handed(&mut self, core: &mut HubCore, key: RequestKey, to: RequestTarget) {
+        let is_relayed = self.table.get(key).is_some_and(|asked| asked.relay().is_some());
         let step = match to {
             RequestTarget::Hub { .. } => HopAction::PassedToHub,
-            RequestTarget::Node(_) if relayed => HopAction::Relayed,
+            RequestTarget::Node(_) if is_relayed => HopAction::Relayed,
             RequestTarget::Node(_) => HopAction::HandedToProvider,
         };
         self.report(core, key, step, to.remote(), None);

@@ -82,12 +82,19 @@ impl Summaries {
         self.aggregate.len()
     }
 
-    /// The hubs that have something in the patch, with how much; below this
-    /// hub, or beside it.
-    pub(super) fn having(&self, block_service: BlockService, below: bool) -> impl Iterator<Item = (NodeId, u32)> + '_ {
-        let sources = self.sources.iter().filter(move |(_, source)| source.below == below);
-        sources
-            .filter_map(move |(hub, source)| source.block_services.get(&block_service).map(|told| (*hub, told.count)))
+    /// The hubs below this one that have something in the block, and how much.
+    pub(super) fn below(&self, block_service: BlockService) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+        self.holders(block_service).filter(|(_, source, _)| source.below).map(|(hub, _, count)| (hub, count))
+    }
+
+    /// The hubs beside this one that have something in the block.
+    pub(super) fn beside(&self, block_service: BlockService) -> impl Iterator<Item = NodeId> + '_ {
+        self.holders(block_service).filter(|(_, source, _)| !source.below).map(|(hub, ..)| hub)
+    }
+
+    fn holders(&self, block_service: BlockService) -> impl Iterator<Item = (NodeId, &SummarySource, u32)> + '_ {
+        let count = move |source: &SummarySource| source.block_services.get(&block_service).map(|told| told.count);
+        self.sources.iter().filter_map(move |(hub, source)| Some((*hub, source, count(source)?)))
     }
 
     /// The children that have something in the area, as far as that is worth
@@ -106,7 +113,7 @@ impl Summaries {
     /// in the patch, which may be that one's and silent for a moment.
     pub(super) fn note_none(&mut self, now: Time, service: Service, cell: Cell) {
         let block_service = BlockService::from_cell(service, cell);
-        if self.aggregate.contains_key(&block_service) || self.having(block_service, false).next().is_some() {
+        if self.aggregate.contains_key(&block_service) || self.beside(block_service).next().is_some() {
             return;
         }
         self.negatives.record_absence(now, block_service, cell);

@@ -22,7 +22,7 @@ impl Summaries {
         block_service: BlockService,
         plan: RoutePlan,
     ) -> Vec<(NodeId, RouteDirection)> {
-        let mut below: Vec<(NodeId, u32)> = self.having(block_service, true).collect();
+        let mut below: Vec<(NodeId, u32)> = self.below(block_service).collect();
         below.sort_unstable_by_key(|(hub, count)| (Reverse(*count), *hub));
         let mut route: Vec<(NodeId, RouteDirection)> =
             below.into_iter().map(|(hub, _)| (hub, RouteDirection::Down)).collect();
@@ -53,7 +53,7 @@ impl Summaries {
 
     /// The tops that have something in a patch, as far as this one owns it.
     fn roots_holding(&self, block_service: BlockService) -> impl Iterator<Item = (NodeId, RouteDirection)> + '_ {
-        self.having(block_service, false).map(|(hub, _)| (hub, RouteDirection::Down))
+        self.beside(block_service).map(|hub| (hub, RouteDirection::Down))
     }
 
     /// The hubs that are asked at the same time for what there is in an area,

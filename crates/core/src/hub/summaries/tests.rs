@@ -108,7 +108,7 @@ fn old_version_ignored_new_run_resets() {
     assert_eq!(bench.hub.status(bench.now).block_services, 1);
     bench.say(child, says(2, 1, &[(track(FAR), 1)], None));
     assert_eq!(bench.hub.status(bench.now).block_services, 1);
-    assert!(bench.hub.summaries.having(track(HERE), true).next().is_none());
+    assert!(bench.hub.summaries.below(track(HERE)).next().is_none());
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn returning_child_counted_once() {
     bench.down(child);
     let child = bench.up(50, Role::SuperNode);
     bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
-    let known: Vec<_> = bench.hub.summaries.having(track(HERE), true).collect();
+    let known: Vec<_> = bench.hub.summaries.below(track(HERE)).collect();
     assert_eq!(known, [(node(50), 1)], "it is not forgotten until the child has told everything anew");
     bench.say(child, says(1, 2, &[(track(HERE), 1)], Some(2)));
     bench.say(child, says(1, 3, &[(track(HERE), 0)], None));
@@ -204,7 +204,7 @@ fn former_child_becomes_sibling_root() {
     let top = bench.up(50, Role::SuperNode);
     bench.say(top, says(2, 1, &[(track(HERE), 1)], None));
     assert_eq!(bench.hub.status(bench.now).announced, 0);
-    assert_eq!(bench.hub.summaries.having(track(HERE), false).count(), 1);
+    assert_eq!(bench.hub.summaries.beside(track(HERE)).count(), 1);
 }
 
 #[test]

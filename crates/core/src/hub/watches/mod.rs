@@ -90,6 +90,19 @@ impl ActiveWatch {
         (!self.blind.is_empty()).then_some(Coverage::Partial)
     }
 
+    /// Renews the watch. False if it is another one, or what the watcher has seen fits nothing.
+    fn renew(&mut self, from: Sender, watch: &Watch) -> bool {
+        self.connection = from.connection;
+        let names = watch.names.unwrap_or(false);
+        let is_same = (self.services, self.area, self.names) == (watch.services, watch.area, names);
+        let is_known = watch.last_seen != 0 && (self.renewed_at..=self.number).contains(&watch.last_seen);
+        if is_same && is_known {
+            // What it has not seen is on its way: changes travel reliably.
+            self.renewed_at = self.number;
+        }
+        is_same && is_known
+    }
+
     fn covers(&self, services: ServiceSet, cell: Cell) -> bool {
         self.area.contains(cell) && self.services.iter().any(|service| services.contains(service))
     }
@@ -134,15 +147,8 @@ impl WatchTable {
     ) {
         let now = core.now;
         let key = (from.node, watch.id);
-        if let Some(held) = self.table.get_mut(&key) {
-            held.connection = from.connection;
-            let names = watch.names.unwrap_or(false);
-            let same = (held.services, held.area, held.names) == (watch.services, watch.area, names);
-            if same && watch.last_seen != 0 && watch.last_seen >= held.renewed_at && watch.last_seen <= held.number {
-                // What it has not seen is on its way: changes travel reliably.
-                held.renewed_at = held.number;
-                return;
-            }
+        if self.table.get_mut(&key).is_some_and(|held| held.renew(from, &watch)) {
+            return;
         }
         if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
             core.over_limit(from.node, HubLimit::WorkRate);
@@ -155,23 +161,18 @@ impl WatchTable {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
             return core.send_answer(from.connection, RequestMessage::Decline(decline));
         }
-        let Watch { services, area, .. } = watch;
-        let names = watch.names.unwrap_or(false);
-        let (plan, carried) = (core.course_of(from, watch.direction), self.forwarded_id(key));
-        let (connection, renewed_at, followed) = (from.connection, number, BTreeMap::new());
-        let (told, blind) = (BTreeMap::new(), BTreeSet::new());
         let watching = ActiveWatch {
-            connection,
-            services,
-            area,
-            names,
+            connection: from.connection,
+            services: watch.services,
+            area: watch.area,
+            names: watch.names.unwrap_or(false),
             number,
-            renewed_at,
-            route_plan: plan,
-            forwarded_as: carried,
-            told,
-            blind,
-            followed,
+            renewed_at: number,
+            route_plan: core.course_of(from, watch.direction),
+            forwarded_as: self.forwarded_id(key),
+            told: BTreeMap::new(),
+            blind: BTreeSet::new(),
+            followed: BTreeMap::new(),
         };
         self.table.insert(key, watching);
         self.send_snapshot(core, records, key);
