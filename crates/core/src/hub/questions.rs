@@ -13,7 +13,7 @@ use roost_wire::{Cell, NodeId, RequestId};
 
 use super::Hub;
 use super::hub_lookup::{ConcludedLookup, Waiter};
-use super::registry::encode_found;
+use super::registry::{LookupReply, encode_found};
 use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
@@ -137,7 +137,8 @@ impl Hub {
     }
 
     pub(super) fn answer_lookup(&mut self, from: Sender, request: &Request) {
-        let (names, scope, asked) = (request.spec.provider, request.spec.scope, (from.connection, request.id));
+        let (names, scope) = (request.spec.provider, request.spec.scope);
+        let asked = LookupReply { connection: from.connection, id: request.id };
         let query = DirectoryQuery {
             aim: SearchPurpose::List,
             names,
@@ -151,7 +152,7 @@ impl Hub {
             area.map(|_| self.registry.cached_for(&mut self.core, request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
             let coverage = self.core.coverage(Coverage::FirstMatch);
-            self.registry.answer_merged_lookup(&mut self.core, asked, (&query, scope), &cached, coverage);
+            self.registry.answer_merged_lookup(&mut self.core, asked, &query, scope, &cached, coverage);
         } else if let Some((area, plan)) = area {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
             let patience = self.core.time_to_answer(from.connection, request.deadline_ms);
@@ -164,7 +165,7 @@ impl Hub {
             let coverage = self.core.coverage(if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
                 self.registry.give_back(hits);
-                return self.registry.answer_merged_lookup(&mut self.core, asked, (&query, scope), &[], coverage);
+                return self.registry.answer_merged_lookup(&mut self.core, asked, &query, scope, &[], coverage);
             }
             self.core.count_listed(query.service, hits.len());
             let is_here = self.core.is_here(from.connection);
@@ -199,7 +200,13 @@ impl Hub {
         if asks.is_empty() || (area.wants_any() && self.registry.holds(&mut self.core, &query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
             let coverage = self.core.coverage(reach);
-            return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
+            return self.registry.answer_hub_lookup(
+                &mut self.core,
+                LookupReply { connection, id },
+                &query,
+                &[],
+                coverage,
+            );
         }
         self.core.send_answer(connection, RequestMessage::RequestAck { id, requester: None, provider: None });
         let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
@@ -207,7 +214,13 @@ impl Hub {
         let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
         self.answer_waiters();
         if !is_started {
-            self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], Coverage::Partial);
+            self.registry.answer_hub_lookup(
+                &mut self.core,
+                LookupReply { connection, id },
+                &query,
+                &[],
+                Coverage::Partial,
+            );
         }
     }
 
@@ -239,14 +252,20 @@ impl Hub {
             for waiter in waiters {
                 match waiter {
                     Waiter::Lookup { connection, id, query, .. } => {
-                        let (asked, wanted) = ((connection, id), (&query, scope));
-                        self.registry.answer_merged_lookup(&mut self.core, asked, wanted, &found, coverage);
+                        let reply = LookupReply { connection, id };
+                        self.registry.answer_merged_lookup(&mut self.core, reply, &query, scope, &found, coverage);
                     }
                     Waiter::Request { key, query } => {
                         self.with_requests(|requests, turn| requests.choose(turn, key, &query, &found, coverage));
                     }
                     Waiter::Hub { connection, id, query, .. } => {
-                        self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &found, coverage);
+                        self.registry.answer_hub_lookup(
+                            &mut self.core,
+                            LookupReply { connection, id },
+                            &query,
+                            &found,
+                            coverage,
+                        );
                     }
                 }
             }

@@ -15,6 +15,13 @@ use crate::hub::core::HubCore;
 use crate::hub::disclose::without_local_hosts;
 use crate::hub::summaries::Summaries;
 
+/// A lookup to answer: its number, and the connection over which it came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LookupReply {
+    pub(crate) connection: ConnectionId,
+    pub(crate) id: RequestId,
+}
+
 impl Registry {
     /// Searches within a scope. The caller gives the list back to `self.hits`.
     pub(crate) fn search_within(&mut self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
@@ -34,15 +41,16 @@ impl Registry {
     pub(crate) fn answer_merged_lookup(
         &mut self,
         core: &mut HubCore,
-        (connection, id): (ConnectionId, RequestId),
-        (query, scope): (&DirectoryQuery, Scope),
+        reply: LookupReply,
+        query: &DirectoryQuery,
+        scope: Scope,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
         let hits = self.search_within(core, scope, query);
-        let found = self.merged(core, hits, (connection, id), query, remote, coverage);
+        let found = self.merged(core, hits, reply, query, remote, coverage);
         core.count_listed(query.service, found.candidates.len());
-        core.send_answer(connection, DirectoryMessage::LookupResult(found));
+        core.send_answer(reply.connection, DirectoryMessage::LookupResult(found));
     }
 
     /// What this hub and others have, the best first.
@@ -50,7 +58,7 @@ impl Registry {
         &mut self,
         core: &mut HubCore,
         hits: Vec<Hit>,
-        (connection, id): (ConnectionId, RequestId),
+        reply: LookupReply,
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
@@ -64,22 +72,22 @@ impl Registry {
         }
         ranked.sort_unstable_by_key(|(rank, _)| *rank);
         ranked.truncate(query.count);
-        let candidates = ranked.into_iter().map(|(_, candidate)| core.shown(connection, candidate)).collect();
-        LookupResult { id, candidates, coverage }
+        let candidates = ranked.into_iter().map(|(_, candidate)| core.shown(reply.connection, candidate)).collect();
+        LookupResult { id: reply.id, candidates, coverage }
     }
 
     /// Answers another hub with what this one and others have.
     pub(crate) fn answer_hub_lookup(
         &mut self,
         core: &mut HubCore,
-        (connection, id): (ConnectionId, RequestId),
+        reply: LookupReply,
         query: &DirectoryQuery,
         remote: &[(NodeId, Candidate)],
         coverage: Coverage,
     ) {
         let hits = self.search(core, query);
-        let found = self.merged(core, hits, (connection, id), query, remote, coverage);
-        core.send_answer(connection, DirectoryMessage::LookupResult(found));
+        let found = self.merged(core, hits, reply, query, remote, coverage);
+        core.send_answer(reply.connection, DirectoryMessage::LookupResult(found));
     }
 
     /// Whether anything in the directory fits.

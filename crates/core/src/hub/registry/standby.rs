@@ -96,12 +96,17 @@ impl Registry {
             }
         }
         if update.ends_resync == Some(true) {
-            let named = receiver.nodes();
-            for node in self.replicas.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
-                self.drop_replica(core, home, node);
-            }
+            self.drop_unnamed_replicas(core, home, receiver);
         }
         missing
+    }
+
+    /// A home has named all its nodes.
+    fn drop_unnamed_replicas(&mut self, core: &mut HubCore, home: NodeId, receiver: &ReplicaReceiver) {
+        let named = receiver.nodes();
+        for node in self.replicas.nodes_of(home).filter(|node| !named.contains(node)).collect::<Vec<_>>() {
+            self.drop_replica(core, home, node);
+        }
     }
 
     /// A home has a node no more. Another hub that has said so counts now.
@@ -174,7 +179,6 @@ impl Registry {
 
     /// Takes the copy of a record in, unless the node has been heard of since.
     pub(crate) fn store_replica(&mut self, core: &mut HubCore, home: NodeId, record: &Record) {
-        let now = core.now;
         let node = record.node;
         if !core.is_plausible(record.version) {
             return;
@@ -188,34 +192,39 @@ impl Registry {
             let claim = Claim { home, version: record.version, record: Some(record.clone()) };
             return self.handle_claim(core, node, claim);
         }
-        let other_home = self.replicas.home_of(node).is_some_and(|known| known != home);
         let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
         if is_newer && self.is_contested(core, node, home) {
             let claim = Claim { home, version: record.version, record: Some(record.clone()) };
             return self.replicas.record_contested_claim(node, claim);
         }
+        self.publish_replica(core, home, record);
+    }
+
+    fn publish_replica(&mut self, core: &mut HubCore, home: NodeId, record: &Record) {
+        let (now, node) = (core.now, record.node);
+        let other_home = self.replicas.home_of(node).is_some_and(|known| known != home);
         let held = self.directory.get(node).map(|entry| entry.version());
         // Of two hubs that tell different things of one version, the first is believed.
         let published = match other_home && held == Some(record.version) {
             true => PublishOutcome::Same,
             false => self.directory.publish(now, record),
         };
-        match published {
-            PublishOutcome::Full => core.counters.full += 1,
-            PublishOutcome::Stale => {}
+        let before = match published {
+            PublishOutcome::Full => {
+                core.counters.full += 1;
+                return;
+            }
+            PublishOutcome::Stale => return,
             PublishOutcome::Same => {
                 self.replicas.hold(node, home);
                 self.directory.renew(now, node, record.version, Some(record.capacity));
+                return;
             }
-            PublishOutcome::New => {
-                self.replicas.hold(node, home);
-                self.registered(core, node, None);
-            }
-            PublishOutcome::Replaced(place) => {
-                self.replicas.hold(node, home);
-                self.registered(core, node, Some(place));
-            }
-        }
+            PublishOutcome::New => None,
+            PublishOutcome::Replaced(place) => Some(place),
+        };
+        self.replicas.hold(node, home);
+        self.registered(core, node, before);
     }
 
     /// The nodes of a cache cannot be reached for now: they are listed no

@@ -74,6 +74,20 @@ impl Relay {
         Delivery::for_request(self.service, self.terms)
     }
 
+    /// One side has sent something over `connection`. Gives the other side's connection, the delivery, and the id there.
+    fn cross(&mut self, id: RequestId, side: Side, connection: ConnectionId) -> (ConnectionId, Delivery, RequestId) {
+        match side {
+            Side::Requester => {
+                self.requester_connection = connection;
+                (self.provider_connection, Delivery::CONTROL, id)
+            }
+            Side::Provider => {
+                self.provider_connection = connection;
+                (self.requester_connection, self.delivery(), self.key.id)
+            }
+        }
+    }
+
     fn must_be_whole(&self) -> bool {
         !self.service.is_stream() || self.terms.is_whole()
     }
@@ -153,9 +167,7 @@ impl Relays {
 
     /// The flows in which `node` takes part.
     pub(super) fn all_of(&self, node: NodeId) -> Vec<RequestId> {
-        let first = RequestKey { requester: node, id: RequestId(0) };
-        let last = RequestKey { requester: node, id: RequestId(u32::MAX) };
-        let asked = self.by_requester.range(first..=last).map(|(_, id)| *id);
+        let asked = self.by_requester.range(RequestKey::all_of(node)).map(|(_, id)| *id);
         let provided = self.by_provider.range((node, RequestId(0))..=(node, RequestId(u32::MAX))).map(|(_, id)| *id);
         asked.chain(provided).collect()
     }
@@ -236,16 +248,7 @@ impl Relays {
         {
             return RelayVerdict::Closed;
         }
-        let (to, delivery, other) = match side {
-            Side::Requester => {
-                relay.requester_connection = connection;
-                (relay.provider_connection, Delivery::CONTROL, id)
-            }
-            Side::Provider => {
-                relay.provider_connection = connection;
-                (relay.requester_connection, relay.delivery(), relay.key.id)
-            }
-        };
+        let (to, delivery, other) = relay.cross(id, side, connection);
         // Whatever two nodes say to one another, most of it is of files.
         let delivery =
             if kind == kind::THROUGH { Delivery::for_request(Service::Image, relay.terms) } else { delivery };

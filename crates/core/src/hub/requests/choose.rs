@@ -45,9 +45,9 @@ impl Requests {
         let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(is_free);
         hits.clear();
         self.hits = hits;
-        let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
-        let area = plan.and_then(|plan| Some((self.area_to_search(turn.core, area, &query, free.first())?, plan)));
-        if let Some((area, plan)) = area {
+        let plan = RoutePlan::from_scope(scope);
+        let elsewhere = plan.and_then(|plan| Some((self.area_to_search(turn.core, area, &query, free.first())?, plan)));
+        if let Some((area, plan)) = elsewhere {
             // What is left then is for handing it on.
             let patience = self.table.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now)) * 3 / 4;
             let wanted = WantedLookup { key, query, area, plan, patience };
@@ -57,7 +57,7 @@ impl Requests {
             ranks.iter().map(|rank| self.choice(turn, key, rank.node())).collect::<Vec<RequestTarget>>()
         };
         let (free, rest) = (choices(free), choices(rest));
-        let reflected = self.reflected_choice(turn, key, (area_asked, scope)).filter(|_| is_reflected);
+        let reflected = self.reflected_choice(turn, key, (area, scope)).filter(|_| is_reflected);
         let Some(asked) = self.table.get_mut(key) else { return };
         let is_other = |choice: &RequestTarget| Some(*choice) != reflected;
         asked.choices.extend(reflected.into_iter().chain(free.into_iter().filter(is_other)));

@@ -153,23 +153,13 @@ impl Requests {
         let now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (same, of_node) = (asked.remote == from.node, !asked.is_from_hub());
-        let is_beyond = match asked.stage {
-            RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
-            RequestStage::LookingUp => true,
-            _ => false,
-        };
-        // Two hubs that each know the other to have something would wait for one another.
-        // What is relayed has another number there, so this is a repetition.
-        let is_back = matches!(asked.stage, RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } if hub == from.node);
-        let is_back = is_back && passed.hop.direction != RouteDirection::Overflow;
         let refused = matches!(asked.stage, RequestStage::Declined { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
         let is_copy = matches!(asked.stage, RequestStage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
-        if is_back
-            || !same && is_beyond && (of_node || passed.hop.direction != RouteDirection::Up)
-            || refused && of_node
-        {
+        let has_gone_round = asked.is_back_from(from.node) && passed.hop.direction != RouteDirection::Overflow
+            || !same && asked.is_beyond() && (of_node || passed.hop.direction != RouteDirection::Up);
+        if has_gone_round || refused && of_node {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
             return refuse_duplicate(turn.core, from, key, Reason::NotFound);

@@ -230,6 +230,24 @@ impl RoutedRequest {
         self.nonce == passed.request.nonce && self.named_provider() == passed.hop.provider && !is_new
     }
 
+    /// Whether hubs above or beside this one are asked.
+    pub(super) fn is_beyond(&self) -> bool {
+        match self.stage {
+            RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
+            RequestStage::LookingUp => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the hub to which the request has gone passes it on here. Two hubs that each know the other to have
+    /// something would wait for one another. What is relayed has another number there, so it comes as a repetition.
+    pub(super) fn is_back_from(&self, passing: NodeId) -> bool {
+        let RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } = self.stage else {
+            return false;
+        };
+        hub == passing
+    }
+
     /// The only provider that is meant.
     pub(crate) fn named_provider(&self) -> Option<NodeId> {
         let by_requester = || self.copy_target.and_then(|target| target.provider).or(self.connect_to);

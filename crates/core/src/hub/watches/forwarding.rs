@@ -11,8 +11,10 @@ use roost_wire::{NodeId, RequestId};
 use super::ActiveWatch;
 use crate::hub::core::HubCore;
 use crate::hub::relation::Relation;
+use crate::hub::request_key::RequestKey;
 use crate::hub::sender::Sender;
 use crate::hub::summaries::BlockIndex;
+use crate::hub::timers::MAX_PER_WAKE;
 use crate::hub::watches::WatchTable;
 
 /// When a watch that was refused is offered again.
@@ -34,7 +36,7 @@ impl ActiveWatch {
 
 impl WatchTable {
     /// Takes a watch to the hubs that are to know it and do not yet.
-    pub(crate) fn forward_watch(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: (NodeId, RequestId)) {
+    pub(crate) fn forward_watch(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: RequestKey) {
         let Some(watching) = self.table.get(&key) else { return };
         let (services, area, plan) = (watching.services, watching.area, watching.route_plan);
         let mut hubs: BTreeMap<NodeId, RouteDirection> = BTreeMap::new();
@@ -54,7 +56,7 @@ impl WatchTable {
         }
     }
 
-    fn forward_watch_to(&mut self, core: &mut HubCore, key: (NodeId, RequestId), hub: NodeId, way: RouteDirection) {
+    fn forward_watch_to(&mut self, core: &mut HubCore, key: RequestKey, hub: NodeId, way: RouteDirection) {
         let Some(watching) = self.table.get_mut(&key) else { return };
         if let Entry::Vacant(new) = watching.told.entry(hub) {
             new.insert(None);
@@ -126,8 +128,11 @@ impl WatchTable {
             return false;
         }
         let news = watching.note_sight(hub, false);
-        let offer = now + core.random.jitter(OFFER_AGAIN);
-        self.next_offer.get_or_insert(offer);
+        if watching.offer.is_none() {
+            let at = now + core.random.jitter(OFFER_AGAIN);
+            watching.offer = Some(at);
+            self.offers.insert((at, key));
+        }
         if news {
             self.send_change(core, key, Vec::new(), Vec::new());
         }
@@ -136,10 +141,14 @@ impl WatchTable {
 
     /// Offers watches again that were refused.
     pub(crate) fn offer_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
-        let now = core.now;
-        if self.next_offer.is_some_and(|at| at <= now) {
-            self.next_offer = None;
-            self.forward_watches(core, below);
+        for _ in 0..MAX_PER_WAKE {
+            let Some(due) = self.offers.first().copied().filter(|(at, _)| *at <= core.now) else { return };
+            self.offers.remove(&due);
+            let (_, key) = due;
+            if let Some(watching) = self.table.get_mut(&key) {
+                watching.offer = None;
+            }
+            self.forward_watch(core, below, key);
         }
     }
 
@@ -152,7 +161,7 @@ impl WatchTable {
     }
 
     /// The same for one watch.
-    fn forget_changes(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: (NodeId, RequestId), hub: NodeId) {
+    fn forget_changes(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: RequestKey, hub: NodeId) {
         let Some(watching) = self.table.get_mut(&key) else { return };
         let said = watching.followed.iter().filter(|(_, (_, said))| *said == Some(hub));
         let gone: Vec<NodeId> = said.map(|(node, _)| *node).collect();

@@ -25,6 +25,7 @@ use roost_wire::{Area, Cell, Channel, ConnectionId, NodeId, RequestId, SchemeSet
 use super::HubLimit;
 use super::relation::Relation;
 use super::remotes::WATCH;
+use super::request_key::RequestKey;
 use super::route::RoutePlan;
 use super::sender::Sender;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
@@ -43,12 +44,12 @@ const MAX_PRESENT: usize = MAX_CANDIDATES / 2;
 /// All watches.
 #[derive(Debug, Default)]
 pub(super) struct WatchTable {
-    table: BTreeMap<(NodeId, RequestId), ActiveWatch>,
+    table: BTreeMap<RequestKey, ActiveWatch>,
     /// The numbers under which watches are carried to other hubs.
-    forwarded: BTreeMap<RequestId, (NodeId, RequestId)>,
+    forwarded: BTreeMap<RequestId, RequestKey>,
     last: u32,
-    /// When watches that were refused are offered again.
-    next_offer: Option<Time>,
+    /// When each watch that a hub refused is offered again.
+    offers: BTreeSet<(Time, RequestKey)>,
 }
 
 #[derive(Debug)]
@@ -70,6 +71,8 @@ struct ActiveWatch {
     told: BTreeMap<NodeId, Option<u64>>,
     /// The hubs that do not keep it, or do not see everything themselves.
     blind: BTreeSet<NodeId>,
+    /// When it is offered again to hubs that refused it.
+    offer: Option<Time>,
     /// What the watcher believes is there: version, and the hub that said so.
     followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
 }
@@ -80,7 +83,7 @@ impl WatchTable {
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.next_offer
+        self.offers.first().map(|(at, _)| *at)
     }
 }
 
@@ -146,7 +149,7 @@ impl WatchTable {
         watch: Watch,
     ) {
         let now = core.now;
-        let key = (from.node, watch.id);
+        let key = RequestKey { requester: from.node, id: watch.id };
         if self.table.get_mut(&key).is_some_and(|held| held.renew(from, &watch)) {
             return;
         }
@@ -172,6 +175,7 @@ impl WatchTable {
             forwarded_as: self.forwarded_id(key),
             told: BTreeMap::new(),
             blind: BTreeSet::new(),
+            offer: None,
             followed: BTreeMap::new(),
         };
         self.table.insert(key, watching);
@@ -191,7 +195,7 @@ impl WatchTable {
         true
     }
 
-    fn forwarded_id(&mut self, key: (NodeId, RequestId)) -> RequestId {
+    fn forwarded_id(&mut self, key: RequestKey) -> RequestId {
         loop {
             self.last = self.last.wrapping_add(1);
             let id = RequestId(self.last);
@@ -205,7 +209,7 @@ impl WatchTable {
 
     /// Tells a watcher what is there now; nothing is told as an empty change,
     /// so that the watcher knows that the watch stands.
-    fn send_snapshot(&mut self, core: &mut HubCore, records: Records<'_>, key: (NodeId, RequestId)) {
+    fn send_snapshot(&mut self, core: &mut HubCore, records: Records<'_>, key: RequestKey) {
         let Some(watching) = self.table.get(&key) else { return };
         let (services, area) = (watching.services, watching.area);
         let (mut hits, mut there) = (Vec::new(), BTreeMap::<NodeId, Candidate>::new());
@@ -217,7 +221,7 @@ impl WatchTable {
             core.examined += records.directory().find(&query, &mut hits);
             for hit in &hits {
                 let candidate = records.directory().hit(*hit).candidate();
-                if records.home_of(candidate.node) == Some(key.0) {
+                if records.home_of(candidate.node) == Some(key.requester) {
                     // Its own nodes a cache tells of itself.
                     continue;
                 }
@@ -237,14 +241,14 @@ impl WatchTable {
     pub(super) fn send_change(
         &mut self,
         core: &mut HubCore,
-        key: (NodeId, RequestId),
+        key: RequestKey,
         present: Vec<Candidate>,
         gone: Vec<NodeId>,
     ) {
         let Some(watching) = self.table.get_mut(&key) else { return };
         // Only a watcher that lies about what it has seen gets there.
         watching.number = watching.number.wrapping_add(1);
-        let (connection, number, id, coverage) = (watching.connection, watching.number, key.1, watching.coverage());
+        let (connection, number, id, coverage) = (watching.connection, watching.number, key.id, watching.coverage());
         let names = watching.names;
         core.counters.changes += 1;
         let named = |candidate| if names { core.named(candidate) } else { candidate };
@@ -271,9 +275,9 @@ impl WatchTable {
             return;
         }
         let now = records.get(node).map(|entry| entry.candidate());
-        let keys: Vec<(NodeId, RequestId)> = self.table.keys().copied().collect();
+        let keys: Vec<RequestKey> = self.table.keys().copied().collect();
         let home = records.home_of(node);
-        for key in keys.into_iter().filter(|key| home != Some(key.0)) {
+        for key in keys.into_iter().filter(|key| home != Some(key.requester)) {
             let Some(watching) = self.table.get_mut(&key) else { continue };
             let here = now.as_ref().filter(|candidate| watching.covers(candidate.services, candidate.cell));
             let was = before.is_some_and(|place| watching.covers(place.services, place.cell));
@@ -288,19 +292,21 @@ impl WatchTable {
     }
 
     pub(super) fn unwatch(&mut self, core: &mut HubCore, node: NodeId, id: RequestId) {
-        let Some(watching) = self.table.remove(&(node, id)) else { return };
+        let Some(watching) = self.table.remove(&RequestKey { requester: node, id }) else { return };
         if let Some(remote) = core.remotes.get_mut(node) {
             remote.watches = remote.watches.saturating_sub(1);
         }
         self.forwarded.remove(&watching.forwarded_as);
+        if let Some(at) = watching.offer {
+            self.offers.remove(&(at, RequestKey { requester: node, id }));
+        }
         for hub in watching.told.into_keys() {
             core.send_to_hub(hub, DirectoryMessage::Unwatch(watching.forwarded_as));
         }
     }
 
     pub(super) fn drop_watches_of(&mut self, core: &mut HubCore, node: NodeId) {
-        let range = (node, RequestId(0))..=(node, RequestId(u32::MAX));
-        let ids: Vec<RequestId> = self.table.range(range).map(|((_, id), _)| *id).collect();
+        let ids: Vec<RequestId> = self.table.range(RequestKey::all_of(node)).map(|(key, _)| key.id).collect();
         for id in ids {
             self.unwatch(core, node, id);
         }
@@ -309,7 +315,7 @@ impl WatchTable {
     /// A watcher's connection is gone, but not its last one.
     pub(super) fn move_watches(&mut self, core: &mut HubCore, node: NodeId, gone: ConnectionId) {
         let Some(other) = core.remotes.best_connection(node, SchemeSet::ALL) else { return };
-        for (_, watching) in self.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
+        for (_, watching) in self.table.range_mut(RequestKey::all_of(node)) {
             if watching.connection == gone {
                 watching.connection = other;
             }
