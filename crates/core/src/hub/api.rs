@@ -28,7 +28,6 @@ pub enum HubCommand {
     ReflectionCapacity {
         /// Of the uplink for copies of streams, kbit/s; `None` is no limit.
         residual_kbps: Option<u32>,
-        /// How many nodes it sends something.
         subscribers: u32,
     },
     /// What the relay carries, told whenever that has changed.
@@ -41,13 +40,10 @@ pub enum HubCommand {
 /// A stream that the hub's relay carries, as its owner says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReflectedStream {
-    /// What.
     pub service: Service,
     /// Where its provider is, as its grants say.
     pub cell: Option<Cell>,
-    /// Whose it is, as they say.
     pub provider: Option<NodeId>,
-    /// Its rate.
     pub kbps: u32,
     /// Who is sent it: one that asks again takes no more room.
     pub to: Vec<SocketAddr>,
@@ -66,76 +62,52 @@ impl ReflectedStream {
 pub enum HubEvent {
     /// The relay may send something on. Comes again when the request for it does.
     Reflect(ReflectionGrant),
-    /// A node's first connection is up.
     Attached {
-        /// Who.
         remote: RemoteIdentity,
-        /// From where.
         address: Address,
     },
     /// A node's last connection is gone. Its entries stay, suspended, for their lease.
     Detached {
-        /// Who.
         node: NodeId,
-        /// Why.
         reason: String,
     },
     /// A node's record is held, new or changed.
     Published {
-        /// Whose.
         node: NodeId,
-        /// Where.
         cell: Cell,
-        /// What it offers.
         services: ServiceSet,
     },
-    /// A node's record is gone.
     Gone {
-        /// Whose.
         node: NodeId,
         /// Why: `withdrawn`, `expired` or `claimed` by another hub.
         cause: &'static str,
     },
-    /// A peer's first connection is up.
     HubUp {
-        /// Who.
         remote: RemoteIdentity,
-        /// Where.
         address: Address,
     },
-    /// A peer's last connection is gone.
     HubDown {
-        /// Who.
         node: NodeId,
-        /// Why.
         reason: String,
     },
     /// A peer could not be reached; the hub goes on trying.
     HubUnreachable {
-        /// Where it should be.
         addresses: Vec<Address>,
-        /// Why.
         reason: String,
-        /// When the next attempt comes.
         retry_in: Duration,
     },
     /// There is one more super node in the group.
     MemberUp {
-        /// Who.
         node: NodeId,
-        /// Where, by its own word.
         addresses: Vec<Address>,
     },
     /// A super node of the group has left or died, as far as the others know.
     MemberDown {
-        /// Who.
         node: NodeId,
     },
     /// A remote did what its role or the protocol does not allow.
     Refused {
-        /// Who.
         node: NodeId,
-        /// What, in words.
         what: &'static str,
     },
     /// The hub has declined or dropped something of a remote because of a limit, which the remote has
@@ -149,25 +121,19 @@ pub enum HubEvent {
     /// A remote has said something of a later version for the first time. That
     /// was skipped, as all further such messages are.
     NewerVersion {
-        /// The remote.
         node: NodeId,
-        /// The version that it speaks.
         protocol: ProtocolVersion,
-        /// The message's number.
         message: u64,
     },
     /// Two daemons show the same identity: one publishes or renews a record
     /// while another, over a connection that is up, holds a newer one.
     DuplicateIdentity {
-        /// Whose.
         node: NodeId,
-        /// The name in its certificate.
         name: String,
     },
     /// A daemon at this address shows this hub's own identity: it is this hub, or another one has a
     /// copy of its identity.
     SameIdentity {
-        /// An address of the connection.
         address: Address,
     },
     /// The hub has drained and closed its connections.

@@ -49,7 +49,6 @@ pub struct HubConfig {
     /// Rate of summaries to a parent, bits per second; between roots a hundred times as much. Default
     /// 1 000, about 1 % of a thin connection. More lets parents learn sooner of a change in many blocks.
     pub summary_bits_per_second: u32,
-    /// Addresses on which the hub listens.
     pub addresses: Vec<Address>,
     /// Settings of reflection. Default `None`: the hub reflects no streams.
     pub reflection: Option<ReflectionConfig>,
@@ -145,18 +144,16 @@ impl Default for Limits {
     }
 }
 
-/// How a hub reflects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectionConfig {
     /// Where its relay takes in and sends on; an unspecified host is filled in
     /// by its remotes, each with the one that it sees.
     pub media: SocketAddr,
-    /// How many super nodes may reflect a stream between the one of the
+    /// Number of super nodes that may reflect a stream between the one of the
     /// subscriber and the one of the provider, plus one: 1, which is the
     /// default, or 2 for a mesh of two layers, where fewer copies leave the
     /// provider's super node and all go a longer way.
     pub layers: u8,
-    /// When it has no more room.
     pub policy: OverflowPolicy,
 }
 

@@ -104,7 +104,7 @@ impl HubCore {
         self.knows_since.get_or_insert(now);
     }
 
-    /// Whether the hub started less than a lease ago, so that nodes of an
+    /// True if the hub started less than a lease ago, so that nodes of an
     /// earlier run may not have found it yet.
     pub(super) fn is_young(&self) -> bool {
         self.is_young_at(self.now)

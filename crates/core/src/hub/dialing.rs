@@ -12,7 +12,7 @@ use super::remotes::RemoteConnection;
 use super::request_key::RequestKey;
 use crate::machine::{Traffic, Transmit};
 
-/// How often peers are asked for a sign of life, if they are few.
+/// Interval at which peers are asked for a sign of life, if they are few.
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// So many are few: more are asked less often, so that it costs no more.
 const FEW: usize = 10;
@@ -79,7 +79,7 @@ impl HubCore {
         self.mesh.lose_hub(self.now, &mut self.random, node, stayed, reason);
     }
 
-    /// How often hubs are asked for a sign of life.
+    /// Interval at which hubs are asked for a sign of life.
     fn ping_pause(&self) -> Duration {
         PING_EVERY * u32::try_from(self.remotes.hub_count().div_ceil(FEW)).unwrap_or(u32::MAX)
     }

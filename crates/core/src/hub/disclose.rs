@@ -13,7 +13,7 @@ use roost_wire::{Address, ConnectionId, Scheme};
 use super::core::HubCore;
 
 impl HubCore {
-    /// Whether the remote at `connection` is on the hub's own machine, as far as
+    /// True if the remote at `connection` is on the hub's own machine, as far as
     /// one can see.
     pub(super) fn is_here(&self, connection: ConnectionId) -> bool {
         let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());

@@ -10,10 +10,10 @@ use super::sender::Sender;
 use super::{Hub, HubEvent};
 use crate::machine::Traffic;
 
-/// How long relayed flows may go on after [`Command::Leave`](super::HubCommand::Leave).
+/// Time for which relayed flows may go on after [`Command::Leave`](super::HubCommand::Leave).
 pub const DRAIN: Duration = Duration::from_secs(10);
 
-/// How long the nodes have to turn to their standbys: a few round trips of a
+/// Time that the nodes have to turn to their standbys: a few round trips of a
 /// satellite path.
 const HAND_OVER: Duration = Duration::from_secs(5);
 
@@ -54,7 +54,7 @@ impl Hub {
         }
     }
 
-    /// When the drain ends at the latest; `None` unless it is under way.
+    /// Time at which the drain ends at the latest; `None` unless it is under way.
     pub(super) fn drain_due(&self) -> Option<Time> {
         let since = self.core.leaving.filter(|_| !self.left)?;
         Some(since + if self.requests.has_traffic() { DRAIN } else { HAND_OVER })

@@ -15,9 +15,9 @@ use crate::backoff::Backoff;
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause before a peer is dialled again.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
-/// How many requests may wait for the same provider to be dialled.
+/// Number of requests that may wait for the same provider to be dialled.
 const MAX_WAITING: usize = 64;
-/// How many providers may be dialled at the same time.
+/// Number of providers that may be dialled at the same time.
 const MAX_DIALS: usize = 256;
 
 /// The hubs of the configuration, and every dial under way.
@@ -38,7 +38,7 @@ struct ConfiguredHub {
     addresses: Vec<Address>,
     state: HubDialState,
     backoff: Backoff,
-    /// Whether it has said that it leaves and has not come back.
+    /// True if it has said that it leaves and has not come back.
     left: bool,
     /// Since when it is down, and why; it is kept until it has been up for a while.
     down: Option<Down>,
@@ -56,7 +56,6 @@ enum HubDialState {
     Waiting(Time),
     Dialling,
     Up(NodeId),
-    /// This hub itself.
     Own,
 }
 
@@ -79,7 +78,6 @@ pub(super) enum DialPurpose {
 pub(super) enum DialAdmission {
     /// The request waits for a dial under way.
     Joined,
-    /// The provider is to be dialled.
     New,
     /// Too many wait, or too many are dialled.
     Full,
@@ -122,7 +120,6 @@ impl Mesh {
         self.next_ping = None;
     }
 
-    /// Whether a member is being dialled.
     pub(super) fn is_dialling(&self, member: NodeId) -> bool {
         self.dials.values().any(|purpose| matches!(purpose, DialPurpose::Member(node, _) if *node == member))
     }
@@ -160,12 +157,12 @@ impl Mesh {
         self.configured().filter(|(relation, ..)| *relation == Relation::Parent).filter_map(|(.., node)| node)
     }
 
-    /// Whether there are to be other hubs at all.
+    /// True if there are to be other hubs at all.
     pub(super) fn is_configured(&self) -> bool {
         !self.hubs.is_empty()
     }
 
-    /// How many peers there should be, as far as the configuration says and
+    /// Number of peers that there should be, as far as the configuration says and
     /// they have not said goodbye.
     pub(super) fn sibling_count(&self) -> usize {
         self.hubs.iter().filter(|hub| hub.relation == Relation::Sibling && !hub.left).count()

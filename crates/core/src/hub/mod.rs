@@ -11,7 +11,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `core`, `remotes`, `mesh`, `dialing`, `tree` | the core: connections, dials, and how other hubs stand to this one |
+//! | `core`, `remotes`, `mesh`, `dialing`, `tree` | connections, dials, and how other hubs stand to this one |
 //! | `disclose`, `dialable` | addresses that a remote gets to see, or at which a node may be dialed |
 //! | `hub_limit`, `query_quota`, `departed_usage` | limits of what each remote may ask, also if it comes anew |
 //! | `timers`, `wakes` | reasons to be woken, and the work at each wake |

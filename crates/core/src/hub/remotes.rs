@@ -35,10 +35,10 @@ pub(super) const ROOM_UPDATE_COST: u32 = 2;
 /// How much of all this a node may have at once.
 const BURST: u32 = 96;
 
-/// How long it takes until it may have one more.
+/// Time until it may have one more.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a remote may take to answer, beyond the way there and back.
+/// Time that a remote may take to answer, beyond the way there and back.
 const ANSWER_DELAY: Duration = Duration::from_millis(50);
 
 /// All connections and who is at their other ends.
@@ -50,13 +50,12 @@ pub(super) struct Remotes {
     debts: DepartedUsage,
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(super) struct RemoteConnection {
     pub(super) node: NodeId,
     pub(super) role: Role,
     pub(super) address: Address,
-    /// Whether it is another one than when the remote last published here.
+    /// True if it is another one than when the remote last published here.
     pub(super) has_moved: bool,
     pub(super) rtt: Rtt,
     /// The ping under way: its token, and when it was sent.
@@ -85,13 +84,13 @@ pub(super) struct Remote {
     pub(super) watches: usize,
     /// Lookups and requests that wait for the peers.
     pub(super) searches: usize,
-    /// When it may publish, if it was told to come later.
+    /// Time at which it may publish, if it was told to come later.
     pub(super) turn: Option<Time>,
     /// Up to when its allowance of [`BURST`] is used up, and the like.
     pub(super) debt: QuotaUsage,
     /// How it stands to this hub, if it is one itself.
     relation: Relation,
-    /// Whether it has left a question unanswered and was not heard since.
+    /// True if it has left a question unanswered and was not heard since.
     doubtful: bool,
     /// The limits that it has met: a bit for each.
     limits_met: u32,
@@ -102,7 +101,7 @@ pub(super) struct Remote {
 pub(super) struct LostConnection {
     pub(super) node: NodeId,
     pub(super) role: Role,
-    /// Whether it was the remote's last one.
+    /// True if it was the remote's last one.
     pub(super) last: bool,
 }
 
@@ -156,7 +155,6 @@ impl Remotes {
         Some(LostConnection { node, role, last: remote.connections.is_empty() })
     }
 
-    /// Removes a remote without connections.
     pub(super) fn forget(&mut self, now: Time, node: NodeId) -> Option<Remote> {
         self.hubs.remove(&node);
         let remote = self.nodes.remove(&node)?;
@@ -203,7 +201,7 @@ impl Remotes {
         }
     }
 
-    /// Whether a hub has left a question unanswered and was not heard since.
+    /// True if a hub has left a question unanswered and was not heard since.
     pub(super) fn is_unresponsive(&self, hub: NodeId) -> bool {
         self.nodes.get(&hub).is_some_and(|hub| hub.doubtful)
     }
@@ -222,7 +220,6 @@ impl Remotes {
         }
     }
 
-    /// One of them waits no longer.
     pub(super) fn end_search(&mut self, node: NodeId) {
         if let Some(remote) = self.nodes.get_mut(&node) {
             remote.searches = remote.searches.saturating_sub(1);
@@ -241,7 +238,6 @@ impl Remotes {
         self.hubs.len()
     }
 
-    /// Whether any node is connected.
     pub(super) fn has_nodes(&self) -> bool {
         self.nodes.len() > self.hubs.len()
     }
@@ -256,7 +252,7 @@ impl Remotes {
         self.connections_of(node).iter().copied().filter(|connection| self.uses(*connection, allowed)).max_by_key(heard)
     }
 
-    /// How long an answer over the connection may take before its want is a sign: of
+    /// Time that an answer over the connection may take before its want is a sign: of
     /// a hub a probe time-out, as the round trip to it is measured all the
     /// time; of a node two round trips and then some.
     pub(super) fn answer_timeout(&self, connection: ConnectionId) -> Duration {
@@ -292,7 +288,7 @@ impl Remotes {
         }
     }
 
-    /// Whether the connection is up and of an allowed transport.
+    /// True if the connection is up and of an allowed transport.
     pub(super) fn uses(&self, connection: ConnectionId, allowed: SchemeSet) -> bool {
         self.connections.get(&connection).is_some_and(|connection| allowed.contains(connection.address.scheme))
     }
@@ -356,7 +352,7 @@ impl Remote {
         is_first
     }
 
-    /// How many of something the remote may have, if a node may have `per_node`.
+    /// Number of something that the remote may have, if a node may have `per_node`.
     pub(super) fn allowance(&self, per_node: usize) -> usize {
         if self.role.is_hub() { per_node * 16 } else { per_node }
     }

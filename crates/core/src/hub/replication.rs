@@ -17,14 +17,14 @@ use super::sender::Sender;
 use super::standby_connections::{NamedStandby, StandbyConnections};
 use crate::machine::Traffic;
 
-/// How long changes are gathered before the standbys hear of them.
+/// Time for which changes are gathered before the standbys hear of them.
 const GATHER: Duration = Duration::from_millis(100);
 
 /// The same for moves, and for what nodes have left. A lookup that a standby
 /// answers is to see a move within 500 ms and the way.
 const GATHER_MOVES: Duration = Duration::from_millis(400);
 
-/// How often in a lease the standbys hear at least which nodes live, with
+/// Number of times in a lease that the standbys hear at least which nodes live, with
 /// other news or, half as late again, without.
 const SIGNS_PER_LEASE: u32 = 6;
 
@@ -45,7 +45,7 @@ pub(super) struct ReplicaSenders {
 }
 
 impl ReplicaSenders {
-    /// Whether a hub stands by for any node of this one.
+    /// True if a hub stands by for any node of this one.
     pub(super) fn names(&self, hub: NodeId) -> bool {
         self.named.values().any(|named| *named == hub)
     }
@@ -132,7 +132,7 @@ impl ReplicaSenders {
         }
     }
 
-    /// Whether the connection lives over which a standby was told what it
+    /// True if the connection lives over which a standby was told what it
     /// knows: it is up, and not silent for long while another one is heard.
     fn has_live_sender(&self, core: &HubCore, hub: NodeId) -> bool {
         let heard =
@@ -159,7 +159,6 @@ impl ReplicaSenders {
         }
     }
 
-    /// Tells the standbys what has changed.
     pub(super) fn flush_replicas(&mut self, core: &mut HubCore, records: Records<'_>) {
         self.flush = None;
         let due = self.senders.iter().filter(|(_, sender)| sender.has_changes()).map(|(hub, _)| *hub);

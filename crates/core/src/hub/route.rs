@@ -17,11 +17,10 @@ use super::relation::Relation;
 /// To how many hubs a request may go, one after the other.
 pub(super) const HOPS: u8 = 8;
 
-/// How often a hub is asked that is silent, if nobody can be asked in its
+/// Number of times that a silent hub is asked, if nobody can be asked in its
 /// place: on a path that loses, silence is not death.
 pub(super) const ASKS: u8 = 3;
 
-/// How many tops own a patch.
 const OWNERS: usize = 2;
 
 /// One hub to ask, and who is asked in its place if it does not answer.
@@ -37,7 +36,7 @@ pub(super) struct HubQuery {
 pub(super) struct RoutePlan {
     pub(super) way: RouteDirection,
     pub(super) from: Option<NodeId>,
-    /// Whether it goes no further than the parent and what is below that.
+    /// True if it goes no further than the parent and what is below that.
     pub(super) near: bool,
 }
 
@@ -107,12 +106,12 @@ impl HubCore {
         owners(&self.roots(), block_service)
     }
 
-    /// Whether there is anybody to ask besides this hub, now or once it is up.
+    /// True if there is anybody to ask besides this hub, now or once it is up.
     pub(super) fn has_others(&self) -> bool {
         self.mesh.is_configured() || self.remotes.hub_count() > 0
     }
 
-    /// Whether a top is not there that should be: what it has is not known.
+    /// True if a top is not there that should be: what it has is not known.
     pub(super) fn is_root_missing(&self) -> bool {
         self.is_root() && self.siblings_up().count() < self.mesh.sibling_count().max(self.member_count)
     }

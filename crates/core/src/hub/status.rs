@@ -10,22 +10,15 @@ use super::remotes::RemoteConnection;
 use super::{Hub, HubKind, MemberStatus, Relation};
 use crate::directory::{DirectoryQuery, SearchPurpose};
 
-/// A hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubStatus {
-    /// Its own id.
     pub node: NodeId,
-    /// Which hub it is.
     pub kind: HubKind,
-    /// Where it listens.
     pub addresses: Vec<Address>,
-    /// How long it has been up.
     pub up: Duration,
-    /// Whether it may not have heard of every node yet.
+    /// True if it may not have heard of every node yet.
     pub young: bool,
-    /// Whether it is draining.
     pub leaving: bool,
-    /// Nodes whose home this hub is.
     pub nodes: usize,
     /// Nodes of other hubs for which it stands by; of a server those that are
     /// registered through its caches.
@@ -39,11 +32,8 @@ pub struct HubStatus {
     pub entries: usize,
     /// What the directory takes up, bytes, by computation.
     pub directory_bytes: usize,
-    /// Connections.
     pub connections: usize,
-    /// Requests remembered.
     pub requests: usize,
-    /// Flows relayed at present.
     pub relays: usize,
     /// Watches, also those of peers.
     pub watches: usize,
@@ -55,7 +45,7 @@ pub struct HubStatus {
     pub room_members: usize,
     /// In which tier it stands.
     pub tier: u8,
-    /// Whether it should have a parent and none is up.
+    /// True if it should have a parent and none is up.
     pub cut_off: bool,
     /// Patches (a service in a block of 8 × 8 cells) known of other hubs.
     pub block_services: usize,
@@ -67,24 +57,18 @@ pub struct HubStatus {
     pub hubs: Vec<RemoteHubStatus>,
 }
 
-/// Another hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteHubStatus {
-    /// How it stands to this one.
     pub relation: Relation,
-    /// Who, once it was reached.
     pub node: Option<NodeId>,
-    /// The name in its certificate.
     pub name: Option<String>,
     /// Where: as configured, or where it is seen.
     pub addresses: Vec<Address>,
     /// Round trip measured by the handshake; `None` while it is down.
     pub rtt: Option<Duration>,
-    /// How long it has been up.
     pub up: Option<Duration>,
-    /// How long it has been down, if it is configured and was tried in vain.
+    /// Time for which it has been down, if it is configured and was tried in vain.
     pub down: Option<Duration>,
-    /// Why it is down.
     pub reason: Option<String>,
     /// The version of the protocol that it speaks; `None` while it is down.
     pub protocol: Option<ProtocolVersion>,
@@ -92,28 +76,21 @@ pub struct RemoteHubStatus {
     pub clock_ahead_s: Option<i64>,
 }
 
-/// One node of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Who.
     pub node: NodeId,
     /// The name in its certificate, while it is connected.
     pub name: Option<String>,
-    /// The version of its record.
     pub version: Version,
-    /// Where.
     pub cell: Cell,
-    /// What it offers.
     pub services: ServiceSet,
-    /// What it has left.
     pub capacity: Capacity,
-    /// Where it can be dialled.
     pub addresses: Vec<Address>,
     /// When its lease ends unless it is heard.
     pub expires_in: Duration,
-    /// Whether it is held back until it speaks again.
+    /// True if it is held back until it speaks again.
     pub suspended: bool,
-    /// Whether it has a connection to this hub.
+    /// True if it has a connection to this hub.
     pub connected: bool,
     /// Its home, if this hub only stands by.
     pub home: Option<NodeId>,
@@ -125,7 +102,6 @@ impl Hub {
         self.members.member_statuses(&self.core)
     }
 
-    /// The hub at this moment.
     pub fn status(&self, now: Time) -> HubStatus {
         let records = self.registry.records();
         HubStatus {

@@ -8,7 +8,6 @@ use super::core::HubCore;
 use super::relation::Relation;
 
 impl HubCore {
-    /// Whether nothing is above this hub.
     pub(super) fn is_root(&self) -> bool {
         self.config.parents.is_empty()
     }
@@ -26,7 +25,7 @@ impl HubCore {
         parents
     }
 
-    /// Whether this hub should have a parent to ask and has none.
+    /// True if this hub should have a parent to ask and has none.
     pub(super) fn is_cut_off(&self) -> bool {
         !self.is_root() && self.parents().is_empty()
     }
@@ -51,7 +50,6 @@ impl HubCore {
         self.remotes.best_connection(hub, SchemeSet::ALL)
     }
 
-    /// Whether it is a cache.
     pub(super) fn is_cache(&self) -> bool {
         self.config.kind == HubKind::Server && !self.is_root()
     }

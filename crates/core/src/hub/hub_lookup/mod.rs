@@ -31,14 +31,14 @@ const MAX_PATIENCE: Duration = Duration::from_secs(30);
 /// time; its answer may have been lost. Doubled each time.
 const REMINDER: Duration = Duration::from_secs(1);
 
-/// How much of its time a hub keeps for the answer's way back, beyond the round trip.
+/// Part of its time that a hub keeps for the answer's way back, beyond the round trip.
 const MARGIN: Duration = Duration::from_millis(50);
 
-/// How long a search that was answered early is kept for whoever asks the same
+/// Time for which a search that was answered early is kept for whoever asks the same
 /// by another way, so that those below are not asked once more.
 const LINGER: Duration = Duration::from_millis(250);
 
-/// How many may wait for the same search.
+/// The most that may wait for the same search.
 const MAX_WAITERS: usize = 1_024;
 
 /// Searches at other hubs that are under way.
@@ -76,17 +76,15 @@ struct PendingLookup {
 #[derive(Debug)]
 struct Awaited {
     way: RouteDirection,
-    /// Who is asked in its place.
     instead: Vec<NodeId>,
     /// How often it was asked since it last said that it is searching.
     asked: u8,
     /// When its silence counts, or it is asked whether it is still searching.
     due: Time,
-    /// How long it is believed to be searching.
+    /// Time for which it is believed to be searching.
     pause: Duration,
 }
 
-/// Who waits for a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
     /// A lookup, which is answered with what was found.
@@ -102,7 +100,6 @@ pub(super) enum Waiter {
 pub(super) struct ConcludedLookup {
     pub(super) waiters: Vec<Waiter>,
     pub(super) scope: Scope,
-    /// With the hub that named each.
     pub(super) found: Vec<(NodeId, Candidate)>,
     pub(super) coverage: Coverage,
 }
@@ -369,7 +366,6 @@ impl PendingLookup {
 }
 
 impl Waiter {
-    /// Who waits.
     fn node(&self) -> NodeId {
         match self {
             Self::Lookup { node, .. } | Self::Hub { node, .. } => *node,

@@ -17,12 +17,10 @@ pub(super) struct Balance {
     pub(super) cursor: Option<NodeId>,
 }
 
-/// A node that was sent elsewhere.
 #[derive(Debug)]
 pub(super) struct SentNode {
     /// Until when it is taken in if it comes (back).
     pub(super) until: Time,
-    /// Where it has not arrived yet.
     pub(super) to: Option<NodeId>,
 }
 

@@ -17,10 +17,10 @@ use roost_wire::{Address, NodeId, Time};
 use super::identity::MemberIdentity;
 use super::wire::{MAX_ADDRESSES, SENDER_BYTES, Wire, sender};
 
-/// How often a member asks another one whether it lives.
+/// Interval at which a member asks another one whether it lives.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 
-/// How long it waits for the answer before it asks others to ask: more than
+/// Time for which it waits for the answer before it asks others to ask: more than
 /// the round trip of any path, since a path that is slow is not down.
 const PROBE_WAIT: Duration = Duration::from_secs(3);
 
@@ -28,10 +28,9 @@ const PROBE_WAIT: Duration = Duration::from_secs(3);
 /// to a hundred.
 pub(super) const MAX_KNOWN: usize = 256;
 
-/// How long a dead member is remembered, so that old gossip does not raise it.
+/// Time for which a dead member is remembered, so that old gossip does not raise it.
 const REMEMBERED: Duration = Duration::from_secs(3_600);
 
-/// What has become of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MemberChange {
     Up(NodeId, Vec<Address>),
@@ -48,7 +47,6 @@ pub(super) struct GossipPacket {
     pub(super) message: Bytes,
 }
 
-/// This hub's view of its group.
 pub(crate) struct GossipGroup {
     foca: Foca<MemberIdentity, Wire, FocaRng, NoCustomBroadcast>,
     pending: Pending,
@@ -98,7 +96,6 @@ impl Pending {
     }
 }
 
-/// The same at one moment.
 struct FocaRuntime<'a> {
     now: Time,
     pending: &'a mut Pending,
@@ -198,7 +195,6 @@ impl GossipGroup {
         }
     }
 
-    /// Says goodbye.
     pub(super) fn leave(&mut self, now: Time) {
         let _ = self.foca.leave_cluster(self.pending.at(now));
         self.pending.timers.clear();

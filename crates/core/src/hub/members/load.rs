@@ -32,7 +32,6 @@ pub(crate) struct HubLoad {
 /// The loads of this hub and of the others.
 #[derive(Debug)]
 pub(super) struct Loads {
-    /// Of each hub with a connection.
     by_hub: BTreeMap<NodeId, HubLoad>,
     /// Of this one, as it has said last.
     told: OwnLoad,
@@ -40,7 +39,6 @@ pub(super) struct Loads {
     next_announcement: Option<Time>,
 }
 
-/// The load of this hub itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnLoad {
     pub(crate) leases: usize,

@@ -40,7 +40,7 @@ use crate::machine::Traffic;
 use roost_wire::messages::HierarchyMessage;
 use roost_wire::{Address, Channel, ConnectionId, NodeId, Role, SchemeSet, Time};
 
-/// How long one of two that learn of each other leaves the dial to the other.
+/// Time for which one of two that learn of each other leaves the dial to the other.
 const COURTESY: Duration = Duration::from_secs(2);
 
 /// The first pause before a member is dialled again; it doubles up to [`MAX_PAUSE`].
@@ -52,15 +52,13 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// The pause between two announcements to a hub that does not answer.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(5);
 
-/// How many of them: a hub of another tier does not answer.
+/// The most announcements: a hub of another tier does not answer.
 const ANNOUNCEMENTS: u8 = 3;
 
-/// The members of this hub's group.
 #[derive(Debug)]
 pub(super) struct Members {
     /// None for a server, and for a hub that has left.
     group: Option<GossipGroup>,
-    /// The living members.
     reach: BTreeMap<NodeId, MemberContact>,
     /// Hubs to which this one has announced itself so far in vain.
     announcing: BTreeMap<NodeId, Announcing>,
@@ -78,7 +76,7 @@ pub(super) struct MemberContact {
     failures: u32,
     /// Nodes that were sent to it and have not arrived as far as one hears.
     pub(super) on_the_way: u32,
-    /// Whether it has joined and got no share of the nodes yet.
+    /// True if it has joined and got no share of the nodes yet.
     fresh: bool,
 }
 
@@ -99,15 +97,12 @@ struct Announcing {
 /// A super node of the group at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// Who.
     pub node: NodeId,
-    /// Where, by its own word.
     pub addresses: Vec<Address>,
-    /// How many nodes it has, as far as it has said so.
+    /// Number of nodes that it has, as far as it has said so.
     pub leases: Option<u32>,
-    /// Whether there is a connection with it.
+    /// True if there is a connection with it.
     pub connected: bool,
-    /// Whether somebody doubts that it lives.
     pub suspected: bool,
 }
 
@@ -141,7 +136,7 @@ impl Members {
         self.reach.get(&node)
     }
 
-    /// How many leases a member has, those included that are on their way to it.
+    /// Number of leases that a member has, those included that are on their way to it.
     pub(super) fn load(&self, node: NodeId) -> Option<usize> {
         let on_the_way = self.get(node)?.on_the_way;
         self.loads.leases_of(node).map(|load| load.saturating_add(on_the_way) as usize)
@@ -262,7 +257,6 @@ impl Members {
         reach.dial = if core.remotes.is_up(node) { Dial::None } else { Dial::At(now + pause) };
     }
 
-    /// Another hub's word about the group.
     pub(super) fn handle_gossip(&mut self, core: &mut HubCore, from: Sender, message: &Bytes) {
         let now = core.now;
         let seen = core.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
@@ -409,7 +403,6 @@ impl Members {
         core.shareable(connection, all)
     }
 
-    /// Says goodbye to the group.
     pub(super) fn leave_group(&mut self, core: &mut HubCore) {
         let now = core.now;
         for node in self.nodes().collect::<Vec<_>>() {

@@ -22,11 +22,11 @@ use crate::machine::Traffic;
 /// A hub gives at most a node in this time, times the nodes it has: 5 % a second.
 const SHARE_TIME: Duration = Duration::from_secs(20);
 
-/// How many nodes a hub remembers having sent elsewhere. While that many are
+/// Number of nodes that a hub remembers having sent elsewhere. While that many are
 /// on their way it takes newcomers in.
 const MAX_SENT: usize = 4_096;
 
-/// How many nodes are looked at to find one that may go.
+/// Number of nodes that are looked at to find one that may go.
 const MAX_LOOKED_AT: usize = 64;
 
 /// After so many looks in a row that found none, and as many as it takes to
@@ -34,7 +34,7 @@ const MAX_LOOKED_AT: usize = 64;
 const MAX_VAIN_LOOKS: usize = 16;
 
 impl Members {
-    /// When a node is to go next to a hub that has joined.
+    /// Time at which a node is to go next to a hub that has joined.
     pub(crate) fn next_share(&self) -> Option<Time> {
         self.balance.next_due()
     }
@@ -196,7 +196,7 @@ mod tests {
         (bench, hub)
     }
 
-    /// Whether a node that publishes is sent elsewhere; if not, it has a lease.
+    /// True if a node that publishes is sent elsewhere; if not, it has a lease.
     fn is_sent(bench: &mut Bench, number: u8) -> bool {
         let connection = bench.up(number, Role::Node);
         publish(bench, connection, number)

@@ -182,7 +182,6 @@ fn met() -> (Bench, ConnectionId, GossipGroup) {
     met_at(Duration::from_millis(20))
 }
 
-/// The same, that far away.
 pub(crate) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup) {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.addresses = vec![address(200)];

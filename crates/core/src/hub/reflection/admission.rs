@@ -51,7 +51,7 @@ impl ReflectionState {
         Ok(())
     }
 
-    /// Whether there is room for one more copy. What a node was granted and has
+    /// True if there is room for one more copy. What a node was granted and has
     /// not taken up is half of the room at most, but for the first one: so nobody is shut
     /// out by one who asks for much and takes nothing.
     fn has_room(&self, core: &HubCore, copy: &StreamCopy, requester: NodeId, kbps: u32) -> bool {
@@ -78,7 +78,7 @@ impl ReflectionState {
         has_room && !reservations.is_full()
     }
 
-    /// Whether a node with these pledges that is sent one more copy leaves others something: who has more
+    /// True if a node with these pledges that is sent one more copy leaves others something: who has more
     /// than half of all that there is room for leaves them the last eighth.
     fn is_modest(&self, core: &HubCore, requester: NodeId, (reserved, reserved_kbps): (usize, u32), kbps: u32) -> bool {
         let Self { sent, sent_kbps, subscriber_copies, reservations, .. } = self;
@@ -99,7 +99,7 @@ impl ReflectionState {
         is_within && (!has_more_than_half || leaves_some)
     }
 
-    /// Whether it has the copy already, or is about to.
+    /// True if it has the copy already, or is about to.
     pub(crate) fn is_receiver(&self, copy: &StreamCopy) -> bool {
         self.is_sent(copy) || copy.receiver().is_some_and(|receiver| self.reservations.has(receiver))
     }

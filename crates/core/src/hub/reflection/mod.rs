@@ -44,13 +44,11 @@ pub(super) struct ReflectionState {
     residual_kbps: Option<u32>,
     subscribers: u32,
     streams: Vec<ReflectedStream>,
-    /// Who is sent whose stream.
     sent: BTreeSet<CopyReceiver>,
     /// What that takes, kbit/s.
     sent_kbps: u32,
     subscriber_copies: SubscriberCopies,
     reservations: Reservations,
-    /// What opens them, sealed.
     pub(super) sealed_keys: SealedKeyCache,
 }
 
@@ -69,7 +67,6 @@ impl ReflectionState {
         }
     }
 
-    /// Whether anything is carried at present.
     pub(super) fn is_busy(&self) -> bool {
         !self.streams.is_empty()
     }
@@ -78,7 +75,7 @@ impl ReflectionState {
         self.reservations.next_due()
     }
 
-    /// Whether the relay sends a copy, as far as it is known whose it is.
+    /// True if the relay sends a copy, as far as it is known whose it is.
     fn is_sent(&self, copy: &StreamCopy) -> bool {
         copy.receiver().is_some_and(|receiver| self.sent.contains(&receiver))
     }
@@ -88,7 +85,7 @@ impl ReflectionState {
         self.reservations.release(key);
     }
 
-    /// Whether the relay carries this provider's stream.
+    /// True if the relay carries this provider's stream.
     pub(super) fn reflects(&self, service: Service, provider: NodeId) -> bool {
         self.find_stream(service, provider).is_some()
     }

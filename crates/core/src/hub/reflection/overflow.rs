@@ -19,7 +19,7 @@ use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
 use crate::hub::members::MemberView;
 
-/// How many hubs are tried for one copy.
+/// Number of hubs that are tried for one copy.
 const MAX_TRIED: usize = 8;
 
 impl ReflectionState {
@@ -64,7 +64,7 @@ impl ReflectionState {
         hubs.into_iter().take(MAX_TRIED).map(|(.., hub)| hub).collect()
     }
 
-    /// Whether a hub gets a provider's stream from here, as far as its addresses tell.
+    /// True if a hub gets a provider's stream from here, as far as its addresses tell.
     fn is_fed(&self, core: &HubCore, hub: NodeId, stream: ReflectedStreamId) -> bool {
         let connections =
             core.remotes.connections_of(hub).iter().filter_map(|connection| core.remotes.connections.get(connection));
@@ -105,15 +105,12 @@ impl ReflectionState {
     }
 }
 
-/// Whom a stream comes from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CopySource {
-    /// A provider of this hub's.
     Provider(NodeId),
     Hub(NodeId),
 }
 
-/// Hubs that reflect a copy.
 #[derive(Debug)]
 pub(crate) enum OverflowPlan {
     Here,

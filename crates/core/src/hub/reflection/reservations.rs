@@ -28,7 +28,7 @@ pub(super) struct Reservations {
     shared: BTreeMap<CopyReceiver, BTreeSet<RequestKey>>,
     /// What all copies take, kbit/s.
     kbps: u64,
-    /// How many of them are for nodes.
+    /// Copies for nodes, of all.
     subscribers: u32,
 }
 
@@ -38,7 +38,6 @@ pub(super) struct Reservation {
     /// Who asked for it first of all.
     pub(super) requester: NodeId,
     pub(super) kbps: u32,
-    /// When it ends by itself.
     pub(super) until: Time,
 }
 
@@ -59,7 +58,7 @@ impl Reservations {
         self.subscribers
     }
 
-    /// How many copies a node is pledged as a subscriber, and what they take, kbit/s.
+    /// Number of copies that a node is pledged as a subscriber, and what they take, kbit/s.
     pub(super) fn reserved_by(&self, requester: NodeId) -> (usize, u32) {
         let of_it = |reservation: &&Reservation| {
             reservation.requester == requester && reservation.copy.kind == DownstreamKind::Subscriber

@@ -28,7 +28,7 @@ const MAX_STREAMS: usize = 256;
 /// The most hubs that are told of one stream.
 const MAX_TOLD: usize = 64;
 
-/// How long it is kept while nobody asks for it: an epoch lasts ten minutes.
+/// Time for which it is kept while nobody asks for it: an epoch lasts ten minutes.
 const LIFE: Duration = Duration::from_secs(900);
 
 /// After a request's coming its stream may not have begun yet.
@@ -64,7 +64,7 @@ struct SealedKeyEntry {
     sealed: Option<Bytes>,
     /// The hubs that have passed requests on to this one.
     hubs: BTreeSet<NodeId>,
-    /// Whether this hub has granted copies, and not only passed requests on.
+    /// True if this hub has granted copies, and not only passed requests on.
     is_granted: bool,
     touched: Time,
 }

@@ -7,12 +7,11 @@ use roost_wire::messages::CopyTarget;
 use roost_wire::reflection::DownstreamKind;
 use roost_wire::{NodeId, Service};
 
-/// How long room is kept for a copy that was granted: until then it should have begun, on a
+/// Time for which room is kept for a copy that was granted: until then it should have begun, on a
 /// satellite path as well, and the owner have said so. If it comes another way meanwhile nobody says
 /// so, and others do without that room.
 pub(super) const BEGINNING: Duration = Duration::from_secs(3);
 
-/// A copy that somebody wants.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamCopy {
     pub(crate) to: SocketAddr,
@@ -30,7 +29,6 @@ pub(super) struct CopyReceiver {
     pub(super) provider: NodeId,
 }
 
-/// A provider's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct ReflectedStreamId {
     pub(super) service: Service,

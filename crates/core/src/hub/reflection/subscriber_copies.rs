@@ -22,7 +22,6 @@ const BEGINNING: Duration = Duration::from_secs(15);
 /// The copies that were granted to nodes. One that finds no place here counts for nobody.
 #[derive(Debug, Default)]
 pub(super) struct SubscriberCopies {
-    /// When each was granted last.
     of: BTreeMap<NodeId, BTreeMap<CopyReceiver, Time>>,
     count: usize,
 }
@@ -45,7 +44,6 @@ impl SubscriberCopies {
         self.count = self.of.values().map(BTreeMap::len).sum();
     }
 
-    /// What a node was granted.
     pub(super) fn copies_of(&self, node: NodeId) -> impl Iterator<Item = &CopyReceiver> {
         self.of.get(&node).into_iter().flat_map(BTreeMap::keys)
     }

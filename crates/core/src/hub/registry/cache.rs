@@ -21,7 +21,7 @@ use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
 use crate::hub::timers::MAX_PER_WAKE;
 
-/// How many nodes of others a cache holds copies of, about 1 KB each; what is
+/// Number of nodes that a cache holds copies of, about 1 KB each; what is
 /// beyond has to be asked for.
 const MAX_CACHED: u32 = 16 * 1024;
 

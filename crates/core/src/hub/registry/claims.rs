@@ -28,7 +28,6 @@ struct ClaimCheck {
     due: Time,
 }
 
-/// The word of another hub.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(crate) home: NodeId,

@@ -143,7 +143,7 @@ impl Registry {
 }
 
 impl HubCore {
-    /// Whether a hub was heard of late.
+    /// True if a hub was heard of late.
     pub(crate) fn is_lively(&self, hub: NodeId) -> bool {
         let now = self.now;
         let connection = self.remotes.best_connection(hub, SchemeSet::ALL);

@@ -19,19 +19,17 @@ const BURST: Duration = Duration::from_secs(1);
 /// Added to a turn at random, up to this: clocks and paths differ anyway.
 const JITTER_MS: u64 = 100;
 
-/// The time line of new nodes.
 #[derive(Debug, Default)]
 pub(crate) struct JoinRateLimiter {
     next: Time,
 }
 
 impl JoinRateLimiter {
-    /// Whether nodes wait for their turns.
     pub(crate) fn is_crowded(&self, now: Time) -> bool {
         self.next > now + BURST
     }
 
-    /// Whether a new node is taken in now. If not, it was told when to come again.
+    /// True if a new node is taken in now. If not, it was told when to come again.
     pub(super) fn admit(&mut self, core: &mut HubCore, from: Sender) -> bool {
         let now = core.now;
         let Some(remote) = core.remotes.get_mut(from.node) else { return false };
@@ -69,7 +67,7 @@ mod tests {
         Bench::with(config)
     }
 
-    /// How long the node is to wait; `None` if it has got a lease.
+    /// Time for which the node is to wait; `None` if it has got a lease.
     fn wait_of(bench: &mut Bench, connection: ConnectionId, number: u8) -> Option<u32> {
         match bench.say(connection, RegistrationMessage::Publish(record(number)))[..] {
             [(_, Message::Registration(RegistrationMessage::RetryAfter(after)))] => Some(after),

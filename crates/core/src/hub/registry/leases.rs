@@ -13,7 +13,6 @@ use crate::hub::{HubEvent, HubLimit};
 use crate::machine::Traffic;
 
 impl Registry {
-    /// Takes a node's own record in.
     pub(crate) fn take_record(&mut self, core: &mut HubCore, from: Sender, mut record: Record) -> PublishOutcome {
         core.filter_addresses(from, &mut record.addresses);
         let node = record.node;
@@ -60,7 +59,7 @@ impl Registry {
         (!self.replicas.release(node)).then_some(place)
     }
 
-    /// Whether the record of `node` is looked at now. A record of anybody else than the
+    /// True if the record of `node` is looked at now. A record of anybody else than the
     /// remote is refused: the certificate of the connection says whose word this is.
     pub(crate) fn may_publish(&mut self, core: &mut HubCore, from: Sender, node: NodeId) -> bool {
         let now = core.now;

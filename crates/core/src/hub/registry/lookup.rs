@@ -90,7 +90,6 @@ impl Registry {
         core.send_answer(reply.connection, DirectoryMessage::LookupResult(found));
     }
 
-    /// Whether anything in the directory fits.
     pub(crate) fn holds(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> bool {
         let hits = self.search(core, query);
         let any = !hits.is_empty();

@@ -59,11 +59,9 @@ pub(super) enum RecordChange {
     Replicated { home: NodeId, record: Record },
 }
 
-/// A record whose lease is over.
 #[derive(Debug)]
 pub(super) enum ExpiredRecord {
     Own(PreviousEntry),
-    /// Of a node of another hub.
     Replica,
 }
 
@@ -71,9 +69,7 @@ pub(super) enum ExpiredRecord {
 pub(super) enum AdoptOutcome {
     /// It is here already: the answer was lost.
     Renewed,
-    /// Its record is not here.
     Unknown,
-    /// It has come from this home.
     Adopted(Option<NodeId>),
 }
 

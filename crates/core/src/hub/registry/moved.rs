@@ -12,7 +12,7 @@ use roost_wire::{NodeId, Time};
 
 use crate::hub::core::HubCore;
 
-/// How many moved nodes are remembered; further ones have to be sought.
+/// Number of moved nodes that are remembered; further ones have to be sought.
 const MAX_MOVED: usize = 16 * 1024;
 
 /// The nodes that have moved, where, and until when that is of interest.
@@ -40,7 +40,7 @@ impl MovedNodes {
         (*until > core.now && core.remotes.is_up(*to)).then_some(*to)
     }
 
-    /// Whether a node was here a moment ago and has another home now.
+    /// True if a node was here a moment ago and has another home now.
     pub(super) fn has_moved(&self, core: &HubCore, node: NodeId) -> bool {
         self.nodes.get(&node).is_some_and(|(_, until)| *until > core.now)
     }

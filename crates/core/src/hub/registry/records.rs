@@ -39,7 +39,6 @@ impl<'a> Records<'a> {
         self.replicas.home_of(node)
     }
 
-    /// Replicas that are here.
     pub(crate) fn replica_count(self) -> usize {
         self.replicas.len()
     }
@@ -59,7 +58,7 @@ impl<'a> Records<'a> {
         self.moved.moved_to(core, node)
     }
 
-    /// Whether a node was here a moment ago and has another home now.
+    /// True if a node was here a moment ago and has another home now.
     pub(crate) fn has_moved(self, core: &HubCore, node: NodeId) -> bool {
         self.moved.has_moved(core, node)
     }

@@ -24,7 +24,7 @@ pub(crate) struct Replicas {
 }
 
 impl Replicas {
-    /// Whether the node's record is here for another hub.
+    /// True if the node's record is here for another hub.
     pub(crate) fn holds(&self, node: NodeId) -> bool {
         self.homes.contains_key(&node)
     }
@@ -57,7 +57,7 @@ impl Replicas {
         }
     }
 
-    /// How many records are here for other hubs.
+    /// Number of records that are here for other hubs.
     pub(crate) fn len(&self) -> usize {
         self.homes.len()
     }
@@ -85,7 +85,7 @@ impl Replicas {
         Some(node)
     }
 
-    /// How many nodes have numbers by which their homes tell of them.
+    /// Number of nodes that have numbers by which their homes tell of them.
     pub(crate) fn numbered(&self) -> usize {
         self.receivers.values().map(ReplicaReceiver::len).sum()
     }

@@ -136,7 +136,7 @@ impl Registry {
         }
     }
 
-    /// Whether the copy of a record is here just as its home has told it.
+    /// True if the copy of a record is here just as its home has told it.
     fn has_replica(&self, home: NodeId, line: ReplicaEntry) -> bool {
         let held = self.directory.get(line.node).map(|entry| entry.version());
         held == Some(line.version) && self.replicas.home_of(line.node) == Some(home)

@@ -6,7 +6,6 @@ use minicbor::{Decoder, Encoder};
 use roost_wire::RequestId;
 use roost_wire::messages::MAX_MESSAGE_BYTES;
 
-/// From where a message comes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Requester,
@@ -51,7 +50,7 @@ impl Header {
         Some(Self { kind, id, at: start..d.position() })
     }
 
-    /// Whether a message of this kind is for that side to send.
+    /// True if a message of this kind is for that side to send.
     pub(super) fn may_come_from(&self, side: Side) -> bool {
         match self.kind {
             kind::PACKET | kind::CHUNK | kind::END => side == Side::Provider,
@@ -61,13 +60,12 @@ impl Header {
     }
 }
 
-/// Whether the message is one CBOR value and nothing else.
+/// True if the message is one CBOR value and nothing else.
 pub(super) fn is_whole(message: &[u8]) -> bool {
     let mut d = Decoder::new(message);
     d.skip().is_ok() && d.position() == message.len()
 }
 
-/// The message with another id.
 pub(super) fn with_id(message: &[u8], header: &Header, id: RequestId) -> Bytes {
     /// The most that an id takes.
     const ID_BYTES: usize = 5;

@@ -11,14 +11,12 @@ use super::exchange::DuplexCredit;
 use super::header::{Side, kind};
 use crate::hub::request_key::RequestKey;
 
-/// How long a flow may be silent before it is forgotten. Receivers report
+/// Time for which a flow may be silent before it is forgotten. Receivers report
 /// every second, and a provider may take a request's deadline to accept.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
 
-/// Flows through the hub.
 #[derive(Debug, Default)]
 pub(crate) struct Relays {
-    /// By the id towards the provider.
     pub(super) table: BTreeMap<RequestId, Relay>,
     pub(super) by_requester: BTreeMap<RequestKey, RequestId>,
     by_provider: BTreeSet<(NodeId, RequestId)>,
@@ -38,7 +36,6 @@ pub(crate) enum RelayNotice {
     Stopped(RequestKey),
 }
 
-/// One flow.
 #[derive(Debug)]
 pub(super) struct Relay {
     /// The requester's side: the remote and the id it uses.
@@ -62,8 +59,12 @@ pub(super) struct Relay {
 /// The fate of a message of a flow.
 pub(super) enum RelayVerdict {
     /// It goes over this connection, in this way, under this id.
-    Open { connection: ConnectionId, channel: Channel, delivery: Delivery, id: RequestId },
-    /// It is dropped.
+    Open {
+        connection: ConnectionId,
+        channel: Channel,
+        delivery: Delivery,
+        id: RequestId,
+    },
     Closed,
     /// It is dropped, as who sends it heeds no credit.
     Overrun,
@@ -74,7 +75,7 @@ impl Relay {
         Delivery::for_request(self.service, self.terms)
     }
 
-    /// One side has sent something over `connection`. Gives the other side's connection, the delivery, and the id there.
+    /// A message has come from one side. Gives the connection of the other side, the delivery, and the id there.
     fn cross(&mut self, id: RequestId, side: Side, connection: ConnectionId) -> (ConnectionId, Delivery, RequestId) {
         match side {
             Side::Requester => {
@@ -152,7 +153,6 @@ impl Relays {
         }
     }
 
-    /// The connections that carry a flow.
     pub(crate) fn connections(&self) -> BTreeSet<ConnectionId> {
         self.table.values().flat_map(|relay| [relay.requester_connection, relay.provider_connection]).collect()
     }

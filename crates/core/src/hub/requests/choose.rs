@@ -91,7 +91,7 @@ impl Requests {
         Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
 
-    /// Whether a request is for a copy of a stream that this hub has from `node` already.
+    /// True if a request is for a copy of a stream that this hub has from `node` already.
     pub(crate) fn joins_reflected(&self, key: RequestKey, node: NodeId) -> bool {
         let Some(asked) = self.table.get(key).filter(|asked| asked.is_reflected()) else { return false };
         self.reflection.reflects(asked.spec.service, node)

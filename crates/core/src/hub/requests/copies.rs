@@ -176,7 +176,7 @@ impl HubCore {
         }
     }
 
-    /// Whether this hub reflects what is asked for: as the home of who asks, as
+    /// True if this hub reflects what is asked for: as the home of who asks, as
     /// the home of who provides, in that one's place, or as the layer between.
     /// One that leaves does not begin.
     fn reflects(&self, asked: &RoutedRequest, reflect: CopyTarget, choice: RequestTarget) -> bool {

@@ -12,14 +12,14 @@ use crate::hub::route::HOPS;
 use crate::hub::sender::Sender;
 
 impl RequestTurn<'_> {
-    /// Whether a node asks for no copy, or for one at a host of its own.
+    /// True if a node asks for no copy, or for one at a host of its own.
     pub(super) fn targets_own_host(&self, from: Sender, request: &Request) -> bool {
         request.copy_target.is_none_or(|reflect| {
             self.core.is_allowed_destination(from, reflect.to) && self.is_host_of(from, reflect.to)
         })
     }
 
-    /// Whether the copy that another hub passes a request on for, if any, may go where that says.
+    /// True if the copy that another hub passes a request on for, if any, may go where that says.
     /// It has judged the address of whom it asks for. Where every hub on the way reflects, the
     /// address is its own.
     pub(super) fn is_valid_target(&self, from: Sender, request: &Request, hop: HubHop) -> bool {
@@ -28,7 +28,7 @@ impl RequestTurn<'_> {
         self.core.is_allowed_destination(from, reflect.to) && (!is_own || self.is_host_of(from, reflect.to))
     }
 
-    /// Whether the remote that asks is at this host: it is seen there over one of its connections, or
+    /// True if the remote that asks is at this host: it is seen there over one of its connections, or
     /// says so in its record. One that is unspecified is where it is seen.
     pub(super) fn is_host_of(&self, from: Sender, to: SocketAddr) -> bool {
         let host = self.core.seen_from(to, from.connection).ip().to_canonical();

@@ -27,7 +27,6 @@ pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 pub(super) enum AnswerWay {
     /// The provider dials the requester, if it can.
     Direct,
-    /// Through this hub.
     Relayed,
 }
 
@@ -397,7 +396,7 @@ impl Requests {
 }
 
 impl HubCore {
-    /// When another hub should have said that it has a request.
+    /// Time at which another hub should have said that it has a request.
     fn hop_due(&self, connection: ConnectionId, to: RequestTarget) -> Option<Time> {
         let now = self.now;
         to.node().is_none().then(|| now + self.remotes.answer_timeout(connection))

@@ -49,7 +49,7 @@ pub(super) use routed_request::PassedRequest;
 use routed_request::{RequestStage, RoutedRequest};
 pub(super) use table::RequestTable;
 
-/// How many providers a request considers if it does not say.
+/// Number of providers that a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;
 
 /// When to ask again after a refusal for want of room.
@@ -87,7 +87,6 @@ pub(super) struct WantedLookup {
     pub(super) patience: Duration,
 }
 
-/// What requests read of other parts.
 #[derive(Clone, Copy)]
 pub(super) struct RequestView<'a> {
     pub(super) records: Records<'a>,
@@ -124,17 +123,15 @@ impl Requests {
         self.table.len()
     }
 
-    /// Flows through this hub.
     pub(super) fn relay_count(&self) -> usize {
         self.relays.len()
     }
 
-    /// The connections that carry flows.
     pub(super) fn relaying_connections(&self) -> BTreeSet<ConnectionId> {
         self.relays.connections()
     }
 
-    /// Whether something goes through this hub: relayed, or reflected, whose receivers find another way meanwhile.
+    /// True if something goes through this hub: relayed, or reflected, whose receivers find another way meanwhile.
     pub(super) fn has_traffic(&self) -> bool {
         self.relays.len() > 0 || self.reflection.is_busy()
     }
@@ -253,7 +250,7 @@ impl Requests {
         request.id.is_of_hub().then_some(Reason::Protocol)
     }
 
-    /// Whether this is a request that the hub has already from this remote.
+    /// True if this is a request that the hub has already from this remote.
     fn is_repeat(&self, key: RequestKey, remote: NodeId, nonce: Nonce) -> bool {
         let same = |asked: &RoutedRequest| asked.nonce == nonce && asked.remote == remote;
         self.table.get(key).is_some_and(same)

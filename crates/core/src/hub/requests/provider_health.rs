@@ -27,14 +27,12 @@ impl Requests {
         }
     }
 
-    /// The provider serves, or has served.
     pub(crate) fn note_success(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
             self.note_provider(node, ProviderEvent::Served);
         }
     }
 
-    /// The provider was silent.
     pub(crate) fn note_failure(&mut self, core: &mut HubCore, to: RequestTarget) {
         if let Some(node) = to.node() {
             core.counters.failures += 1;

@@ -19,7 +19,6 @@ const MAX_PENDING: u8 = 8;
 /// See [`MAX_PENDING`].
 const PENDING_SPAN: Duration = Duration::from_secs(1);
 
-/// One request.
 #[derive(Debug)]
 pub(crate) struct RoutedRequest {
     /// The remote that asked and over which connection: the requester or another hub.
@@ -49,22 +48,21 @@ pub(crate) struct RoutedRequest {
     pub(super) reply_to: Vec<Address>,
     /// True once a provider dials there.
     pub(super) is_dialled: bool,
-    /// When it came.
     pub(super) came: Time,
     pub(super) until: Time,
     pub(super) choices: VecDeque<RequestTarget>,
     /// What is tried after the other hubs: own providers that are full or silent.
     pub(super) rest: Vec<RequestTarget>,
-    /// Whether the other hubs are among the choices already.
+    /// True if the other hubs are among the choices already.
     pub(super) climbed: bool,
     /// How it goes on to other hubs; `None` if it is not to leave this one.
     pub(super) route_plan: Option<RoutePlan>,
     pub(super) stage: RequestStage,
     /// The gravest reason so far why nobody serves it.
     pub(crate) reason: Reason,
-    /// When the first of the providers that are busy may be free, as they say.
+    /// Time at which the first of the providers that are busy may be free, as they say.
     pub(super) retry_after_ms: Option<u32>,
-    /// How many reports on it were sent, if it is traced.
+    /// Number of reports on it that were sent, if it is traced.
     pub(super) reports: u8,
     /// Beginning of the present [`PENDING_SPAN`], and `Pending` messages in it.
     pending: (Time, u8),
@@ -89,7 +87,6 @@ pub(crate) struct Overflow {
 /// A request that another hub passes on.
 #[derive(Debug)]
 pub(crate) struct PassedRequest {
-    /// Without its route.
     pub(crate) request: Request,
     pub(crate) requester: NodeId,
     pub(crate) reply_to: Vec<Address>,
@@ -113,14 +110,17 @@ pub(super) struct RouteConstraints {
     pub(super) provider: Option<NodeId>,
 }
 
-/// Whom to try next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestTarget {
-    /// A provider of this hub's.
     Node(NodeId),
     /// Another hub, which way; a provider that it has named before, and where;
     /// and how often it was asked in vain.
-    Hub { hub: NodeId, way: RouteDirection, named: Option<(NodeId, Cell)>, silences: u8 },
+    Hub {
+        hub: NodeId,
+        way: RouteDirection,
+        named: Option<(NodeId, Cell)>,
+        silences: u8,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,12 +134,11 @@ pub(super) enum RequestStage {
         to: RequestTarget,
         /// The relayed flow, if the hub carries the answer.
         relay: Option<RequestId>,
-        /// When, or when it was repeated.
         sent: Time,
-        /// Whether it was repeated without a word since.
+        /// True if it was repeated without a word since.
         repeated: bool,
         accepted: bool,
-        /// When the hub should have said that it has it; `None` if it has, or
+        /// Time at which the hub should have said that it has it; `None` if it has, or
         /// is none.
         hop_due: Option<Time>,
     },
@@ -150,7 +149,6 @@ pub(super) enum RequestStage {
 }
 
 impl RoutedRequest {
-    /// What a node asks.
     pub(super) fn by_node(now: Time, from: Sender, request: Request, mode: RequestMode) -> Self {
         // Nobody has reflected yet what a node requests, whatever it says.
         let copy_target = request.copy_target.map(|target| CopyTarget { hops: 0, ..target });
@@ -216,7 +214,7 @@ impl RoutedRequest {
         self.pending.1 <= MAX_PENDING
     }
 
-    /// Whether it has not passed as many hubs as it may.
+    /// True if it has not passed as many hubs as it may.
     pub(super) fn may_go_on(&self) -> bool {
         self.route_constraints.is_none_or(|carried| carried.hops > 0)
     }
@@ -239,7 +237,7 @@ impl RoutedRequest {
         }
     }
 
-    /// Whether the hub to which the request has gone passes it on here. Two hubs that each know the other to have
+    /// True if the hub to which the request has gone passes it on here. Two hubs that each know the other to have
     /// something would wait for one another. What is relayed has another number there, so it comes as a repetition.
     pub(super) fn is_back_from(&self, passing: NodeId) -> bool {
         let RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } = self.stage else {
@@ -266,7 +264,6 @@ impl RoutedRequest {
         named.or(self.cell)
     }
 
-    /// Where a copy is wanted.
     pub(crate) fn copy_wanted(&self) -> Option<CopyTarget> {
         self.overflow.map(|overflow| overflow.reflect).or(self.copy_target)
     }
@@ -290,7 +287,7 @@ impl RoutedRequest {
         }
     }
 
-    /// Whether a provider's home wants the stream reflected in its place.
+    /// True if a provider's home wants the stream reflected in its place.
     pub(crate) fn is_overflow_here(&self) -> bool {
         self.is_from_hub() && self.route_plan.is_some_and(|course| course.way == RouteDirection::Overflow)
     }
@@ -300,7 +297,6 @@ impl RoutedRequest {
         self.connect_to.is_some()
     }
 
-    /// Whether a reflected stream is wanted.
     pub(super) fn is_reflected(&self) -> bool {
         self.copy_target.is_some()
     }
@@ -309,17 +305,16 @@ impl RoutedRequest {
         self.spec.transports
     }
 
-    /// Whether another hub asked.
     pub(crate) fn is_from_hub(&self) -> bool {
         self.route_constraints.is_some()
     }
 
-    /// Whether the hub carries the answer from the start.
+    /// True if the hub carries the answer from the start.
     pub(super) fn is_relay(&self) -> bool {
         self.mode == RequestMode::Relay
     }
 
-    /// Whether it can be forgotten for the sake of a newer one: what follows
+    /// True if it can be forgotten for the sake of a newer one: what follows
     /// goes on without the hub, or is nothing.
     pub(super) fn is_forgettable(&self) -> bool {
         matches!(
@@ -401,7 +396,7 @@ impl RequestTarget {
     }
 }
 
-/// When an acceptance is of no use any more.
+/// Time at which an acceptance is of no use any more.
 fn until(now: Time, deadline_ms: u32) -> Time {
     now + Duration::from_millis(deadline_ms.into()).min(MAX_DEADLINE)
 }

@@ -9,13 +9,12 @@ use super::routed_request::{Granted, Overflow, RequestStage, RequestTarget, Rout
 use crate::directory::DirectoryQuery;
 use crate::hub::request_key::RequestKey;
 
-/// How many requests are looked at to find one that may be forgotten.
+/// Number of requests that are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;
 
 /// The queries of requests that may be held. No more than there are requests.
 type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 
-/// The requests that the hub remembers.
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable {
     pub(super) table: BTreeMap<RequestKey, RoutedRequest>,

@@ -141,7 +141,6 @@ enum SelectionEvent {
     Ask,
     /// The provider that was asked last gives nothing.
     Fail,
-    /// It says that it is busy.
     Busy,
     /// It is silent, and the requester asks again.
     Silent,

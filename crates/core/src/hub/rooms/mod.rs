@@ -19,7 +19,6 @@ pub(super) use table::RoomDirectory;
 use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
 
 impl RoomDirectory {
-    /// Somebody is in a room.
     pub(super) fn room_joined(&mut self, core: &mut HubCore, from: Sender, join: JoinRoom) {
         let now = core.now;
         let JoinRoom { room, member, direction: way } = join;
@@ -50,7 +49,6 @@ impl RoomDirectory {
         }
     }
 
-    /// Somebody has left a room.
     pub(super) fn room_left(&mut self, core: &mut HubCore, from: Sender, quit: LeaveRoom) {
         let now = core.now;
         let LeaveRoom { room, node, direction: way } = quit;

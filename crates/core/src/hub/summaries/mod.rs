@@ -29,7 +29,7 @@ use crate::hub::route::RoutePlan;
 use negatives::Negatives;
 use outbox::Outbox;
 
-/// How many patches a search of a wide area looks at before it takes every
+/// Number of patches that a search of a wide area looks at before it takes every
 /// hub that has the service anywhere.
 const MAX_SCANNED: usize = 4_096;
 
@@ -47,14 +47,12 @@ pub(super) struct Summaries {
     version: u64,
 }
 
-/// What another hub has said.
 #[derive(Debug, Default)]
 struct SummarySource {
-    /// Whether it is a child: what it has counts as below this hub.
+    /// True if it is a child: what it has counts as below this hub.
     below: bool,
     run: u32,
     block_services: BTreeMap<BlockService, VersionedCount>,
-    /// Patches of each service.
     totals: [u32; Service::ALL.len()],
 }
 
@@ -72,7 +70,7 @@ impl Summaries {
         Self { aggregate, sources, outboxes, negatives, lost, run, version: 0 }
     }
 
-    /// How many patches are known of other hubs.
+    /// Number of patches that are known of other hubs.
     pub(super) fn len(&self) -> usize {
         self.sources.values().map(|source| source.block_services.len()).sum()
     }
@@ -119,7 +117,7 @@ impl Summaries {
         self.negatives.record_absence(now, block_service, cell);
     }
 
-    /// Whether there was none a moment ago.
+    /// True if there was none a moment ago.
     pub(super) fn is_none(&self, now: Time, service: Service, cell: Cell) -> bool {
         self.negatives.holds(now, BlockService::from_cell(service, cell), cell)
     }
@@ -166,7 +164,7 @@ impl BlockIndex<'_> {
 }
 
 impl SummarySource {
-    /// Whether something of the service is in the area, or it would take too
+    /// True if something of the service is in the area, or it would take too
     /// long to be sure.
     fn may_have(&self, service: Service, area: Area) -> bool {
         let (rows, columns) = Block::bounds(area);

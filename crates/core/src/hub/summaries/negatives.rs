@@ -6,10 +6,10 @@ use std::time::Duration;
 use roost_wire::block::BlockService;
 use roost_wire::{Cell, Time};
 
-/// How long "there is none" is believed.
+/// Time for which "there is none" is believed.
 const LIFE: Duration = Duration::from_secs(1);
 
-/// How many of these are remembered; further ones are asked for again.
+/// Number of of that these are remembered; further ones are asked for again.
 const MAX_NEGATIVES: usize = 4_096;
 
 /// Cells where a service was asked for a moment ago in vain.

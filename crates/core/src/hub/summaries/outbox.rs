@@ -39,7 +39,6 @@ pub(super) struct Outbox {
     news: ChangeQueue,
     /// The round that tells everything, and where it stands; `None` between rounds.
     pub(super) round: Option<RefreshRound>,
-    /// How many rounds have begun.
     pub(super) rounds: u32,
     pub(super) next_round: Time,
     /// Up to when the connection's budget is used.
@@ -113,7 +112,7 @@ impl Outbox {
         std::iter::from_fn(|| self.news.pop()).take(room).collect()
     }
 
-    /// Whether the round passes the patch by: it is told in it, or will be, as news.
+    /// True if the round passes the patch by: it is told in it, or will be, as news.
     pub(super) fn is_fresh(&self, block_service: BlockService) -> bool {
         self.told.get(&block_service) == Some(&self.rounds) || self.news.numbers.contains_key(&block_service)
     }
@@ -134,7 +133,7 @@ impl Outbox {
         self.due
     }
 
-    /// How many patches may go now, if the connection may be `ahead` of its rate.
+    /// Number of patches that may go now, if the connection may be `ahead` of its rate.
     pub(super) fn room(&self, now: Time, bits_per_second: u64, ahead: Duration) -> usize {
         let left = ahead.saturating_sub(self.charged.since(now)).as_millis() as u64;
         let bytes = (left * bits_per_second / 8_000).saturating_sub(OVERHEAD_BYTES.into());

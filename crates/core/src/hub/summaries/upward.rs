@@ -18,7 +18,7 @@ use crate::machine::Traffic;
 /// was lost, and news may never end.
 const ROUND_SHARE: usize = 4;
 
-/// How many patches one wake looks at, to see whether a hub is to know them.
+/// Number of patches that one wake looks at, to see whether a hub is to know them.
 const MAX_EXAMINED: usize = 4 * 1024;
 
 /// The tops' connections are this many times faster than those to a parent.

@@ -17,7 +17,7 @@ use crate::hub::summaries::BlockIndex;
 use crate::hub::timers::MAX_PER_WAKE;
 use crate::hub::watches::WatchTable;
 
-/// When a watch that was refused is offered again.
+/// Time at which a watch that was refused is offered again.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);
 
 impl ActiveWatch {
@@ -160,7 +160,6 @@ impl WatchTable {
         }
     }
 
-    /// The same for one watch.
     fn forget_changes(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: RequestKey, hub: NodeId) {
         let Some(watching) = self.table.get_mut(&key) else { return };
         let said = watching.followed.iter().filter(|(_, (_, said))| *said == Some(hub));

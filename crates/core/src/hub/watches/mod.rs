@@ -41,14 +41,13 @@ const MAX_FOLLOWED: usize = 1_024;
 /// each still fit into one message.
 const MAX_PRESENT: usize = MAX_CANDIDATES / 2;
 
-/// All watches.
 #[derive(Debug, Default)]
 pub(super) struct WatchTable {
     table: BTreeMap<RequestKey, ActiveWatch>,
     /// The numbers under which watches are carried to other hubs.
     forwarded: BTreeMap<RequestId, RequestKey>,
     last: u32,
-    /// When each watch that a hub refused is offered again.
+    /// Time at which each watch that a hub refused is offered again.
     offers: BTreeSet<(Time, RequestKey)>,
 }
 
@@ -59,7 +58,6 @@ struct ActiveWatch {
     area: Area,
     /// True if changes carry names.
     names: bool,
-    /// Number of the last change.
     number: u64,
     /// The same when the watcher last renewed.
     renewed_at: u64,
@@ -71,7 +69,7 @@ struct ActiveWatch {
     told: BTreeMap<NodeId, Option<u64>>,
     /// The hubs that do not keep it, or do not see everything themselves.
     blind: BTreeSet<NodeId>,
-    /// When it is offered again to hubs that refused it.
+    /// Time at which it is offered again to hubs that refused it.
     offer: Option<Time>,
     /// What the watcher believes is there: version, and the hub that said so.
     followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
@@ -110,7 +108,7 @@ impl ActiveWatch {
         self.area.contains(cell) && self.services.iter().any(|service| services.contains(service))
     }
 
-    /// Whether the watcher is to hear of this, which `source` says.
+    /// True if the watcher is to hear of this, which `source` says.
     fn takes(&mut self, candidate: &Candidate, source: Option<NodeId>) -> bool {
         let full = self.followed.len() >= MAX_FOLLOWED;
         match self.followed.get_mut(&candidate.node) {
@@ -131,7 +129,7 @@ impl ActiveWatch {
         }
     }
 
-    /// Whether the watcher is to hear that `source` no longer has the node.
+    /// True if the watcher is to hear that `source` no longer has the node.
     fn loses(&mut self, node: NodeId, source: Option<NodeId>) -> bool {
         let known = self.followed.get(&node).is_some_and(|(_, said)| *said == source);
         known && self.followed.remove(&node).is_some()
@@ -324,7 +322,6 @@ impl WatchTable {
 }
 
 impl HubCore {
-    /// Which way a watch has come.
     fn course_of(&self, from: Sender, way: Option<RouteDirection>) -> RoutePlan {
         match self.relation(from.node) {
             None => RoutePlan::BEGIN,

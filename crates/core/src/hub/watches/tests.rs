@@ -174,7 +174,6 @@ fn told(id: RequestId, number: u64, present: Vec<Candidate>, coverage: Option<Co
     }))
 }
 
-/// To whom watches were taken.
 fn carried(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, RequestId)> {
     let watches = sent.iter().filter_map(|(connection, message)| match message {
         Message::Directory(DirectoryMessage::Watch(watch)) => Some((*connection, watch.id)),

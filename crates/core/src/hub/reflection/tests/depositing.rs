@@ -11,7 +11,6 @@ fn keys(provider: u8, sealed: &'static [u8]) -> SealedKeys {
     SealedKeys { id: None, service, provider, hops_left: 8, sealed }
 }
 
-/// What was handed over, to whom.
 fn handed(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, SealedKeys)> {
     let keys = |(connection, message): &(ConnectionId, Message)| match message {
         Message::Flow(FlowMessage::SealedKeys(keys)) => Some((*connection, keys.clone())),

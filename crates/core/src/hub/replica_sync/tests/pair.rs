@@ -256,7 +256,6 @@ impl Pair {
         }
     }
 
-    /// What was stuck arrives after all.
     pub(super) fn unstick(&mut self) {
         self.ways.iter_mut().for_each(|way| way.stuck = false);
     }
