@@ -1,4 +1,4 @@
-//! What a hub and its owner say to each other.
+//! Commands to a hub, and its events.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,21 +16,21 @@ pub const MAX_REFLECTED_STREAMS: usize = 256;
 /// a second request of theirs takes no more room. The others are counted again.
 pub const MAX_RECEIVERS: usize = 4_096;
 
-/// What the owner of a hub asks of it.
+/// A wish of the owner of a hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HubCommand {
     /// Drain: take nothing new, send the nodes to other hubs at once, let
     /// relayed flows end for at most [`DRAIN`](super::DRAIN), then say [`HubEvent::Left`].
     Leave,
-    /// What the relay has left, told whenever it has changed. Until it is told
-    /// first there is room for everything.
+    /// Room that the relay has left, told whenever it has changed. Until it is told first there is room for
+    /// everything.
     ReflectionCapacity {
         /// Of the uplink for copies of streams, kbit/s; `None` is no limit.
         residual_kbps: Option<u32>,
         subscribers: u32,
     },
-    /// What the relay carries, told whenever that has changed.
+    /// Streams that the relay carries, told whenever that has changed.
     ReflectedStreams {
         /// Every stream; at most [`MAX_REFLECTED_STREAMS`](super::MAX_REFLECTED_STREAMS) count.
         streams: Vec<ReflectedStream>,
@@ -41,22 +41,22 @@ pub enum HubCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReflectedStream {
     pub service: Service,
-    /// Where its provider is, as its grants say.
+    /// Place of its provider, as its grants say.
     pub cell: Option<Cell>,
     pub provider: Option<NodeId>,
     pub kbps: u32,
-    /// Who is sent it: one that asks again takes no more room.
+    /// Receivers of the stream: one that asks again takes no more room.
     pub to: Vec<SocketAddr>,
 }
 
 impl ReflectedStream {
-    /// What all its copies take, kbit/s.
+    /// Rate of all its copies, kbit/s.
     pub(super) fn all_kbps(&self) -> u32 {
         self.kbps.saturating_mul(u32::try_from(self.to.len()).unwrap_or(u32::MAX))
     }
 }
 
-/// What a hub tells its owner: for its relay, and for the log.
+/// News of a hub to its owner: for its relay, and for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HubEvent {

@@ -146,8 +146,8 @@ impl Default for Limits {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectionConfig {
-    /// Where its relay takes in and sends on; an unspecified host is filled in
-    /// by its remotes, each with the one that it sees.
+    /// Address at which its relay takes in and sends on; an unspecified host is filled in by its remotes, each with
+    /// the one that it sees.
     pub media: SocketAddr,
     /// Number of super nodes that may reflect a stream between the one of the
     /// subscriber and the one of the provider, plus one: 1, which is the
@@ -157,13 +157,14 @@ pub struct ReflectionConfig {
     pub policy: OverflowPolicy,
 }
 
-/// When a hub has no more room for a copy of a stream.
+/// The rule by which a hub has no more room for a copy of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverflowPolicy {
-    /// When its uplink is used up, as its owner says ([`HubCommand::ReflectionCapacity`](super::HubCommand::ReflectionCapacity)).
+    /// The uplink is used up, as its owner says
+    /// ([`HubCommand::ReflectionCapacity`](super::HubCommand::ReflectionCapacity)).
     #[default]
     Residual,
-    /// When it has so many subscribers, whatever they take.
+    /// The hub has so many subscribers, whatever they take.
     Count(u32),
 }
 

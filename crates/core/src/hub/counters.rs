@@ -1,4 +1,4 @@
-//! What a hub counts.
+//! Counters of a hub.
 
 use roost_wire::Service;
 use roost_wire::messages::{Reason, RequestMode};
@@ -124,7 +124,7 @@ pub struct HubCounters {
     pub rebalanced: u64,
     /// Messages of membership sent to other super nodes.
     pub gossip_sent: u64,
-    /// What they took, bytes.
+    /// Size of these messages, bytes.
     pub gossip_bytes: u64,
     /// Messages that could not be read.
     pub malformed: u64,
@@ -174,7 +174,7 @@ pub struct HubCounters {
     pub grants: u64,
     /// Requests for a copy for which there was no room here.
     pub saturated: u64,
-    /// What opens a stream, sealed: taken from its provider or the hub nearer to it, and new.
+    /// Sealed keys of streams: taken from its provider or the hub nearer to it, and new.
     pub keys_stored: u64,
     /// Of these, told requesters and other hubs, each counted.
     pub keys_handed: u64,

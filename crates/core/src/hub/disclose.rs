@@ -1,4 +1,4 @@
-//! Which addresses a remote gets to see.
+//! Addresses that a remote gets to see.
 //!
 //! A loopback address means the machine of whoever reads it. It is of use to a
 //! remote that is itself seen on the loopback, hence on this machine;
@@ -63,7 +63,7 @@ impl HubCore {
     }
 }
 
-/// What of the addresses is of use on other machines.
+/// The addresses that are of use on other machines.
 pub(super) fn without_local_hosts(addresses: Vec<Address>) -> Vec<Address> {
     addresses.into_iter().filter_map(Address::without_local_hosts).collect()
 }

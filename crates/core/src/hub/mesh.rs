@@ -73,7 +73,7 @@ pub(super) enum DialPurpose {
     },
 }
 
-/// What becomes of a request for whose provider a dial is wanted.
+/// The fate of a request for whose provider a dial is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DialAdmission {
     /// The request waits for a dial under way.

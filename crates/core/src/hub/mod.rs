@@ -136,7 +136,7 @@ impl Hub {
         hub
     }
 
-    /// What the hub has counted since its start.
+    /// Counts since the start of the hub.
     pub fn counters(&self) -> &HubCounters {
         &self.core.counters
     }
@@ -182,7 +182,7 @@ impl Machine for Hub {
             Input::ConnectionDown { connection, reason, .. } => self.connection_down(connection, &reason),
             Input::DialFailed { dial, reason, .. } => self.dial_ended(Some(dial), Err(&reason)),
             Input::Message { connection, message } => self.handle_message(connection, &message),
-            // What a hub tells of itself is what it was told to tell.
+            // A hub tells of itself only what it was told to tell.
             Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.core.counters.stray += 1,

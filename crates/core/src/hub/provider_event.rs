@@ -1,4 +1,4 @@
-//! What a hub learns of a provider from requests that it hands on.
+//! News of providers from requests that it hands on.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! The places of other hubs in the tree.
 
-/// How another hub stands to this one.
+/// The place of another hub in relation to this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Relation {
     /// This hub has enrolled there. The first one configured is the primary.

@@ -1,4 +1,4 @@
-//! Who is connected, and over which connections.
+//! Remotes and their connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -17,22 +17,22 @@ use crate::wall::WallClock;
 /// was silent for longest makes room for one more, as it may be dead.
 pub(super) const MAX_CONNECTIONS_EACH: usize = 8;
 
-/// What a publication costs its node: it may make a message to every watcher.
+/// Cost of a publication to its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;
 
 /// The cost of the word of a move: hubs pass it on to all that may know the old home.
 pub(super) const MOVE: u32 = 8;
 
-/// What a new watch costs: a snapshot, here and at every peer.
+/// Cost of a new watch: a snapshot, here and at every peer.
 pub(super) const WATCH: u32 = 4;
 
-/// What a search at other hubs costs: a message to each of them.
+/// Cost of a search at other hubs: a message to each of them.
 pub(super) const SEARCH: u32 = 2;
 
-/// What a word of who is in a room costs: one to each owner, and their lists.
+/// Cost of news of a room: one message to each owner, and their lists.
 pub(super) const ROOM_UPDATE_COST: u32 = 2;
 
-/// How much of all this a node may have at once.
+/// The most of all this that a node may have at once.
 const BURST: u32 = 96;
 
 /// Time until it may have one more.
@@ -88,7 +88,7 @@ pub(super) struct Remote {
     pub(super) turn: Option<Time>,
     /// Up to when its allowance of [`BURST`] is used up, and the like.
     pub(super) debt: QuotaUsage,
-    /// How it stands to this hub, if it is one itself.
+    /// Relation to this hub, if it is one itself.
     relation: Relation,
     /// True if it has left a question unanswered and was not heard since.
     doubtful: bool,
@@ -96,7 +96,7 @@ pub(super) struct Remote {
     limits_met: u32,
 }
 
-/// What the end of a connection means.
+/// The consequence of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LostConnection {
     pub(super) node: NodeId,
@@ -127,7 +127,7 @@ impl Remotes {
         is_first
     }
 
-    /// Which connection of the node is one too many, now that `new` is up.
+    /// The connection of the node that is one too many, now that `new` is up.
     pub(super) fn excess_connection(&self, node: NodeId, new: ConnectionId) -> Option<ConnectionId> {
         let connections = self.connections_of(node);
         let heard = |connection: &&ConnectionId| {
@@ -190,7 +190,7 @@ impl Remotes {
         self.hubs.iter().copied()
     }
 
-    /// How a remote stands to this hub, if it is a hub itself.
+    /// Relation of a remote to this hub, if it is a hub itself.
     pub(super) fn relation(&self, node: NodeId) -> Option<Relation> {
         self.nodes.get(&node).filter(|remote| remote.role.is_hub()).map(|hub| hub.relation)
     }

@@ -1,5 +1,5 @@
-//! What a home and a standby both know of what the home has told, so that it
-//! need say only what has changed: the home's [`ReplicaSender`], the standby's [`ReplicaReceiver`].
+//! Shared knowledge of a home and a standby of what the home has told, so that it need say only what has changed: the
+//! home's [`ReplicaSender`], the standby's [`ReplicaReceiver`].
 //!
 //! Both hold for one connection, over which what is told comes in order; the
 //! standby has one book for each home, whose last one it is. The home gives
@@ -28,12 +28,12 @@ pub(super) const MAX_TOLD: usize = 1_024;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// What a home has told one standby.
+/// Records that a home has told one standby.
 #[derive(Debug)]
 pub(super) struct ReplicaSender {
     /// Of whom the standby is to hear. Bounded, as all here, by the directory.
     pub(super) pending: BTreeSet<NodeId>,
-    /// Who was told of last in the present round through the news.
+    /// The last node that was told in the present round through the news.
     turn: Option<NodeId>,
     /// Over which it is told; `None`: everything is to be told.
     pub(super) connection: Option<ConnectionId>,
@@ -60,7 +60,7 @@ struct ReplicatedNode {
     is_missing: bool,
 }
 
-/// What a standby is to hear now.
+/// Changes that a standby is to hear now.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaChanges {
     shifts: Vec<ReplicaMove>,
@@ -216,7 +216,7 @@ impl ReplicaSender {
         }
         let whole = records.chunks(MAX_REPLICA_RECORDS);
         messages.extend(whole.map(|part| ReplicaUpdate { records: part.to_vec(), ..ReplicaUpdate::default() }));
-        // What is gone is told first: they are free in what follows on this connection.
+        // Removed nodes are told first: their numbers are free in what follows on this connection.
         self.free.extend(gone);
         let ends = !self.is_whole && self.turn.is_none();
         if ends && messages.is_empty() {
@@ -238,7 +238,7 @@ impl ReplicaSender {
     /// all if none is named.
     pub(super) fn mark_missing(&mut self, number: u32, nodes: &[u32]) {
         if nodes.is_empty() {
-            // What has begun since is whole already.
+            // A resync that has begun since is whole already.
             let stale = number.wrapping_sub(self.begun) > u32::MAX / 2;
             self.connection = self.connection.filter(|_| stale);
             return;
@@ -276,7 +276,7 @@ impl ReplicaChanges {
     }
 }
 
-/// What a standby has been told by one home.
+/// Records that a standby has been told by one home.
 #[derive(Debug)]
 pub(super) struct ReplicaReceiver {
     connection: ConnectionId,
@@ -320,7 +320,7 @@ impl ReplicaReceiver {
         connection < self.connection && number.wrapping_sub(self.number) > u32::MAX / 2
     }
 
-    /// What was told over this connection holds no longer, as that is gone.
+    /// The connection is gone, and with it all that was told over it.
     pub(super) fn close(&mut self, connection: ConnectionId) {
         if self.connection == connection {
             self.entries.clear();

@@ -1,6 +1,5 @@
-//! What this hub tells the standbys of its nodes, so that those lose nothing
-//! with it: [`registry`](super::registry) is the other end, and
-//! [`ledger`](super::replica_sync) what both know already.
+//! Replica updates to the standbys of this hub's nodes, so that those lose nothing with it:
+//! [`registry`](super::registry) is the other end, and [`ledger`](super::replica_sync) what both know already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,19 +27,19 @@ const GATHER_MOVES: Duration = Duration::from_millis(400);
 /// other news or, half as late again, without.
 const SIGNS_PER_LEASE: u32 = 6;
 
-/// What the standbys of this hub's nodes are told.
+/// Replicas at the standbys of this hub's nodes.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSenders {
     /// This hub's nodes and the hub that stands by for each. Bounded by the directory.
     named: BTreeMap<NodeId, NodeId>,
-    /// What each of these hubs was told, and is to be told.
+    /// Each of these hubs, with what was told and is to be told.
     senders: BTreeMap<NodeId, ReplicaSender>,
     /// The greatest number of a message of a ledger that is here no more.
     number: u32,
     flush: Option<Time>,
     /// Hubs that are reached only because they stand by.
     connections: StandbyConnections,
-    /// When to look next who has not heard for long which nodes live.
+    /// Time to look next who has not heard for long which nodes live.
     next_sign: Option<Time>,
 }
 

@@ -1,5 +1,5 @@
-//! Where a question goes that this hub cannot answer alone: to those below
-//! that have something, up to a parent, and from top to top.
+//! Ways of a question that this hub cannot answer alone: to those below that have something, up to a parent, and from
+//! top to top.
 //!
 //! A question goes up, then across, then down, and never back, so it cannot
 //! go round. At the top each patch has two owners, chosen by rendezvous
@@ -59,7 +59,7 @@ impl RoutePlan {
         }
     }
 
-    /// How far it goes from here, in the words of requests.
+    /// Reach from here, in the words of requests.
     pub(super) const fn scope(self) -> Scope {
         if self.near { Scope::Area } else { Scope::Anywhere }
     }
@@ -69,7 +69,7 @@ impl RoutePlan {
         self.way == RouteDirection::Up && !self.near
     }
 
-    /// Which way it goes to the parent.
+    /// Direction to the parent.
     pub(super) fn up(self) -> RouteDirection {
         if self.near { RouteDirection::Down } else { RouteDirection::Up }
     }
@@ -122,7 +122,7 @@ impl HubCore {
         hubs.into_iter()
     }
 
-    /// How a request reaches a provider that a neighbouring hub has named.
+    /// Direction to a provider that a hub nearby has named.
     pub(super) fn way_to(&self, hub: NodeId) -> RouteDirection {
         match self.relation(hub) {
             Some(Relation::Parent) => RouteDirection::Up,

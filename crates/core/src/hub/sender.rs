@@ -1,4 +1,4 @@
-//! Who has sent the message in hand.
+//! The sender of the message in hand.
 
 use roost_wire::{ConnectionId, NodeId, Role};
 

@@ -52,7 +52,7 @@ struct StandbyDial {
     /// The node on whose allowance it is dialled; `None` if the hub knows the addresses itself.
     named_by: Option<NodeId>,
     backoff: Backoff,
-    /// When to dial; `None` while there is a connection or a dial under way.
+    /// Time to dial; `None` while there is a connection or a dial under way.
     due: Option<Time>,
 }
 

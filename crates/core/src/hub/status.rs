@@ -1,4 +1,4 @@
-//! What a hub tells of itself: for the control API and the metrics.
+//! The status of a hub: for the control API and the metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct HubStatus {
     pub cached: usize,
     /// Entries in the directory: a service at a place.
     pub entries: usize,
-    /// What the directory takes up, bytes, by computation.
+    /// Size of the directory, bytes, by computation.
     pub directory_bytes: usize,
     pub connections: usize,
     pub requests: usize,
@@ -62,7 +62,7 @@ pub struct RemoteHubStatus {
     pub relation: Relation,
     pub node: Option<NodeId>,
     pub name: Option<String>,
-    /// Where: as configured, or where it is seen.
+    /// Addresses as configured, or the one where it is seen.
     pub addresses: Vec<Address>,
     /// Round trip measured by the handshake; `None` while it is down.
     pub rtt: Option<Duration>,
@@ -86,7 +86,7 @@ pub struct IndexEntry {
     pub services: ServiceSet,
     pub capacity: Capacity,
     pub addresses: Vec<Address>,
-    /// When its lease ends unless it is heard.
+    /// Rest of its lease unless it is heard.
     pub expires_in: Duration,
     /// True if it is held back until it speaks again.
     pub suspended: bool,

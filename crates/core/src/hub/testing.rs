@@ -95,7 +95,7 @@ impl EditRequest for Request {
     }
 }
 
-/// What a home tells first of all: these records, numbered from 0.
+/// The first words of a home: these records, numbered from 0.
 pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
     let numbered = records.into_iter().zip(0..).map(|(record, node)| ReplicaRecord { node, record });
     ReplicaUpdate {
@@ -107,7 +107,7 @@ pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
     }
 }
 
-/// What a provider says to its hub about a request that it was to answer directly.
+/// The word of a provider to its hub about a request that it was to answer directly.
 pub(super) fn decline(forward: &Request, reason: Reason) -> Message {
     let requester = (!forward.reply_to().is_empty()).then_some(forward.requester());
     Message::Request(RequestMessage::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }))

@@ -1,4 +1,4 @@
-//! How other hubs stand to this one: above it, below it, or beside it.
+//! Other hubs above this one, below it, or beside it.
 
 use roost_wire::messages::HierarchyMessage;
 use roost_wire::{ConnectionId, NodeId, SchemeSet};
@@ -12,7 +12,7 @@ impl HubCore {
         self.config.parents.is_empty()
     }
 
-    /// How a remote stands to this hub, if it is a hub.
+    /// Relation of a remote to this hub, if it is a hub.
     pub(super) fn relation(&self, hub: NodeId) -> Option<Relation> {
         self.remotes.relation(hub)
     }

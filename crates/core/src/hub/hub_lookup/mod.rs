@@ -27,8 +27,8 @@ use crate::hub::core::HubCore;
 /// The most time that a search takes, however long the requester would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);
 
-/// When a hub that is searching is asked whether it still does, for the first
-/// time; its answer may have been lost. Doubled each time.
+/// Time after which a hub that is searching is asked whether it still does, for the first time; its answer may have
+/// been lost. Doubled each time.
 const REMINDER: Duration = Duration::from_secs(1);
 
 /// Part of its time that a hub keeps for the answer's way back, beyond the round trip.
@@ -55,13 +55,13 @@ pub(super) struct HubLookups {
 
 type LookupKey = (Service, Area, usize, Option<NodeSelector>, RoutePlan);
 
-/// How a search goes on: from whom, to whom, and how far that reaches at most.
+/// The course of a search: from whom, to whom, and how far that reaches at most.
 type LookupPlan = (RoutePlan, Vec<HubQuery>, Coverage);
 
 #[derive(Debug)]
 struct PendingLookup {
     want: LookupKey,
-    /// When to look after it next, and when it ends at the latest.
+    /// Time to look after it next, and its latest end.
     due: Time,
     until: Time,
     /// None once it was answered early; then it lingers.
@@ -77,9 +77,9 @@ struct PendingLookup {
 struct Awaited {
     way: RouteDirection,
     instead: Vec<NodeId>,
-    /// How often it was asked since it last said that it is searching.
+    /// Questions to the hub since it last said that it is searching.
     asked: u8,
-    /// When its silence counts, or it is asked whether it is still searching.
+    /// Time at which its silence counts, or it is asked whether it is still searching.
     due: Time,
     /// Time for which it is believed to be searching.
     pause: Duration,
@@ -327,8 +327,8 @@ impl HubLookups {
 }
 
 impl HubCore {
-    /// How much of the time that the requester at the connection's other end waits is
-    /// left here, if the answer is to be there in time.
+    /// Part of the time that the requester at the connection's other end waits is left here, if the answer is to be
+    /// there in time.
     pub(super) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
         let back =
             self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
@@ -337,7 +337,7 @@ impl HubCore {
         waits.saturating_sub(back).max(MARGIN)
     }
 
-    /// How far an answer reaches in which this hub has a part.
+    /// Coverage of an answer in which this hub has a part.
     pub(super) fn coverage(&self, others: Coverage) -> Coverage {
         if self.is_young() { others.with(Coverage::HubStarting) } else { others }
     }
@@ -350,7 +350,7 @@ impl PendingLookup {
         self.awaited.is_empty() || (area.wants_any() && !self.found.is_empty())
     }
 
-    /// How far the answers reach that were waited for.
+    /// Coverage of the answers that were waited for.
     fn reach(&self) -> Coverage {
         if self.awaited.is_empty() { self.coverage } else { self.coverage.with(Coverage::FirstMatch) }
     }

@@ -366,7 +366,7 @@ fn same_child_lookups_share_one_search() {
     let sent = bench.say(top, answer(first[0].1, vec![candidate(9, 1, HERE)]));
     let told: Vec<ConnectionId> = sent.iter().map(|(connection, _)| *connection).collect();
     assert_eq!(told, children[..2]);
-    // Who has something itself asks the others only, who ask it.
+    // A hub that has something itself asks the others only, who ask it.
     bench.say(children[2], has(HERE));
     assert_eq!(asked(&bench.say(children[2], seek(2, area, RouteDirection::Up))).len(), 1);
     let sent = asked(&bench.say(children[0], seek(2, area, RouteDirection::Up)));
@@ -412,7 +412,7 @@ fn recent_result_answers_second_parent() {
     let stray = bench.hub.counters().stray;
     assert!(bench.say(has_not, answer(below[1].1, Vec::new())).is_empty());
     assert_eq!(bench.hub.counters().stray, stray, "it was awaited");
-    // What was found a while ago may have moved.
+    // A node that was found a while ago may have moved.
     bench.wait(Duration::from_millis(300));
     assert_eq!(asked(&bench.say(second, down(7))).len(), 2);
 }

@@ -8,7 +8,7 @@ use roost_wire::{NodeId, Time};
 /// The most that a node's round trip may grow by being sent elsewhere.
 pub(super) const NEAR: Duration = Duration::from_millis(10);
 
-/// Who was sent elsewhere, and who is still to go.
+/// Nodes that were sent elsewhere, and shares that are still to go.
 #[derive(Debug, Default)]
 pub(super) struct Balance {
     pub(super) sent: BTreeMap<NodeId, SentNode>,
@@ -24,7 +24,7 @@ pub(super) struct SentNode {
     pub(super) to: Option<NodeId>,
 }
 
-/// What a hub that has joined still gets.
+/// The share that a hub which has joined still gets.
 #[derive(Debug)]
 pub(super) struct Share {
     pub(super) left: usize,

@@ -39,7 +39,7 @@ pub(super) enum MemberChange {
     Down(NodeId),
 }
 
-/// What is to be said to another super node, and where that is.
+/// A message to another super node, and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GossipPacket {
     pub(super) to: NodeId,
@@ -81,7 +81,7 @@ impl rand_core::TryRng for FocaRng {
     }
 }
 
-/// What foca wants done. Its timers are a few, and one or two per member known.
+/// Work that foca wants done. Its timers are a few, and one or two per member known.
 #[derive(Default)]
 struct Pending {
     timers: BTreeMap<(Time, u64), Timer<MemberIdentity>>,
@@ -181,7 +181,7 @@ impl GossipGroup {
     pub(super) fn on_timeout(&mut self, now: Time) {
         while let Some(entry) = self.pending.timers.first_entry().filter(|entry| entry.key().0 <= now) {
             let timer = entry.remove();
-            // What can fail is a probe that a clock's jump has torn: foca begins another.
+            // Only a probe can fail that a clock's jump has torn: foca begins another.
             let _ = self.foca.handle_timer(timer, self.pending.at(now));
         }
         self.tune();

@@ -1,5 +1,4 @@
-//! How many nodes each member has, and what room for copies of streams: what a
-//! hub says of itself, and what the others have said.
+//! Leases of each member, and room for copies of streams: what a hub says of itself, and what the others have said.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -161,12 +161,12 @@ impl Members {
     }
 }
 
-/// What is known of other hubs of the group, to read.
+/// A view of the other hubs of the group.
 #[derive(Clone, Copy)]
 pub(super) struct MemberView<'a>(&'a Members);
 
 impl<'a> MemberView<'a> {
-    /// What a hub has left for copies.
+    /// Room that a hub has left for copies.
     pub(super) fn room_of(self, hub: NodeId) -> Option<CopyRoom> {
         self.0.loads.room_of(hub)
     }
@@ -382,9 +382,8 @@ impl Members {
         }
     }
 
-    /// Where the node at `connection` may turn to when this hub is gone: to the other
-    /// members, the nearest first, and of those that are about as near not every node to the
-    /// same one.
+    /// Addresses to which the node at `connection` may turn to when this hub is gone: to the other members, the
+    /// nearest first, and of those that are about as near not every node to the same one.
     pub(super) fn standby_candidates(&self, core: &HubCore, connection: ConnectionId, node: NodeId) -> Vec<Address> {
         let members = self.reach.iter();
         let up = members.filter_map(|(member, reach)| Some((core.rtt_to(*member)?, member, reach.addresses.first()?)));

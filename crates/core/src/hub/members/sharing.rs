@@ -111,7 +111,7 @@ impl Members {
             return;
         }
         match self.balance.shares.get_mut(&home) {
-            // When it gets them stays as it is.
+            // The time at which it gets them stays as it is.
             Some(share) => share.left = leases.min(share.left + 1),
             None => self.schedule_share(core, home, 1),
         }

@@ -29,7 +29,7 @@ pub(super) struct RandomRemotes {
     random: SplitMix64,
     /// Connections that are up, and whose they are.
     pub(super) connections: Vec<(ConnectionId, u8)>,
-    /// What the hub has handed out and sought, for answers that fit.
+    /// Requests that the hub has handed out and lookups, for answers that fit.
     handed: Vec<(ConnectionId, RequestId, Option<NodeId>)>,
     seeks: Vec<(ConnectionId, HubLookup)>,
     /// Requests so far; one in three is sent again.

@@ -1,4 +1,4 @@
-//! What a crowd says of reflected streams and of rooms.
+//! Words of a crowd about reflected streams and rooms.
 
 use roost_wire::messages::{CopyTarget, JoinRoom, LeaveRoom, Message, RoomMessage, Roster};
 use roost_wire::room::RoomMember;
@@ -30,7 +30,7 @@ impl RandomRemotes {
         self.bench.input(Input::Command(command))
     }
 
-    /// Where a copy of a stream is wanted.
+    /// A copy target.
     pub(super) fn reflect(&mut self) -> Option<CopyTarget> {
         let provider = (self.below(3) == 0).then(|| self.who());
         let (to, tag) = (([0, 0, 0, 0], 9_000).into(), StreamTag(self.below(9)));

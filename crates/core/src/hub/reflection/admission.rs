@@ -1,4 +1,4 @@
-//! Whether there is room for one more copy of a stream.
+//! Admission of copies of streams.
 
 use roost_wire::messages::Reason;
 use roost_wire::reflection::DownstreamKind;
@@ -20,7 +20,7 @@ impl ReflectionState {
         (self.residual_kbps, self.subscribers) = (residual_kbps, subscribers);
     }
 
-    /// What is left of the uplink for copies, less what is pledged.
+    /// The room of the uplink for copies, less the reserved rest.
     pub(super) fn left(&self) -> CopyRoom {
         let left = |kbps: u32| CopyRoom::Kbps(kbps.saturating_sub(self.reservations.kbps()));
         self.residual_kbps.map_or(CopyRoom::Unlimited, left)
@@ -104,7 +104,7 @@ impl ReflectionState {
         self.is_sent(copy) || copy.receiver().is_some_and(|receiver| self.reservations.has(receiver))
     }
 
-    /// What a stream takes: as its relay measures it, or as the service usually does.
+    /// Rate of a stream: as its relay measures it, or as the service usually does.
     pub(crate) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
         let stream = provider.and_then(|provider| self.find_stream(service, provider));
         // A stream that has just begun is not measured yet.

@@ -2,10 +2,10 @@
 //! whether there is room for it. The packets are the relay's business, which
 //! the hub's owner runs.
 //!
-//! Who wants a copy says where, and by which tag it is recognised there
-//! ([`CopyTarget`](roost_wire::messages::CopyTarget)). A hub that reflects keeps that as a [`ReflectionGrant`] and hands the
-//! request on with its own address and a tag of its own in their place: so
-//! each on the way knows its two remotes, and the stream finds its way back.
+//! A requester of a copy says where, and by which tag it is recognised there
+//! ([`CopyTarget`](roost_wire::messages::CopyTarget)). A hub that reflects keeps that as a [`ReflectionGrant`] and
+//! hands the request on with its own address and a tag of its own in their place: so each on the way knows its two
+//! remotes, and the stream finds its way back.
 
 mod admission;
 mod overflow;
@@ -35,17 +35,17 @@ use super::core::HubCore;
 use super::request_key::RequestKey;
 use super::{HubEvent, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
 
-/// What the hub knows of its relay.
+/// Knowledge of the relay of this hub.
 #[derive(Debug)]
 pub(super) struct ReflectionState {
     tags: SecretRng,
-    /// What is left of the uplink for copies, kbit/s, `None` without a limit, and how many nodes are sent something:
-    /// both as the owner has said last.
+    /// Room of the uplink for copies, kbit/s, `None` without a limit, and how many nodes are sent something: both as
+    /// the owner has said last.
     residual_kbps: Option<u32>,
     subscribers: u32,
     streams: Vec<ReflectedStream>,
     sent: BTreeSet<CopyReceiver>,
-    /// What that takes, kbit/s.
+    /// Rate of these copies, kbit/s.
     sent_kbps: u32,
     subscriber_copies: SubscriberCopies,
     reservations: Reservations,

@@ -26,7 +26,7 @@ pub(super) struct Reservations {
     /// The copies of which it is known whose they are, with the pledges for each: one copy takes room once,
     /// as long as one of those who asked for it waits.
     shared: BTreeMap<CopyReceiver, BTreeSet<RequestKey>>,
-    /// What all copies take, kbit/s.
+    /// Rate of all copies, kbit/s.
     kbps: u64,
     /// Copies for nodes, of all.
     subscribers: u32,
@@ -35,7 +35,7 @@ pub(super) struct Reservations {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reservation {
     pub(super) copy: StreamCopy,
-    /// Who asked for it first of all.
+    /// The node that asked for it first of all.
     pub(super) requester: NodeId,
     pub(super) kbps: u32,
     pub(super) until: Time,
@@ -68,7 +68,7 @@ impl Reservations {
         self.all.values().filter(of_it).fold((0, 0), add)
     }
 
-    /// Who is pledged what, as far as it is known of whom.
+    /// Receivers of reserved copies whose provider is known.
     pub(super) fn receivers(&self) -> impl Iterator<Item = CopyReceiver> + '_ {
         self.shared.keys().copied()
     }
@@ -98,7 +98,7 @@ impl Reservations {
             first
         });
         if let Some(first) = first.and_then(|first| self.all.get(&first)) {
-            // What is counted is taken off with the last one.
+            // The last one takes off the counted rate.
             (reservation.kbps, reservation.copy.kind) = (first.kbps, first.copy.kind);
         } else {
             self.kbps += u64::from(reservation.kbps);

@@ -1,5 +1,5 @@
-//! What opens a reflected stream, left by its provider with the hubs that send
-//! it on, sealed for nodes: so who joins need not wait for the provider's word.
+//! Sealed keys of reflected streams, left by its provider with the hubs that send it on, sealed for nodes: so who
+//! joins need not wait for the provider's word.
 //!
 //! It comes back along the way of the requests for it: from the provider to
 //! the hub that hands it requests, and from each hub to those that have passed
@@ -34,8 +34,8 @@ const LIFE: Duration = Duration::from_secs(900);
 /// After a request's coming its stream may not have begun yet.
 const BEGINNING: Duration = Duration::from_secs(10);
 
-/// What is kept of each provider's stream, from each remote to whom requests for it go: the
-/// provider or a hub. What one has told may be of another time than what another one does.
+/// Sealed keys of each provider's stream, from each remote to whom requests for it go: the provider or a hub. What
+/// one has told may be of another time than what another one does.
 #[derive(Debug, Default)]
 pub(crate) struct SealedKeyCache(BTreeMap<SealedKeyId, SealedKeyEntry>);
 
@@ -110,7 +110,7 @@ impl SealedKeyCache {
             return;
         }
         if !remote.try_charge(now, PUBLICATION) {
-            // What was told before is past: who joins waits for the provider's word.
+            // The former keys are past: who joins waits for the provider's word.
             entry.sealed = None;
             core.over_limit(from.node, HubLimit::WorkRate);
             return;
@@ -219,7 +219,7 @@ mod tests {
         assert!((0..10_000).all(|number| ask(&mut keys, number)));
         assert_eq!(keys.0.len(), MAX_STREAMS);
         assert!([0, 9_999].iter().all(|number| keys.0.contains_key(&id(*number, source))));
-        // What is granted here makes no room for what may not even be there.
+        // A granted stream makes no room for one that may not even be there.
         keys.0.values_mut().for_each(|entry| entry.is_granted = true);
         assert!(!ask(&mut keys, 10_000));
         keys.0.values_mut().for_each(|entry| entry.is_granted = false);

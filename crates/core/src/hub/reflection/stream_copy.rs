@@ -48,7 +48,7 @@ impl StreamCopy {
     }
 }
 
-/// Who is sent a copy: a hub says that it reflects.
+/// The kind of who is sent a copy: a hub says that it reflects.
 pub(crate) fn kind_of(reflect: CopyTarget) -> DownstreamKind {
     if reflect.hops > 0 { DownstreamKind::Reflector } else { DownstreamKind::Subscriber }
 }

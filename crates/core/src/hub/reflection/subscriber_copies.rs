@@ -1,4 +1,4 @@
-//! Which copies are whose: what was granted to each node, as long as the relay sends it.
+//! Copies that were granted to each node, as long as the relay sends it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a hub grants, to whom, and what it hands on.
+//! Grants of a hub, and requests that it hands on.
 
 mod admitting;
 mod aiming;
@@ -24,7 +24,7 @@ use crate::hub::testing::{
 use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit, OverflowPolicy, ReflectionConfig};
 use crate::machine::Input;
 
-/// What a copy takes of a stream that is not measured: 700 kbit/s, sealed.
+/// Rate of a copy of a stream that is not measured: 700 kbit/s, sealed.
 const VIDEO_KBPS: u32 = 725;
 
 fn media() -> SocketAddr {
@@ -61,7 +61,7 @@ fn reflect_of(request: &Request) -> CopyTarget {
     request.copy_target.unwrap()
 }
 
-/// What the owner was told to let pass since it was last asked.
+/// Grants of which the owner was told since it was last asked.
 fn grants(bench: &mut Bench) -> Vec<ReflectionGrant> {
     let events = std::mem::take(&mut bench.events);
     let grant = |event| if let HubEvent::Reflect(grant) = event { Some(grant) } else { None };
@@ -142,7 +142,7 @@ fn only_requesting_host_starts_with_offer() {
     for (host, resumes, begin) in cases {
         let mut bench = bench();
         let (_, requester) = (bench.provider(1), bench.requester(2));
-        // Where it says that it is, it was not seen.
+        // The hub has not seen it at the host that it names.
         let addresses = [2, 3].map(crate::hub::testing::address).to_vec();
         let version = crate::hub::testing::version(2);
         bench.say(

@@ -1,4 +1,4 @@
-//! When many nodes come at once: who is new waits its turn, who is known passes.
+//! Crowds of nodes that join: who is new waits its turn, who is known passes.
 //!
 //! A turn is a place on a time line on which places are `1 / rate` apart. A
 //! node that is told to come later has its place reserved, so the crowd comes
@@ -13,7 +13,7 @@ use crate::hub::core::HubCore;
 use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
-/// How far ahead of the time line nodes are taken in at once.
+/// Span ahead of the time line in which nodes are taken in at once.
 const BURST: Duration = Duration::from_secs(1);
 
 /// Added to a turn at random, up to this: clocks and paths differ anyway.

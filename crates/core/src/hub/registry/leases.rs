@@ -1,4 +1,4 @@
-//! What nodes publish, and how long it stays.
+//! Records that nodes publish, and their leases.
 
 use roost_wire::messages::{HierarchyMessage, RegistrationMessage, Renew};
 use roost_wire::{Address, Channel, ConnectionId, NodeId, Record, Version};
@@ -21,7 +21,7 @@ impl Registry {
         }
         let now = core.now;
         let published = match self.directory.publish(now, &record) {
-            // What was here for another hub was nobody's to know.
+            // Nobody was to know a replica.
             PublishOutcome::Replaced(_) | PublishOutcome::Same if self.replicas.release(node) => PublishOutcome::New,
             published => published,
         };
@@ -79,7 +79,7 @@ impl Registry {
         self.directory.get(from.node).is_some() || self.join_limiter.admit(core, from)
     }
 
-    /// How far away a provider is, until it has answered something.
+    /// Uses the round trip to a provider until it has answered something.
     fn note_distance(&mut self, core: &mut HubCore, from: Sender) {
         if let Some(connection) = core.remotes.connections.get(&from.connection) {
             self.directory.record_response_time(from.node, connection.rtt.smoothed());

@@ -53,7 +53,7 @@ impl Registry {
         core.send_answer(reply.connection, DirectoryMessage::LookupResult(found));
     }
 
-    /// What this hub and others have, the best first.
+    /// Candidates of this hub and of others, the best first.
     fn merged(
         &mut self,
         core: &mut HubCore,

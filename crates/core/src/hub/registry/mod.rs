@@ -42,7 +42,7 @@ pub(super) struct Registry {
     claims: Claims,
     moved: MovedNodes,
     join_limiter: JoinRateLimiter,
-    /// Where searches put their answer, kept for its memory.
+    /// The list of the last search, kept for its memory.
     hits: Vec<Hit>,
     /// Changes of which other parts have not heard.
     changes: VecDeque<RecordChange>,
@@ -65,7 +65,7 @@ pub(super) enum ExpiredRecord {
     Replica,
 }
 
-/// What becomes of a node that makes this hub its home.
+/// The fate of a node that makes this hub its home.
 pub(super) enum AdoptOutcome {
     /// It is here already: the answer was lost.
     Renewed,

@@ -1,5 +1,4 @@
-//! Where nodes went that have moved to another home, and how their old home,
-//! which may be anywhere in the tree, hears of it.
+//! New homes of nodes that have moved, and how their old home, which may be anywhere in the tree, hears of it.
 //!
 //! The node tells its new home where it was. From there the word goes to the
 //! old home as a lookup of the old place would: up, across, and down to those
@@ -34,7 +33,7 @@ impl MovedNodes {
         }
     }
 
-    /// Where a node that was here went, if that hub can be asked.
+    /// The hub to which a node went, if that hub can be asked.
     pub(super) fn moved_to(&self, core: &HubCore, node: NodeId) -> Option<NodeId> {
         let (to, until) = self.nodes.get(&node)?;
         (*until > core.now && core.remotes.is_up(*to)).then_some(*to)

@@ -53,7 +53,7 @@ impl<'a> Records<'a> {
         self.directory.nodes().saturating_sub(self.replicas.len())
     }
 
-    /// Where a node that was here went, if that hub can be asked.
+    /// The hub to which a node went, if that hub can be asked.
     pub(crate) fn moved_to(self, core: &HubCore, node: NodeId) -> Option<NodeId> {
         self.moved.moved_to(core, node)
     }

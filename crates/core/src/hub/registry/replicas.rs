@@ -15,8 +15,7 @@ const MAX_CONTESTED: usize = 1_024;
 #[derive(Debug, Default)]
 pub(crate) struct Replicas {
     homes: BTreeMap<NodeId, NodeId>,
-    /// What each home has told. As many as remotes, with as many lines as
-    /// there may be nodes, all together.
+    /// Replicas that each home has told. As many as remotes, with as many lines as there may be nodes, all together.
     receivers: BTreeMap<NodeId, ReplicaReceiver>,
     /// Words of other hubs that these nodes are theirs, while their homes hold on to them. At most
     /// [`MAX_CONTESTED`].

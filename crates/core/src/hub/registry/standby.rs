@@ -237,8 +237,8 @@ impl Registry {
         }
     }
 
-    /// What another hub says of its node has come, changed or gone. To a server
-    /// it is the node's own word, so watchers hear of it.
+    /// A record of another hub's node has come, changed or gone. To a server it is the node's own word, so watchers
+    /// hear of it.
     pub(crate) fn registered(&mut self, core: &mut HubCore, node: NodeId, before: Option<PreviousEntry>) {
         if core.config.kind == HubKind::Server {
             self.record_change_by_hub(RecordChange::Registered(node, before));

@@ -1,4 +1,4 @@
-//! What the hub reads of a data message, and what it changes: its id.
+//! The header of a data message, of which the hub changes the id.
 
 use bytes::Bytes;
 use minicbor::data::Type;
@@ -12,11 +12,11 @@ pub(super) enum Side {
     Provider,
 }
 
-/// What a data message says of itself before its payload.
+/// The part of a data message before its payload.
 pub(super) struct Header {
     pub(super) kind: u32,
     pub(super) id: RequestId,
-    /// Where the id stands in the message.
+    /// Place of the id in the message.
     pub(super) at: std::ops::Range<usize>,
 }
 

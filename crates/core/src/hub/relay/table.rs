@@ -25,7 +25,7 @@ pub(crate) struct Relays {
     notices: VecDeque<RelayNotice>,
 }
 
-/// What the requests, or the registry, are to hear of a flow.
+/// News of a flow for the requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RelayNotice {
     /// Its provider is gone before it accepted.
@@ -157,7 +157,7 @@ impl Relays {
         self.table.values().flat_map(|relay| [relay.requester_connection, relay.provider_connection]).collect()
     }
 
-    /// Which flow a message belongs to, and from which side it comes.
+    /// The flow of a message, and the side from which it comes.
     pub(super) fn find_flow(&self, from: NodeId, id: RequestId) -> Option<(RequestId, Side)> {
         if self.key_at_provider(from, id).is_some() {
             return Some((id, Side::Provider));
@@ -213,7 +213,7 @@ impl Relays {
         self.table.get(&id).is_some_and(|relay| relay.accepted)
     }
 
-    /// How the data goes that must not overtake its acceptance, if it must not.
+    /// Delivery of data that must not overtake its acceptance, if it must not.
     pub(crate) fn flow_after(&self, accept: &Accept) -> Option<Delivery> {
         let is_inline = matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. });
         self.table.get(&accept.id).filter(|relay| relay.must_be_whole() && !is_inline).map(Relay::delivery)

@@ -1,4 +1,4 @@
-//! What is relayed, and what becomes of it.
+//! Relayed flows, and their fate.
 
 use roost_wire::messages::{
     Accept, Chunk, Datagram, FlowDescription, ProbeMessage, Push, RegistrationMessage, Report, Request, RequestMessage,

@@ -33,7 +33,7 @@ fn told() -> (Bench, ConnectionId, ConnectionId) {
     (bench, standby, connection)
 }
 
-/// What the standby hears within `span`, which is one message.
+/// The message that the standby hears within `span`, which is one message.
 fn heard(bench: &mut Bench, span: Duration) -> messages::ReplicaUpdate {
     let mut told = mirrored(&bench.wait(span));
     assert_eq!(told.len(), 1, "{told:?}");
@@ -230,7 +230,7 @@ fn full_resync_is_paced_and_marked() {
     assert_eq!(marked(|copy| copy.starts_resync.is_some()), [1]);
     assert_eq!(marked(|copy| copy.ends_resync.is_some()), [all.len() as u32]);
     assert!(mirrored(&bench.wait(GATHER)).is_empty());
-    // Who asks for everything again and again gets it less and less often.
+    // A standby that asks for everything again and again gets it less and less often.
     let mut times = Vec::new();
     for _ in 0..600 {
         bench.say(standby, ReplicationMessage::ResyncRequest(ResyncRequest { number: u32::MAX, nodes: vec![] }));

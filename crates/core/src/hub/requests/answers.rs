@@ -1,4 +1,4 @@
-//! What providers answer, and what the requester gets to hear of it.
+//! Answers of providers, and their way to the requester.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::sender::Sender;
 use crate::machine::{Traffic, Transmit};
 
-/// When to ask again for a copy for which there was no room: subscribers come
-/// and go in seconds, not at once.
+/// Pause before a copy is asked for again for which there was no room: subscribers come and go in seconds, not at
+/// once.
 const SATURATED_RETRY: Duration = Duration::from_secs(5);
 
 /// The longest that a provider is believed to stay busy, milliseconds.
@@ -54,7 +54,7 @@ impl Requests {
         let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else { return false };
         let Some(asked) = self.table.get(key) else { return true };
         if matches!(asked.stage, RequestStage::Handed { accepted: true, .. }) {
-            // Who has accepted ends the flow with `Stop`.
+            // A provider that has accepted ends the flow with `Stop`.
             turn.core.counters.stray += 1;
             return true;
         }
@@ -80,8 +80,8 @@ impl Requests {
         true
     }
 
-    /// Who had the request has declined it: the hub relays between two who cannot
-    /// reach each other, or tries the next one.
+    /// A provider or a hub has declined the request: the hub relays between two who cannot reach each other, or tries
+    /// the next one.
     fn try_next_after_decline(
         &mut self,
         turn: &mut RequestTurn<'_>,
@@ -222,7 +222,7 @@ impl Requests {
         if let RequestStage::Handed { accepted, .. } = &mut asked.stage {
             *accepted = true;
         }
-        // What follows on the flow must not overtake it.
+        // Data on the flow must not overtake it.
         let (relay, flow) = (accept.id, self.relays.flow_after(&accept));
         accept.id = key.id;
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
@@ -298,8 +298,8 @@ impl HubCore {
     }
 }
 
-/// What the requester gets to hear of a provider's refusal: not what it would
-/// take for the word of its own hub.
+/// The reason that the requester gets to hear of a provider's refusal: not what it would take for the word of its own
+/// hub.
 fn reason_for_requester(reason: Reason) -> Reason {
     match reason {
         Reason::Leaving => Reason::NotFound,

@@ -1,4 +1,4 @@
-//! Which providers are tried, and in which order.
+//! The order in which providers are tried.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ impl Requests {
         let mut hits = std::mem::take(&mut self.hits);
         turn.view.records.search_within(turn.core, scope, &query, &mut hits);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
-        // Who is full may have room for a copy of what it sends already.
+        // A full provider may have room for a copy of what it sends already.
         let is_reflected = self.table.get(key).is_some_and(RoutedRequest::is_reflected);
         let is_free = |rank: &Rank| is_reflected || rank.is_free();
         let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(is_free);
@@ -48,7 +48,7 @@ impl Requests {
         let plan = RoutePlan::from_scope(scope);
         let elsewhere = plan.and_then(|plan| Some((self.area_to_search(turn.core, area, &query, free.first())?, plan)));
         if let Some((area, plan)) = elsewhere {
-            // What is left then is for handing it on.
+            // The rest of the time is for handing it on.
             let patience = self.table.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now)) * 3 / 4;
             let wanted = WantedLookup { key, query, area, plan, patience };
             return self.effects.push_back(RequestEffect::Lookup(Box::new(wanted)));
@@ -97,10 +97,9 @@ impl Requests {
         self.reflection.reflects(asked.spec.service, node)
     }
 
-    /// How a node of the directory is reached: a mirrored one that is not
-    /// connected through its home, as is one of which a copy is wanted, since
-    /// it sends one to its home for all; from a cache any through the server,
-    /// unless that has carried the request here.
+    /// The way to a node of the directory: a mirrored one that is not connected through its home, as is one of which
+    /// a copy is wanted, since it sends one to its home for all; from a cache any through the server, unless that has
+    /// carried the request here.
     pub(crate) fn choice(&self, turn: &RequestTurn<'_>, key: RequestKey, node: NodeId) -> RequestTarget {
         let asked = self.table.get(key);
         let is_carried = asked.is_some_and(RoutedRequest::is_from_hub);
@@ -165,8 +164,7 @@ impl Requests {
         self.advance(turn, key);
     }
 
-    /// What this hub's directory has, unless another hub has named a newer record of
-    /// the same node.
+    /// Providers of this hub's directory, unless another hub has named a newer record of the same node.
     fn rank_own(
         &mut self,
         turn: &mut RequestTurn<'_>,

@@ -187,7 +187,7 @@ impl HubCore {
         reflect.hops < MAX_REFLECTING && (at_an_end || layers > 1 && reflect.hops == 1)
     }
 
-    /// When who asks over `connection` is sent a copy. A super node may have the stream from
+    /// The time from which who asks over `connection` is sent a copy. A super node may have the stream from
     /// elsewhere, and says so when it answers.
     fn begin(&self, to: SocketAddr, reflect: CopyTarget, connection: ConnectionId) -> StartCondition {
         let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());

@@ -1,4 +1,4 @@
-//! Where copies may go: nobody has a super node aim at somebody else's host.
+//! Destinations of copies: nobody has a super node aim at somebody else's host.
 
 use std::net::{IpAddr, SocketAddr};
 

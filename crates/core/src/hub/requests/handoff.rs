@@ -124,13 +124,13 @@ impl Requests {
         }
     }
 
-    /// What was tried is in vain: goes on to the next one.
+    /// A try was in vain: goes on to the next one.
     pub(crate) fn try_next(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, reason: Reason) {
         self.record_reason(key, reason);
         self.advance(turn, key);
     }
 
-    /// Where the provider can answer over a transport that the request allows.
+    /// Addresses at which the provider can answer over a transport that the request allows.
     pub(super) fn reply_to(
         &mut self,
         turn: &mut RequestTurn<'_>,
@@ -343,7 +343,7 @@ impl Requests {
         let now = turn.core.now;
         let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(turn, key, to, DialAttempt::Again) };
         if relay.is_none() && reply_to.is_empty() {
-            // What could be dialled before cannot be any more.
+            // Nothing can be dialled any more.
             if let Err(reason) = self.hand(turn, key, to, AnswerWay::Relayed) {
                 self.record_reason(key, reason);
                 self.advance(turn, key);

@@ -66,7 +66,7 @@ impl Requests {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
-            // What this hub could not do it is not to do for another one.
+            // A hub that could not do it is not to do it for another one.
             Some(Reason::NotFound)
         } else {
             (!self.admit(turn.core, from.node)).then_some(Reason::TooMany)
@@ -131,7 +131,7 @@ impl Requests {
         let elsewhere = offered && held.is_none() && asked.is_reflected() && !is_carried && cell.is_some();
         let choice = if offered { Some(self.choice(turn, key, provider)) } else { moved.map(there) };
         if let Some(asked) = self.table.get_mut(key).filter(|asked| asked.may_go_on() || offered) {
-            // Who is here is nowhere else.
+            // A node that is here is nowhere else.
             asked.climbed = offered && !elsewhere;
             let choices = if elsewhere { None } else { choice };
             asked.choices.extend(choices);

@@ -52,7 +52,7 @@ pub(super) use table::RequestTable;
 /// Number of providers that a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;
 
-/// When to ask again after a refusal for want of room.
+/// Pause after a refusal for want of room.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Requests, the flows that answer them through this hub, and the copies of streams that they were granted.
@@ -62,11 +62,11 @@ pub(super) struct Requests {
     relays: Relays,
     reflection: ReflectionState,
     effects: VecDeque<RequestEffect>,
-    /// Where searches put their answer, kept for its memory.
+    /// The list of the last search, kept for its memory.
     hits: Vec<Hit>,
 }
 
-/// What a request means to other parts.
+/// The effect of a request on other parts.
 #[derive(Debug)]
 pub(super) enum RequestEffect {
     Provider(NodeId, ProviderEvent),
@@ -94,7 +94,7 @@ pub(super) struct RequestView<'a> {
     pub(super) members: MemberView<'a>,
 }
 
-/// What requests get when they are to decide something.
+/// The input of a decision about requests.
 pub(super) struct RequestTurn<'a> {
     pub(super) core: &'a mut HubCore,
     pub(super) view: RequestView<'a>,

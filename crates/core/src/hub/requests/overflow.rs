@@ -60,7 +60,7 @@ impl Requests {
         }
     }
 
-    /// What another hub was to reflect it is not to any more.
+    /// Another hub is not to reflect the stream any more.
     pub(super) fn drop_overflow(&mut self, core: &mut HubCore, key: RequestKey) {
         if let Some(Overflow { hub, .. }) = self.table.get(key).and_then(|asked| asked.overflow) {
             self.table.set_overflow(key, None);

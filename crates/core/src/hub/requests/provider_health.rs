@@ -1,6 +1,5 @@
-//! What the answers of providers, and their silence, say of them. It orders
-//! those that could serve as well as one another, and puts who has failed
-//! behind the others for a while: see [`crate::directory`]. Only a hub's own
+//! Marks of providers by their answers and their silence. The directory orders those that could serve as well as one
+//! another, and puts who has failed behind the others for a while: see [`crate::directory`]. Only a hub's own
 //! providers are judged; other hubs judge theirs.
 //!
 //! Of a request that is answered directly a hub hears trouble only. So one that

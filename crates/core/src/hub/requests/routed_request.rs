@@ -26,8 +26,7 @@ pub(crate) struct RoutedRequest {
     pub(crate) connection: ConnectionId,
     /// From another hub: what it says of the request.
     pub(super) route_constraints: Option<RouteConstraints>,
-    /// Where the provider is to be, if that is one cell: other hubs can then
-    /// be asked one after the other.
+    /// Cell of the provider, if that is one: other hubs can then be asked one after the other.
     pub(super) cell: Option<Cell>,
     pub(crate) requester: NodeId,
     pub(crate) nonce: Nonce,
@@ -37,7 +36,7 @@ pub(crate) struct RoutedRequest {
     /// The destination of a reflected copy, as the remote tells it.
     pub(crate) copy_target: Option<CopyTarget>,
     pub(super) connect_to: Option<NodeId>,
-    /// What was granted of a stream to reflect, as it was last handed on.
+    /// Grant of a stream to reflect, as it was last handed on.
     pub(crate) granted: Option<Granted>,
     /// Another hub is to reflect it: this one has no room, or none for the way to it.
     pub(crate) elsewhere: bool,
@@ -51,11 +50,11 @@ pub(crate) struct RoutedRequest {
     pub(super) came: Time,
     pub(super) until: Time,
     pub(super) choices: VecDeque<RequestTarget>,
-    /// What is tried after the other hubs: own providers that are full or silent.
+    /// Choices after the other hubs: own providers that are full or silent.
     pub(super) rest: Vec<RequestTarget>,
     /// True if the other hubs are among the choices already.
     pub(super) climbed: bool,
-    /// How it goes on to other hubs; `None` if it is not to leave this one.
+    /// Plan of its way to other hubs; `None` if it is not to leave this one.
     pub(super) route_plan: Option<RoutePlan>,
     pub(super) stage: RequestStage,
     /// The gravest reason so far why nobody serves it.
@@ -68,7 +67,7 @@ pub(crate) struct RoutedRequest {
     pending: (Time, u8),
 }
 
-/// What was granted for a request, as it was last handed on.
+/// The grant for a request, as it was last handed on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub(crate) tag: StreamTag,
@@ -80,7 +79,7 @@ pub(crate) struct Granted {
 pub(crate) struct Overflow {
     pub(super) hub: NodeId,
     pub(super) provider: NodeId,
-    /// Where it wants the stream, in full.
+    /// Destination of the stream, in full.
     pub(crate) reflect: CopyTarget,
 }
 
@@ -101,7 +100,7 @@ impl PassedRequest {
     }
 }
 
-/// What another hub says of a request that it passes on.
+/// Constraints of another hub on a request that it passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RouteConstraints {
     /// To how many further hubs it may go.
@@ -255,7 +254,7 @@ impl RoutedRequest {
         }
     }
 
-    /// Where the provider should be, if that is known.
+    /// Cell in which the provider should be, if that is known.
     pub(crate) fn target_cell(&self) -> Option<Cell> {
         let named = match self.stage {
             RequestStage::Handed { to: RequestTarget::Hub { named: Some((_, cell)), .. }, .. } => Some(cell),
@@ -333,7 +332,7 @@ impl RoutedRequest {
         }
     }
 
-    /// Whose number the hub that passed the request on calls it by.
+    /// The requester by whose number the hub that passed the request on calls it.
     pub(super) fn named_requester(&self) -> Option<NodeId> {
         (self.is_from_hub() && !self.is_relay()).then_some(self.requester)
     }

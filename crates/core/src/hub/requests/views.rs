@@ -1,4 +1,4 @@
-//! What a hub sees of its providers, and what it shows of a request's way.
+//! Marks of providers, and traces of requests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -111,7 +111,7 @@ fn forwarded_trace_reports_are_bounded() {
     };
     let passed = say(&mut bench, 1);
     let [(to, hop)] = &passed[..] else { panic!("{passed:?}") };
-    // Who says it is who the certificate names, and the round trip is the hub's own measure.
+    // The certificate names who says it, and the round trip is the hub's own measure.
     assert_eq!((*to, hop.node, hop.index, hop.round_trip_us), (requester, node(100), 2, Some(40_000)));
     assert!(say(&mut bench, MAX_TRACED_HOPS).is_empty());
     let all: usize = (0..100).map(|_| say(&mut bench, 2).len()).sum();

@@ -1,5 +1,5 @@
-//! Who is in which room. Words of members go up and across to the owners of the
-//! room; lists go back from remote to remote, as the words came.
+//! Members of rooms. Words of members go up and across to the owners of the room; lists go back from remote to
+//! remote, as the words came.
 
 mod table;
 #[cfg(test)]
@@ -84,7 +84,7 @@ impl RoomDirectory {
             return core.refused(from.node, "lists of rooms come from above and beside only");
         }
         let Roster { room, to, refused, .. } = roster;
-        // Who refuses somebody was told that it is in.
+        // A hub that refuses somebody was told that it is in.
         let may_say = |entry: &&RoomEntry| refused.is_none() || entry.told.has(from.node);
         let vias = match to {
             Some(to) => self.get(room, to).filter(may_say).map(|entry| entry.via).into_iter().collect(),

@@ -1,4 +1,4 @@
-//! What a hub remembers of rooms: who is in, from whom it heard that, and until when.
+//! Memory of rooms: who is in, from whom it heard that, and until when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -201,7 +201,7 @@ impl RoomDirectory {
         Some(next.1)
     }
 
-    /// Who is in, as far as this hub is the one to say so.
+    /// Members that this hub is to list.
     pub(super) fn list(&self, room: RoomId) -> Vec<RoomMember> {
         self.inside(room).filter(|entry| entry.owned).map(|entry| entry.member).collect()
     }

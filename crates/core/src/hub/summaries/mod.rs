@@ -1,6 +1,5 @@
-//! Where there is something, as far as it is known from here: per patch (a
-//! service in a block of 8 × 8 cells) how many entries there are below each
-//! child, and, between tops, at each top whose patches this one owns.
+//! Blocks in which there is something, as far as it is known from here: per patch (a service in a block of 8 × 8
+//! cells) how many entries there are below each child, and, between tops, at each top whose patches this one owns.
 //!
 //! Entries stay at their homes; only these counts travel. A hub tells both
 //! its parents of its aggregate, a top tells the two owners of each patch
@@ -33,7 +32,7 @@ use outbox::Outbox;
 /// hub that has the service anywhere.
 const MAX_SCANNED: usize = 4_096;
 
-/// What is known of what other hubs have, and what they are to know.
+/// Summaries of other hubs, and summaries for them.
 #[derive(Debug)]
 pub(super) struct Summaries {
     /// This hub's entries and those below it.
@@ -138,7 +137,7 @@ impl Summaries {
     }
 }
 
-/// Where other hubs have something, to read.
+/// A view of the blocks in which other hubs have something.
 #[derive(Clone, Copy)]
 pub(super) struct BlockIndex<'a>(&'a Summaries);
 
@@ -327,7 +326,7 @@ impl Summaries {
         }
     }
 
-    /// When to expire or to send something.
+    /// Time to expire or to send something.
     pub(super) fn summaries_due(&self, core: &HubCore) -> Option<Time> {
         let expiry = self.lost.values().map(|lost| *lost + core.config.lease);
         expiry.chain(self.outboxes.values().map(Outbox::due)).min()

@@ -1,4 +1,4 @@
-//! Where there was nothing a moment ago.
+//! Cells in which there was nothing a moment ago.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) struct Negatives {
 }
 
 impl Negatives {
-    /// What is remembered already lives no longer for being said again.
+    /// A remembered absence lives no longer for being said again.
     pub(super) fn record_absence(&mut self, now: Time, block_service: BlockService, cell: Cell) {
         while let Some((until, place)) = self.ends.front().copied().filter(|(until, _)| *until <= now) {
             self.ends.pop_front();

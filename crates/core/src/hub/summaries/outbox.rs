@@ -1,4 +1,4 @@
-//! What another hub is still to be told of blocks, and how much of that may go when.
+//! Blocks of which another hub is still to be told, and the rate of that.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,14 +12,13 @@ use roost_wire::messages::MAX_SUMMARY_BLOCKS;
 /// at once, what follows it closely goes together.
 pub(super) const BATCH: Duration = Duration::from_millis(200);
 
-/// What a summary costs besides its patches: its own header, and the headers
-/// and the seal of the datagram.
+/// Cost of a summary besides its blocks, bytes: its own header, and the headers and the seal of the datagram.
 const OVERHEAD_BYTES: u32 = 80;
 
-/// What one patch costs at most.
+/// The most that one block costs, bytes.
 const PATCH_BYTES: u32 = 11;
 
-/// How far ahead of its rate a connection may be, for news.
+/// Span by which a connection may be ahead of its rate, for news.
 pub(super) const AHEAD: Duration = Duration::from_secs(60);
 
 /// The same for what is only told again: news has always something left.
@@ -28,7 +27,7 @@ pub(super) const AHEAD_AGAIN: Duration = Duration::from_secs(30);
 /// In so long enough of a budget that is used up comes back for a few patches.
 const REFILL: Duration = Duration::from_secs(2);
 
-/// What another hub is still to be told.
+/// Summaries that another hub is still to be told.
 #[derive(Debug)]
 pub(super) struct Outbox {
     /// Patches in which it believes something to be, and in which round it last

@@ -135,7 +135,7 @@ impl HubQueryBuilder<'_> {
     fn add(&mut self, hub: NodeId, way: RouteDirection, instead: Vec<NodeId>) {
         let meant = hub != self.core.config.node && self.core.remotes.is_up(hub);
         match self.list.iter_mut().find(|ask| ask.hub == hub) {
-            // Who is asked as an owner looks at its own as well.
+            // An owner that is asked looks at its own as well.
             Some(ask) => ask.way = ask.way.min(way),
             None if meant => self.list.push(HubQuery { hub, way, fallbacks: instead }),
             None => {}

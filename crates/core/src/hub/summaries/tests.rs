@@ -1,4 +1,4 @@
-//! What hubs tell one another of what they have, case by case.
+//! Summaries among hubs, case by case.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who wants to hear of changes in an area, here and at other hubs.
+//! Watches of changes in an area, here and at other hubs.
 //!
 //! A watch goes the ways of a search and stays there: up to the parent, at
 //! the top to every other top, and down to each child as soon as that has
@@ -61,7 +61,7 @@ struct ActiveWatch {
     number: u64,
     /// The same when the watcher last renewed.
     renewed_at: u64,
-    /// Which way it came, and from which hub.
+    /// Direction from which it came, and from which hub.
     route_plan: RoutePlan,
     /// The number under which other hubs know it, and which do, with the last
     /// change of each; `None` before the first.
@@ -71,7 +71,7 @@ struct ActiveWatch {
     blind: BTreeSet<NodeId>,
     /// Time at which it is offered again to hubs that refused it.
     offer: Option<Time>,
-    /// What the watcher believes is there: version, and the hub that said so.
+    /// Nodes that the watcher believes to be there: version, and the hub that said so.
     followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
 }
 
@@ -86,7 +86,7 @@ impl WatchTable {
 }
 
 impl ActiveWatch {
-    /// How far it reaches, if that is not the whole area.
+    /// Coverage, if that is not the whole area.
     fn coverage(&self) -> Option<Coverage> {
         (!self.blind.is_empty()).then_some(Coverage::Partial)
     }
@@ -98,7 +98,7 @@ impl ActiveWatch {
         let is_same = (self.services, self.area, self.names) == (watch.services, watch.area, names);
         let is_known = watch.last_seen != 0 && (self.renewed_at..=self.number).contains(&watch.last_seen);
         if is_same && is_known {
-            // What it has not seen is on its way: changes travel reliably.
+            // Changes that it has not seen are on their way: they travel reliably.
             self.renewed_at = self.number;
         }
         is_same && is_known

@@ -1,4 +1,4 @@
-//! What watchers hear, and when.
+//! Changes that watchers hear, case by case.
 
 use std::time::Duration;
 
@@ -246,7 +246,7 @@ fn refused_watch_stays_partial_until_accepted() {
         .collect();
     assert_eq!(again, [(peer, id)]);
     assert_eq!(coverages(&bench.say(peer, told(id, 1, Vec::new(), None))), [None]);
-    // What is partial there is partial here.
+    // A partial picture there is partial here.
     assert_eq!(
         coverages(&bench.say(peer, told(id, 2, Vec::new(), Some(Coverage::Partial)))),
         [Some(Coverage::Partial)]

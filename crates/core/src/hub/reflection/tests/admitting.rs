@@ -1,4 +1,4 @@
-//! Whether there is room for one more copy, and for whom.
+//! Admission of one more copy.
 
 use roost_wire::messages::FlowMessage;
 
@@ -19,7 +19,7 @@ fn full_uplink_refuses_new_copies_only() {
     ));
     assert_eq!((bench.hub.counters().grants, bench.hub.counters().saturated), (1, 1));
     forwarded(&bench.ask(a, naming(2, 1)));
-    // What the relay measures counts, both of what is left and of what a copy takes.
+    // The measured rate counts, both of what is left and of what a copy takes.
     carries_to(&mut bench, 1, &[2]);
     has_left(&mut bench, 650);
     forwarded(&bench.ask(b, naming(2, 1)));
@@ -140,7 +140,7 @@ fn unused_grant_expires_on_idle_hub() {
     assert!(!bench.hub.core.timers.is_set(HubTimer::Reservation));
 }
 
-/// What the owner says of copies of node 1's stream that one node is sent, and of what is left.
+/// The owner's word about copies of node 1's stream that one node is sent, and of what is left.
 fn is_sent(bench: &mut Bench, to: &[(u8, u16)], left: u32) {
     let to = to.iter().map(|(host, port)| ([10, 0, 0, *host], *port).into()).collect();
     let (cell, provider, kbps) = (Some(HERE), Some(node(1)), VIDEO_KBPS);
@@ -173,9 +173,9 @@ fn heavy_node_leaves_last_eighth() {
     let last = bench.ask(greedy, at_port(99, 99));
     assert_eq!(refused(&last), (greedy, Reason::Saturated));
     forwarded(&bench.ask(other, naming(1, 1)));
-    // What one has again it need not leave.
+    // A node need not leave the copy that it has again.
     forwarded(&bench.ask(greedy, at_port(100, 1)));
-    // What it is not sent any more does not count.
+    // A copy that it is not sent any more does not count.
     is_sent(&mut bench, &[(2, 1)], u32::from(ALL - 1) * VIDEO_KBPS);
     bench.wait(Duration::from_secs(20));
     is_sent(&mut bench, &[(2, 1)], u32::from(ALL - 1) * VIDEO_KBPS);

@@ -16,7 +16,7 @@ fn at(hosts: &[[u8; 4]]) -> Address {
     Address { scheme: Scheme::Quic, port: 7_700, hosts: hosts.iter().map(|host| (*host).into()).collect() }
 }
 
-/// What becomes of a request of node 2, seen at one host and named at another, for a copy at `to`.
+/// The fate of a request of node 2, seen at one host and named at another, for a copy at `to`.
 fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(ConnectionId, Message)> {
     let mut bench = bench();
     let provider = bench.up_over(1, Role::Node, at(&[seen]), None);
@@ -63,7 +63,7 @@ fn hub_copies_go_to_checked_hosts() {
         ([10, 0, 1, 100], 1, 1, true),
         ([0, 0, 0, 0], 1, 1, true),
         (theirs, 1, 1, false),
-        // What it passes on as it came is where another one is.
+        // A target that it passes on as it came is where another hub is.
         (theirs, 0, 1, true),
         (theirs, 1, 2, true),
         ([224, 0, 0, 1], 0, 1, false),

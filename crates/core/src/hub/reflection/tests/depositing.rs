@@ -1,4 +1,4 @@
-//! What opens streams, sealed: whom the hub believes it of, and to whom it hands it.
+//! Sealed keys of streams: whom the hub believes it of, and to whom it hands it.
 
 use bytes::Bytes;
 use roost_wire::Channel;

@@ -1,4 +1,4 @@
-//! What a hub hands to others for want of room, and what it does for them.
+//! Overflow to other hubs, and from them.
 
 use super::*;
 use crate::hub::members::tests::announce;

@@ -21,7 +21,7 @@ fn copy(records: Vec<Record>) -> Message {
     Message::Replication(ReplicationMessage::ReplicaUpdate(copies(records)))
 }
 
-/// What a home says next, after [`copy`] or `number - 1`.
+/// The next words of a home, after [`copy`] or `number - 1`.
 fn next(number: u32, change: ReplicaUpdate) -> Message {
     Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: number, ..change }))
 }

@@ -51,7 +51,7 @@ proptest! {
         prop_assert_eq!(pair.copies(), pair.originals());
     }
 
-    /// What is urgent within 100 ms, the rest within 400 ms, and the way.
+    /// Urgent changes within 100 ms, the rest within 400 ms, and the way.
     #[test]
     fn lossless_standby_matches_home_promptly(seed in any::<u64>()) {
         let mut pair = Pair::new(seed);

@@ -82,7 +82,7 @@ impl Pair {
         self.ways.push(PairConnection { home, standby, to_home, to_standby, stuck: false });
     }
 
-    /// What is on the way is lost with the connection.
+    /// All on the way is lost with the connection.
     pub(super) fn disconnect(&mut self, index: usize) {
         if index < self.ways.len() {
             let way = self.ways.remove(index);
@@ -139,7 +139,7 @@ impl Pair {
         self.send(sent, false);
     }
 
-    /// What one hub has said goes to the other, over the connection it took.
+    /// The words of one hub go to the other, over the connection it took.
     fn send(&mut self, sent: Vec<(ConnectionId, Message)>, to_home: bool) {
         for (connection, message) in sent {
             let own = |way: &&mut PairConnection| connection == if to_home { way.standby } else { way.home };
@@ -172,7 +172,7 @@ impl Pair {
         self.notice_ends();
     }
 
-    /// What one end has closed ends at the other one, too.
+    /// A connection that one end has closed ends at the other one, too.
     fn notice_ends(&mut self) {
         let (home, standby) = (std::mem::take(&mut self.home.closed), std::mem::take(&mut self.standby.closed));
         let closed =
@@ -270,14 +270,14 @@ impl Pair {
         self.had.remove(&node(number));
     }
 
-    /// What the standby has of the home.
+    /// Replicas that the standby has of the home.
     pub(super) fn copies(&self) -> Vec<Record> {
         let records = self.standby.hub.registry.records();
         let held = records.directory().entries_after(None);
         held.filter(|entry| records.home_of(entry.node()) == Some(node(HOME))).map(|entry| entry.record()).collect()
     }
 
-    /// What of it the home holds and is to be there.
+    /// Records that the home holds and that are to be there.
     pub(super) fn originals(&self) -> Vec<Record> {
         let hub = &self.home.hub;
         let named = hub.replication.nodes_of(node(STANDBY));
