@@ -1,11 +1,12 @@
 //! Configuration of a hub.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::random::RootSecret;
 use roost_wire::{Address, NodeId, Role};
 
-use super::reflection::ReflectionConfig;
+use super::copy_room::CopyRoom;
 
 /// Architecture that a hub serves: the overlay or the client/server baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,6 @@ pub struct HubConfig {
     /// Rate of summaries to a parent, bits per second; between roots a hundred times as much. Default
     /// 1 000, about 1 % of a thin connection. More lets parents learn sooner of a change in many blocks.
     pub summary_bits_per_second: u32,
-    /// Addresses on which the hub listens.
     pub addresses: Vec<Address>,
     /// Settings of reflection. Default `None`: the hub reflects no streams.
     pub reflection: Option<ReflectionConfig>,
@@ -141,5 +141,36 @@ impl Default for Limits {
             standby_connections: 64,
             block_services_per_hub: 262_144,
         }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReflectionConfig {
+    /// Address at which its relay takes in and sends on; an unspecified host is filled in by its remotes, each with
+    /// the one that it sees.
+    pub media: SocketAddr,
+    /// Number of super nodes that may reflect a stream between the one of the
+    /// subscriber and the one of the provider, plus one: 1, which is the
+    /// default, or 2 for a mesh of two layers, where fewer copies leave the
+    /// provider's super node and all go a longer way.
+    pub layers: u8,
+    pub policy: OverflowPolicy,
+}
+
+/// The rule by which a hub has no more room for a copy of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OverflowPolicy {
+    /// The uplink is used up, as its owner says
+    /// ([`HubCommand::ReflectionCapacity`](super::HubCommand::ReflectionCapacity)).
+    #[default]
+    Residual,
+    /// The hub has so many subscribers, whatever they take.
+    Count(u32),
+}
+
+impl ReflectionConfig {
+    /// The room before the owner has said anything; `None` if the hub tells none.
+    pub(super) fn first_room(self) -> Option<CopyRoom> {
+        (self.policy == OverflowPolicy::Residual).then_some(CopyRoom::Unlimited)
     }
 }

@@ -1,17 +1,15 @@
-//! What a hub counts.
+//! Counters of a hub.
 
 use roost_wire::Service;
 use roost_wire::messages::{Reason, RequestMode};
 
 use super::HubLimit;
 
-/// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum RequestOutcome {
     /// Handed to a provider. If that comes to nothing, a refusal is counted too.
     Handed = 0,
-    /// Answered with providers.
     Found = 1,
     /// Nobody offers it there.
     NotFound = 2,
@@ -19,7 +17,6 @@ pub enum RequestOutcome {
     NotYetKnown = 3,
     /// Every provider is at its limit.
     Busy = 4,
-    /// No transport in common.
     NoTransport = 5,
     /// Providers or other hubs could not be reached.
     Unreachable = 6,
@@ -27,9 +24,7 @@ pub enum RequestOutcome {
     TooMany = 7,
     /// The deadline passed before there was an answer.
     TimedOut = 8,
-    /// The hub is leaving.
     Leaving = 9,
-    /// Any other refusal.
     Declined = 10,
     /// The way to the hubs above is cut.
     UnreachableAbove = 11,
@@ -38,7 +33,6 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    /// All of them.
     pub const ALL: [Self; 13] = [
         Self::Handed,
         Self::Found,
@@ -55,7 +49,6 @@ impl RequestOutcome {
         Self::Saturated,
     ];
 
-    /// The outcome's name in metrics.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Handed => "handed",
@@ -106,7 +99,6 @@ pub struct HubCounters {
     requests: [[u64; 3]; 4],
     outcomes: [[[u64; RequestOutcome::ALL.len()]; 3]; 4],
     over_limit: [u64; HubLimit::ALL.len()],
-    /// Searches of the directory.
     pub searches: u64,
     /// Records that were new or had changed.
     pub publishes: u64,
@@ -114,9 +106,7 @@ pub struct HubCounters {
     pub renews: u64,
     /// Renewals of a version that was not held, answered by `UnknownVersion`.
     pub unknown_renews: u64,
-    /// Records withdrawn by their nodes.
     pub withdrawals: u64,
-    /// Records whose lease ended.
     pub expiries: u64,
     /// Records that went because another hub holds a newer one.
     pub claimed: u64,
@@ -134,7 +124,7 @@ pub struct HubCounters {
     pub rebalanced: u64,
     /// Messages of membership sent to other super nodes.
     pub gossip_sent: u64,
-    /// What they took, bytes.
+    /// Size of these messages, bytes.
     pub gossip_bytes: u64,
     /// Messages that could not be read.
     pub malformed: u64,
@@ -146,7 +136,6 @@ pub struct HubCounters {
     pub foreign_records: u64,
     /// Answers and data of flows that the hub does not know (any more).
     pub stray: u64,
-    /// Requests handed on, each provider counted.
     pub forwards: u64,
     /// Requests handed to the same provider again because the requester repeated them.
     pub repeats: u64,
@@ -154,7 +143,6 @@ pub struct HubCounters {
     pub suspensions: u64,
     /// Times that a provider was put behind the others because it did not serve.
     pub failures: u64,
-    /// Searches sent to other hubs.
     pub hub_lookups_sent: u64,
     /// Requests that joined a search already under way.
     pub hub_lookups_merged: u64,
@@ -176,9 +164,7 @@ pub struct HubCounters {
     pub block_services_sent: u64,
     /// Summaries heard from children and tops.
     pub summaries_heard: u64,
-    /// Flows relayed.
     pub relays: u64,
-    /// Messages relayed.
     pub relayed_messages: u64,
     /// Their bytes, encoded, counted once.
     pub relayed_bytes: u64,
@@ -188,25 +174,23 @@ pub struct HubCounters {
     pub grants: u64,
     /// Requests for a copy for which there was no room here.
     pub saturated: u64,
-    /// What opens a stream, sealed: taken from its provider or the hub nearer to it, and new.
+    /// Sealed keys of streams: taken from its provider or the hub nearer to it, and new.
     pub keys_stored: u64,
     /// Of these, told requesters and other hubs, each counted.
     pub keys_handed: u64,
     /// Of these, forgotten: its time was over, or its stream is not carried any more.
     pub keys_expired: u64,
-    /// Changes sent to watchers.
     pub changes: u64,
     /// Attempts to reach a peer or a provider.
     pub dials: u64,
 }
 
 impl HubCounters {
-    /// Requests for `service` in `mode`.
     pub fn requests(&self, service: Service, mode: RequestMode) -> u64 {
         self.requests[service as usize][mode_index(mode)]
     }
 
-    /// How many of them ended, or went on, in this way.
+    /// Requests that ended, or went on, in this way.
     pub fn outcomes(&self, service: Service, mode: RequestMode, outcome: RequestOutcome) -> u64 {
         self.outcomes[service as usize][mode_index(mode)][outcome as usize]
     }

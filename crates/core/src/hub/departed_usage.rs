@@ -43,7 +43,6 @@ pub(super) struct DepartedUsage {
 }
 
 impl DepartedUsage {
-    /// A member has gone.
     pub(super) fn keep(&mut self, now: Time, node: NodeId, debt: QuotaUsage) {
         if debt.tolled.max(debt.charged) <= now && debt.allowance.spent() == 0 {
             return;

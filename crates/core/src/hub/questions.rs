@@ -6,17 +6,18 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Message,
-    Reason, Request, RequestMessage, RouteDirection,
+    Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Reason,
+    Request, RequestMessage, RouteDirection,
 };
 use roost_wire::{Cell, NodeId, RequestId};
 
+use super::Hub;
 use super::hub_lookup::{ConcludedLookup, Waiter};
-use super::lookup::encode_found;
+use super::registry::{LookupReply, encode_found};
+use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
-use super::tree::Relation;
-use super::{Hub, Sender};
+use super::sender::Sender;
 use crate::directory::{DirectoryQuery, SearchPurpose};
 
 /// Providers that a lookup lists if it does not say how many.
@@ -95,7 +96,8 @@ impl Hub {
 
     /// Has the requests decide something, and other parts hear what it means to them.
     pub(super) fn with_requests<T>(&mut self, decide: impl FnOnce(&mut Requests, &mut RequestTurn<'_>) -> T) -> T {
-        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+        let (records, blocks, members) = (self.registry.records(), self.summaries.blocks(), self.members.view());
+        let view = RequestView { records, blocks, members };
         let decided = decide(&mut self.requests, &mut RequestTurn { core: &mut self.core, view });
         self.apply_request_effects();
         decided
@@ -105,20 +107,16 @@ impl Hub {
     fn apply_request_effects(&mut self) {
         while let Some(effect) = self.requests.next_effect() {
             match effect {
-                RequestEffect::Asked { node, service } => self.registry.directory.deduct(node, service),
-                RequestEffect::Answered { node, after } => self.registry.directory.record_response_time(node, after),
-                RequestEffect::Served(node) => self.registry.directory.record_success(node),
-                RequestEffect::Failed(node) => self.registry.directory.record_failure(node),
-                RequestEffect::Busy(node) => self.registry.directory.mark_busy(node),
-                RequestEffect::Suspended(node) => self.registry.directory.suspend(node),
+                RequestEffect::Provider(node, event) => self.registry.record_provider_event(node, event),
                 RequestEffect::NothingIn(service, cell) => self.summaries.note_none(self.core.now, service, cell),
                 RequestEffect::Lookup(wanted) => self.look_up_for_request(*wanted),
             }
         }
     }
 
-    fn look_up_for_request(&mut self, WantedLookup { key, query, plan, waiter, patience }: WantedLookup) {
-        if !self.start_lookup(query, plan, waiter, patience) {
+    fn look_up_for_request(&mut self, WantedLookup { key, query, area, plan, patience }: WantedLookup) {
+        let waiter = Waiter::Request { key, query };
+        if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, patience) {
             self.requests.decline(&mut self.core, key, Reason::TooMany);
         }
         self.requests.report(&mut self.core, key, HopAction::LookedUp, None, None);
@@ -139,13 +137,14 @@ impl Hub {
     }
 
     pub(super) fn answer_lookup(&mut self, from: Sender, request: &Request) {
-        let (names, scope, asked) = (request.spec.provider, request.spec.scope, (from.connection, request.id));
+        let (names, scope) = (request.spec.provider, request.spec.scope);
+        let asked = LookupReply { connection: from.connection, id: request.id };
         let query = DirectoryQuery {
             aim: SearchPurpose::List,
             names,
             ..self.registry.records().query(from.node, request, DEFAULT_LISTED)
         };
-        let mut hits = self.registry.search_within(&mut self.core, scope, &query);
+        let hits = self.registry.search_within(&mut self.core, scope, &query);
         let plan = RoutePlan::from_scope(scope);
         let area =
             plan.and_then(|plan| Some((self.summaries.hub_lookup_area(&mut self.core, request, &query, &hits)?, plan)));
@@ -153,7 +152,7 @@ impl Hub {
             area.map(|_| self.registry.cached_for(&mut self.core, request.spec.area, &query)).unwrap_or_default();
         if !cached.is_empty() {
             let coverage = self.core.coverage(Coverage::FirstMatch);
-            self.registry.answer_merged_lookup(&mut self.core, asked, (&query, scope), &cached, coverage);
+            self.registry.answer_merged_lookup(&mut self.core, asked, &query, scope, &cached, coverage);
         } else if let Some((area, plan)) = area {
             let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
             let patience = self.core.time_to_answer(from.connection, request.deadline_ms);
@@ -165,17 +164,16 @@ impl Hub {
                 request.spec.area.wants_any() && !hits.is_empty() && plan.is_some() && self.core.has_others();
             let coverage = self.core.coverage(if are_first { Coverage::FirstMatch } else { Coverage::Complete });
             if names.is_some() {
-                self.registry.hits = hits;
-                return self.registry.answer_merged_lookup(&mut self.core, asked, (&query, scope), &[], coverage);
+                self.registry.give_back(hits);
+                return self.registry.answer_merged_lookup(&mut self.core, asked, &query, scope, &[], coverage);
             }
             self.core.count_listed(query.service, hits.len());
             let is_here = self.core.is_here(from.connection);
-            let message = encode_found(&self.registry.directory, request.id, &hits, coverage, is_here);
+            let message = encode_found(self.registry.records().directory(), request.id, &hits, coverage, is_here);
             self.core.send_encoded(from.connection, message);
             self.core.keeps_timers = true;
         }
-        hits.clear();
-        self.registry.hits = hits;
+        self.registry.give_back(hits);
     }
 
     /// Another hub asks. It hears what is held here, and what others have that
@@ -202,18 +200,27 @@ impl Hub {
         if asks.is_empty() || (area.wants_any() && self.registry.holds(&mut self.core, &query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
             let coverage = self.core.coverage(reach);
-            return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
+            return self.registry.answer_hub_lookup(
+                &mut self.core,
+                LookupReply { connection, id },
+                &query,
+                &[],
+                coverage,
+            );
         }
-        self.core.send_answer(
-            connection,
-            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
-        );
+        self.core.send_answer(connection, RequestMessage::RequestAck { id, requester: None, provider: None });
         let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };
         let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
         self.answer_waiters();
         if !is_started {
-            self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], Coverage::Partial);
+            self.registry.answer_hub_lookup(
+                &mut self.core,
+                LookupReply { connection, id },
+                &query,
+                &[],
+                Coverage::Partial,
+            );
         }
     }
 
@@ -245,14 +252,20 @@ impl Hub {
             for waiter in waiters {
                 match waiter {
                     Waiter::Lookup { connection, id, query, .. } => {
-                        let (asked, wanted) = ((connection, id), (&query, scope));
-                        self.registry.answer_merged_lookup(&mut self.core, asked, wanted, &found, coverage);
+                        let reply = LookupReply { connection, id };
+                        self.registry.answer_merged_lookup(&mut self.core, reply, &query, scope, &found, coverage);
                     }
                     Waiter::Request { key, query } => {
                         self.with_requests(|requests, turn| requests.choose(turn, key, &query, &found, coverage));
                     }
                     Waiter::Hub { connection, id, query, .. } => {
-                        self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &found, coverage);
+                        self.registry.answer_hub_lookup(
+                            &mut self.core,
+                            LookupReply { connection, id },
+                            &query,
+                            &found,
+                            coverage,
+                        );
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! Who is connected, and over which connections.
+//! Remotes and their connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -8,8 +8,8 @@ use roost_wire::{Address, ConnectionId, NodeId, NodeSelector, RemoteIdentity, Ro
 
 use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
-use super::requests::RequestKey;
-use super::tree::Relation;
+use super::relation::Relation;
+use super::request_key::RequestKey;
 use crate::rtt::Rtt;
 use crate::wall::WallClock;
 
@@ -17,28 +17,28 @@ use crate::wall::WallClock;
 /// was silent for longest makes room for one more, as it may be dead.
 pub(super) const MAX_CONNECTIONS_EACH: usize = 8;
 
-/// What a publication costs its node: it may make a message to every watcher.
+/// Cost of a publication to its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;
 
 /// The cost of the word of a move: hubs pass it on to all that may know the old home.
 pub(super) const MOVE: u32 = 8;
 
-/// What a new watch costs: a snapshot, here and at every peer.
+/// Cost of a new watch: a snapshot, here and at every peer.
 pub(super) const WATCH: u32 = 4;
 
-/// What a search at other hubs costs: a message to each of them.
+/// Cost of a search at other hubs: a message to each of them.
 pub(super) const SEARCH: u32 = 2;
 
-/// What a word of who is in a room costs: one to each owner, and their lists.
+/// Cost of news of a room: one message to each owner, and their lists.
 pub(super) const ROOM_UPDATE_COST: u32 = 2;
 
-/// How much of all this a node may have at once.
+/// The most of all this that a node may have at once.
 const BURST: u32 = 96;
 
-/// How long it takes until it may have one more.
+/// Time until it may have one more.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a remote may take to answer, beyond the way there and back.
+/// Time that a remote may take to answer, beyond the way there and back.
 const ANSWER_DELAY: Duration = Duration::from_millis(50);
 
 /// All connections and who is at their other ends.
@@ -50,13 +50,12 @@ pub(super) struct Remotes {
     debts: DepartedUsage,
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(super) struct RemoteConnection {
     pub(super) node: NodeId,
     pub(super) role: Role,
     pub(super) address: Address,
-    /// Whether it is another one than when the remote last published here.
+    /// True if it is another one than when the remote last published here.
     pub(super) has_moved: bool,
     pub(super) rtt: Rtt,
     /// The ping under way: its token, and when it was sent.
@@ -85,24 +84,24 @@ pub(super) struct Remote {
     pub(super) watches: usize,
     /// Lookups and requests that wait for the peers.
     pub(super) searches: usize,
-    /// When it may publish, if it was told to come later.
+    /// Time at which it may publish, if it was told to come later.
     pub(super) turn: Option<Time>,
     /// Up to when its allowance of [`BURST`] is used up, and the like.
     pub(super) debt: QuotaUsage,
-    /// How it stands to this hub, if it is one itself.
+    /// Relation to this hub, if it is one itself.
     relation: Relation,
-    /// Whether it has left a question unanswered and was not heard since.
+    /// True if it has left a question unanswered and was not heard since.
     doubtful: bool,
     /// The limits that it has met: a bit for each.
     limits_met: u32,
 }
 
-/// What the end of a connection means.
+/// The consequence of the end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LostConnection {
     pub(super) node: NodeId,
     pub(super) role: Role,
-    /// Whether it was the remote's last one.
+    /// True if it was the remote's last one.
     pub(super) last: bool,
 }
 
@@ -117,45 +116,18 @@ impl Remotes {
         rtt: Duration,
     ) -> bool {
         let RemoteIdentity { node, role, name } = identity;
-        let entry = RemoteConnection {
-            node,
-            role,
-            address,
-            has_moved: false,
-            rtt: Rtt::new(rtt),
-            ping: None,
-            heard: now,
-            hello: Hello::ASSUMED,
-            clock: None,
-            said_later: false,
-        };
-        self.connections.insert(connection, entry);
+        self.connections.insert(connection, RemoteConnection::new(now, node, role, address, rtt));
         if role.is_hub() {
             self.hubs.insert(node);
         }
-        let fresh = !self.nodes.contains_key(&node);
-        let remote = self.nodes.entry(node).or_insert_with(|| Remote {
-            role,
-            name,
-            since: now,
-            connections: Vec::with_capacity(1),
-            publisher: None,
-            requests: VecDeque::new(),
-            relays: 0,
-            watches: 0,
-            searches: 0,
-            turn: None,
-            debt: self.debts.take_usage(now, node),
-            // Servers have caches below them and nobody beside them.
-            relation: if role == Role::Server { Relation::Child(0) } else { Relation::Sibling },
-            doubtful: false,
-            limits_met: 0,
-        });
+        let is_first = !self.nodes.contains_key(&node);
+        let remote =
+            self.nodes.entry(node).or_insert_with(|| Remote::new(now, role, name, self.debts.take_usage(now, node)));
         remote.connections.push(connection);
-        fresh
+        is_first
     }
 
-    /// Which connection of the node is one too many, now that `new` is up.
+    /// The connection of the node that is one too many, now that `new` is up.
     pub(super) fn excess_connection(&self, node: NodeId, new: ConnectionId) -> Option<ConnectionId> {
         let connections = self.connections_of(node);
         let heard = |connection: &&ConnectionId| {
@@ -183,7 +155,6 @@ impl Remotes {
         Some(LostConnection { node, role, last: remote.connections.is_empty() })
     }
 
-    /// Removes a remote without connections.
     pub(super) fn forget(&mut self, now: Time, node: NodeId) -> Option<Remote> {
         self.hubs.remove(&node);
         let remote = self.nodes.remove(&node)?;
@@ -219,7 +190,7 @@ impl Remotes {
         self.hubs.iter().copied()
     }
 
-    /// How a remote stands to this hub, if it is a hub itself.
+    /// Relation of a remote to this hub, if it is a hub itself.
     pub(super) fn relation(&self, node: NodeId) -> Option<Relation> {
         self.nodes.get(&node).filter(|remote| remote.role.is_hub()).map(|hub| hub.relation)
     }
@@ -230,7 +201,7 @@ impl Remotes {
         }
     }
 
-    /// Whether a hub has left a question unanswered and was not heard since.
+    /// True if a hub has left a question unanswered and was not heard since.
     pub(super) fn is_unresponsive(&self, hub: NodeId) -> bool {
         self.nodes.get(&hub).is_some_and(|hub| hub.doubtful)
     }
@@ -249,7 +220,6 @@ impl Remotes {
         }
     }
 
-    /// One of them waits no longer.
     pub(super) fn end_search(&mut self, node: NodeId) {
         if let Some(remote) = self.nodes.get_mut(&node) {
             remote.searches = remote.searches.saturating_sub(1);
@@ -268,7 +238,6 @@ impl Remotes {
         self.hubs.len()
     }
 
-    /// Whether any node is connected.
     pub(super) fn has_nodes(&self) -> bool {
         self.nodes.len() > self.hubs.len()
     }
@@ -283,7 +252,7 @@ impl Remotes {
         self.connections_of(node).iter().copied().filter(|connection| self.uses(*connection, allowed)).max_by_key(heard)
     }
 
-    /// How long an answer over the connection may take before its want is a sign: of
+    /// Time that an answer over the connection may take before its want is a sign: of
     /// a hub a probe time-out, as the round trip to it is measured all the
     /// time; of a node two round trips and then some.
     pub(super) fn answer_timeout(&self, connection: ConnectionId) -> Duration {
@@ -319,13 +288,50 @@ impl Remotes {
         }
     }
 
-    /// Whether the connection is up and of an allowed transport.
+    /// True if the connection is up and of an allowed transport.
     pub(super) fn uses(&self, connection: ConnectionId, allowed: SchemeSet) -> bool {
         self.connections.get(&connection).is_some_and(|connection| allowed.contains(connection.address.scheme))
     }
 }
 
+impl RemoteConnection {
+    fn new(now: Time, node: NodeId, role: Role, address: Address, rtt: Duration) -> Self {
+        Self {
+            node,
+            role,
+            address,
+            has_moved: false,
+            rtt: Rtt::new(rtt),
+            ping: None,
+            heard: now,
+            hello: Hello::ASSUMED,
+            clock: None,
+            said_later: false,
+        }
+    }
+}
+
 impl Remote {
+    fn new(now: Time, role: Role, name: String, debt: QuotaUsage) -> Self {
+        Self {
+            role,
+            name,
+            since: now,
+            connections: Vec::with_capacity(1),
+            publisher: None,
+            requests: VecDeque::new(),
+            relays: 0,
+            watches: 0,
+            searches: 0,
+            turn: None,
+            debt,
+            // Servers have caches below them and nobody beside them.
+            relation: if role == Role::Server { Relation::Child(0) } else { Relation::Sibling },
+            doubtful: false,
+            limits_met: 0,
+        }
+    }
+
     /// Takes `cost` from what the node may do that makes work for others. False
     /// if not enough is left: what it said is dropped, as if lost, and an
     /// honest node says it again.
@@ -346,7 +352,7 @@ impl Remote {
         is_first
     }
 
-    /// How many of something the remote may have, if a node may have `per_node`.
+    /// Number of something that the remote may have, if a node may have `per_node`.
     pub(super) fn allowance(&self, per_node: usize) -> usize {
         if self.role.is_hub() { per_node * 16 } else { per_node }
     }

@@ -1,5 +1,5 @@
-//! What a home and a standby both know of what the home has told, so that it
-//! need say only what has changed: the home's [`ReplicaSender`], the standby's [`ReplicaReceiver`].
+//! Shared knowledge of a home and a standby of what the home has told, so that it need say only what has changed: the
+//! home's [`ReplicaSender`], the standby's [`ReplicaReceiver`].
 //!
 //! Both hold for one connection, over which what is told comes in order; the
 //! standby has one book for each home, whose last one it is. The home gives
@@ -23,28 +23,26 @@ use crate::directory::{Directory, DirectoryEntry};
 /// Of so many nodes a standby hears at once; of the others when it has heard of these.
 pub(super) const MAX_TOLD: usize = 1_024;
 
-/// How long after everything was told that begins anew at the earliest; it
+/// Time after which everything is told anew at the earliest; it
 /// doubles up to the longest, well before copies end for want of a word.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(16);
 
-/// What a home has told one standby.
+/// Records that a home has told one standby.
 #[derive(Debug)]
 pub(super) struct ReplicaSender {
     /// Of whom the standby is to hear. Bounded, as all here, by the directory.
     pub(super) pending: BTreeSet<NodeId>,
-    /// Who was told of last in the present round through the news.
+    /// The last node that was told in the present round through the news.
     turn: Option<NodeId>,
     /// Over which it is told; `None`: everything is to be told.
     pub(super) connection: Option<ConnectionId>,
-    /// When it last heard who lives.
     pub(super) signed: Time,
     /// Of the last message, and of the first one since which all that was told holds.
     number: u32,
     begun: u32,
     /// Whether everything has been told since then.
     is_whole: bool,
-    /// When everything may be told anew.
     not_before: Time,
     backoff: Backoff,
     told: BTreeMap<NodeId, ReplicatedNode>,
@@ -53,18 +51,16 @@ pub(super) struct ReplicaSender {
     next: u32,
 }
 
-/// What was told of a node.
 #[derive(Clone, Copy, Debug)]
 struct ReplicatedNode {
     number: u32,
     version: Version,
     cell: Cell,
     capacity: Capacity,
-    /// Whether the standby lacks it.
     is_missing: bool,
 }
 
-/// What a standby is to hear now.
+/// Changes that a standby is to hear now.
 #[derive(Debug, Default)]
 pub(super) struct ReplicaChanges {
     shifts: Vec<ReplicaMove>,
@@ -100,7 +96,6 @@ impl ReplicaSender {
         Self { number, ..Self::default() }
     }
 
-    /// The number of the last message.
     pub(super) fn number(&self) -> u32 {
         self.number
     }
@@ -137,7 +132,6 @@ impl ReplicaSender {
         batch
     }
 
-    /// Whether anything is to be told.
     pub(super) fn has_changes(&self) -> bool {
         self.connection.is_none() || !self.pending.is_empty()
     }
@@ -147,7 +141,7 @@ impl ReplicaSender {
         self.told.is_empty() && self.pending.is_empty()
     }
 
-    /// Whether a node has at most moved, or has another capacity, since it was told of.
+    /// True if a node has at most moved, or has another capacity, since it was told of.
     pub(super) fn can_send_difference(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> bool {
         self.told.get(&node).is_some_and(|told| told.is_base_of(entry))
     }
@@ -222,7 +216,7 @@ impl ReplicaSender {
         }
         let whole = records.chunks(MAX_REPLICA_RECORDS);
         messages.extend(whole.map(|part| ReplicaUpdate { records: part.to_vec(), ..ReplicaUpdate::default() }));
-        // What is gone is told first: they are free in what follows on this connection.
+        // Removed nodes are told first: their numbers are free in what follows on this connection.
         self.free.extend(gone);
         let ends = !self.is_whole && self.turn.is_none();
         if ends && messages.is_empty() {
@@ -244,7 +238,7 @@ impl ReplicaSender {
     /// all if none is named.
     pub(super) fn mark_missing(&mut self, number: u32, nodes: &[u32]) {
         if nodes.is_empty() {
-            // What has begun since is whole already.
+            // A resync that has begun since is whole already.
             let stale = number.wrapping_sub(self.begun) > u32::MAX / 2;
             self.connection = self.connection.filter(|_| stale);
             return;
@@ -262,7 +256,7 @@ fn nth<T: Clone>(list: &[T], part: usize) -> Vec<T> {
 }
 
 impl ReplicatedNode {
-    /// Whether a node's entry differs from it in place and capacity at most.
+    /// True if a node's entry differs from it in place and capacity at most.
     fn is_base_of(&self, entry: &DirectoryEntry<'_>) -> bool {
         let (old, new) = (self.version, entry.version());
         !self.is_missing && old.epoch == new.epoch && old <= new && entry.unchanged_since() <= old
@@ -282,12 +276,10 @@ impl ReplicaChanges {
     }
 }
 
-/// What a standby has been told by one home.
+/// Records that a standby has been told by one home.
 #[derive(Debug)]
 pub(super) struct ReplicaReceiver {
-    /// Over which all was told last.
     connection: ConnectionId,
-    /// Of the last message.
     number: u32,
     /// Whether nothing was missed since all was told.
     open: bool,
@@ -308,7 +300,7 @@ impl ReplicaReceiver {
         Self { connection, number: 0, open: false, entries: BTreeMap::new(), limit: 0 }
     }
 
-    /// Whether a message that has come over `connection` follows on what was told before.
+    /// True if a message that has come over `connection` follows on what was told before.
     pub(super) fn accept_next(&mut self, connection: ConnectionId, update: &ReplicaUpdate) -> bool {
         if update.starts_resync == Some(true) && !self.is_late(connection, update.sequence) {
             self.entries.clear();
@@ -322,13 +314,13 @@ impl ReplicaReceiver {
         self.open
     }
 
-    /// Whether a message was overtaken by what was told over a later
+    /// True if a message was overtaken by what was told over a later
     /// connection. A home that starts again counts anew, but not over an old one.
     fn is_late(&self, connection: ConnectionId, number: u32) -> bool {
         connection < self.connection && number.wrapping_sub(self.number) > u32::MAX / 2
     }
 
-    /// What was told over this connection holds no longer, as that is gone.
+    /// The connection is gone, and with it all that was told over it.
     pub(super) fn close(&mut self, connection: ConnectionId) {
         if self.connection == connection {
             self.entries.clear();
@@ -341,7 +333,6 @@ impl ReplicaReceiver {
         self.limit = lines;
     }
 
-    /// How many nodes have a number.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -365,7 +356,6 @@ impl ReplicaReceiver {
         self.entries.retain(|_, line| line.node != node);
     }
 
-    /// The node with this number.
     pub(super) fn get(&self, number: u32) -> Option<ReplicaEntry> {
         self.entries.get(&number).copied()
     }

@@ -1,4 +1,4 @@
-//! What a hub tells of itself: for the control API and the metrics.
+//! The status of a hub: for the control API and the metrics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,22 +10,15 @@ use super::remotes::RemoteConnection;
 use super::{Hub, HubKind, MemberStatus, Relation};
 use crate::directory::{DirectoryQuery, SearchPurpose};
 
-/// A hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubStatus {
-    /// Its own id.
     pub node: NodeId,
-    /// Which hub it is.
     pub kind: HubKind,
-    /// Where it listens.
     pub addresses: Vec<Address>,
-    /// How long it has been up.
     pub up: Duration,
-    /// Whether it may not have heard of every node yet.
+    /// True if it may not have heard of every node yet.
     pub young: bool,
-    /// Whether it is draining.
     pub leaving: bool,
-    /// Nodes whose home this hub is.
     pub nodes: usize,
     /// Nodes of other hubs for which it stands by; of a server those that are
     /// registered through its caches.
@@ -37,13 +30,10 @@ pub struct HubStatus {
     pub cached: usize,
     /// Entries in the directory: a service at a place.
     pub entries: usize,
-    /// What the directory takes up, bytes, by computation.
+    /// Size of the directory, bytes, by computation.
     pub directory_bytes: usize,
-    /// Connections.
     pub connections: usize,
-    /// Requests remembered.
     pub requests: usize,
-    /// Flows relayed at present.
     pub relays: usize,
     /// Watches, also those of peers.
     pub watches: usize,
@@ -55,7 +45,7 @@ pub struct HubStatus {
     pub room_members: usize,
     /// In which tier it stands.
     pub tier: u8,
-    /// Whether it should have a parent and none is up.
+    /// True if it should have a parent and none is up.
     pub cut_off: bool,
     /// Patches (a service in a block of 8 × 8 cells) known of other hubs.
     pub block_services: usize,
@@ -67,24 +57,18 @@ pub struct HubStatus {
     pub hubs: Vec<RemoteHubStatus>,
 }
 
-/// Another hub at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteHubStatus {
-    /// How it stands to this one.
     pub relation: Relation,
-    /// Who, once it was reached.
     pub node: Option<NodeId>,
-    /// The name in its certificate.
     pub name: Option<String>,
-    /// Where: as configured, or where it is seen.
+    /// Addresses as configured, or the one where it is seen.
     pub addresses: Vec<Address>,
     /// Round trip measured by the handshake; `None` while it is down.
     pub rtt: Option<Duration>,
-    /// How long it has been up.
     pub up: Option<Duration>,
-    /// How long it has been down, if it is configured and was tried in vain.
+    /// Time for which it has been down, if it is configured and was tried in vain.
     pub down: Option<Duration>,
-    /// Why it is down.
     pub reason: Option<String>,
     /// The version of the protocol that it speaks; `None` while it is down.
     pub protocol: Option<ProtocolVersion>,
@@ -92,116 +76,111 @@ pub struct RemoteHubStatus {
     pub clock_ahead_s: Option<i64>,
 }
 
-/// One node of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// Who.
     pub node: NodeId,
     /// The name in its certificate, while it is connected.
     pub name: Option<String>,
-    /// The version of its record.
     pub version: Version,
-    /// Where.
     pub cell: Cell,
-    /// What it offers.
     pub services: ServiceSet,
-    /// What it has left.
     pub capacity: Capacity,
-    /// Where it can be dialled.
     pub addresses: Vec<Address>,
-    /// When its lease ends unless it is heard.
+    /// Rest of its lease unless it is heard.
     pub expires_in: Duration,
-    /// Whether it is held back until it speaks again.
+    /// True if it is held back until it speaks again.
     pub suspended: bool,
-    /// Whether it has a connection to this hub.
+    /// True if it has a connection to this hub.
     pub connected: bool,
     /// Its home, if this hub only stands by.
     pub home: Option<NodeId>,
 }
 
-/// The group's members as this hub knows them, without itself.
-pub(super) fn members(hub: &Hub) -> Vec<MemberStatus> {
-    hub.members.member_statuses(&hub.core)
-}
-
-/// The hub at this moment.
-pub(super) fn status(hub: &Hub, now: Time) -> HubStatus {
-    HubStatus {
-        node: hub.core.config.node,
-        kind: hub.core.config.kind,
-        addresses: hub.core.config.addresses.clone(),
-        up: hub.core.started.map_or(Duration::ZERO, |started| now.since(started)),
-        young: hub.core.is_young_at(now),
-        leaving: hub.core.leaving.is_some(),
-        nodes: hub.registry.directory.nodes() - hub.registry.replicas.len(),
-        replicas: hub.registry.replicas.len(),
-        numbered: hub.registry.replicas.numbered(),
-        rooms: hub.rooms.rooms(),
-        room_members: hub.rooms.members(),
-        cached: hub.registry.cached.nodes(),
-        entries: hub.registry.directory.entries(),
-        directory_bytes: hub.registry.directory.bytes(),
-        connections: hub.core.remotes.connections.len(),
-        requests: hub.requests.table.len(),
-        relays: hub.requests.relays.len(),
-        watches: hub.watches.len(),
-        hub_lookups: hub.hub_lookups.len(),
-        tier: hub.core.config.tier,
-        cut_off: hub.core.is_cut_off(),
-        block_services: hub.summaries.len(),
-        announced: hub.summaries.announced(),
-        members: members(hub),
-        hubs: hub_statuses(hub, now),
+impl Hub {
+    /// The group's members as this hub knows them, without itself.
+    pub fn members(&self) -> Vec<MemberStatus> {
+        self.members.member_statuses(&self.core)
     }
-}
 
-/// The index in the order of the nodes' ids: at most `limit` entries after
-/// `after`, so that a caller can page through it.
-pub(super) fn index(hub: &Hub, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
-    let entries = hub.registry.directory.entries_after(after).take(limit);
-    entries
-        .map(|entry| IndexEntry {
-            node: entry.node(),
-            name: hub.core.remotes.get(entry.node()).map(|remote| remote.name.clone()),
-            version: entry.version(),
-            cell: entry.cell(),
-            services: entry.services(),
-            capacity: entry.capacity(),
-            addresses: entry.addresses(),
-            expires_in: entry.expires().since(now),
-            suspended: entry.is_suspended(),
-            connected: hub.core.remotes.is_up(entry.node()),
-            home: hub.registry.replicas.home_of(entry.node()),
-        })
-        .collect()
-}
+    pub fn status(&self, now: Time) -> HubStatus {
+        let records = self.registry.records();
+        HubStatus {
+            node: self.core.config.node,
+            kind: self.core.config.kind,
+            addresses: self.core.config.addresses.clone(),
+            up: self.core.started.map_or(Duration::ZERO, |started| now.since(started)),
+            young: self.core.is_young_at(now),
+            leaving: self.core.leaving.is_some(),
+            nodes: records.leases(),
+            replicas: records.replica_count(),
+            numbered: records.numbered(),
+            rooms: self.rooms.rooms(),
+            room_members: self.rooms.members(),
+            cached: self.registry.cached_nodes(),
+            entries: records.directory().entries(),
+            directory_bytes: records.directory().bytes(),
+            connections: self.core.remotes.connections.len(),
+            requests: self.requests.len(),
+            relays: self.requests.relay_count(),
+            watches: self.watches.len(),
+            hub_lookups: self.hub_lookups.len(),
+            tier: self.core.config.tier,
+            cut_off: self.core.is_cut_off(),
+            block_services: self.summaries.len(),
+            announced: self.summaries.announced(),
+            members: self.members(),
+            hubs: hub_statuses(self, now),
+        }
+    }
 
-/// Who offers `service` in `area` by this hub's own directory, the best
-/// first; at most [`MAX_CANDIDATES`] and none that are held back.
-pub(super) fn find(hub: &Hub, service: Service, area: Area, count: usize) -> Vec<Candidate> {
-    let count = count.min(MAX_CANDIDATES);
-    let query = DirectoryQuery {
-        service,
-        area,
-        origin: Cell::new(0, 0),
-        count,
-        except: None,
-        aim: SearchPurpose::List,
-        names: None,
-    };
-    let mut hits = Vec::with_capacity(count);
-    hub.registry.directory.find(&query, &mut hits);
-    hits.into_iter().map(|hit| hub.core.named(hub.registry.directory.hit(hit).candidate())).collect()
-}
+    /// The index in the order of the nodes' ids: at most `limit` entries after
+    /// `after`, so that a caller can page through it.
+    pub fn index(&self, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
+        let entries = self.registry.records().directory().entries_after(after).take(limit);
+        entries
+            .map(|entry| IndexEntry {
+                node: entry.node(),
+                name: self.core.remotes.get(entry.node()).map(|remote| remote.name.clone()),
+                version: entry.version(),
+                cell: entry.cell(),
+                services: entry.services(),
+                capacity: entry.capacity(),
+                addresses: entry.addresses(),
+                expires_in: entry.expires().since(now),
+                suspended: entry.is_suspended(),
+                connected: self.core.remotes.is_up(entry.node()),
+                home: self.registry.records().home_of(entry.node()),
+            })
+            .collect()
+    }
 
-/// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.
-pub(super) fn clocks(hub: &Hub, now: Time) -> BTreeMap<NodeId, i64> {
-    hub.core
-        .remotes
-        .connections
-        .values()
-        .filter_map(|connection| Some((connection.node, clock_ahead(hub, now, connection)?)))
-        .collect()
+    /// Providers of `service` in `area` by this hub's own directory, the best
+    /// first; at most [`MAX_CANDIDATES`](roost_wire::messages::MAX_CANDIDATES) and none that are held back.
+    pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
+        let count = count.min(MAX_CANDIDATES);
+        let query = DirectoryQuery {
+            service,
+            area,
+            origin: Cell::new(0, 0),
+            count,
+            except: None,
+            aim: SearchPurpose::List,
+            names: None,
+        };
+        let (directory, mut hits) = (self.registry.records().directory(), Vec::with_capacity(count));
+        directory.find(&query, &mut hits);
+        hits.into_iter().map(|hit| self.core.named(directory.hit(hit).candidate())).collect()
+    }
+
+    /// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.
+    pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
+        self.core
+            .remotes
+            .connections
+            .values()
+            .filter_map(|connection| Some((connection.node, clock_ahead(self, now, connection)?)))
+            .collect()
+    }
 }
 
 fn clock_ahead(hub: &Hub, now: Time, connection: &RemoteConnection) -> Option<i64> {

@@ -95,7 +95,7 @@ impl EditRequest for Request {
     }
 }
 
-/// What a home tells first of all: these records, numbered from 0.
+/// The first words of a home: these records, numbered from 0.
 pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
     let numbered = records.into_iter().zip(0..).map(|(record, node)| ReplicaRecord { node, record });
     ReplicaUpdate {
@@ -107,7 +107,7 @@ pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
     }
 }
 
-/// What a provider says to its hub about a request that it was to answer directly.
+/// The word of a provider to its hub about a request that it was to answer directly.
 pub(super) fn decline(forward: &Request, reason: Reason) -> Message {
     let requester = (!forward.reply_to().is_empty()).then_some(forward.requester());
     Message::Request(RequestMessage::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }))
@@ -188,12 +188,16 @@ impl Bench {
         sent
     }
 
-    pub(super) fn say(&mut self, connection: ConnectionId, message: &Message) -> Vec<(ConnectionId, Message)> {
-        self.input(Input::Message { connection, message: message.encode() })
+    pub(super) fn say(
+        &mut self,
+        connection: ConnectionId,
+        message: impl Into<Message>,
+    ) -> Vec<(ConnectionId, Message)> {
+        self.input(Input::Message { connection, message: message.into().encode() })
     }
 
     pub(super) fn ask(&mut self, connection: ConnectionId, request: Request) -> Vec<(ConnectionId, Message)> {
-        self.say(connection, &Message::Request(RequestMessage::Request(request)))
+        self.say(connection, RequestMessage::Request(request))
     }
 
     pub(super) fn up(&mut self, number: u8, role: Role) -> ConnectionId {
@@ -215,20 +219,14 @@ impl Bench {
     /// Attaches a node that offers everything at [`HERE`].
     pub(super) fn provider(&mut self, number: u8) -> ConnectionId {
         let connection = self.up(number, Role::Node);
-        self.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
+        self.say(connection, RegistrationMessage::Publish(record(number)));
         connection
     }
 
     /// Attaches a node that offers nothing.
     pub(super) fn requester(&mut self, number: u8) -> ConnectionId {
         let connection = self.up(number, Role::Node);
-        self.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record {
-                services: ServiceSet::EMPTY,
-                ..record(number)
-            })),
-        );
+        self.say(connection, RegistrationMessage::Publish(Record { services: ServiceSet::EMPTY, ..record(number) }));
         connection
     }
 

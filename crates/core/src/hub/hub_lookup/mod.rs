@@ -13,32 +13,32 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Message, RouteDirection};
+use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, RouteDirection};
 use roost_wire::{Area, ConnectionId, NodeId, NodeSelector, RequestId, Scope, Service, Time};
 
+use super::HubLimit;
 use super::remotes::SEARCH;
-use super::requests::RequestKey;
+use super::request_key::RequestKey;
 use super::route::{HubQuery, RoutePlan};
-use super::{HubLimit, Sender};
+use super::sender::Sender;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
-pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the requester would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);
 
-/// When a hub that is searching is asked whether it still does, for the first
-/// time; its answer may have been lost. Doubled each time.
+/// Time after which a hub that is searching is asked whether it still does, for the first time; its answer may have
+/// been lost. Doubled each time.
 const REMINDER: Duration = Duration::from_secs(1);
 
-/// How much of its time a hub keeps for the answer's way back, beyond the round trip.
+/// Part of its time that a hub keeps for the answer's way back, beyond the round trip.
 const MARGIN: Duration = Duration::from_millis(50);
 
-/// How long a search that was answered early is kept for whoever asks the same
+/// Time for which a search that was answered early is kept for whoever asks the same
 /// by another way, so that those below are not asked once more.
 const LINGER: Duration = Duration::from_millis(250);
 
-/// How many may wait for the same search.
+/// The most that may wait for the same search.
 const MAX_WAITERS: usize = 1_024;
 
 /// Searches at other hubs that are under way.
@@ -55,13 +55,13 @@ pub(super) struct HubLookups {
 
 type LookupKey = (Service, Area, usize, Option<NodeSelector>, RoutePlan);
 
-/// How a search goes on: from whom, to whom, and how far that reaches at most.
+/// The course of a search: from whom, to whom, and how far that reaches at most.
 type LookupPlan = (RoutePlan, Vec<HubQuery>, Coverage);
 
 #[derive(Debug)]
 struct PendingLookup {
     want: LookupKey,
-    /// When to look after it next, and when it ends at the latest.
+    /// Time to look after it next, and its latest end.
     due: Time,
     until: Time,
     /// None once it was answered early; then it lingers.
@@ -76,17 +76,15 @@ struct PendingLookup {
 #[derive(Debug)]
 struct Awaited {
     way: RouteDirection,
-    /// Who is asked in its place.
     instead: Vec<NodeId>,
-    /// How often it was asked since it last said that it is searching.
+    /// Questions to the hub since it last said that it is searching.
     asked: u8,
-    /// When its silence counts, or it is asked whether it is still searching.
+    /// Time at which its silence counts, or it is asked whether it is still searching.
     due: Time,
-    /// How long it is believed to be searching.
+    /// Time for which it is believed to be searching.
     pause: Duration,
 }
 
-/// Who waits for a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Waiter {
     /// A lookup, which is answered with what was found.
@@ -102,7 +100,6 @@ pub(super) enum Waiter {
 pub(super) struct ConcludedLookup {
     pub(super) waiters: Vec<Waiter>,
     pub(super) scope: Scope,
-    /// With the hub that named each.
     pub(super) found: Vec<(NodeId, Candidate)>,
     pub(super) coverage: Coverage,
 }
@@ -173,7 +170,7 @@ impl HubLookups {
         }
     }
 
-    pub(in crate::hub) fn start_hub_lookup(
+    pub(super) fn start_hub_lookup(
         &mut self,
         core: &mut HubCore,
         query: DirectoryQuery,
@@ -190,19 +187,8 @@ impl HubLookups {
             return false;
         }
         let want = (query.service, query.area, query.count, query.names, route_plan);
-        if let Some((id, lookup)) = self.under_way(&want, now + patience / 2) {
-            core.counters.hub_lookups_merged += 1;
-            // A repeated lookup is answered once.
-            if !lookup.waiters.iter().any(|other| other.is_same(&waiter)) {
-                if lookup.waiters.len() >= MAX_WAITERS {
-                    core.over_limit(node, HubLimit::HubLookupWaiters);
-                    return false;
-                }
-                lookup.waiters.push(waiter);
-                core.remotes.count_search(node);
-                self.poll_lookup(core, id);
-            }
-            return true;
+        if let Some(is_joined) = self.join_lookup(core, &want, now + patience / 2, &waiter) {
+            return is_joined;
         }
         if self.table.len() >= core.config.limits.hub_lookups {
             core.over_limit(node, HubLimit::HubLookups);
@@ -219,6 +205,24 @@ impl HubLookups {
         }
         self.poll_lookup(core, id);
         true
+    }
+
+    /// Joins the same lookup if one is under way. False if too many wait for it.
+    fn join_lookup(&mut self, core: &mut HubCore, want: &LookupKey, until: Time, waiter: &Waiter) -> Option<bool> {
+        let node = waiter.node();
+        let (id, lookup) = self.under_way(want, until)?;
+        core.counters.hub_lookups_merged += 1;
+        // A repeated lookup is answered once.
+        if !lookup.waiters.iter().any(|other| other.is_same(waiter)) {
+            if lookup.waiters.len() >= MAX_WAITERS {
+                core.over_limit(node, HubLimit::HubLookupWaiters);
+                return Some(false);
+            }
+            lookup.waiters.push(*waiter);
+            core.remotes.count_search(node);
+            self.poll_lookup(core, id);
+        }
+        Some(true)
     }
 
     fn open_hub_lookup(
@@ -242,7 +246,7 @@ impl HubLookups {
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    pub(in crate::hub) fn ask(
+    pub(super) fn ask(
         &mut self,
         core: &mut HubCore,
         id: RequestId,
@@ -268,11 +272,11 @@ impl HubLookups {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        core.send_answer(connection, &Message::Directory(DirectoryMessage::HubLookup(seek)));
+        core.send_answer(connection, DirectoryMessage::HubLookup(seek));
     }
 
     /// A hub says that it is searching. False if nobody waits for it.
-    pub(in crate::hub) fn confirm_hub_lookup(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
+    pub(super) fn confirm_hub_lookup(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
         let now = core.now;
         let awaited = self.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
@@ -285,7 +289,7 @@ impl HubLookups {
     }
 
     /// A hub has answered. Gives whom it has named that was asked for.
-    pub(in crate::hub) fn handle_lookup_result(
+    pub(super) fn handle_lookup_result(
         &mut self,
         core: &mut HubCore,
         from: Sender,
@@ -315,7 +319,7 @@ impl HubLookups {
         fitting
     }
 
-    pub(in crate::hub) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
+    pub(super) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
         if self.table.get(&id).is_some_and(PendingLookup::is_over) {
             self.conclude(core, id);
         }
@@ -323,9 +327,9 @@ impl HubLookups {
 }
 
 impl HubCore {
-    /// How much of the time that the requester at the connection's other end waits is
-    /// left here, if the answer is to be there in time.
-    pub(in crate::hub) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
+    /// Part of the time that the requester at the connection's other end waits is left here, if the answer is to be
+    /// there in time.
+    pub(super) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
         let back =
             self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
                 + MARGIN;
@@ -333,8 +337,8 @@ impl HubCore {
         waits.saturating_sub(back).max(MARGIN)
     }
 
-    /// How far an answer reaches in which this hub has a part.
-    pub(in crate::hub) fn coverage(&self, others: Coverage) -> Coverage {
+    /// Coverage of an answer in which this hub has a part.
+    pub(super) fn coverage(&self, others: Coverage) -> Coverage {
         if self.is_young() { others.with(Coverage::HubStarting) } else { others }
     }
 }
@@ -346,7 +350,7 @@ impl PendingLookup {
         self.awaited.is_empty() || (area.wants_any() && !self.found.is_empty())
     }
 
-    /// How far the answers reach that were waited for.
+    /// Coverage of the answers that were waited for.
     fn reach(&self) -> Coverage {
         if self.awaited.is_empty() { self.coverage } else { self.coverage.with(Coverage::FirstMatch) }
     }
@@ -362,7 +366,6 @@ impl PendingLookup {
 }
 
 impl Waiter {
-    /// Who waits.
     fn node(&self) -> NodeId {
         match self {
             Self::Lookup { node, .. } | Self::Hub { node, .. } => *node,

@@ -17,10 +17,10 @@ use roost_wire::{Address, NodeId, Time};
 use super::identity::MemberIdentity;
 use super::wire::{MAX_ADDRESSES, SENDER_BYTES, Wire, sender};
 
-/// How often a member asks another one whether it lives.
+/// Interval at which a member asks another one whether it lives.
 const PROBE_EVERY: Duration = Duration::from_secs(5);
 
-/// How long it waits for the answer before it asks others to ask: more than
+/// Time for which it waits for the answer before it asks others to ask: more than
 /// the round trip of any path, since a path that is slow is not down.
 const PROBE_WAIT: Duration = Duration::from_secs(3);
 
@@ -28,10 +28,9 @@ const PROBE_WAIT: Duration = Duration::from_secs(3);
 /// to a hundred.
 pub(super) const MAX_KNOWN: usize = 256;
 
-/// How long a dead member is remembered, so that old gossip does not raise it.
+/// Time for which a dead member is remembered, so that old gossip does not raise it.
 const REMEMBERED: Duration = Duration::from_secs(3_600);
 
-/// What has become of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MemberChange {
     Up(NodeId, Vec<Address>),
@@ -40,7 +39,7 @@ pub(super) enum MemberChange {
     Down(NodeId),
 }
 
-/// What is to be said to another super node, and where that is.
+/// A message to another super node, and its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GossipPacket {
     pub(super) to: NodeId,
@@ -48,8 +47,7 @@ pub(super) struct GossipPacket {
     pub(super) message: Bytes,
 }
 
-/// This hub's view of its group.
-pub(in crate::hub) struct GossipGroup {
+pub(crate) struct GossipGroup {
     foca: Foca<MemberIdentity, Wire, FocaRng, NoCustomBroadcast>,
     pending: Pending,
     rtt: Duration,
@@ -83,7 +81,7 @@ impl rand_core::TryRng for FocaRng {
     }
 }
 
-/// What foca wants done. Its timers are a few, and one or two per member known.
+/// Work that foca wants done. Its timers are a few, and one or two per member known.
 #[derive(Default)]
 struct Pending {
     timers: BTreeMap<(Time, u64), Timer<MemberIdentity>>,
@@ -98,7 +96,6 @@ impl Pending {
     }
 }
 
-/// The same at one moment.
 struct FocaRuntime<'a> {
     now: Time,
     pending: &'a mut Pending,
@@ -184,7 +181,7 @@ impl GossipGroup {
     pub(super) fn on_timeout(&mut self, now: Time) {
         while let Some(entry) = self.pending.timers.first_entry().filter(|entry| entry.key().0 <= now) {
             let timer = entry.remove();
-            // What can fail is a probe that a clock's jump has torn: foca begins another.
+            // Only a probe can fail that a clock's jump has torn: foca begins another.
             let _ = self.foca.handle_timer(timer, self.pending.at(now));
         }
         self.tune();
@@ -198,7 +195,6 @@ impl GossipGroup {
         }
     }
 
-    /// Says goodbye.
     pub(super) fn leave(&mut self, now: Time) {
         let _ = self.foca.leave_cluster(self.pending.at(now));
         self.pending.timers.clear();

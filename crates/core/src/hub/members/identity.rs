@@ -1,4 +1,4 @@
-//! Who a member is.
+//! The identity of a member.
 
 use roost_wire::{Address, NodeId};
 

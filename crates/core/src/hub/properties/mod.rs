@@ -1,4 +1,4 @@
-//! What must hold whatever remotes say: random ones, from seeds.
+//! Properties that hold whatever remotes say: random ones, from seeds.
 
 mod crowd;
 mod streams;

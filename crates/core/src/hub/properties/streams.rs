@@ -1,4 +1,4 @@
-//! What a crowd says of reflected streams and of rooms.
+//! Words of a crowd about reflected streams and rooms.
 
 use roost_wire::messages::{CopyTarget, JoinRoom, LeaveRoom, Message, RoomMessage, Roster};
 use roost_wire::room::RoomMember;
@@ -12,7 +12,7 @@ impl RandomRemotes {
     /// The hub's relay says what it has.
     pub(super) fn relay(&mut self) -> Vec<(ConnectionId, Message)> {
         let command = if self.below(2) == 0 {
-            let residual_kbps = [0, 700, 2_000, u32::MAX][self.below(4) as usize];
+            let residual_kbps = [Some(0), Some(700), Some(2_000), None][self.below(4) as usize];
             HubCommand::ReflectionCapacity { residual_kbps, subscribers: self.below(4) as u32 }
         } else {
             let carried = |crowd: &mut Self| {
@@ -30,7 +30,7 @@ impl RandomRemotes {
         self.bench.input(Input::Command(command))
     }
 
-    /// Where a copy of a stream is wanted.
+    /// A copy target.
     pub(super) fn reflect(&mut self) -> Option<CopyTarget> {
         let provider = (self.below(3) == 0).then(|| self.who());
         let (to, tag) = (([0, 0, 0, 0], 9_000).into(), StreamTag(self.below(9)));

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use roost_wire::reflection::DownstreamKind;
 use roost_wire::{NodeId, Time};
 
-use super::{BEGINNING, CopyReceiver, StreamCopy};
-use crate::hub::requests::RequestKey;
+use super::stream_copy::{BEGINNING, CopyReceiver, StreamCopy};
+use crate::hub::request_key::RequestKey;
 
 /// The most pledges. Where room is limited nothing is granted beyond.
 pub(super) const MAX_RESERVATIONS: usize = 4_096;
@@ -26,19 +26,18 @@ pub(super) struct Reservations {
     /// The copies of which it is known whose they are, with the pledges for each: one copy takes room once,
     /// as long as one of those who asked for it waits.
     shared: BTreeMap<CopyReceiver, BTreeSet<RequestKey>>,
-    /// What all copies take, kbit/s.
+    /// Rate of all copies, kbit/s.
     kbps: u64,
-    /// How many of them are for nodes.
+    /// Copies for nodes, of all.
     subscribers: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reservation {
     pub(super) copy: StreamCopy,
-    /// Who asked for it first of all.
+    /// The node that asked for it first of all.
     pub(super) requester: NodeId,
     pub(super) kbps: u32,
-    /// When it ends by itself.
     pub(super) until: Time,
 }
 
@@ -59,7 +58,7 @@ impl Reservations {
         self.subscribers
     }
 
-    /// How many copies a node is pledged as a subscriber, and what they take, kbit/s.
+    /// Number of copies that a node is pledged as a subscriber, and what they take, kbit/s.
     pub(super) fn reserved_by(&self, requester: NodeId) -> (usize, u32) {
         let of_it = |reservation: &&Reservation| {
             reservation.requester == requester && reservation.copy.kind == DownstreamKind::Subscriber
@@ -69,7 +68,7 @@ impl Reservations {
         self.all.values().filter(of_it).fold((0, 0), add)
     }
 
-    /// Who is pledged what, as far as it is known of whom.
+    /// Receivers of reserved copies whose provider is known.
     pub(super) fn receivers(&self) -> impl Iterator<Item = CopyReceiver> + '_ {
         self.shared.keys().copied()
     }
@@ -99,7 +98,7 @@ impl Reservations {
             first
         });
         if let Some(first) = first.and_then(|first| self.all.get(&first)) {
-            // What is counted is taken off with the last one.
+            // The last one takes off the counted rate.
             (reservation.kbps, reservation.copy.kind) = (first.kbps, first.copy.kind);
         } else {
             self.kbps += u64::from(reservation.kbps);

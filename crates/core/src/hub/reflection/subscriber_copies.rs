@@ -1,11 +1,12 @@
-//! Which copies are whose: what was granted to each node, as long as the relay sends it.
+//! Copies that were granted to each node, as long as the relay sends it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_wire::{NodeId, Time};
 
-use super::{CopyReceiver, MAX_RECEIVERS};
+use super::stream_copy::CopyReceiver;
+use crate::hub::MAX_RECEIVERS;
 
 /// The most copies that one node is sent, with those that it was granted: a room of 64 members with
 /// four streams each.
@@ -21,7 +22,6 @@ const BEGINNING: Duration = Duration::from_secs(15);
 /// The copies that were granted to nodes. One that finds no place here counts for nobody.
 #[derive(Debug, Default)]
 pub(super) struct SubscriberCopies {
-    /// When each was granted last.
     of: BTreeMap<NodeId, BTreeMap<CopyReceiver, Time>>,
     count: usize,
 }
@@ -44,7 +44,6 @@ impl SubscriberCopies {
         self.count = self.of.values().map(BTreeMap::len).sum();
     }
 
-    /// What a node was granted.
     pub(super) fn copies_of(&self, node: NodeId) -> impl Iterator<Item = &CopyReceiver> {
         self.of.get(&node).into_iter().flat_map(BTreeMap::keys)
     }
@@ -59,7 +58,10 @@ mod tests {
     fn copies_bounded_and_dropped_when_unsent() {
         let (mut takers, now) = (SubscriberCopies::default(), Time::ZERO);
         let node = |number: u8| NodeId::from_bytes([number; 16]);
-        let receiver = |port: u16| (([10, 0, 0, 1], port).into(), Service::Video, node(99));
+        let receiver = |port: u16| {
+            let to = ([10, 0, 0, 1], port).into();
+            CopyReceiver { to, service: Service::Video, provider: node(99) }
+        };
         (0..10_000).for_each(|port| takers.record_copy(now, node((port % 50) as u8), receiver(port)));
         assert_eq!(takers.count, 2 * MAX_RECEIVERS);
         takers.keep(now + BEGINNING, |sent| *sent == receiver(7));

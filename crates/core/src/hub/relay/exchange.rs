@@ -8,7 +8,7 @@ use bytes::Bytes;
 use roost_wire::messages::{FlowMessage, MAX_OBJECT_NAME_BYTES, Message, RequestMessage};
 use roost_wire::{RequestId, Time};
 
-use super::table::Side;
+use super::header::Side;
 use crate::flow::{INLINE_BYTES, WINDOW_BYTES};
 use crate::node::MAX_RECEPTIONS_FROM_ONE;
 
@@ -28,7 +28,6 @@ const MAX_READ_BYTES: usize = 512;
 /// The most files of which the reports are remembered.
 const MAX_FILES: usize = 4 * MAX_RECEPTIONS_FROM_ONE;
 
-/// Both accounts of a flow.
 #[derive(Debug, Default)]
 pub(super) struct DuplexCredit {
     by_requester: Account,
@@ -37,7 +36,6 @@ pub(super) struct DuplexCredit {
     since: Time,
 }
 
-/// Bytes that one side has sent.
 #[derive(Debug, Default)]
 struct Account {
     /// Those that the other side has not shown to have read.

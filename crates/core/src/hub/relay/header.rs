@@ -1,4 +1,4 @@
-//! What the hub reads of a data message, and what it changes: its id.
+//! The header of a data message, of which the hub changes the id.
 
 use bytes::Bytes;
 use minicbor::data::Type;
@@ -6,24 +6,28 @@ use minicbor::{Decoder, Encoder};
 use roost_wire::RequestId;
 use roost_wire::messages::MAX_MESSAGE_BYTES;
 
-use super::table::Side;
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Requester,
+    Provider,
+}
 
-/// What a data message says of itself before its payload.
+/// The part of a data message before its payload.
 pub(super) struct Header {
     pub(super) kind: u32,
     pub(super) id: RequestId,
-    /// Where the id stands in the message.
+    /// Place of the id in the message.
     pub(super) at: std::ops::Range<usize>,
 }
 
 /// The numbers of the messages that are relayed unread.
 pub(super) mod kind {
-    pub(in crate::hub::relay) const PACKET: u32 = 11;
-    pub(in crate::hub::relay) const CHUNK: u32 = 12;
-    pub(in crate::hub::relay) const END: u32 = 13;
-    pub(in crate::hub::relay) const REPORT: u32 = 14;
-    pub(in crate::hub::relay) const STOP: u32 = 15;
-    pub(in crate::hub::relay) const THROUGH: u32 = 80;
+    pub(crate) const PACKET: u32 = 11;
+    pub(crate) const CHUNK: u32 = 12;
+    pub(crate) const END: u32 = 13;
+    pub(crate) const REPORT: u32 = 14;
+    pub(crate) const STOP: u32 = 15;
+    pub(crate) const THROUGH: u32 = 80;
 }
 
 impl Header {
@@ -46,7 +50,7 @@ impl Header {
         Some(Self { kind, id, at: start..d.position() })
     }
 
-    /// Whether a message of this kind is for that side to send.
+    /// True if a message of this kind is for that side to send.
     pub(super) fn may_come_from(&self, side: Side) -> bool {
         match self.kind {
             kind::PACKET | kind::CHUNK | kind::END => side == Side::Provider,
@@ -56,13 +60,12 @@ impl Header {
     }
 }
 
-/// Whether the message is one CBOR value and nothing else.
+/// True if the message is one CBOR value and nothing else.
 pub(super) fn is_whole(message: &[u8]) -> bool {
     let mut d = Decoder::new(message);
     d.skip().is_ok() && d.position() == message.len()
 }
 
-/// The message with another id.
 pub(super) fn with_id(message: &[u8], header: &Header, id: RequestId) -> Bytes {
     /// The most that an id takes.
     const ID_BYTES: usize = 5;

@@ -17,19 +17,17 @@ use bytes::Bytes;
 
 use self::credit::Credit;
 use self::exchange::DuplexCredit;
-use self::header::{Header, is_whole, kind, with_id};
-use self::table::{Relay, RelayVerdict, Side};
+use self::header::{Header, Side, is_whole, kind, with_id};
+use self::table::{IDLE, Relay, RelayVerdict};
 pub(super) use self::table::{RelayNotice, Relays};
-use super::requests::RequestKey;
-use super::{HubEvent, HubLimit, MAX_PER_WAKE, Sender};
+use super::request_key::RequestKey;
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
+use super::{HubEvent, HubLimit};
 use crate::hub::core::HubCore;
 use crate::machine::{Traffic, Transmit};
 use roost_wire::messages::{FlowMessage, Message, Reason};
 use roost_wire::{Channel, ConnectionId, DeliveryPreferences, NodeId, RequestId, SchemeSet, Service};
-
-/// How long a flow may be silent before it is forgotten. Receivers report
-/// every second, and a provider may take a request's deadline to accept.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// The most bytes of a report, or of the message that ends a flow. A later version may say more in them than
 /// this one reads.
@@ -38,16 +36,24 @@ const MAX_REPORT_BYTES: usize = 256;
 /// Shortest time that a flow is kept after its end, for what is still on its way.
 const LINGER: Duration = Duration::from_secs(5);
 
+/// A remote at the end of a flow, and the connection that leads there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RelayEnd {
+    pub(super) node: NodeId,
+    pub(super) connection: ConnectionId,
+}
+
 impl Relays {
     /// Opens a flow between two remotes, each with its connection, and gives the
     /// id by which the provider's side knows it.
-    pub(in crate::hub) fn open_relay(
+    pub(super) fn open_relay(
         &mut self,
         core: &mut HubCore,
         key: RequestKey,
         requester_connection: ConnectionId,
-        (provider, provider_connection): (NodeId, ConnectionId),
-        (service, terms): (Service, DeliveryPreferences),
+        provider: RelayEnd,
+        service: Service,
+        terms: DeliveryPreferences,
     ) -> Result<RequestId, Reason> {
         let now = core.now;
         let (total, limits) = (self.len(), &core.config.limits);
@@ -61,27 +67,25 @@ impl Relays {
         if let Some(before) = self.by_requester.get(&key).copied() {
             self.end_relay(core, before, None, Some(Reason::Cancelled));
         }
-        let id = self.next_id(core.config.node, provider);
-        let (accepted, ended, listed) = (false, false, now + IDLE);
-        let (heard, credit, exchange) = (now, Credit::default(), DuplexCredit::default());
+        let id = self.next_id(core.config.node, provider.node);
         let trip = |connection| {
             core.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.pto())
         };
-        let linger = LINGER.max(trip(requester_connection) + trip(provider_connection));
+        let linger = LINGER.max(trip(requester_connection) + trip(provider.connection));
         let relay = Relay {
             key,
             requester_connection,
-            provider,
-            provider_connection,
+            provider: provider.node,
+            provider_connection: provider.connection,
             service,
             terms,
-            accepted,
-            ended,
-            heard,
+            accepted: false,
+            ended: false,
+            heard: now,
             linger,
-            listed,
-            credit,
-            exchange,
+            listed: now + IDLE,
+            credit: Credit::default(),
+            exchange: DuplexCredit::default(),
         };
         self.insert(id, relay);
         core.counters.relays += 1;
@@ -90,7 +94,7 @@ impl Relays {
 
     /// Passes a data message on if it belongs to a relayed flow. False if it
     /// is for the rest of the hub to read.
-    pub(in crate::hub) fn relay_data(&mut self, core: &mut HubCore, from: Sender, bytes: &Bytes) -> bool {
+    pub(super) fn relay_data(&mut self, core: &mut HubCore, from: Sender, bytes: &Bytes) -> bool {
         let now = core.now;
         let Some(header) = Header::read(bytes) else { return false };
         let Some((id, side)) = self.find_flow(from.node, header.id) else { return false };
@@ -108,25 +112,20 @@ impl Relays {
             self.lose_provider(core, id);
             return true;
         }
-        let (connection, channel, delivery, other) =
-            match self.pass(now, (id, side), from.connection, (header.kind, bytes)) {
-                RelayVerdict::Open(connection, channel, delivery, other) => (connection, channel, delivery, other),
-                RelayVerdict::Closed => return true,
-                RelayVerdict::Overrun => {
-                    self.overrun(core, id, side);
-                    return true;
-                }
-            };
-        let message = with_id(bytes, &header, other);
-        core.counters.relayed_messages += 1;
-        core.counters.relayed_bytes += message.len() as u64;
-        core.out.push_back(Transmit::Message {
-            connection,
-            channel,
-            delivery: delivery.on_channel(channel),
-            traffic: Traffic::Payload,
-            message,
-        });
+        match self.pass(now, (id, side), from.connection, (header.kind, bytes)) {
+            RelayVerdict::Open { connection, channel, delivery, id } => {
+                let (delivery, message) = (delivery.on_channel(channel), with_id(bytes, &header, id));
+                core.counters.relayed_messages += 1;
+                core.counters.relayed_bytes += message.len() as u64;
+                let traffic = Traffic::Payload;
+                core.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+            }
+            RelayVerdict::Closed => return true,
+            RelayVerdict::Overrun => {
+                self.overrun(core, id, side);
+                return true;
+            }
+        }
         if stops {
             self.end_relay(core, id, None, None);
             if side == Side::Requester {
@@ -137,7 +136,7 @@ impl Relays {
     }
 
     /// The provider accepts once more than an honest one does.
-    pub(in crate::hub) fn accepts_too_much(&mut self, core: &mut HubCore, id: RequestId) {
+    pub(super) fn accepts_too_much(&mut self, core: &mut HubCore, id: RequestId) {
         self.overrun(core, id, Side::Provider);
     }
 
@@ -175,7 +174,7 @@ impl Relays {
     }
 
     /// Ends a flow and says why to the sides that are to hear it.
-    pub(in crate::hub) fn end_relay(
+    pub(super) fn end_relay(
         &mut self,
         core: &mut HubCore,
         id: RequestId,
@@ -191,7 +190,7 @@ impl Relays {
         for (connection, id, reason) in ends {
             if let Some(reason) = reason.filter(|_| core.remotes.connections.contains_key(&connection)) {
                 let channel = Channel::Reliable { flow: id.0 };
-                core.send(connection, channel, Traffic::Payload, &Message::Flow(FlowMessage::Stop { id, reason }));
+                core.send(connection, channel, Traffic::Payload, FlowMessage::Stop { id, reason });
             }
         }
     }
@@ -224,7 +223,7 @@ impl Relays {
         }
     }
 
-    pub(in crate::hub) fn expire_relays(&mut self, core: &mut HubCore) {
+    pub(super) fn expire_relays(&mut self, core: &mut HubCore) {
         let now = core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((id, ended)) = self.due(now) else { return };

@@ -6,16 +6,17 @@ use std::time::Duration;
 use roost_wire::messages::{Accept, FlowDescription, FlowMessage, Message};
 use roost_wire::{Channel, ConnectionId, Delivery, DeliveryPreferences, NodeId, RequestId, Service, Time};
 
-use super::IDLE;
 use super::credit::Credit;
 use super::exchange::DuplexCredit;
-use super::header::kind;
-use crate::hub::requests::RequestKey;
+use super::header::{Side, kind};
+use crate::hub::request_key::RequestKey;
 
-/// Flows through the hub.
+/// Time for which a flow may be silent before it is forgotten. Receivers report
+/// every second, and a provider may take a request's deadline to accept.
+pub(super) const IDLE: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Default)]
-pub(in crate::hub) struct Relays {
-    /// By the id towards the provider.
+pub(crate) struct Relays {
     pub(super) table: BTreeMap<RequestId, Relay>,
     pub(super) by_requester: BTreeMap<RequestKey, RequestId>,
     by_provider: BTreeSet<(NodeId, RequestId)>,
@@ -24,9 +25,9 @@ pub(in crate::hub) struct Relays {
     notices: VecDeque<RelayNotice>,
 }
 
-/// What the requests, or the registry, are to hear of a flow.
+/// News of a flow for the requests.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::hub) enum RelayNotice {
+pub(crate) enum RelayNotice {
     /// Its provider is gone before it accepted.
     ProviderLost { key: RequestKey, relay: RequestId },
     /// Its provider has sent more than it may.
@@ -35,7 +36,6 @@ pub(in crate::hub) enum RelayNotice {
     Stopped(RequestKey),
 }
 
-/// One flow.
 #[derive(Debug)]
 pub(super) struct Relay {
     /// The requester's side: the remote and the id it uses.
@@ -59,8 +59,12 @@ pub(super) struct Relay {
 /// The fate of a message of a flow.
 pub(super) enum RelayVerdict {
     /// It goes over this connection, in this way, under this id.
-    Open(ConnectionId, Channel, Delivery, RequestId),
-    /// It is dropped.
+    Open {
+        connection: ConnectionId,
+        channel: Channel,
+        delivery: Delivery,
+        id: RequestId,
+    },
     Closed,
     /// It is dropped, as who sends it heeds no credit.
     Overrun,
@@ -71,32 +75,39 @@ impl Relay {
         Delivery::for_request(self.service, self.terms)
     }
 
+    /// A message has come from one side. Gives the connection of the other side, the delivery, and the id there.
+    fn cross(&mut self, id: RequestId, side: Side, connection: ConnectionId) -> (ConnectionId, Delivery, RequestId) {
+        match side {
+            Side::Requester => {
+                self.requester_connection = connection;
+                (self.provider_connection, Delivery::CONTROL, id)
+            }
+            Side::Provider => {
+                self.provider_connection = connection;
+                (self.requester_connection, self.delivery(), self.key.id)
+            }
+        }
+    }
+
     fn must_be_whole(&self) -> bool {
         !self.service.is_stream() || self.terms.is_whole()
     }
 }
 
-/// From where a message comes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Requester,
-    Provider,
-}
-
 impl Relays {
-    pub(in crate::hub) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    pub(in crate::hub) fn next_expiry(&self) -> Option<Time> {
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    pub(in crate::hub) fn has_notices(&self) -> bool {
+    pub(crate) fn has_notices(&self) -> bool {
         !self.notices.is_empty()
     }
 
-    pub(in crate::hub) fn next_notice(&mut self) -> Option<RelayNotice> {
+    pub(crate) fn next_notice(&mut self) -> Option<RelayNotice> {
         self.notices.pop_front()
     }
 
@@ -105,15 +116,15 @@ impl Relays {
     }
 
     /// The request behind the id that a provider's side uses.
-    pub(in crate::hub) fn key_at_provider(&self, provider: NodeId, id: RequestId) -> Option<RequestKey> {
+    pub(crate) fn key_at_provider(&self, provider: NodeId, id: RequestId) -> Option<RequestKey> {
         self.table.get(&id).filter(|relay| relay.provider == provider).map(|relay| relay.key)
     }
 
-    pub(in crate::hub) fn provider_connection(&self, id: RequestId) -> Option<ConnectionId> {
+    pub(crate) fn provider_connection(&self, id: RequestId) -> Option<ConnectionId> {
         self.table.get(&id).map(|relay| relay.provider_connection)
     }
 
-    pub(in crate::hub) fn accepted(&mut self, now: Time, id: RequestId) {
+    pub(crate) fn accepted(&mut self, now: Time, id: RequestId) {
         if let Some(relay) = self.table.get_mut(&id) {
             relay.accepted = true;
             relay.heard = now;
@@ -121,12 +132,12 @@ impl Relays {
     }
 
     /// Charges a provider for so many bytes towards the requester. False if it is beyond all credit.
-    pub(in crate::hub) fn charge(&mut self, id: RequestId, bytes: usize) -> bool {
+    pub(crate) fn charge(&mut self, id: RequestId, bytes: usize) -> bool {
         self.table.get_mut(&id).is_none_or(|relay| relay.credit.sends(relay.service, bytes))
     }
 
     /// Nothing more is to come: keeps the flow for what is still on its way.
-    pub(in crate::hub) fn ended(&mut self, now: Time, id: RequestId) {
+    pub(crate) fn ended(&mut self, now: Time, id: RequestId) {
         if let Some(relay) = self.table.get_mut(&id).filter(|relay| !relay.ended) {
             relay.ended = true;
             self.timers.remove(&(relay.listed, id));
@@ -136,18 +147,17 @@ impl Relays {
     }
 
     /// The requester has asked again: its flow is still wanted.
-    pub(in crate::hub) fn renew(&mut self, now: Time, id: RequestId) {
+    pub(crate) fn renew(&mut self, now: Time, id: RequestId) {
         if let Some(relay) = self.table.get_mut(&id) {
             relay.heard = now;
         }
     }
 
-    /// The connections that carry a flow.
-    pub(in crate::hub) fn connections(&self) -> BTreeSet<ConnectionId> {
+    pub(crate) fn connections(&self) -> BTreeSet<ConnectionId> {
         self.table.values().flat_map(|relay| [relay.requester_connection, relay.provider_connection]).collect()
     }
 
-    /// Which flow a message belongs to, and from which side it comes.
+    /// The flow of a message, and the side from which it comes.
     pub(super) fn find_flow(&self, from: NodeId, id: RequestId) -> Option<(RequestId, Side)> {
         if self.key_at_provider(from, id).is_some() {
             return Some((id, Side::Provider));
@@ -157,9 +167,7 @@ impl Relays {
 
     /// The flows in which `node` takes part.
     pub(super) fn all_of(&self, node: NodeId) -> Vec<RequestId> {
-        let first = RequestKey { requester: node, id: RequestId(0) };
-        let last = RequestKey { requester: node, id: RequestId(u32::MAX) };
-        let asked = self.by_requester.range(first..=last).map(|(_, id)| *id);
+        let asked = self.by_requester.range(RequestKey::all_of(node)).map(|(_, id)| *id);
         let provided = self.by_provider.range((node, RequestId(0))..=(node, RequestId(u32::MAX))).map(|(_, id)| *id);
         asked.chain(provided).collect()
     }
@@ -205,8 +213,8 @@ impl Relays {
         self.table.get(&id).is_some_and(|relay| relay.accepted)
     }
 
-    /// How the data goes that must not overtake its acceptance, if it must not.
-    pub(in crate::hub) fn flow_after(&self, accept: &Accept) -> Option<Delivery> {
+    /// Delivery of data that must not overtake its acceptance, if it must not.
+    pub(crate) fn flow_after(&self, accept: &Accept) -> Option<Delivery> {
         let is_inline = matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. });
         self.table.get(&accept.id).filter(|relay| relay.must_be_whole() && !is_inline).map(Relay::delivery)
     }
@@ -240,16 +248,7 @@ impl Relays {
         {
             return RelayVerdict::Closed;
         }
-        let (to, delivery, other) = match side {
-            Side::Requester => {
-                relay.requester_connection = connection;
-                (relay.provider_connection, Delivery::CONTROL, id)
-            }
-            Side::Provider => {
-                relay.provider_connection = connection;
-                (relay.requester_connection, relay.delivery(), relay.key.id)
-            }
-        };
+        let (to, delivery, other) = relay.cross(id, side, connection);
         // Whatever two nodes say to one another, most of it is of files.
         let delivery =
             if kind == kind::THROUGH { Delivery::for_request(Service::Image, relay.terms) } else { delivery };
@@ -266,7 +265,7 @@ impl Relays {
         if kind == kind::END {
             self.ended(now, id);
         }
-        RelayVerdict::Open(to, channel, delivery, other)
+        RelayVerdict::Open { connection: to, channel, delivery, id: other }
     }
 
     /// A flow that has been silent for too long, and whether it had ended. Puts

@@ -1,4 +1,4 @@
-//! What providers answer, and what the requester gets to hear of it.
+//! Answers of providers, and their way to the requester.
 
 use std::time::Duration;
 
@@ -9,16 +9,19 @@ use roost_wire::messages::{
 use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
 
 use super::RETRY_AFTER;
+use super::handoff::AnswerWay;
 use super::routed_request::{RequestStage, RequestTarget};
-use super::table::RequestKey;
 use crate::address_filter;
+use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
-use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
-use crate::hub::{HubLimit, Sender};
+use crate::hub::provider_event::ProviderEvent;
+use crate::hub::request_key::RequestKey;
+use crate::hub::requests::{RequestTurn, Requests};
+use crate::hub::sender::Sender;
 use crate::machine::{Traffic, Transmit};
 
-/// When to ask again for a copy for which there was no room: subscribers come
-/// and go in seconds, not at once.
+/// Pause before a copy is asked for again for which there was no room: subscribers come and go in seconds, not at
+/// once.
 const SATURATED_RETRY: Duration = Duration::from_secs(5);
 
 /// The longest that a provider is believed to stay busy, milliseconds.
@@ -26,7 +29,7 @@ const LONGEST_RETRY_MS: u32 = 60_000;
 
 impl Requests {
     /// Finds the request that a provider, or the hub that has it, talks about.
-    pub(in crate::hub) fn handed_to(
+    pub(crate) fn handed_to(
         &self,
         from: Sender,
         id: RequestId,
@@ -47,16 +50,11 @@ impl Requests {
     }
 
     /// A provider declines: the next one, or a final word. False if it has no such request.
-    pub(in crate::hub) fn handle_decline(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        from: Sender,
-        decline: &Decline,
-    ) -> bool {
+    pub(crate) fn handle_decline(&mut self, turn: &mut RequestTurn<'_>, from: Sender, decline: &Decline) -> bool {
         let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else { return false };
         let Some(asked) = self.table.get(key) else { return true };
         if matches!(asked.stage, RequestStage::Handed { accepted: true, .. }) {
-            // Who has accepted ends the flow with `Stop`.
+            // A provider that has accepted ends the flow with `Stop`.
             turn.core.counters.stray += 1;
             return true;
         }
@@ -66,7 +64,7 @@ impl Requests {
         self.on_overflow_declined(key, to);
         match decline.reason {
             Reason::Busy => {
-                to.node().into_iter().for_each(|node| self.effects.push_back(RequestEffect::Busy(node)));
+                to.node().into_iter().for_each(|node| self.note_provider(node, ProviderEvent::Busy));
                 self.note_retry(key, decline.retry_after_ms);
             }
             Reason::Saturated => {
@@ -74,7 +72,7 @@ impl Requests {
                 self.on_overflow_refused(turn.core, key, to);
             }
             Reason::Leaving => {
-                to.node().into_iter().for_each(|node| self.effects.push_back(RequestEffect::Suspended(node)))
+                to.node().into_iter().for_each(|node| self.note_provider(node, ProviderEvent::Suspended))
             }
             _ => {}
         }
@@ -82,8 +80,8 @@ impl Requests {
         true
     }
 
-    /// Who had the request has declined it: the hub relays between two who cannot
-    /// reach each other, or tries the next one.
+    /// A provider or a hub has declined the request: the hub relays between two who cannot reach each other, or tries
+    /// the next one.
     fn try_next_after_decline(
         &mut self,
         turn: &mut RequestTurn<'_>,
@@ -98,7 +96,7 @@ impl Requests {
             && !to.is_overflow()
             && matches!(declined, Reason::Unreachable | Reason::NoTransport)
         {
-            match self.hand(turn, key, to, true) {
+            match self.hand(turn, key, to, AnswerWay::Relayed) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
@@ -148,7 +146,7 @@ impl Requests {
     }
 
     /// A provider has the request and needs more time: the requester waits longer.
-    pub(in crate::hub) fn handle_pending(
+    pub(crate) fn handle_pending(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -172,9 +170,8 @@ impl Requests {
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        let pending =
-            Message::Request(RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider });
-        turn.core.send(connection, Channel::Datagram, traffic, &pending);
+        let pending = RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider };
+        turn.core.send(connection, Channel::Datagram, traffic, pending);
     }
 
     /// The provider that has a request, with addresses at which the requester may reach it. Those
@@ -206,7 +203,7 @@ impl Requests {
     }
 
     /// A provider serves a relayed request. The hub at which it is says who it is.
-    pub(in crate::hub) fn handle_accept(&mut self, turn: &mut RequestTurn<'_>, from: Sender, mut accept: Accept) {
+    pub(crate) fn handle_accept(&mut self, turn: &mut RequestTurn<'_>, from: Sender, mut accept: Accept) {
         let now = turn.core.now;
         let Some((key, to)) = self.handed_to(from, accept.id, None) else {
             turn.core.counters.stray += 1;
@@ -225,7 +222,7 @@ impl Requests {
         if let RequestStage::Handed { accepted, .. } = &mut asked.stage {
             *accepted = true;
         }
-        // What follows on the flow must not overtake it.
+        // Data on the flow must not overtake it.
         let (relay, flow) = (accept.id, self.relays.flow_after(&accept));
         accept.id = key.id;
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
@@ -244,7 +241,7 @@ impl Requests {
     }
 
     /// A requester no longer wants it, before there was a flow to stop.
-    pub(in crate::hub) fn handle_cancel(&mut self, core: &mut HubCore, from: Sender, id: RequestId) {
+    pub(crate) fn handle_cancel(&mut self, core: &mut HubCore, from: Sender, id: RequestId) {
         let key = RequestKey { requester: from.node, id };
         if self.table.get(key).is_some_and(|asked| asked.remote == from.node) {
             self.remove_request(key);
@@ -254,7 +251,7 @@ impl Requests {
     }
 
     /// The final word. It is kept, so that it can be said again.
-    pub(in crate::hub) fn decline(&mut self, core: &mut HubCore, key: RequestKey, reason: Reason) {
+    pub(crate) fn decline(&mut self, core: &mut HubCore, key: RequestKey, reason: Reason) {
         let now = core.now;
         let young_for = core.knows_since.map_or(Duration::ZERO, |at| (at + core.config.lease).since(now));
         let Some(asked) = self.table.get_mut(key) else { return };
@@ -280,29 +277,29 @@ impl Requests {
         self.send_refusal(core, key);
     }
 
-    pub(in crate::hub) fn send_refusal(&mut self, core: &mut HubCore, key: RequestKey) {
+    pub(crate) fn send_refusal(&mut self, core: &mut HubCore, key: RequestKey) {
         let Some(asked) = self.table.get(key) else { return };
         let RequestStage::Declined { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::Decline(decline)));
+        core.send(connection, Channel::Datagram, traffic, RequestMessage::Decline(decline));
     }
 }
 
 impl HubCore {
     /// Declines a request that is not remembered.
-    pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
+    pub(crate) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         self.counters.count_outcome(request.spec.service, self.mode_of(request), reason.into());
         self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
-        self.send_answer(connection, &Message::Request(RequestMessage::Decline(decline)));
+        self.send_answer(connection, RequestMessage::Decline(decline));
     }
 }
 
-/// What the requester gets to hear of a provider's refusal: not what it would
-/// take for the word of its own hub.
+/// The reason that the requester gets to hear of a provider's refusal: not what it would take for the word of its own
+/// hub.
 fn reason_for_requester(reason: Reason) -> Reason {
     match reason {
         Reason::Leaving => Reason::NotFound,

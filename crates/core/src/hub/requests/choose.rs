@@ -1,4 +1,4 @@
-//! Which providers are tried, and in which order.
+//! The order in which providers are tried.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use roost_wire::block::BlockService;
 use roost_wire::messages::{Candidate, Coverage, Reason, RouteDirection};
 use roost_wire::{Area, NodeId, Scope};
 
-use super::super::hub_lookup::Waiter;
+use super::handoff::AnswerWay;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
 use crate::directory::{DirectoryQuery, Rank};
 use crate::hub::core::HubCore;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests, WantedLookup};
 use crate::hub::route::RoutePlan;
 
@@ -20,7 +20,7 @@ impl Requests {
     /// asks the other hubs first, because something nearer may be theirs. A
     /// cache leaves the choice in a cell to the server, which has to have the
     /// request in any case.
-    pub(in crate::hub) fn choose_or_lookup(
+    pub(crate) fn choose_or_lookup(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
@@ -39,26 +39,25 @@ impl Requests {
         let mut hits = std::mem::take(&mut self.hits);
         turn.view.records.search_within(turn.core, scope, &query, &mut hits);
         hits.sort_unstable_by_key(|hit| hit.rank.by_availability());
-        // Who is full may have room for a copy of what it sends already.
+        // A full provider may have room for a copy of what it sends already.
         let is_reflected = self.table.get(key).is_some_and(RoutedRequest::is_reflected);
         let is_free = |rank: &Rank| is_reflected || rank.is_free();
         let (free, rest): (Vec<Rank>, Vec<Rank>) = hits.iter().map(|hit| hit.rank).partition(is_free);
         hits.clear();
         self.hits = hits;
-        let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
-        let area = plan.and_then(|plan| Some((self.area_to_search(turn.core, area, &query, free.first())?, plan)));
-        if let Some((area, plan)) = area {
-            let waiter = Waiter::Request { key, query };
-            // What is left then is for handing it on.
+        let plan = RoutePlan::from_scope(scope);
+        let elsewhere = plan.and_then(|plan| Some((self.area_to_search(turn.core, area, &query, free.first())?, plan)));
+        if let Some((area, plan)) = elsewhere {
+            // The rest of the time is for handing it on.
             let patience = self.table.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now)) * 3 / 4;
-            let wanted = WantedLookup { key, query: DirectoryQuery { area, ..query }, plan, waiter, patience };
+            let wanted = WantedLookup { key, query, area, plan, patience };
             return self.effects.push_back(RequestEffect::Lookup(Box::new(wanted)));
         }
         let choices = |ranks: Vec<Rank>| {
             ranks.iter().map(|rank| self.choice(turn, key, rank.node())).collect::<Vec<RequestTarget>>()
         };
         let (free, rest) = (choices(free), choices(rest));
-        let reflected = self.reflected_choice(turn, key, (area_asked, scope)).filter(|_| is_reflected);
+        let reflected = self.reflected_choice(turn, key, (area, scope)).filter(|_| is_reflected);
         let Some(asked) = self.table.get_mut(key) else { return };
         let is_other = |choice: &RequestTarget| Some(*choice) != reflected;
         asked.choices.extend(reflected.into_iter().chain(free.into_iter().filter(is_other)));
@@ -92,17 +91,16 @@ impl Requests {
         Some(RequestTarget::Hub { hub, way, named: Some((provider, cell)), silences: 0 })
     }
 
-    /// Whether a request is for a copy of a stream that this hub has from `node` already.
-    pub(in crate::hub) fn joins_reflected(&self, key: RequestKey, node: NodeId) -> bool {
+    /// True if a request is for a copy of a stream that this hub has from `node` already.
+    pub(crate) fn joins_reflected(&self, key: RequestKey, node: NodeId) -> bool {
         let Some(asked) = self.table.get(key).filter(|asked| asked.is_reflected()) else { return false };
         self.reflection.reflects(asked.spec.service, node)
     }
 
-    /// How a node of the directory is reached: a mirrored one that is not
-    /// connected through its home, as is one of which a copy is wanted, since
-    /// it sends one to its home for all; from a cache any through the server,
-    /// unless that has carried the request here.
-    pub(in crate::hub) fn choice(&self, turn: &RequestTurn<'_>, key: RequestKey, node: NodeId) -> RequestTarget {
+    /// The way to a node of the directory: a mirrored one that is not connected through its home, as is one of which
+    /// a copy is wanted, since it sends one to its home for all; from a cache any through the server, unless that has
+    /// carried the request here.
+    pub(crate) fn choice(&self, turn: &RequestTurn<'_>, key: RequestKey, node: NodeId) -> RequestTarget {
         let asked = self.table.get(key);
         let is_carried = asked.is_some_and(RoutedRequest::is_from_hub);
         let connected = turn.core.remotes.is_up(node);
@@ -133,7 +131,7 @@ impl Requests {
     }
 
     /// The other hubs have been asked: ranks what they and this one have.
-    pub(in crate::hub) fn choose(
+    pub(crate) fn choose(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
@@ -166,8 +164,7 @@ impl Requests {
         self.advance(turn, key);
     }
 
-    /// What this hub's directory has, unless another hub has named a newer record of
-    /// the same node.
+    /// Providers of this hub's directory, unless another hub has named a newer record of the same node.
     fn rank_own(
         &mut self,
         turn: &mut RequestTurn<'_>,
@@ -191,7 +188,7 @@ impl Requests {
     }
 
     /// Hands the request to the next provider or hub that can be had.
-    pub(in crate::hub) fn advance(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+    pub(crate) fn advance(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         loop {
             let Some(asked) = self.table.get_mut(key) else { return };
             let Some(choice) = asked.choices.pop_front() else {
@@ -201,8 +198,8 @@ impl Requests {
                 self.queue_hub_targets(turn, key);
                 continue;
             };
-            let relay = asked.is_relay();
-            match self.hand(turn, key, choice, relay) {
+            let way = if asked.is_relay() { AnswerWay::Relayed } else { AnswerWay::Direct };
+            match self.hand(turn, key, choice, way) {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
@@ -262,7 +259,7 @@ impl Requests {
     }
 
     /// Keeps the gravest reason: what the requester can do most about.
-    pub(in crate::hub) fn record_reason(&mut self, key: RequestKey, reason: Reason) {
+    pub(crate) fn record_reason(&mut self, key: RequestKey, reason: Reason) {
         let weight = |reason| match reason {
             Reason::Busy | Reason::Saturated => 6,
             Reason::TooMany => 5,

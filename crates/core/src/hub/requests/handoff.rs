@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{
-    HopAction, HubHop, Message, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection,
-};
-use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Service, Time};
+use roost_wire::messages::{HopAction, HubHop, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection};
+use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Time};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
+use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
-use crate::hub::hub_lookup::ASKS;
-use crate::hub::registry::Registry;
-use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
-use crate::hub::route::HOPS;
-use crate::hub::{RequestOutcome, Sender};
+use crate::hub::provider_event::ProviderEvent;
+use crate::hub::relay::RelayEnd;
+use crate::hub::request_key::RequestKey;
+use crate::hub::requests::{RequestTurn, Requests};
+use crate::hub::route::{ASKS, HOPS};
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// The least time between two repetitions that go on to another hub. The
@@ -23,86 +22,101 @@ use crate::machine::Traffic;
 /// long way lasts.
 pub(super) const REPEAT_PAUSE: Duration = Duration::from_millis(250);
 
+/// The way of an answer to its requester.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AnswerWay {
+    /// The provider dials the requester, if it can.
+    Direct,
+    Relayed,
+}
+
 impl Requests {
     /// Suspends a provider until it speaks, and has it speak if it lives.
     fn suspend_silent(&mut self, core: &mut HubCore, node: NodeId) {
         core.counters.suspensions += 1;
-        self.effects.push_back(RequestEffect::Suspended(node));
+        self.note_provider(node, ProviderEvent::Suspended);
         if let Some(connection) = core.connection_to(node) {
-            let ping = Message::Probe(ProbeMessage::Ping(0));
-            core.send(connection, Channel::Datagram, Traffic::Renew, &ping);
+            let ping = ProbeMessage::Ping(0);
+            core.send(connection, Channel::Datagram, Traffic::Renew, ping);
         }
     }
 
     /// Hands the request to one provider or hub, or starts to dial it.
-    pub(in crate::hub) fn hand(
+    pub(super) fn hand(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
         choice: RequestTarget,
-        relay: bool,
+        way: AnswerWay,
     ) -> Result<(), Reason> {
-        let now = turn.core.now;
-        if !relay && self.table.get(key).is_some_and(|asked| asked.is_dialled) {
-            // The requester's home relays it, if anybody does.
-            return Err(Reason::NoTransport);
-        }
-        let reply_to = if relay { Vec::new() } else { self.reply_to(turn, key, choice, DialAttempt::First) };
+        let reply_to = self.addresses_for_answer(turn, key, choice, way)?;
         let asked = self.table.get(key).ok_or(Reason::Cancelled)?;
-        let allowed = asked.transports();
-        let relay = reply_to.is_empty();
-        if relay && asked.named_requester().is_some() {
-            // The requester's home relays it, if anybody does.
-            return Err(Reason::NoTransport);
-        }
-        // Hubs may use any transport among themselves.
-        if relay && !asked.is_from_hub() && !turn.core.remotes.uses(asked.connection, allowed) {
-            return Err(Reason::NoTransport);
-        }
-        let wanted = if relay && choice.node().is_some() { allowed } else { SchemeSet::ALL };
-        let (service, requester_connection) = (asked.spec.service, asked.connection);
-        let what = (service, asked.spec.delivery_preferences());
+        let (is_relayed, allowed) = (reply_to.is_empty(), asked.transports());
+        let wanted = if is_relayed && choice.node().is_some() { allowed } else { SchemeSet::ALL };
         let Some(connection) = turn.core.remotes.best_connection(choice.remote(), wanted) else {
             return self.dial_for(turn, key, choice, allowed);
         };
-        let relay = match relay {
-            true => Some(self.relays.open_relay(
-                turn.core,
-                key,
-                requester_connection,
-                (choice.remote(), connection),
-                what,
-            )?),
+        let relay = match is_relayed {
+            true => {
+                let provider = RelayEnd { node: choice.remote(), connection };
+                let (service, terms) = (asked.spec.service, asked.spec.delivery_preferences());
+                Some(self.relays.open_relay(turn.core, key, asked.connection, provider, service, terms)?)
+            }
             false => {
                 self.grant_copy(turn, key, choice)?;
                 None
             }
         };
-        self.count_handed(turn.core, key, choice, service);
+        self.count_handed(turn.core, key, choice);
         self.send_on(turn.core, key, connection, choice, relay, reply_to);
-        let hop_due = turn.core.hop_due(connection, choice);
+        let (sent, hop_due) = (turn.core.now, turn.core.hop_due(connection, choice));
         let (repeated, accepted) = (false, false);
-        self.table.set_stage(key, RequestStage::Handed { to: choice, relay, sent: now, repeated, accepted, hop_due });
+        self.table.set_stage(key, RequestStage::Handed { to: choice, relay, sent, repeated, accepted, hop_due });
         if relay.is_none() {
             self.tell_grant(turn, key);
             choice.node().into_iter().for_each(|node| self.tell_provider(turn.core, key, node));
             choice.provider().into_iter().for_each(|provider| self.hand_keys(turn.core, key, provider));
         }
-        let Some(asked) = self.table.get(key) else { return Ok(()) };
-        if !asked.is_from_hub() {
-            turn.core.counters.count_outcome(asked.spec.service, asked.mode, RequestOutcome::Handed);
-        }
-        self.report_handed(turn.core, key, choice, relay.is_some());
+        self.report_handed(turn.core, key, choice);
         Ok(())
     }
 
+    /// The addresses at which the provider answers; none if the hub relays the answer.
+    fn addresses_for_answer(
+        &mut self,
+        turn: &mut RequestTurn<'_>,
+        key: RequestKey,
+        choice: RequestTarget,
+        way: AnswerWay,
+    ) -> Result<Vec<Address>, Reason> {
+        let is_dialled = self.table.get(key).is_some_and(|asked| asked.is_dialled);
+        let reply_to = match way {
+            // The requester's home relays it, if anybody does.
+            AnswerWay::Direct if is_dialled => return Err(Reason::NoTransport),
+            AnswerWay::Direct => self.reply_to(turn, key, choice, DialAttempt::First),
+            AnswerWay::Relayed => Vec::new(),
+        };
+        let asked = self.table.get(key).ok_or(Reason::Cancelled)?;
+        let is_other_homes = asked.named_requester().is_some();
+        // Hubs may use any transport among themselves.
+        let can_relay = asked.is_from_hub() || turn.core.remotes.uses(asked.connection, asked.transports());
+        if reply_to.is_empty() && (is_other_homes || !can_relay) {
+            return Err(Reason::NoTransport);
+        }
+        Ok(reply_to)
+    }
+
     /// A provider is asked, or another hub.
-    fn count_handed(&mut self, core: &mut HubCore, key: RequestKey, choice: RequestTarget, service: Service) {
+    fn count_handed(&mut self, core: &mut HubCore, key: RequestKey, choice: RequestTarget) {
+        let Some(asked) = self.table.get(key) else { return };
+        let (service, is_call) = (asked.spec.service, asked.is_connect());
+        if !asked.is_from_hub() {
+            core.counters.count_outcome(service, asked.mode, RequestOutcome::Handed);
+        }
         match choice {
             RequestTarget::Node(node) => {
-                let is_call = self.table.get(key).is_some_and(RoutedRequest::is_connect);
                 if !is_call && !self.joins_reflected(key, node) {
-                    self.effects.push_back(RequestEffect::Asked { node, service });
+                    self.note_provider(node, ProviderEvent::Asked(service));
                 }
                 core.counters.forwards += 1;
             }
@@ -110,13 +124,13 @@ impl Requests {
         }
     }
 
-    /// What was tried is in vain: goes on to the next one.
-    pub(in crate::hub) fn try_next(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, reason: Reason) {
+    /// A try was in vain: goes on to the next one.
+    pub(crate) fn try_next(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, reason: Reason) {
         self.record_reason(key, reason);
         self.advance(turn, key);
     }
 
-    /// Where the provider can answer over a transport that the request allows.
+    /// Addresses at which the provider can answer over a transport that the request allows.
     pub(super) fn reply_to(
         &mut self,
         turn: &mut RequestTurn<'_>,
@@ -168,7 +182,7 @@ impl Requests {
                 Some(HubHop { cell, direction: way, hops_left: hops.saturating_sub(1), provider })
             }
         };
-        let message = Message::Request(RequestMessage::Request(Request {
+        let message = RequestMessage::Request(Request {
             id,
             nonce: asked.nonce,
             spec: asked.spec.clone(),
@@ -176,8 +190,8 @@ impl Requests {
             route: Some(Route { requester: asked.requester, reply_to, hop }),
             copy_target: core.copy_onward(asked, relay.is_some()),
             connect_to: asked.connect_to,
-        }));
-        core.send_answer(connection, &message);
+        });
+        core.send_answer(connection, message);
     }
 
     /// The provider has no connection of a wanted transport: dials it, if its record
@@ -201,19 +215,13 @@ impl Requests {
     }
 
     /// The dial that the request waited for has ended.
-    pub(in crate::hub) fn dialled_for(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        key: RequestKey,
-        node: NodeId,
-        reached: bool,
-    ) {
+    pub(crate) fn dialled_for(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, node: NodeId, reached: bool) {
         let Some(RoutedRequest { stage: RequestStage::Dialling(choice), .. }) = self.table.get(key) else { return };
         let choice = *choice;
         if choice.node() != Some(node) {
             return;
         }
-        let handed = if reached { self.hand(turn, key, choice, true) } else { Err(Reason::NoTransport) };
+        let handed = if reached { self.hand(turn, key, choice, AnswerWay::Relayed) } else { Err(Reason::NoTransport) };
         if let Err(reason) = handed {
             self.record_reason(key, reason);
             self.advance(turn, key);
@@ -221,7 +229,7 @@ impl Requests {
     }
 
     /// The remote asks again: it has heard nothing, or not everything.
-    pub(in crate::hub) fn repeat(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, connection: ConnectionId) {
+    pub(crate) fn repeat(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, connection: ConnectionId) {
         let now = turn.core.now;
         let Some(asked) = self.table.get_mut(key) else { return };
         asked.connection = connection;
@@ -278,7 +286,7 @@ impl Requests {
 
     /// A hub has not said in time that it has the request: the next one is asked,
     /// and this one again in the end, more often if there is no other.
-    pub(in crate::hub) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+    pub(crate) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let Some(asked) = self.table.get_mut(key) else { return };
         let RequestStage::Handed { to: RequestTarget::Hub { hub, way, named, silences }, relay, .. } = asked.stage
         else {
@@ -303,7 +311,7 @@ impl Requests {
     }
 
     /// The first answer to a request that was not repeated measures the way.
-    pub(in crate::hub) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
+    pub(crate) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
         let now = core.now;
         if let Some(RoutedRequest {
             stage: RequestStage::Handed { sent, repeated: false, hop_due: Some(_), .. }, ..
@@ -314,7 +322,7 @@ impl Requests {
     }
 
     /// A hub has the request and takes care of it.
-    pub(in crate::hub) fn on_request_ack(&mut self, key: RequestKey) {
+    pub(crate) fn on_request_ack(&mut self, key: RequestKey) {
         let Some(RoutedRequest { stage: RequestStage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
             self.table.get(key)
         else {
@@ -335,8 +343,8 @@ impl Requests {
         let now = turn.core.now;
         let reply_to = if relay.is_some() { Vec::new() } else { self.reply_to(turn, key, to, DialAttempt::Again) };
         if relay.is_none() && reply_to.is_empty() {
-            // What could be dialled before cannot be any more.
-            if let Err(reason) = self.hand(turn, key, to, true) {
+            // Nothing can be dialled any more.
+            if let Err(reason) = self.hand(turn, key, to, AnswerWay::Relayed) {
                 self.record_reason(key, reason);
                 self.advance(turn, key);
             }
@@ -379,7 +387,7 @@ impl Requests {
     }
 
     /// The flow's provider is gone before it accepted.
-    pub(in crate::hub) fn provider_lost(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, relay: RequestId) {
+    pub(crate) fn provider_lost(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, relay: RequestId) {
         if self.table.get(key).and_then(RoutedRequest::relay) == Some(relay) {
             self.record_reason(key, Reason::Unreachable);
             self.advance(turn, key);
@@ -387,10 +395,8 @@ impl Requests {
     }
 }
 
-impl Registry {}
-
 impl HubCore {
-    /// When another hub should have said that it has a request.
+    /// Time at which another hub should have said that it has a request.
     fn hop_due(&self, connection: ConnectionId, to: RequestTarget) -> Option<Time> {
         let now = self.now;
         to.node().is_none().then(|| now + self.remotes.answer_timeout(connection))

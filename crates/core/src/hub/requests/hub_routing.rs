@@ -1,22 +1,22 @@
 //! Requests that other hubs pass on, and hubs that go.
 
-use roost_wire::messages::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
+use roost_wire::messages::{Decline, HubHop, Reason, RequestMessage, RouteDirection};
 use roost_wire::{Area, NodeId, RequestId, Scope};
 
 use super::DEFAULT_CONSIDERED;
 use super::handoff::REPEAT_PAUSE;
 use super::routed_request::{PassedRequest, RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
+use crate::hub::relation::Relation;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::RoutePlan;
-use crate::hub::tree::Relation;
+use crate::hub::sender::Sender;
 
 impl Requests {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn handle_passed_request(
+    pub(crate) fn handle_passed_request(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -26,41 +26,51 @@ impl Requests {
         passed.reply_to = turn.core.told_by_hub(from.connection, passed.reply_to);
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
-        let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
-        let decline =
-            |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
-        if !self.is_valid_target(turn, from, &passed.request, hop) {
-            return turn.core.send_answer(from.connection, &decline(Reason::NotAllowed));
+        let taken = RequestMessage::RequestAck { id, requester, provider: None };
+        let decline = |reason| RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester });
+        if !turn.is_valid_target(from, &passed.request, hop) {
+            return turn.core.send_answer(from.connection, decline(Reason::NotAllowed));
         }
         if self.serve_overflow_hub(turn, from, key, &passed.request) {
             return;
         }
         if self.table.get(key).is_some_and(|asked| asked.is_same(&passed)) {
-            return self.handle_passed_duplicate(turn, from, key, &passed, &taken);
+            return self.handle_passed_duplicate(turn, from, key, &passed, taken);
         }
+        if let Some(reason) = self.passed_objection(turn, from, key, requester, &passed) {
+            return turn.core.send_answer(from.connection, decline(reason));
+        }
+        turn.core.send_answer(from.connection, taken);
+        self.begin_passed(turn, key, from, passed);
+    }
+
+    /// The reason for which a request that another hub passes on is declined; `requester` is whom the provider is
+    /// to answer directly.
+    fn passed_objection(
+        &mut self,
+        turn: &mut RequestTurn<'_>,
+        from: Sender,
+        key: RequestKey,
+        requester: Option<NodeId>,
+        PassedRequest { request, reply_to, hop, .. }: &PassedRequest,
+    ) -> Option<Reason> {
         let is_known = hop.direction == RouteDirection::Overflow
-            && self.table.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
+            && self.table.get(key).is_some_and(|asked| asked.nonce == request.nonce);
         let connected = hop.provider.is_some_and(|provider| turn.core.remotes.is_up(provider));
-        let reason = if turn.core.leaving.is_some() && !connected {
+        let is_child = matches!(turn.core.relation(from.node), Some(Relation::Child(_)));
+        if turn.core.leaving.is_some() && !connected {
             Some(Reason::Leaving)
-        } else if !relay && passed.reply_to.is_empty() {
+        } else if requester.is_some() && reply_to.is_empty() {
             Some(Reason::NoTransport)
-        } else if hop.direction == RouteDirection::Up
-            && !matches!(turn.core.relation(from.node), Some(Relation::Child(_)))
-        {
+        } else if hop.direction == RouteDirection::Up && !is_child {
             // It has not enrolled, or that has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
-            // What this hub could not do it is not to do for another one.
+            // A hub that could not do it is not to do it for another one.
             Some(Reason::NotFound)
         } else {
             (!self.admit(turn.core, from.node)).then_some(Reason::TooMany)
-        };
-        if let Some(reason) = reason {
-            return turn.core.send_answer(from.connection, &decline(reason));
         }
-        turn.core.send_answer(from.connection, &taken);
-        self.begin_passed(turn, key, from, passed);
     }
 
     fn begin_passed(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, from: Sender, passed: PassedRequest) {
@@ -95,7 +105,7 @@ impl Requests {
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(in crate::hub) fn choose_named(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
+    pub(crate) fn choose_named(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
         let _now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (service, cell, is_carried, requester) =
@@ -121,7 +131,7 @@ impl Requests {
         let elsewhere = offered && held.is_none() && asked.is_reflected() && !is_carried && cell.is_some();
         let choice = if offered { Some(self.choice(turn, key, provider)) } else { moved.map(there) };
         if let Some(asked) = self.table.get_mut(key).filter(|asked| asked.may_go_on() || offered) {
-            // Who is here is nowhere else.
+            // A node that is here is nowhere else.
             asked.climbed = offered && !elsewhere;
             let choices = if elsewhere { None } else { choice };
             asked.choices.extend(choices);
@@ -138,28 +148,18 @@ impl Requests {
         from: Sender,
         key: RequestKey,
         passed: &PassedRequest,
-        taken: &Message,
+        taken: RequestMessage,
     ) {
         let now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (same, of_node) = (asked.remote == from.node, !asked.is_from_hub());
-        let is_beyond = match asked.stage {
-            RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
-            RequestStage::LookingUp => true,
-            _ => false,
-        };
-        // Two hubs that each know the other to have something would wait for one another.
-        // What is relayed has another number there, so this is a repetition.
-        let is_back = matches!(asked.stage, RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } if hub == from.node);
-        let is_back = is_back && passed.hop.direction != RouteDirection::Overflow;
         let refused = matches!(asked.stage, RequestStage::Declined { .. });
         // A second hub's copy of what has just gone on says nothing new; later it
         // is the requester's repetition, whichever way it has come.
         let is_copy = matches!(asked.stage, RequestStage::Handed { sent, .. } if !same && now < sent + REPEAT_PAUSE);
-        if is_back
-            || !same && is_beyond && (of_node || passed.hop.direction != RouteDirection::Up)
-            || refused && of_node
-        {
+        let has_gone_round = asked.is_back_from(from.node) && passed.hop.direction != RouteDirection::Overflow
+            || !same && asked.is_beyond() && (of_node || passed.hop.direction != RouteDirection::Up);
+        if has_gone_round || refused && of_node {
             // It has gone round, or a second hub of the requester's asks here:
             // what this hub has for it, it has found already.
             return refuse_duplicate(turn.core, from, key, Reason::NotFound);
@@ -197,7 +197,7 @@ impl Requests {
     }
 
     /// A hub says that it has a request, or which provider has it.
-    pub(in crate::hub) fn handle_request_ack(
+    pub(crate) fn handle_request_ack(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -223,19 +223,19 @@ impl Requests {
 
     /// Tells the hub that has passed on a request for a reflected stream which
     /// provider has it.
-    pub(in crate::hub) fn tell_provider(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
+    pub(crate) fn tell_provider(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.table.get(key).filter(|asked| asked.is_from_hub() && asked.is_reflected()) else {
             return;
         };
         let (connection, requester) = (asked.connection, asked.named_requester());
-        let found = Message::Request(RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) });
-        core.send_answer(connection, &found);
+        let found = RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) };
+        core.send_answer(connection, found);
     }
 
     /// A hub's last connection is gone. Success is silent, so what it has taken is
     /// most likely served, or else the requester asks again; what it has not
     /// confirmed goes on at once.
-    pub(in crate::hub) fn requests_lost_hub(&mut self, turn: &mut RequestTurn<'_>, gone: NodeId) {
+    pub(crate) fn requests_lost_hub(&mut self, turn: &mut RequestTurn<'_>, gone: NodeId) {
         let unconfirmed = self.table.hops.iter().filter_map(|(_, key)| match self.table.get(*key)?.stage {
             RequestStage::Handed { to: RequestTarget::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
             _ => None,
@@ -250,5 +250,5 @@ impl Requests {
 /// Declines what a second hub passes on of a request that is here already.
 fn refuse_duplicate(core: &mut HubCore, from: Sender, key: RequestKey, reason: Reason) {
     let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
-    core.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
+    core.send_answer(from.connection, RequestMessage::Decline(decline));
 }

@@ -6,9 +6,12 @@
 
 mod answers;
 mod choose;
+mod copies;
+mod copy_target;
 mod handoff;
 mod held_requests;
 mod hub_routing;
+mod overflow;
 mod provider_health;
 mod routed_request;
 mod table;
@@ -18,62 +21,55 @@ mod trace;
 #[cfg(test)]
 mod views;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
 use roost_wire::messages::{Reason, Request, RequestMode};
 use roost_wire::random::RootSecret;
-use roost_wire::{Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service};
+use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service, Time};
 
-use super::{HubKind, HubLimit, MAX_PER_WAKE, Sender};
+use super::request_key::RequestKey;
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
+use super::{HubKind, HubLimit, ReflectedStream};
 use crate::directory::{DirectoryQuery, Hit};
+use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
-use crate::hub::hub_lookup::Waiter;
-use crate::hub::members::{MemberView, Members};
-use crate::hub::records::Records;
+use crate::hub::members::MemberView;
+use crate::hub::provider_event::ProviderEvent;
 use crate::hub::reflection::ReflectionState;
-use crate::hub::registry::Registry;
+use crate::hub::registry::Records;
 use crate::hub::relay::{RelayNotice, Relays};
 use crate::hub::route::RoutePlan;
-use crate::hub::summaries::{BlockIndex, Summaries};
+use crate::hub::summaries::BlockIndex;
 use crate::hub::timers::HubTimer;
-use routed_request::RequestStage;
-pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
-pub(super) use table::{RequestKey, RequestTable};
+use crate::timers::Timers;
+pub(super) use routed_request::PassedRequest;
+use routed_request::{RequestStage, RoutedRequest};
+pub(super) use table::RequestTable;
 
-/// How many providers a request considers if it does not say.
+/// Number of providers that a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;
 
-/// When to ask again after a refusal for want of room.
+/// Pause after a refusal for want of room.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Requests, the flows that answer them through this hub, and the copies of streams that they were granted.
 #[derive(Debug)]
 pub(super) struct Requests {
-    pub(super) table: RequestTable,
-    pub(super) relays: Relays,
-    pub(super) reflection: ReflectionState,
+    table: RequestTable,
+    relays: Relays,
+    reflection: ReflectionState,
     effects: VecDeque<RequestEffect>,
-    /// Where searches put their answer, kept for its memory.
+    /// The list of the last search, kept for its memory.
     hits: Vec<Hit>,
 }
 
-/// What a request means to other parts.
+/// The effect of a request on other parts.
 #[derive(Debug)]
 pub(super) enum RequestEffect {
-    /// A provider was asked for a service.
-    Asked { node: NodeId, service: Service },
-    /// A provider has answered after so long.
-    Answered { node: NodeId, after: Duration },
-    /// A provider serves, or has served.
-    Served(NodeId),
-    /// A provider does not serve, or is silent.
-    Failed(NodeId),
-    /// A provider has no place for one more.
-    Busy(NodeId),
-    /// A provider is held back until it speaks.
-    Suspended(NodeId),
+    Provider(NodeId, ProviderEvent),
     /// Nobody has the service in this cell.
     NothingIn(Service, Cell),
     /// Other hubs are to be asked for a request.
@@ -85,12 +81,12 @@ pub(super) enum RequestEffect {
 pub(super) struct WantedLookup {
     pub(super) key: RequestKey,
     pub(super) query: DirectoryQuery,
+    /// The area in which other hubs are asked, a part of the query's.
+    pub(super) area: Area,
     pub(super) plan: RoutePlan,
-    pub(super) waiter: Waiter,
     pub(super) patience: Duration,
 }
 
-/// What requests read of other parts.
 #[derive(Clone, Copy)]
 pub(super) struct RequestView<'a> {
     pub(super) records: Records<'a>,
@@ -98,16 +94,10 @@ pub(super) struct RequestView<'a> {
     pub(super) members: MemberView<'a>,
 }
 
-/// What requests get when they are to decide something.
+/// The input of a decision about requests.
 pub(super) struct RequestTurn<'a> {
     pub(super) core: &'a mut HubCore,
     pub(super) view: RequestView<'a>,
-}
-
-impl<'a> RequestView<'a> {
-    pub(super) fn new(registry: &'a Registry, summaries: &'a Summaries, members: &'a Members) -> Self {
-        Self { records: registry.records(), blocks: summaries.blocks(), members: members.view() }
-    }
 }
 
 impl Requests {
@@ -124,12 +114,64 @@ impl Requests {
     pub(super) fn next_effect(&mut self) -> Option<RequestEffect> {
         self.effects.pop_front()
     }
+
+    fn note_provider(&mut self, node: NodeId, event: ProviderEvent) {
+        self.effects.push_back(RequestEffect::Provider(node, event));
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub(super) fn relay_count(&self) -> usize {
+        self.relays.len()
+    }
+
+    pub(super) fn relaying_connections(&self) -> BTreeSet<ConnectionId> {
+        self.relays.connections()
+    }
+
+    /// True if something goes through this hub: relayed, or reflected, whose receivers find another way meanwhile.
+    pub(super) fn has_traffic(&self) -> bool {
+        self.relays.len() > 0 || self.reflection.is_busy()
+    }
+
+    /// The room for copies of which other hubs are told.
+    pub(super) fn copy_room(&self, core: &HubCore) -> Option<CopyRoom> {
+        self.reflection.room(core)
+    }
+
+    pub(super) fn note_residual(&mut self, residual_kbps: Option<u32>, subscribers: u32) {
+        self.reflection.note_residual(residual_kbps, subscribers);
+    }
+
+    pub(super) fn record_streams(&mut self, core: &mut HubCore, streams: Vec<ReflectedStream>) {
+        self.reflection.record_streams(core, streams);
+    }
+
+    pub(super) fn flow_broken(&mut self, core: &mut HubCore, connection: ConnectionId, flow: u32) {
+        self.relays.flow_broken(core, connection, flow);
+    }
+
+    pub(super) fn expire_relays(&mut self, core: &mut HubCore) {
+        self.relays.expire_relays(core);
+    }
+
+    pub(super) fn expire_reservations(&mut self, now: Time) {
+        self.reflection.expire_reservations(now);
+    }
+
+    pub(super) fn plan_timers(&self, timers: &mut Timers<HubTimer>) {
+        timers.plan(HubTimer::Request, self.table.next_expiry());
+        timers.plan(HubTimer::Relay, self.relays.next_expiry());
+        timers.plan(HubTimer::Reservation, self.reflection.next_due());
+    }
 }
 
 impl Requests {
     /// Passes a data message on if it belongs to a relayed flow. False if it
     /// is for the rest of the hub to read.
-    pub(in crate::hub) fn pass_data(&mut self, turn: &mut RequestTurn<'_>, from: Sender, bytes: &Bytes) -> bool {
+    pub(super) fn pass_data(&mut self, turn: &mut RequestTurn<'_>, from: Sender, bytes: &Bytes) -> bool {
         let is_of_flow = self.relays.relay_data(turn.core, from, bytes);
         if self.relays.has_notices() {
             self.hear_relays(turn);
@@ -141,12 +183,7 @@ impl Requests {
     }
 
     /// A remote has lost a connection: its flows take another one, or end.
-    pub(in crate::hub) fn lose_connection(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        node: NodeId,
-        connection: ConnectionId,
-    ) {
+    pub(super) fn lose_connection(&mut self, turn: &mut RequestTurn<'_>, node: NodeId, connection: ConnectionId) {
         let requests = &self.table;
         let transports_of = |key| requests.get(key).map_or(SchemeSet::ALL, RoutedRequest::transports);
         self.relays.relays_lost_connection(turn.core, node, connection, transports_of);
@@ -154,23 +191,18 @@ impl Requests {
     }
 
     /// Hears what has become of flows.
-    pub(in crate::hub) fn hear_relays(&mut self, turn: &mut RequestTurn<'_>) {
+    pub(super) fn hear_relays(&mut self, turn: &mut RequestTurn<'_>) {
         while let Some(notice) = self.relays.next_notice() {
             match notice {
                 RelayNotice::ProviderLost { key, relay } => self.provider_lost(turn, key, relay),
-                RelayNotice::Overrun { provider } => self.effects.push_back(RequestEffect::Failed(provider)),
+                RelayNotice::Overrun { provider } => self.note_provider(provider, ProviderEvent::Failed),
                 RelayNotice::Stopped(key) => self.drop_request_of(key.requester, key),
             }
         }
     }
 
     /// A node asks for a service. Gives back a lookup, which is answered at once.
-    pub(in crate::hub) fn request(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        from: Sender,
-        request: Request,
-    ) -> Option<Request> {
+    pub(super) fn request(&mut self, turn: &mut RequestTurn<'_>, from: Sender, request: Request) -> Option<Request> {
         let now = turn.core.now;
         let key = RequestKey { requester: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
@@ -212,13 +244,13 @@ impl Requests {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
-        if !self.targets_own_host(turn, from, request) {
+        if !turn.targets_own_host(from, request) {
             return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)
     }
 
-    /// Whether this is a request that the hub has already from this remote.
+    /// True if this is a request that the hub has already from this remote.
     fn is_repeat(&self, key: RequestKey, remote: NodeId, nonce: Nonce) -> bool {
         let same = |asked: &RoutedRequest| asked.nonce == nonce && asked.remote == remote;
         self.table.get(key).is_some_and(same)
@@ -226,7 +258,7 @@ impl Requests {
 
     /// Makes room for one more request of a remote, here and among its own. False if there
     /// is none.
-    pub(in crate::hub) fn admit(&mut self, core: &mut HubCore, node: NodeId) -> bool {
+    pub(super) fn admit(&mut self, core: &mut HubCore, node: NodeId) -> bool {
         if !self.admit_of(core, node) {
             return false;
         }
@@ -242,7 +274,7 @@ impl Requests {
 
     /// Makes room for one more request among those of a remote, by forgetting its
     /// oldest if that has been handed on. False if there is none.
-    pub(in crate::hub) fn admit_of(&mut self, core: &mut HubCore, node: NodeId) -> bool {
+    pub(super) fn admit_of(&mut self, core: &mut HubCore, node: NodeId) -> bool {
         let limits = &core.config.limits;
         let Some(remote) = core.remotes.get_mut(node) else { return false };
         let allowance = remote.allowance(limits.requests_per_node);
@@ -268,13 +300,13 @@ impl Requests {
     }
 
     /// Removes a request, and ends what was pledged for it.
-    pub(in crate::hub) fn remove_request(&mut self, key: RequestKey) -> Option<RoutedRequest> {
+    pub(super) fn remove_request(&mut self, key: RequestKey) -> Option<RoutedRequest> {
         self.reflection.release(key);
         self.table.remove(key)
     }
 
     /// Enters a request in place of an older one of the same name.
-    pub(in crate::hub) fn remember(&mut self, core: &mut HubCore, key: RequestKey, from: Sender, asked: RoutedRequest) {
+    pub(super) fn remember(&mut self, core: &mut HubCore, key: RequestKey, from: Sender, asked: RoutedRequest) {
         self.drop_overflow(core, key);
         self.forget(core, key, Reason::Cancelled);
         self.table.insert(key, asked);
@@ -292,13 +324,13 @@ impl Requests {
     }
 
     /// The remote that asked is gone.
-    pub(in crate::hub) fn drop_request_of(&mut self, remote: NodeId, key: RequestKey) {
+    pub(super) fn drop_request_of(&mut self, remote: NodeId, key: RequestKey) {
         if self.table.get(key).is_some_and(|asked| asked.remote == remote) {
             self.remove_request(key);
         }
     }
 
-    pub(in crate::hub) fn expire_requests(&mut self, turn: &mut RequestTurn<'_>) {
+    pub(super) fn expire_requests(&mut self, turn: &mut RequestTurn<'_>) {
         let now = turn.core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.table.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
@@ -324,7 +356,7 @@ impl Requests {
 
 impl HubCore {
     /// The way of a request's data: a central server relays all of it.
-    pub(in crate::hub) fn mode_of(&self, request: &Request) -> RequestMode {
+    pub(super) fn mode_of(&self, request: &Request) -> RequestMode {
         match request.spec.mode {
             RequestMode::Forward if self.config.kind == HubKind::Server => RequestMode::Relay,
             mode => mode,

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use roost_wire::messages::{CopyTarget, HubHop, Reason, Request, RequestMode, RequestSpec, Route, RouteDirection};
-use roost_wire::{Address, Area, Cell, ConnectionId, NodeId, Nonce, RequestId, SchemeSet, Time};
+use roost_wire::{Address, Area, Cell, ConnectionId, NodeId, Nonce, RequestId, SchemeSet, StreamTag, Time};
 
-use crate::hub::Sender;
-use crate::hub::reflection::{Granted, Overflow};
 use crate::hub::route::{HOPS, RoutePlan};
+use crate::hub::sender::Sender;
 
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(120);
@@ -20,76 +19,88 @@ const MAX_PENDING: u8 = 8;
 /// See [`MAX_PENDING`].
 const PENDING_SPAN: Duration = Duration::from_secs(1);
 
-/// One request.
 #[derive(Debug)]
-pub(in crate::hub) struct RoutedRequest {
+pub(crate) struct RoutedRequest {
     /// The remote that asked and over which connection: the requester or another hub.
-    pub(in crate::hub) remote: NodeId,
-    pub(in crate::hub) connection: ConnectionId,
+    pub(crate) remote: NodeId,
+    pub(crate) connection: ConnectionId,
     /// From another hub: what it says of the request.
     pub(super) route_constraints: Option<RouteConstraints>,
-    /// Where the provider is to be, if that is one cell: other hubs can then
-    /// be asked one after the other.
+    /// Cell of the provider, if that is one: other hubs can then be asked one after the other.
     pub(super) cell: Option<Cell>,
-    pub(in crate::hub) requester: NodeId,
-    pub(in crate::hub) nonce: Nonce,
-    pub(in crate::hub) spec: RequestSpec,
+    pub(crate) requester: NodeId,
+    pub(crate) nonce: Nonce,
+    pub(crate) spec: RequestSpec,
     /// A central server relays what is to be forwarded.
     pub(super) mode: RequestMode,
     /// The destination of a reflected copy, as the remote tells it.
-    pub(in crate::hub) copy_target: Option<CopyTarget>,
+    pub(crate) copy_target: Option<CopyTarget>,
     pub(super) connect_to: Option<NodeId>,
-    /// What was granted of a stream to reflect, as it was last handed on.
-    pub(in crate::hub) granted: Option<Granted>,
+    /// Grant of a stream to reflect, as it was last handed on.
+    pub(crate) granted: Option<Granted>,
     /// Another hub is to reflect it: this one has no room, or none for the way to it.
-    pub(in crate::hub) elsewhere: bool,
+    pub(crate) elsewhere: bool,
     /// The hub that reflects what is of a provider here.
-    pub(in crate::hub) overflow: Option<Overflow>,
+    pub(crate) overflow: Option<Overflow>,
     /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
     /// True once a provider dials there.
     pub(super) is_dialled: bool,
-    /// When it came.
     pub(super) came: Time,
     pub(super) until: Time,
     pub(super) choices: VecDeque<RequestTarget>,
-    /// What is tried after the other hubs: own providers that are full or silent.
+    /// Choices after the other hubs: own providers that are full or silent.
     pub(super) rest: Vec<RequestTarget>,
-    /// Whether the other hubs are among the choices already.
+    /// True if the other hubs are among the choices already.
     pub(super) climbed: bool,
-    /// How it goes on to other hubs; `None` if it is not to leave this one.
+    /// Plan of its way to other hubs; `None` if it is not to leave this one.
     pub(super) route_plan: Option<RoutePlan>,
     pub(super) stage: RequestStage,
     /// The gravest reason so far why nobody serves it.
-    pub(in crate::hub) reason: Reason,
-    /// When the first of the providers that are busy may be free, as they say.
+    pub(crate) reason: Reason,
+    /// Time at which the first of the providers that are busy may be free, as they say.
     pub(super) retry_after_ms: Option<u32>,
-    /// How many reports on it were sent, if it is traced.
+    /// Number of reports on it that were sent, if it is traced.
     pub(super) reports: u8,
     /// Beginning of the present [`PENDING_SPAN`], and `Pending` messages in it.
     pending: (Time, u8),
 }
 
+/// The grant for a request, as it was last handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) tag: StreamTag,
+    pub(crate) provider: Option<NodeId>,
+}
+
+/// A hub that reflects in this one's place what a provider here sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow {
+    pub(super) hub: NodeId,
+    pub(super) provider: NodeId,
+    /// Destination of the stream, in full.
+    pub(crate) reflect: CopyTarget,
+}
+
 /// A request that another hub passes on.
 #[derive(Debug)]
-pub(in crate::hub) struct PassedRequest {
-    /// Without its route.
-    pub(in crate::hub) request: Request,
-    pub(in crate::hub) requester: NodeId,
-    pub(in crate::hub) reply_to: Vec<Address>,
-    pub(in crate::hub) hop: HubHop,
+pub(crate) struct PassedRequest {
+    pub(crate) request: Request,
+    pub(crate) requester: NodeId,
+    pub(crate) reply_to: Vec<Address>,
+    pub(crate) hop: HubHop,
 }
 
 impl PassedRequest {
     /// `None` if it has no hub's instruction.
-    pub(in crate::hub) fn new(mut request: Request) -> Option<Self> {
+    pub(crate) fn new(mut request: Request) -> Option<Self> {
         let Route { requester, reply_to, hop } = request.route.take()?;
         Some(Self { request, requester, reply_to, hop: hop? })
     }
 }
 
-/// What another hub says of a request that it passes on.
+/// Constraints of another hub on a request that it passes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RouteConstraints {
     /// To how many further hubs it may go.
@@ -98,14 +109,17 @@ pub(super) struct RouteConstraints {
     pub(super) provider: Option<NodeId>,
 }
 
-/// Whom to try next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::hub) enum RequestTarget {
-    /// A provider of this hub's.
+pub(crate) enum RequestTarget {
     Node(NodeId),
     /// Another hub, which way; a provider that it has named before, and where;
     /// and how often it was asked in vain.
-    Hub { hub: NodeId, way: RouteDirection, named: Option<(NodeId, Cell)>, silences: u8 },
+    Hub {
+        hub: NodeId,
+        way: RouteDirection,
+        named: Option<(NodeId, Cell)>,
+        silences: u8,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,12 +133,11 @@ pub(super) enum RequestStage {
         to: RequestTarget,
         /// The relayed flow, if the hub carries the answer.
         relay: Option<RequestId>,
-        /// When, or when it was repeated.
         sent: Time,
-        /// Whether it was repeated without a word since.
+        /// True if it was repeated without a word since.
         repeated: bool,
         accepted: bool,
-        /// When the hub should have said that it has it; `None` if it has, or
+        /// Time at which the hub should have said that it has it; `None` if it has, or
         /// is none.
         hop_due: Option<Time>,
     },
@@ -135,7 +148,6 @@ pub(super) enum RequestStage {
 }
 
 impl RoutedRequest {
-    /// What a node asks.
     pub(super) fn by_node(now: Time, from: Sender, request: Request, mode: RequestMode) -> Self {
         // Nobody has reflected yet what a node requests, whatever it says.
         let copy_target = request.copy_target.map(|target| CopyTarget { hops: 0, ..target });
@@ -201,7 +213,7 @@ impl RoutedRequest {
         self.pending.1 <= MAX_PENDING
     }
 
-    /// Whether it has not passed as many hubs as it may.
+    /// True if it has not passed as many hubs as it may.
     pub(super) fn may_go_on(&self) -> bool {
         self.route_constraints.is_none_or(|carried| carried.hops > 0)
     }
@@ -215,8 +227,26 @@ impl RoutedRequest {
         self.nonce == passed.request.nonce && self.named_provider() == passed.hop.provider && !is_new
     }
 
+    /// Whether hubs above or beside this one are asked.
+    pub(super) fn is_beyond(&self) -> bool {
+        match self.stage {
+            RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
+            RequestStage::LookingUp => true,
+            _ => false,
+        }
+    }
+
+    /// True if the hub to which the request has gone passes it on here. Two hubs that each know the other to have
+    /// something would wait for one another. What is relayed has another number there, so it comes as a repetition.
+    pub(super) fn is_back_from(&self, passing: NodeId) -> bool {
+        let RequestStage::Handed { to: RequestTarget::Hub { hub, .. }, relay: None, .. } = self.stage else {
+            return false;
+        };
+        hub == passing
+    }
+
     /// The only provider that is meant.
-    pub(in crate::hub) fn named_provider(&self) -> Option<NodeId> {
+    pub(crate) fn named_provider(&self) -> Option<NodeId> {
         let by_requester = || self.copy_target.and_then(|target| target.provider).or(self.connect_to);
         match self.route_constraints {
             Some(carried) => carried.provider,
@@ -224,8 +254,8 @@ impl RoutedRequest {
         }
     }
 
-    /// Where the provider should be, if that is known.
-    pub(in crate::hub) fn target_cell(&self) -> Option<Cell> {
+    /// Cell in which the provider should be, if that is known.
+    pub(crate) fn target_cell(&self) -> Option<Cell> {
         let named = match self.stage {
             RequestStage::Handed { to: RequestTarget::Hub { named: Some((_, cell)), .. }, .. } => Some(cell),
             _ => None,
@@ -233,13 +263,12 @@ impl RoutedRequest {
         named.or(self.cell)
     }
 
-    /// Where a copy is wanted.
-    pub(in crate::hub) fn copy_wanted(&self) -> Option<CopyTarget> {
+    pub(crate) fn copy_wanted(&self) -> Option<CopyTarget> {
         self.overflow.map(|overflow| overflow.reflect).or(self.copy_target)
     }
 
     /// The remote that has it and answers to the requester, a hub or the provider.
-    pub(in crate::hub) fn handed_to(&self) -> Option<NodeId> {
+    pub(crate) fn handed_to(&self) -> Option<NodeId> {
         match self.stage {
             RequestStage::Handed { to, relay: None, .. } => Some(to.remote()),
             _ => None,
@@ -248,7 +277,7 @@ impl RoutedRequest {
 
     /// The hub that was asked to reflect something in this one's place, and
     /// whose stream.
-    pub(in crate::hub) fn overflow_hub(&self) -> Option<(NodeId, NodeId)> {
+    pub(crate) fn overflow_hub(&self) -> Option<(NodeId, NodeId)> {
         match self.stage {
             RequestStage::Handed {
                 to: RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, .. }, ..
@@ -257,8 +286,8 @@ impl RoutedRequest {
         }
     }
 
-    /// Whether a provider's home wants the stream reflected in its place.
-    pub(in crate::hub) fn is_overflow_here(&self) -> bool {
+    /// True if a provider's home wants the stream reflected in its place.
+    pub(crate) fn is_overflow_here(&self) -> bool {
         self.is_from_hub() && self.route_plan.is_some_and(|course| course.way == RouteDirection::Overflow)
     }
 
@@ -267,26 +296,24 @@ impl RoutedRequest {
         self.connect_to.is_some()
     }
 
-    /// Whether a reflected stream is wanted.
     pub(super) fn is_reflected(&self) -> bool {
         self.copy_target.is_some()
     }
 
-    pub(in crate::hub) fn transports(&self) -> SchemeSet {
+    pub(crate) fn transports(&self) -> SchemeSet {
         self.spec.transports
     }
 
-    /// Whether another hub asked.
-    pub(in crate::hub) fn is_from_hub(&self) -> bool {
+    pub(crate) fn is_from_hub(&self) -> bool {
         self.route_constraints.is_some()
     }
 
-    /// Whether the hub carries the answer from the start.
+    /// True if the hub carries the answer from the start.
     pub(super) fn is_relay(&self) -> bool {
         self.mode == RequestMode::Relay
     }
 
-    /// Whether it can be forgotten for the sake of a newer one: what follows
+    /// True if it can be forgotten for the sake of a newer one: what follows
     /// goes on without the hub, or is nothing.
     pub(super) fn is_forgettable(&self) -> bool {
         matches!(
@@ -305,9 +332,25 @@ impl RoutedRequest {
         }
     }
 
-    /// Whose number the hub that passed the request on calls it by.
+    /// The requester by whose number the hub that passed the request on calls it.
     pub(super) fn named_requester(&self) -> Option<NodeId> {
         (self.is_from_hub() && !self.is_relay()).then_some(self.requester)
+    }
+
+    /// True while it waits for a provider to come.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stage, RequestStage::Held { .. })
+    }
+}
+
+impl RequestStage {
+    /// Time at which the hub looks after it, if nothing comes before.
+    pub(super) fn due(&self) -> Option<Time> {
+        match self {
+            Self::Handed { hop_due, .. } => *hop_due,
+            Self::Held { until } => Some(*until),
+            Self::LookingUp | Self::Dialling(_) | Self::Declined { .. } => None,
+        }
     }
 }
 
@@ -321,7 +364,7 @@ impl RequestTarget {
     }
 
     /// The provider, if it is one of this hub's.
-    pub(in crate::hub) fn node(self) -> Option<NodeId> {
+    pub(crate) fn node(self) -> Option<NodeId> {
         match self {
             Self::Node(node) => Some(node),
             Self::Hub { .. } => None,
@@ -329,7 +372,7 @@ impl RequestTarget {
     }
 
     /// The provider, if that is known.
-    pub(in crate::hub) fn provider(self) -> Option<NodeId> {
+    pub(crate) fn provider(self) -> Option<NodeId> {
         match self {
             Self::Node(node) => Some(node),
             Self::Hub { named, .. } => named.map(|(node, _)| node),
@@ -337,8 +380,13 @@ impl RequestTarget {
     }
 
     /// Whether another hub is to reflect what is of a provider here.
-    pub(in crate::hub) fn is_overflow(self) -> bool {
+    pub(crate) fn is_overflow(self) -> bool {
         matches!(self, Self::Hub { way: RouteDirection::Overflow, .. })
+    }
+
+    /// A hub that is to reflect in the place of this one.
+    pub(super) fn overflow(hub: NodeId, named: Option<(NodeId, Cell)>) -> Self {
+        Self::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 }
     }
 
     /// Another hub that has not been asked yet.
@@ -347,7 +395,7 @@ impl RequestTarget {
     }
 }
 
-/// When an acceptance is of no use any more.
+/// Time at which an acceptance is of no use any more.
 fn until(now: Time, deadline_ms: u32) -> Time {
     now + Duration::from_millis(deadline_ms.into()).min(MAX_DEADLINE)
 }

@@ -1,4 +1,4 @@
-//! What a hub remembers of rooms: who is in, from whom it heard that, and until when.
+//! Memory of rooms: who is in, from whom it heard that, and until when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
 use roost_wire::{NodeId, RoomId, Time};
 
-/// How long a member counts as in without a word: three of its words.
+/// Time for which a member counts as in without a word: three of its words.
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 
-/// How long a node whose connection has gone counts as in: by then one that
+/// Time for which a node whose connection has gone counts as in: by then one that
 /// lives has come back, here or elsewhere.
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 
-/// How long one that has left is remembered, so that a word of it that was
+/// Time for which one that has left is remembered, so that a word of it that was
 /// overtaken does not bring it back.
 pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
@@ -24,7 +24,6 @@ pub(super) const PACE: Duration = Duration::from_millis(100);
 /// 20 kbit/s by each owner at most.
 pub(super) const PACE_EACH: Duration = Duration::from_millis(15);
 
-/// The most rooms.
 pub(super) const MAX_ROOMS: usize = 1_024;
 
 /// The most rooms of one node, those included that it has just left: twice as many as
@@ -33,22 +32,19 @@ pub(super) const MAX_ROOMS_EACH: usize = 2 * crate::node::MAX_ROOMS;
 
 /// The rooms of which this hub has heard.
 #[derive(Debug, Default)]
-pub(in crate::hub) struct RoomDirectory {
+pub(crate) struct RoomDirectory {
     pub(super) rooms: BTreeMap<RoomId, RoomState>,
-    /// The rooms of each node.
     pub(super) of: BTreeMap<NodeId, BTreeSet<RoomId>>,
-    /// When entries end.
     pub(super) ends: BTreeSet<(Time, RoomId, NodeId)>,
-    /// When everybody in a room is to be told who is in.
+    /// Time at which everybody in a room is to be told who is in.
     pub(super) lists: BTreeSet<(Time, RoomId)>,
 }
 
-/// What is known of a room.
 #[derive(Debug, Default)]
 pub(super) struct RoomState {
     /// Twice as many as may be in at most: some have just left.
     pub(super) members: BTreeMap<NodeId, RoomEntry>,
-    /// When everybody may be told next who is in.
+    /// Time at which everybody may be told next who is in.
     next_list: Time,
 }
 
@@ -58,7 +54,7 @@ pub(super) struct RoomEntry {
     pub(super) member: RoomMember,
     /// The remote that said so: the node, or the hub on the way to it.
     pub(super) via: NodeId,
-    /// Whether this hub lists it: nobody nearer to the room's owners was there
+    /// True if this hub lists it: nobody nearer to the room's owners was there
     /// when it was heard last, or this is an owner.
     pub(super) owned: bool,
     pub(super) told: NotifiedHubs,
@@ -105,7 +101,6 @@ impl RoomEntry {
     }
 }
 
-/// Why one more is not noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JoinRefusal {
     /// As many as may be are in the room.
@@ -117,18 +112,16 @@ pub(super) enum JoinRefusal {
 }
 
 impl RoomDirectory {
-    pub(in crate::hub) fn next_due(&self) -> Option<Time> {
+    pub(crate) fn next_due(&self) -> Option<Time> {
         let (end, list) = (self.ends.first().map(|(at, ..)| *at), self.lists.first().map(|(at, _)| *at));
         [end, list].into_iter().flatten().min()
     }
 
-    /// How many rooms there are.
-    pub(in crate::hub) fn rooms(&self) -> usize {
+    pub(crate) fn rooms(&self) -> usize {
         self.rooms.len()
     }
 
-    /// How many entries there are.
-    pub(in crate::hub) fn members(&self) -> usize {
+    pub(crate) fn members(&self) -> usize {
         self.ends.len()
     }
 
@@ -136,7 +129,7 @@ impl RoomDirectory {
         self.rooms.get(&room)?.members.get(&node)
     }
 
-    /// Whether there is room for one more.
+    /// True if there is room for one more.
     pub(super) fn takes(&self, room: RoomId, node: NodeId) -> Result<(), JoinRefusal> {
         let entry = self.get(room, node);
         if entry.is_some_and(RoomEntry::is_in) {
@@ -208,7 +201,7 @@ impl RoomDirectory {
         Some(next.1)
     }
 
-    /// Who is in, as far as this hub is the one to say so.
+    /// Members that this hub is to list.
     pub(super) fn list(&self, room: RoomId) -> Vec<RoomMember> {
         self.inside(room).filter(|entry| entry.owned).map(|entry| entry.member).collect()
     }

@@ -1,12 +1,13 @@
-//! Where there is something, as far as it is known from here: per patch (a
-//! service in a block of 8 × 8 cells) how many entries there are below each
-//! child, and, between tops, at each top whose patches this one owns.
+//! Blocks in which there is something, as far as it is known from here: per patch (a service in a block of 8 × 8
+//! cells) how many entries there are below each child, and, between tops, at each top whose patches this one owns.
 //!
 //! Entries stay at their homes; only these counts travel. A hub tells both
 //! its parents of its aggregate, a top tells the two owners of each patch
 //! (`upward`). What moves inside a block changes no count and costs nothing.
 
 mod negatives;
+mod outbox;
+mod routing;
 #[cfg(test)]
 mod tests;
 mod upward;
@@ -17,20 +18,21 @@ use roost_wire::block::{Block, BlockService};
 use roost_wire::messages::{RouteDirection, Summary};
 use roost_wire::{Area, Cell, NodeId, Service, Time};
 
-use super::tree::Relation;
-use super::{HubLimit, Sender};
+use super::HubLimit;
+use super::relation::Relation;
+use super::sender::Sender;
 use crate::directory::PreviousEntry;
 use crate::hub::core::HubCore;
-use crate::hub::records::Records;
+use crate::hub::registry::Records;
 use crate::hub::route::RoutePlan;
 use negatives::Negatives;
-use upward::Outbox;
+use outbox::Outbox;
 
-/// How many patches a search of a wide area looks at before it takes every
+/// Number of patches that a search of a wide area looks at before it takes every
 /// hub that has the service anywhere.
 const MAX_SCANNED: usize = 4_096;
 
-/// What is known of what other hubs have, and what they are to know.
+/// Summaries of other hubs, and summaries for them.
 #[derive(Debug)]
 pub(super) struct Summaries {
     /// This hub's entries and those below it.
@@ -44,14 +46,12 @@ pub(super) struct Summaries {
     version: u64,
 }
 
-/// What another hub has said.
 #[derive(Debug, Default)]
 struct SummarySource {
-    /// Whether it is a child: what it has counts as below this hub.
+    /// True if it is a child: what it has counts as below this hub.
     below: bool,
     run: u32,
     block_services: BTreeMap<BlockService, VersionedCount>,
-    /// Patches of each service.
     totals: [u32; Service::ALL.len()],
 }
 
@@ -69,7 +69,7 @@ impl Summaries {
         Self { aggregate, sources, outboxes, negatives, lost, run, version: 0 }
     }
 
-    /// How many patches are known of other hubs.
+    /// Number of patches that are known of other hubs.
     pub(super) fn len(&self) -> usize {
         self.sources.values().map(|source| source.block_services.len()).sum()
     }
@@ -79,12 +79,19 @@ impl Summaries {
         self.aggregate.len()
     }
 
-    /// The hubs that have something in the patch, with how much; below this
-    /// hub, or beside it.
-    pub(super) fn having(&self, block_service: BlockService, below: bool) -> impl Iterator<Item = (NodeId, u32)> + '_ {
-        let sources = self.sources.iter().filter(move |(_, source)| source.below == below);
-        sources
-            .filter_map(move |(hub, source)| source.block_services.get(&block_service).map(|told| (*hub, told.count)))
+    /// The hubs below this one that have something in the block, and how much.
+    pub(super) fn below(&self, block_service: BlockService) -> impl Iterator<Item = (NodeId, u32)> + '_ {
+        self.holders(block_service).filter(|(_, source, _)| source.below).map(|(hub, _, count)| (hub, count))
+    }
+
+    /// The hubs beside this one that have something in the block.
+    pub(super) fn beside(&self, block_service: BlockService) -> impl Iterator<Item = NodeId> + '_ {
+        self.holders(block_service).filter(|(_, source, _)| !source.below).map(|(hub, ..)| hub)
+    }
+
+    fn holders(&self, block_service: BlockService) -> impl Iterator<Item = (NodeId, &SummarySource, u32)> + '_ {
+        let count = move |source: &SummarySource| source.block_services.get(&block_service).map(|told| told.count);
+        self.sources.iter().filter_map(move |(hub, source)| Some((*hub, source, count(source)?)))
     }
 
     /// The children that have something in the area, as far as that is worth
@@ -103,13 +110,13 @@ impl Summaries {
     /// in the patch, which may be that one's and silent for a moment.
     pub(super) fn note_none(&mut self, now: Time, service: Service, cell: Cell) {
         let block_service = BlockService::from_cell(service, cell);
-        if self.aggregate.contains_key(&block_service) || self.having(block_service, false).next().is_some() {
+        if self.aggregate.contains_key(&block_service) || self.beside(block_service).next().is_some() {
             return;
         }
         self.negatives.record_absence(now, block_service, cell);
     }
 
-    /// Whether there was none a moment ago.
+    /// True if there was none a moment ago.
     pub(super) fn is_none(&self, now: Time, service: Service, cell: Cell) -> bool {
         self.negatives.holds(now, BlockService::from_cell(service, cell), cell)
     }
@@ -130,22 +137,22 @@ impl Summaries {
     }
 }
 
-/// Where other hubs have something, to read.
+/// A view of the blocks in which other hubs have something.
 #[derive(Clone, Copy)]
-pub(in crate::hub) struct BlockIndex<'a>(&'a Summaries);
+pub(super) struct BlockIndex<'a>(&'a Summaries);
 
 impl BlockIndex<'_> {
     /// The children that have something in an area.
-    pub(in crate::hub) fn holders_in(self, service: Service, area: Area) -> Vec<NodeId> {
+    pub(super) fn holders_in(self, service: Service, area: Area) -> Vec<NodeId> {
         self.0.below_in(service, area)
     }
 
     /// True if there was none in the cell a moment ago.
-    pub(in crate::hub) fn is_none(self, now: Time, service: Service, cell: Cell) -> bool {
+    pub(super) fn is_none(self, now: Time, service: Service, cell: Cell) -> bool {
         self.0.is_none(now, service, cell)
     }
 
-    pub(in crate::hub) fn route(
+    pub(super) fn route(
         self,
         core: &HubCore,
         block_service: BlockService,
@@ -156,7 +163,7 @@ impl BlockIndex<'_> {
 }
 
 impl SummarySource {
-    /// Whether something of the service is in the area, or it would take too
+    /// True if something of the service is in the area, or it would take too
     /// long to be sure.
     fn may_have(&self, service: Service, area: Area) -> bool {
         let (rows, columns) = Block::bounds(area);
@@ -195,7 +202,7 @@ impl SummarySource {
 
 impl Summaries {
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(in crate::hub) fn summarize(
+    pub(super) fn summarize(
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
@@ -224,7 +231,7 @@ impl Summaries {
     }
 
     /// A child, or another root, says what it has. Gives where something has come.
-    pub(in crate::hub) fn summary(&mut self, core: &mut HubCore, from: Sender, summary: Summary) -> Vec<BlockService> {
+    pub(super) fn summary(&mut self, core: &mut HubCore, from: Sender, summary: Summary) -> Vec<BlockService> {
         let (relation, limit) = (core.relation(from.node), core.config.limits.block_services_per_hub);
         if matches!(relation, Some(Relation::StandbyOnly | Relation::Parent)) {
             // It took this hub for a peer before it heard better: a parent hears of its children later
@@ -300,7 +307,7 @@ impl Summaries {
 
     /// A hub's last connection is gone: what it said stays for a lease, because it
     /// may come back, and because "cannot be reached" is not "there is none".
-    pub(in crate::hub) fn summaries_lost_hub(&mut self, core: &mut HubCore, hub: NodeId) {
+    pub(super) fn summaries_lost_hub(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
         self.outboxes.remove(&hub);
         if self.sources.contains_key(&hub) {
@@ -308,7 +315,7 @@ impl Summaries {
         }
     }
 
-    pub(in crate::hub) fn expire_summaries(&mut self, core: &mut HubCore) {
+    pub(super) fn expire_summaries(&mut self, core: &mut HubCore) {
         let now = core.now;
         let lease = core.config.lease;
         let gone = self.lost.iter().filter(|(_, lost)| **lost + lease <= now).map(|(hub, _)| *hub);
@@ -319,7 +326,7 @@ impl Summaries {
         }
     }
 
-    /// When to expire or to send something.
+    /// Time to expire or to send something.
     pub(super) fn summaries_due(&self, core: &HubCore) -> Option<Time> {
         let expiry = self.lost.values().map(|lost| *lost + core.config.lease);
         expiry.chain(self.outboxes.values().map(Outbox::due)).min()

@@ -1,4 +1,4 @@
-//! Where there was nothing a moment ago.
+//! Cells in which there was nothing a moment ago.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use roost_wire::block::BlockService;
 use roost_wire::{Cell, Time};
 
-/// How long "there is none" is believed.
+/// Time for which "there is none" is believed.
 const LIFE: Duration = Duration::from_secs(1);
 
-/// How many of these are remembered; further ones are asked for again.
+/// Number of of that these are remembered; further ones are asked for again.
 const MAX_NEGATIVES: usize = 4_096;
 
 /// Cells where a service was asked for a moment ago in vain.
@@ -21,7 +21,7 @@ pub(super) struct Negatives {
 }
 
 impl Negatives {
-    /// What is remembered already lives no longer for being said again.
+    /// A remembered absence lives no longer for being said again.
     pub(super) fn record_absence(&mut self, now: Time, block_service: BlockService, cell: Cell) {
         while let Some((until, place)) = self.ends.front().copied().filter(|(until, _)| *until <= now) {
             self.ends.pop_front();

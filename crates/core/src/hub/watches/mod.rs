@@ -1,4 +1,4 @@
-//! Who wants to hear of changes in an area, here and at other hubs.
+//! Watches of changes in an area, here and at other hubs.
 //!
 //! A watch goes the ways of a search and stays there: up to the parent, at
 //! the top to every other top, and down to each child as soon as that has
@@ -17,18 +17,20 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use roost_wire::messages::{
-    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Message, Reason, RequestMessage, RouteDirection,
-    Watch, WatchChange,
+    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Reason, RequestMessage, RouteDirection, Watch,
+    WatchChange,
 };
 use roost_wire::{Area, Cell, Channel, ConnectionId, NodeId, RequestId, SchemeSet, ServiceSet, Time, Version};
 
+use super::HubLimit;
+use super::relation::Relation;
 use super::remotes::WATCH;
+use super::request_key::RequestKey;
 use super::route::RoutePlan;
-use super::tree::Relation;
-use super::{HubLimit, Sender};
+use super::sender::Sender;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::hub::core::HubCore;
-use crate::hub::records::Records;
+use crate::hub::registry::Records;
 use crate::hub::summaries::BlockIndex;
 use crate::machine::Traffic;
 
@@ -39,15 +41,14 @@ const MAX_FOLLOWED: usize = 1_024;
 /// each still fit into one message.
 const MAX_PRESENT: usize = MAX_CANDIDATES / 2;
 
-/// All watches.
 #[derive(Debug, Default)]
 pub(super) struct WatchTable {
-    table: BTreeMap<(NodeId, RequestId), ActiveWatch>,
+    table: BTreeMap<RequestKey, ActiveWatch>,
     /// The numbers under which watches are carried to other hubs.
-    forwarded: BTreeMap<RequestId, (NodeId, RequestId)>,
+    forwarded: BTreeMap<RequestId, RequestKey>,
     last: u32,
-    /// When watches that were refused are offered again.
-    next_offer: Option<Time>,
+    /// Time at which each watch that a hub refused is offered again.
+    offers: BTreeSet<(Time, RequestKey)>,
 }
 
 #[derive(Debug)]
@@ -57,11 +58,10 @@ struct ActiveWatch {
     area: Area,
     /// True if changes carry names.
     names: bool,
-    /// Number of the last change.
     number: u64,
     /// The same when the watcher last renewed.
     renewed_at: u64,
-    /// Which way it came, and from which hub.
+    /// Direction from which it came, and from which hub.
     route_plan: RoutePlan,
     /// The number under which other hubs know it, and which do, with the last
     /// change of each; `None` before the first.
@@ -69,7 +69,9 @@ struct ActiveWatch {
     told: BTreeMap<NodeId, Option<u64>>,
     /// The hubs that do not keep it, or do not see everything themselves.
     blind: BTreeSet<NodeId>,
-    /// What the watcher believes is there: version, and the hub that said so.
+    /// Time at which it is offered again to hubs that refused it.
+    offer: Option<Time>,
+    /// Nodes that the watcher believes to be there: version, and the hub that said so.
     followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
 }
 
@@ -79,21 +81,34 @@ impl WatchTable {
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
-        self.next_offer
+        self.offers.first().map(|(at, _)| *at)
     }
 }
 
 impl ActiveWatch {
-    /// How far it reaches, if that is not the whole area.
+    /// Coverage, if that is not the whole area.
     fn coverage(&self) -> Option<Coverage> {
         (!self.blind.is_empty()).then_some(Coverage::Partial)
+    }
+
+    /// Renews the watch. False if it is another one, or what the watcher has seen fits nothing.
+    fn renew(&mut self, from: Sender, watch: &Watch) -> bool {
+        self.connection = from.connection;
+        let names = watch.names.unwrap_or(false);
+        let is_same = (self.services, self.area, self.names) == (watch.services, watch.area, names);
+        let is_known = watch.last_seen != 0 && (self.renewed_at..=self.number).contains(&watch.last_seen);
+        if is_same && is_known {
+            // Changes that it has not seen are on their way: they travel reliably.
+            self.renewed_at = self.number;
+        }
+        is_same && is_known
     }
 
     fn covers(&self, services: ServiceSet, cell: Cell) -> bool {
         self.area.contains(cell) && self.services.iter().any(|service| services.contains(service))
     }
 
-    /// Whether the watcher is to hear of this, which `source` says.
+    /// True if the watcher is to hear of this, which `source` says.
     fn takes(&mut self, candidate: &Candidate, source: Option<NodeId>) -> bool {
         let full = self.followed.len() >= MAX_FOLLOWED;
         match self.followed.get_mut(&candidate.node) {
@@ -114,7 +129,7 @@ impl ActiveWatch {
         }
     }
 
-    /// Whether the watcher is to hear that `source` no longer has the node.
+    /// True if the watcher is to hear that `source` no longer has the node.
     fn loses(&mut self, node: NodeId, source: Option<NodeId>) -> bool {
         let known = self.followed.get(&node).is_some_and(|(_, said)| *said == source);
         known && self.followed.remove(&node).is_some()
@@ -123,7 +138,7 @@ impl ActiveWatch {
 
 impl WatchTable {
     /// Begins, replaces or renews a watch.
-    pub(in crate::hub) fn watch(
+    pub(super) fn watch(
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
@@ -132,16 +147,9 @@ impl WatchTable {
         watch: Watch,
     ) {
         let now = core.now;
-        let key = (from.node, watch.id);
-        if let Some(held) = self.table.get_mut(&key) {
-            held.connection = from.connection;
-            let names = watch.names.unwrap_or(false);
-            let same = (held.services, held.area, held.names) == (watch.services, watch.area, names);
-            if same && watch.last_seen != 0 && watch.last_seen >= held.renewed_at && watch.last_seen <= held.number {
-                // What it has not seen is on its way: changes travel reliably.
-                held.renewed_at = held.number;
-                return;
-            }
+        let key = RequestKey { requester: from.node, id: watch.id };
+        if self.table.get_mut(&key).is_some_and(|held| held.renew(from, &watch)) {
+            return;
         }
         if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, WATCH)) {
             core.over_limit(from.node, HubLimit::WorkRate);
@@ -152,25 +160,21 @@ impl WatchTable {
         self.unwatch(core, from.node, watch.id);
         if !self.admit_watch(core, from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-            return core.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
+            return core.send_answer(from.connection, RequestMessage::Decline(decline));
         }
-        let Watch { services, area, .. } = watch;
-        let names = watch.names.unwrap_or(false);
-        let (plan, carried) = (core.course_of(from, watch.direction), self.forwarded_id(key));
-        let (connection, renewed_at, followed) = (from.connection, number, BTreeMap::new());
-        let (told, blind) = (BTreeMap::new(), BTreeSet::new());
         let watching = ActiveWatch {
-            connection,
-            services,
-            area,
-            names,
+            connection: from.connection,
+            services: watch.services,
+            area: watch.area,
+            names: watch.names.unwrap_or(false),
             number,
-            renewed_at,
-            route_plan: plan,
-            forwarded_as: carried,
-            told,
-            blind,
-            followed,
+            renewed_at: number,
+            route_plan: core.course_of(from, watch.direction),
+            forwarded_as: self.forwarded_id(key),
+            told: BTreeMap::new(),
+            blind: BTreeSet::new(),
+            offer: None,
+            followed: BTreeMap::new(),
         };
         self.table.insert(key, watching);
         self.send_snapshot(core, records, key);
@@ -189,7 +193,7 @@ impl WatchTable {
         true
     }
 
-    fn forwarded_id(&mut self, key: (NodeId, RequestId)) -> RequestId {
+    fn forwarded_id(&mut self, key: RequestKey) -> RequestId {
         loop {
             self.last = self.last.wrapping_add(1);
             let id = RequestId(self.last);
@@ -203,7 +207,7 @@ impl WatchTable {
 
     /// Tells a watcher what is there now; nothing is told as an empty change,
     /// so that the watcher knows that the watch stands.
-    fn send_snapshot(&mut self, core: &mut HubCore, records: Records<'_>, key: (NodeId, RequestId)) {
+    fn send_snapshot(&mut self, core: &mut HubCore, records: Records<'_>, key: RequestKey) {
         let Some(watching) = self.table.get(&key) else { return };
         let (services, area) = (watching.services, watching.area);
         let (mut hits, mut there) = (Vec::new(), BTreeMap::<NodeId, Candidate>::new());
@@ -215,7 +219,7 @@ impl WatchTable {
             core.examined += records.directory().find(&query, &mut hits);
             for hit in &hits {
                 let candidate = records.directory().hit(*hit).candidate();
-                if records.home_of(candidate.node) == Some(key.0) {
+                if records.home_of(candidate.node) == Some(key.requester) {
                     // Its own nodes a cache tells of itself.
                     continue;
                 }
@@ -232,33 +236,33 @@ impl WatchTable {
         }
     }
 
-    pub(in crate::hub) fn send_change(
+    pub(super) fn send_change(
         &mut self,
         core: &mut HubCore,
-        key: (NodeId, RequestId),
+        key: RequestKey,
         present: Vec<Candidate>,
         gone: Vec<NodeId>,
     ) {
         let Some(watching) = self.table.get_mut(&key) else { return };
         // Only a watcher that lies about what it has seen gets there.
         watching.number = watching.number.wrapping_add(1);
-        let (connection, number, id, coverage) = (watching.connection, watching.number, key.1, watching.coverage());
+        let (connection, number, id, coverage) = (watching.connection, watching.number, key.id, watching.coverage());
         let names = watching.names;
         core.counters.changes += 1;
         let named = |candidate| if names { core.named(candidate) } else { candidate };
         let present = present.into_iter().map(|candidate| core.shown(connection, named(candidate))).collect();
-        let change = Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+        let change = DirectoryMessage::WatchChange(WatchChange {
             id,
             sequence: number,
             updated: present,
             removed: gone,
             coverage,
-        }));
-        core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
+        });
+        core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, change);
     }
 
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(in crate::hub) fn tell_watchers(
+    pub(super) fn tell_watchers(
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
@@ -269,9 +273,9 @@ impl WatchTable {
             return;
         }
         let now = records.get(node).map(|entry| entry.candidate());
-        let keys: Vec<(NodeId, RequestId)> = self.table.keys().copied().collect();
+        let keys: Vec<RequestKey> = self.table.keys().copied().collect();
         let home = records.home_of(node);
-        for key in keys.into_iter().filter(|key| home != Some(key.0)) {
+        for key in keys.into_iter().filter(|key| home != Some(key.requester)) {
             let Some(watching) = self.table.get_mut(&key) else { continue };
             let here = now.as_ref().filter(|candidate| watching.covers(candidate.services, candidate.cell));
             let was = before.is_some_and(|place| watching.covers(place.services, place.cell));
@@ -285,29 +289,31 @@ impl WatchTable {
         }
     }
 
-    pub(in crate::hub) fn unwatch(&mut self, core: &mut HubCore, node: NodeId, id: RequestId) {
-        let Some(watching) = self.table.remove(&(node, id)) else { return };
+    pub(super) fn unwatch(&mut self, core: &mut HubCore, node: NodeId, id: RequestId) {
+        let Some(watching) = self.table.remove(&RequestKey { requester: node, id }) else { return };
         if let Some(remote) = core.remotes.get_mut(node) {
             remote.watches = remote.watches.saturating_sub(1);
         }
         self.forwarded.remove(&watching.forwarded_as);
+        if let Some(at) = watching.offer {
+            self.offers.remove(&(at, RequestKey { requester: node, id }));
+        }
         for hub in watching.told.into_keys() {
-            core.send_to_hub(hub, &Message::Directory(DirectoryMessage::Unwatch(watching.forwarded_as)));
+            core.send_to_hub(hub, DirectoryMessage::Unwatch(watching.forwarded_as));
         }
     }
 
-    pub(in crate::hub) fn drop_watches_of(&mut self, core: &mut HubCore, node: NodeId) {
-        let range = (node, RequestId(0))..=(node, RequestId(u32::MAX));
-        let ids: Vec<RequestId> = self.table.range(range).map(|((_, id), _)| *id).collect();
+    pub(super) fn drop_watches_of(&mut self, core: &mut HubCore, node: NodeId) {
+        let ids: Vec<RequestId> = self.table.range(RequestKey::all_of(node)).map(|(key, _)| key.id).collect();
         for id in ids {
             self.unwatch(core, node, id);
         }
     }
 
     /// A watcher's connection is gone, but not its last one.
-    pub(in crate::hub) fn move_watches(&mut self, core: &mut HubCore, node: NodeId, gone: ConnectionId) {
+    pub(super) fn move_watches(&mut self, core: &mut HubCore, node: NodeId, gone: ConnectionId) {
         let Some(other) = core.remotes.best_connection(node, SchemeSet::ALL) else { return };
-        for (_, watching) in self.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
+        for (_, watching) in self.table.range_mut(RequestKey::all_of(node)) {
             if watching.connection == gone {
                 watching.connection = other;
             }
@@ -316,7 +322,6 @@ impl WatchTable {
 }
 
 impl HubCore {
-    /// Which way a watch has come.
     fn course_of(&self, from: Sender, way: Option<RouteDirection>) -> RoutePlan {
         match self.relation(from.node) {
             None => RoutePlan::BEGIN,

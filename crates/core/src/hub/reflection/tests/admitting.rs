@@ -1,8 +1,9 @@
-//! Whether there is room for one more copy, and for whom.
+//! Admission of one more copy.
 
 use roost_wire::messages::FlowMessage;
 
 use super::*;
+use crate::hub::timers::HubTimer;
 
 #[test]
 fn full_uplink_refuses_new_copies_only() {
@@ -18,7 +19,7 @@ fn full_uplink_refuses_new_copies_only() {
     ));
     assert_eq!((bench.hub.counters().grants, bench.hub.counters().saturated), (1, 1));
     forwarded(&bench.ask(a, naming(2, 1)));
-    // What the relay measures counts, both of what is left and of what a copy takes.
+    // The measured rate counts, both of what is left and of what a copy takes.
     carries_to(&mut bench, 1, &[2]);
     has_left(&mut bench, 650);
     forwarded(&bench.ask(b, naming(2, 1)));
@@ -72,15 +73,15 @@ fn subscriber_count_is_separate_limit() {
     forwarded(&bench.ask(requesters[1], subscribe(1)));
     assert_eq!(refused(&bench.ask(requesters[2], subscribe(1))), (requesters[2], Reason::Saturated));
     let carry = Request { copy_target: wanted(1), ..carried(1).with(|spec| spec.service = Service::Video) };
-    the_forward(&bench.say(peer, &Message::Request(RequestMessage::Request(carry))));
+    the_forward(&bench.say(peer, RequestMessage::Request(carry)));
 }
 
 #[test]
 fn reservation_freed_when_request_ends() {
     let ends: [fn(&mut Bench, ConnectionId, ConnectionId, &Request); 4] = [
-        |bench, provider, _, forward| drop(bench.say(provider, &decline(forward, Reason::SourceFailed))),
+        |bench, provider, _, forward| drop(bench.say(provider, decline(forward, Reason::SourceFailed))),
         |bench, _, requester, forward| {
-            bench.say(requester, &Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::Cancelled }));
+            bench.say(requester, FlowMessage::Stop { id: forward.id, reason: Reason::Cancelled });
         },
         |bench, _, requester, _| drop(bench.down(requester)),
         |bench, _, _, _| drop(bench.wait(BEGINNING)),
@@ -136,10 +137,10 @@ fn unused_grant_expires_on_idle_hub() {
     bench.wait(BEGINNING);
     has_left(&mut bench, 0);
     assert_eq!(refused(&bench.ask(requester, naming(2, 1))), (requester, Reason::Saturated));
-    assert_eq!(bench.hub.requests.reflection.next_due(), None);
+    assert!(!bench.hub.core.timers.is_set(HubTimer::Reservation));
 }
 
-/// What the owner says of copies of node 1's stream that one node is sent, and of what is left.
+/// The owner's word about copies of node 1's stream that one node is sent, and of what is left.
 fn is_sent(bench: &mut Bench, to: &[(u8, u16)], left: u32) {
     let to = to.iter().map(|(host, port)| ([10, 0, 0, *host], *port).into()).collect();
     let (cell, provider, kbps) = (Some(HERE), Some(node(1)), VIDEO_KBPS);
@@ -172,9 +173,9 @@ fn heavy_node_leaves_last_eighth() {
     let last = bench.ask(greedy, at_port(99, 99));
     assert_eq!(refused(&last), (greedy, Reason::Saturated));
     forwarded(&bench.ask(other, naming(1, 1)));
-    // What one has again it need not leave.
+    // A node need not leave the copy that it has again.
     forwarded(&bench.ask(greedy, at_port(100, 1)));
-    // What it is not sent any more does not count.
+    // A copy that it is not sent any more does not count.
     is_sent(&mut bench, &[(2, 1)], u32::from(ALL - 1) * VIDEO_KBPS);
     bench.wait(Duration::from_secs(20));
     is_sent(&mut bench, &[(2, 1)], u32::from(ALL - 1) * VIDEO_KBPS);

@@ -82,7 +82,7 @@ impl Pair {
         self.ways.push(PairConnection { home, standby, to_home, to_standby, stuck: false });
     }
 
-    /// What is on the way is lost with the connection.
+    /// All on the way is lost with the connection.
     pub(super) fn disconnect(&mut self, index: usize) {
         if index < self.ways.len() {
             let way = self.ways.remove(index);
@@ -121,7 +121,7 @@ impl Pair {
     /// The standby lets the home hear of it.
     pub(super) fn answer(&mut self) {
         for connection in self.ways.iter().filter(|way| !way.stuck).map(|way| way.home).collect::<Vec<_>>() {
-            self.say(connection, &Message::Probe(ProbeMessage::Pong(0)));
+            self.say(connection, ProbeMessage::Pong(0));
         }
     }
 
@@ -129,17 +129,17 @@ impl Pair {
     pub(super) fn jump(&mut self) {
         self.standby.now = self.standby.now + JUMP;
         for connection in self.ways.iter().filter(|way| !way.stuck).map(|way| way.standby).collect::<Vec<_>>() {
-            let sent = self.standby.say(connection, &Message::Probe(ProbeMessage::Pong(0)));
+            let sent = self.standby.say(connection, ProbeMessage::Pong(0));
             self.send(sent, true);
         }
     }
 
-    fn say(&mut self, connection: ConnectionId, message: &Message) {
+    fn say(&mut self, connection: ConnectionId, message: impl Into<Message>) {
         let sent = self.home.say(connection, message);
         self.send(sent, false);
     }
 
-    /// What one hub has said goes to the other, over the connection it took.
+    /// The words of one hub go to the other, over the connection it took.
     fn send(&mut self, sent: Vec<(ConnectionId, Message)>, to_home: bool) {
         for (connection, message) in sent {
             let own = |way: &&mut PairConnection| connection == if to_home { way.standby } else { way.home };
@@ -157,7 +157,7 @@ impl Pair {
         });
         let Some((connection, message)) = coming else { return false };
         let bench = if to_home { &mut self.home } else { &mut self.standby };
-        let sent = bench.say(connection, &message);
+        let sent = bench.say(connection, message);
         self.send(sent, !to_home);
         true
     }
@@ -172,7 +172,7 @@ impl Pair {
         self.notice_ends();
     }
 
-    /// What one end has closed ends at the other one, too.
+    /// A connection that one end has closed ends at the other one, too.
     fn notice_ends(&mut self) {
         let (home, standby) = (std::mem::take(&mut self.home.closed), std::mem::take(&mut self.standby.closed));
         let closed =
@@ -195,23 +195,20 @@ impl Pair {
         let new = Record { version, ..change(last) };
         self.said.insert((new.node, version), new.clone());
         self.nodes.insert(number, (connection, new.clone()));
-        self.say(connection, &Message::Registration(RegistrationMessage::Publish(new)));
+        self.say(connection, RegistrationMessage::Publish(new));
     }
 
     pub(super) fn withdraw(&mut self, number: u8) {
         if let Some((connection, last)) = self.nodes.remove(&number) {
             self.had.remove(&last.node);
-            self.say(connection, &Message::Registration(RegistrationMessage::Withdraw(last.version)));
+            self.say(connection, RegistrationMessage::Withdraw(last.version));
             self.home.down(connection);
         }
     }
 
     pub(super) fn name(&mut self, number: u8, hub: u8) {
         if let Some((connection, _)) = self.nodes.get(&number) {
-            self.say(
-                *connection,
-                &Message::Registration(RegistrationMessage::SetStandby { hub: node(hub), addresses: None }),
-            );
+            self.say(*connection, RegistrationMessage::SetStandby { hub: node(hub), addresses: None });
         }
     }
 
@@ -228,10 +225,7 @@ impl Pair {
             2 | 3 => {
                 let Some((connection, last)) = self.nodes.get(&number).cloned() else { return };
                 let capacity = Some(Capacity { streams: x.unsigned_abs() as u16, uplink_kbps: 9 });
-                self.say(
-                    connection,
-                    &Message::Registration(RegistrationMessage::Renew(Renew { version: last.version, capacity })),
-                );
+                self.say(connection, RegistrationMessage::Renew(Renew { version: last.version, capacity }));
             }
             4 => self.withdraw(number),
             5 | 6 => self.name(number, if x == 2 { OTHER } else { STANDBY }),
@@ -262,7 +256,6 @@ impl Pair {
         }
     }
 
-    /// What was stuck arrives after all.
     pub(super) fn unstick(&mut self) {
         self.ways.iter_mut().for_each(|way| way.stuck = false);
     }
@@ -272,26 +265,23 @@ impl Pair {
         let number = 1 + self.below(u64::from(NODES)) as u8;
         let version = Version { epoch: 1, sequence: self.sequence + 1 };
         let other = self.standby.up(OTHER, Role::SuperNode);
-        self.standby.say(other, &Message::Hierarchy(HierarchyMessage::Claim { node: node(number), version }));
+        self.standby.say(other, HierarchyMessage::Claim { node: node(number), version });
         self.standby.down(other);
         self.had.remove(&node(number));
     }
 
-    /// What the standby has of the home.
+    /// Replicas that the standby has of the home.
     pub(super) fn copies(&self) -> Vec<Record> {
-        let hub = &self.standby.hub;
-        hub.registry
-            .replicas
-            .nodes_of(node(HOME))
-            .filter_map(|node| Some(hub.registry.directory.get(node)?.record()))
-            .collect()
+        let records = self.standby.hub.registry.records();
+        let held = records.directory().entries_after(None);
+        held.filter(|entry| records.home_of(entry.node()) == Some(node(HOME))).map(|entry| entry.record()).collect()
     }
 
-    /// What of it the home holds and is to be there.
+    /// Records that the home holds and that are to be there.
     pub(super) fn originals(&self) -> Vec<Record> {
         let hub = &self.home.hub;
         let named = hub.replication.nodes_of(node(STANDBY));
-        named.into_iter().filter_map(|node| Some(hub.registry.directory.get(node)?.record())).collect()
+        named.into_iter().filter_map(|node| Some(hub.registry.records().get(node)?.record())).collect()
     }
 
     /// Nobody is told of what was never so, and nothing goes back.
@@ -309,10 +299,7 @@ impl Pair {
     /// The nodes show that they live.
     pub(super) fn live(&mut self) {
         for (connection, last) in self.nodes.values().cloned().collect::<Vec<_>>() {
-            self.say(
-                connection,
-                &Message::Registration(RegistrationMessage::Renew(Renew { version: last.version, capacity: None })),
-            );
+            self.say(connection, RegistrationMessage::Renew(Renew { version: last.version, capacity: None }));
         }
     }
 }

@@ -1,0 +1,41 @@
+//! Nodes that were sent to other hubs, and hubs that still get a share of the nodes.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use roost_wire::{NodeId, Time};
+
+/// The most that a node's round trip may grow by being sent elsewhere.
+pub(super) const NEAR: Duration = Duration::from_millis(10);
+
+/// Nodes that were sent elsewhere, and shares that are still to go.
+#[derive(Debug, Default)]
+pub(super) struct Balance {
+    pub(super) sent: BTreeMap<NodeId, SentNode>,
+    pub(super) shares: BTreeMap<NodeId, Share>,
+    /// The last node that was looked at.
+    pub(super) cursor: Option<NodeId>,
+}
+
+#[derive(Debug)]
+pub(super) struct SentNode {
+    /// Until when it is taken in if it comes (back).
+    pub(super) until: Time,
+    pub(super) to: Option<NodeId>,
+}
+
+/// The share that a hub which has joined still gets.
+#[derive(Debug)]
+pub(super) struct Share {
+    pub(super) left: usize,
+    pub(super) pause: Duration,
+    pub(super) next: Time,
+    /// Looks since the last one that found somebody.
+    pub(super) vain: usize,
+}
+
+impl Balance {
+    pub(super) fn next_due(&self) -> Option<Time> {
+        self.shares.values().map(|share| share.next).min()
+    }
+}
