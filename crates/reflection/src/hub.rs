@@ -44,7 +44,7 @@ pub struct HubReflection {
     relay: Relay,
     next_report: Time,
     /// The residual capacity and the subscribers that were reported last.
-    room: Option<(u32, u32)>,
+    room: Option<(Option<u32>, u32)>,
     reported: ReportedStreams,
     /// Drained by the owner after each input.
     outputs: VecDeque<HubOutput>,
@@ -64,7 +64,7 @@ impl HubReflection {
 
     /// Tells the machine what has changed.
     fn report(&mut self, now: Time) {
-        let residual = self.relay.residual_capacity().map_or(u32::MAX, kbps);
+        let residual_kbps = self.relay.residual_capacity().map(kbps);
         let (mut subscribers, mut streams, mut receivers) = (0, Vec::new(), MAX_RECEIVERS);
         for status in self.relay.streams(now) {
             let nodes = status.downstreams.iter().filter(|member| member.kind == DownstreamKind::Subscriber).count();
@@ -75,9 +75,9 @@ impl HubReflection {
         // First the room without the copies that have begun, then these: in between a copy counts twice
         // rather than not at all. The machine takes off each copy that it grants; where that came to nothing
         // it has to be told again.
-        if self.room != Some((residual, subscribers)) || residual != u32::MAX {
-            self.room = Some((residual, subscribers));
-            let command = HubCommand::ReflectionCapacity { residual_kbps: residual, subscribers };
+        if self.room != Some((residual_kbps, subscribers)) || residual_kbps.is_some() {
+            self.room = Some((residual_kbps, subscribers));
+            let command = HubCommand::ReflectionCapacity { residual_kbps, subscribers };
             self.outputs.push_back(HubOutput::Command(command));
         }
         if self.reported.is_news(&streams) {

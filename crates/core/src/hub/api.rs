@@ -1,12 +1,20 @@
 //! What a hub and its owner say to each other.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::messages::ProtocolVersion;
-use roost_wire::{Address, Cell, NodeId, ReflectionGrant, RemoteIdentity, ServiceSet};
+use roost_wire::{Address, Cell, NodeId, ReflectionGrant, RemoteIdentity, Service, ServiceSet};
 
 use super::HubLimit;
-use super::reflection::ReflectedStream;
+
+/// The most streams of which the owner says that they are carried. What is
+/// beyond is not preferred.
+pub const MAX_REFLECTED_STREAMS: usize = 256;
+
+/// The most receivers, of all streams together, of which the owner says that they are sent something:
+/// a second request of theirs takes no more room. The others are counted again.
+pub const MAX_RECEIVERS: usize = 4_096;
 
 /// What the owner of a hub asks of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,8 +26,8 @@ pub enum HubCommand {
     /// What the relay has left, told whenever it has changed. Until it is told
     /// first there is room for everything.
     ReflectionCapacity {
-        /// Of the uplink for copies of streams, kbit/s; `u32::MAX` is no limit.
-        residual_kbps: u32,
+        /// Of the uplink for copies of streams, kbit/s; `None` is no limit.
+        residual_kbps: Option<u32>,
         /// How many nodes it sends something.
         subscribers: u32,
     },
@@ -28,6 +36,28 @@ pub enum HubCommand {
         /// Every stream; at most [`MAX_REFLECTED_STREAMS`](super::MAX_REFLECTED_STREAMS) count.
         streams: Vec<ReflectedStream>,
     },
+}
+
+/// A stream that the hub's relay carries, as its owner says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReflectedStream {
+    /// What.
+    pub service: Service,
+    /// Where its provider is, as its grants say.
+    pub cell: Option<Cell>,
+    /// Whose it is, as they say.
+    pub provider: Option<NodeId>,
+    /// Its rate.
+    pub kbps: u32,
+    /// Who is sent it: one that asks again takes no more room.
+    pub to: Vec<SocketAddr>,
+}
+
+impl ReflectedStream {
+    /// What all its copies take, kbit/s.
+    pub(super) fn all_kbps(&self) -> u32 {
+        self.kbps.saturating_mul(u32::try_from(self.to.len()).unwrap_or(u32::MAX))
+    }
 }
 
 /// What a hub tells its owner: for its relay, and for the log.

@@ -1,11 +1,12 @@
 //! Configuration of a hub.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::random::RootSecret;
 use roost_wire::{Address, NodeId, Role};
 
-use super::reflection::ReflectionConfig;
+use super::copy_room::CopyRoom;
 
 /// Architecture that a hub serves: the overlay or the client/server baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,5 +142,37 @@ impl Default for Limits {
             standby_connections: 64,
             block_services_per_hub: 262_144,
         }
+    }
+}
+
+/// How a hub reflects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReflectionConfig {
+    /// Where its relay takes in and sends on; an unspecified host is filled in
+    /// by its remotes, each with the one that it sees.
+    pub media: SocketAddr,
+    /// How many super nodes may reflect a stream between the one of the
+    /// subscriber and the one of the provider, plus one: 1, which is the
+    /// default, or 2 for a mesh of two layers, where fewer copies leave the
+    /// provider's super node and all go a longer way.
+    pub layers: u8,
+    /// When it has no more room.
+    pub policy: OverflowPolicy,
+}
+
+/// When a hub has no more room for a copy of a stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OverflowPolicy {
+    /// When its uplink is used up, as its owner says ([`HubCommand::ReflectionCapacity`](super::HubCommand::ReflectionCapacity)).
+    #[default]
+    Residual,
+    /// When it has so many subscribers, whatever they take.
+    Count(u32),
+}
+
+impl ReflectionConfig {
+    /// The room before the owner has said anything; `None` if the hub tells none.
+    pub(super) fn first_room(self) -> Option<CopyRoom> {
+        (self.policy == OverflowPolicy::Residual).then_some(CopyRoom::Unlimited)
     }
 }

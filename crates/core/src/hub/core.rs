@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use roost_wire::messages::{Hello, Message, ProbeMessage};
 use roost_wire::random::SplitMix64;
-use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RemoteIdentity, Role, Time};
+use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RemoteIdentity, Role, SchemeSet, Time};
 
 use super::mesh::Mesh;
 use super::remotes::Remotes;
@@ -114,13 +114,19 @@ impl HubCore {
         self.knows_since.is_none_or(|since| now.since(since) < self.config.lease)
     }
 
-    pub(super) fn send(&mut self, connection: ConnectionId, channel: Channel, traffic: Traffic, message: &Message) {
-        let (delivery, message) = (Delivery::CONTROL, message.encode());
+    pub(super) fn send(
+        &mut self,
+        connection: ConnectionId,
+        channel: Channel,
+        traffic: Traffic,
+        message: impl Into<Message>,
+    ) {
+        let (delivery, message) = (Delivery::CONTROL, message.into().encode());
         self.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 
     /// Sends a datagram about a request or a lookup.
-    pub(super) fn send_answer(&mut self, connection: ConnectionId, message: &Message) {
+    pub(super) fn send_answer(&mut self, connection: ConnectionId, message: impl Into<Message>) {
         self.send(connection, Channel::Datagram, Traffic::Lookup, message);
     }
 
@@ -133,12 +139,34 @@ impl HubCore {
     /// Tells a remote which version this hub speaks.
     pub(super) fn greet(&mut self, connection: ConnectionId) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
-        let hello = Message::Probe(ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN }));
-        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, &hello);
+        let hello = ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN });
+        self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, hello);
+    }
+
+    /// Sends a message that must not be lost to every sibling that is up.
+    pub(super) fn send_to_siblings(&mut self, message: impl Into<Message>) {
+        let message = message.into();
+        for hub in self.siblings_up().collect::<Vec<_>>() {
+            self.send_to_hub(hub, message.clone());
+        }
+    }
+
+    pub(super) fn send_to_hub(&mut self, hub: NodeId, message: impl Into<Message>) {
+        if let Some(connection) = self.remotes.best_connection(hub, SchemeSet::ALL) {
+            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
+        }
     }
 
     pub(super) fn refused(&mut self, node: NodeId, what: &'static str) {
         self.counters.refused_by_role += 1;
         self.events.push_back(HubEvent::Refused { node, what });
+    }
+
+    /// Counts that a remote has met a limit, and tells the owner the first time.
+    pub(super) fn over_limit(&mut self, node: NodeId, limit: HubLimit) {
+        self.counters.count_over_limit(limit);
+        if self.remotes.get_mut(node).is_some_and(|remote| remote.meet_limit(limit)) {
+            self.events.push_back(HubEvent::OverLimit { node, limit });
+        }
     }
 }

@@ -3,7 +3,7 @@
 //! A node may have more hosts than the hub sees, and a NAT may show another one, so one
 //! that it names besides is tried as far as its allowance goes. Beyond that the hub relays.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use roost_wire::{Address, ConnectionId, NodeId};
 
@@ -56,5 +56,14 @@ impl HubCore {
         let connections =
             self.remotes.connections_of(node).iter().filter_map(|connection| self.remotes.connections.get(connection));
         connections.flat_map(|connection| connection.address.hosts.iter().copied()).collect()
+    }
+
+    /// An address with an unspecified host replaced by where the remote is seen.
+    pub(super) fn seen_from(&self, mut to: SocketAddr, connection: ConnectionId) -> SocketAddr {
+        let seen = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
+        if let Some(seen) = seen.filter(|_| to.ip().is_unspecified()) {
+            to.set_ip(seen.ip());
+        }
+        to
     }
 }

@@ -90,10 +90,7 @@ mod tests {
     /// Attaches a node that is seen at `seen` and listens at `listens`.
     fn attach(bench: &mut Bench, number: u8, seen: Address, listens: Vec<Address>) -> ConnectionId {
         let connection = bench.up_over(number, Role::Node, seen, None);
-        bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record { addresses: listens, ..record(number) })),
-        );
+        bench.say(connection, RegistrationMessage::Publish(Record { addresses: listens, ..record(number) }));
         connection
     }
 
@@ -128,7 +125,7 @@ mod tests {
         let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
         let carry = carried(5).with_reply_to(vec![udp(LOOPBACK, 50)]);
-        let sent = bench.say(peer, &Message::Request(RequestMessage::Request(carry)));
+        let sent = bench.say(peer, RequestMessage::Request(carry));
         assert!(
             matches!(&sent[..], [_, (connection, Message::Request(RequestMessage::Decline(decline)))]
                 if *connection == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
@@ -156,7 +153,7 @@ mod tests {
                 direction: None,
                 names: None,
             };
-            let sent = bench.say(requester, &Message::Directory(DirectoryMessage::Watch(watch)));
+            let sent = bench.say(requester, DirectoryMessage::Watch(watch));
             let [(_, Message::Directory(DirectoryMessage::WatchChange(change)))] = &sent[..] else {
                 panic!("{sent:?}")
             };
@@ -177,7 +174,7 @@ mod tests {
         }
         let mut lease = |number, seen| {
             let connection = bench.up_over(number, Role::Node, seen, None);
-            let sent = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
+            let sent = bench.say(connection, RegistrationMessage::Publish(record(number)));
             let lease = sent.into_iter().find_map(|(to, message)| match message {
                 Message::Registration(RegistrationMessage::Lease { siblings, addresses, .. }) if to == connection => {
                     Some((siblings, addresses))

@@ -8,13 +8,14 @@ use roost_wire::messages::{
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Channel, ConnectionId, NodeId, Record, Role, Version};
 
-use super::claims::Claim;
 use super::core::HubCore;
+use super::registry::Claim;
 use super::registry::{AdoptOutcome, RecordChange};
+use super::relation::Relation;
 use super::route::RoutePlan;
+use super::sender::Sender;
 use super::standby_connections::NamedStandby;
-use super::tree::Relation;
-use super::{Hub, HubEvent, Sender};
+use super::{Hub, HubEvent};
 use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::machine::Traffic;
 use crate::wall::WallClock;
@@ -79,7 +80,7 @@ impl Hub {
     fn decline_unread(&mut self, from: Sender, bytes: &Bytes, reason: Reason) {
         let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) else { return };
         let decline = RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester: None });
-        self.core.send_answer(from.connection, &Message::Request(decline));
+        self.core.send_answer(from.connection, decline);
     }
 
     /// Skips a message of a later version, and tells of the first one. A request is
@@ -113,8 +114,8 @@ impl Hub {
             Message::Room(RoomMessage::LeaveRoom(quit)) => self.rooms.room_left(&mut self.core, from, quit),
             Message::Room(RoomMessage::Roster(roster)) => self.rooms.handle_roster(&mut self.core, from, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
-                let pong = Message::Probe(ProbeMessage::Pong(token));
-                self.core.send(from.connection, Channel::Datagram, Traffic::Renew, &pong);
+                let pong = ProbeMessage::Pong(token);
+                self.core.send(from.connection, Channel::Datagram, Traffic::Renew, pong);
             }
             Message::Probe(ProbeMessage::Pong(token)) => {
                 if self.core.remotes.record_pong(self.core.now, from.connection, token) {
@@ -161,7 +162,7 @@ impl Hub {
             HierarchyMessage::StandbyOnly(is_only) => self.core.set_standby_only(from.node, is_only),
             HierarchyMessage::Gossip(message) => self.members.handle_gossip(&mut self.core, from, &message),
             HierarchyMessage::HubLoad { leases, residual_kbps } => {
-                self.members.handle_load(&mut self.core, from, (leases, residual_kbps));
+                self.members.handle_load(&mut self.core, from, leases, residual_kbps);
             }
         }
     }
@@ -210,6 +211,23 @@ impl Hub {
         self.serve_held(node);
     }
 
+    /// A node's record has come or changed: the server is to hold it, too.
+    pub(super) fn register_at_server(&mut self, node: NodeId) {
+        self.registry.forget_cached(node);
+        if let Some(server) = self.core.central() {
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
+        }
+    }
+
+    /// The server is there: every node is registered.
+    pub(super) fn register_all(&mut self) {
+        let Some(server) = self.core.central() else { return };
+        let nodes: Vec<NodeId> = self.registry.directory.entries_after(None).map(|entry| entry.node()).collect();
+        for node in nodes {
+            self.replication.set_standby(&mut self.core, self.registry.records(), node, server);
+        }
+    }
+
     pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
         let lease_ms = u32::try_from(self.core.config.lease.as_millis()).unwrap_or(u32::MAX);
         let mut siblings = if with_siblings {
@@ -223,8 +241,8 @@ impl Hub {
         let addresses = (!own.is_empty()).then_some(own);
         let media =
             self.core.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
-        let lease = Message::Registration(RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media });
-        self.core.send(from.connection, Channel::Datagram, traffic, &lease);
+        let lease = RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media };
+        self.core.send(from.connection, Channel::Datagram, traffic, lease);
     }
 
     fn renew(&mut self, from: Sender, renew: Renew) {
@@ -243,8 +261,8 @@ impl Hub {
     }
 
     fn ask_for_record(&mut self, from: Sender, traffic: Traffic) {
-        let unknown = Message::Registration(RegistrationMessage::UnknownVersion);
-        self.core.send(from.connection, Channel::Datagram, traffic, &unknown);
+        let unknown = RegistrationMessage::UnknownVersion;
+        self.core.send(from.connection, Channel::Datagram, traffic, unknown);
     }
 
     fn withdraw(&mut self, from: Sender, version: Version) {
@@ -290,8 +308,8 @@ impl Hub {
     /// A node whose replica is here makes this hub its home.
     fn adopt(&mut self, from: Sender, adopt: Adopt) {
         if self.core.leaving.is_some() {
-            let handover = Message::Registration(RegistrationMessage::Handover);
-            return self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, &handover);
+            let handover = RegistrationMessage::Handover;
+            return self.core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Join, handover);
         }
         let version = adopt.version;
         let home = match self.registry.adopt_node(&mut self.core, from, &adopt) {

@@ -1,10 +1,5 @@
 //! The limits of a hub, each with a name: what is declined or dropped is counted by the limit.
 
-use roost_wire::NodeId;
-
-use super::HubEvent;
-use super::core::HubCore;
-
 /// A limit that a message, a connection or a record has met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
@@ -109,23 +104,14 @@ impl HubLimit {
     }
 }
 
-impl HubCore {
-    /// Counts that a remote has met a limit, and tells the owner the first time.
-    pub(super) fn over_limit(&mut self, node: NodeId, limit: HubLimit) {
-        self.counters.count_over_limit(limit);
-        if self.remotes.get_mut(node).is_some_and(|remote| remote.meet_limit(limit)) {
-            self.events.push_back(HubEvent::OverLimit { node, limit });
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::super::testing::{Bench, EditRequest, node, refused, request};
-    use super::super::{HubConfig, HubKind, Limits};
+    use super::super::{HubConfig, HubEvent, HubKind, Limits};
     use super::*;
+    use roost_wire::NodeId;
     use roost_wire::grid::{Area, Cell};
     use roost_wire::ids::RequestId;
     use roost_wire::messages::{
@@ -200,7 +186,7 @@ mod tests {
             let (id, area) = (RequestId(1), Area::Nearest(Cell::new(0, 0)));
             let watch = Watch { id, services, area, last_seen: 0, direction: None, names: None };
             let connection = bench.up(number, Role::Node);
-            bench.say(connection, &Message::Directory(DirectoryMessage::Watch(watch)));
+            bench.say(connection, DirectoryMessage::Watch(watch));
         }
         assert_eq!(counted(&bench), [(HubLimit::WatchesPerNode, 3)]);
         assert_eq!(told(&bench), [(node(1), HubLimit::WatchesPerNode), (node(2), HubLimit::WatchesPerNode)]);

@@ -3,27 +3,97 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::RegistrationMessage;
+use roost_wire::{Channel, ConnectionId, Role, Time};
+
+use super::sender::Sender;
+use super::{Hub, HubEvent};
+use crate::machine::Traffic;
+
 /// How long relayed flows may go on after [`Command::Leave`](super::HubCommand::Leave).
 pub const DRAIN: Duration = Duration::from_secs(10);
 
 /// How long the nodes have to turn to their standbys: a few round trips of a
 /// satellite path.
-pub(super) const HAND_OVER: Duration = Duration::from_secs(5);
+const HAND_OVER: Duration = Duration::from_secs(5);
 
-pub(super) const REASON: &str = "the hub is leaving";
+const REASON: &str = "the hub is leaving";
+
+impl Hub {
+    /// Sends the nodes to their standbys, which have their records, and stays
+    /// for what is under way. Without another hub in sight it closes every
+    /// connection that carries no relayed flow.
+    pub(super) fn leave(&mut self) {
+        let now = self.core.now;
+        if self.core.leaving.is_some() {
+            return;
+        }
+        self.core.leaving = Some(now);
+        self.core.mesh.stop();
+        self.replication.flush_replicas(&mut self.core, self.registry.records());
+        self.note_own_load();
+        self.members.leave_group(&mut self.core);
+        let alone = self.core.remotes.hub_count() == 0;
+        let connections = self.core.remotes.connections.iter();
+        let nodes: Vec<ConnectionId> =
+            connections.filter(|(_, at)| at.role == Role::Node).map(|(connection, _)| *connection).collect();
+        let busy = self.requests.relays.connections();
+        for connection in nodes {
+            if !alone {
+                self.core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, RegistrationMessage::Handover);
+            } else if !busy.contains(&connection) {
+                self.close(connection, REASON);
+            }
+        }
+    }
+
+    /// A node has turned to another hub, or leaves.
+    pub(super) fn close_departed_node(&mut self, from: Sender) {
+        if self.core.leaving.is_some() && !self.requests.relays.connections().contains(&from.connection) {
+            self.close(from.connection, REASON);
+        }
+    }
+
+    /// Whether something goes through this hub: relayed, or reflected, whose
+    /// receivers find another way meanwhile.
+    fn has_traffic(&self) -> bool {
+        self.requests.relays.len() > 0 || self.requests.reflection.is_busy()
+    }
+
+    /// When the drain ends at the latest; `None` unless it is under way.
+    pub(super) fn drain_due(&self) -> Option<Time> {
+        let since = self.core.leaving.filter(|_| !self.left)?;
+        Some(since + if self.has_traffic() { DRAIN } else { HAND_OVER })
+    }
+
+    /// Says goodbye when every node has gone and nothing is relayed any more,
+    /// or the time is up.
+    pub(super) fn end_drain(&mut self) {
+        let now = self.core.now;
+        let Some(due) = self.drain_due() else { return };
+        let nodes_may_go = self.core.remotes.hub_count() > 0 && self.core.remotes.has_nodes();
+        let waits = self.has_traffic() || nodes_may_go;
+        if waits && now < due {
+            return;
+        }
+        self.left = true;
+        let rest: Vec<ConnectionId> = self.core.remotes.connections.keys().copied().collect();
+        for connection in rest {
+            self.close(connection, REASON);
+        }
+        self.core.events.push_back(HubEvent::Left);
+    }
+}
 
 #[cfg(test)]
 mod tests {
     use super::super::HubCommand;
     use super::super::testing::{Bench, carried, forwarded, node, refused, request, version};
     use super::*;
-    use crate::hub::HubEvent;
     use crate::machine::Input;
     use roost_wire::messages::Message;
-    use roost_wire::messages::RegistrationMessage;
     use roost_wire::messages::{FlowMessage, HierarchyMessage, RequestMessage};
     use roost_wire::messages::{Reason, RequestMode};
-    use roost_wire::service::Role;
 
     #[test]
     fn idle_hub_leaves_immediately() {
@@ -47,7 +117,7 @@ mod tests {
             assert_eq!(sent, [(connection, Message::Registration(RegistrationMessage::Handover))]);
             assert!(bench.closed.is_empty());
             if withdraws {
-                bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(2))));
+                bench.say(connection, RegistrationMessage::Withdraw(version(2)));
             } else {
                 bench.wait(HAND_OVER);
             }
@@ -62,11 +132,8 @@ mod tests {
         let mut bench = Bench::new();
         let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(HubCommand::Leave));
-        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
-        assert_eq!(
-            forwarded(&bench.say(peer, &Message::Request(RequestMessage::Request(carried(5))))[1..]).0,
-            connection
-        );
+        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(2) });
+        assert_eq!(forwarded(&bench.say(peer, RequestMessage::Request(carried(5)))[1..]).0, connection);
     }
 
     #[test]
@@ -80,7 +147,7 @@ mod tests {
             assert_eq!(refused(&bench.ask(requester, request(2, RequestMode::Relay))), (requester, Reason::Leaving));
             assert!(!bench.events.contains(&HubEvent::Left));
             if ends {
-                bench.say(provider, &Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed }));
+                bench.say(provider, FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed });
             } else {
                 bench.wait(DRAIN);
             }

@@ -1,33 +1,20 @@
-//! The super nodes of the configuration, parents and peers: reaching them, and
-//! noticing when they are gone.
+//! The super nodes of the configuration, parents and siblings, and the dials under way.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{Message, ProbeMessage};
-use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, Role, RoleSet, SchemeSet, Time};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Address, DialId, NodeId, SchemeSet, Time};
 
-use super::core::HubCore;
-use super::remotes::RemoteConnection;
-use super::requests::RequestKey;
-use super::tree::Relation;
+use super::relation::Relation;
+use super::request_key::RequestKey;
 use super::{HubConfig, HubEvent, HubKind};
 use crate::backoff::Backoff;
-use crate::machine::{Traffic, Transmit};
 
 /// The first pause before a peer is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// The longest pause before a peer is dialled again.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
-/// How often peers are asked for a sign of life, if they are few.
-const PING_EVERY: Duration = Duration::from_secs(5);
-/// So many are few: more are asked less often, so that it costs no more.
-const FEW: usize = 10;
-/// So many half pauses, and a second, may pass between two words over a live
-/// connection: a pause takes up to a quarter longer, and one answer may get lost.
-const LIVE_SILENCE: u32 = 5;
-/// After so many pauses, and a second, without a word a connection to a peer is given up.
-const MAX_SILENCE: u32 = 3;
 /// How many requests may wait for the same provider to be dialled.
 const MAX_WAITING: usize = 64;
 /// How many providers may be dialled at the same time.
@@ -85,6 +72,17 @@ pub(super) enum DialPurpose {
         transports: SchemeSet,
         waiting: Vec<RequestKey>,
     },
+}
+
+/// What becomes of a request for whose provider a dial is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DialAdmission {
+    /// The request waits for a dial under way.
+    Joined,
+    /// The provider is to be dialled.
+    New,
+    /// Too many wait, or too many are dialled.
+    Full,
 }
 
 impl Mesh {
@@ -179,160 +177,113 @@ impl Mesh {
             hub.left = left;
         }
     }
-}
 
-impl HubCore {
-    /// Dials the hubs whose turn it is, and asks those that are up for a sign of life. Gives the connections
-    /// that have been silent for too long.
-    pub(super) fn poll_mesh(&mut self) -> Vec<ConnectionId> {
-        let now = self.now;
-        for index in 0..self.mesh.hubs.len() {
-            if matches!(self.mesh.hubs[index].state, HubDialState::Waiting(at) if at <= now) {
-                self.mesh.hubs[index].state = HubDialState::Dialling;
-                let addresses = self.mesh.hubs[index].addresses.clone();
-                self.dial(addresses, self.config.kind.role(), None, DialPurpose::Hub(index));
-            }
-        }
-        if self.mesh.next_ping.is_some_and(|at| at <= now) { self.ping_hubs() } else { Vec::new() }
-    }
-
-    fn ping_hubs(&mut self) -> Vec<ConnectionId> {
-        let now = self.now;
-        let hubs: Vec<NodeId> = self.remotes.hubs().collect();
-        let pause = self.ping_pause();
-        self.mesh.token = self.mesh.token.wrapping_add(1);
-        let token = self.mesh.token;
-        let silence = pause * MAX_SILENCE + Duration::from_secs(1);
-        self.mesh.next_ping = (!hubs.is_empty()).then(|| now + self.random.jitter(pause));
-        let is_silent = |connection: &RemoteConnection| {
-            now.since(connection.heard) > silence.max(connection.rtt.pto() * MAX_SILENCE)
+    /// Takes the hubs whose turn to be dialled has come.
+    pub(super) fn take_due(&mut self, now: Time) -> Vec<(DialPurpose, Vec<Address>)> {
+        let due = |hub: &ConfiguredHub| matches!(hub.state, HubDialState::Waiting(at) if at <= now);
+        let hubs = self.hubs.iter_mut().enumerate().filter(|(_, hub)| due(hub));
+        let dial = |(index, hub): (usize, &mut ConfiguredHub)| {
+            hub.state = HubDialState::Dialling;
+            (DialPurpose::Hub(index), hub.addresses.clone())
         };
-        let connections = hubs.iter().flat_map(|hub| self.remotes.connections_of(*hub)).copied();
-        let (silent, live): (Vec<ConnectionId>, Vec<ConnectionId>) =
-            connections.partition(|connection| self.remotes.connections.get(connection).is_some_and(is_silent));
-        for connection in live {
-            self.remotes.record_ping(now, connection, token);
-            self.send(connection, Channel::Datagram, Traffic::Renew, &Message::Probe(ProbeMessage::Ping(token)));
-        }
-        silent
+        hubs.map(dial).collect()
     }
 
-    /// A dial has led to a remote, or to nothing. Gives what it was for, unless that was a hub of the configuration.
-    pub(super) fn end_dial(&mut self, dial: Option<DialId>, outcome: Result<NodeId, &str>) -> Option<DialPurpose> {
-        match (dial.and_then(|dial| self.mesh.dials.remove(&dial)), outcome) {
-            (Some(DialPurpose::Hub(index)), Ok(node)) => {
-                let hub = self.mesh.hubs.get_mut(index)?;
-                hub.state = HubDialState::Up(node);
-                hub.backoff.record_success(self.now);
-                match hub.relation {
-                    Relation::Parent => self.register_at_parent(node),
-                    _ => self.promote_to_sibling(node),
-                }
-                None
-            }
-            (Some(DialPurpose::Hub(index)), Err(reason)) => {
-                let event = self.redial_later(index, reason);
-                self.events.extend(event);
-                None
-            }
-            (purpose, _) => purpose,
-        }
+    pub(super) fn begin_dial(&mut self, purpose: DialPurpose) -> DialId {
+        self.last += 1;
+        let dial = DialId(self.last);
+        self.dials.insert(dial, purpose);
+        dial
     }
 
-    /// The last connection with a hub is gone; it was there for as long as it `stayed`.
-    pub(super) fn lose_hub(&mut self, node: NodeId, stayed: Duration, reason: &str) {
-        if self.leaving.is_some() {
-            self.mesh.hubs.retain(|hub| hub.state != HubDialState::Up(node));
-        }
-        for index in 0..self.mesh.hubs.len() {
-            let hub = &mut self.mesh.hubs[index];
-            if hub.state == HubDialState::Up(node) {
-                // One that takes this hub in and closes at once is as good as unreachable.
-                if stayed >= MAX_PAUSE {
-                    hub.down = None;
-                }
-                self.redial_later(index, reason);
-            }
-        }
+    pub(super) fn take_dial(&mut self, dial: DialId) -> Option<DialPurpose> {
+        self.dials.remove(&dial)
     }
 
-    /// Sends a message that must not be lost to every peer that is up.
-    pub(super) fn send_to_siblings(&mut self, message: &Message) {
-        let hubs: Vec<NodeId> = self.siblings_up().collect();
-        for hub in hubs {
-            self.send_to_hub(hub, message);
-        }
-    }
-
-    pub(super) fn send_to_hub(&mut self, hub: NodeId, message: &Message) {
-        if let Some(connection) = self.remotes.best_connection(hub, SchemeSet::ALL) {
-            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
-        }
-    }
-
-    /// How often peers are asked for a sign of life.
-    fn ping_pause(&self) -> Duration {
-        PING_EVERY * u32::try_from(self.remotes.hub_count().div_ceil(FEW)).unwrap_or(u32::MAX)
-    }
-
-    /// For how long a connection to a peer may be silent, when another one is not, and live.
-    pub(super) fn longest_silence(&self) -> Duration {
-        self.ping_pause() / 2 * LIVE_SILENCE + Duration::from_secs(1)
-    }
-
-    pub(super) fn dial(&mut self, addresses: Vec<Address>, role: Role, node: Option<NodeId>, purpose: DialPurpose) {
-        self.mesh.last += 1;
-        let dial = DialId(self.mesh.last);
-        self.mesh.dials.insert(dial, purpose);
-        self.counters.dials += 1;
-        self.out.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
-    }
-
-    /// Dials a provider for a request, or joins a dial under way. False if too
-    /// many wait.
-    pub(super) fn dial_provider(
-        &mut self,
-        provider: NodeId,
-        allowed: SchemeSet,
-        addresses: Vec<Address>,
-        key: RequestKey,
-    ) -> bool {
-        let full = self.mesh.dials.len() >= MAX_DIALS;
-        let under_way = self.mesh.dials.values_mut().find_map(|purpose| match purpose {
+    /// Lets a request wait for a provider that is being dialled.
+    pub(super) fn join_dial(&mut self, provider: NodeId, allowed: SchemeSet, key: RequestKey) -> DialAdmission {
+        let is_full = self.dials.len() >= MAX_DIALS;
+        let under_way = self.dials.values_mut().find_map(|purpose| match purpose {
             DialPurpose::Provider { node, transports, waiting } if *node == provider && *transports == allowed => {
                 Some(waiting)
             }
             _ => None,
         });
         match under_way {
-            Some(waiting) if waiting.len() < MAX_WAITING => waiting.push(key),
-            Some(_) => return false,
-            None if full => return false,
-            None => {
-                let purpose = DialPurpose::Provider { node: provider, transports: allowed, waiting: vec![key] };
-                self.dial(addresses, Role::Node, Some(provider), purpose);
+            Some(waiting) if waiting.len() < MAX_WAITING => {
+                waiting.push(key);
+                DialAdmission::Joined
             }
-        }
-        true
-    }
-
-    pub(super) fn start_pinging(&mut self, node: NodeId) {
-        let now = self.now;
-        let is_hub = self.remotes.get(node).is_some_and(|remote| remote.role.is_hub());
-        if is_hub && self.mesh.next_ping.is_none() {
-            self.mesh.next_ping = Some(now + self.random.jitter(PING_EVERY));
+            None if !is_full => DialAdmission::New,
+            Some(_) | None => DialAdmission::Full,
         }
     }
 
-    /// Notes that a hub is down, and why; the event that goes with a dial in vain.
-    fn redial_later(&mut self, index: usize, reason: &str) -> Option<HubEvent> {
-        let now = self.now;
-        let hub = self.mesh.hubs.get_mut(index)?;
-        let retry_in = hub.backoff.record_failure(now, &mut self.random);
-        hub.state = HubDialState::Waiting(now + retry_in);
-        let since = hub.down.as_ref().map_or(now, |down| down.since);
-        hub.down = Some(Down { since, reason: reason.to_owned() });
-        Some(HubEvent::HubUnreachable { addresses: hub.addresses.clone(), reason: reason.to_owned(), retry_in })
+    /// A hub of the configuration was found. Gives the place in the tree that it is configured with.
+    pub(super) fn hub_found(&mut self, now: Time, index: usize, node: NodeId) -> Option<Relation> {
+        let hub = self.hubs.get_mut(index)?;
+        hub.state = HubDialState::Up(node);
+        hub.backoff.record_success(now);
+        Some(hub.relation)
+    }
+
+    /// A hub of the configuration was not found, and is dialled again later.
+    pub(super) fn hub_unreachable(
+        &mut self,
+        now: Time,
+        random: &mut SplitMix64,
+        index: usize,
+        reason: &str,
+    ) -> Option<HubEvent> {
+        self.hubs.get_mut(index).map(|hub| hub.redial_later(now, random, reason))
+    }
+
+    /// The last connection with a hub is gone; it was there for as long as it `stayed`.
+    pub(super) fn lose_hub(
+        &mut self,
+        now: Time,
+        random: &mut SplitMix64,
+        node: NodeId,
+        stayed: Duration,
+        reason: &str,
+    ) {
+        for hub in self.hubs.iter_mut().filter(|hub| hub.state == HubDialState::Up(node)) {
+            // One that takes this hub in and closes at once is as good as unreachable.
+            if stayed >= MAX_PAUSE {
+                hub.down = None;
+            }
+            hub.redial_later(now, random, reason);
+        }
+    }
+
+    /// A hub of the configuration is not missed any more.
+    pub(super) fn forget_hub(&mut self, node: NodeId) {
+        self.hubs.retain(|hub| hub.state != HubDialState::Up(node));
+    }
+
+    pub(super) fn next_ping(&self) -> Option<Time> {
+        self.next_ping
+    }
+
+    pub(super) fn set_next_ping(&mut self, at: Option<Time>) {
+        self.next_ping = at;
+    }
+
+    /// The token of one more round of pings.
+    pub(super) fn next_token(&mut self) -> u32 {
+        self.token = self.token.wrapping_add(1);
+        self.token
+    }
+}
+
+impl ConfiguredHub {
+    /// Notes that the hub is down, and why; the event that goes with a dial in vain.
+    fn redial_later(&mut self, now: Time, random: &mut SplitMix64, reason: &str) -> HubEvent {
+        let retry_in = self.backoff.record_failure(now, random);
+        self.state = HubDialState::Waiting(now + retry_in);
+        let since = self.down.as_ref().map_or(now, |down| down.since);
+        self.down = Some(Down { since, reason: reason.to_owned() });
+        HubEvent::HubUnreachable { addresses: self.addresses.clone(), reason: reason.to_owned(), retry_in }
     }
 }
 

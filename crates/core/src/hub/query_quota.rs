@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use roost_wire::messages::{Decline, DirectoryMessage, Message, Reason, RequestMessage, RequestMode};
 
+use super::HubLimit;
 use super::core::HubCore;
-use super::{HubLimit, Sender};
+use super::sender::Sender;
 
 /// So many records are looked at for the price of one question more.
 const RECORDS: usize = 64;
@@ -67,7 +68,7 @@ impl HubCore {
         let retry_after = wait.max(SHORTEST_RETRY).as_millis();
         let retry_after_ms = Some(u32::try_from(retry_after).unwrap_or(u32::MAX));
         let decline = Decline { id, reason: Reason::TooMany, retry_after_ms, requester };
-        self.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
+        self.send_answer(from.connection, RequestMessage::Decline(decline));
     }
 
     /// Charges a remote for what was looked at for a question.
@@ -106,7 +107,7 @@ mod tests {
     fn answered(bench: &mut Bench, connection: ConnectionId, area: Area, count: u32) -> (u32, Option<u32>) {
         let (mut found, mut wait) = (0, None);
         for id in 0..count {
-            match &bench.say(connection, &lookup(id + 1, area))[..] {
+            match &bench.say(connection, lookup(id + 1, area))[..] {
                 [(to, Message::Directory(DirectoryMessage::LookupResult(_)))] => found += u32::from(*to == connection),
                 [
                     (
@@ -164,7 +165,7 @@ mod tests {
         let hub = bench.up(100, Role::SuperNode);
         let mut refused = 0;
         for id in 0..200 {
-            let said = bench.say(hub, &Message::Request(RequestMessage::Request(carried(id))));
+            let said = bench.say(hub, RequestMessage::Request(carried(id)));
             let is_refused = |message: &Message| matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::TooMany, requester: Some(of), .. })) if *of == node(50));
             refused += said.iter().filter(|(_, message)| is_refused(message)).count();
         }
@@ -176,13 +177,7 @@ mod tests {
         let mut bench = bench(100);
         for number in 2..=190 {
             let connection = bench.up(number, Role::Node);
-            bench.say(
-                connection,
-                &Message::Registration(RegistrationMessage::Publish(Record {
-                    cell: Cell::new(7, 7),
-                    ..record(number)
-                })),
-            );
+            bench.say(connection, RegistrationMessage::Publish(Record { cell: Cell::new(7, 7), ..record(number) }));
         }
         let requester = bench.up(1, Role::Node);
         let (found, _) = answered(&mut bench, requester, Area::Exact(Cell::new(7, 7)), 1_000);

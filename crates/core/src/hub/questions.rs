@@ -6,17 +6,18 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Message,
-    Reason, Request, RequestMessage, RouteDirection,
+    Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Reason,
+    Request, RequestMessage, RouteDirection,
 };
 use roost_wire::{Cell, NodeId, RequestId};
 
+use super::Hub;
 use super::hub_lookup::{ConcludedLookup, Waiter};
-use super::lookup::encode_found;
+use super::registry::encode_found;
+use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
-use super::tree::Relation;
-use super::{Hub, Sender};
+use super::sender::Sender;
 use crate::directory::{DirectoryQuery, SearchPurpose};
 
 /// Providers that a lookup lists if it does not say how many.
@@ -95,7 +96,8 @@ impl Hub {
 
     /// Has the requests decide something, and other parts hear what it means to them.
     pub(super) fn with_requests<T>(&mut self, decide: impl FnOnce(&mut Requests, &mut RequestTurn<'_>) -> T) -> T {
-        let view = RequestView::new(&self.registry, &self.summaries, &self.members);
+        let (records, blocks, members) = (self.registry.records(), self.summaries.blocks(), self.members.view());
+        let view = RequestView { records, blocks, members };
         let decided = decide(&mut self.requests, &mut RequestTurn { core: &mut self.core, view });
         self.apply_request_effects();
         decided
@@ -117,8 +119,9 @@ impl Hub {
         }
     }
 
-    fn look_up_for_request(&mut self, WantedLookup { key, query, plan, waiter, patience }: WantedLookup) {
-        if !self.start_lookup(query, plan, waiter, patience) {
+    fn look_up_for_request(&mut self, WantedLookup { key, query, area, plan, patience }: WantedLookup) {
+        let waiter = Waiter::Request { key, query };
+        if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, patience) {
             self.requests.decline(&mut self.core, key, Reason::TooMany);
         }
         self.requests.report(&mut self.core, key, HopAction::LookedUp, None, None);
@@ -204,10 +207,7 @@ impl Hub {
             let coverage = self.core.coverage(reach);
             return self.registry.answer_hub_lookup(&mut self.core, (connection, id), &query, &[], coverage);
         }
-        self.core.send_answer(
-            connection,
-            &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
-        );
+        self.core.send_answer(connection, RequestMessage::RequestAck { id, requester: None, provider: None });
         let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
         let waiter = Waiter::Hub { connection, node: from.node, id, query };
         let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);

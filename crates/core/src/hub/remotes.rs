@@ -8,8 +8,8 @@ use roost_wire::{Address, ConnectionId, NodeId, NodeSelector, RemoteIdentity, Ro
 
 use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
-use super::requests::RequestKey;
-use super::tree::Relation;
+use super::relation::Relation;
+use super::request_key::RequestKey;
 use crate::rtt::Rtt;
 use crate::wall::WallClock;
 

@@ -1,19 +1,20 @@
 //! What this hub tells the standbys of its nodes, so that those lose nothing
-//! with it: [`replicas`](super::replicas) is the other end, and
+//! with it: [`registry`](super::registry) is the other end, and
 //! [`ledger`](super::replica_sync) what both know already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use roost_wire::messages::{self, Message, ReplicationMessage, ResyncRequest};
+use roost_wire::messages::{self, ReplicationMessage, ResyncRequest};
 use roost_wire::{Channel, ConnectionId, NodeId, Record, Time};
 
+use super::HubLimit;
 use super::core::HubCore;
-use super::records::Records;
+use super::registry::Records;
 use super::remotes::PUBLICATION;
 use super::replica_sync::{ReplicaChanges, ReplicaSender};
+use super::sender::Sender;
 use super::standby_connections::{NamedStandby, StandbyConnections};
-use super::{HubLimit, Sender};
 use crate::machine::Traffic;
 
 /// How long changes are gathered before the standbys hear of them.
@@ -31,14 +32,14 @@ const SIGNS_PER_LEASE: u32 = 6;
 #[derive(Debug, Default)]
 pub(super) struct ReplicaSenders {
     /// This hub's nodes and the hub that stands by for each. Bounded by the directory.
-    pub(super) named: BTreeMap<NodeId, NodeId>,
+    named: BTreeMap<NodeId, NodeId>,
     /// What each of these hubs was told, and is to be told.
     senders: BTreeMap<NodeId, ReplicaSender>,
     /// The greatest number of a message of a ledger that is here no more.
     number: u32,
     flush: Option<Time>,
     /// Hubs that are reached only because they stand by.
-    pub(super) connections: StandbyConnections,
+    connections: StandbyConnections,
     /// When to look next who has not heard for long which nodes live.
     next_sign: Option<Time>,
 }
@@ -90,7 +91,8 @@ impl ReplicaSenders {
             return;
         }
         self.set_standby(core, records, from.node, hub);
-        self.want_standby_connection(core, from, standby);
+        let Self { connections, named, .. } = self;
+        connections.want(core, from, standby, |hub| named.values().any(|named| *named == hub));
     }
 
     /// The record of a node of this hub is held at `hub` as well from now on.
@@ -241,12 +243,26 @@ impl ReplicaSenders {
 
     fn send_replica_update(&mut self, core: &mut HubCore, connection: ConnectionId, copy: messages::ReplicaUpdate) {
         core.counters.replica_updates_sent += 1;
-        core.send(
-            connection,
-            Channel::Reliable { flow: 0 },
-            Traffic::Summary,
-            &Message::Replication(ReplicationMessage::ReplicaUpdate(copy)),
-        );
+        core.send(connection, Channel::Reliable { flow: 0 }, Traffic::Summary, ReplicationMessage::ReplicaUpdate(copy));
+    }
+
+    pub(super) fn next_dial(&self) -> Option<Time> {
+        self.connections.next_due()
+    }
+
+    pub(super) fn poll_standby_connections(&mut self, core: &mut HubCore) {
+        let Self { connections, named, .. } = self;
+        connections.poll(core, |hub| named.values().any(|named| *named == hub));
+    }
+
+    /// A dial has led to a standby.
+    pub(super) fn standby_reached(&mut self, core: &mut HubCore, hub: NodeId) {
+        self.connections.standby_reached(core, hub);
+    }
+
+    /// A standby cannot be reached, or its last connection is gone.
+    pub(super) fn standby_dial_failed(&mut self, core: &mut HubCore, hub: NodeId) {
+        self.connections.standby_dial_failed(core, hub);
     }
 
     /// A standby could not follow what it was told.

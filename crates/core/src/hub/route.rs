@@ -6,26 +6,23 @@
 //! hashing among the tops that are up; they know which tops have something
 //! in it.
 
-use std::cmp::Reverse;
-
 use roost_wire::block::BlockService;
-use roost_wire::messages::{Coverage, RouteDirection};
+use roost_wire::messages::RouteDirection;
 use roost_wire::random::SplitMix64;
-use roost_wire::{Area, NodeId, Scope, Service};
+use roost_wire::{NodeId, Scope};
 
 use super::core::HubCore;
-use super::summaries::Summaries;
-use super::tree::Relation;
+use super::relation::Relation;
 
 /// To how many hubs a request may go, one after the other.
 pub(super) const HOPS: u8 = 8;
 
+/// How often a hub is asked that is silent, if nobody can be asked in its
+/// place: on a path that loses, silence is not death.
+pub(super) const ASKS: u8 = 3;
+
 /// How many tops own a patch.
 const OWNERS: usize = 2;
-
-/// An area of more blocks is asked for at all tops: its owners would be most
-/// of them.
-const FEW: usize = 16;
 
 /// One hub to ask, and who is asked in its place if it does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,7 +71,7 @@ impl RoutePlan {
     }
 
     /// Which way it goes to the parent.
-    fn up(self) -> RouteDirection {
+    pub(super) fn up(self) -> RouteDirection {
         if self.near { RouteDirection::Down } else { RouteDirection::Up }
     }
 }
@@ -121,7 +118,7 @@ impl HubCore {
     }
 
     /// The hubs in their order, those that left a question unanswered last.
-    fn trusted(&self, mut hubs: Vec<NodeId>) -> impl Iterator<Item = NodeId> + use<> {
+    pub(super) fn trusted(&self, mut hubs: Vec<NodeId>) -> impl Iterator<Item = NodeId> + use<> {
         hubs.sort_by_key(|hub| self.remotes.is_unresponsive(*hub));
         hubs.into_iter()
     }
@@ -132,132 +129,6 @@ impl HubCore {
             Some(Relation::Parent) => RouteDirection::Up,
             Some(Relation::Sibling) => RouteDirection::Across,
             Some(Relation::Child(_) | Relation::StandbyOnly) | None => RouteDirection::Down,
-        }
-    }
-}
-
-impl Summaries {
-    /// The hubs to which a request for a patch goes on, one after the other.
-    pub(super) fn route(
-        &self,
-        core: &HubCore,
-        block_service: BlockService,
-        plan: RoutePlan,
-    ) -> Vec<(NodeId, RouteDirection)> {
-        let mut below: Vec<(NodeId, u32)> = self.having(block_service, true).collect();
-        below.sort_unstable_by_key(|(hub, count)| (Reverse(*count), *hub));
-        let mut route: Vec<(NodeId, RouteDirection)> =
-            below.into_iter().map(|(hub, _)| (hub, RouteDirection::Down)).collect();
-        match plan.way {
-            RouteDirection::Down | RouteDirection::Overflow => {}
-            RouteDirection::Up if !core.is_root() => {
-                route.extend(core.parents().into_iter().map(|hub| (hub, plan.up())))
-            }
-            RouteDirection::Up if plan.near => {}
-            RouteDirection::Up => {
-                let owners = core.owners(block_service);
-                if owners.contains(&core.config.node) {
-                    route.extend(self.roots_holding(block_service));
-                }
-                route.extend(core.trusted(owners).map(|hub| (hub, RouteDirection::Across)));
-            }
-            RouteDirection::Across => route.extend(self.roots_holding(block_service)),
-        }
-        // A top that has the patch and owns it, too, is asked once.
-        let mut asked = vec![core.config.node];
-        route.retain(|(hub, _)| {
-            let fresh = Some(*hub) != plan.from && !asked.contains(hub) && core.remotes.is_up(*hub);
-            asked.push(*hub);
-            fresh
-        });
-        route
-    }
-
-    /// The tops that have something in a patch, as far as this one owns it.
-    fn roots_holding(&self, block_service: BlockService) -> impl Iterator<Item = (NodeId, RouteDirection)> + '_ {
-        self.having(block_service, false).map(|(hub, _)| (hub, RouteDirection::Down))
-    }
-
-    /// The hubs that are asked at the same time for what there is in an area,
-    /// and how far the answer reaches because of those that cannot be asked.
-    /// The course says from whom it comes only if that matters: whoever else
-    /// asks the same gets the same answer.
-    pub(super) fn search_route(
-        &self,
-        core: &HubCore,
-        service: Service,
-        area: Area,
-        plan: RoutePlan,
-    ) -> (RoutePlan, Vec<HubQuery>, Coverage) {
-        let mut asks = HubQueryBuilder { core, summaries: self, list: Vec::new() };
-        let below = self.below_in(service, area);
-        let unreachable = below.iter().any(|hub| !core.remotes.is_up(*hub));
-        let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Complete };
-        below.into_iter().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()));
-        // Without a top that should be there its patches may have owners that
-        // do not know them yet: then all that are left are asked.
-        let few = BlockService::few(service, area, FEW)
-            .filter(|_| plan.way == RouteDirection::Across || !core.is_root_missing());
-        match (plan.way, few) {
-            (RouteDirection::Up, _) if !core.is_root() => match core.parents().split_first() {
-                Some((primary, others)) => asks.add(*primary, plan.up(), others.to_vec()),
-                None => coverage = coverage.with(Coverage::UnreachableAbove),
-            },
-            (RouteDirection::Up, _) if plan.near => {}
-            (RouteDirection::Up, None) => {
-                core.siblings_up().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()))
-            }
-            (RouteDirection::Up, Some(block_services)) => {
-                block_services.into_iter().for_each(|block_service| asks.owners_of(block_service))
-            }
-            (RouteDirection::Across, Some(block_services)) => {
-                block_services.into_iter().for_each(|block_service| asks.holders_of(block_service))
-            }
-            (RouteDirection::Across, None) | (RouteDirection::Down | RouteDirection::Overflow, _) => {}
-        }
-        if plan.is_everywhere() && core.is_root_missing() {
-            coverage = coverage.with(Coverage::Partial);
-        }
-        let mut asks = asks.list;
-        let all = asks.len();
-        asks.retain(|ask| Some(ask.hub) != plan.from);
-        let from = plan.from.filter(|_| asks.len() < all);
-        (RoutePlan { from, ..plan }, asks, coverage)
-    }
-}
-
-/// Whom to ask, each once.
-struct HubQueryBuilder<'a> {
-    core: &'a HubCore,
-    summaries: &'a Summaries,
-    list: Vec<HubQuery>,
-}
-
-impl HubQueryBuilder<'_> {
-    fn add(&mut self, hub: NodeId, way: RouteDirection, instead: Vec<NodeId>) {
-        let meant = hub != self.core.config.node && self.core.remotes.is_up(hub);
-        match self.list.iter_mut().find(|ask| ask.hub == hub) {
-            // Who is asked as an owner looks at its own as well.
-            Some(ask) => ask.way = ask.way.min(way),
-            None if meant => self.list.push(HubQuery { hub, way, fallbacks: instead }),
-            None => {}
-        }
-    }
-
-    fn owners_of(&mut self, block_service: BlockService) {
-        let owners = self.core.owners(block_service);
-        if owners.contains(&self.core.config.node) {
-            return self.holders_of(block_service);
-        }
-        let mut owners = self.core.trusted(owners);
-        if let Some(first) = owners.next() {
-            self.add(first, RouteDirection::Across, owners.collect());
-        }
-    }
-
-    fn holders_of(&mut self, block_service: BlockService) {
-        for (hub, way) in self.summaries.roots_holding(block_service) {
-            self.add(hub, way, Vec::new());
         }
     }
 }

@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::messages::HierarchyMessage;
 use roost_wire::{Address, NodeId, Role, Time};
 
+use super::HubLimit;
 use super::core::HubCore;
 use super::dialable::DialAttempt;
 use super::mesh::DialPurpose;
-use super::replication::ReplicaSenders;
-use super::tree::Relation;
-use super::{HubLimit, MAX_PER_WAKE, Sender};
+use super::relation::Relation;
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
 use crate::address_filter;
 use crate::backoff::Backoff;
 
@@ -61,19 +62,19 @@ impl StandbyConnections {
     }
 }
 
-impl ReplicaSenders {
+impl StandbyConnections {
     /// A node has named a standby, and where it has found it. It names one at a time, so it
     /// has no more than one place here.
-    pub(super) fn want_standby_connection(
+    pub(super) fn want(
         &mut self,
         core: &mut HubCore,
         from: Sender,
         NamedStandby { hub, addresses, known }: NamedStandby,
+        is_named: impl Fn(NodeId) -> bool,
     ) {
         let now = core.now;
-        let Self { connections, named, .. } = self;
-        connections.hubs.retain(|hub, _| named.values().any(|named| named == hub));
-        if core.remotes.is_up(hub) || self.connections.hubs.contains_key(&hub) {
+        self.hubs.retain(|hub, _| is_named(*hub));
+        if core.remotes.is_up(hub) || self.hubs.contains_key(&hub) {
             return;
         }
         let found = match known.is_empty() {
@@ -81,29 +82,30 @@ impl ReplicaSenders {
             false => Some((known, None)),
         };
         let Some((addresses, named_by)) = found else { return };
-        if self.connections.hubs.len() >= core.config.limits.standby_connections && !self.drop_unreachable_standby() {
+        if self.hubs.len() >= core.config.limits.standby_connections && !self.drop_unreachable_standby() {
             core.over_limit(from.node, HubLimit::StandbyConnections);
             return;
         }
         let backoff = Backoff::new(FIRST_PAUSE, MAX_PAUSE);
-        self.connections.hubs.insert(hub, StandbyDial { addresses, named_by, backoff, due: Some(now) });
+        self.hubs.insert(hub, StandbyDial { addresses, named_by, backoff, due: Some(now) });
     }
 
     /// Makes room by the standby that has failed for longest. False if all are reached.
     fn drop_unreachable_standby(&mut self) -> bool {
-        let waiting = self.connections.hubs.iter().filter_map(|(hub, dial)| Some((dial.due?, *hub)));
-        let dropped = waiting.max().map(|(_, hub)| self.connections.hubs.remove(&hub));
+        let waiting = self.hubs.iter().filter_map(|(hub, dial)| Some((dial.due?, *hub)));
+        let dropped = waiting.max().map(|(_, hub)| self.hubs.remove(&hub));
         dropped.is_some()
     }
 
-    pub(super) fn poll_standby_connections(&mut self, core: &mut HubCore) {
+    /// Dials the standbys whose turn it is, and forgets those that no node names.
+    pub(super) fn poll(&mut self, core: &mut HubCore, is_named: impl Fn(NodeId) -> bool) {
         let now = core.now;
-        let due = self.connections.hubs.iter().filter(|(_, dial)| dial.due.is_some_and(|due| due <= now));
+        let due = self.hubs.iter().filter(|(_, dial)| dial.due.is_some_and(|due| due <= now));
         for hub in due.map(|(hub, _)| *hub).take(MAX_PER_WAKE).collect::<Vec<_>>() {
-            let wanted = self.names(hub) && core.leaving.is_none();
-            let dial = self.connections.hubs.get_mut(&hub).filter(|_| wanted);
+            let wanted = is_named(hub) && core.leaving.is_none();
+            let dial = self.hubs.get_mut(&hub).filter(|_| wanted);
             let Some(dial) = dial else {
-                self.connections.hubs.remove(&hub);
+                self.hubs.remove(&hub);
                 continue;
             };
             dial.due = None;
@@ -112,7 +114,7 @@ impl ReplicaSenders {
                 continue;
             }
             if !core.may_dial_standby(&addresses, named_by) {
-                if let Some(dial) = self.connections.hubs.get_mut(&hub) {
+                if let Some(dial) = self.hubs.get_mut(&hub) {
                     dial.due = Some(now + POOR_PAUSE);
                 }
             } else {
@@ -124,7 +126,7 @@ impl ReplicaSenders {
     /// A dial has led to such a hub; another connection may have been there first.
     pub(super) fn standby_reached(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
-        if let Some(dial) = self.connections.hubs.get_mut(&hub) {
+        if let Some(dial) = self.hubs.get_mut(&hub) {
             dial.backoff.record_success(now);
             if let Some(node) = dial.named_by.and_then(|node| core.remotes.get_mut(node)) {
                 dial.addresses.iter().for_each(|address| node.debt.allowance.refund(address.scheme));
@@ -132,14 +134,14 @@ impl ReplicaSenders {
         }
         if core.remotes.connections_of(hub).len() == 1 {
             core.remotes.relate(hub, Relation::StandbyOnly);
-            core.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
+            core.send_to_hub(hub, HierarchyMessage::StandbyOnly(true));
         }
     }
 
     /// It cannot be reached, or its last connection is gone.
     pub(super) fn standby_dial_failed(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
-        if let Some(dial) = self.connections.hubs.get_mut(&hub) {
+        if let Some(dial) = self.hubs.get_mut(&hub) {
             dial.due = Some(now + dial.backoff.record_failure(now, &mut core.random));
         }
     }
@@ -164,7 +166,7 @@ impl HubCore {
     /// A hub that was a standby only turns out to be a sibling.
     pub(super) fn promote_to_sibling(&mut self, hub: NodeId) {
         if self.relation(hub) == Some(Relation::StandbyOnly) {
-            self.send_to_hub(hub, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
+            self.send_to_hub(hub, HierarchyMessage::StandbyOnly(false));
             self.set_standby_only(hub, false);
         }
     }
@@ -188,20 +190,14 @@ mod tests {
     use super::*;
     use crate::machine::Input;
     use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::{RegistrationMessage, ReplicationMessage};
+    use roost_wire::messages::{Message, RegistrationMessage, ReplicationMessage};
     use roost_wire::record::Record;
 
     /// A hub one of whose nodes has named hub 100, and the dial that follows.
     fn named() -> Bench {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::SetStandby {
-                hub: node(100),
-                addresses: Some(vec![address(100)]),
-            }),
-        );
+        bench.say(connection, RegistrationMessage::SetStandby { hub: node(100), addresses: Some(vec![address(100)]) });
         bench.wait(Duration::from_millis(1));
         bench
     }
@@ -224,10 +220,7 @@ mod tests {
     /// The node says enough for one more dial over UDP.
     fn publish(bench: &mut Bench, connection: ConnectionId, versions: std::ops::Range<u32>) {
         for number in versions {
-            bench.say(
-                connection,
-                &Message::Registration(RegistrationMessage::Publish(Record { version: version(number), ..record(1) })),
-            );
+            bench.say(connection, RegistrationMessage::Publish(Record { version: version(number), ..record(1) }));
             // Not faster than it may.
             bench.wait(Duration::from_millis(50));
         }
@@ -245,7 +238,7 @@ mod tests {
         publish(&mut bench, connection, 2..220);
         bench.wait(FIRST_PAUSE * 2);
         fail(&mut bench);
-        bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(220))));
+        bench.say(connection, RegistrationMessage::Withdraw(version(220)));
         bench.wait(MAX_PAUSE);
         assert!(bench.dialled.is_empty());
     }
@@ -255,9 +248,9 @@ mod tests {
         let mut bench = Bench::new();
         let connection = bench.up(100, Role::SuperNode);
         assert_eq!(bench.hub.core.roots().len(), 2);
-        bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(true)));
+        bench.say(connection, HierarchyMessage::StandbyOnly(true));
         assert_eq!(bench.hub.core.roots().len(), 1);
-        bench.say(connection, &Message::Hierarchy(HierarchyMessage::StandbyOnly(false)));
+        bench.say(connection, HierarchyMessage::StandbyOnly(false));
         assert_eq!(bench.hub.core.roots().len(), 2);
     }
 }

@@ -119,89 +119,91 @@ pub struct IndexEntry {
     pub home: Option<NodeId>,
 }
 
-/// The group's members as this hub knows them, without itself.
-pub(super) fn members(hub: &Hub) -> Vec<MemberStatus> {
-    hub.members.member_statuses(&hub.core)
-}
-
-/// The hub at this moment.
-pub(super) fn status(hub: &Hub, now: Time) -> HubStatus {
-    HubStatus {
-        node: hub.core.config.node,
-        kind: hub.core.config.kind,
-        addresses: hub.core.config.addresses.clone(),
-        up: hub.core.started.map_or(Duration::ZERO, |started| now.since(started)),
-        young: hub.core.is_young_at(now),
-        leaving: hub.core.leaving.is_some(),
-        nodes: hub.registry.directory.nodes() - hub.registry.replicas.len(),
-        replicas: hub.registry.replicas.len(),
-        numbered: hub.registry.replicas.numbered(),
-        rooms: hub.rooms.rooms(),
-        room_members: hub.rooms.members(),
-        cached: hub.registry.cached.nodes(),
-        entries: hub.registry.directory.entries(),
-        directory_bytes: hub.registry.directory.bytes(),
-        connections: hub.core.remotes.connections.len(),
-        requests: hub.requests.table.len(),
-        relays: hub.requests.relays.len(),
-        watches: hub.watches.len(),
-        hub_lookups: hub.hub_lookups.len(),
-        tier: hub.core.config.tier,
-        cut_off: hub.core.is_cut_off(),
-        block_services: hub.summaries.len(),
-        announced: hub.summaries.announced(),
-        members: members(hub),
-        hubs: hub_statuses(hub, now),
+impl Hub {
+    /// The group's members as this hub knows them, without itself.
+    pub fn members(&self) -> Vec<MemberStatus> {
+        self.members.member_statuses(&self.core)
     }
-}
 
-/// The index in the order of the nodes' ids: at most `limit` entries after
-/// `after`, so that a caller can page through it.
-pub(super) fn index(hub: &Hub, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
-    let entries = hub.registry.directory.entries_after(after).take(limit);
-    entries
-        .map(|entry| IndexEntry {
-            node: entry.node(),
-            name: hub.core.remotes.get(entry.node()).map(|remote| remote.name.clone()),
-            version: entry.version(),
-            cell: entry.cell(),
-            services: entry.services(),
-            capacity: entry.capacity(),
-            addresses: entry.addresses(),
-            expires_in: entry.expires().since(now),
-            suspended: entry.is_suspended(),
-            connected: hub.core.remotes.is_up(entry.node()),
-            home: hub.registry.replicas.home_of(entry.node()),
-        })
-        .collect()
-}
+    /// The hub at this moment.
+    pub fn status(&self, now: Time) -> HubStatus {
+        HubStatus {
+            node: self.core.config.node,
+            kind: self.core.config.kind,
+            addresses: self.core.config.addresses.clone(),
+            up: self.core.started.map_or(Duration::ZERO, |started| now.since(started)),
+            young: self.core.is_young_at(now),
+            leaving: self.core.leaving.is_some(),
+            nodes: self.registry.directory.nodes() - self.registry.replicas.len(),
+            replicas: self.registry.replicas.len(),
+            numbered: self.registry.replicas.numbered(),
+            rooms: self.rooms.rooms(),
+            room_members: self.rooms.members(),
+            cached: self.registry.cached_nodes(),
+            entries: self.registry.directory.entries(),
+            directory_bytes: self.registry.directory.bytes(),
+            connections: self.core.remotes.connections.len(),
+            requests: self.requests.table.len(),
+            relays: self.requests.relays.len(),
+            watches: self.watches.len(),
+            hub_lookups: self.hub_lookups.len(),
+            tier: self.core.config.tier,
+            cut_off: self.core.is_cut_off(),
+            block_services: self.summaries.len(),
+            announced: self.summaries.announced(),
+            members: self.members(),
+            hubs: hub_statuses(self, now),
+        }
+    }
 
-/// Who offers `service` in `area` by this hub's own directory, the best
-/// first; at most [`MAX_CANDIDATES`] and none that are held back.
-pub(super) fn find(hub: &Hub, service: Service, area: Area, count: usize) -> Vec<Candidate> {
-    let count = count.min(MAX_CANDIDATES);
-    let query = DirectoryQuery {
-        service,
-        area,
-        origin: Cell::new(0, 0),
-        count,
-        except: None,
-        aim: SearchPurpose::List,
-        names: None,
-    };
-    let mut hits = Vec::with_capacity(count);
-    hub.registry.directory.find(&query, &mut hits);
-    hits.into_iter().map(|hit| hub.core.named(hub.registry.directory.hit(hit).candidate())).collect()
-}
+    /// The index in the order of the nodes' ids: at most `limit` entries after
+    /// `after`, so that a caller can page through it.
+    pub fn index(&self, now: Time, after: Option<NodeId>, limit: usize) -> Vec<IndexEntry> {
+        let entries = self.registry.directory.entries_after(after).take(limit);
+        entries
+            .map(|entry| IndexEntry {
+                node: entry.node(),
+                name: self.core.remotes.get(entry.node()).map(|remote| remote.name.clone()),
+                version: entry.version(),
+                cell: entry.cell(),
+                services: entry.services(),
+                capacity: entry.capacity(),
+                addresses: entry.addresses(),
+                expires_in: entry.expires().since(now),
+                suspended: entry.is_suspended(),
+                connected: self.core.remotes.is_up(entry.node()),
+                home: self.registry.replicas.home_of(entry.node()),
+            })
+            .collect()
+    }
 
-/// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.
-pub(super) fn clocks(hub: &Hub, now: Time) -> BTreeMap<NodeId, i64> {
-    hub.core
-        .remotes
-        .connections
-        .values()
-        .filter_map(|connection| Some((connection.node, clock_ahead(hub, now, connection)?)))
-        .collect()
+    /// Providers of `service` in `area` by this hub's own directory, the best
+    /// first; at most [`MAX_CANDIDATES`](roost_wire::messages::MAX_CANDIDATES) and none that are held back.
+    pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
+        let count = count.min(MAX_CANDIDATES);
+        let query = DirectoryQuery {
+            service,
+            area,
+            origin: Cell::new(0, 0),
+            count,
+            except: None,
+            aim: SearchPurpose::List,
+            names: None,
+        };
+        let mut hits = Vec::with_capacity(count);
+        self.registry.directory.find(&query, &mut hits);
+        hits.into_iter().map(|hit| self.core.named(self.registry.directory.hit(hit).candidate())).collect()
+    }
+
+    /// Seconds by which the wall clocks of remotes are ahead of this host's, as far as they told them.
+    pub fn clocks(&self, now: Time) -> BTreeMap<NodeId, i64> {
+        self.core
+            .remotes
+            .connections
+            .values()
+            .filter_map(|connection| Some((connection.node, clock_ahead(self, now, connection)?)))
+            .collect()
+    }
 }
 
 fn clock_ahead(hub: &Hub, now: Time, connection: &RemoteConnection) -> Option<i64> {

@@ -188,12 +188,16 @@ impl Bench {
         sent
     }
 
-    pub(super) fn say(&mut self, connection: ConnectionId, message: &Message) -> Vec<(ConnectionId, Message)> {
-        self.input(Input::Message { connection, message: message.encode() })
+    pub(super) fn say(
+        &mut self,
+        connection: ConnectionId,
+        message: impl Into<Message>,
+    ) -> Vec<(ConnectionId, Message)> {
+        self.input(Input::Message { connection, message: message.into().encode() })
     }
 
     pub(super) fn ask(&mut self, connection: ConnectionId, request: Request) -> Vec<(ConnectionId, Message)> {
-        self.say(connection, &Message::Request(RequestMessage::Request(request)))
+        self.say(connection, RequestMessage::Request(request))
     }
 
     pub(super) fn up(&mut self, number: u8, role: Role) -> ConnectionId {
@@ -215,20 +219,14 @@ impl Bench {
     /// Attaches a node that offers everything at [`HERE`].
     pub(super) fn provider(&mut self, number: u8) -> ConnectionId {
         let connection = self.up(number, Role::Node);
-        self.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
+        self.say(connection, RegistrationMessage::Publish(record(number)));
         connection
     }
 
     /// Attaches a node that offers nothing.
     pub(super) fn requester(&mut self, number: u8) -> ConnectionId {
         let connection = self.up(number, Role::Node);
-        self.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record {
-                services: ServiceSet::EMPTY,
-                ..record(number)
-            })),
-        );
+        self.say(connection, RegistrationMessage::Publish(Record { services: ServiceSet::EMPTY, ..record(number) }));
         connection
     }
 

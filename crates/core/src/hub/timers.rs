@@ -2,6 +2,9 @@
 
 use crate::timers::WakeReason;
 
+/// Timers of one kind that one wake serves; the rest wait for the next wake, which is due at once.
+pub(super) const MAX_PER_WAKE: usize = 1_024;
+
 /// A part that wants to be woken, at the first time that it waits for. Those that are due are served in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HubTimer {

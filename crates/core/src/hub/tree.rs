@@ -1,24 +1,11 @@
 //! How other hubs stand to this one: above it, below it, or beside it.
 
-use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::messages::HierarchyMessage;
 use roost_wire::{ConnectionId, NodeId, SchemeSet};
 
 use super::HubKind;
 use super::core::HubCore;
-
-/// How another hub stands to this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Relation {
-    /// This hub has enrolled there. The first one configured is the primary.
-    Parent,
-    /// It has enrolled here, and is of this tier.
-    Child(u8),
-    /// Neither: another top, or a sibling.
-    Sibling,
-    /// None of these: one stands by for nodes of the other, and nothing else
-    /// is between them.
-    StandbyOnly,
-}
+use super::relation::Relation;
 
 impl HubCore {
     /// Whether nothing is above this hub.
@@ -54,13 +41,23 @@ impl HubCore {
     pub(super) fn register_at_parent(&mut self, parent: NodeId) {
         self.remotes.relate(parent, Relation::Parent);
         if self.config.kind == HubKind::SuperNode {
-            let enrol = Message::Hierarchy(HierarchyMessage::RegisterChild { tier: self.config.tier });
-            self.send_to_hub(parent, &enrol);
+            let enrol = HierarchyMessage::RegisterChild { tier: self.config.tier };
+            self.send_to_hub(parent, enrol);
         }
     }
 
     /// The connection over which to ask a hub something.
     pub(super) fn connection_to(&self, hub: NodeId) -> Option<ConnectionId> {
         self.remotes.best_connection(hub, SchemeSet::ALL)
+    }
+
+    /// Whether it is a cache.
+    pub(super) fn is_cache(&self) -> bool {
+        self.config.kind == HubKind::Server && !self.is_root()
+    }
+
+    /// The server of this cache, if it is one and that is up.
+    pub(super) fn central(&self) -> Option<NodeId> {
+        self.parents().first().copied().filter(|_| self.is_cache())
     }
 }

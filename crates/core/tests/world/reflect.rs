@@ -271,7 +271,10 @@ impl World {
             if let Some(most) = self.copies {
                 let sent = copies.get(&hub).map_or(0, BTreeSet::len) as u32;
                 let residual_kbps = most.saturating_sub(sent) * kbps(Service::Video);
-                self.command_hub(hub, HubCommand::ReflectionCapacity { residual_kbps, subscribers: 0 });
+                self.command_hub(
+                    hub,
+                    HubCommand::ReflectionCapacity { residual_kbps: Some(residual_kbps), subscribers: 0 },
+                );
             }
         }
     }

@@ -158,7 +158,7 @@ fn start_relay(
     let gone = move |sentence| {
         shared.set_last_error(sentence);
         full.post(HubCommand::ReflectedStreams { streams: Vec::new() });
-        full.post(HubCommand::ReflectionCapacity { residual_kbps: 0, subscribers: u32::MAX });
+        full.post(HubCommand::ReflectionCapacity { residual_kbps: Some(0), subscribers: u32::MAX });
     };
     let machine = move |seed| HubReflection::new(config, seed);
     let media = RelayMailbox::start(bound, machine, HubRelayHandler::new(mailbox.clone()), gone)?;

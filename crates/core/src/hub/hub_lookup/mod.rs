@@ -13,16 +13,16 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Message, RouteDirection};
+use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, RouteDirection};
 use roost_wire::{Area, ConnectionId, NodeId, NodeSelector, RequestId, Scope, Service, Time};
 
+use super::HubLimit;
 use super::remotes::SEARCH;
-use super::requests::RequestKey;
+use super::request_key::RequestKey;
 use super::route::{HubQuery, RoutePlan};
-use super::{HubLimit, Sender};
+use super::sender::Sender;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
-pub(super) use silence::ASKS;
 
 /// The most time that a search takes, however long the requester would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);
@@ -173,7 +173,7 @@ impl HubLookups {
         }
     }
 
-    pub(in crate::hub) fn start_hub_lookup(
+    pub(super) fn start_hub_lookup(
         &mut self,
         core: &mut HubCore,
         query: DirectoryQuery,
@@ -242,7 +242,7 @@ impl HubLookups {
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    pub(in crate::hub) fn ask(
+    pub(super) fn ask(
         &mut self,
         core: &mut HubCore,
         id: RequestId,
@@ -268,11 +268,11 @@ impl HubLookups {
         let count = u8::try_from(count).unwrap_or(u8::MAX);
         let seek =
             HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
-        core.send_answer(connection, &Message::Directory(DirectoryMessage::HubLookup(seek)));
+        core.send_answer(connection, DirectoryMessage::HubLookup(seek));
     }
 
     /// A hub says that it is searching. False if nobody waits for it.
-    pub(in crate::hub) fn confirm_hub_lookup(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
+    pub(super) fn confirm_hub_lookup(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
         let now = core.now;
         let awaited = self.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return false };
@@ -285,7 +285,7 @@ impl HubLookups {
     }
 
     /// A hub has answered. Gives whom it has named that was asked for.
-    pub(in crate::hub) fn handle_lookup_result(
+    pub(super) fn handle_lookup_result(
         &mut self,
         core: &mut HubCore,
         from: Sender,
@@ -315,7 +315,7 @@ impl HubLookups {
         fitting
     }
 
-    pub(in crate::hub) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
+    pub(super) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
         if self.table.get(&id).is_some_and(PendingLookup::is_over) {
             self.conclude(core, id);
         }
@@ -325,7 +325,7 @@ impl HubLookups {
 impl HubCore {
     /// How much of the time that the requester at the connection's other end waits is
     /// left here, if the answer is to be there in time.
-    pub(in crate::hub) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
+    pub(super) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
         let back =
             self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())
                 + MARGIN;
@@ -334,7 +334,7 @@ impl HubCore {
     }
 
     /// How far an answer reaches in which this hub has a part.
-    pub(in crate::hub) fn coverage(&self, others: Coverage) -> Coverage {
+    pub(super) fn coverage(&self, others: Coverage) -> Coverage {
         if self.is_young() { others.with(Coverage::HubStarting) } else { others }
     }
 }

@@ -4,18 +4,14 @@ use roost_wire::messages::{Coverage, RouteDirection};
 use roost_wire::{NodeId, RequestId};
 
 use super::Awaited;
-use crate::hub::MAX_PER_WAKE;
 use crate::hub::core::HubCore;
 use crate::hub::hub_lookup::HubLookups;
-use crate::hub::route::HubQuery;
-
-/// How often a hub is asked that is silent, if nobody can be asked in its
-/// place: on a path that loses, silence is not death.
-pub(in crate::hub) const ASKS: u8 = 3;
+use crate::hub::route::{ASKS, HubQuery};
+use crate::hub::timers::MAX_PER_WAKE;
 
 impl HubLookups {
     /// A hub is gone: nobody waits for it any longer.
-    pub(in crate::hub) fn drop_silent_hub(&mut self, core: &mut HubCore, hub: NodeId) {
+    pub(crate) fn drop_silent_hub(&mut self, core: &mut HubCore, hub: NodeId) {
         let waiting = self.table.iter().filter(|(_, lookup)| lookup.awaited.contains_key(&hub));
         for id in waiting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.ask_alternative(core, id, hub);
@@ -44,7 +40,7 @@ impl HubLookups {
         }
     }
 
-    pub(in crate::hub) fn expire_hub_lookups(&mut self, core: &mut HubCore) {
+    pub(crate) fn expire_hub_lookups(&mut self, core: &mut HubCore) {
         let now = core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((_, id)) = self.timers.first().copied().filter(|(at, _)| *at <= now) else { return };

@@ -1,7 +1,7 @@
 //! Searches at other hubs, case by case.
 
 use roost_wire::block::BlockService;
-use roost_wire::messages::{HierarchyMessage, Reason, Request, RequestMessage, RequestMode, Route, Summary};
+use roost_wire::messages::{HierarchyMessage, Message, Reason, Request, RequestMessage, RequestMode, Route, Summary};
 use roost_wire::{Capacity, Cell, Role, ServiceSet};
 
 use super::*;
@@ -34,7 +34,7 @@ fn provider_found_by_sibling_is_requested() {
     let mut bench = Bench::new();
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Forward)));
-    match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
+    match &bench.say(peer, answer(id, vec![candidate(9, 1, HERE)]))[..] {
         [(connection, Message::Request(RequestMessage::Request(carry)))] if carry.hop().is_some() => {
             assert_eq!((*connection, carry.hop().unwrap().provider, carry.id), (peer, Some(node(9)), RequestId(1)));
             assert_eq!((carry.hop().unwrap().cell, carry.reply_to()), (HERE, &[address(2)][..]));
@@ -54,7 +54,7 @@ fn local_and_remote_hits_ranked_together() {
     ));
     let id = seek_of(&bench.ask(requester, near(2, RequestMode::Lookup)));
     let there = vec![candidate(9, 1, Cell::new(1, 1)), candidate(1, 7, Cell::new(300, 300))];
-    match &bench.say(peer, &answer(id, there))[..] {
+    match &bench.say(peer, answer(id, there))[..] {
         [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             let nodes: Vec<NodeId> = found.candidates.iter().map(|candidate| candidate.node).collect();
             assert_eq!((*connection, nodes), (requester, vec![node(9), node(1)]));
@@ -81,7 +81,7 @@ fn the_same_question_is_asked_once() {
     assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
     assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
     let told: Vec<ConnectionId> =
-        bench.say(peer, &answer(id, Vec::new())).iter().map(|(connection, _)| *connection).collect();
+        bench.say(peer, answer(id, Vec::new())).iter().map(|(connection, _)| *connection).collect();
     assert_eq!(told, [a, b]);
     assert_eq!((bench.hub.counters().hub_lookups_sent, bench.hub.counters().hub_lookups_merged), (1, 2));
 }
@@ -111,10 +111,10 @@ fn searching_hub_gets_more_time() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
-    bench.say(peer, &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }));
+    bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None });
     assert!(bench.wait(Duration::from_millis(900)).is_empty());
     assert_eq!(seek_of(&bench.wait(Duration::from_millis(150))), id, "in case its answer was lost");
-    match &bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..] {
+    match &bench.say(peer, answer(id, vec![candidate(9, 1, HERE)]))[..] {
         [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             assert_eq!((*connection, found.candidates.len(), found.coverage), (requester, 1, Coverage::Complete));
         }
@@ -169,7 +169,7 @@ fn hub_lookup_answered_from_own_directory() {
     let (service, area) = (Service::Track, Area::Exact(HERE));
     let seek =
         HubLookup { id: RequestId(5), service, area, count: 4, direction: None, timeout_ms: None, selector: None };
-    let sent = bench.say(peer, &Message::Directory(DirectoryMessage::HubLookup(seek)));
+    let sent = bench.say(peer, DirectoryMessage::HubLookup(seek));
     assert!(
         matches!(&sent[..], [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] if found.candidates[0].node == node(1))
     );
@@ -186,7 +186,7 @@ fn lookups_per_node_are_limited() {
     }
     assert_eq!(refused(&bench.ask(requester, there(8))), (requester, Reason::TooMany));
     let id = seek_of(&bench.ask(other, there(9)));
-    bench.say(peer, &answer(id, Vec::new()));
+    bench.say(peer, answer(id, Vec::new()));
     bench.wait(Duration::from_secs(1));
     seek_of(&bench.ask(requester, there(10)));
 }
@@ -201,7 +201,7 @@ fn hub_lookups_are_rate_limited() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let ask = |bench: &mut Bench, id| match &bench.ask(requester, there(id))[..] {
         [(_, Message::Directory(DirectoryMessage::HubLookup(seek)))] => {
-            bench.say(peer, &answer(seek.id, Vec::new()));
+            bench.say(peer, answer(seek.id, Vec::new()));
             1
         }
         sent => {
@@ -225,15 +225,12 @@ fn searching(
 ) -> RequestId {
     let id = seek_of(&bench.ask(requester, request));
     let until = bench.now + span;
-    bench.say(peer, &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }));
+    bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None });
     while bench.now < until {
         for (to, message) in bench.wait(Duration::from_millis(50)) {
             match message {
                 Message::Directory(DirectoryMessage::HubLookup(_)) => {
-                    drop(bench.say(
-                        peer,
-                        &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }),
-                    ))
+                    drop(bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None }))
                 }
                 Message::Directory(DirectoryMessage::LookupResult(_)) => {
                     panic!("{to:?} was answered after {:?}", span - until.since(bench.now))
@@ -251,11 +248,11 @@ fn lookup_lasts_until_requester_deadline() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let patient = Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) };
     let id = searching(&mut bench, peer, requester, patient, Duration::from_secs(15));
-    assert!(matches!(&bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]))[..],
+    assert!(matches!(&bench.say(peer, answer(id, vec![candidate(9, 1, HERE)]))[..],
         [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] if *connection == requester && found.coverage == Coverage::Complete));
     let request = Request { deadline_ms: 20_000, ..near(2, RequestMode::Forward) };
     let id = searching(&mut bench, peer, requester, request, Duration::from_secs(10));
-    let sent = bench.say(peer, &answer(id, vec![candidate(9, 1, HERE)]));
+    let sent = bench.say(peer, answer(id, vec![candidate(9, 1, HERE)]));
     assert!(
         matches!(
             &sent[..],
@@ -271,7 +268,7 @@ fn dead_hub_leaves_lookup_partial() {
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(requester, Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) }));
-    bench.say(peer, &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }));
+    bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None });
     let sent = bench.wait(Duration::from_secs(2));
     assert!(
         matches!(sent.last(), Some((_, Message::Directory(DirectoryMessage::LookupResult(found)))) if found.coverage == Coverage::Partial),
@@ -321,12 +318,12 @@ fn leaving_hub_serves_sibling_lookups() {
     let mut bench = Bench::new();
     let (one, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.provider(1);
-    bench.say(other, &has(Cell::new(500, 500)));
+    bench.say(other, has(Cell::new(500, 500)));
     bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
-    let sent = bench.say(one, &seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Across));
+    let sent = bench.say(one, seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Across));
     let [(to, id)] = asked(&sent)[..] else { panic!("{sent:?}") };
     assert_eq!(to, other);
-    let sent = bench.say(other, &answer(id, vec![candidate(9, 1, Cell::new(500, 500))]));
+    let sent = bench.say(other, answer(id, vec![candidate(9, 1, Cell::new(500, 500))]));
     assert!(
         matches!(&sent[..], [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] if *connection == one && found.candidates.len() == 1)
     );
@@ -341,10 +338,10 @@ fn leaving_hub_still_asks_parent() {
     let (dial, _) = bench.dialled.remove(0);
     let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
     bench.provider(1);
     bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
-    let sent = bench.say(child, &seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Up));
+    let sent = bench.say(child, seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Up));
     assert!(matches!(asked(&sent)[..], [(to, _)] if to == parent), "{sent:?}");
     bench.down(parent);
     bench.wait(Duration::from_secs(3));
@@ -359,20 +356,20 @@ fn same_child_lookups_share_one_search() {
     let top = bench.up(100, Role::SuperNode);
     let children = [50, 51, 52].map(|number| {
         let child = bench.up(number, Role::SuperNode);
-        bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+        bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
         child
     });
     let area = Area::Nearest(Cell::new(0, 0));
-    let first = asked(&bench.say(children[0], &seek(1, area, RouteDirection::Up)));
+    let first = asked(&bench.say(children[0], seek(1, area, RouteDirection::Up)));
     assert!(matches!(first[..], [(to, _)] if to == top), "{first:?}");
-    assert_eq!(asked(&bench.say(children[1], &seek(1, area, RouteDirection::Up))), []);
-    let sent = bench.say(top, &answer(first[0].1, vec![candidate(9, 1, HERE)]));
+    assert_eq!(asked(&bench.say(children[1], seek(1, area, RouteDirection::Up))), []);
+    let sent = bench.say(top, answer(first[0].1, vec![candidate(9, 1, HERE)]));
     let told: Vec<ConnectionId> = sent.iter().map(|(connection, _)| *connection).collect();
     assert_eq!(told, children[..2]);
     // Who has something itself asks the others only, who ask it.
-    bench.say(children[2], &has(HERE));
-    assert_eq!(asked(&bench.say(children[2], &seek(2, area, RouteDirection::Up))).len(), 1);
-    let sent = asked(&bench.say(children[0], &seek(2, area, RouteDirection::Up)));
+    bench.say(children[2], has(HERE));
+    assert_eq!(asked(&bench.say(children[2], seek(2, area, RouteDirection::Up))).len(), 1);
+    let sent = asked(&bench.say(children[0], seek(2, area, RouteDirection::Up)));
     assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [children[2], top]);
 }
 
@@ -387,8 +384,8 @@ fn middle() -> (Bench, [ConnectionId; 2], [ConnectionId; 2]) {
         .map(|(parent, dial)| bench.up_over(parent, Role::SuperNode, address(parent), Some(dialled[dial].0)));
     let children = [50, 51].map(|child| {
         let connection = bench.up(child, Role::SuperNode);
-        bench.say(connection, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
-        bench.say(connection, &has(HERE));
+        bench.say(connection, HierarchyMessage::RegisterChild { tier: 0 });
+        bench.say(connection, has(HERE));
         connection
     });
     bench.wait(Duration::from_secs(1));
@@ -399,7 +396,7 @@ fn middle() -> (Bench, [ConnectionId; 2], [ConnectionId; 2]) {
 fn recent_result_answers_second_parent() {
     let (mut bench, [first, second], [has_it, has_not]) = middle();
     let down = |id: u32| seek(id, Area::Exact(HERE), RouteDirection::Down);
-    let below = asked(&bench.say(first, &down(5)));
+    let below = asked(&bench.say(first, down(5)));
     assert_eq!(below.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), [has_it, has_not]);
     let found = |sent: &[(ConnectionId, Message)]| match sent {
         [.., (connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
@@ -407,17 +404,17 @@ fn recent_result_answers_second_parent() {
         }
         other => panic!("{other:?}"),
     };
-    let sent = bench.say(has_it, &answer(below[0].1, vec![candidate(9, 1, HERE)]));
+    let sent = bench.say(has_it, answer(below[0].1, vec![candidate(9, 1, HERE)]));
     assert_eq!(found(&sent), (first, RequestId(5), 1, Coverage::FirstMatch));
-    let sent = bench.say(second, &down(6));
+    let sent = bench.say(second, down(6));
     assert_eq!(found(&sent), (second, RequestId(6), 1, Coverage::FirstMatch));
     assert!(asked(&sent).is_empty(), "{sent:?}");
     let stray = bench.hub.counters().stray;
-    assert!(bench.say(has_not, &answer(below[1].1, Vec::new())).is_empty());
+    assert!(bench.say(has_not, answer(below[1].1, Vec::new())).is_empty());
     assert_eq!(bench.hub.counters().stray, stray, "it was awaited");
     // What was found a while ago may have moved.
     bench.wait(Duration::from_millis(300));
-    assert_eq!(asked(&bench.say(second, &down(7))).len(), 2);
+    assert_eq!(asked(&bench.say(second, down(7))).len(), 2);
 }
 
 fn by_name(id: u32, called: &str) -> Request {
@@ -457,7 +454,7 @@ fn other_hubs_are_asked_for_names() {
     assert_eq!(seek.selector, Some("n9".parse().unwrap()));
     let called = |number, name: &str| Candidate { name: Some(name.to_owned()), ..candidate(number, 1, HERE) };
     // Whoever does not know of names lists everybody.
-    let sent = bench.say(peer, &answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)]));
+    let sent = bench.say(peer, answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)]));
     let [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!(names(found), [Some("n9")]);
 }

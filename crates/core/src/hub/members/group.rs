@@ -49,7 +49,7 @@ pub(super) struct GossipPacket {
 }
 
 /// This hub's view of its group.
-pub(in crate::hub) struct GossipGroup {
+pub(crate) struct GossipGroup {
     foca: Foca<MemberIdentity, Wire, FocaRng, NoCustomBroadcast>,
     pending: Pending,
     rtt: Duration,

@@ -8,11 +8,14 @@
 //! node's own business.
 //!
 //! How many nodes a hub has, it tells the others when it changes: see [`load`],
-//! and [`balance`](super::balance) for what comes of it.
+//! and [`sharing`] for what comes of it.
 
+mod announcing;
+mod balance;
 mod group;
 mod identity;
 mod load;
+mod sharing;
 #[cfg(test)]
 pub(super) mod tests;
 mod wire;
@@ -22,17 +25,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use self::balance::{Balance, NEAR};
 use self::group::{GossipGroup, GossipPacket, MemberChange};
 use self::load::Loads;
 pub(super) use self::load::OwnLoad;
-use super::balance::Balance;
+use super::copy_room::CopyRoom;
 use super::mesh::DialPurpose;
-use super::{HubConfig, HubEvent, HubKind, ReflectionConfig, Relation, Sender};
+use super::sender::Sender;
+use super::{HubConfig, HubEvent, HubKind, ReflectionConfig, Relation};
 use crate::address_filter;
 use crate::backoff::Backoff;
 use crate::hub::core::HubCore;
 use crate::machine::Traffic;
-use roost_wire::messages::{HierarchyMessage, Message};
+use roost_wire::messages::HierarchyMessage;
 use roost_wire::{Address, Channel, ConnectionId, NodeId, Role, SchemeSet, Time};
 
 /// How long one of two that learn of each other leaves the dial to the other.
@@ -60,7 +65,7 @@ pub(super) struct Members {
     /// Hubs to which this one has announced itself so far in vain.
     announcing: BTreeMap<NodeId, Announcing>,
     loads: Loads,
-    pub(super) balance: Balance,
+    balance: Balance,
     pub(super) own: OwnLoad,
 }
 
@@ -166,8 +171,8 @@ impl Members {
 pub(super) struct MemberView<'a>(&'a Members);
 
 impl<'a> MemberView<'a> {
-    /// What a hub has left for copies, kbit/s.
-    pub(super) fn room_of(self, hub: NodeId) -> Option<u32> {
+    /// What a hub has left for copies.
+    pub(super) fn room_of(self, hub: NodeId) -> Option<CopyRoom> {
         self.0.loads.room_of(hub)
     }
 
@@ -196,7 +201,7 @@ impl MemberContact {
 }
 
 impl Members {
-    pub(in crate::hub) fn member_statuses(&self, core: &HubCore) -> Vec<MemberStatus> {
+    pub(super) fn member_statuses(&self, core: &HubCore) -> Vec<MemberStatus> {
         let members = self.group.iter().flat_map(GossipGroup::members);
         let status = |(node, addresses, suspected): (NodeId, &[Address], bool)| MemberStatus {
             node,
@@ -209,7 +214,7 @@ impl Members {
     }
 
     /// A connection with another hub is up.
-    pub(in crate::hub) fn on_hub_connected(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn on_hub_connected(&mut self, core: &mut HubCore, node: NodeId) {
         self.member_reached(core, node);
         if self.reach.contains_key(&node) {
             self.send_load(core, node);
@@ -232,7 +237,7 @@ impl Members {
     }
 
     /// The last connection with another hub is gone.
-    pub(in crate::hub) fn on_hub_disconnected(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn on_hub_disconnected(&mut self, core: &mut HubCore, node: NodeId) {
         let now = core.now;
         self.announcing.remove(&node);
         self.loads.forget(node);
@@ -241,7 +246,7 @@ impl Members {
         }
     }
 
-    pub(in crate::hub) fn member_reached(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn member_reached(&mut self, core: &mut HubCore, node: NodeId) {
         let now = core.now;
         if let Some(reach) = self.reach.get_mut(&node) {
             (reach.dial, reach.failures) = (Dial::None, 0);
@@ -249,7 +254,7 @@ impl Members {
         }
     }
 
-    pub(in crate::hub) fn member_unreachable(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn member_unreachable(&mut self, core: &mut HubCore, node: NodeId) {
         let now = core.now;
         let Some(reach) = self.reach.get_mut(&node) else { return };
         let pause = reach.backoff.record_failure(now, &mut core.random);
@@ -258,7 +263,7 @@ impl Members {
     }
 
     /// Another hub's word about the group.
-    pub(in crate::hub) fn handle_gossip(&mut self, core: &mut HubCore, from: Sender, message: &Bytes) {
+    pub(super) fn handle_gossip(&mut self, core: &mut HubCore, from: Sender, message: &Bytes) {
         let now = core.now;
         let seen = core.remotes.connections.get(&from.connection).and_then(|connection| connection.address.primary());
         let is_sibling = core.relation(from.node) == Some(Relation::Sibling);
@@ -269,7 +274,7 @@ impl Members {
         self.drain_group_notices(core);
     }
 
-    pub(in crate::hub) fn poll_members(&mut self, core: &mut HubCore) {
+    pub(super) fn poll_members(&mut self, core: &mut HubCore) {
         let now = core.now;
         if let Some(group) = &mut self.group {
             group.on_timeout(now);
@@ -341,12 +346,7 @@ impl Members {
         if let Some(connection) = core.remotes.best_connection(to, SchemeSet::ALL) {
             core.counters.gossip_sent += 1;
             core.counters.gossip_bytes += message.len() as u64;
-            core.send(
-                connection,
-                Channel::Datagram,
-                Traffic::Gossip,
-                &Message::Hierarchy(HierarchyMessage::Gossip(message)),
-            );
+            core.send(connection, Channel::Datagram, Traffic::Gossip, HierarchyMessage::Gossip(message));
         } else if !self.reach.contains_key(&to) && !addresses.is_empty() && !core.mesh.is_dialling(to) {
             // It is taken for dead, and asked now and then whether it is.
             self.dial_told(core, to, addresses);
@@ -380,7 +380,7 @@ impl Members {
     }
 
     /// Takes the longest round trip to a member as the group's.
-    pub(in crate::hub) fn measure_group(&mut self, core: &mut HubCore) {
+    pub(super) fn measure_group(&mut self, core: &mut HubCore) {
         let rtts = self.nodes().filter_map(|node| core.rtt_to(node));
         let longest = rtts.max().unwrap_or_default();
         if let Some(group) = &mut self.group {
@@ -391,12 +391,7 @@ impl Members {
     /// Where the node at `connection` may turn to when this hub is gone: to the other
     /// members, the nearest first, and of those that are about as near not every node to the
     /// same one.
-    pub(in crate::hub) fn standby_candidates(
-        &self,
-        core: &HubCore,
-        connection: ConnectionId,
-        node: NodeId,
-    ) -> Vec<Address> {
+    pub(super) fn standby_candidates(&self, core: &HubCore, connection: ConnectionId, node: NodeId) -> Vec<Address> {
         let members = self.reach.iter();
         let up = members.filter_map(|(member, reach)| Some((core.rtt_to(*member)?, member, reach.addresses.first()?)));
         let mut up: Vec<_> = up.collect();
@@ -404,7 +399,7 @@ impl Members {
         let turn = usize::from(node.as_bytes()[15]) + usize::from(node.as_bytes()[0]);
         let mut all = Vec::new();
         while let Some((nearest, ..)) = up.first() {
-            let near = *nearest + super::balance::NEAR.max(*nearest / 4);
+            let near = *nearest + NEAR.max(*nearest / 4);
             let mut alike: Vec<_> = up.extract_if(.., |(rtt, ..)| *rtt <= near).collect();
             alike.sort_unstable_by_key(|(_, member, _)| **member);
             let turned = turn % alike.len();
@@ -415,7 +410,7 @@ impl Members {
     }
 
     /// Says goodbye to the group.
-    pub(in crate::hub) fn leave_group(&mut self, core: &mut HubCore) {
+    pub(super) fn leave_group(&mut self, core: &mut HubCore) {
         let now = core.now;
         for node in self.nodes().collect::<Vec<_>>() {
             self.send_load(core, node);
@@ -434,7 +429,7 @@ impl Members {
 
 impl HubCore {
     /// The round trip to a remote, if there is a connection with it.
-    pub(in crate::hub) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
+    pub(super) fn rtt_to(&self, node: NodeId) -> Option<Duration> {
         let connection = self.remotes.best_connection(node, SchemeSet::ALL)?;
         self.remotes.connections.get(&connection).map(|connection| connection.rtt.smoothed())
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use roost_wire::Scheme;
-use roost_wire::messages::{MAX_GOSSIP_BYTES, ProbeMessage, RegistrationMessage};
+use roost_wire::messages::{MAX_GOSSIP_BYTES, Message, ProbeMessage, RegistrationMessage};
 
 use super::super::testing::{Bench, address, node, record};
 use super::super::{HubConfig, HubEvent, HubKind};
@@ -183,7 +183,7 @@ fn met() -> (Bench, ConnectionId, GossipGroup) {
 }
 
 /// The same, that far away.
-pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup) {
+pub(crate) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup) {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.addresses = vec![address(200)];
     let mut bench = Bench::with(config);
@@ -194,11 +194,11 @@ pub(in crate::hub) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup
 }
 
 /// Another hub announces itself and hears the answer.
-pub(in crate::hub) fn announce(bench: &mut Bench, connection: ConnectionId, number: u8) -> GossipGroup {
+pub(crate) fn announce(bench: &mut Bench, connection: ConnectionId, number: u8) -> GossipGroup {
     announce_at(bench, connection, number, &[address(number)])
 }
 
-pub(in crate::hub) fn announce_at(
+pub(crate) fn announce_at(
     bench: &mut Bench,
     connection: ConnectionId,
     number: u8,
@@ -207,7 +207,7 @@ pub(in crate::hub) fn announce_at(
     let mut other = GossipGroup::new(node(number), 1, 0, addresses, u64::from(number));
     other.announce(bench.now, node(200));
     let message = other.poll_packet().unwrap().message;
-    for (_, message) in bench.say(connection, &Message::Hierarchy(HierarchyMessage::Gossip(message))) {
+    for (_, message) in bench.say(connection, HierarchyMessage::Gossip(message)) {
         if let Message::Hierarchy(HierarchyMessage::Gossip(message)) = message {
             other.handle_gossip_packet(bench.now, node(200), Some(HERE), &message);
         }
@@ -226,7 +226,7 @@ fn nearest_siblings_first_with_spread_load() {
     let mut firsts = std::collections::BTreeSet::new();
     for number in 1..=3 {
         let node = bench.up(number, Role::Node);
-        let lease = bench.say(node, &Message::Registration(RegistrationMessage::Publish(record(number))));
+        let lease = bench.say(node, RegistrationMessage::Publish(record(number)));
         let siblings = lease.into_iter().find_map(|(_, message)| match message {
             Message::Registration(RegistrationMessage::Lease { siblings, .. }) => siblings,
             _ => None,
@@ -245,7 +245,7 @@ fn members_exchange_loads_and_reach_nodes() {
     assert!(bench.events.contains(&HubEvent::MemberUp { node: node(100), addresses: vec![address(100)] }));
     let lease = {
         let node = bench.up(1, Role::Node);
-        bench.say(node, &Message::Registration(RegistrationMessage::Publish(record(1))))
+        bench.say(node, RegistrationMessage::Publish(record(1)))
     };
     let siblings = lease.iter().find_map(|(_, message)| match message {
         Message::Registration(RegistrationMessage::Lease { siblings, .. }) => Some(siblings.clone()),
@@ -261,7 +261,7 @@ fn members_exchange_loads_and_reach_nodes() {
                 Message::Hierarchy(HierarchyMessage::HubLoad { leases: 1, residual_kbps: None })
             ))
     );
-    bench.say(connection, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 7, residual_kbps: None }));
+    bench.say(connection, HierarchyMessage::HubLoad { leases: 7, residual_kbps: None });
     let status = &bench.hub.members()[0];
     assert_eq!((status.leases, status.connected, status.suspected), (Some(7), true, false));
 }
@@ -309,10 +309,10 @@ fn invented_members_are_dialled_seldom() {
             }
         }
         liar.on_timeout(bench.now);
-        bench.say(connection, &Message::Probe(ProbeMessage::Ping(0)));
+        bench.say(connection, ProbeMessage::Ping(0));
         while let Some(word) = liar.poll_packet() {
             if word.to == node(200) {
-                bench.say(connection, &Message::Hierarchy(HierarchyMessage::Gossip(word.message)));
+                bench.say(connection, HierarchyMessage::Gossip(word.message));
             }
         }
         for (dial, addresses) in std::mem::take(&mut bench.dialled) {
@@ -332,25 +332,22 @@ fn renewal_tells_of_a_standby() {
     let node_connection = bench.provider(1);
     let connection = bench.up(100, Role::SuperNode);
     announce(&mut bench, connection, 100);
-    let renew = Message::Registration(RegistrationMessage::Renew(roost_wire::messages::Renew {
+    let renew = RegistrationMessage::Renew(roost_wire::messages::Renew {
         version: crate::hub::testing::version(1),
         capacity: None,
-    }));
+    });
     let told = |sent: &[(ConnectionId, Message)]| match sent {
         [(_, Message::Registration(RegistrationMessage::Lease { siblings, .. }))] => {
             siblings.clone().unwrap_or_default()
         }
         other => panic!("{other:?}"),
     };
-    assert_eq!(told(&bench.say(node_connection, &renew)), [address(100)]);
-    bench.say(
-        node_connection,
-        &Message::Registration(RegistrationMessage::SetStandby { hub: node(100), addresses: None }),
-    );
-    assert!(told(&bench.say(node_connection, &renew)).is_empty());
+    assert_eq!(told(&bench.say(node_connection, renew.clone())), [address(100)]);
+    bench.say(node_connection, RegistrationMessage::SetStandby { hub: node(100), addresses: None });
+    assert!(told(&bench.say(node_connection, renew.clone())).is_empty());
     // One that is gone stands by for nobody.
     bench.down(connection);
     let other = bench.up(101, Role::SuperNode);
     announce(&mut bench, other, 101);
-    assert!(!told(&bench.say(node_connection, &renew)).is_empty());
+    assert!(!told(&bench.say(node_connection, renew.clone())).is_empty());
 }

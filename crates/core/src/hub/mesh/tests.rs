@@ -1,3 +1,6 @@
+use roost_wire::Role;
+use roost_wire::messages::{Message, ProbeMessage};
+
 use super::super::testing::{Bench, address, node};
 use super::*;
 use crate::machine::{Input, Machine};
@@ -86,7 +89,7 @@ fn silent_sibling_is_redialed() {
     assert_eq!(bench.hub.status(bench.now).hubs[0].node, Some(node(100)));
     let pings = bench.wait(Duration::from_secs(10));
     assert!(pings.contains(&(connection, Message::Probe(ProbeMessage::Ping(1)))));
-    bench.say(connection, &Message::Probe(ProbeMessage::Pong(0)));
+    bench.say(connection, ProbeMessage::Pong(0));
     assert!(bench.closed.is_empty());
     bench.wait(Duration::from_secs(30));
     assert_eq!(bench.closed[0].0, connection);

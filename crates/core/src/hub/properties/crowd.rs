@@ -151,7 +151,7 @@ impl RandomRemotes {
             20 => self.relay(),
             _ => {
                 let message = self.message();
-                self.bench.say(connection, &message)
+                self.bench.say(connection, message)
             }
         }
     }
@@ -207,7 +207,7 @@ impl RandomRemotes {
         let services = Service::ALL.into_iter().take(2 + self.below(3) as usize).collect();
         let cell = self.cell();
         let own = Record { version: version(self.sequence), cell, services, ..record(number) };
-        self.bench.say(connection, &Message::Registration(RegistrationMessage::Publish(own)))
+        self.bench.say(connection, RegistrationMessage::Publish(own))
     }
 
     fn ask(&mut self, connection: ConnectionId, number: u8) -> Vec<(ConnectionId, Message)> {
@@ -244,7 +244,7 @@ impl RandomRemotes {
         {
             let candidates = (0..self.below(3)).map(|_| self.candidate()).collect();
             let found = LookupResult { id: seek.id, candidates, coverage: Coverage::Complete };
-            return self.bench.say(connection, &Message::Directory(DirectoryMessage::LookupResult(found)));
+            return self.bench.say(connection, DirectoryMessage::LookupResult(found));
         }
         let count = self.handed.len() as u64;
         if count == 0 {
@@ -275,7 +275,7 @@ impl RandomRemotes {
                 requester,
             })),
         };
-        self.bench.say(connection, &message)
+        self.bench.say(connection, message)
     }
 
     fn accept(&mut self, id: RequestId) -> Message {

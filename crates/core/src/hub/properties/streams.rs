@@ -12,7 +12,7 @@ impl RandomRemotes {
     /// The hub's relay says what it has.
     pub(super) fn relay(&mut self) -> Vec<(ConnectionId, Message)> {
         let command = if self.below(2) == 0 {
-            let residual_kbps = [0, 700, 2_000, u32::MAX][self.below(4) as usize];
+            let residual_kbps = [Some(0), Some(700), Some(2_000), None][self.below(4) as usize];
             HubCommand::ReflectionCapacity { residual_kbps, subscribers: self.below(4) as u32 }
         } else {
             let carried = |crowd: &mut Self| {

@@ -4,28 +4,31 @@ use roost_wire::messages::Reason;
 use roost_wire::reflection::DownstreamKind;
 use roost_wire::{NodeId, Service};
 
+use super::ReflectionState;
 use super::reservations::{MAX_RESERVATIONS_EACH, Reservation};
+use super::stream_copy::{BEGINNING, CopyReceiver, StreamCopy};
 use super::subscriber_copies::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
-use super::{BEGINNING, CopyReceiver, OverflowPolicy, ReflectionState, StreamCopy};
+use crate::hub::OverflowPolicy;
+use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
-use crate::hub::requests::RequestKey;
+use crate::hub::request_key::RequestKey;
 
 impl ReflectionState {
     /// The owner says what is left of its uplink, and how many nodes are sent
     /// something: of what was granted before, what has begun is in it.
-    pub(in crate::hub) fn note_residual(&mut self, residual_kbps: u32, subscribers: u32) {
+    pub(crate) fn note_residual(&mut self, residual_kbps: Option<u32>, subscribers: u32) {
         (self.residual_kbps, self.subscribers) = (residual_kbps, subscribers);
     }
 
-    /// What is left of the uplink for copies, kbit/s, less what is pledged.
-    pub(in crate::hub) fn left_kbps(&self) -> u32 {
-        let Self { residual_kbps, reservations, .. } = self;
-        if *residual_kbps == u32::MAX { u32::MAX } else { residual_kbps.saturating_sub(reservations.kbps()) }
+    /// What is left of the uplink for copies, less what is pledged.
+    pub(super) fn left(&self) -> CopyRoom {
+        let left = |kbps: u32| CopyRoom::Kbps(kbps.saturating_sub(self.reservations.kbps()));
+        self.residual_kbps.map_or(CopyRoom::Unlimited, left)
     }
 
     /// Takes the room of a copy, unless it is there already: one who asks once
     /// more, because it has another home or its way is broken, is sent no more.
-    pub(in crate::hub) fn admit_copy(
+    pub(crate) fn admit_copy(
         &mut self,
         core: &mut HubCore,
         key: RequestKey,
@@ -64,11 +67,10 @@ impl ReflectionState {
             left >= one && (mine == 0 || mine.saturating_add(one) <= left.saturating_add(mine) / 2)
         };
         let policy = core.config.reflection.map(|reflection| reflection.policy).unwrap_or_default();
-        let left = self.left_kbps();
-        let has_room = match policy {
-            OverflowPolicy::Residual if left == u32::MAX => return true,
-            OverflowPolicy::Residual => is_fair(reserved_kbps, kbps, left),
-            OverflowPolicy::Count(most) => {
+        let has_room = match (policy, self.left()) {
+            (OverflowPolicy::Residual, CopyRoom::Unlimited) => return true,
+            (OverflowPolicy::Residual, CopyRoom::Kbps(left)) => is_fair(reserved_kbps, kbps, left),
+            (OverflowPolicy::Count(most), _) => {
                 let left = most.saturating_sub(subscribers.saturating_add(reservations.subscribers()));
                 !is_subscriber || is_fair(reserved as u32, 1, left)
             }
@@ -81,28 +83,29 @@ impl ReflectionState {
     fn is_modest(&self, core: &HubCore, requester: NodeId, (reserved, reserved_kbps): (usize, u32), kbps: u32) -> bool {
         let Self { sent, sent_kbps, subscriber_copies, reservations, .. } = self;
         let begun = subscriber_copies.copies_of(requester).filter(|receiver| sent.contains(receiver));
-        let rate = |(_, service, provider): &CopyReceiver| self.rate(*service, Some(*provider));
+        let rate = |copy: &CopyReceiver| self.rate(copy.service, Some(copy.provider));
         let (begun, begun_kbps) =
             begun.fold((0, 0_u32), |(count, sum), receiver| (count + 1, sum.saturating_add(rate(receiver))));
-        let left = self.left_kbps();
-        let is_limited =
-            left != u32::MAX && core.config.reflection.is_some_and(|of| of.policy == OverflowPolicy::Residual);
+        let is_within =
+            begun + reserved < MAX_COPIES_EACH && subscriber_copies.copies_of(requester).count() < MAX_GRANTED_EACH;
+        let is_by_rate = core.config.reflection.is_some_and(|of| of.policy == OverflowPolicy::Residual);
+        let left = match self.left() {
+            CopyRoom::Kbps(left) if is_by_rate && begun + reserved > 0 => left,
+            CopyRoom::Kbps(_) | CopyRoom::Unlimited => return is_within,
+        };
         let all = left.saturating_add(reservations.kbps()).saturating_add(*sent_kbps);
         let has_more_than_half = begun_kbps.saturating_add(reserved_kbps).saturating_add(kbps) > all / 2;
         let leaves_some = left >= kbps.saturating_add(all / 8);
-        let is_first = begun + reserved == 0;
-        let is_within =
-            begun + reserved < MAX_COPIES_EACH && subscriber_copies.copies_of(requester).count() < MAX_GRANTED_EACH;
-        is_within && (is_first || !is_limited || !has_more_than_half || leaves_some)
+        is_within && (!has_more_than_half || leaves_some)
     }
 
     /// Whether it has the copy already, or is about to.
-    pub(in crate::hub) fn is_receiver(&self, copy: &StreamCopy) -> bool {
+    pub(crate) fn is_receiver(&self, copy: &StreamCopy) -> bool {
         self.is_sent(copy) || copy.receiver().is_some_and(|receiver| self.reservations.has(receiver))
     }
 
     /// What a stream takes: as its relay measures it, or as the service usually does.
-    pub(in crate::hub) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
+    pub(crate) fn rate(&self, service: Service, provider: Option<NodeId>) -> u32 {
         let stream = provider.and_then(|provider| self.find_stream(service, provider));
         // A stream that has just begun is not measured yet.
         let stream = stream.filter(|carried| carried.kbps > 0);

@@ -10,14 +10,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{FlowMessage, Message, SealedKeys};
+use roost_wire::messages::{FlowMessage, SealedKeys};
 use roost_wire::{Channel, ConnectionId, NodeId, RequestId, Service, Time};
 
+use super::stream_copy::ReflectedStreamId;
+use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
 use crate::hub::remotes::PUBLICATION;
-use crate::hub::requests::{RequestKey, Requests, RoutedRequest};
 use crate::hub::route::HOPS;
-use crate::hub::{HubLimit, Sender};
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// The most of which something is kept, from each remote one. One more takes the place of one of which no
@@ -36,10 +37,26 @@ const BEGINNING: Duration = Duration::from_secs(10);
 /// What is kept of each provider's stream, from each remote to whom requests for it go: the
 /// provider or a hub. What one has told may be of another time than what another one does.
 #[derive(Debug, Default)]
-pub(super) struct SealedKeyCache(BTreeMap<SealedKeyId, SealedKeyEntry>);
+pub(crate) struct SealedKeyCache(BTreeMap<SealedKeyId, SealedKeyEntry>);
 
-/// What is reflected, whose stream it is, and who has told what opens it.
-type SealedKeyId = (Service, NodeId, NodeId);
+/// A stream, and who has told what opens it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SealedKeyId {
+    stream: ReflectedStreamId,
+    source: NodeId,
+}
+
+/// A request for a stream, as far as what opens the stream is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeyRequest {
+    pub(crate) service: Service,
+    pub(crate) provider: NodeId,
+    /// The provider or the hub to which the request has gone.
+    pub(crate) source: NodeId,
+    pub(crate) is_granted: bool,
+    /// The hub that has passed the request on to this one.
+    pub(crate) hub: Option<NodeId>,
+}
 
 #[derive(Debug)]
 struct SealedKeyEntry {
@@ -53,15 +70,70 @@ struct SealedKeyEntry {
 }
 
 impl SealedKeyCache {
-    /// What is kept of a stream for which a request goes to `source`; `expired` counts what is forgotten.
-    fn asked_of(
+    /// A request for a stream has gone on: who asked, over `connection` under `id`, gets what opens the stream, if
+    /// that is here, or once it comes.
+    pub(crate) fn hand_keys(
         &mut self,
-        now: Time,
-        (service, provider): (Service, NodeId),
-        source: NodeId,
-        expired: &mut u64,
-    ) -> Option<&mut SealedKeyEntry> {
-        let key = (service, provider, source);
+        core: &mut HubCore,
+        wanted: KeyRequest,
+        connection: ConnectionId,
+        id: RequestId,
+    ) {
+        let KeyRequest { service, provider, hub, .. } = wanted;
+        let sealed = self.request(core.now, wanted, &mut core.counters.keys_expired);
+        let Some(sealed) = sealed else { return };
+        // A node has the provider's word instead if this is lost, a hub none.
+        let (id, channel) = match hub {
+            Some(_) => (None, Channel::Reliable { flow: 0 }),
+            None => (Some(id), Channel::Datagram),
+        };
+        core.tell_keys(connection, channel, SealedKeys { id, service, provider, hops_left: HOPS, sealed });
+    }
+
+    /// A provider, or the hub that is nearer to it, says what opens its stream. `granted` names the requests of
+    /// this hub's nodes for the stream.
+    pub(crate) fn handle_keys(
+        &mut self,
+        core: &mut HubCore,
+        from: Sender,
+        keys: SealedKeys,
+        granted: impl FnOnce(Service, NodeId) -> Vec<(ConnectionId, RequestId)>,
+    ) {
+        let now = core.now;
+        let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
+        let id = SealedKeyId { stream: ReflectedStreamId { service, provider }, source: from.node };
+        let (Some(entry), Some(remote)) = (self.0.get_mut(&id), core.remotes.get_mut(from.node)) else {
+            core.counters.stray += 1;
+            return;
+        };
+        if entry.sealed.as_ref() == Some(&sealed) {
+            return;
+        }
+        if !remote.try_charge(now, PUBLICATION) {
+            // What was told before is past: who joins waits for the provider's word.
+            entry.sealed = None;
+            core.over_limit(from.node, HubLimit::WorkRate);
+            return;
+        }
+        (entry.sealed, entry.touched) = (Some(sealed.clone()), now);
+        core.counters.keys_stored += 1;
+        for (connection, id) in granted(service, provider) {
+            let keys = SealedKeys { id: Some(id), service, provider, hops_left: HOPS, sealed: sealed.clone() };
+            core.tell_keys(connection, Channel::Datagram, keys);
+        }
+        let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
+        let keys = SealedKeys { id: None, service, provider, hops_left: hops, sealed };
+        for hub in entry.hubs.iter().filter(|hub| **hub != from.node) {
+            if let Some(connection) = core.connection_to(*hub) {
+                core.tell_keys(connection, Channel::Reliable { flow: 0 }, keys.clone());
+            }
+        }
+    }
+
+    /// Notes a request for a stream, and gives what opens the stream; `expired` counts what is forgotten.
+    fn request(&mut self, now: Time, wanted: KeyRequest, expired: &mut u64) -> Option<Bytes> {
+        let KeyRequest { service, provider, source, is_granted, hub } = wanted;
+        let key = SealedKeyId { stream: ReflectedStreamId { service, provider }, source };
         if !self.0.contains_key(&key) {
             self.retain(expired, |_, entry| now.since(entry.touched) < LIFE);
             if self.0.len() >= MAX_STREAMS {
@@ -70,7 +142,11 @@ impl SealedKeyCache {
         }
         let entry = self.0.entry(key).or_insert_with(|| SealedKeyEntry::new(now));
         entry.touched = now;
-        Some(entry)
+        entry.is_granted |= is_granted;
+        if entry.hubs.len() < MAX_TOLD {
+            entry.hubs.extend(hub);
+        }
+        entry.sealed.clone()
     }
 
     /// Forgets the one that was asked for longest ago; none that is granted.
@@ -81,10 +157,10 @@ impl SealedKeyCache {
     }
 
     /// Forgets what belongs to streams that are not carried any more.
-    pub(super) fn keep(&mut self, now: Time, expired: &mut u64, carries: impl Fn(Service, NodeId) -> bool) {
-        self.retain(expired, |(service, provider, _), entry| {
+    pub(super) fn keep(&mut self, now: Time, expired: &mut u64, carries: impl Fn(&ReflectedStreamId) -> bool) {
+        self.retain(expired, |id, entry| {
             let idle = now.since(entry.touched);
-            let is_of_use = if entry.is_granted { carries(*service, *provider) } else { idle < LIFE };
+            let is_of_use = if entry.is_granted { carries(&id.stream) } else { idle < LIFE };
             idle < BEGINNING || is_of_use
         });
     }
@@ -104,89 +180,10 @@ impl SealedKeyEntry {
     }
 }
 
-impl Requests {
-    /// A request for a provider's stream has gone on: who asked gets what opens
-    /// it, if that is here, or once it comes.
-    pub(in crate::hub) fn hand_keys(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
-        let now = core.now;
-        let Some(asked) = self.table.get(key).filter(|asked| asked.copy_target.is_some()) else {
-            return;
-        };
-        let Some(source) = asked.handed_to() else { return };
-        let (service, connection, requester, is_carried) =
-            (asked.spec.service, asked.connection, asked.remote, asked.is_from_hub());
-        let is_granted = asked.granted.is_some();
-        if !is_carried && !is_granted {
-            return;
-        }
-        let (cache, expired) = (&mut self.reflection.sealed_keys, &mut core.counters.keys_expired);
-        let Some(entry) = cache.asked_of(now, (service, provider), source, expired) else { return };
-        entry.is_granted |= is_granted;
-        if is_carried && entry.hubs.len() < MAX_TOLD {
-            entry.hubs.insert(requester);
-        }
-        let Some(sealed) = entry.sealed.clone() else { return };
-        // A node has the provider's word instead if this is lost, a hub none.
-        let (id, channel) = match is_carried {
-            true => (None, Channel::Reliable { flow: 0 }),
-            false => (Some(key.id), Channel::Datagram),
-        };
-        core.tell_keys(connection, channel, SealedKeys { id, service, provider, hops_left: HOPS, sealed });
-    }
-
-    /// A provider, or the hub that is nearer to it, says what opens its stream.
-    pub(in crate::hub) fn handle_keys(&mut self, core: &mut HubCore, from: Sender, keys: SealedKeys) {
-        let now = core.now;
-        let SealedKeys { service, provider, hops_left: hops, sealed, .. } = keys;
-        let cache = &mut self.reflection.sealed_keys.0;
-        let told = cache.get_mut(&(service, provider, from.node));
-        let remote = core.remotes.get_mut(from.node);
-        let (Some(entry), Some(remote)) = (told, remote) else {
-            core.counters.stray += 1;
-            return;
-        };
-        if entry.sealed.as_ref() == Some(&sealed) {
-            return;
-        }
-        if !remote.try_charge(now, PUBLICATION) {
-            // What was told before is past: who joins waits for the provider's word.
-            entry.sealed = None;
-            core.over_limit(from.node, HubLimit::WorkRate);
-            return;
-        }
-        (entry.sealed, entry.touched) = (Some(sealed.clone()), now);
-        core.counters.keys_stored += 1;
-        let hubs = entry.hubs.clone();
-        for (connection, id) in self.granted_requests(from.node, service, provider) {
-            let keys = SealedKeys { id: Some(id), service, provider, hops_left: HOPS, sealed: sealed.clone() };
-            core.tell_keys(connection, Channel::Datagram, keys);
-        }
-        let Some(hops) = hops.min(HOPS).checked_sub(1) else { return };
-        let keys = SealedKeys { id: None, service, provider, hops_left: hops, sealed };
-        for hub in hubs.into_iter().filter(|hub| *hub != from.node) {
-            if let Some(connection) = core.connection_to(hub) {
-                core.tell_keys(connection, Channel::Reliable { flow: 0 }, keys.clone());
-            }
-        }
-    }
-
-    /// The requests of this hub's nodes that `remote` has and that were granted a copy of this stream; one
-    /// that has gone on to another provider's is none.
-    fn granted_requests(&self, remote: NodeId, service: Service, provider: NodeId) -> Vec<(ConnectionId, RequestId)> {
-        let is_of = |asked: &RoutedRequest| {
-            let granted = asked.granted.and_then(|granted| granted.provider);
-            let is_handed = asked.handed_to() == Some(remote) && !asked.is_from_hub();
-            is_handed && asked.spec.service == service && granted == Some(provider)
-        };
-        let granted = self.table.iter().filter(|(_, asked)| is_of(asked));
-        granted.map(|(key, asked)| (asked.connection, key.id)).collect()
-    }
-}
-
 impl HubCore {
     fn tell_keys(&mut self, connection: ConnectionId, channel: Channel, keys: SealedKeys) {
         self.counters.keys_handed += 1;
-        self.send(connection, channel, Traffic::Lookup, &Message::Flow(FlowMessage::SealedKeys(keys)));
+        self.send(connection, channel, Traffic::Lookup, FlowMessage::SealedKeys(keys));
     }
 }
 
@@ -195,41 +192,49 @@ mod tests {
     use super::*;
     use roost_wire::ids::NodeId;
 
-    fn stream(number: u32) -> (Service, NodeId) {
+    fn node(number: u32) -> NodeId {
         let mut bytes = [0; 16];
         bytes[..4].copy_from_slice(&number.to_be_bytes());
-        (Service::Video, NodeId::from_bytes(bytes))
+        NodeId::from_bytes(bytes)
+    }
+
+    fn request(number: u32, source: NodeId, is_granted: bool) -> KeyRequest {
+        KeyRequest { service: Service::Video, provider: node(number), source, is_granted, hub: None }
+    }
+
+    fn id(number: u32, source: NodeId) -> SealedKeyId {
+        SealedKeyId { stream: ReflectedStreamId { service: Service::Video, provider: node(number) }, source }
     }
 
     #[test]
     fn sealed_keys_bounded_and_expired() {
-        let (mut deposits, now) = (SealedKeyCache::default(), Time::ZERO);
-        let (source, mut expired) = (stream(1).1, 0);
-        let mut asked = |deposits: &mut SealedKeyCache, number: u32| {
+        let (mut keys, now) = (SealedKeyCache::default(), Time::ZERO);
+        let (source, mut expired) = (node(1), 0);
+        let mut ask = |keys: &mut SealedKeyCache, number: u32| {
             let now = now + Duration::from_millis(number.into());
-            let deposit = deposits.asked_of(now, stream(number), source, &mut expired);
-            deposit.map(|deposit| (deposit.sealed, deposit.is_granted) = (Some(Bytes::new()), number < 10)).is_some()
+            keys.request(now, request(number, source, number < 10), &mut expired);
+            let entry = keys.0.get_mut(&id(number, source));
+            entry.map(|entry| entry.sealed = Some(Bytes::new())).is_some()
         };
-        assert!((0..10_000).all(|number| asked(&mut deposits, number)));
-        let (first, last) = (stream(0), stream(9_999));
-        assert_eq!(deposits.0.len(), MAX_STREAMS);
-        assert!([first, last].iter().all(|one| deposits.0.contains_key(&(one.0, one.1, source))));
+        assert!((0..10_000).all(|number| ask(&mut keys, number)));
+        assert_eq!(keys.0.len(), MAX_STREAMS);
+        assert!([0, 9_999].iter().all(|number| keys.0.contains_key(&id(*number, source))));
         // What is granted here makes no room for what may not even be there.
-        deposits.0.values_mut().for_each(|deposit| deposit.is_granted = true);
-        assert!(!asked(&mut deposits, 10_000));
-        deposits.0.values_mut().for_each(|deposit| deposit.is_granted = false);
+        keys.0.values_mut().for_each(|entry| entry.is_granted = true);
+        assert!(!ask(&mut keys, 10_000));
+        keys.0.values_mut().for_each(|entry| entry.is_granted = false);
         let mut forgotten = 0;
-        deposits.keep(now + LIFE + Duration::from_secs(10), &mut forgotten, |_, _| true);
-        assert_eq!((deposits.0.len(), forgotten, expired), (0, MAX_STREAMS as u64, 10_000 - MAX_STREAMS as u64));
+        keys.keep(now + LIFE + Duration::from_secs(10), &mut forgotten, |_| true);
+        assert_eq!((keys.0.len(), forgotten, expired), (0, MAX_STREAMS as u64, 10_000 - MAX_STREAMS as u64));
     }
 
     #[test]
     fn sealed_keys_separate_per_source() {
-        let (mut deposits, now) = (SealedKeyCache::default(), Time::ZERO);
-        let (one, other, sealed) = (stream(2).1, stream(3).1, Some(Bytes::from_static(b"one")));
-        deposits.asked_of(now, stream(1), one, &mut 0).unwrap().sealed = sealed.clone();
-        let nothing = deposits.asked_of(now, stream(1), other, &mut 0).unwrap();
-        assert_eq!(nothing.sealed, None, "it has told nothing yet");
-        assert_eq!(deposits.asked_of(now, stream(1), one, &mut 0).unwrap().sealed, sealed);
+        let (mut keys, now) = (SealedKeyCache::default(), Time::ZERO);
+        let (one, other, sealed) = (node(2), node(3), Some(Bytes::from_static(b"one")));
+        keys.request(now, request(1, one, false), &mut 0);
+        keys.0.get_mut(&id(1, one)).unwrap().sealed = sealed.clone();
+        assert_eq!(keys.request(now, request(1, other, false), &mut 0), None, "it has told nothing yet");
+        assert_eq!(keys.request(now, request(1, one, false), &mut 0), sealed);
     }
 }

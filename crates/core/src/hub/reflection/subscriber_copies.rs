@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use roost_wire::{NodeId, Time};
 
-use super::{CopyReceiver, MAX_RECEIVERS};
+use super::stream_copy::CopyReceiver;
+use crate::hub::MAX_RECEIVERS;
 
 /// The most copies that one node is sent, with those that it was granted: a room of 64 members with
 /// four streams each.
@@ -59,7 +60,10 @@ mod tests {
     fn copies_bounded_and_dropped_when_unsent() {
         let (mut takers, now) = (SubscriberCopies::default(), Time::ZERO);
         let node = |number: u8| NodeId::from_bytes([number; 16]);
-        let receiver = |port: u16| (([10, 0, 0, 1], port).into(), Service::Video, node(99));
+        let receiver = |port: u16| {
+            let to = ([10, 0, 0, 1], port).into();
+            CopyReceiver { to, service: Service::Video, provider: node(99) }
+        };
         (0..10_000).for_each(|port| takers.record_copy(now, node((port % 50) as u8), receiver(port)));
         assert_eq!(takers.count, 2 * MAX_RECEIVERS);
         takers.keep(now + BEGINNING, |sent| *sent == receiver(7));

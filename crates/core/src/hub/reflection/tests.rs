@@ -10,17 +10,18 @@ use std::time::Duration;
 
 use roost_wire::block::BlockService;
 use roost_wire::messages::{
-    Decline, HierarchyMessage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage, Request, RequestMessage,
-    RequestMode, Route, RouteDirection, Summary,
+    CopyTarget, Decline, HierarchyMessage, Message, ProbeMessage, Reason, RegistrationMessage, ReplicationMessage,
+    Request, RequestMessage, RequestMode, Route, RouteDirection, Summary,
 };
-use roost_wire::reflection::DownstreamKind;
+use roost_wire::reflection::{DownstreamKind, StartCondition};
 use roost_wire::{Cell, ConnectionId, RequestId, Role};
 
+use super::stream_copy::BEGINNING;
 use super::*;
 use crate::hub::testing::{
     Bench, EditRequest, HERE, carried, copies, decline, forwarded, node, record, refused, request,
 };
-use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit};
+use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit, OverflowPolicy, ReflectionConfig};
 use crate::machine::Input;
 
 /// What a copy takes of a stream that is not measured: 700 kbit/s, sealed.
@@ -90,7 +91,7 @@ fn send_command(bench: &mut Bench, command: HubCommand) {
 }
 
 fn has_left(bench: &mut Bench, residual_kbps: u32) {
-    send_command(bench, HubCommand::ReflectionCapacity { residual_kbps, subscribers: 0 });
+    send_command(bench, HubCommand::ReflectionCapacity { residual_kbps: Some(residual_kbps), subscribers: 0 });
 }
 
 fn carries(bench: &mut Bench, provider: u8) {
@@ -146,11 +147,7 @@ fn only_requesting_host_starts_with_offer() {
         let version = crate::hub::testing::version(2);
         bench.say(
             requester,
-            &Message::Registration(RegistrationMessage::Publish(roost_wire::record::Record {
-                addresses,
-                version,
-                ..record(2)
-            })),
+            RegistrationMessage::Publish(roost_wire::record::Record { addresses, version, ..record(2) }),
         );
         let mut asked = naming(1, 1);
         if let Some(reflect) = &mut asked.copy_target {
@@ -166,7 +163,7 @@ fn next_provider_gets_new_tag() {
     let mut bench = bench();
     let (first, _, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
-    let (_, second) = forwarded(&bench.say(first, &decline(&forward, Reason::SourceFailed)));
+    let (_, second) = forwarded(&bench.say(first, decline(&forward, Reason::SourceFailed)));
     assert_ne!(reflect_of(&forward).tag, reflect_of(&second).tag);
     assert_eq!(
         grants(&mut bench).iter().map(|grant| grant.provider).collect::<Vec<_>>(),
@@ -188,13 +185,13 @@ fn non_reflecting_hub_fills_requester_address() {
 /// A hub that has a record of node 1 from its home, hub 101, and is asked by hub 100.
 fn between(bench: &mut Bench) -> (ConnectionId, ConnectionId) {
     let (below, beyond) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-    bench.say(beyond, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))));
+    bench.say(beyond, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])));
     (below, beyond)
 }
 
 fn passed_on(bench: &mut Bench, from: ConnectionId, hops: u8) -> CopyTarget {
     let carry = Request { copy_target: wanted(hops), ..carried(1).with(|spec| spec.service = Service::Video) };
-    reflect_of(&the_carry(&bench.say(from, &Message::Request(RequestMessage::Request(carry)))).1)
+    reflect_of(&the_carry(&bench.say(from, RequestMessage::Request(carry))).1)
 }
 
 #[test]
@@ -223,7 +220,7 @@ fn provider_home_reflects_and_names_provider() {
         copy_target: wanted(1),
         ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.provider = None)
     };
-    let sent = bench.say(peer, &Message::Request(RequestMessage::Request(carry)));
+    let sent = bench.say(peer, RequestMessage::Request(carry));
     let (to, forward) = the_forward(&sent);
     assert_eq!((to, reflect_of(&forward).hops), (provider, 2));
     let (id, requester) = (RequestId(1), Some(node(50)));
@@ -240,7 +237,7 @@ fn fourth_hub_does_not_reflect() {
     let mut bench = bench();
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let carry = Request { copy_target: wanted(3), ..carried(1).with(|spec| spec.service = Service::Video) };
-    let (_, forward) = the_forward(&bench.say(peer, &Message::Request(RequestMessage::Request(carry))));
+    let (_, forward) = the_forward(&bench.say(peer, RequestMessage::Request(carry)));
     assert_eq!(reflect_of(&forward).to, ([10, 0, 0, 100], 9_000).into());
 }
 
@@ -249,7 +246,7 @@ fn relayed_answer_is_not_reflected() {
     let mut bench = bench();
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
-    let (_, relayed) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
+    let (_, relayed) = forwarded(&bench.say(provider, decline(&forward, Reason::Unreachable)));
     assert!(relayed.reply_to().is_empty() && relayed.copy_target.is_none(), "{relayed:?}");
 }
 
@@ -274,10 +271,7 @@ fn full_provider_preferred_for_copy() {
     bench.up(100, Role::SuperNode);
     let (provider, requester) = (bench.up(1, Role::Node), bench.requester(2));
     let capacity = roost_wire::record::Capacity { streams: 0, uplink_kbps: 0 };
-    bench.say(
-        provider,
-        &Message::Registration(RegistrationMessage::Publish(roost_wire::record::Record { capacity, ..record(1) })),
-    );
+    bench.say(provider, RegistrationMessage::Publish(roost_wire::record::Record { capacity, ..record(1) }));
     assert_eq!(forwarded(&bench.ask(requester, subscribe(1))).0, provider);
 }
 
@@ -285,17 +279,9 @@ fn full_provider_preferred_for_copy() {
 fn child(bench: &mut Bench) -> ConnectionId {
     bench.hub.core.config.tier = 1;
     let child = bench.up(100, Role::SuperNode);
-    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
     let patches = vec![(BlockService::from_cell(Service::Video, HERE), 2)];
-    bench.say(
-        child,
-        &Message::Hierarchy(HierarchyMessage::Summary(Summary {
-            run: 1,
-            version: 1,
-            block_services: patches,
-            since: None,
-        })),
-    );
+    bench.say(child, HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: patches, since: None }));
     child
 }
 
@@ -307,12 +293,8 @@ fn provider_known_once_hub_names_it() {
     assert_eq!((to, carry.hop().unwrap().provider), (child, None));
     let unknown = grants(&mut bench)[0];
     assert_eq!((unknown.provider, unknown.cell), (None, None));
-    let ack = Message::Request(RequestMessage::RequestAck {
-        id: RequestId(1),
-        requester: Some(node(2)),
-        provider: Some(node(77)),
-    });
-    bench.say(child, &ack);
+    let ack = RequestMessage::RequestAck { id: RequestId(1), requester: Some(node(2)), provider: Some(node(77)) };
+    bench.say(child, ack);
     let known = grants(&mut bench)[0];
     assert_eq!(known, ReflectionGrant { provider: Some(node(77)), cell: Some(HERE), ..unknown });
     // The next one is meant for the same provider.
@@ -330,7 +312,7 @@ fn named_provider_or_none() {
         assert_eq!((to, reflect_of(&forward).provider), (second, None));
     }
     let (_, forward) = forwarded(&bench.ask(requester, naming(9, 2)));
-    assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (requester, Reason::Busy));
+    assert_eq!(refused(&bench.say(second, decline(&forward, Reason::Busy))), (requester, Reason::Busy));
     assert_eq!(refused(&bench.ask(requester, naming(10, 77))), (requester, Reason::NotFound));
     let child = child(&mut bench);
     let (to, carry) = the_carry(&bench.ask(requester, naming(11, 77)));
@@ -349,7 +331,7 @@ fn connected_provider_requested_through_its_home() {
     let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
     assert_eq!((to, carry.hop().unwrap().provider), (child, Some(node(2))));
     let decline = Decline { id: carry.id, reason: Reason::NotFound, retry_after_ms: None, requester: Some(node(3)) };
-    let (to, _) = forwarded(&bench.say(child, &Message::Request(RequestMessage::Decline(decline))));
+    let (to, _) = forwarded(&bench.say(child, RequestMessage::Decline(decline)));
     assert_eq!(to, provider, "it knows best, if nobody else knows it");
 }
 
@@ -358,14 +340,14 @@ fn provider_requested_directly_when_home_silent() {
     let mut bench = bench();
     let (provider, requester) = (bench.up(2, Role::Node), bench.requester(3));
     let home = bench.up(100, Role::SuperNode);
-    bench.say(home, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(2)]))));
+    bench.say(home, ReplicationMessage::ReplicaUpdate(copies(vec![record(2)])));
     let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
     assert_eq!((to, carry.hop().unwrap().provider), (home, Some(node(2))));
     let sent = bench.wait(Duration::from_millis(400));
     assert_eq!(the_forward(&sent).0, provider, "{sent:?}");
     // The home is dead until it says something.
     assert_eq!(the_forward(&bench.ask(requester, naming(2, 2))).0, provider);
-    bench.say(home, &Message::Probe(ProbeMessage::Ping(0)));
+    bench.say(home, ProbeMessage::Ping(0));
     assert_eq!(the_carry(&bench.ask(requester, naming(3, 2))).0, home);
 }
 
@@ -381,9 +363,9 @@ fn latest_requesting_hub_gets_copy() {
             ..carried(1).with(|spec| spec.service = Service::Video)
         }))
     };
-    let (_, one) = the_forward(&bench.say(first, &carry(7)));
+    let (_, one) = the_forward(&bench.say(first, carry(7)));
     bench.wait(Duration::from_millis(300));
-    let (_, other) = the_forward(&bench.say(second, &carry(8)));
+    let (_, other) = the_forward(&bench.say(second, carry(8)));
     let granted = grants(&mut bench);
     let last = granted.last().unwrap();
     assert_eq!((last.to, last.their_tag), (([10, 0, 0, 101], 9_000).into(), StreamTag(8)));
@@ -397,12 +379,9 @@ fn drain_waits_for_reflected_streams() {
     let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
     carries(&mut bench, 1);
     send_command(&mut bench, HubCommand::Leave);
-    bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(crate::hub::testing::version(2))));
+    bench.say(connection, RegistrationMessage::Withdraw(crate::hub::testing::version(2)));
     assert!(!bench.events.contains(&HubEvent::Left));
-    bench.say(
-        peer,
-        &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: crate::hub::testing::version(2) }),
-    );
+    bench.say(peer, HierarchyMessage::Claim { node: node(1), version: crate::hub::testing::version(2) });
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(bench.events.last(), Some(&HubEvent::Left));
 }

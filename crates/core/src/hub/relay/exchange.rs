@@ -8,7 +8,7 @@ use bytes::Bytes;
 use roost_wire::messages::{FlowMessage, MAX_OBJECT_NAME_BYTES, Message, RequestMessage};
 use roost_wire::{RequestId, Time};
 
-use super::table::Side;
+use super::header::Side;
 use crate::flow::{INLINE_BYTES, WINDOW_BYTES};
 use crate::node::MAX_RECEPTIONS_FROM_ONE;
 

@@ -6,7 +6,12 @@ use minicbor::{Decoder, Encoder};
 use roost_wire::RequestId;
 use roost_wire::messages::MAX_MESSAGE_BYTES;
 
-use super::table::Side;
+/// From where a message comes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    Requester,
+    Provider,
+}
 
 /// What a data message says of itself before its payload.
 pub(super) struct Header {
@@ -18,12 +23,12 @@ pub(super) struct Header {
 
 /// The numbers of the messages that are relayed unread.
 pub(super) mod kind {
-    pub(in crate::hub::relay) const PACKET: u32 = 11;
-    pub(in crate::hub::relay) const CHUNK: u32 = 12;
-    pub(in crate::hub::relay) const END: u32 = 13;
-    pub(in crate::hub::relay) const REPORT: u32 = 14;
-    pub(in crate::hub::relay) const STOP: u32 = 15;
-    pub(in crate::hub::relay) const THROUGH: u32 = 80;
+    pub(crate) const PACKET: u32 = 11;
+    pub(crate) const CHUNK: u32 = 12;
+    pub(crate) const END: u32 = 13;
+    pub(crate) const REPORT: u32 = 14;
+    pub(crate) const STOP: u32 = 15;
+    pub(crate) const THROUGH: u32 = 80;
 }
 
 impl Header {

@@ -17,19 +17,17 @@ use bytes::Bytes;
 
 use self::credit::Credit;
 use self::exchange::DuplexCredit;
-use self::header::{Header, is_whole, kind, with_id};
-use self::table::{Relay, RelayVerdict, Side};
+use self::header::{Header, Side, is_whole, kind, with_id};
+use self::table::{IDLE, Relay, RelayVerdict};
 pub(super) use self::table::{RelayNotice, Relays};
-use super::requests::RequestKey;
-use super::{HubEvent, HubLimit, MAX_PER_WAKE, Sender};
+use super::request_key::RequestKey;
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
+use super::{HubEvent, HubLimit};
 use crate::hub::core::HubCore;
 use crate::machine::{Traffic, Transmit};
 use roost_wire::messages::{FlowMessage, Message, Reason};
 use roost_wire::{Channel, ConnectionId, DeliveryPreferences, NodeId, RequestId, SchemeSet, Service};
-
-/// How long a flow may be silent before it is forgotten. Receivers report
-/// every second, and a provider may take a request's deadline to accept.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// The most bytes of a report, or of the message that ends a flow. A later version may say more in them than
 /// this one reads.
@@ -41,7 +39,7 @@ const LINGER: Duration = Duration::from_secs(5);
 impl Relays {
     /// Opens a flow between two remotes, each with its connection, and gives the
     /// id by which the provider's side knows it.
-    pub(in crate::hub) fn open_relay(
+    pub(super) fn open_relay(
         &mut self,
         core: &mut HubCore,
         key: RequestKey,
@@ -90,7 +88,7 @@ impl Relays {
 
     /// Passes a data message on if it belongs to a relayed flow. False if it
     /// is for the rest of the hub to read.
-    pub(in crate::hub) fn relay_data(&mut self, core: &mut HubCore, from: Sender, bytes: &Bytes) -> bool {
+    pub(super) fn relay_data(&mut self, core: &mut HubCore, from: Sender, bytes: &Bytes) -> bool {
         let now = core.now;
         let Some(header) = Header::read(bytes) else { return false };
         let Some((id, side)) = self.find_flow(from.node, header.id) else { return false };
@@ -137,7 +135,7 @@ impl Relays {
     }
 
     /// The provider accepts once more than an honest one does.
-    pub(in crate::hub) fn accepts_too_much(&mut self, core: &mut HubCore, id: RequestId) {
+    pub(super) fn accepts_too_much(&mut self, core: &mut HubCore, id: RequestId) {
         self.overrun(core, id, Side::Provider);
     }
 
@@ -175,7 +173,7 @@ impl Relays {
     }
 
     /// Ends a flow and says why to the sides that are to hear it.
-    pub(in crate::hub) fn end_relay(
+    pub(super) fn end_relay(
         &mut self,
         core: &mut HubCore,
         id: RequestId,
@@ -191,7 +189,7 @@ impl Relays {
         for (connection, id, reason) in ends {
             if let Some(reason) = reason.filter(|_| core.remotes.connections.contains_key(&connection)) {
                 let channel = Channel::Reliable { flow: id.0 };
-                core.send(connection, channel, Traffic::Payload, &Message::Flow(FlowMessage::Stop { id, reason }));
+                core.send(connection, channel, Traffic::Payload, FlowMessage::Stop { id, reason });
             }
         }
     }
@@ -224,7 +222,7 @@ impl Relays {
         }
     }
 
-    pub(in crate::hub) fn expire_relays(&mut self, core: &mut HubCore) {
+    pub(super) fn expire_relays(&mut self, core: &mut HubCore) {
         let now = core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((id, ended)) = self.due(now) else { return };

@@ -6,15 +6,18 @@ use std::time::Duration;
 use roost_wire::messages::{Accept, FlowDescription, FlowMessage, Message};
 use roost_wire::{Channel, ConnectionId, Delivery, DeliveryPreferences, NodeId, RequestId, Service, Time};
 
-use super::IDLE;
 use super::credit::Credit;
 use super::exchange::DuplexCredit;
-use super::header::kind;
-use crate::hub::requests::RequestKey;
+use super::header::{Side, kind};
+use crate::hub::request_key::RequestKey;
+
+/// How long a flow may be silent before it is forgotten. Receivers report
+/// every second, and a provider may take a request's deadline to accept.
+pub(super) const IDLE: Duration = Duration::from_secs(60);
 
 /// Flows through the hub.
 #[derive(Debug, Default)]
-pub(in crate::hub) struct Relays {
+pub(crate) struct Relays {
     /// By the id towards the provider.
     pub(super) table: BTreeMap<RequestId, Relay>,
     pub(super) by_requester: BTreeMap<RequestKey, RequestId>,
@@ -26,7 +29,7 @@ pub(in crate::hub) struct Relays {
 
 /// What the requests, or the registry, are to hear of a flow.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::hub) enum RelayNotice {
+pub(crate) enum RelayNotice {
     /// Its provider is gone before it accepted.
     ProviderLost { key: RequestKey, relay: RequestId },
     /// Its provider has sent more than it may.
@@ -76,27 +79,20 @@ impl Relay {
     }
 }
 
-/// From where a message comes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Requester,
-    Provider,
-}
-
 impl Relays {
-    pub(in crate::hub) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    pub(in crate::hub) fn next_expiry(&self) -> Option<Time> {
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.timers.first().map(|(at, _)| *at)
     }
 
-    pub(in crate::hub) fn has_notices(&self) -> bool {
+    pub(crate) fn has_notices(&self) -> bool {
         !self.notices.is_empty()
     }
 
-    pub(in crate::hub) fn next_notice(&mut self) -> Option<RelayNotice> {
+    pub(crate) fn next_notice(&mut self) -> Option<RelayNotice> {
         self.notices.pop_front()
     }
 
@@ -105,15 +101,15 @@ impl Relays {
     }
 
     /// The request behind the id that a provider's side uses.
-    pub(in crate::hub) fn key_at_provider(&self, provider: NodeId, id: RequestId) -> Option<RequestKey> {
+    pub(crate) fn key_at_provider(&self, provider: NodeId, id: RequestId) -> Option<RequestKey> {
         self.table.get(&id).filter(|relay| relay.provider == provider).map(|relay| relay.key)
     }
 
-    pub(in crate::hub) fn provider_connection(&self, id: RequestId) -> Option<ConnectionId> {
+    pub(crate) fn provider_connection(&self, id: RequestId) -> Option<ConnectionId> {
         self.table.get(&id).map(|relay| relay.provider_connection)
     }
 
-    pub(in crate::hub) fn accepted(&mut self, now: Time, id: RequestId) {
+    pub(crate) fn accepted(&mut self, now: Time, id: RequestId) {
         if let Some(relay) = self.table.get_mut(&id) {
             relay.accepted = true;
             relay.heard = now;
@@ -121,12 +117,12 @@ impl Relays {
     }
 
     /// Charges a provider for so many bytes towards the requester. False if it is beyond all credit.
-    pub(in crate::hub) fn charge(&mut self, id: RequestId, bytes: usize) -> bool {
+    pub(crate) fn charge(&mut self, id: RequestId, bytes: usize) -> bool {
         self.table.get_mut(&id).is_none_or(|relay| relay.credit.sends(relay.service, bytes))
     }
 
     /// Nothing more is to come: keeps the flow for what is still on its way.
-    pub(in crate::hub) fn ended(&mut self, now: Time, id: RequestId) {
+    pub(crate) fn ended(&mut self, now: Time, id: RequestId) {
         if let Some(relay) = self.table.get_mut(&id).filter(|relay| !relay.ended) {
             relay.ended = true;
             self.timers.remove(&(relay.listed, id));
@@ -136,14 +132,14 @@ impl Relays {
     }
 
     /// The requester has asked again: its flow is still wanted.
-    pub(in crate::hub) fn renew(&mut self, now: Time, id: RequestId) {
+    pub(crate) fn renew(&mut self, now: Time, id: RequestId) {
         if let Some(relay) = self.table.get_mut(&id) {
             relay.heard = now;
         }
     }
 
     /// The connections that carry a flow.
-    pub(in crate::hub) fn connections(&self) -> BTreeSet<ConnectionId> {
+    pub(crate) fn connections(&self) -> BTreeSet<ConnectionId> {
         self.table.values().flat_map(|relay| [relay.requester_connection, relay.provider_connection]).collect()
     }
 
@@ -206,7 +202,7 @@ impl Relays {
     }
 
     /// How the data goes that must not overtake its acceptance, if it must not.
-    pub(in crate::hub) fn flow_after(&self, accept: &Accept) -> Option<Delivery> {
+    pub(crate) fn flow_after(&self, accept: &Accept) -> Option<Delivery> {
         let is_inline = matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. });
         self.table.get(&accept.id).filter(|relay| relay.must_be_whole() && !is_inline).map(Relay::delivery)
     }

@@ -57,14 +57,14 @@ fn accept(bench: &mut Bench, provider: ConnectionId, id: RequestId) -> Vec<(Conn
     let cell = crate::hub::testing::HERE;
     bench.say(
         provider,
-        &Message::Request(RequestMessage::Accept(Accept {
+        RequestMessage::Accept(Accept {
             id,
             nonce: Nonce::from_u64(1),
             flow: offer,
             cell,
             provider: None,
             stream_keys: None,
-        })),
+        }),
     )
 }
 
@@ -81,9 +81,9 @@ fn server_relays_answer_data_and_reports() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(bench.say(provider, &packet(id)), [(requester, packet(RequestId(1)))]);
+    assert_eq!(bench.say(provider, packet(id)), [(requester, packet(RequestId(1)))]);
     let report = |id| Message::Flow(FlowMessage::Report(Report { id, ..Report::default() }));
-    assert_eq!(bench.say(requester, &report(RequestId(1))), [(provider, report(id))]);
+    assert_eq!(bench.say(requester, report(RequestId(1))), [(provider, report(id))]);
     let end = |id| Message::Flow(FlowMessage::End { id, packets: 1, bytes: 300, digest: [0; 32] });
     let input = Input::Message { connection: provider, message: end(id).encode() };
     assert_eq!(bench.channels(input), [(requester, Channel::Reliable { flow: 1 }, end(RequestId(1)))]);
@@ -97,8 +97,8 @@ fn server_relays_answer_data_and_reports() {
 fn third_party_messages_are_dropped() {
     let (mut bench, _, requester, id) = relaying(request(1, RequestMode::Relay));
     let third = bench.requester(3);
-    assert!(bench.say(third, &packet(id)).is_empty());
-    assert!(bench.say(requester, &packet(RequestId(1))).is_empty());
+    assert!(bench.say(third, packet(id)).is_empty());
+    assert!(bench.say(requester, packet(RequestId(1))).is_empty());
     assert_eq!((bench.hub.counters().stray, bench.hub.counters().malformed), (1, 1));
 }
 
@@ -107,7 +107,7 @@ fn stop_ends_flow_for_both() {
     let (mut bench, provider, requester, id) = relaying(request(1, RequestMode::Relay));
     accept(&mut bench, provider, id);
     let stop = |id| Message::Flow(FlowMessage::Stop { id, reason: Reason::Cancelled });
-    assert_eq!(bench.say(requester, &stop(RequestId(1))), [(provider, stop(id))]);
+    assert_eq!(bench.say(requester, stop(RequestId(1))), [(provider, stop(id))]);
     let status = bench.hub.status(bench.now);
     assert_eq!((status.relays, status.requests), (0, 0));
 }
@@ -132,7 +132,7 @@ fn provider_lost_before_accept_is_replaced() {
     let (connection, forward) = forwarded(&bench.ask(requester, request(2, RequestMode::Relay)));
     assert_eq!(connection, second);
     let third = bench.provider(5);
-    assert_eq!(refused(&bench.say(second, &decline(&forward, Reason::Busy))), (requester, Reason::Busy));
+    assert_eq!(refused(&bench.say(second, decline(&forward, Reason::Busy))), (requester, Reason::Busy));
     bench.ask(requester, request(3, RequestMode::Relay));
     assert_eq!(forwarded(&bench.down(third)).0, second);
 }
@@ -143,8 +143,8 @@ fn a_silent_flow_is_ended() {
     accept(&mut bench, provider, id);
     let told = bench.wait(Duration::from_secs(59));
     assert!(told.is_empty());
-    bench.say(provider, &Message::Probe(ProbeMessage::Ping(0)));
-    bench.say(requester, &Message::Probe(ProbeMessage::Ping(0)));
+    bench.say(provider, ProbeMessage::Ping(0));
+    bench.say(requester, ProbeMessage::Ping(0));
     let stop = |id| Message::Flow(FlowMessage::Stop { id, reason: Reason::TimedOut });
     assert_eq!(bench.wait(Duration::from_secs(2)), [(requester, stop(RequestId(1))), (provider, stop(id))]);
 }
@@ -157,7 +157,7 @@ fn requested_transport_applies_to_both_sides() {
     let provider = bench.up(1, Role::Node);
     let mut record = crate::hub::testing::record(1);
     record.addresses.push(tcp(1));
-    bench.say(provider, &Message::Registration(RegistrationMessage::Publish(record)));
+    bench.say(provider, RegistrationMessage::Publish(record));
     let requester = bench.requester(2);
     assert_eq!(refused(&bench.ask(requester, wanted(1))), (requester, Reason::NoTransport));
     let requester = bench.up_over(2, Role::Node, tcp(2), None);
@@ -189,8 +189,8 @@ fn stop_before_accept_tries_next_provider() {
     let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (connection, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Relay)));
     assert_eq!(connection, first);
-    let stop = Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed });
-    assert_eq!(forwarded(&bench.say(first, &stop)).0, second);
+    let stop = FlowMessage::Stop { id: forward.id, reason: Reason::SourceFailed };
+    assert_eq!(forwarded(&bench.say(first, stop)).0, second);
 }
 
 #[test]
@@ -230,19 +230,12 @@ fn inline_object_leaves_no_flow() {
             offset: None,
         };
         let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
-        let accept = Message::Request(RequestMessage::Accept(Accept {
-            id,
-            nonce,
-            flow: offer,
-            cell,
-            provider: None,
-            stream_keys: None,
-        }));
+        let accept = RequestMessage::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
         assert!(
-            matches!(&bench.say(provider, &accept)[..], [(connection, Message::Request(RequestMessage::Accept(_)))] if *connection == requester)
+            matches!(&bench.say(provider, accept.clone())[..], [(connection, Message::Request(RequestMessage::Accept(_)))] if *connection == requester)
         );
         // It may have been lost on its way, and can be had once more.
-        assert_eq!(bench.say(provider, &accept).len(), 1);
+        assert_eq!(bench.say(provider, accept.clone()).len(), 1);
         bench.wait(LINGER);
         assert_eq!(bench.hub.status(bench.now).relays, 0);
     }
@@ -362,7 +355,7 @@ fn odd_reports_are_dropped() {
     }
     assert_eq!(bench.hub.counters().malformed, 2);
     let report = |id| Message::Flow(FlowMessage::Report(Report { id, bytes: 5, ..Report::default() }));
-    assert_eq!(bench.say(requester, &report(RequestId(1))), [(provider, report(id))]);
+    assert_eq!(bench.say(requester, report(RequestId(1))), [(provider, report(id))]);
 }
 
 #[test]
@@ -375,10 +368,10 @@ fn endless_accepts_end_the_flow() {
             FlowDescription::Object { bytes: 1, digest: [0; 32], format: "x".repeat(200), inline, offset: None };
         let cell = crate::hub::testing::HERE;
         let accept = Accept { id, nonce: Nonce::from_u64(1), flow: offer, cell, provider: None, stream_keys: None };
-        let message = Message::Request(RequestMessage::Accept(accept));
+        let message = RequestMessage::Accept(accept);
         let mut passed = 0;
         for _ in 0..20_000 {
-            let sent = bench.say(provider, &message);
+            let sent = bench.say(provider, message.clone());
             passed +=
                 sent.iter().filter(|(to, _)| *to == requester).map(|(_, said)| said.encode().len()).sum::<usize>();
         }

@@ -1,7 +1,7 @@
 //! Tests of what a home tells.
 
 use bytes::Bytes;
-use roost_wire::messages::{ProbeMessage, RegistrationMessage, Renew, ReplicaCapacity, ReplicaMove};
+use roost_wire::messages::{Message, ProbeMessage, RegistrationMessage, Renew, ReplicaCapacity, ReplicaMove};
 use roost_wire::{Address, Capacity, Cell, Role, ServiceSet};
 
 use super::*;
@@ -19,7 +19,7 @@ fn mirrored(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, messages::Re
 }
 
 fn name(bench: &mut Bench, connection: ConnectionId, hub: u8) {
-    bench.say(connection, &Message::Registration(RegistrationMessage::SetStandby { hub: node(hub), addresses: None }));
+    bench.say(connection, RegistrationMessage::SetStandby { hub: node(hub), addresses: None });
 }
 
 /// Node 1 at `connection`, for which hub 100 at `standby` stands by and has its record.
@@ -43,25 +43,22 @@ fn heard(bench: &mut Bench, span: Duration) -> messages::ReplicaUpdate {
 #[test]
 fn changes_and_withdrawal_reach_standby() {
     let (mut bench, _, connection) = told();
-    bench.say(
-        connection,
-        &Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: Some(LEFT) })),
-    );
+    bench.say(connection, RegistrationMessage::Renew(Renew { version: version(1), capacity: Some(LEFT) }));
     let capacities = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
     assert_eq!(
         heard(&mut bench, GATHER_MOVES),
         messages::ReplicaUpdate { sequence: 2, capacities, ..Default::default() }
     );
     let there = Record { version: version(3), cell: Cell::new(28, 90), capacity: LEFT, ..record(1) };
-    bench.say(connection, &Message::Registration(RegistrationMessage::Publish(there.clone())));
+    bench.say(connection, RegistrationMessage::Publish(there.clone()));
     assert!(bench.wait(GATHER).is_empty(), "moves are gathered for longer");
     let moves = vec![ReplicaMove { node: 0, versions: 2, x: 1, y: -2 }];
     assert_eq!(heard(&mut bench, GATHER_MOVES), messages::ReplicaUpdate { sequence: 3, moves, ..Default::default() });
     let other = Record { version: version(4), services: ServiceSet::EMPTY, ..there };
-    bench.say(connection, &Message::Registration(RegistrationMessage::Publish(other.clone())));
+    bench.say(connection, RegistrationMessage::Publish(other.clone()));
     let whole = messages::ReplicaUpdate { sequence: 4, starts_resync: None, ends_resync: None, ..copies(vec![other]) };
     assert_eq!(heard(&mut bench, GATHER), whole);
-    bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(4))));
+    bench.say(connection, RegistrationMessage::Withdraw(version(4)));
     assert_eq!(
         heard(&mut bench, GATHER),
         messages::ReplicaUpdate { sequence: 5, removed: vec![0], ..Default::default() }
@@ -77,9 +74,9 @@ fn moves_batch_with_urgent_updates() {
     bench.wait(GATHER);
     for (connection, number) in connections.iter().zip(1..).take(19) {
         let there = Record { version: version(2), cell: Cell::new(28, 92), ..record(number) };
-        bench.say(*connection, &Message::Registration(RegistrationMessage::Publish(there)));
+        bench.say(*connection, RegistrationMessage::Publish(there));
     }
-    bench.say(connections[19], &Message::Registration(RegistrationMessage::Withdraw(version(1))));
+    bench.say(connections[19], RegistrationMessage::Withdraw(version(1)));
     let told = heard(&mut bench, GATHER);
     assert_eq!((told.moves.len(), told.removed.len(), told.records.len()), (19, 1, 0));
     assert!(Message::Replication(ReplicationMessage::ReplicaUpdate(told)).encode().len() < 19 * 6 + 20);
@@ -96,15 +93,12 @@ fn liveness_covers_heard_nodes_only() {
     bench.wait(Duration::from_secs(8));
     // With other news who lives goes along when it is due, not before.
     for (sequence, signs) in [(2, None), (3, Some(Bytes::from_static(&[0b01])))] {
-        bench.say(
-            first,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version(sequence), ..record(1) })),
-        );
+        bench.say(first, RegistrationMessage::Publish(Record { version: version(sequence), ..record(1) }));
         assert_eq!(heard(&mut bench, GATHER_MOVES).alive, signs, "{sequence}");
         bench.wait(Duration::from_secs(2));
     }
-    bench.say(second, &Message::Probe(ProbeMessage::Ping(1)));
-    bench.say(standby, &Message::Probe(ProbeMessage::Pong(0)));
+    bench.say(second, ProbeMessage::Ping(1));
+    bench.say(standby, ProbeMessage::Pong(0));
     assert_eq!(heard(&mut bench, Duration::from_secs(15)).alive, Some(Bytes::from_static(&[0b10])));
 }
 
@@ -133,11 +127,8 @@ fn new_connection_triggers_resync() {
     let (mut bench, standby, connection) = told();
     let second = bench.up(100, Role::SuperNode);
     assert!(mirrored(&bench.wait(GATHER)).is_empty(), "what was told holds");
-    bench.say(second, &Message::Probe(ProbeMessage::Pong(0)));
-    bench.say(
-        connection,
-        &Message::Registration(RegistrationMessage::Publish(Record { version: version(2), ..record(1) })),
-    );
+    bench.say(second, ProbeMessage::Pong(0));
+    bench.say(connection, RegistrationMessage::Publish(Record { version: version(2), ..record(1) }));
     assert_eq!(mirrored(&bench.wait(GATHER_MOVES))[0].0, standby, "in the order in which it was said");
     bench.down(standby);
     let again = messages::ReplicaUpdate { sequence: 3, ..copies(vec![Record { version: version(2), ..record(1) }]) };
@@ -147,18 +138,17 @@ fn new_connection_triggers_resync() {
 #[test]
 fn resync_request_resends_full_records() {
     let (mut bench, standby, connection) = told();
-    let retell =
-        |number, nodes| Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
-    bench.say(standby, &retell(1, vec![0, 7]));
+    let retell = |number, nodes| ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes });
+    bench.say(standby, retell(1, vec![0, 7]));
     let whole =
         messages::ReplicaUpdate { sequence: 2, starts_resync: None, ends_resync: None, ..copies(vec![record(1)]) };
     assert_eq!(heard(&mut bench, GATHER), whole);
-    bench.say(standby, &retell(2, vec![]));
+    bench.say(standby, retell(2, vec![]));
     assert_eq!(heard(&mut bench, GATHER), messages::ReplicaUpdate { sequence: 3, ..copies(vec![record(1)]) });
     // It was said before that came.
-    bench.say(standby, &retell(2, vec![]));
+    bench.say(standby, retell(2, vec![]));
     assert!(bench.wait(GATHER).is_empty());
-    bench.say(connection, &retell(2, vec![]));
+    bench.say(connection, retell(2, vec![]));
     assert_eq!(bench.hub.counters().refused_by_role, 1);
 }
 
@@ -169,13 +159,7 @@ fn replica_omits_loopback_addresses() {
     bench.up(100, Role::SuperNode);
     let loopback = Address::single(roost_wire::address::Scheme::Udp, ([127, 0, 0, 1], 9).into());
     let connection = bench.up(1, Role::Node);
-    bench.say(
-        connection,
-        &Message::Registration(RegistrationMessage::Publish(Record {
-            addresses: vec![loopback, address(1)],
-            ..record(1)
-        })),
-    );
+    bench.say(connection, RegistrationMessage::Publish(Record { addresses: vec![loopback, address(1)], ..record(1) }));
     name(&mut bench, connection, 100);
     assert_eq!(heard(&mut bench, GATHER).records[0].record.addresses, [address(1)]);
 }
@@ -186,20 +170,14 @@ fn silent_connection_yields_to_live_one() {
     let second = bench.up(100, Role::SuperNode);
     for _ in 0..2 {
         bench.wait(Duration::from_secs(6));
-        bench.say(second, &Message::Probe(ProbeMessage::Pong(0)));
+        bench.say(second, ProbeMessage::Pong(0));
     }
-    bench.say(
-        connection,
-        &Message::Registration(RegistrationMessage::Publish(Record { version: version(2), ..record(1) })),
-    );
+    bench.say(connection, RegistrationMessage::Publish(Record { version: version(2), ..record(1) }));
     let again = messages::ReplicaUpdate { sequence: 2, ..copies(vec![Record { version: version(2), ..record(1) }]) };
     assert_eq!(mirrored(&bench.wait(GATHER_MOVES)), [(second, again.clone())]);
     assert!(!bench.closed.iter().any(|(closed, _)| *closed == standby));
     // The first, when it speaks again, comes too late.
-    bench.say(
-        standby,
-        &Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number: 1, nodes: vec![] })),
-    );
+    bench.say(standby, ReplicationMessage::ResyncRequest(ResyncRequest { number: 1, nodes: vec![] }));
     assert!(mirrored(&bench.wait(GATHER)).is_empty());
 }
 
@@ -253,10 +231,7 @@ fn full_resync_is_paced_and_marked() {
     // Who asks for everything again and again gets it less and less often.
     let mut times = Vec::new();
     for _ in 0..600 {
-        bench.say(
-            standby,
-            &Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number: u32::MAX, nodes: vec![] })),
-        );
+        bench.say(standby, ReplicationMessage::ResyncRequest(ResyncRequest { number: u32::MAX, nodes: vec![] }));
         let begins = |(_, copy): &(ConnectionId, messages::ReplicaUpdate)| copy.starts_resync.is_some();
         if mirrored(&bench.wait(GATHER)).iter().any(begins) {
             times.push(bench.now);

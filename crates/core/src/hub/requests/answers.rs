@@ -10,11 +10,12 @@ use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
 
 use super::RETRY_AFTER;
 use super::routed_request::{RequestStage, RequestTarget};
-use super::table::RequestKey;
 use crate::address_filter;
+use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
-use crate::hub::{HubLimit, Sender};
+use crate::hub::sender::Sender;
 use crate::machine::{Traffic, Transmit};
 
 /// When to ask again for a copy for which there was no room: subscribers come
@@ -26,7 +27,7 @@ const LONGEST_RETRY_MS: u32 = 60_000;
 
 impl Requests {
     /// Finds the request that a provider, or the hub that has it, talks about.
-    pub(in crate::hub) fn handed_to(
+    pub(crate) fn handed_to(
         &self,
         from: Sender,
         id: RequestId,
@@ -47,12 +48,7 @@ impl Requests {
     }
 
     /// A provider declines: the next one, or a final word. False if it has no such request.
-    pub(in crate::hub) fn handle_decline(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        from: Sender,
-        decline: &Decline,
-    ) -> bool {
+    pub(crate) fn handle_decline(&mut self, turn: &mut RequestTurn<'_>, from: Sender, decline: &Decline) -> bool {
         let Some((key, to)) = self.handed_to(from, decline.id, decline.requester) else { return false };
         let Some(asked) = self.table.get(key) else { return true };
         if matches!(asked.stage, RequestStage::Handed { accepted: true, .. }) {
@@ -148,7 +144,7 @@ impl Requests {
     }
 
     /// A provider has the request and needs more time: the requester waits longer.
-    pub(in crate::hub) fn handle_pending(
+    pub(crate) fn handle_pending(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -172,9 +168,8 @@ impl Requests {
             return;
         }
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        let pending =
-            Message::Request(RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider });
-        turn.core.send(connection, Channel::Datagram, traffic, &pending);
+        let pending = RequestMessage::Pending { id: key.id, requester: asked.named_requester(), provider };
+        turn.core.send(connection, Channel::Datagram, traffic, pending);
     }
 
     /// The provider that has a request, with addresses at which the requester may reach it. Those
@@ -206,7 +201,7 @@ impl Requests {
     }
 
     /// A provider serves a relayed request. The hub at which it is says who it is.
-    pub(in crate::hub) fn handle_accept(&mut self, turn: &mut RequestTurn<'_>, from: Sender, mut accept: Accept) {
+    pub(crate) fn handle_accept(&mut self, turn: &mut RequestTurn<'_>, from: Sender, mut accept: Accept) {
         let now = turn.core.now;
         let Some((key, to)) = self.handed_to(from, accept.id, None) else {
             turn.core.counters.stray += 1;
@@ -244,7 +239,7 @@ impl Requests {
     }
 
     /// A requester no longer wants it, before there was a flow to stop.
-    pub(in crate::hub) fn handle_cancel(&mut self, core: &mut HubCore, from: Sender, id: RequestId) {
+    pub(crate) fn handle_cancel(&mut self, core: &mut HubCore, from: Sender, id: RequestId) {
         let key = RequestKey { requester: from.node, id };
         if self.table.get(key).is_some_and(|asked| asked.remote == from.node) {
             self.remove_request(key);
@@ -254,7 +249,7 @@ impl Requests {
     }
 
     /// The final word. It is kept, so that it can be said again.
-    pub(in crate::hub) fn decline(&mut self, core: &mut HubCore, key: RequestKey, reason: Reason) {
+    pub(crate) fn decline(&mut self, core: &mut HubCore, key: RequestKey, reason: Reason) {
         let now = core.now;
         let young_for = core.knows_since.map_or(Duration::ZERO, |at| (at + core.config.lease).since(now));
         let Some(asked) = self.table.get_mut(key) else { return };
@@ -280,24 +275,24 @@ impl Requests {
         self.send_refusal(core, key);
     }
 
-    pub(in crate::hub) fn send_refusal(&mut self, core: &mut HubCore, key: RequestKey) {
+    pub(crate) fn send_refusal(&mut self, core: &mut HubCore, key: RequestKey) {
         let Some(asked) = self.table.get(key) else { return };
         let RequestStage::Declined { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
         let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
-        core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::Decline(decline)));
+        core.send(connection, Channel::Datagram, traffic, RequestMessage::Decline(decline));
     }
 }
 
 impl HubCore {
     /// Declines a request that is not remembered.
-    pub(in crate::hub) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
+    pub(crate) fn decline_request(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         self.counters.count_outcome(request.spec.service, self.mode_of(request), reason.into());
         self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
         let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
-        self.send_answer(connection, &Message::Request(RequestMessage::Decline(decline)));
+        self.send_answer(connection, RequestMessage::Decline(decline));
     }
 }
 

@@ -6,11 +6,10 @@ use roost_wire::block::BlockService;
 use roost_wire::messages::{Candidate, Coverage, Reason, RouteDirection};
 use roost_wire::{Area, NodeId, Scope};
 
-use super::super::hub_lookup::Waiter;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
 use crate::directory::{DirectoryQuery, Rank};
 use crate::hub::core::HubCore;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests, WantedLookup};
 use crate::hub::route::RoutePlan;
 
@@ -20,7 +19,7 @@ impl Requests {
     /// asks the other hubs first, because something nearer may be theirs. A
     /// cache leaves the choice in a cell to the server, which has to have the
     /// request in any case.
-    pub(in crate::hub) fn choose_or_lookup(
+    pub(crate) fn choose_or_lookup(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
@@ -48,10 +47,9 @@ impl Requests {
         let (plan, area_asked) = (RoutePlan::from_scope(scope), area);
         let area = plan.and_then(|plan| Some((self.area_to_search(turn.core, area, &query, free.first())?, plan)));
         if let Some((area, plan)) = area {
-            let waiter = Waiter::Request { key, query };
             // What is left then is for handing it on.
             let patience = self.table.get(key).map_or(Duration::ZERO, |asked| asked.until.since(now)) * 3 / 4;
-            let wanted = WantedLookup { key, query: DirectoryQuery { area, ..query }, plan, waiter, patience };
+            let wanted = WantedLookup { key, query, area, plan, patience };
             return self.effects.push_back(RequestEffect::Lookup(Box::new(wanted)));
         }
         let choices = |ranks: Vec<Rank>| {
@@ -93,7 +91,7 @@ impl Requests {
     }
 
     /// Whether a request is for a copy of a stream that this hub has from `node` already.
-    pub(in crate::hub) fn joins_reflected(&self, key: RequestKey, node: NodeId) -> bool {
+    pub(crate) fn joins_reflected(&self, key: RequestKey, node: NodeId) -> bool {
         let Some(asked) = self.table.get(key).filter(|asked| asked.is_reflected()) else { return false };
         self.reflection.reflects(asked.spec.service, node)
     }
@@ -102,7 +100,7 @@ impl Requests {
     /// connected through its home, as is one of which a copy is wanted, since
     /// it sends one to its home for all; from a cache any through the server,
     /// unless that has carried the request here.
-    pub(in crate::hub) fn choice(&self, turn: &RequestTurn<'_>, key: RequestKey, node: NodeId) -> RequestTarget {
+    pub(crate) fn choice(&self, turn: &RequestTurn<'_>, key: RequestKey, node: NodeId) -> RequestTarget {
         let asked = self.table.get(key);
         let is_carried = asked.is_some_and(RoutedRequest::is_from_hub);
         let connected = turn.core.remotes.is_up(node);
@@ -133,7 +131,7 @@ impl Requests {
     }
 
     /// The other hubs have been asked: ranks what they and this one have.
-    pub(in crate::hub) fn choose(
+    pub(crate) fn choose(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
@@ -191,7 +189,7 @@ impl Requests {
     }
 
     /// Hands the request to the next provider or hub that can be had.
-    pub(in crate::hub) fn advance(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+    pub(crate) fn advance(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         loop {
             let Some(asked) = self.table.get_mut(key) else { return };
             let Some(choice) = asked.choices.pop_front() else {
@@ -262,7 +260,7 @@ impl Requests {
     }
 
     /// Keeps the gravest reason: what the requester can do most about.
-    pub(in crate::hub) fn record_reason(&mut self, key: RequestKey, reason: Reason) {
+    pub(crate) fn record_reason(&mut self, key: RequestKey, reason: Reason) {
         let weight = |reason| match reason {
             Reason::Busy | Reason::Saturated => 6,
             Reason::TooMany => 5,

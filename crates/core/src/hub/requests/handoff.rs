@@ -2,20 +2,17 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{
-    HopAction, HubHop, Message, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection,
-};
+use roost_wire::messages::{HopAction, HubHop, ProbeMessage, Reason, Request, RequestMessage, Route, RouteDirection};
 use roost_wire::{Address, Channel, ConnectionId, NodeId, RequestId, SchemeSet, Service, Time};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
+use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
-use crate::hub::hub_lookup::ASKS;
-use crate::hub::registry::Registry;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests};
-use crate::hub::route::HOPS;
-use crate::hub::{RequestOutcome, Sender};
+use crate::hub::route::{ASKS, HOPS};
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// The least time between two repetitions that go on to another hub. The
@@ -29,13 +26,13 @@ impl Requests {
         core.counters.suspensions += 1;
         self.effects.push_back(RequestEffect::Suspended(node));
         if let Some(connection) = core.connection_to(node) {
-            let ping = Message::Probe(ProbeMessage::Ping(0));
-            core.send(connection, Channel::Datagram, Traffic::Renew, &ping);
+            let ping = ProbeMessage::Ping(0);
+            core.send(connection, Channel::Datagram, Traffic::Renew, ping);
         }
     }
 
     /// Hands the request to one provider or hub, or starts to dial it.
-    pub(in crate::hub) fn hand(
+    pub(crate) fn hand(
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
@@ -111,7 +108,7 @@ impl Requests {
     }
 
     /// What was tried is in vain: goes on to the next one.
-    pub(in crate::hub) fn try_next(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, reason: Reason) {
+    pub(crate) fn try_next(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, reason: Reason) {
         self.record_reason(key, reason);
         self.advance(turn, key);
     }
@@ -168,7 +165,7 @@ impl Requests {
                 Some(HubHop { cell, direction: way, hops_left: hops.saturating_sub(1), provider })
             }
         };
-        let message = Message::Request(RequestMessage::Request(Request {
+        let message = RequestMessage::Request(Request {
             id,
             nonce: asked.nonce,
             spec: asked.spec.clone(),
@@ -176,8 +173,8 @@ impl Requests {
             route: Some(Route { requester: asked.requester, reply_to, hop }),
             copy_target: core.copy_onward(asked, relay.is_some()),
             connect_to: asked.connect_to,
-        }));
-        core.send_answer(connection, &message);
+        });
+        core.send_answer(connection, message);
     }
 
     /// The provider has no connection of a wanted transport: dials it, if its record
@@ -201,13 +198,7 @@ impl Requests {
     }
 
     /// The dial that the request waited for has ended.
-    pub(in crate::hub) fn dialled_for(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        key: RequestKey,
-        node: NodeId,
-        reached: bool,
-    ) {
+    pub(crate) fn dialled_for(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, node: NodeId, reached: bool) {
         let Some(RoutedRequest { stage: RequestStage::Dialling(choice), .. }) = self.table.get(key) else { return };
         let choice = *choice;
         if choice.node() != Some(node) {
@@ -221,7 +212,7 @@ impl Requests {
     }
 
     /// The remote asks again: it has heard nothing, or not everything.
-    pub(in crate::hub) fn repeat(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, connection: ConnectionId) {
+    pub(crate) fn repeat(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, connection: ConnectionId) {
         let now = turn.core.now;
         let Some(asked) = self.table.get_mut(key) else { return };
         asked.connection = connection;
@@ -278,7 +269,7 @@ impl Requests {
 
     /// A hub has not said in time that it has the request: the next one is asked,
     /// and this one again in the end, more often if there is no other.
-    pub(in crate::hub) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+    pub(crate) fn on_hop_timeout(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let Some(asked) = self.table.get_mut(key) else { return };
         let RequestStage::Handed { to: RequestTarget::Hub { hub, way, named, silences }, relay, .. } = asked.stage
         else {
@@ -303,7 +294,7 @@ impl Requests {
     }
 
     /// The first answer to a request that was not repeated measures the way.
-    pub(in crate::hub) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
+    pub(crate) fn time_hop(&mut self, core: &mut HubCore, from: Sender, key: RequestKey) {
         let now = core.now;
         if let Some(RoutedRequest {
             stage: RequestStage::Handed { sent, repeated: false, hop_due: Some(_), .. }, ..
@@ -314,7 +305,7 @@ impl Requests {
     }
 
     /// A hub has the request and takes care of it.
-    pub(in crate::hub) fn on_request_ack(&mut self, key: RequestKey) {
+    pub(crate) fn on_request_ack(&mut self, key: RequestKey) {
         let Some(RoutedRequest { stage: RequestStage::Handed { to, relay, sent, repeated, accepted, .. }, .. }) =
             self.table.get(key)
         else {
@@ -379,15 +370,13 @@ impl Requests {
     }
 
     /// The flow's provider is gone before it accepted.
-    pub(in crate::hub) fn provider_lost(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, relay: RequestId) {
+    pub(crate) fn provider_lost(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, relay: RequestId) {
         if self.table.get(key).and_then(RoutedRequest::relay) == Some(relay) {
             self.record_reason(key, Reason::Unreachable);
             self.advance(turn, key);
         }
     }
 }
-
-impl Registry {}
 
 impl HubCore {
     /// When another hub should have said that it has a request.

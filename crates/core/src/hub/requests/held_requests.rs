@@ -2,19 +2,18 @@
 //! back yet. Nodes that live say so within a third of a lease, and sooner if they notice. Who is
 //! refused asks again soon, perhaps in another area, and is held again.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{Message, Reason, RequestMessage};
-use roost_wire::{NodeId, Scope, Time};
+use roost_wire::messages::{Reason, RequestMessage};
+use roost_wire::{NodeId, Time};
 
-use super::routed_request::{RequestStage, RoutedRequest};
-use super::table::RequestKey;
+use super::routed_request::RequestStage;
 use crate::directory::DirectoryQuery;
-use crate::hub::MAX_PER_WAKE;
 use crate::hub::core::HubCore;
-use crate::hub::records::Records;
+use crate::hub::registry::Records;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
+use crate::hub::timers::MAX_PER_WAKE;
 
 /// Longest time that a request is held after it came.
 const GRACE: Duration = Duration::from_secs(2);
@@ -22,13 +21,10 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Least part of the requester's time that is left for the answer's way back.
 const MARGIN: Duration = Duration::from_millis(500);
 
-/// The queries of requests that may be held. No more than there are requests.
-pub(super) type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
-
 impl Requests {
     /// Holds a request of a node that nobody known serves, if that may change in time. Returns
     /// whether it does.
-    pub(in crate::hub) fn hold(&mut self, core: &mut HubCore, key: RequestKey) -> bool {
+    pub(crate) fn hold(&mut self, core: &mut HubCore, key: RequestKey) -> bool {
         let now = core.now;
         let Some(asked) = self.table.get(key).filter(|asked| !asked.is_from_hub()) else { return false };
         if !self.table.early.contains_key(&key) {
@@ -50,14 +46,11 @@ impl Requests {
     /// Tells the requester that its request is taken care of.
     pub(super) fn send_pending(&mut self, core: &mut HubCore, key: RequestKey) {
         let Some(connection) = self.table.get(key).map(|asked| asked.connection) else { return };
-        core.send_answer(
-            connection,
-            &Message::Request(RequestMessage::Pending { id: key.id, requester: None, provider: None }),
-        );
+        core.send_answer(connection, RequestMessage::Pending { id: key.id, requester: None, provider: None });
     }
 
     /// The held requests that a node which has come may serve.
-    pub(in crate::hub) fn held_for(&self, records: Records<'_>, node: NodeId) -> Vec<RequestKey> {
+    pub(crate) fn held_for(&self, records: Records<'_>, node: NodeId) -> Vec<RequestKey> {
         if self.table.held.is_empty() {
             return Vec::new();
         }
@@ -71,7 +64,7 @@ impl Requests {
     }
 
     /// Looks once more for somebody who serves a held request.
-    pub(in crate::hub) fn retry_held(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
+    pub(crate) fn retry_held(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
         let Some((query, scope)) = self.table.early.get(&key).copied() else { return };
         self.table.set_stage(key, RequestStage::LookingUp);
         let Some(asked) = self.table.get_mut(key) else { return };
@@ -80,23 +73,5 @@ impl Requests {
             Some(provider) => self.choose_named(turn, key, provider),
             None => self.choose_or_lookup(turn, key, (query.area, scope), query),
         }
-    }
-}
-
-impl RequestStage {
-    /// Time at which the hub looks after it, if nothing comes before.
-    pub(super) fn due(&self) -> Option<Time> {
-        match self {
-            Self::Handed { hop_due, .. } => *hop_due,
-            Self::Held { until } => Some(*until),
-            Self::LookingUp | Self::Dialling(_) | Self::Declined { .. } => None,
-        }
-    }
-}
-
-impl RoutedRequest {
-    /// True while it waits for a provider to come.
-    pub(super) fn is_held(&self) -> bool {
-        matches!(self.stage, RequestStage::Held { .. })
     }
 }

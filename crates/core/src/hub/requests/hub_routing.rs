@@ -1,22 +1,22 @@
 //! Requests that other hubs pass on, and hubs that go.
 
-use roost_wire::messages::{Decline, HubHop, Message, Reason, RequestMessage, RouteDirection};
+use roost_wire::messages::{Decline, HubHop, Reason, RequestMessage, RouteDirection};
 use roost_wire::{Area, NodeId, RequestId, Scope};
 
 use super::DEFAULT_CONSIDERED;
 use super::handoff::REPEAT_PAUSE;
 use super::routed_request::{PassedRequest, RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
+use crate::hub::relation::Relation;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::RoutePlan;
-use crate::hub::tree::Relation;
+use crate::hub::sender::Sender;
 
 impl Requests {
     /// Another hub passes a request on to this one.
-    pub(in crate::hub) fn handle_passed_request(
+    pub(crate) fn handle_passed_request(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -26,17 +26,16 @@ impl Requests {
         passed.reply_to = turn.core.told_by_hub(from.connection, passed.reply_to);
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
-        let taken = Message::Request(RequestMessage::RequestAck { id, requester, provider: None });
-        let decline =
-            |reason| Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
-        if !self.is_valid_target(turn, from, &passed.request, hop) {
-            return turn.core.send_answer(from.connection, &decline(Reason::NotAllowed));
+        let taken = RequestMessage::RequestAck { id, requester, provider: None };
+        let decline = |reason| RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester });
+        if !turn.is_valid_target(from, &passed.request, hop) {
+            return turn.core.send_answer(from.connection, decline(Reason::NotAllowed));
         }
         if self.serve_overflow_hub(turn, from, key, &passed.request) {
             return;
         }
         if self.table.get(key).is_some_and(|asked| asked.is_same(&passed)) {
-            return self.handle_passed_duplicate(turn, from, key, &passed, &taken);
+            return self.handle_passed_duplicate(turn, from, key, &passed, taken);
         }
         let is_known = hop.direction == RouteDirection::Overflow
             && self.table.get(key).is_some_and(|asked| asked.nonce == passed.request.nonce);
@@ -57,9 +56,9 @@ impl Requests {
             (!self.admit(turn.core, from.node)).then_some(Reason::TooMany)
         };
         if let Some(reason) = reason {
-            return turn.core.send_answer(from.connection, &decline(reason));
+            return turn.core.send_answer(from.connection, decline(reason));
         }
-        turn.core.send_answer(from.connection, &taken);
+        turn.core.send_answer(from.connection, taken);
         self.begin_passed(turn, key, from, passed);
     }
 
@@ -95,7 +94,7 @@ impl Requests {
     }
 
     /// Only one provider is meant: it is here, where it went, or sought.
-    pub(in crate::hub) fn choose_named(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
+    pub(crate) fn choose_named(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
         let _now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (service, cell, is_carried, requester) =
@@ -138,7 +137,7 @@ impl Requests {
         from: Sender,
         key: RequestKey,
         passed: &PassedRequest,
-        taken: &Message,
+        taken: RequestMessage,
     ) {
         let now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
@@ -197,7 +196,7 @@ impl Requests {
     }
 
     /// A hub says that it has a request, or which provider has it.
-    pub(in crate::hub) fn handle_request_ack(
+    pub(crate) fn handle_request_ack(
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
@@ -223,19 +222,19 @@ impl Requests {
 
     /// Tells the hub that has passed on a request for a reflected stream which
     /// provider has it.
-    pub(in crate::hub) fn tell_provider(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
+    pub(crate) fn tell_provider(&mut self, core: &mut HubCore, key: RequestKey, provider: NodeId) {
         let Some(asked) = self.table.get(key).filter(|asked| asked.is_from_hub() && asked.is_reflected()) else {
             return;
         };
         let (connection, requester) = (asked.connection, asked.named_requester());
-        let found = Message::Request(RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) });
-        core.send_answer(connection, &found);
+        let found = RequestMessage::RequestAck { id: key.id, requester, provider: Some(provider) };
+        core.send_answer(connection, found);
     }
 
     /// A hub's last connection is gone. Success is silent, so what it has taken is
     /// most likely served, or else the requester asks again; what it has not
     /// confirmed goes on at once.
-    pub(in crate::hub) fn requests_lost_hub(&mut self, turn: &mut RequestTurn<'_>, gone: NodeId) {
+    pub(crate) fn requests_lost_hub(&mut self, turn: &mut RequestTurn<'_>, gone: NodeId) {
         let unconfirmed = self.table.hops.iter().filter_map(|(_, key)| match self.table.get(*key)?.stage {
             RequestStage::Handed { to: RequestTarget::Hub { hub, way, .. }, .. } if hub == gone => Some((*key, way)),
             _ => None,
@@ -250,5 +249,5 @@ impl Requests {
 /// Declines what a second hub passes on of a request that is here already.
 fn refuse_duplicate(core: &mut HubCore, from: Sender, key: RequestKey, reason: Reason) {
     let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
-    core.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
+    core.send_answer(from.connection, RequestMessage::Decline(decline));
 }

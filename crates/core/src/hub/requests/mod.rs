@@ -6,9 +6,12 @@
 
 mod answers;
 mod choose;
+mod copies;
+mod copy_target;
 mod handoff;
 mod held_requests;
 mod hub_routing;
+mod overflow;
 mod provider_health;
 mod routed_request;
 mod table;
@@ -24,23 +27,24 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_wire::messages::{Reason, Request, RequestMode};
 use roost_wire::random::RootSecret;
-use roost_wire::{Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service};
+use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service};
 
-use super::{HubKind, HubLimit, MAX_PER_WAKE, Sender};
+use super::request_key::RequestKey;
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
+use super::{HubKind, HubLimit};
 use crate::directory::{DirectoryQuery, Hit};
 use crate::hub::core::HubCore;
-use crate::hub::hub_lookup::Waiter;
-use crate::hub::members::{MemberView, Members};
-use crate::hub::records::Records;
+use crate::hub::members::MemberView;
 use crate::hub::reflection::ReflectionState;
-use crate::hub::registry::Registry;
+use crate::hub::registry::Records;
 use crate::hub::relay::{RelayNotice, Relays};
 use crate::hub::route::RoutePlan;
-use crate::hub::summaries::{BlockIndex, Summaries};
+use crate::hub::summaries::BlockIndex;
 use crate::hub::timers::HubTimer;
-use routed_request::RequestStage;
-pub(super) use routed_request::{PassedRequest, RequestTarget, RoutedRequest};
-pub(super) use table::{RequestKey, RequestTable};
+pub(super) use routed_request::PassedRequest;
+use routed_request::{RequestStage, RoutedRequest};
+pub(super) use table::RequestTable;
 
 /// How many providers a request considers if it does not say.
 const DEFAULT_CONSIDERED: usize = 8;
@@ -85,8 +89,9 @@ pub(super) enum RequestEffect {
 pub(super) struct WantedLookup {
     pub(super) key: RequestKey,
     pub(super) query: DirectoryQuery,
+    /// The area in which other hubs are asked, a part of the query's.
+    pub(super) area: Area,
     pub(super) plan: RoutePlan,
-    pub(super) waiter: Waiter,
     pub(super) patience: Duration,
 }
 
@@ -102,12 +107,6 @@ pub(super) struct RequestView<'a> {
 pub(super) struct RequestTurn<'a> {
     pub(super) core: &'a mut HubCore,
     pub(super) view: RequestView<'a>,
-}
-
-impl<'a> RequestView<'a> {
-    pub(super) fn new(registry: &'a Registry, summaries: &'a Summaries, members: &'a Members) -> Self {
-        Self { records: registry.records(), blocks: summaries.blocks(), members: members.view() }
-    }
 }
 
 impl Requests {
@@ -129,7 +128,7 @@ impl Requests {
 impl Requests {
     /// Passes a data message on if it belongs to a relayed flow. False if it
     /// is for the rest of the hub to read.
-    pub(in crate::hub) fn pass_data(&mut self, turn: &mut RequestTurn<'_>, from: Sender, bytes: &Bytes) -> bool {
+    pub(super) fn pass_data(&mut self, turn: &mut RequestTurn<'_>, from: Sender, bytes: &Bytes) -> bool {
         let is_of_flow = self.relays.relay_data(turn.core, from, bytes);
         if self.relays.has_notices() {
             self.hear_relays(turn);
@@ -141,12 +140,7 @@ impl Requests {
     }
 
     /// A remote has lost a connection: its flows take another one, or end.
-    pub(in crate::hub) fn lose_connection(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        node: NodeId,
-        connection: ConnectionId,
-    ) {
+    pub(super) fn lose_connection(&mut self, turn: &mut RequestTurn<'_>, node: NodeId, connection: ConnectionId) {
         let requests = &self.table;
         let transports_of = |key| requests.get(key).map_or(SchemeSet::ALL, RoutedRequest::transports);
         self.relays.relays_lost_connection(turn.core, node, connection, transports_of);
@@ -154,7 +148,7 @@ impl Requests {
     }
 
     /// Hears what has become of flows.
-    pub(in crate::hub) fn hear_relays(&mut self, turn: &mut RequestTurn<'_>) {
+    pub(super) fn hear_relays(&mut self, turn: &mut RequestTurn<'_>) {
         while let Some(notice) = self.relays.next_notice() {
             match notice {
                 RelayNotice::ProviderLost { key, relay } => self.provider_lost(turn, key, relay),
@@ -165,12 +159,7 @@ impl Requests {
     }
 
     /// A node asks for a service. Gives back a lookup, which is answered at once.
-    pub(in crate::hub) fn request(
-        &mut self,
-        turn: &mut RequestTurn<'_>,
-        from: Sender,
-        request: Request,
-    ) -> Option<Request> {
+    pub(super) fn request(&mut self, turn: &mut RequestTurn<'_>, from: Sender, request: Request) -> Option<Request> {
         let now = turn.core.now;
         let key = RequestKey { requester: from.node, id: request.id };
         if self.is_repeat(key, from.node, request.nonce) {
@@ -212,7 +201,7 @@ impl Requests {
             // Data goes through the server.
             return Some(Reason::UnreachableAbove);
         }
-        if !self.targets_own_host(turn, from, request) {
+        if !turn.targets_own_host(from, request) {
             return Some(Reason::NotAllowed);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)
@@ -226,7 +215,7 @@ impl Requests {
 
     /// Makes room for one more request of a remote, here and among its own. False if there
     /// is none.
-    pub(in crate::hub) fn admit(&mut self, core: &mut HubCore, node: NodeId) -> bool {
+    pub(super) fn admit(&mut self, core: &mut HubCore, node: NodeId) -> bool {
         if !self.admit_of(core, node) {
             return false;
         }
@@ -242,7 +231,7 @@ impl Requests {
 
     /// Makes room for one more request among those of a remote, by forgetting its
     /// oldest if that has been handed on. False if there is none.
-    pub(in crate::hub) fn admit_of(&mut self, core: &mut HubCore, node: NodeId) -> bool {
+    pub(super) fn admit_of(&mut self, core: &mut HubCore, node: NodeId) -> bool {
         let limits = &core.config.limits;
         let Some(remote) = core.remotes.get_mut(node) else { return false };
         let allowance = remote.allowance(limits.requests_per_node);
@@ -268,13 +257,13 @@ impl Requests {
     }
 
     /// Removes a request, and ends what was pledged for it.
-    pub(in crate::hub) fn remove_request(&mut self, key: RequestKey) -> Option<RoutedRequest> {
+    pub(super) fn remove_request(&mut self, key: RequestKey) -> Option<RoutedRequest> {
         self.reflection.release(key);
         self.table.remove(key)
     }
 
     /// Enters a request in place of an older one of the same name.
-    pub(in crate::hub) fn remember(&mut self, core: &mut HubCore, key: RequestKey, from: Sender, asked: RoutedRequest) {
+    pub(super) fn remember(&mut self, core: &mut HubCore, key: RequestKey, from: Sender, asked: RoutedRequest) {
         self.drop_overflow(core, key);
         self.forget(core, key, Reason::Cancelled);
         self.table.insert(key, asked);
@@ -292,13 +281,13 @@ impl Requests {
     }
 
     /// The remote that asked is gone.
-    pub(in crate::hub) fn drop_request_of(&mut self, remote: NodeId, key: RequestKey) {
+    pub(super) fn drop_request_of(&mut self, remote: NodeId, key: RequestKey) {
         if self.table.get(key).is_some_and(|asked| asked.remote == remote) {
             self.remove_request(key);
         }
     }
 
-    pub(in crate::hub) fn expire_requests(&mut self, turn: &mut RequestTurn<'_>) {
+    pub(super) fn expire_requests(&mut self, turn: &mut RequestTurn<'_>) {
         let now = turn.core.now;
         for _ in 0..MAX_PER_WAKE {
             let Some((_, key)) = self.table.hops.first().copied().filter(|(at, _)| *at <= now) else { break };
@@ -324,7 +313,7 @@ impl Requests {
 
 impl HubCore {
     /// The way of a request's data: a central server relays all of it.
-    pub(in crate::hub) fn mode_of(&self, request: &Request) -> RequestMode {
+    pub(super) fn mode_of(&self, request: &Request) -> RequestMode {
         match request.spec.mode {
             RequestMode::Forward if self.config.kind == HubKind::Server => RequestMode::Relay,
             mode => mode,

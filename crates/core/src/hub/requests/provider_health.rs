@@ -9,16 +9,14 @@
 use roost_wire::messages::Reason;
 
 use super::routed_request::{RequestStage, RequestTarget};
-use super::table::RequestKey;
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
-use crate::hub::registry::Registry;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestEffect, Requests};
 
 impl Requests {
     /// The provider has said something about a request: so fast does it answer.
     /// After a repetition it cannot be told to which of the two it was.
-    pub(in crate::hub) fn note_answer(&mut self, core: &mut HubCore, key: RequestKey) {
+    pub(crate) fn note_answer(&mut self, core: &mut HubCore, key: RequestKey) {
         let now = core.now;
         let Some(asked) = self.table.get(key) else { return };
         if let RequestStage::Handed { to, sent, repeated: false, accepted: false, .. } = asked.stage
@@ -29,14 +27,14 @@ impl Requests {
     }
 
     /// The provider serves, or has served.
-    pub(in crate::hub) fn note_success(&mut self, to: RequestTarget) {
+    pub(crate) fn note_success(&mut self, to: RequestTarget) {
         if let Some(node) = to.node() {
             self.effects.push_back(RequestEffect::Served(node));
         }
     }
 
     /// The provider was silent.
-    pub(in crate::hub) fn note_failure(&mut self, core: &mut HubCore, to: RequestTarget) {
+    pub(crate) fn note_failure(&mut self, core: &mut HubCore, to: RequestTarget) {
         if let Some(node) = to.node() {
             core.counters.failures += 1;
             self.effects.push_back(RequestEffect::Failed(node));
@@ -45,26 +43,17 @@ impl Requests {
 
     /// The provider does not serve. That it is busy, leaves or cannot reach the
     /// requester says nothing of how it serves others.
-    pub(in crate::hub) fn note_refusal(&mut self, core: &mut HubCore, to: RequestTarget, reason: Reason) {
+    pub(crate) fn note_refusal(&mut self, core: &mut HubCore, to: RequestTarget, reason: Reason) {
         if matches!(reason, Reason::SourceFailed | Reason::TimedOut | Reason::Protocol) {
             self.note_failure(core, to);
         }
     }
 
     /// A request's deadline has passed.
-    pub(in crate::hub) fn note_end(&mut self, key: RequestKey) {
+    pub(crate) fn note_end(&mut self, key: RequestKey) {
         let Some(asked) = self.table.get(key) else { return };
         if let RequestStage::Handed { to, relay: None, repeated: false, .. } = asked.stage {
             self.note_success(to);
-        }
-    }
-}
-
-impl Registry {
-    /// How far away a provider is, until it has answered something.
-    pub(in crate::hub) fn note_distance(&mut self, core: &mut HubCore, from: Sender) {
-        if let Some(connection) = core.remotes.connections.get(&from.connection) {
-            self.directory.record_response_time(from.node, connection.rtt.smoothed());
         }
     }
 }

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use roost_wire::messages::{CopyTarget, HubHop, Reason, Request, RequestMode, RequestSpec, Route, RouteDirection};
-use roost_wire::{Address, Area, Cell, ConnectionId, NodeId, Nonce, RequestId, SchemeSet, Time};
+use roost_wire::{Address, Area, Cell, ConnectionId, NodeId, Nonce, RequestId, SchemeSet, StreamTag, Time};
 
-use crate::hub::Sender;
-use crate::hub::reflection::{Granted, Overflow};
 use crate::hub::route::{HOPS, RoutePlan};
+use crate::hub::sender::Sender;
 
 /// The longest that a request is remembered, whatever its deadline.
 const MAX_DEADLINE: Duration = Duration::from_secs(120);
@@ -22,29 +21,29 @@ const PENDING_SPAN: Duration = Duration::from_secs(1);
 
 /// One request.
 #[derive(Debug)]
-pub(in crate::hub) struct RoutedRequest {
+pub(crate) struct RoutedRequest {
     /// The remote that asked and over which connection: the requester or another hub.
-    pub(in crate::hub) remote: NodeId,
-    pub(in crate::hub) connection: ConnectionId,
+    pub(crate) remote: NodeId,
+    pub(crate) connection: ConnectionId,
     /// From another hub: what it says of the request.
     pub(super) route_constraints: Option<RouteConstraints>,
     /// Where the provider is to be, if that is one cell: other hubs can then
     /// be asked one after the other.
     pub(super) cell: Option<Cell>,
-    pub(in crate::hub) requester: NodeId,
-    pub(in crate::hub) nonce: Nonce,
-    pub(in crate::hub) spec: RequestSpec,
+    pub(crate) requester: NodeId,
+    pub(crate) nonce: Nonce,
+    pub(crate) spec: RequestSpec,
     /// A central server relays what is to be forwarded.
     pub(super) mode: RequestMode,
     /// The destination of a reflected copy, as the remote tells it.
-    pub(in crate::hub) copy_target: Option<CopyTarget>,
+    pub(crate) copy_target: Option<CopyTarget>,
     pub(super) connect_to: Option<NodeId>,
     /// What was granted of a stream to reflect, as it was last handed on.
-    pub(in crate::hub) granted: Option<Granted>,
+    pub(crate) granted: Option<Granted>,
     /// Another hub is to reflect it: this one has no room, or none for the way to it.
-    pub(in crate::hub) elsewhere: bool,
+    pub(crate) elsewhere: bool,
     /// The hub that reflects what is of a provider here.
-    pub(in crate::hub) overflow: Option<Overflow>,
+    pub(crate) overflow: Option<Overflow>,
     /// From another hub: where the provider is to answer. Otherwise the
     /// requester's record says it.
     pub(super) reply_to: Vec<Address>,
@@ -62,7 +61,7 @@ pub(in crate::hub) struct RoutedRequest {
     pub(super) route_plan: Option<RoutePlan>,
     pub(super) stage: RequestStage,
     /// The gravest reason so far why nobody serves it.
-    pub(in crate::hub) reason: Reason,
+    pub(crate) reason: Reason,
     /// When the first of the providers that are busy may be free, as they say.
     pub(super) retry_after_ms: Option<u32>,
     /// How many reports on it were sent, if it is traced.
@@ -71,19 +70,35 @@ pub(in crate::hub) struct RoutedRequest {
     pending: (Time, u8),
 }
 
+/// What was granted for a request, as it was last handed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub(crate) tag: StreamTag,
+    pub(crate) provider: Option<NodeId>,
+}
+
+/// A hub that reflects in this one's place what a provider here sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Overflow {
+    pub(super) hub: NodeId,
+    pub(super) provider: NodeId,
+    /// Where it wants the stream, in full.
+    pub(crate) reflect: CopyTarget,
+}
+
 /// A request that another hub passes on.
 #[derive(Debug)]
-pub(in crate::hub) struct PassedRequest {
+pub(crate) struct PassedRequest {
     /// Without its route.
-    pub(in crate::hub) request: Request,
-    pub(in crate::hub) requester: NodeId,
-    pub(in crate::hub) reply_to: Vec<Address>,
-    pub(in crate::hub) hop: HubHop,
+    pub(crate) request: Request,
+    pub(crate) requester: NodeId,
+    pub(crate) reply_to: Vec<Address>,
+    pub(crate) hop: HubHop,
 }
 
 impl PassedRequest {
     /// `None` if it has no hub's instruction.
-    pub(in crate::hub) fn new(mut request: Request) -> Option<Self> {
+    pub(crate) fn new(mut request: Request) -> Option<Self> {
         let Route { requester, reply_to, hop } = request.route.take()?;
         Some(Self { request, requester, reply_to, hop: hop? })
     }
@@ -100,7 +115,7 @@ pub(super) struct RouteConstraints {
 
 /// Whom to try next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::hub) enum RequestTarget {
+pub(crate) enum RequestTarget {
     /// A provider of this hub's.
     Node(NodeId),
     /// Another hub, which way; a provider that it has named before, and where;
@@ -216,7 +231,7 @@ impl RoutedRequest {
     }
 
     /// The only provider that is meant.
-    pub(in crate::hub) fn named_provider(&self) -> Option<NodeId> {
+    pub(crate) fn named_provider(&self) -> Option<NodeId> {
         let by_requester = || self.copy_target.and_then(|target| target.provider).or(self.connect_to);
         match self.route_constraints {
             Some(carried) => carried.provider,
@@ -225,7 +240,7 @@ impl RoutedRequest {
     }
 
     /// Where the provider should be, if that is known.
-    pub(in crate::hub) fn target_cell(&self) -> Option<Cell> {
+    pub(crate) fn target_cell(&self) -> Option<Cell> {
         let named = match self.stage {
             RequestStage::Handed { to: RequestTarget::Hub { named: Some((_, cell)), .. }, .. } => Some(cell),
             _ => None,
@@ -234,12 +249,12 @@ impl RoutedRequest {
     }
 
     /// Where a copy is wanted.
-    pub(in crate::hub) fn copy_wanted(&self) -> Option<CopyTarget> {
+    pub(crate) fn copy_wanted(&self) -> Option<CopyTarget> {
         self.overflow.map(|overflow| overflow.reflect).or(self.copy_target)
     }
 
     /// The remote that has it and answers to the requester, a hub or the provider.
-    pub(in crate::hub) fn handed_to(&self) -> Option<NodeId> {
+    pub(crate) fn handed_to(&self) -> Option<NodeId> {
         match self.stage {
             RequestStage::Handed { to, relay: None, .. } => Some(to.remote()),
             _ => None,
@@ -248,7 +263,7 @@ impl RoutedRequest {
 
     /// The hub that was asked to reflect something in this one's place, and
     /// whose stream.
-    pub(in crate::hub) fn overflow_hub(&self) -> Option<(NodeId, NodeId)> {
+    pub(crate) fn overflow_hub(&self) -> Option<(NodeId, NodeId)> {
         match self.stage {
             RequestStage::Handed {
                 to: RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, .. }, ..
@@ -258,7 +273,7 @@ impl RoutedRequest {
     }
 
     /// Whether a provider's home wants the stream reflected in its place.
-    pub(in crate::hub) fn is_overflow_here(&self) -> bool {
+    pub(crate) fn is_overflow_here(&self) -> bool {
         self.is_from_hub() && self.route_plan.is_some_and(|course| course.way == RouteDirection::Overflow)
     }
 
@@ -272,12 +287,12 @@ impl RoutedRequest {
         self.copy_target.is_some()
     }
 
-    pub(in crate::hub) fn transports(&self) -> SchemeSet {
+    pub(crate) fn transports(&self) -> SchemeSet {
         self.spec.transports
     }
 
     /// Whether another hub asked.
-    pub(in crate::hub) fn is_from_hub(&self) -> bool {
+    pub(crate) fn is_from_hub(&self) -> bool {
         self.route_constraints.is_some()
     }
 
@@ -309,6 +324,22 @@ impl RoutedRequest {
     pub(super) fn named_requester(&self) -> Option<NodeId> {
         (self.is_from_hub() && !self.is_relay()).then_some(self.requester)
     }
+
+    /// True while it waits for a provider to come.
+    pub(super) fn is_held(&self) -> bool {
+        matches!(self.stage, RequestStage::Held { .. })
+    }
+}
+
+impl RequestStage {
+    /// Time at which the hub looks after it, if nothing comes before.
+    pub(super) fn due(&self) -> Option<Time> {
+        match self {
+            Self::Handed { hop_due, .. } => *hop_due,
+            Self::Held { until } => Some(*until),
+            Self::LookingUp | Self::Dialling(_) | Self::Declined { .. } => None,
+        }
+    }
 }
 
 impl RequestTarget {
@@ -321,7 +352,7 @@ impl RequestTarget {
     }
 
     /// The provider, if it is one of this hub's.
-    pub(in crate::hub) fn node(self) -> Option<NodeId> {
+    pub(crate) fn node(self) -> Option<NodeId> {
         match self {
             Self::Node(node) => Some(node),
             Self::Hub { .. } => None,
@@ -329,7 +360,7 @@ impl RequestTarget {
     }
 
     /// The provider, if that is known.
-    pub(in crate::hub) fn provider(self) -> Option<NodeId> {
+    pub(crate) fn provider(self) -> Option<NodeId> {
         match self {
             Self::Node(node) => Some(node),
             Self::Hub { named, .. } => named.map(|(node, _)| node),
@@ -337,8 +368,13 @@ impl RequestTarget {
     }
 
     /// Whether another hub is to reflect what is of a provider here.
-    pub(in crate::hub) fn is_overflow(self) -> bool {
+    pub(crate) fn is_overflow(self) -> bool {
         matches!(self, Self::Hub { way: RouteDirection::Overflow, .. })
+    }
+
+    /// A hub that is to reflect in the place of this one.
+    pub(super) fn overflow(hub: NodeId, named: Option<(NodeId, Cell)>) -> Self {
+        Self::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 }
     }
 
     /// Another hub that has not been asked yet.

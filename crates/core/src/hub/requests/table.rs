@@ -3,26 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use roost_wire::messages::CopyTarget;
-use roost_wire::{NodeId, RequestId, StreamTag, Time};
+use roost_wire::{NodeId, Scope, StreamTag, Time};
 
-use super::held_requests::HoldableQueries;
-use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use crate::hub::reflection::{Granted, Overflow};
+use super::routed_request::{Granted, Overflow, RequestStage, RequestTarget, RoutedRequest};
+use crate::directory::DirectoryQuery;
+use crate::hub::request_key::RequestKey;
 
 /// How many requests are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;
 
-/// Names a request at this hub: whose number it is, and the number. A request
-/// that a peer hands on to be answered directly keeps its requester's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::hub) struct RequestKey {
-    pub(in crate::hub) requester: NodeId,
-    pub(in crate::hub) id: RequestId,
-}
+/// The queries of requests that may be held. No more than there are requests.
+type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 
 /// The requests that the hub remembers.
 #[derive(Debug, Default)]
-pub(in crate::hub) struct RequestTable {
+pub(crate) struct RequestTable {
     pub(super) table: BTreeMap<RequestKey, RoutedRequest>,
     pub(super) timers: BTreeSet<(Time, RequestKey)>,
     /// Times by which a hub should have confirmed a request, or a held one has waited long enough.
@@ -34,23 +29,23 @@ pub(in crate::hub) struct RequestTable {
 }
 
 impl RequestTable {
-    pub(in crate::hub) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    pub(in crate::hub) fn next_expiry(&self) -> Option<Time> {
+    pub(crate) fn next_expiry(&self) -> Option<Time> {
         self.timers.first().into_iter().chain(self.hops.first()).map(|(at, _)| *at).min()
     }
 
-    pub(in crate::hub) fn get(&self, key: RequestKey) -> Option<&RoutedRequest> {
+    pub(crate) fn get(&self, key: RequestKey) -> Option<&RoutedRequest> {
         self.table.get(&key)
     }
 
-    pub(in crate::hub) fn get_mut(&mut self, key: RequestKey) -> Option<&mut RoutedRequest> {
+    pub(crate) fn get_mut(&mut self, key: RequestKey) -> Option<&mut RoutedRequest> {
         self.table.get_mut(&key)
     }
 
-    pub(in crate::hub) fn iter(&self) -> impl Iterator<Item = (&RequestKey, &RoutedRequest)> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&RequestKey, &RoutedRequest)> {
         self.table.iter()
     }
 
@@ -79,7 +74,7 @@ impl RequestTable {
     }
 
     /// Notes what was granted for a request.
-    pub(in crate::hub) fn set_granted(&mut self, key: RequestKey, granted: Option<Granted>) {
+    pub(crate) fn set_granted(&mut self, key: RequestKey, granted: Option<Granted>) {
         if let Some(asked) = self.table.get_mut(&key) {
             asked.granted = granted;
         }
@@ -87,32 +82,28 @@ impl RequestTable {
 
     /// Another hub is to reflect what is asked for: it is tried by `choices`
     /// before all others.
-    pub(in crate::hub) fn send_elsewhere(
-        &mut self,
-        key: RequestKey,
-        choices: impl DoubleEndedIterator<Item = RequestTarget>,
-    ) {
+    pub(crate) fn send_elsewhere(&mut self, key: RequestKey, choices: impl DoubleEndedIterator<Item = RequestTarget>) {
         let Some(asked) = self.table.get_mut(&key) else { return };
         (asked.elsewhere, asked.granted) = (true, None);
         choices.rev().for_each(|choice| asked.choices.push_front(choice));
     }
 
     /// Another hub reflects it, or none any more.
-    pub(in crate::hub) fn set_overflow(&mut self, key: RequestKey, overflow: Option<Overflow>) {
+    pub(crate) fn set_overflow(&mut self, key: RequestKey, overflow: Option<Overflow>) {
         if let Some(asked) = self.table.get_mut(&key) {
             (asked.overflow, asked.granted) = (overflow, None);
         }
     }
 
     /// A provider is not tried again, by whatever way.
-    pub(in crate::hub) fn drop_choices(&mut self, key: RequestKey, provider: NodeId) {
+    pub(crate) fn drop_choices(&mut self, key: RequestKey, provider: NodeId) {
         if let Some(asked) = self.table.get_mut(&key) {
             asked.choices.retain(|choice| choice.provider() != Some(provider));
         }
     }
 
     /// Changes where a copy is wanted; what is granted for it gets another tag.
-    pub(in crate::hub) fn set_reflect(&mut self, key: RequestKey, reflect: Option<CopyTarget>, tag: StreamTag) {
+    pub(crate) fn set_reflect(&mut self, key: RequestKey, reflect: Option<CopyTarget>, tag: StreamTag) {
         let Some(asked) = self.table.get_mut(&key) else { return };
         asked.copy_target = reflect;
         asked.granted = asked.granted.filter(|_| reflect.is_some()).map(|granted| Granted { tag, ..granted });

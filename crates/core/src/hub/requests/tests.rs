@@ -59,9 +59,8 @@ fn pending_provider_is_kept() {
     for _ in 0..5 {
         let (connection, _) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
         assert_eq!(connection, provider);
-        let pending =
-            Message::Request(RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None });
-        let told = bench.say(provider, &pending);
+        let pending = RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
+        let told = bench.say(provider, pending.clone());
         let at = Some(ProviderAddress { node: node(1), addresses: vec![address(1)] });
         assert_eq!(
             told,
@@ -78,11 +77,11 @@ fn busy_provider_skipped_and_refusal_repeated() {
     let mut bench = Bench::new();
     let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (_, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
-    assert_eq!(forwarded(&bench.say(first, &decline(&forward, Reason::Busy))).0, second);
-    let last = bench.say(second, &decline(&forward, Reason::SourceFailed));
+    assert_eq!(forwarded(&bench.say(first, decline(&forward, Reason::Busy))).0, second);
+    let last = bench.say(second, decline(&forward, Reason::SourceFailed));
     assert_eq!(refused(&last), (requester, Reason::Busy));
     assert_eq!(bench.ask(requester, request(1, RequestMode::Forward)), last);
-    assert!(bench.say(second, &decline(&forward, Reason::Busy)).is_empty());
+    assert!(bench.say(second, decline(&forward, Reason::Busy)).is_empty());
     assert_eq!(bench.hub.counters().stray, 1);
 }
 
@@ -92,7 +91,7 @@ fn two_requesters_may_count_alike() {
     let (provider, a, b) = (bench.provider(1), bench.requester(2), bench.requester(3));
     bench.ask(a, request(1, RequestMode::Forward));
     let (_, forward) = forwarded(&bench.ask(b, request(1, RequestMode::Forward)));
-    assert_eq!(refused(&bench.say(provider, &decline(&forward, Reason::SourceFailed))), (b, Reason::SourceFailed));
+    assert_eq!(refused(&bench.say(provider, decline(&forward, Reason::SourceFailed))), (b, Reason::SourceFailed));
 }
 
 #[test]
@@ -100,10 +99,10 @@ fn unreachable_requester_is_answered_by_relay() {
     let mut bench = Bench::new();
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
-    let (connection, again) = forwarded(&bench.say(provider, &decline(&forward, Reason::Unreachable)));
+    let (connection, again) = forwarded(&bench.say(provider, decline(&forward, Reason::Unreachable)));
     assert_eq!(connection, provider);
     assert!(again.reply_to().is_empty() && again.id.is_of_hub());
-    let last = bench.say(provider, &decline(&again, Reason::Unreachable));
+    let last = bench.say(provider, decline(&again, Reason::Unreachable));
     assert_eq!(refused(&last), (requester, Reason::Unreachable));
 }
 
@@ -130,7 +129,7 @@ fn young_hub_holds_unmatched_request() {
         "{sent:?}"
     );
     bench.wait(Duration::from_secs(56));
-    bench.say(requester, &Message::Probe(ProbeMessage::Ping(0)));
+    bench.say(requester, ProbeMessage::Ping(0));
     bench.wait(Duration::from_secs(2));
     assert_eq!(refused(&bench.ask(requester, request(2, RequestMode::Forward))), (requester, Reason::NotFound));
 }
@@ -141,7 +140,7 @@ fn equal_providers_alternate_before_full_ones() {
     let (a, b, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let full = Record { capacity: roost_wire::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
     let c = bench.up(4, Role::Node);
-    bench.say(c, &Message::Registration(RegistrationMessage::Publish(full)));
+    bench.say(c, RegistrationMessage::Publish(full));
     let connections: Vec<ConnectionId> =
         (1..=9).map(|id| forwarded(&bench.ask(requester, request(id, RequestMode::Forward))).0).collect();
     assert_eq!(connections, [a, b, a, b, a, b, a, b, a]);
@@ -151,10 +150,7 @@ fn equal_providers_alternate_before_full_ones() {
 fn nearest_first_with_requester_as_origin() {
     let mut bench = Bench::new();
     let far = bench.up(1, Role::Node);
-    bench.say(
-        far,
-        &Message::Registration(RegistrationMessage::Publish(Record { cell: Cell::new(500, 500), ..record(1) })),
-    );
+    bench.say(far, RegistrationMessage::Publish(Record { cell: Cell::new(500, 500), ..record(1) }));
     let (near, requester) = (bench.provider(2), bench.requester(3));
     for (id, area, to) in [(1, Area::Anywhere, near), (2, Area::Nearest(Cell::new(499, 499)), far)] {
         let asked = request(id, RequestMode::Forward).with(|spec| spec.area = area);
@@ -216,7 +212,7 @@ fn provider_refusal_is_not_hub_refusal() {
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     for (id, said, heard) in [(1, Reason::Leaving, Reason::NotFound), (2, Reason::TooMany, Reason::Busy)] {
         let (_, forward) = forwarded(&bench.ask(requester, request(id, RequestMode::Forward)));
-        assert_eq!(refused(&bench.say(provider, &decline(&forward, said))), (requester, heard));
+        assert_eq!(refused(&bench.say(provider, decline(&forward, said))), (requester, heard));
     }
 }
 
@@ -242,10 +238,7 @@ fn provider_traces_only_its_own_hop() {
         connected_us: None,
     };
     let mut said = |hop| {
-        bench.say(
-            provider,
-            &Message::Request(RequestMessage::HopReport(HopReport { id: id.unwrap(), requester: Some(node(2)), hop })),
-        )
+        bench.say(provider, RequestMessage::HopReport(HopReport { id: id.unwrap(), requester: Some(node(2)), hop }))
     };
     assert!(said(hop(2, HopAction::ReusedConnection)).is_empty(), "that of another hub");
     assert!(said(hop(1, HopAction::Exhausted)).is_empty(), "that of a hub");
@@ -286,8 +279,8 @@ fn active_requests_fill_the_table() {
 fn looped_request_is_declined() {
     let mut bench = Bench::new();
     let (requester, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-    bench.say(other, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))));
-    let asked = Message::Request(RequestMessage::Request(carried(1).with_hop(|hop| hop.provider = None)));
+    bench.say(other, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])));
+    let asked = RequestMessage::Request(carried(1).with_hop(|hop| hop.provider = None));
     let to_other = |sent: &[(ConnectionId, Message)]| {
         sent.iter().any(|(connection, message)| {
             *connection == other
@@ -297,30 +290,17 @@ fn looped_request_is_declined() {
                 )
         })
     };
-    assert!(to_other(&bench.say(requester, &asked)));
-    bench.say(
-        other,
-        &Message::Request(RequestMessage::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None }),
-    );
+    assert!(to_other(&bench.say(requester, asked.clone())));
+    bench.say(other, RequestMessage::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
     for _ in 0..2 {
         bench.wait(Duration::from_millis(300));
-        assert_eq!(refused(&bench.say(other, &asked)), (other, Reason::NotFound));
-        assert!(to_other(&bench.say(requester, &asked)), "the requester's repetition goes the same way");
-        bench.say(
-            other,
-            &Message::Request(RequestMessage::RequestAck {
-                id: RequestId(1),
-                requester: Some(node(50)),
-                provider: None,
-            }),
-        );
+        assert_eq!(refused(&bench.say(other, asked.clone())), (other, Reason::NotFound));
+        assert!(to_other(&bench.say(requester, asked.clone())), "the requester's repetition goes the same way");
+        bench.say(other, RequestMessage::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
     }
     let last =
         Decline { id: RequestId(1), reason: Reason::Unreachable, retry_after_ms: None, requester: Some(node(50)) };
-    assert_eq!(
-        refused(&bench.say(other, &Message::Request(RequestMessage::Decline(last)))),
-        (requester, Reason::Unreachable)
-    );
+    assert_eq!(refused(&bench.say(other, RequestMessage::Decline(last))), (requester, Reason::Unreachable));
 }
 
 #[test]
@@ -334,7 +314,7 @@ fn hubs_in_turn_take_little_room() {
         bench.provider(1);
         for _ in 0..5_000 {
             let hub = hubs[random.below(3) as usize];
-            bench.say(hub, &Message::Request(RequestMessage::Request(carried(random.below(60) as u32))));
+            bench.say(hub, RequestMessage::Request(carried(random.below(60) as u32)));
             bench.wait(Duration::from_millis(random.below(3)));
             let room = |hub| bench.hub.core.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
             assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
@@ -356,7 +336,7 @@ fn only_who_waits_is_looked_at() {
     }
     assert_eq!(held(&bench), 3);
     let provider = bench.up(1, Role::Node);
-    let sent = bench.say(provider, &Message::Registration(RegistrationMessage::Publish(record(1))));
+    let sent = bench.say(provider, RegistrationMessage::Publish(record(1)));
     assert_eq!(
         (
             sent.iter()
@@ -383,10 +363,9 @@ fn pending_messages_are_few() {
     let mut bench = Bench::new();
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(requester, request(1, RequestMode::Forward)));
-    let pending =
-        Message::Request(RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None });
-    let told = (0..1_000).map(|_| bench.say(provider, &pending).len()).sum::<usize>();
+    let pending = RequestMessage::Pending { id: RequestId(1), requester: Some(node(2)), provider: None };
+    let told = (0..1_000).map(|_| bench.say(provider, pending.clone()).len()).sum::<usize>();
     assert!((1..=10).contains(&told), "{told}");
     bench.wait(Duration::from_secs(1));
-    assert_eq!(bench.say(provider, &pending).len(), 1);
+    assert_eq!(bench.say(provider, pending.clone()).len(), 1);
 }

@@ -2,15 +2,15 @@
 //! becomes of it further on.
 
 use roost_wire::messages::{
-    Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Message, Reason, Request, RequestMessage,
+    Hop, HopAction, HopReport, MAX_NAME_BYTES, MAX_TRACED_HOPS, Reason, Request, RequestMessage,
 };
 use roost_wire::{Channel, ConnectionId, NodeId, Role};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
-use super::table::RequestKey;
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
+use crate::hub::request_key::RequestKey;
 use crate::hub::requests::Requests;
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// The most reports on one request that a hub makes or passes on.
@@ -27,7 +27,7 @@ impl RoutedRequest {
 
 impl Requests {
     /// Reports what has been done with a request, if it is traced.
-    pub(in crate::hub) fn report(
+    pub(crate) fn report(
         &mut self,
         core: &mut HubCore,
         key: RequestKey,
@@ -52,13 +52,7 @@ impl Requests {
     }
 
     /// Reports to whom a request was handed.
-    pub(in crate::hub) fn report_handed(
-        &mut self,
-        core: &mut HubCore,
-        key: RequestKey,
-        to: RequestTarget,
-        relayed: bool,
-    ) {
+    pub(crate) fn report_handed(&mut self, core: &mut HubCore, key: RequestKey, to: RequestTarget, relayed: bool) {
         let step = match to {
             RequestTarget::Hub { .. } => HopAction::PassedToHub,
             RequestTarget::Node(_) if relayed => HopAction::Relayed,
@@ -69,7 +63,7 @@ impl Requests {
 
     /// Somebody further on tells what has become of a request: goes back the
     /// way that the request came.
-    pub(in crate::hub) fn handle_trace(&mut self, core: &mut HubCore, from: Sender, traced: HopReport) {
+    pub(crate) fn handle_trace(&mut self, core: &mut HubCore, from: Sender, traced: HopReport) {
         let now = core.now;
         let HopReport { id, requester, mut hop } = traced;
         // A provider speaks for itself; what hubs did is for hubs to say.
@@ -104,17 +98,17 @@ impl Requests {
         let Some(asked) = self.table.get(key) else { return };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         let traced = HopReport { id: key.id, requester: asked.named_requester(), hop };
-        core.send(connection, Channel::Datagram, traffic, &Message::Request(RequestMessage::HopReport(traced)));
+        core.send(connection, Channel::Datagram, traffic, RequestMessage::HopReport(traced));
     }
 }
 
 impl HubCore {
     /// Reports that a request is declined at once, without being remembered, if it is traced.
-    pub(in crate::hub) fn report_declined(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
+    pub(crate) fn report_declined(&mut self, connection: ConnectionId, request: &Request, reason: Reason) {
         if request.spec.trace {
             let hop = self.own_hop(HopAction::Exhausted, Some(reason));
             let traced = HopReport { id: request.id, requester: None, hop };
-            self.send_answer(connection, &Message::Request(RequestMessage::HopReport(traced)));
+            self.send_answer(connection, RequestMessage::HopReport(traced));
         }
     }
 

@@ -51,7 +51,7 @@ fn only_traced_requests_are_reported() {
     assert_eq!((*to, hop.node, hop.index, hop.name.as_deref()), (requester, node(200), 1, Some("n1")));
     let (_, forward) = handed(&sent).unwrap();
     bench.wait(30 * MS);
-    let sent = bench.say(first, &decline(&forward, Reason::SourceFailed));
+    let sent = bench.say(first, decline(&forward, Reason::SourceFailed));
     assert_eq!(
         steps(&sent),
         [
@@ -59,7 +59,7 @@ fn only_traced_requests_are_reported() {
             (HopAction::HandedToProvider, Some(node(2)), None, 30)
         ]
     );
-    let sent = bench.say(second, &decline(&forward, Reason::Busy));
+    let sent = bench.say(second, decline(&forward, Reason::Busy));
     assert_eq!(
         steps(&sent),
         [
@@ -93,7 +93,7 @@ fn a_silent_provider_is_told_of() {
 fn forwarded_trace_reports_are_bounded() {
     let mut bench = Bench::new();
     let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    bench.say(peer, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))));
+    bench.say(peer, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])));
     let sent = bench.ask(requester, traced(1, RequestMode::Relay));
     assert_eq!(steps(&sent), [(HopAction::PassedToHub, Some(node(100)), None, 0)]);
     let carried = sent.iter().find_map(|(_, message)| match message {
@@ -101,13 +101,13 @@ fn forwarded_trace_reports_are_bounded() {
         _ => None,
     });
     let id = carried.unwrap();
-    bench.say(peer, &Message::Request(RequestMessage::RequestAck { id, requester: None, provider: None }));
+    bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None });
     bench.wait(50 * MS);
     let hop =
         |number| Hop { node: node(9), index: number, elapsed_us: 10_000, tier: None, ..reports(&sent)[0].1.clone() };
     let say = |bench: &mut Bench, number| {
         let report = HopReport { id, requester: None, hop: hop(number) };
-        reports(&bench.say(peer, &Message::Request(RequestMessage::HopReport(report))))
+        reports(&bench.say(peer, RequestMessage::HopReport(report)))
     };
     let passed = say(&mut bench, 1);
     let [(to, hop)] = &passed[..] else { panic!("{passed:?}") };
@@ -117,7 +117,7 @@ fn forwarded_trace_reports_are_bounded() {
     let all: usize = (0..100).map(|_| say(&mut bench, 2).len()).sum();
     assert_eq!(all, 30, "with the two before it");
     let stray = HopReport { id, requester: Some(node(2)), hop: hop.clone() };
-    assert!(bench.say(peer, &Message::Request(RequestMessage::HopReport(stray))).is_empty());
+    assert!(bench.say(peer, RequestMessage::HopReport(stray)).is_empty());
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn faster_equal_provider_comes_first() {
         let (to, forward) = handed(&bench.ask(requester, image(id))).unwrap();
         if to == slow {
             bench.wait(900 * MS);
-            bench.say(slow, &decline(&forward, Reason::Busy));
+            bench.say(slow, decline(&forward, Reason::Busy));
         }
     }
     let (to, _) = handed(&bench.ask(requester, image(9))).unwrap();
@@ -178,13 +178,8 @@ impl SelectionFixture {
         let mut providers = BTreeMap::new();
         for (number, place) in (1..).zip(places) {
             let connection = bench.up(number, Role::Node);
-            bench.say(
-                connection,
-                &Message::Registration(RegistrationMessage::Publish(Record {
-                    cell: Cell::new(*place, 0),
-                    ..record(number)
-                })),
-            );
+            bench
+                .say(connection, RegistrationMessage::Publish(Record { cell: Cell::new(*place, 0), ..record(number) }));
             providers.insert(node(number), connection);
         }
         let requester = bench.requester(100);
@@ -200,14 +195,13 @@ impl SelectionFixture {
             SelectionEvent::Renew(number, streams, uplink_kbps) => {
                 let capacity = Some(Capacity { streams: *streams, uplink_kbps: *uplink_kbps });
                 let renew = Renew { version: crate::hub::testing::version(1), capacity };
-                self.bench
-                    .say(self.providers[&node(*number)], &Message::Registration(RegistrationMessage::Renew(renew)));
+                self.bench.say(self.providers[&node(*number)], RegistrationMessage::Renew(renew));
             }
             SelectionEvent::Wait(millis) => {
                 self.bench.wait(MS * *millis as u32);
                 // Everybody lives, and says so.
                 for connection in self.providers.values().chain([&self.requester]) {
-                    self.bench.say(*connection, &Message::Probe(ProbeMessage::Ping(1)));
+                    self.bench.say(*connection, ProbeMessage::Ping(1));
                 }
             }
         }
@@ -248,7 +242,7 @@ impl SelectionFixture {
 
     fn refuse(&mut self, reason: Reason) {
         let Some((_, connection, forward, node)) = self.asked_last() else { return };
-        self.bench.say(connection, &decline(&forward, reason));
+        self.bench.say(connection, decline(&forward, reason));
         self.last = None;
         if reason == Reason::SourceFailed {
             self.failed.insert(node, self.bench.now);

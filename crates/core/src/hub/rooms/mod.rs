@@ -9,16 +9,18 @@ use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Ro
 use roost_wire::{Channel, NodeId, Role, RoomId};
 
 use super::core::HubCore;
+use super::relation::Relation;
 use super::remotes::ROOM_UPDATE_COST;
-use super::tree::Relation;
-use super::{HubLimit, Sender, route};
+use super::sender::Sender;
+use super::timers::MAX_PER_WAKE;
+use super::{HubLimit, route};
 use crate::machine::Traffic;
 pub(super) use table::RoomDirectory;
 use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
 
 impl RoomDirectory {
     /// Somebody is in a room.
-    pub(in crate::hub) fn room_joined(&mut self, core: &mut HubCore, from: Sender, join: JoinRoom) {
+    pub(super) fn room_joined(&mut self, core: &mut HubCore, from: Sender, join: JoinRoom) {
         let now = core.now;
         let JoinRoom { room, member, direction: way } = join;
         let Some(way) = self.member_message_route(core, from, member.node, way) else { return };
@@ -49,7 +51,7 @@ impl RoomDirectory {
     }
 
     /// Somebody has left a room.
-    pub(in crate::hub) fn room_left(&mut self, core: &mut HubCore, from: Sender, quit: LeaveRoom) {
+    pub(super) fn room_left(&mut self, core: &mut HubCore, from: Sender, quit: LeaveRoom) {
         let now = core.now;
         let LeaveRoom { room, node, direction: way } = quit;
         let Some(way) = self.member_message_route(core, from, node, way) else { return };
@@ -65,7 +67,7 @@ impl RoomDirectory {
 
     /// The connection with a node of this hub has gone. Its rooms need not wait until
     /// it has been silent for long.
-    pub(in crate::hub) fn room_member_lost(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn room_member_lost(&mut self, core: &mut HubCore, node: NodeId) {
         let now = core.now;
         let rooms: Vec<RoomId> = self.of.get(&node).into_iter().flatten().copied().collect();
         for room in rooms {
@@ -79,7 +81,7 @@ impl RoomDirectory {
 
     /// Another hub lists who is in, or refuses somebody: goes on to the nodes and hubs below
     /// that want to know.
-    pub(in crate::hub) fn handle_roster(&mut self, core: &mut HubCore, from: Sender, roster: Roster) {
+    pub(super) fn handle_roster(&mut self, core: &mut HubCore, from: Sender, roster: Roster) {
         if !matches!(core.relation(from.node), Some(Relation::Parent | Relation::Sibling)) {
             return core.refused(from.node, "lists of rooms come from above and beside only");
         }
@@ -98,9 +100,9 @@ impl RoomDirectory {
     }
 
     /// Forgets who is silent, and sends the lists that had to wait.
-    pub(in crate::hub) fn poll_rooms(&mut self, core: &mut HubCore) {
+    pub(super) fn poll_rooms(&mut self, core: &mut HubCore) {
         let now = core.now;
-        for _ in 0..super::MAX_PER_WAKE {
+        for _ in 0..MAX_PER_WAKE {
             let Some((room, entry)) = self.expired(now) else { break };
             if entry.state == MembershipState::Lost {
                 self.pass_quit(core, room, &entry, RouteDirection::Up);
@@ -109,7 +111,7 @@ impl RoomDirectory {
                 self.tell_everybody(core, room);
             }
         }
-        for _ in 0..super::MAX_PER_WAKE {
+        for _ in 0..MAX_PER_WAKE {
             let Some(room) = self.due(now) else { break };
             self.tell_everybody(core, room);
         }
@@ -218,13 +220,13 @@ impl HubCore {
     /// and left must not seem to have left and come: so all of it is reliable, and in order.
     fn forward_to_hub(&mut self, hub: NodeId, message: &Message) {
         if let Some(connection) = self.connection_to(hub) {
-            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, message);
+            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, message.clone());
         }
     }
 
     fn tell_room(&mut self, remote: NodeId, message: &Message) {
         if let Some(connection) = self.connection_to(remote) {
-            self.send(connection, Channel::Datagram, Traffic::Join, message);
+            self.send(connection, Channel::Datagram, Traffic::Join, message.clone());
         }
     }
 }

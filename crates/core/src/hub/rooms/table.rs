@@ -33,7 +33,7 @@ pub(super) const MAX_ROOMS_EACH: usize = 2 * crate::node::MAX_ROOMS;
 
 /// The rooms of which this hub has heard.
 #[derive(Debug, Default)]
-pub(in crate::hub) struct RoomDirectory {
+pub(crate) struct RoomDirectory {
     pub(super) rooms: BTreeMap<RoomId, RoomState>,
     /// The rooms of each node.
     pub(super) of: BTreeMap<NodeId, BTreeSet<RoomId>>,
@@ -117,18 +117,18 @@ pub(super) enum JoinRefusal {
 }
 
 impl RoomDirectory {
-    pub(in crate::hub) fn next_due(&self) -> Option<Time> {
+    pub(crate) fn next_due(&self) -> Option<Time> {
         let (end, list) = (self.ends.first().map(|(at, ..)| *at), self.lists.first().map(|(at, _)| *at));
         [end, list].into_iter().flatten().min()
     }
 
     /// How many rooms there are.
-    pub(in crate::hub) fn rooms(&self) -> usize {
+    pub(crate) fn rooms(&self) -> usize {
         self.rooms.len()
     }
 
     /// How many entries there are.
-    pub(in crate::hub) fn members(&self) -> usize {
+    pub(crate) fn members(&self) -> usize {
         self.ends.len()
     }
 

@@ -31,25 +31,25 @@ fn rosters(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, Vec<NodeId>)>
 fn roster_change_goes_to_all_members() {
     let mut bench = Bench::new();
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-    assert_eq!(rosters(&bench.say(a, &join(1, None))), [(a, vec![node(1)])]);
+    assert_eq!(rosters(&bench.say(a, join(1, None))), [(a, vec![node(1)])]);
     let both = vec![node(1), node(2)];
     bench.wait(PACE);
-    assert_eq!(rosters(&bench.say(b, &join(2, None))), [(a, both.clone()), (b, both.clone())]);
-    assert_eq!(rosters(&bench.say(a, &join(1, None))), [(a, both)]);
+    assert_eq!(rosters(&bench.say(b, join(2, None))), [(a, both.clone()), (b, both.clone())]);
+    assert_eq!(rosters(&bench.say(a, join(1, None))), [(a, both)]);
     bench.wait(PACE);
-    let quit = Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room: ROOM, node: node(2), direction: None }));
-    assert_eq!(rosters(&bench.say(b, &quit)), [(a, vec![node(1)])]);
-    assert!(bench.say(a, &join(2, None)).is_empty(), "a node speaks for itself");
+    let quit = RoomMessage::LeaveRoom(LeaveRoom { room: ROOM, node: node(2), direction: None });
+    assert_eq!(rosters(&bench.say(b, quit)), [(a, vec![node(1)])]);
+    assert!(bench.say(a, join(2, None)).is_empty(), "a node speaks for itself");
 }
 
 #[test]
 fn who_is_not_heard_is_out() {
     let mut bench = Bench::new();
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-    bench.say(a, &join(1, None));
-    bench.say(a, &join(1, None));
+    bench.say(a, join(1, None));
+    bench.say(a, join(1, None));
     bench.wait(LEASE / 2);
-    bench.say(b, &join(2, None));
+    bench.say(b, join(2, None));
     assert_eq!(rosters(&bench.wait(LEASE / 2)), [(b, vec![node(2)])]);
     bench.wait(LEASE);
     assert!(bench.hub.rooms.rooms.is_empty() && bench.hub.rooms.next_due().is_none());
@@ -60,24 +60,17 @@ fn join_crosses_owners_and_roster_returns() {
     let mut bench = Bench::new();
     let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
     // Both tops own every room: each lists, and tells the other.
-    let sent = bench.say(a, &join(1, None));
+    let sent = bench.say(a, join(1, None));
     assert!(sent.contains(&(peer, join(1, Some(RouteDirection::Across)))), "{sent:?}");
     assert_eq!(rosters(&sent), [(a, vec![node(1)])]);
     bench.wait(PACE);
-    let sent = bench.say(peer, &join(50, Some(RouteDirection::Across)));
+    let sent = bench.say(peer, join(50, Some(RouteDirection::Across)));
     assert_eq!(rosters(&sent), [(a, vec![node(1), node(50)]), (peer, vec![node(1), node(50)])]);
-    bench.say(b, &join(2, None));
-    let list = |to| {
-        Message::Room(RoomMessage::Roster(Roster {
-            room: ROOM,
-            owner: node(100),
-            members: vec![member(50)],
-            to,
-            refused: None,
-        }))
-    };
-    assert_eq!(rosters(&bench.say(peer, &list(None))), [(a, vec![node(50)]), (b, vec![node(50)])]);
-    assert_eq!(rosters(&bench.say(peer, &list(Some(node(2))))), [(b, vec![node(50)])]);
+    bench.say(b, join(2, None));
+    let list =
+        |to| RoomMessage::Roster(Roster { room: ROOM, owner: node(100), members: vec![member(50)], to, refused: None });
+    assert_eq!(rosters(&bench.say(peer, list(None))), [(a, vec![node(50)]), (b, vec![node(50)])]);
+    assert_eq!(rosters(&bench.say(peer, list(Some(node(2))))), [(b, vec![node(50)])]);
 }
 
 #[test]
@@ -85,18 +78,14 @@ fn rooms_and_members_are_bounded() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     for number in 0..=u8::MAX {
-        bench.say(peer, &join(number, Some(RouteDirection::Across)));
+        bench.say(peer, join(number, Some(RouteDirection::Across)));
     }
     assert_eq!(bench.hub.rooms.rooms[&ROOM].members.len(), MAX_MEMBERS);
     for room in 0..2 * MAX_ROOMS as u64 {
         let member = member((room % 200) as u8);
         bench.say(
             peer,
-            &Message::Room(RoomMessage::JoinRoom(JoinRoom {
-                room: RoomId(room),
-                member,
-                direction: Some(RouteDirection::Across),
-            })),
+            RoomMessage::JoinRoom(JoinRoom { room: RoomId(room), member, direction: Some(RouteDirection::Across) }),
         );
     }
     assert_eq!(bench.hub.rooms.rooms.len(), MAX_ROOMS);
@@ -121,15 +110,15 @@ fn full_room_refuses_until_member_leaves() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     for number in 0..64 {
-        bench.say(peer, &join(number, Some(RouteDirection::Across)));
+        bench.say(peer, join(number, Some(RouteDirection::Across)));
     }
     let late = bench.up(64, Role::Node);
-    let sent = bench.say(late, &join(64, None));
+    let sent = bench.say(late, join(64, None));
     assert_eq!(refusals(&sent), [(late, node(64), Reason::TooMany)]);
     assert!(sent.iter().all(|(connection, _)| *connection == late), "nobody else hears of it: {sent:?}");
-    assert_eq!(refusals(&bench.say(peer, &join(3, Some(RouteDirection::Across)))), [], "who is in stays in");
-    bench.say(peer, &quit(3, Some(RouteDirection::Across)));
-    assert_eq!(refusals(&bench.say(late, &join(64, None))), []);
+    assert_eq!(refusals(&bench.say(peer, join(3, Some(RouteDirection::Across)))), [], "who is in stays in");
+    bench.say(peer, quit(3, Some(RouteDirection::Across)));
+    assert_eq!(refusals(&bench.say(late, join(64, None))), []);
     assert_eq!(bench.hub.rooms.list(ROOM).len(), MAX_MEMBERS);
 }
 
@@ -137,39 +126,30 @@ fn full_room_refuses_until_member_leaves() {
 fn refusal_reaches_the_refused_node() {
     let mut bench = Bench::new();
     let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
-    bench.say(a, &join(1, None));
-    bench.say(b, &join(2, None));
+    bench.say(a, join(1, None));
+    bench.say(b, join(2, None));
     let (owner, members) = (node(100), Vec::new());
     let no = Roster { room: ROOM, owner, members, to: Some(node(1)), refused: Some(Reason::TooMany) };
-    assert_eq!(
-        bench.say(peer, &Message::Room(RoomMessage::Roster(no.clone()))),
-        [(a, Message::Room(RoomMessage::Roster(no)))]
-    );
+    assert_eq!(bench.say(peer, RoomMessage::Roster(no.clone())), [(a, Message::Room(RoomMessage::Roster(no)))]);
     // The node then says that it has left, and whoever has noted it forgets it.
-    assert!(bench.say(a, &quit(1, None)).contains(&(peer, quit(1, Some(RouteDirection::Across)))));
+    assert!(bench.say(a, quit(1, None)).contains(&(peer, quit(1, Some(RouteDirection::Across)))));
 }
 
 #[test]
 fn only_notified_hubs_refuse_member() {
     let mut bench = Bench::new();
     let (a, tops) = (bench.up(1, Role::Node), [100, 101, 102].map(|number| bench.up(number, Role::SuperNode)));
-    let sent = bench.say(a, &join(1, None));
+    let sent = bench.say(a, join(1, None));
     for (number, top) in (100..).zip(tops) {
         let (owner, members, to) = (node(number), Vec::new(), Some(node(1)));
-        let no = Message::Room(RoomMessage::Roster(Roster {
-            room: ROOM,
-            owner,
-            members,
-            to,
-            refused: Some(Reason::TooMany),
-        }));
+        let no = RoomMessage::Roster(Roster { room: ROOM, owner, members, to, refused: Some(Reason::TooMany) });
         let was_told = sent.contains(&(top, join(1, Some(RouteDirection::Across))));
-        assert_eq!(!bench.say(top, &no).is_empty(), was_told, "{number}");
+        assert_eq!(!bench.say(top, no).is_empty(), was_told, "{number}");
     }
     // Nor does anybody list who is in that has nothing to do with rooms here.
     bench.hub.core.remotes.relate(node(100), Relation::StandbyOnly);
     let list = Roster { room: ROOM, owner: node(100), members: vec![member(9)], to: None, refused: None };
-    assert!(bench.say(tops[0], &Message::Room(RoomMessage::Roster(list))).is_empty());
+    assert!(bench.say(tops[0], RoomMessage::Roster(list)).is_empty());
 }
 
 /// A hub with two parents, and the connections to them.
@@ -189,11 +169,11 @@ fn below_two() -> (Bench, [ConnectionId; 2]) {
 fn quit_reaches_all_notified_parents() {
     let (mut bench, [first, second]) = below_two();
     let a = bench.up(1, Role::Node);
-    assert_eq!(bench.say(a, &join(1, None)), [(first, join(1, Some(RouteDirection::Up)))]);
+    assert_eq!(bench.say(a, join(1, None)), [(first, join(1, Some(RouteDirection::Up)))]);
     // The next word goes to the other one.
     bench.hub.core.remotes.mark_unresponsive(node(100));
-    assert_eq!(bench.say(a, &join(1, None)), [(second, join(1, Some(RouteDirection::Up)))]);
-    let mut sent = bench.say(a, &quit(1, None));
+    assert_eq!(bench.say(a, join(1, None)), [(second, join(1, Some(RouteDirection::Up)))]);
+    let mut sent = bench.say(a, quit(1, None));
     sent.sort_by_key(|(connection, _)| *connection);
     assert_eq!(sent, [first, second].map(|parent| (parent, quit(1, Some(RouteDirection::Up)))));
 }
@@ -202,10 +182,10 @@ fn quit_reaches_all_notified_parents() {
 fn new_parent_gets_join_before_quit() {
     let (mut bench, [first, second]) = below_two();
     let a = bench.up(1, Role::Node);
-    bench.say(a, &join(1, None));
+    bench.say(a, join(1, None));
     bench.down(first);
     let up = Some(RouteDirection::Up);
-    assert_eq!(bench.say(a, &quit(1, None)), [(second, join(1, up)), (second, quit(1, up))]);
+    assert_eq!(bench.say(a, quit(1, None)), [(second, join(1, up)), (second, quit(1, up))]);
 }
 
 #[test]
@@ -215,24 +195,15 @@ fn rooms_per_node_are_limited() {
     let mut words = 0;
     for room in 0..10 * MAX_ROOMS as u64 {
         words += bench
-            .say(
-                a,
-                &Message::Room(RoomMessage::JoinRoom(JoinRoom {
-                    room: RoomId(room),
-                    member: member(1),
-                    direction: None,
-                })),
-            )
+            .say(a, RoomMessage::JoinRoom(JoinRoom { room: RoomId(room), member: member(1), direction: None }))
             .len();
         bench.wait(std::time::Duration::from_millis(1));
     }
     assert_eq!(bench.hub.rooms.of[&node(1)].len(), MAX_ROOMS_EACH);
     assert!(words <= 2 * MAX_ROOMS_EACH, "{words} answers");
     for room in 0..crate::node::MAX_ROOMS as u64 {
-        let sent = bench.say(
-            b,
-            &Message::Room(RoomMessage::JoinRoom(JoinRoom { room: RoomId(room), member: member(2), direction: None })),
-        );
+        let sent =
+            bench.say(b, RoomMessage::JoinRoom(JoinRoom { room: RoomId(room), member: member(2), direction: None }));
         assert!(sent.iter().any(|(connection, _)| *connection == b), "room {room}: {sent:?}");
     }
 }
@@ -243,7 +214,7 @@ fn simultaneous_joins_share_one_roster() {
     let connections: Vec<ConnectionId> = (0..64).map(|number| bench.up(number, Role::Node)).collect();
     let mut told = 0;
     for (connection, number) in connections.iter().zip(0..) {
-        told += rosters(&bench.say(*connection, &join(number, None))).len();
+        told += rosters(&bench.say(*connection, join(number, None))).len();
     }
     assert_eq!(told, 64, "each is answered, and others wait");
     let last = rosters(&bench.wait(PACE));
@@ -258,7 +229,7 @@ fn endless_changes_are_rate_limited() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     for number in 0..63 {
-        bench.say(peer, &join(number, Some(RouteDirection::Across)));
+        bench.say(peer, join(number, Some(RouteDirection::Across)));
     }
     let restless = bench.up(150, Role::Node);
     let to_all = |sent: Vec<(ConnectionId, Message)>| -> Vec<Roster> {
@@ -271,12 +242,9 @@ fn endless_changes_are_rate_limited() {
     let mut lists = Vec::new();
     for step in 0..100 {
         let cell = Cell::new(step % 2, 0);
-        let word = Message::Room(RoomMessage::JoinRoom(JoinRoom {
-            room: ROOM,
-            member: RoomMember { cell, ..member(150) },
-            direction: None,
-        }));
-        lists.extend(to_all([bench.say(restless, &word), bench.wait(PACE)].concat()));
+        let word =
+            RoomMessage::JoinRoom(JoinRoom { room: ROOM, member: RoomMember { cell, ..member(150) }, direction: None });
+        lists.extend(to_all([bench.say(restless, word.clone()), bench.wait(PACE)].concat()));
     }
     assert!((9..=12).contains(&lists.len()), "{} lists in ten seconds", lists.len());
     // The last change is told in the end.
@@ -295,39 +263,34 @@ fn unregistered_hub_is_no_child() {
         join(1, Some(RouteDirection::Down)),
         join(1, Some(RouteDirection::Overflow)),
     ] {
-        assert!(bench.say(hub, &word).is_empty(), "{word:?}");
+        assert!(bench.say(hub, word.clone()).is_empty(), "{word:?}");
         assert!(bench.hub.rooms.rooms.is_empty(), "{word:?}");
     }
-    bench.say(hub, &join(1, Some(RouteDirection::Across)));
-    bench.say(hub, &quit(1, Some(RouteDirection::Up)));
+    bench.say(hub, join(1, Some(RouteDirection::Across)));
+    bench.say(hub, quit(1, Some(RouteDirection::Up)));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
     let child = bench.up(101, Role::SuperNode);
-    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
-    bench.say(child, &join(2, Some(RouteDirection::Across)));
+    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
+    bench.say(child, join(2, Some(RouteDirection::Across)));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)], "one below speaks to the owners through this hub only");
-    bench.say(child, &join(2, None));
+    bench.say(child, join(2, None));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1), member(2)]);
-    let list = Message::Room(RoomMessage::Roster(Roster {
-        room: ROOM,
-        owner: node(101),
-        members: Vec::new(),
-        to: None,
-        refused: None,
-    }));
-    assert!(bench.say(child, &list).is_empty(), "lists come from above");
+    let list =
+        RoomMessage::Roster(Roster { room: ROOM, owner: node(101), members: Vec::new(), to: None, refused: None });
+    assert!(bench.say(child, list).is_empty(), "lists come from above");
 }
 
 #[test]
 fn late_join_does_not_revive_member() {
     let mut bench = Bench::new();
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-    bench.say(a, &join(1, None));
-    bench.say(b, &join(2, None));
-    bench.say(b, &quit(2, None));
-    assert!(bench.say(b, &join(2, None)).is_empty());
+    bench.say(a, join(1, None));
+    bench.say(b, join(2, None));
+    bench.say(b, quit(2, None));
+    assert!(bench.say(b, join(2, None)).is_empty());
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
     bench.wait(SETTLE);
-    bench.say(b, &join(2, None));
+    bench.say(b, join(2, None));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1), member(2)]);
 }
 
@@ -335,20 +298,20 @@ fn late_join_does_not_revive_member() {
 fn disconnected_member_leaves_after_grace() {
     let mut bench = Bench::new();
     let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
-    bench.say(a, &join(1, None));
-    bench.say(b, &join(2, None));
+    bench.say(a, join(1, None));
+    bench.say(b, join(2, None));
     bench.wait(PACE);
     bench.down(a);
     bench.down(b);
     assert_eq!(bench.hub.rooms.list(ROOM).len(), 2);
     let again = bench.up(1, Role::Node);
-    bench.say(again, &join(1, None));
+    bench.say(again, join(1, None));
     let sent = bench.wait(GRACE);
     assert!(sent.contains(&(peer, quit(2, Some(RouteDirection::Across)))), "{sent:?}");
     assert!(rosters(&sent).contains(&(again, vec![node(1)])), "{sent:?}");
     // One that is at home elsewhere by then stays.
     bench.down(again);
-    bench.say(peer, &join(1, Some(RouteDirection::Across)));
+    bench.say(peer, join(1, Some(RouteDirection::Across)));
     bench.wait(GRACE * 2);
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
 }

@@ -7,6 +7,8 @@
 //! (`upward`). What moves inside a block changes no count and costs nothing.
 
 mod negatives;
+mod outbox;
+mod routing;
 #[cfg(test)]
 mod tests;
 mod upward;
@@ -17,14 +19,15 @@ use roost_wire::block::{Block, BlockService};
 use roost_wire::messages::{RouteDirection, Summary};
 use roost_wire::{Area, Cell, NodeId, Service, Time};
 
-use super::tree::Relation;
-use super::{HubLimit, Sender};
+use super::HubLimit;
+use super::relation::Relation;
+use super::sender::Sender;
 use crate::directory::PreviousEntry;
 use crate::hub::core::HubCore;
-use crate::hub::records::Records;
+use crate::hub::registry::Records;
 use crate::hub::route::RoutePlan;
 use negatives::Negatives;
-use upward::Outbox;
+use outbox::Outbox;
 
 /// How many patches a search of a wide area looks at before it takes every
 /// hub that has the service anywhere.
@@ -132,20 +135,20 @@ impl Summaries {
 
 /// Where other hubs have something, to read.
 #[derive(Clone, Copy)]
-pub(in crate::hub) struct BlockIndex<'a>(&'a Summaries);
+pub(super) struct BlockIndex<'a>(&'a Summaries);
 
 impl BlockIndex<'_> {
     /// The children that have something in an area.
-    pub(in crate::hub) fn holders_in(self, service: Service, area: Area) -> Vec<NodeId> {
+    pub(super) fn holders_in(self, service: Service, area: Area) -> Vec<NodeId> {
         self.0.below_in(service, area)
     }
 
     /// True if there was none in the cell a moment ago.
-    pub(in crate::hub) fn is_none(self, now: Time, service: Service, cell: Cell) -> bool {
+    pub(super) fn is_none(self, now: Time, service: Service, cell: Cell) -> bool {
         self.0.is_none(now, service, cell)
     }
 
-    pub(in crate::hub) fn route(
+    pub(super) fn route(
         self,
         core: &HubCore,
         block_service: BlockService,
@@ -195,7 +198,7 @@ impl SummarySource {
 
 impl Summaries {
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(in crate::hub) fn summarize(
+    pub(super) fn summarize(
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
@@ -224,7 +227,7 @@ impl Summaries {
     }
 
     /// A child, or another root, says what it has. Gives where something has come.
-    pub(in crate::hub) fn summary(&mut self, core: &mut HubCore, from: Sender, summary: Summary) -> Vec<BlockService> {
+    pub(super) fn summary(&mut self, core: &mut HubCore, from: Sender, summary: Summary) -> Vec<BlockService> {
         let (relation, limit) = (core.relation(from.node), core.config.limits.block_services_per_hub);
         if matches!(relation, Some(Relation::StandbyOnly | Relation::Parent)) {
             // It took this hub for a peer before it heard better: a parent hears of its children later
@@ -300,7 +303,7 @@ impl Summaries {
 
     /// A hub's last connection is gone: what it said stays for a lease, because it
     /// may come back, and because "cannot be reached" is not "there is none".
-    pub(in crate::hub) fn summaries_lost_hub(&mut self, core: &mut HubCore, hub: NodeId) {
+    pub(super) fn summaries_lost_hub(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
         self.outboxes.remove(&hub);
         if self.sources.contains_key(&hub) {
@@ -308,7 +311,7 @@ impl Summaries {
         }
     }
 
-    pub(in crate::hub) fn expire_summaries(&mut self, core: &mut HubCore) {
+    pub(super) fn expire_summaries(&mut self, core: &mut HubCore) {
         let now = core.now;
         let lease = core.config.lease;
         let gone = self.lost.iter().filter(|(_, lost)| **lost + lease <= now).map(|(hub, _)| *hub);

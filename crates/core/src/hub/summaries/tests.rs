@@ -24,7 +24,7 @@ fn middle() -> (Bench, ConnectionId, ConnectionId) {
     let (dial, _) = bench.dialled.remove(0);
     let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
     bench.wait(Duration::from_secs(1));
     (bench, parent, child)
 }
@@ -62,11 +62,11 @@ fn only_track(number: u8, sequence: u32, cell: Cell) -> Message {
 fn parent_notified_only_when_emptiness_changes() {
     let (mut bench, parent, _) = middle();
     let connection = bench.up(1, Role::Node);
-    bench.say(connection, &only_track(1, 1, HERE));
+    bench.say(connection, only_track(1, 1, HERE));
     assert_eq!(told(&bench.wait(Duration::from_secs(1)), parent), [(vec![(track(HERE), 1)], None)]);
-    bench.say(connection, &only_track(1, 2, NEXT));
+    bench.say(connection, only_track(1, 2, NEXT));
     assert!(told(&bench.wait(Duration::from_secs(1)), parent).is_empty(), "it is the same block");
-    bench.say(connection, &only_track(1, 3, FAR));
+    bench.say(connection, only_track(1, 3, FAR));
     let sent = bench.wait(Duration::from_secs(1));
     assert_eq!(told(&sent, parent), [(vec![(track(HERE), 0), (track(FAR), 1)], None)]);
 }
@@ -74,39 +74,39 @@ fn parent_notified_only_when_emptiness_changes() {
 #[test]
 fn child_entries_count_for_parent() {
     let (mut bench, parent, child) = middle();
-    bench.say(child, &says(1, 1, &[(track(HERE), 3)], None));
+    bench.say(child, says(1, 1, &[(track(HERE), 3)], None));
     assert_eq!(told(&bench.wait(Duration::from_secs(1)), parent), [(vec![(track(HERE), 3)], None)]);
     let (_, own) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-    bench.say(own, &only_track(2, 1, HERE));
-    bench.say(child, &says(1, 2, &[(track(HERE), 0)], None));
+    bench.say(own, only_track(2, 1, HERE));
+    bench.say(child, says(1, 2, &[(track(HERE), 0)], None));
     assert!(told(&bench.wait(Duration::from_secs(1)), parent).is_empty(), "there is still one");
 }
 
 #[test]
 fn refresh_round_heals_lost_summaries() {
     let (mut bench, parent, child) = middle();
-    bench.say(child, &says(1, 1, &[(track(HERE), 3), (track(FAR), 1)], Some(1)));
+    bench.say(child, says(1, 1, &[(track(HERE), 3), (track(FAR), 1)], Some(1)));
     bench.wait(Duration::from_secs(1));
     let sent: Vec<_> = (0..60)
         .flat_map(|_| {
-            bench.say(child, &Message::Probe(ProbeMessage::Ping(0)));
-            bench.say(parent, &Message::Probe(ProbeMessage::Ping(0)));
+            bench.say(child, ProbeMessage::Ping(0));
+            bench.say(parent, ProbeMessage::Ping(0));
             bench.wait(Duration::from_secs(1))
         })
         .collect();
     let told = told(&sent, parent);
     assert!(matches!(&told[..], [(patches, Some(_))] if patches.len() == 2), "{told:?}");
-    bench.say(child, &says(1, 2, &[(track(HERE), 3)], Some(2)));
+    bench.say(child, says(1, 2, &[(track(HERE), 3)], Some(2)));
     assert_eq!(bench.hub.status(bench.now).block_services, 1, "what was not told again is gone");
 }
 
 #[test]
 fn old_version_ignored_new_run_resets() {
     let (mut bench, _, child) = middle();
-    bench.say(child, &says(1, 5, &[(track(HERE), 3)], None));
-    bench.say(child, &says(1, 4, &[(track(HERE), 0)], None));
+    bench.say(child, says(1, 5, &[(track(HERE), 3)], None));
+    bench.say(child, says(1, 4, &[(track(HERE), 0)], None));
     assert_eq!(bench.hub.status(bench.now).block_services, 1);
-    bench.say(child, &says(2, 1, &[(track(FAR), 1)], None));
+    bench.say(child, says(2, 1, &[(track(FAR), 1)], None));
     assert_eq!(bench.hub.status(bench.now).block_services, 1);
     assert!(bench.hub.summaries.having(track(HERE), true).next().is_none());
 }
@@ -114,7 +114,7 @@ fn old_version_ignored_new_run_resets() {
 #[test]
 fn lost_hub_summary_kept_for_lease() {
     let (mut bench, _, child) = middle();
-    bench.say(child, &says(1, 5, &[(track(HERE), 3)], None));
+    bench.say(child, says(1, 5, &[(track(HERE), 3)], None));
     bench.down(child);
     bench.wait(Duration::from_secs(59));
     assert_eq!(bench.hub.status(bench.now).block_services, 1);
@@ -130,9 +130,9 @@ fn summaries_stay_within_rate() {
         let patches: BTreeMap<BlockService, u32> =
             (0..40).map(|n| (track(Cell::new(8 * n, 8 * (second % 100))), u32::from(second % 2 == 0))).collect();
         version += 1;
-        bench.say(child, &says(1, version, &patches.into_iter().collect::<Vec<_>>(), None));
+        bench.say(child, says(1, version, &patches.into_iter().collect::<Vec<_>>(), None));
         let sent = bench.wait(Duration::from_secs(1));
-        bench.say(parent, &Message::Probe(ProbeMessage::Ping(0)));
+        bench.say(parent, ProbeMessage::Ping(0));
         let summaries =
             sent.iter().filter(|(_, message)| matches!(message, Message::Hierarchy(HierarchyMessage::Summary(_))));
         bytes += summaries.map(|(_, message)| message.encode().len() + 80).sum::<usize>();
@@ -147,13 +147,13 @@ fn negative_result_expires_or_is_replaced() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
     let requester = bench.requester(2);
     let ask = |bench: &mut Bench, id| bench.ask(requester, request(id, RequestMode::Forward)).len();
     ask(&mut bench, 1);
     ask(&mut bench, 2);
     assert_eq!(bench.hub.counters().negatives, 1);
-    bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
+    bench.say(child, says(1, 1, &[(track(HERE), 1)], None));
     let sent = bench.ask(requester, request(3, RequestMode::Forward));
     assert!(
         matches!(sent[..], [(connection, Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: Some(_), .. }), .. })))] if connection == child),
@@ -166,10 +166,10 @@ fn negative_result_expires_or_is_replaced() {
 fn same_tier_child_is_refused() {
     let (mut bench, parent, _) = middle();
     // That is said before the parent knows that this hub is its child, and means no harm.
-    bench.say(parent, &says(1, 1, &[(track(HERE), 1)], None));
+    bench.say(parent, says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!((bench.hub.counters().refused_by_role, bench.hub.counters().stray), (0, 1));
     let twin = bench.up(51, Role::SuperNode);
-    bench.say(twin, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 1 }));
+    bench.say(twin, HierarchyMessage::RegisterChild { tier: 1 });
     assert_eq!((bench.hub.status(bench.now).block_services, bench.closed.last().unwrap().0), (0, twin));
     assert_eq!(bench.hub.counters().refused_by_role, 1);
 }
@@ -177,15 +177,15 @@ fn same_tier_child_is_refused() {
 #[test]
 fn returning_child_counted_once() {
     let (mut bench, parent, child) = middle();
-    bench.say(child, &says(1, 1, &[(track(HERE), 1)], Some(1)));
+    bench.say(child, says(1, 1, &[(track(HERE), 1)], Some(1)));
     bench.wait(Duration::from_secs(1));
     bench.down(child);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
     let known: Vec<_> = bench.hub.summaries.having(track(HERE), true).collect();
     assert_eq!(known, [(node(50), 1)], "it is not forgotten until the child has told everything anew");
-    bench.say(child, &says(1, 2, &[(track(HERE), 1)], Some(2)));
-    bench.say(child, &says(1, 3, &[(track(HERE), 0)], None));
+    bench.say(child, says(1, 2, &[(track(HERE), 1)], Some(2)));
+    bench.say(child, says(1, 3, &[(track(HERE), 0)], None));
     let sent = told(&bench.wait(Duration::from_secs(1)), parent);
     assert!(matches!(&sent[..], [(patches, _)] if *patches == [(track(HERE), 0)]), "{sent:?}");
     assert_eq!(bench.hub.status(bench.now).announced, 0);
@@ -197,12 +197,12 @@ fn former_child_becomes_sibling_root() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
-    bench.say(child, &says(1, 1, &[(track(HERE), 1)], None));
+    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
+    bench.say(child, says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!(bench.hub.status(bench.now).announced, 1);
     bench.down(child);
     let top = bench.up(50, Role::SuperNode);
-    bench.say(top, &says(2, 1, &[(track(HERE), 1)], None));
+    bench.say(top, says(2, 1, &[(track(HERE), 1)], None));
     assert_eq!(bench.hub.status(bench.now).announced, 0);
     assert_eq!(bench.hub.summaries.having(track(HERE), false).count(), 1);
 }
@@ -215,29 +215,16 @@ fn moving_node_does_not_starve_others() {
     let (mut told_after, mut rounds) = (None, 0);
     for step in 0..4_000 {
         let cell = Cell::new(step, 8 * step);
-        bench.say(
-            rogue,
-            &Message::Registration(RegistrationMessage::Publish(Record {
-                cell,
-                version: version(step as u32 + 1),
-                ..record(1)
-            })),
-        );
+        bench.say(rogue, RegistrationMessage::Publish(Record { cell, version: version(step as u32 + 1), ..record(1) }));
         if step == 2_000 {
             let services = [Service::Sensor].into_iter().collect();
             bench.say(
                 quiet,
-                &Message::Registration(RegistrationMessage::Publish(Record {
-                    cell: Cell::new(900_000, 900_000),
-                    services,
-                    ..record(2)
-                })),
+                RegistrationMessage::Publish(Record { cell: Cell::new(900_000, 900_000), services, ..record(2) }),
             );
         }
         if step % 100 == 0 {
-            [parent, child]
-                .iter()
-                .for_each(|connection| drop(bench.say(*connection, &Message::Probe(ProbeMessage::Ping(0)))));
+            [parent, child].iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(0))));
         }
         for (patches, since) in told(&bench.wait(Duration::from_millis(50)), parent) {
             rounds += usize::from(since.is_some());
@@ -253,11 +240,11 @@ fn moving_node_does_not_starve_others() {
 #[test]
 fn cancelled_changes_are_not_sent() {
     let (mut bench, parent, child) = middle();
-    bench.say(child, &says(1, 1, &[(track(FAR), 1)], None));
+    bench.say(child, says(1, 1, &[(track(FAR), 1)], None));
     bench.wait(Duration::from_millis(1));
-    bench.say(child, &says(1, 2, &[(track(HERE), 1)], None));
-    bench.say(child, &says(1, 3, &[(track(HERE), 0), (track(FAR), 0)], None));
-    bench.say(child, &says(1, 4, &[(track(FAR), 1)], None));
+    bench.say(child, says(1, 2, &[(track(HERE), 1)], None));
+    bench.say(child, says(1, 3, &[(track(HERE), 0), (track(FAR), 0)], None));
+    bench.say(child, says(1, 4, &[(track(FAR), 1)], None));
     assert!(told(&bench.wait(Duration::from_secs(1)), parent).is_empty());
 }
 
@@ -267,9 +254,9 @@ fn one_wake_serves_one_hub() {
     config.tier = 1;
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
-    bench.say(child, &Message::Hierarchy(HierarchyMessage::RegisterChild { tier: 0 }));
+    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
     let patches: Vec<_> = (0..500).map(|n| (track(Cell::new(8 * n, 0)), 1)).collect();
-    bench.say(child, &says(1, 1, &patches, None));
+    bench.say(child, says(1, 1, &patches, None));
     for top in 100..110 {
         bench.up(top, Role::SuperNode);
     }

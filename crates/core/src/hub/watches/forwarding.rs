@@ -5,14 +5,14 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use roost_wire::block::{Block, BlockService};
-use roost_wire::messages::{Candidate, DirectoryMessage, Message, RouteDirection, Watch, WatchChange};
+use roost_wire::messages::{Candidate, DirectoryMessage, RouteDirection, Watch, WatchChange};
 use roost_wire::{NodeId, RequestId};
 
 use super::ActiveWatch;
-use crate::hub::Sender;
 use crate::hub::core::HubCore;
+use crate::hub::relation::Relation;
+use crate::hub::sender::Sender;
 use crate::hub::summaries::BlockIndex;
-use crate::hub::tree::Relation;
 use crate::hub::watches::WatchTable;
 
 /// When a watch that was refused is offered again.
@@ -34,12 +34,7 @@ impl ActiveWatch {
 
 impl WatchTable {
     /// Takes a watch to the hubs that are to know it and do not yet.
-    pub(in crate::hub) fn forward_watch(
-        &mut self,
-        core: &mut HubCore,
-        below: BlockIndex<'_>,
-        key: (NodeId, RequestId),
-    ) {
+    pub(crate) fn forward_watch(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: (NodeId, RequestId)) {
         let Some(watching) = self.table.get(&key) else { return };
         let (services, area, plan) = (watching.services, watching.area, watching.route_plan);
         let mut hubs: BTreeMap<NodeId, RouteDirection> = BTreeMap::new();
@@ -67,20 +62,13 @@ impl WatchTable {
             let names = watching.names.then_some(true);
             core.send_to_hub(
                 hub,
-                &Message::Directory(DirectoryMessage::Watch(Watch {
-                    id,
-                    services,
-                    area,
-                    last_seen: 0,
-                    direction: Some(way),
-                    names,
-                })),
+                DirectoryMessage::Watch(Watch { id, services, area, last_seen: 0, direction: Some(way), names }),
             );
         }
     }
 
     /// A hub has something where it had nothing: who watches there is told so by it.
-    pub(in crate::hub) fn watched_block(&mut self, core: &mut HubCore, hub: NodeId, block_service: BlockService) {
+    pub(crate) fn watched_block(&mut self, core: &mut HubCore, hub: NodeId, block_service: BlockService) {
         if !matches!(core.relation(hub), Some(Relation::Child(_))) {
             return;
         }
@@ -96,7 +84,7 @@ impl WatchTable {
     }
 
     /// Another hub tells of changes for a watch that was carried to it.
-    pub(in crate::hub) fn handle_change(
+    pub(crate) fn handle_change(
         &mut self,
         core: &mut HubCore,
         below: BlockIndex<'_>,
@@ -106,7 +94,7 @@ impl WatchTable {
         let Some(key) = self.forwarded.get(&change.id).copied() else {
             // It does not know yet that nobody watches any more.
             core.counters.stray += 1;
-            return core.send_to_hub(from.node, &Message::Directory(DirectoryMessage::Unwatch(change.id)));
+            return core.send_to_hub(from.node, DirectoryMessage::Unwatch(change.id));
         };
         let Some(watching) = self.table.get_mut(&key) else { return };
         let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());
@@ -130,7 +118,7 @@ impl WatchTable {
 
     /// Another hub does not keep a watch that was carried to it: it is offered
     /// again later. False if none is meant.
-    pub(in crate::hub) fn watch_refused(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
+    pub(crate) fn watch_refused(&mut self, core: &mut HubCore, hub: NodeId, id: RequestId) -> bool {
         let now = core.now;
         let Some(key) = self.forwarded.get(&id).copied() else { return false };
         let Some(watching) = self.table.get_mut(&key) else { return false };
@@ -147,7 +135,7 @@ impl WatchTable {
     }
 
     /// Offers watches again that were refused.
-    pub(in crate::hub) fn offer_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
+    pub(crate) fn offer_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
         let now = core.now;
         if self.next_offer.is_some_and(|at| at <= now) {
             self.next_offer = None;
@@ -157,7 +145,7 @@ impl WatchTable {
 
     /// A hub is gone, or what it said may be lost: nobody vouches any longer
     /// for it. The hub is asked anew, or another one in its place.
-    pub(in crate::hub) fn forget_changes_of(&mut self, core: &mut HubCore, below: BlockIndex<'_>, hub: NodeId) {
+    pub(crate) fn forget_changes_of(&mut self, core: &mut HubCore, below: BlockIndex<'_>, hub: NodeId) {
         for key in self.table.keys().copied().collect::<Vec<_>>() {
             self.forget_changes(core, below, key, hub);
         }
@@ -181,7 +169,7 @@ impl WatchTable {
 
     /// A hub has come up, or stands differently to this one: the watches are
     /// taken to where they belong now.
-    pub(in crate::hub) fn forward_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
+    pub(crate) fn forward_watches(&mut self, core: &mut HubCore, below: BlockIndex<'_>) {
         for key in self.table.keys().copied().collect::<Vec<_>>() {
             self.forward_watch(core, below, key);
         }

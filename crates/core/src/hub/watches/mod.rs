@@ -17,18 +17,19 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use roost_wire::messages::{
-    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Message, Reason, RequestMessage, RouteDirection,
-    Watch, WatchChange,
+    Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Reason, RequestMessage, RouteDirection, Watch,
+    WatchChange,
 };
 use roost_wire::{Area, Cell, Channel, ConnectionId, NodeId, RequestId, SchemeSet, ServiceSet, Time, Version};
 
+use super::HubLimit;
+use super::relation::Relation;
 use super::remotes::WATCH;
 use super::route::RoutePlan;
-use super::tree::Relation;
-use super::{HubLimit, Sender};
+use super::sender::Sender;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
 use crate::hub::core::HubCore;
-use crate::hub::records::Records;
+use crate::hub::registry::Records;
 use crate::hub::summaries::BlockIndex;
 use crate::machine::Traffic;
 
@@ -123,7 +124,7 @@ impl ActiveWatch {
 
 impl WatchTable {
     /// Begins, replaces or renews a watch.
-    pub(in crate::hub) fn watch(
+    pub(super) fn watch(
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
@@ -152,7 +153,7 @@ impl WatchTable {
         self.unwatch(core, from.node, watch.id);
         if !self.admit_watch(core, from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-            return core.send_answer(from.connection, &Message::Request(RequestMessage::Decline(decline)));
+            return core.send_answer(from.connection, RequestMessage::Decline(decline));
         }
         let Watch { services, area, .. } = watch;
         let names = watch.names.unwrap_or(false);
@@ -232,7 +233,7 @@ impl WatchTable {
         }
     }
 
-    pub(in crate::hub) fn send_change(
+    pub(super) fn send_change(
         &mut self,
         core: &mut HubCore,
         key: (NodeId, RequestId),
@@ -247,18 +248,18 @@ impl WatchTable {
         core.counters.changes += 1;
         let named = |candidate| if names { core.named(candidate) } else { candidate };
         let present = present.into_iter().map(|candidate| core.shown(connection, named(candidate))).collect();
-        let change = Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+        let change = DirectoryMessage::WatchChange(WatchChange {
             id,
             sequence: number,
             updated: present,
             removed: gone,
             coverage,
-        }));
-        core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, &change);
+        });
+        core.send(connection, Channel::Reliable { flow: id.0 }, Traffic::Lookup, change);
     }
 
     /// A node's record has come, changed or gone: `before` is what it was.
-    pub(in crate::hub) fn tell_watchers(
+    pub(super) fn tell_watchers(
         &mut self,
         core: &mut HubCore,
         records: Records<'_>,
@@ -285,18 +286,18 @@ impl WatchTable {
         }
     }
 
-    pub(in crate::hub) fn unwatch(&mut self, core: &mut HubCore, node: NodeId, id: RequestId) {
+    pub(super) fn unwatch(&mut self, core: &mut HubCore, node: NodeId, id: RequestId) {
         let Some(watching) = self.table.remove(&(node, id)) else { return };
         if let Some(remote) = core.remotes.get_mut(node) {
             remote.watches = remote.watches.saturating_sub(1);
         }
         self.forwarded.remove(&watching.forwarded_as);
         for hub in watching.told.into_keys() {
-            core.send_to_hub(hub, &Message::Directory(DirectoryMessage::Unwatch(watching.forwarded_as)));
+            core.send_to_hub(hub, DirectoryMessage::Unwatch(watching.forwarded_as));
         }
     }
 
-    pub(in crate::hub) fn drop_watches_of(&mut self, core: &mut HubCore, node: NodeId) {
+    pub(super) fn drop_watches_of(&mut self, core: &mut HubCore, node: NodeId) {
         let range = (node, RequestId(0))..=(node, RequestId(u32::MAX));
         let ids: Vec<RequestId> = self.table.range(range).map(|((_, id), _)| *id).collect();
         for id in ids {
@@ -305,7 +306,7 @@ impl WatchTable {
     }
 
     /// A watcher's connection is gone, but not its last one.
-    pub(in crate::hub) fn move_watches(&mut self, core: &mut HubCore, node: NodeId, gone: ConnectionId) {
+    pub(super) fn move_watches(&mut self, core: &mut HubCore, node: NodeId, gone: ConnectionId) {
         let Some(other) = core.remotes.best_connection(node, SchemeSet::ALL) else { return };
         for (_, watching) in self.table.range_mut((node, RequestId(0))..=(node, RequestId(u32::MAX))) {
             if watching.connection == gone {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Coverage, ProbeMessage, RegistrationMessage, ReplicationMessage};
+use roost_wire::messages::{Coverage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage};
 use roost_wire::{Record, Role};
 
 use super::*;
@@ -39,18 +39,18 @@ fn changes(sent: &[(ConnectionId, Message)], to: ConnectionId) -> Vec<(u64, Vec<
 fn watcher_gets_snapshot_then_changes() {
     let mut bench = Bench::new();
     let (first, watcher) = (bench.provider(1), bench.requester(2));
-    let sent = bench.say(watcher, &watching(5, 0));
+    let sent = bench.say(watcher, watching(5, 0));
     assert_eq!(changes(&sent, watcher), [(1, vec![node(1)], vec![])]);
     let second = bench.up(3, Role::Node);
-    let sent = bench.say(second, &Message::Registration(RegistrationMessage::Publish(record(3))));
+    let sent = bench.say(second, RegistrationMessage::Publish(record(3)));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(3)], vec![])]);
     let moved = Record { version: version(2), cell: Cell::new(0, 0), ..record(3) };
-    let sent = bench.say(second, &Message::Registration(RegistrationMessage::Publish(moved)));
+    let sent = bench.say(second, RegistrationMessage::Publish(moved));
     assert_eq!(changes(&sent, watcher), [(3, vec![], vec![node(3)])]);
-    let sent = bench.say(first, &Message::Registration(RegistrationMessage::Withdraw(version(1))));
+    let sent = bench.say(first, RegistrationMessage::Withdraw(version(1)));
     assert_eq!(changes(&sent, watcher), [(4, vec![], vec![node(1)])]);
-    assert!(bench.say(watcher, &watching(5, 4)).is_empty());
-    bench.say(watcher, &Message::Directory(DirectoryMessage::Unwatch(RequestId(5))));
+    assert!(bench.say(watcher, watching(5, 4)).is_empty());
+    bench.say(watcher, DirectoryMessage::Unwatch(RequestId(5)));
     assert_eq!(bench.hub.status(bench.now).watches, 0);
 }
 
@@ -59,7 +59,7 @@ fn watch_reaches_siblings_and_changes_return() {
     let mut bench = Bench::new();
     let peer = bench.up(100, Role::SuperNode);
     let watcher = bench.requester(2);
-    let sent = bench.say(watcher, &watching(5, 0));
+    let sent = bench.say(watcher, watching(5, 0));
     let carried = sent.iter().find_map(|(connection, message)| match message {
         Message::Directory(DirectoryMessage::Watch(watch)) if *connection == peer => Some(watch.id),
         _ => None,
@@ -75,17 +75,17 @@ fn watch_reaches_siblings_and_changes_return() {
         name: None,
     };
     let change = |number, present, gone| {
-        Message::Directory(DirectoryMessage::WatchChange(WatchChange {
+        DirectoryMessage::WatchChange(WatchChange {
             id,
             sequence: number,
             updated: present,
             removed: gone,
             coverage: None,
-        }))
+        })
     };
-    let sent = bench.say(peer, &change(1, vec![candidate(3)], vec![]));
+    let sent = bench.say(peer, change(1, vec![candidate(3)], vec![]));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(9)], vec![])]);
-    let sent = bench.say(peer, &change(2, vec![candidate(2)], vec![node(1)]));
+    let sent = bench.say(peer, change(2, vec![candidate(2)], vec![node(1)]));
     assert!(sent.is_empty(), "an older record and a stranger's end are no news");
     let sent = bench.down(peer);
     assert_eq!(changes(&sent, watcher), [(3, vec![], vec![node(9)])]);
@@ -99,21 +99,21 @@ fn watches_per_remote_are_limited() {
     let mut bench = Bench::new();
     let watcher = bench.requester(2);
     for id in 0..16 {
-        bench.say(watcher, &watching(id, 0));
+        bench.say(watcher, watching(id, 0));
     }
-    assert_eq!(refused(&bench.say(watcher, &watching(16, 0))), (watcher, Reason::TooMany));
+    assert_eq!(refused(&bench.say(watcher, watching(16, 0))), (watcher, Reason::TooMany));
 }
 
 #[test]
 fn late_watch_duplicate_keeps_sequence() {
     let mut bench = Bench::new();
     let watcher = bench.requester(2);
-    bench.say(watcher, &watching(5, 0));
+    bench.say(watcher, watching(5, 0));
     for number in [3, 4] {
         let connection = bench.up(number, Role::Node);
-        bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
+        bench.say(connection, RegistrationMessage::Publish(record(number)));
     }
-    let sent = bench.say(watcher, &watching(5, 0));
+    let sent = bench.say(watcher, watching(5, 0));
     assert_eq!(changes(&sent, watcher), [(4, vec![node(3), node(4)], vec![])]);
 }
 
@@ -121,11 +121,11 @@ fn late_watch_duplicate_keeps_sequence() {
 fn unseen_change_resent_after_second_renewal() {
     let mut bench = Bench::new();
     let watcher = bench.requester(2);
-    bench.say(watcher, &watching(5, 0));
+    bench.say(watcher, watching(5, 0));
     let connection = bench.up(3, Role::Node);
-    bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(3))));
-    assert!(bench.say(watcher, &watching(5, 1)).is_empty(), "the second change has just left");
-    let sent = bench.say(watcher, &watching(5, 1));
+    bench.say(connection, RegistrationMessage::Publish(record(3)));
+    assert!(bench.say(watcher, watching(5, 1)).is_empty(), "the second change has just left");
+    let sent = bench.say(watcher, watching(5, 1));
     assert_eq!(changes(&sent, watcher), [(3, vec![node(3)], vec![])], "it was lost");
 }
 
@@ -133,12 +133,12 @@ fn unseen_change_resent_after_second_renewal() {
 fn changes_per_node_are_rate_limited() {
     let mut bench = Bench::new();
     let (mover, watcher) = (bench.provider(1), bench.requester(2));
-    bench.say(watcher, &watching(5, 0));
+    bench.say(watcher, watching(5, 0));
     let mut told = 0;
     for sequence in 2..1_000 {
         let moved = Record { version: version(sequence), ..record(1) };
         told += bench
-            .say(mover, &Message::Registration(RegistrationMessage::Publish(moved)))
+            .say(mover, RegistrationMessage::Publish(moved))
             .iter()
             .filter(|(connection, _)| *connection == watcher)
             .count();
@@ -146,12 +146,8 @@ fn changes_per_node_are_rate_limited() {
     assert!(told > 10 && told < 100, "{told}");
     bench.wait(SECOND);
     let moved = Record { version: version(1_000), ..record(1) };
-    assert_eq!(
-        bench.say(mover, &Message::Registration(RegistrationMessage::Publish(moved))).len(),
-        2,
-        "a change and a lease"
-    );
-    let snapshots: usize = (0..1_000).map(|_| bench.say(watcher, &watching(5, 0)).len()).sum();
+    assert_eq!(bench.say(mover, RegistrationMessage::Publish(moved)).len(), 2, "a change and a lease");
+    let snapshots: usize = (0..1_000).map(|_| bench.say(watcher, watching(5, 0)).len()).sum();
     assert!(snapshots > 10 && snapshots < 100, "{snapshots}");
 }
 
@@ -192,11 +188,11 @@ fn lost_connection_resends_watch_state() {
     let mut bench = Bench::new();
     let both = [bench.up(100, Role::SuperNode), bench.up(100, Role::SuperNode)];
     let (home, watcher) = (bench.provider(1), bench.requester(2));
-    bench.say(home, &Message::Registration(RegistrationMessage::SetStandby { hub: node(100), addresses: None }));
+    bench.say(home, RegistrationMessage::SetStandby { hub: node(100), addresses: None });
     bench.wait(SECOND);
-    let watch = carried(&bench.say(watcher, &watching(5, 0)));
+    let watch = carried(&bench.say(watcher, watching(5, 0)));
     let [(used, id)] = watch[..] else { panic!("{watch:?}") };
-    bench.say(used, &told(id, 1, vec![there(9, 1)], None));
+    bench.say(used, told(id, 1, vec![there(9, 1)], None));
     let mut sent = bench.down(used);
     sent.extend(bench.wait(SECOND));
     let left = both.into_iter().find(|connection| *connection != used).unwrap();
@@ -205,7 +201,7 @@ fn lost_connection_resends_watch_state() {
         *connection == left && matches!(message, Message::Replication(ReplicationMessage::ReplicaUpdate(_)))
     };
     assert!(sent.iter().any(mirrored), "{sent:?}");
-    bench.say(left, &told(id, 5, Vec::new(), None));
+    bench.say(left, told(id, 5, Vec::new(), None));
     let mut sent = bench.down(left);
     sent.extend(bench.wait(SECOND));
     assert_eq!(changes(&sent, watcher), [], "what it had was given up with the first connection");
@@ -215,21 +211,21 @@ fn lost_connection_resends_watch_state() {
 fn missing_change_restarts_the_watch() {
     let mut bench = Bench::new();
     let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let watch = carried(&bench.say(watcher, &watching(5, 0)));
+    let watch = carried(&bench.say(watcher, watching(5, 0)));
     let [(_, id)] = watch[..] else { panic!("{watch:?}") };
-    bench.say(peer, &told(id, 1, vec![there(9, 1)], None));
-    let sent = bench.say(peer, &told(id, 3, vec![there(8, 1)], None));
+    bench.say(peer, told(id, 1, vec![there(9, 1)], None));
+    let sent = bench.say(peer, told(id, 3, vec![there(8, 1)], None));
     assert_eq!(carried(&sent), [(peer, id)], "the second one may have said that the ninth node is gone");
     assert_eq!(changes(&sent, watcher)[0].2, [node(9)]);
-    assert_eq!(carried(&bench.say(peer, &told(id, 2, Vec::new(), None))), [], "it was overtaken");
-    assert_eq!(carried(&bench.say(peer, &told(id, 4, vec![there(8, 1)], None))), []);
+    assert_eq!(carried(&bench.say(peer, told(id, 2, Vec::new(), None))), [], "it was overtaken");
+    assert_eq!(carried(&bench.say(peer, told(id, 4, vec![there(8, 1)], None))), []);
 }
 
 #[test]
 fn refused_watch_stays_partial_until_accepted() {
     let mut bench = Bench::new();
     let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    let watch = carried(&bench.say(watcher, &watching(5, 0)));
+    let watch = carried(&bench.say(watcher, watching(5, 0)));
     let [(_, id)] = watch[..] else { panic!("{watch:?}") };
     let coverages = |sent: &[(ConnectionId, Message)]| -> Vec<Option<Coverage>> {
         let of = |(connection, message): &(ConnectionId, Message)| match message {
@@ -241,30 +237,28 @@ fn refused_watch_stays_partial_until_accepted() {
         sent.iter().filter_map(of).collect()
     };
     let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-    let sent = bench.say(peer, &Message::Request(RequestMessage::Decline(decline)));
+    let sent = bench.say(peer, RequestMessage::Decline(decline));
     assert_eq!(coverages(&sent), [Some(Coverage::Partial)]);
     let again: Vec<_> = (0..40)
         .flat_map(|_| {
-            [peer, watcher]
-                .iter()
-                .for_each(|connection| drop(bench.say(*connection, &Message::Probe(ProbeMessage::Ping(0)))));
+            [peer, watcher].iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(0))));
             carried(&bench.wait(SECOND))
         })
         .collect();
     assert_eq!(again, [(peer, id)]);
-    assert_eq!(coverages(&bench.say(peer, &told(id, 1, Vec::new(), None))), [None]);
+    assert_eq!(coverages(&bench.say(peer, told(id, 1, Vec::new(), None))), [None]);
     // What is partial there is partial here.
     assert_eq!(
-        coverages(&bench.say(peer, &told(id, 2, Vec::new(), Some(Coverage::Partial)))),
+        coverages(&bench.say(peer, told(id, 2, Vec::new(), Some(Coverage::Partial)))),
         [Some(Coverage::Partial)]
     );
-    assert_eq!(coverages(&bench.say(peer, &told(id, 3, Vec::new(), None))), [None]);
+    assert_eq!(coverages(&bench.say(peer, told(id, 3, Vec::new(), None))), [None]);
 }
 
 #[test]
 fn numbers_of_changes_go_round() {
     let mut bench = Bench::new();
     let (_, watcher) = (bench.provider(1), bench.requester(2));
-    let sent = bench.say(watcher, &watching(5, u64::MAX));
+    let sent = bench.say(watcher, watching(5, u64::MAX));
     assert_eq!(changes(&sent, watcher), [(0, vec![node(1)], vec![])]);
 }

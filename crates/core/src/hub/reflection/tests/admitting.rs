@@ -72,15 +72,15 @@ fn subscriber_count_is_separate_limit() {
     forwarded(&bench.ask(requesters[1], subscribe(1)));
     assert_eq!(refused(&bench.ask(requesters[2], subscribe(1))), (requesters[2], Reason::Saturated));
     let carry = Request { copy_target: wanted(1), ..carried(1).with(|spec| spec.service = Service::Video) };
-    the_forward(&bench.say(peer, &Message::Request(RequestMessage::Request(carry))));
+    the_forward(&bench.say(peer, RequestMessage::Request(carry)));
 }
 
 #[test]
 fn reservation_freed_when_request_ends() {
     let ends: [fn(&mut Bench, ConnectionId, ConnectionId, &Request); 4] = [
-        |bench, provider, _, forward| drop(bench.say(provider, &decline(forward, Reason::SourceFailed))),
+        |bench, provider, _, forward| drop(bench.say(provider, decline(forward, Reason::SourceFailed))),
         |bench, _, requester, forward| {
-            bench.say(requester, &Message::Flow(FlowMessage::Stop { id: forward.id, reason: Reason::Cancelled }));
+            bench.say(requester, FlowMessage::Stop { id: forward.id, reason: Reason::Cancelled });
         },
         |bench, _, requester, _| drop(bench.down(requester)),
         |bench, _, _, _| drop(bench.wait(BEGINNING)),

@@ -20,10 +20,10 @@ fn at(hosts: &[[u8; 4]]) -> Address {
 fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(ConnectionId, Message)> {
     let mut bench = bench();
     let provider = bench.up_over(1, Role::Node, at(&[seen]), None);
-    bench.say(provider, &Message::Registration(RegistrationMessage::Publish(record(1))));
+    bench.say(provider, RegistrationMessage::Publish(record(1)));
     let requester = bench.up_over(2, Role::Node, at(&[seen]), None);
     let published = Record { services: ServiceSet::EMPTY, addresses: vec![at(&[seen, named])], ..record(2) };
-    bench.say(requester, &Message::Registration(RegistrationMessage::Publish(published)));
+    bench.say(requester, RegistrationMessage::Publish(published));
     let sent = bench.ask(requester, Request { copy_target: at_host(to, 0), ..subscribe(1) });
     let is_handed_on = sent.iter().any(|(_, message)| {
         matches!(
@@ -78,7 +78,7 @@ fn hub_copies_go_to_checked_hosts() {
             copy_target: at_host((host, 9_000), hops),
             ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.hops_left = HOPS - hubs)
         };
-        let sent = bench.say(peer, &Message::Request(RequestMessage::Request(carry)));
+        let sent = bench.say(peer, RequestMessage::Request(carry));
         let is_forwarded = sent.iter().any(|(_, message)| {
             matches!(
                 message,

@@ -32,10 +32,10 @@ fn granted_subscriber_gets_sealed_keys() {
     let mut bench = bench();
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     assert_eq!(handed(&bench.ask(first, subscribe(1))), []);
-    let sent = bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(keys(1, b"one"))));
+    let sent = bench.say(provider, FlowMessage::SealedKeys(keys(1, b"one")));
     let to = |connection, id, sealed| (connection, SealedKeys { id: Some(RequestId(id)), ..keys(1, sealed) });
     assert_eq!(handed(&sent), [to(first, 1, b"one")]);
-    let sent = bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(keys(1, b"two"))));
+    let sent = bench.say(provider, FlowMessage::SealedKeys(keys(1, b"two")));
     assert_eq!(handed(&sent), [to(first, 1, b"two")], "the one before may be stale");
     carries_to(&mut bench, 1, &[2]);
     assert_eq!(handed(&bench.ask(second, subscribe(9))), [to(second, 9, b"two")]);
@@ -53,16 +53,13 @@ fn declining_provider_cannot_replace_keys() {
     let (one, four, moved) = (bench.provider(1), bench.provider(4), bench.requester(2));
     let (provider, forward) = forwarded(&bench.ask(moved, subscribe(1)));
     let (number, other) = if provider == one { (1, four) } else { (4, one) };
-    let sent = bench.say(provider, &decline(&forward, Reason::NotFound));
+    let sent = bench.say(provider, decline(&forward, Reason::NotFound));
     assert_eq!(forwarded(&sent).0, other);
     let (first, second) = (bench.requester(3), bench.requester(5));
     bench.ask(first, naming(7, number));
     let to = |connection, id| (connection, SealedKeys { id: Some(RequestId(id)), ..keys(number, b"one") });
-    assert_eq!(
-        handed(&bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(keys(number, b"one"))))),
-        [to(first, 7)]
-    );
-    assert_eq!(handed(&bench.say(other, &Message::Flow(FlowMessage::SealedKeys(keys(number, b"false"))))), []);
+    assert_eq!(handed(&bench.say(provider, FlowMessage::SealedKeys(keys(number, b"one")))), [to(first, 7)]);
+    assert_eq!(handed(&bench.say(other, FlowMessage::SealedKeys(keys(number, b"false")))), []);
     assert_eq!(handed(&bench.ask(second, naming(8, number))), [to(second, 8)]);
 }
 
@@ -71,7 +68,7 @@ fn refused_subscriber_gets_no_keys() {
     let mut bench = bench();
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     bench.ask(first, subscribe(1));
-    bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(keys(1, b"one"))));
+    bench.say(provider, FlowMessage::SealedKeys(keys(1, b"one")));
     has_left(&mut bench, 0);
     assert_eq!(handed(&bench.ask(second, subscribe(9))), []);
 }
@@ -81,38 +78,27 @@ fn requesting_hubs_get_every_epoch() {
     let mut bench = bench();
     let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
     let other = bench.up(101, Role::SuperNode);
-    bench.say(hub, &carry(5));
+    bench.say(hub, carry(5));
     for sealed in [&b"one"[..], b"two"] {
         let told = SealedKeys { hops_left: 7, ..keys(1, sealed) };
-        assert_eq!(
-            handed(&bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(keys(1, sealed))))),
-            [(hub, told)]
-        );
-        assert_eq!(
-            handed(&bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(keys(1, sealed))))),
-            [],
-            "it knows that"
-        );
+        assert_eq!(handed(&bench.say(provider, FlowMessage::SealedKeys(keys(1, sealed)))), [(hub, told)]);
+        assert_eq!(handed(&bench.say(provider, FlowMessage::SealedKeys(keys(1, sealed)))), [], "it knows that");
     }
-    let sent = bench.say(other, &carry(6));
+    let sent = bench.say(other, carry(6));
     assert_eq!(
         handed(&sent).iter().map(|(connection, keys)| (*connection, keys.id)).collect::<Vec<_>>(),
         [(other, None)]
     );
     let last = SealedKeys { hops_left: 0, ..keys(1, b"three") };
-    assert_eq!(
-        handed(&bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(last)))),
-        [],
-        "it has gone as far as it may"
-    );
+    assert_eq!(handed(&bench.say(provider, FlowMessage::SealedKeys(last))), [], "it has gone as far as it may");
 }
 
 #[test]
 fn hub_gets_keys_reliably_per_request() {
     let mut bench = bench();
     let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
-    bench.say(hub, &carry(5));
-    bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(keys(1, b"one"))));
+    bench.say(hub, carry(5));
+    bench.say(provider, FlowMessage::SealedKeys(keys(1, b"one")));
     for id in [6, 7] {
         let sent = bench.channels(Input::Message { connection: hub, message: carry(id).encode() });
         let handed =
@@ -129,11 +115,11 @@ fn keys_accepted_from_requested_source_only() {
     let hub = bench.up(100, Role::SuperNode);
     bench.ask(first, subscribe(1));
     for stranger in [other, hub, first] {
-        assert_eq!(handed(&bench.say(stranger, &Message::Flow(FlowMessage::SealedKeys(keys(1, b"false"))))), []);
+        assert_eq!(handed(&bench.say(stranger, FlowMessage::SealedKeys(keys(1, b"false")))), []);
     }
     assert_eq!(handed(&bench.ask(second, subscribe(2))), []);
     // A node speaks for itself, and for what somebody has asked for.
-    assert_eq!(handed(&bench.say(other, &Message::Flow(FlowMessage::SealedKeys(keys(4, b"unasked"))))), []);
+    assert_eq!(handed(&bench.say(other, FlowMessage::SealedKeys(keys(4, b"unasked")))), []);
     assert_eq!(bench.hub.counters().stray, 4);
 }
 
@@ -141,14 +127,11 @@ fn keys_accepted_from_requested_source_only() {
 fn key_flood_is_rate_limited() {
     let mut bench = bench();
     let (provider, hub) = (bench.provider(1), bench.up(100, Role::SuperNode));
-    bench.say(hub, &carry(5));
+    bench.say(hub, carry(5));
     let mut passed = 0;
     for number in 0..10_000_u32 {
         let sealed = Bytes::from(number.to_be_bytes().to_vec());
-        passed += handed(
-            &bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(SealedKeys { sealed, ..keys(1, b"") }))),
-        )
-        .len();
+        passed += handed(&bench.say(provider, FlowMessage::SealedKeys(SealedKeys { sealed, ..keys(1, b"") }))).len();
     }
     assert!(passed <= 100, "{passed}");
     assert!(bench.hub.counters().over_limit(HubLimit::WorkRate) >= 9_900);
@@ -159,7 +142,7 @@ fn it_goes_with_the_stream() {
     let mut bench = bench();
     let (provider, first, second) = (bench.provider(1), bench.requester(2), bench.requester(3));
     bench.ask(first, subscribe(1));
-    bench.say(provider, &Message::Flow(FlowMessage::SealedKeys(keys(1, b"one"))));
+    bench.say(provider, FlowMessage::SealedKeys(keys(1, b"one")));
     carries_to(&mut bench, 1, &[2]);
     bench.wait(Duration::from_secs(20));
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });

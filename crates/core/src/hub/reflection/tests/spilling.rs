@@ -7,10 +7,7 @@ use crate::hub::members::tests::announce;
 fn member(bench: &mut Bench, number: u8, residual_kbps: u32) -> ConnectionId {
     let connection = bench.up(number, Role::SuperNode);
     announce(bench, connection, number);
-    bench.say(
-        connection,
-        &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: Some(residual_kbps) }),
-    );
+    bench.say(connection, HierarchyMessage::HubLoad { leases: 0, residual_kbps: Some(residual_kbps) });
     connection
 }
 
@@ -44,18 +41,18 @@ fn saturated_upstream_asked_to_send_directly() {
     let (_, carry) = the_carry(&bench.ask(requester, subscribe(1)));
     assert_eq!(reflect_of(&carry).hops, 1);
     let (id, origin) = (carry.id, Some(carry.requester()));
-    let full = Message::Request(RequestMessage::Decline(Decline {
+    let full = RequestMessage::Decline(Decline {
         id,
         reason: Reason::Saturated,
         retry_after_ms: Some(9_000),
         requester: origin,
-    }));
-    let (to, again) = the_carry(&bench.say(beyond, &full));
+    });
+    let (to, again) = the_carry(&bench.say(beyond, full.clone()));
     assert_eq!((to, reflect_of(&again).hops, again.nonce), (beyond, 0, carry.nonce));
     // It owns the place as well.
-    let (to, owned) = the_carry(&bench.say(beyond, &full));
+    let (to, owned) = the_carry(&bench.say(beyond, full.clone()));
     assert_eq!((to, owned.hop().unwrap().direction, reflect_of(&owned).hops), (beyond, RouteDirection::Across, 0));
-    assert_eq!(refused(&bench.say(beyond, &full)), (requester, Reason::Saturated));
+    assert_eq!(refused(&bench.say(beyond, full.clone())), (requester, Reason::Saturated));
 }
 
 #[test]
@@ -64,20 +61,20 @@ fn changed_request_retried_after_refusal() {
     let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, VIDEO_KBPS - 1);
     let carry = |hops| {
-        Message::Request(RequestMessage::Request(Request {
+        RequestMessage::Request(Request {
             copy_target: wanted(hops),
             ..carried(1).with(|spec| spec.service = Service::Video)
-        }))
+        })
     };
     let declined = |sent: &[(ConnectionId, Message)]| {
         sent.iter().any(|(_, message)| {
             matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::Saturated, .. })))
         })
     };
-    assert!(declined(&bench.say(peer, &carry(1))));
+    assert!(declined(&bench.say(peer, carry(1))));
     has_left(&mut bench, VIDEO_KBPS);
-    assert!(declined(&bench.say(peer, &carry(1))), "it is the same request");
-    the_forward(&bench.say(peer, &carry(0)));
+    assert!(declined(&bench.say(peer, carry(1))), "it is the same request");
+    the_forward(&bench.say(peer, carry(0)));
     assert_eq!(grants(&mut bench)[0].kind, DownstreamKind::Subscriber);
 }
 
@@ -95,21 +92,21 @@ fn overflow_hub_fetches_stream_back() {
     let at_requester =
         CopyTarget { to: ([10, 0, 0, 2], 9_000).into(), tag: StreamTag(7), hops: 0, provider: None, is_resuming: None };
     assert_eq!((reflect_of(&carry), grants(&mut bench).len()), (at_requester, 0));
-    let (_, forward) = the_forward(&bench.say(many, &back_again(&carry)));
+    let (_, forward) = the_forward(&bench.say(many, back_again(&carry)));
     let granted = grants(&mut bench)[0];
     assert_eq!((granted.to, granted.their_tag), (([10, 0, 0, 101], media().port()).into(), StreamTag(99)));
     assert_eq!((granted.kind, granted.tag), (DownstreamKind::Reflector, reflect_of(&forward).tag));
     assert_eq!(reflect_of(&forward).hops, 2);
     // Said once more it changes nothing, and another hub has no part in it.
-    let sent = bench.say(many, &back_again(&carry));
+    let sent = bench.say(many, back_again(&carry));
     assert!(matches!(&sent[..], [(_, Message::Request(RequestMessage::RequestAck { .. }))]), "{sent:?}");
-    let sent = bench.say(few, &back_again(&carry));
+    let sent = bench.say(few, back_again(&carry));
     assert!(
         matches!(&sent[..], [(_, Message::Request(RequestMessage::Decline(Decline { reason: Reason::NotFound, .. })))]),
         "{sent:?}"
     );
     // The next one is for whoever has the stream, as no room is left to send it to others.
-    bench.say(few, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: Some(70_000) }));
+    bench.say(few, HierarchyMessage::HubLoad { leases: 0, residual_kbps: Some(70_000) });
     let other = bench.requester(3);
     assert_eq!(the_carry(&bench.ask(other, naming(1, 1))).0, many);
 }
@@ -126,10 +123,7 @@ fn overflow_hubs_exhausted_before_own_copy() {
         let (to, carry) = the_carry(&sent);
         assert_eq!(to, hub);
         let (id, reason, requester) = (carry.id, Reason::Saturated, Some(carry.requester()));
-        sent = bench.say(
-            hub,
-            &Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester })),
-        );
+        sent = bench.say(hub, RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
     }
     the_forward(&sent);
     assert_eq!(grants(&mut bench)[0].kind, DownstreamKind::Subscriber);
@@ -143,7 +137,7 @@ fn hub_reflects_overflow_with_free_capacity() {
     };
     let mut bench = bench();
     let home = bench.up(100, Role::SuperNode);
-    let (to, carry) = the_carry(&bench.say(home, &Message::Request(RequestMessage::Request(asked.clone()))));
+    let (to, carry) = the_carry(&bench.say(home, RequestMessage::Request(asked.clone())));
     assert_eq!(
         (to, carry.hop().unwrap().direction, carry.hop().unwrap().provider),
         (home, RouteDirection::Down, Some(node(1)))
@@ -152,16 +146,9 @@ fn hub_reflects_overflow_with_free_capacity() {
     assert_eq!((onward.to, onward.hops), (media(), 1));
     let granted = grants(&mut bench)[0];
     assert_eq!((granted.kind, granted.tag, granted.their_tag), (DownstreamKind::Subscriber, onward.tag, StreamTag(7)));
-    bench.say(
-        home,
-        &Message::Request(RequestMessage::RequestAck {
-            id: carry.id,
-            requester: Some(carry.requester()),
-            provider: None,
-        }),
-    );
+    bench.say(home, RequestMessage::RequestAck { id: carry.id, requester: Some(carry.requester()), provider: None });
     bench.wait(Duration::from_millis(300));
-    let (_, again) = the_carry(&bench.say(home, &Message::Request(RequestMessage::Request(asked.clone()))));
+    let (_, again) = the_carry(&bench.say(home, RequestMessage::Request(asked.clone())));
     assert_eq!(reflect_of(&again), onward);
     has_left(&mut bench, VIDEO_KBPS - 1);
     let elsewhere = CopyTarget {
@@ -173,12 +160,12 @@ fn hub_reflects_overflow_with_free_capacity() {
     };
     let sent = bench.say(
         home,
-        &Message::Request(RequestMessage::Request(Request {
+        RequestMessage::Request(Request {
             copy_target: Some(elsewhere),
             ..carried(2)
                 .with(|spec| spec.service = Service::Video)
                 .with_hop(|hop| hop.direction = RouteDirection::Overflow)
-        })),
+        }),
     );
     let declined = |(_, message): &(ConnectionId, Message)| {
         matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::Saturated, .. })))
@@ -207,7 +194,10 @@ fn residual_reports_are_thresholded_and_paced() {
         sent.into_iter().filter_map(room).collect::<Vec<_>>()
     };
     let says = |bench: &mut Bench, residual_kbps| {
-        told(bench.input(Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers: 0 })))
+        told(bench.input(Input::Command(HubCommand::ReflectionCapacity {
+            residual_kbps: Some(residual_kbps),
+            subscribers: 0,
+        })))
     };
     assert_eq!(says(&mut bench, 8_000), [8_000]);
     assert!(says(&mut bench, 700).is_empty());

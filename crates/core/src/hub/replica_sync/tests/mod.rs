@@ -77,7 +77,7 @@ fn restarted_home_leaves_absent_replicas() {
     let connection = pair.standby.up(2, Role::Node);
     let adopt =
         Adopt { held_version: version(2), version: version(3), capacity: record(2).capacity, is_failback: None };
-    let sent = pair.standby.say(connection, &Message::Registration(RegistrationMessage::Adopt(adopt)));
+    let sent = pair.standby.say(connection, RegistrationMessage::Adopt(adopt));
     assert!(
         sent.iter().any(|(to, message)| *to == connection
             && matches!(message, Message::Registration(RegistrationMessage::Lease { .. }))),

@@ -121,7 +121,7 @@ impl Pair {
     /// The standby lets the home hear of it.
     pub(super) fn answer(&mut self) {
         for connection in self.ways.iter().filter(|way| !way.stuck).map(|way| way.home).collect::<Vec<_>>() {
-            self.say(connection, &Message::Probe(ProbeMessage::Pong(0)));
+            self.say(connection, ProbeMessage::Pong(0));
         }
     }
 
@@ -129,12 +129,12 @@ impl Pair {
     pub(super) fn jump(&mut self) {
         self.standby.now = self.standby.now + JUMP;
         for connection in self.ways.iter().filter(|way| !way.stuck).map(|way| way.standby).collect::<Vec<_>>() {
-            let sent = self.standby.say(connection, &Message::Probe(ProbeMessage::Pong(0)));
+            let sent = self.standby.say(connection, ProbeMessage::Pong(0));
             self.send(sent, true);
         }
     }
 
-    fn say(&mut self, connection: ConnectionId, message: &Message) {
+    fn say(&mut self, connection: ConnectionId, message: impl Into<Message>) {
         let sent = self.home.say(connection, message);
         self.send(sent, false);
     }
@@ -157,7 +157,7 @@ impl Pair {
         });
         let Some((connection, message)) = coming else { return false };
         let bench = if to_home { &mut self.home } else { &mut self.standby };
-        let sent = bench.say(connection, &message);
+        let sent = bench.say(connection, message);
         self.send(sent, !to_home);
         true
     }
@@ -195,23 +195,20 @@ impl Pair {
         let new = Record { version, ..change(last) };
         self.said.insert((new.node, version), new.clone());
         self.nodes.insert(number, (connection, new.clone()));
-        self.say(connection, &Message::Registration(RegistrationMessage::Publish(new)));
+        self.say(connection, RegistrationMessage::Publish(new));
     }
 
     pub(super) fn withdraw(&mut self, number: u8) {
         if let Some((connection, last)) = self.nodes.remove(&number) {
             self.had.remove(&last.node);
-            self.say(connection, &Message::Registration(RegistrationMessage::Withdraw(last.version)));
+            self.say(connection, RegistrationMessage::Withdraw(last.version));
             self.home.down(connection);
         }
     }
 
     pub(super) fn name(&mut self, number: u8, hub: u8) {
         if let Some((connection, _)) = self.nodes.get(&number) {
-            self.say(
-                *connection,
-                &Message::Registration(RegistrationMessage::SetStandby { hub: node(hub), addresses: None }),
-            );
+            self.say(*connection, RegistrationMessage::SetStandby { hub: node(hub), addresses: None });
         }
     }
 
@@ -228,10 +225,7 @@ impl Pair {
             2 | 3 => {
                 let Some((connection, last)) = self.nodes.get(&number).cloned() else { return };
                 let capacity = Some(Capacity { streams: x.unsigned_abs() as u16, uplink_kbps: 9 });
-                self.say(
-                    connection,
-                    &Message::Registration(RegistrationMessage::Renew(Renew { version: last.version, capacity })),
-                );
+                self.say(connection, RegistrationMessage::Renew(Renew { version: last.version, capacity }));
             }
             4 => self.withdraw(number),
             5 | 6 => self.name(number, if x == 2 { OTHER } else { STANDBY }),
@@ -272,7 +266,7 @@ impl Pair {
         let number = 1 + self.below(u64::from(NODES)) as u8;
         let version = Version { epoch: 1, sequence: self.sequence + 1 };
         let other = self.standby.up(OTHER, Role::SuperNode);
-        self.standby.say(other, &Message::Hierarchy(HierarchyMessage::Claim { node: node(number), version }));
+        self.standby.say(other, HierarchyMessage::Claim { node: node(number), version });
         self.standby.down(other);
         self.had.remove(&node(number));
     }
@@ -309,10 +303,7 @@ impl Pair {
     /// The nodes show that they live.
     pub(super) fn live(&mut self) {
         for (connection, last) in self.nodes.values().cloned().collect::<Vec<_>>() {
-            self.say(
-                connection,
-                &Message::Registration(RegistrationMessage::Renew(Renew { version: last.version, capacity: None })),
-            );
+            self.say(connection, RegistrationMessage::Renew(Renew { version: last.version, capacity: None }));
         }
     }
 }

@@ -1,19 +1,20 @@
 //! What nodes publish, and how long it stays.
 
-use roost_wire::messages::{HierarchyMessage, Message, RegistrationMessage, Renew};
+use roost_wire::messages::{HierarchyMessage, RegistrationMessage, Renew};
 use roost_wire::{Address, Channel, ConnectionId, NodeId, Record, Version};
 
-use super::core::HubCore;
-use super::registry::Registry;
-use super::remotes::PUBLICATION;
-use super::{HubEvent, HubLimit, Sender};
+use super::Registry;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
+use crate::hub::core::HubCore;
+use crate::hub::remotes::PUBLICATION;
+use crate::hub::sender::Sender;
+use crate::hub::{HubEvent, HubLimit};
 use crate::machine::Traffic;
 
 impl Registry {
     /// Takes a node's own record in.
-    pub(super) fn take_record(&mut self, core: &mut HubCore, from: Sender, mut record: Record) -> PublishOutcome {
+    pub(crate) fn take_record(&mut self, core: &mut HubCore, from: Sender, mut record: Record) -> PublishOutcome {
         core.filter_addresses(from, &mut record.addresses);
         let node = record.node;
         if self.directory.get(node).is_none() {
@@ -38,7 +39,7 @@ impl Registry {
     }
 
     /// Prolongs a lease. False if the hub does not hold this version of the record where the node is now.
-    pub(super) fn prolong_lease(&mut self, core: &mut HubCore, from: Sender, renew: &Renew) -> bool {
+    pub(crate) fn prolong_lease(&mut self, core: &mut HubCore, from: Sender, renew: &Renew) -> bool {
         let now = core.now;
         let has_moved = core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
         let is_own = !self.replicas.holds(from.node) && !has_moved;
@@ -54,14 +55,14 @@ impl Registry {
     }
 
     /// Removes a node's own record. Gives where it was.
-    pub(super) fn take_out(&mut self, node: NodeId, version: Version) -> Option<PreviousEntry> {
+    pub(crate) fn take_out(&mut self, node: NodeId, version: Version) -> Option<PreviousEntry> {
         let place = self.directory.withdraw(node, version)?;
         (!self.replicas.release(node)).then_some(place)
     }
 
     /// Whether the record of `node` is looked at now. A record of anybody else than the
     /// remote is refused: the certificate of the connection says whose word this is.
-    pub(super) fn may_publish(&mut self, core: &mut HubCore, from: Sender, node: NodeId) -> bool {
+    pub(crate) fn may_publish(&mut self, core: &mut HubCore, from: Sender, node: NodeId) -> bool {
         let now = core.now;
         if node != from.node {
             core.counters.foreign_records += 1;
@@ -76,14 +77,13 @@ impl Registry {
             core.over_limit(from.node, HubLimit::WorkRate);
             return false;
         }
-        self.may_join(core, from)
+        self.directory.get(from.node).is_some() || self.join_limiter.admit(core, from)
     }
 
-    /// Tells a hub that holds this version of a node that a newer one is here.
-    pub(super) fn contradict_claim(&mut self, core: &mut HubCore, home: NodeId, node: NodeId, version: Version) {
-        let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
-        if let Some(own) = own.filter(|own| *own > version) {
-            core.send_to_hub(home, &Message::Hierarchy(HierarchyMessage::Claim { node, version: own }));
+    /// How far away a provider is, until it has answered something.
+    fn note_distance(&mut self, core: &mut HubCore, from: Sender) {
+        if let Some(connection) = core.remotes.connections.get(&from.connection) {
+            self.directory.record_response_time(from.node, connection.rtt.smoothed());
         }
     }
 }
@@ -100,7 +100,7 @@ impl HubCore {
 
     /// A remote is seen at another address. What a node has published names the
     /// former one where the node could not know its own, so it is asked for anew.
-    pub(super) fn connection_moved(&mut self, connection: ConnectionId, address: Address) {
+    pub(crate) fn connection_moved(&mut self, connection: ConnectionId, address: Address) {
         let Some(known) = self.remotes.connections.get_mut(&connection) else { return };
         let ip = |address: &Address| address.primary().map(|at| at.ip());
         let is_elsewhere = ip(&known.address) != ip(&address);
@@ -109,19 +109,14 @@ impl HubCore {
         let node = known.node;
         let published_over = self.remotes.get_mut(node).and_then(|remote| remote.publisher);
         if is_elsewhere && published_over == Some(connection) {
-            self.send(
-                connection,
-                Channel::Datagram,
-                Traffic::Renew,
-                &Message::Registration(RegistrationMessage::UnknownVersion),
-            );
+            self.send(connection, Channel::Datagram, Traffic::Renew, RegistrationMessage::UnknownVersion);
         }
     }
 
     /// Tells the peers that the node is here now.
-    pub(super) fn claim(&mut self, node: NodeId, version: Version) {
-        let claim = Message::Hierarchy(HierarchyMessage::Claim { node, version });
-        self.send_to_siblings(&claim);
+    pub(crate) fn claim(&mut self, node: NodeId, version: Version) {
+        let claim = HierarchyMessage::Claim { node, version };
+        self.send_to_siblings(claim);
     }
 
     /// Notes when a node speaks of a version that is no newer than the held one,
@@ -137,7 +132,7 @@ impl HubCore {
     }
 
     /// True if the version of a node that another hub tells can be true. It is counted if not.
-    pub(super) fn is_plausible(&mut self, version: Version) -> bool {
+    pub(crate) fn is_plausible(&mut self, version: Version) -> bool {
         let now = self.now;
         let up = self.started.map_or(0, |started| now.since(started).as_secs());
         // Without a clock nothing is too late.
@@ -150,13 +145,13 @@ impl HubCore {
 
 #[cfg(test)]
 mod tests {
-    use roost_wire::messages::{DirectoryMessage, ProbeMessage, ReplicationMessage};
+    use roost_wire::messages::{DirectoryMessage, Message, ProbeMessage, ReplicationMessage};
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use super::super::testing::{Bench, copies, node, record, request, version};
-    use super::super::{HubConfig, HubKind};
     use super::*;
+    use crate::hub::testing::{Bench, copies, node, record, request, version};
+    use crate::hub::{HubConfig, HubKind};
     use crate::machine::Input;
     use roost_wire::address::Scheme;
     use roost_wire::messages::RequestMode;
@@ -169,7 +164,7 @@ mod tests {
         let connection = bench.up(1, Role::Node);
         let mut sent = record(1);
         sent.addresses = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
-        let answer = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(sent)));
+        let answer = bench.say(connection, RegistrationMessage::Publish(sent));
         assert_eq!(
             answer,
             [(
@@ -192,7 +187,7 @@ mod tests {
     fn nobody_publishes_for_another() {
         let mut bench = Bench::new();
         let connection = bench.up(1, Role::Node);
-        assert!(bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(2)))).is_empty());
+        assert!(bench.say(connection, RegistrationMessage::Publish(record(2))).is_empty());
         assert_eq!((bench.hub.counters().foreign_records, bench.hub.status(bench.now).nodes), (1, 0));
     }
 
@@ -200,15 +195,13 @@ mod tests {
     fn renewal_of_unknown_version_requests_record() {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        let renew = |sequence| {
-            Message::Registration(RegistrationMessage::Renew(Renew { version: version(sequence), capacity: None }))
-        };
+        let renew = |sequence| RegistrationMessage::Renew(Renew { version: version(sequence), capacity: None });
         assert!(matches!(
-            bench.say(connection, &renew(1))[..],
+            bench.say(connection, renew(1))[..],
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
         ));
         assert_eq!(
-            bench.say(connection, &renew(2)),
+            bench.say(connection, renew(2)),
             [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
         );
     }
@@ -220,13 +213,9 @@ mod tests {
         let connection = bench.up_over(1, Role::Node, seen(1, 4000), None);
         let unknown = vec![Address::single(Scheme::Udp, SocketAddr::from(([0, 0, 0, 0], 9)))];
         let publish = |number| {
-            Message::Registration(RegistrationMessage::Publish(Record {
-                version: version(number),
-                addresses: unknown.clone(),
-                ..record(1)
-            }))
+            RegistrationMessage::Publish(Record { version: version(number), addresses: unknown.clone(), ..record(1) })
         };
-        bench.say(connection, &publish(1));
+        bench.say(connection, publish(1));
         // Another port says nothing of where it listens.
         assert!(bench.input(Input::ConnectionMoved { connection, address: seen(1, 4001) }).is_empty());
         assert_eq!(
@@ -236,14 +225,14 @@ mod tests {
         // That may be lost.
         let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None }));
         assert_eq!(
-            bench.say(connection, &renewal),
+            bench.say(connection, renewal),
             [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
         );
-        bench.say(connection, &publish(2));
+        bench.say(connection, publish(2));
         assert_eq!(bench.hub.index(bench.now, None, 10)[0].addresses, [seen(2, 9)]);
-        let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(2), capacity: None }));
+        let renewal = RegistrationMessage::Renew(Renew { version: version(2), capacity: None });
         assert!(matches!(
-            bench.say(connection, &renewal)[..],
+            bench.say(connection, renewal)[..],
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
         ));
     }
@@ -254,7 +243,7 @@ mod tests {
         let connection = bench.provider(1);
         for _ in 0..4 {
             bench.wait(Duration::from_secs(50));
-            bench.say(connection, &Message::Probe(ProbeMessage::Ping(1)));
+            bench.say(connection, ProbeMessage::Ping(1));
         }
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.wait(Duration::from_secs(61));
@@ -266,11 +255,8 @@ mod tests {
     fn older_version_answered_with_newer() {
         let mut bench = Bench::new();
         let connection = bench.up(1, Role::Node);
-        bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version(5), ..record(1) })),
-        );
-        let answer = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(1))));
+        bench.say(connection, RegistrationMessage::Publish(Record { version: version(5), ..record(1) }));
+        let answer = bench.say(connection, RegistrationMessage::Publish(record(1)));
         assert!(
             matches!(answer[..], [(_, Message::Registration(RegistrationMessage::Lease { version: held, .. }))] if held == version(5))
         );
@@ -281,21 +267,18 @@ mod tests {
         let twins = |bench: &Bench| {
             bench.events.iter().filter(|event| matches!(event, HubEvent::DuplicateIdentity { .. })).count()
         };
-        let renew = |version| Message::Registration(RegistrationMessage::Renew(Renew { version, capacity: None }));
+        let renew = |version| RegistrationMessage::Renew(Renew { version, capacity: None });
         let mut bench = Bench::new();
         let older = bench.provider(1);
         let newer = bench.up(1, Role::Node);
         let version_2 = Version { epoch: 2, sequence: 1 };
-        bench.say(
-            newer,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version_2, ..record(1) })),
-        );
-        bench.say(newer, &renew(version_2));
+        bench.say(newer, RegistrationMessage::Publish(Record { version: version_2, ..record(1) }));
+        bench.say(newer, renew(version_2));
         assert_eq!(twins(&bench), 0, "it may be the same node with a new link");
-        bench.say(older, &renew(version(1)));
+        bench.say(older, renew(version(1)));
         assert_eq!(twins(&bench), 1);
         bench.down(newer);
-        bench.say(older, &renew(version(1)));
+        bench.say(older, renew(version(1)));
         assert_eq!(twins(&bench), 1);
     }
 
@@ -318,13 +301,13 @@ mod tests {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
         let moved = Record { version: version(2), cell: roost_wire::grid::Cell::new(0, 0), ..record(1) };
-        bench.say(connection, &Message::Registration(RegistrationMessage::Publish(moved)));
+        bench.say(connection, RegistrationMessage::Publish(moved));
         let requester = bench.requester(2);
         let sent = bench.ask(requester, request(1, RequestMode::Lookup));
         assert!(
             matches!(&sent[..], [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] if found.candidates.is_empty())
         );
-        bench.say(connection, &Message::Registration(RegistrationMessage::Withdraw(version(2))));
+        bench.say(connection, RegistrationMessage::Withdraw(version(2)));
         assert_eq!(bench.hub.counters().withdrawals, 1);
         assert_eq!(bench.hub.status(bench.now).entries, 0);
     }
@@ -334,14 +317,14 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let connection = bench.up(1, Role::Node);
-        let sent = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(1))));
+        let sent = bench.say(connection, RegistrationMessage::Publish(record(1)));
         assert!(
             sent.contains(&(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(1) })))
         );
-        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(1) }));
+        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(1) });
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.down(connection);
-        bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
+        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(2) });
         assert_eq!(bench.hub.registry.directory.nodes(), 0);
     }
 
@@ -350,24 +333,11 @@ mod tests {
         let mut bench = Bench::new();
         let peer = bench.up(100, Role::SuperNode);
         let connection = bench.up(1, Role::Node);
-        bench.say(
-            connection,
-            &Message::Registration(RegistrationMessage::Publish(Record { version: version(5), ..record(1) })),
-        );
+        bench.say(connection, RegistrationMessage::Publish(Record { version: version(5), ..record(1) }));
         let objection = [(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(5) }))];
-        assert_eq!(
-            bench.say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(4) })),
-            objection
-        );
-        assert_eq!(
-            bench.say(peer, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])))),
-            objection
-        );
-        assert!(
-            bench
-                .say(peer, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(5) }))
-                .is_empty()
-        );
+        assert_eq!(bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(4) }), objection);
+        assert_eq!(bench.say(peer, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))), objection);
+        assert!(bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(5) }).is_empty());
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
     }
 
@@ -385,8 +355,8 @@ mod tests {
     fn roles_are_kept_apart() {
         let mut bench = Bench::new();
         let (connection, hub) = (bench.up(1, Role::Node), bench.up(100, Role::SuperNode));
-        bench.say(connection, &Message::Hierarchy(HierarchyMessage::Claim { node: node(2), version: version(9) }));
-        bench.say(hub, &Message::Registration(RegistrationMessage::Publish(record(100))));
+        bench.say(connection, HierarchyMessage::Claim { node: node(2), version: version(9) });
+        bench.say(hub, RegistrationMessage::Publish(record(100)));
         let server = bench.up(3, Role::Server);
         assert_eq!(bench.hub.counters().refused_by_role, 3);
         assert_eq!(bench.closed[0].0, server);
@@ -402,10 +372,7 @@ mod tests {
         bench.ask(requester, request(1, RequestMode::Forward));
         let left = |bench: &Bench| bench.hub.index(bench.now, None, 1)[0].capacity;
         assert_eq!(left(&bench), Capacity { streams: 3, uplink_kbps: 9_960 });
-        bench.say(
-            provider,
-            &Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None })),
-        );
+        bench.say(provider, RegistrationMessage::Renew(Renew { version: version(1), capacity: None }));
         assert_eq!(left(&bench), record(1).capacity);
     }
 

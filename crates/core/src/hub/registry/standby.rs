@@ -5,119 +5,24 @@
 //! but nobody hears of it: no claim, no word to watchers. It counts as the
 //! hub's own only when its node says so ([`Adopt`]).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
 use roost_wire::messages::{
-    self, Adopt, MAX_REPLICA_CHANGES, Message, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage,
-    ResyncRequest,
+    self, Adopt, MAX_REPLICA_CHANGES, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage, ResyncRequest,
 };
-use roost_wire::{Cell, Channel, ConnectionId, NodeId, Record, SchemeSet};
+use roost_wire::{Cell, Channel, NodeId, Record};
 
 use super::claims::Claim;
-use super::core::HubCore;
-use super::registry::{AdoptOutcome, RecordChange, Registry};
-use super::replica_sync::{ReplicaEntry, ReplicaReceiver};
-use super::{HubKind, HubLimit, Sender};
+use super::{AdoptOutcome, RecordChange, Registry};
 use crate::directory::{PreviousEntry, PublishOutcome};
+use crate::hub::core::HubCore;
+use crate::hub::replica_sync::{ReplicaEntry, ReplicaReceiver};
+use crate::hub::sender::Sender;
+use crate::hub::{HubKind, HubLimit};
 use crate::machine::Traffic;
 
-/// For so long after its last word a hub counts as alive: it is asked for one
-/// every five seconds.
-const LIVELY: Duration = Duration::from_secs(8);
-
-/// The most such nodes that several hubs want. The hub that wants most loses first.
-const MAX_CONTESTED: usize = 1_024;
-
-/// The nodes whose records are here for other hubs, and the home of each.
-/// Bounded by the directory.
-#[derive(Debug, Default)]
-pub(super) struct Replicas {
-    homes: BTreeMap<NodeId, NodeId>,
-    /// What each home has told. As many as remotes, with as many lines as
-    /// there may be nodes, all together.
-    receivers: BTreeMap<NodeId, ReplicaReceiver>,
-    /// Words of other hubs that these nodes are theirs, while their homes hold on to them. At most
-    /// [`MAX_CONTESTED`].
-    contested: BTreeMap<NodeId, Claim>,
-}
-
-impl Replicas {
-    /// Whether the node's record is here for another hub.
-    pub(super) fn holds(&self, node: NodeId) -> bool {
-        self.homes.contains_key(&node)
-    }
-
-    /// The home of a node whose record is here for it.
-    pub(super) fn home_of(&self, node: NodeId) -> Option<NodeId> {
-        self.homes.get(&node).copied()
-    }
-
-    /// The nodes whose records are here for `home`.
-    pub(super) fn nodes_of(&self, home: NodeId) -> impl Iterator<Item = NodeId> {
-        self.homes.iter().filter(move |(_, of)| **of == home).map(|(node, _)| *node)
-    }
-
-    /// Another hub says that a node of `home`, whose record is here, is its own.
-    pub(super) fn record_contested_claim(&mut self, node: NodeId, claim: Claim) {
-        let known = self.contested.get(&node);
-        if known.is_some_and(|known| known.version > claim.version) {
-            return;
-        }
-        let update =
-            self.contested.remove(&node).filter(|known| known.version == claim.version && claim.record.is_none());
-        self.contested.insert(node, Claim { record: claim.record.or(update.and_then(|known| known.record)), ..claim });
-        if self.contested.len() > MAX_CONTESTED {
-            let mut missing = BTreeMap::<NodeId, usize>::new();
-            self.contested.values().for_each(|claim| *missing.entry(claim.home).or_default() += 1);
-            let most = missing.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home);
-            let loser = self.contested.iter().find(|(_, claim)| Some(claim.home) == most).map(|(node, _)| *node);
-            loser.map(|node| self.contested.remove(&node));
-        }
-    }
-
-    /// How many records are here for other hubs.
-    pub(super) fn len(&self) -> usize {
-        self.homes.len()
-    }
-
-    /// A connection with a home is gone, and with it what was agreed on over
-    /// it; what comes late over others is known as such until the last one is.
-    pub(super) fn close_receiver(&mut self, home: NodeId, connection: ConnectionId, last: bool) {
-        if last {
-            self.receivers.remove(&home);
-        } else if let Some(receiver) = self.receivers.get_mut(&home) {
-            receiver.close(connection);
-        }
-    }
-
-    /// Releases a copy of the home that has most of them here, and gives its node. Looks at all copies.
-    fn evict_replica(&mut self) -> Option<NodeId> {
-        let mut held = BTreeMap::<NodeId, usize>::new();
-        self.homes.values().for_each(|home| *held.entry(*home).or_default() += 1);
-        let most = held.into_iter().max_by_key(|(_, count)| *count).map(|(home, _)| home)?;
-        let node = self.nodes_of(most).last()?;
-        if let Some(receiver) = self.receivers.get_mut(&most) {
-            receiver.remove_node(node);
-        }
-        self.release(node);
-        Some(node)
-    }
-
-    /// How many nodes have numbers by which their homes tell of them.
-    pub(super) fn numbered(&self) -> usize {
-        self.receivers.values().map(ReplicaReceiver::len).sum()
-    }
-
-    /// The record is this hub's own now, or gone. True if it was another hub's.
-    pub(super) fn release(&mut self, node: NodeId) -> bool {
-        self.contested.remove(&node);
-        self.homes.remove(&node).is_some()
-    }
-}
-
 impl Registry {
-    pub(super) fn adopt_node(&mut self, core: &mut HubCore, from: Sender, adopt: &Adopt) -> AdoptOutcome {
+    pub(crate) fn adopt_node(&mut self, core: &mut HubCore, from: Sender, adopt: &Adopt) -> AdoptOutcome {
         let Adopt { held_version: held, version, capacity, .. } = *adopt;
         let (now, node) = (core.now, from.node);
         let is_replica = self.replicas.holds(node);
@@ -137,20 +42,19 @@ impl Registry {
 
     /// A home tells of nodes for which this hub stands by. What does not follow
     /// on what is known, it is asked to tell again.
-    pub(super) fn handle_replica_update(&mut self, core: &mut HubCore, from: Sender, update: messages::ReplicaUpdate) {
-        let mut receiver =
-            self.replicas.receivers.remove(&from.node).unwrap_or_else(|| ReplicaReceiver::new(from.connection));
+    pub(crate) fn handle_replica_update(&mut self, core: &mut HubCore, from: Sender, update: messages::ReplicaUpdate) {
+        let mut receiver = self.replicas.take_receiver(from.node, from.connection);
         receiver.limit((core.config.limits.nodes as usize).saturating_sub(self.replicas.numbered()));
         let (number, follows) = (update.sequence, receiver.accept_next(from.connection, &update));
         let missing =
             if follows { self.apply_replica_update(core, from.node, &mut receiver, update) } else { BTreeSet::new() };
-        self.replicas.receivers.insert(from.node, receiver);
+        self.replicas.put_receiver(from.node, receiver);
         if !follows || !missing.is_empty() {
             // Everybody, if they are too many to be named and fit in.
             let whole = missing.len() > MAX_REPLICA_CHANGES && missing.len() <= self.directory.room();
             let nodes = if whole { Vec::new() } else { missing.into_iter().take(MAX_REPLICA_CHANGES).collect() };
-            let resync = Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }));
-            core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, &resync);
+            let resync = ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes });
+            core.send(from.connection, Channel::Reliable { flow: 0 }, Traffic::Summary, resync);
         }
     }
 
@@ -201,23 +105,23 @@ impl Registry {
     }
 
     /// A home has a node no more. Another hub that has said so counts now.
-    fn drop_replica(&mut self, core: &mut HubCore, home: NodeId, node: NodeId) {
+    pub(super) fn drop_replica(&mut self, core: &mut HubCore, home: NodeId, node: NodeId) {
         if self.replicas.home_of(node) != Some(home) {
             return;
         }
-        let claim = self.replicas.contested.remove(&node);
+        let claim = self.replicas.take_contested(node);
         self.replicas.release(node);
         let place = self.directory.remove(node);
         self.registered(core, node, place);
         if let Some(Claim { home, record: update, .. }) = claim {
-            self.note_moved(core, node, home);
+            self.moved.record(core, node, home);
             update.into_iter().for_each(|update| self.store_replica(core, home, &update));
         }
     }
 
     /// A copy gives way to a node of this hub's, if nothing else is left: one of the home that has most here.
     /// At a server they are no copies but the nodes of its caches.
-    pub(super) fn make_room(&mut self, core: &mut HubCore) {
+    pub(crate) fn make_room(&mut self, core: &mut HubCore) {
         if self.directory.room() == 0
             && core.config.kind != HubKind::Server
             && let Some(node) = self.replicas.evict_replica()
@@ -225,26 +129,6 @@ impl Registry {
             let place = self.directory.remove(node);
             self.registered(core, node, place);
         }
-    }
-
-    /// A home is gone: nodes of it that another hub has claimed meanwhile are there.
-    pub(super) fn apply_contested_claims(&mut self, core: &mut HubCore, home: NodeId) {
-        let is_newer = |node: &NodeId| {
-            let held = self.directory.get(*node).map(|entry| entry.version());
-            self.replicas.contested.get(node).is_some_and(|claim| held.is_none_or(|held| held < claim.version))
-        };
-        let claimed = self.replicas.nodes_of(home).filter(is_newer);
-        for node in claimed.collect::<Vec<_>>() {
-            self.drop_replica(core, home, node);
-        }
-    }
-
-    /// True if a home that is there holds on to a node whose record it keeps here, though another hub says
-    /// that it is its own. Records bear no signature, so the home is believed until it lets go. A central
-    /// server's homes are caches of its own, the latest of which counts.
-    pub(super) fn is_contested(&self, core: &HubCore, node: NodeId, by: NodeId) -> bool {
-        let contests = |home| home != by && core.is_lively(home);
-        core.config.kind != HubKind::Server && self.replicas.home_of(node).is_some_and(contests)
     }
 
     /// Whether the copy of a record is here just as its home has told it.
@@ -289,7 +173,7 @@ impl Registry {
     }
 
     /// Takes the copy of a record in, unless the node has been heard of since.
-    pub(super) fn store_replica(&mut self, core: &mut HubCore, home: NodeId, record: &Record) {
+    pub(crate) fn store_replica(&mut self, core: &mut HubCore, home: NodeId, record: &Record) {
         let now = core.now;
         let node = record.node;
         if !core.is_plausible(record.version) {
@@ -320,38 +204,36 @@ impl Registry {
             PublishOutcome::Full => core.counters.full += 1,
             PublishOutcome::Stale => {}
             PublishOutcome::Same => {
-                self.replicas.homes.insert(node, home);
+                self.replicas.hold(node, home);
                 self.directory.renew(now, node, record.version, Some(record.capacity));
             }
             PublishOutcome::New => {
-                self.replicas.homes.insert(node, home);
+                self.replicas.hold(node, home);
                 self.registered(core, node, None);
             }
             PublishOutcome::Replaced(place) => {
-                self.replicas.homes.insert(node, home);
+                self.replicas.hold(node, home);
                 self.registered(core, node, Some(place));
+            }
+        }
+    }
+
+    /// The nodes of a cache cannot be reached for now: they are listed no
+    /// more until it says again that they live.
+    pub(crate) fn suspend_registered(&mut self, core: &mut HubCore, cache: NodeId) {
+        if core.config.kind == HubKind::Server {
+            for node in self.replicas.nodes_of(cache).collect::<Vec<_>>() {
+                self.directory.suspend(node);
             }
         }
     }
 
     /// What another hub says of its node has come, changed or gone. To a server
     /// it is the node's own word, so watchers hear of it.
-    pub(super) fn registered(&mut self, core: &mut HubCore, node: NodeId, before: Option<PreviousEntry>) {
+    pub(crate) fn registered(&mut self, core: &mut HubCore, node: NodeId, before: Option<PreviousEntry>) {
         if core.config.kind == HubKind::Server {
             self.record_change_by_hub(RecordChange::Registered(node, before));
         }
-    }
-}
-
-impl HubCore {
-    /// Whether a hub was heard of late.
-    pub(super) fn is_lively(&self, hub: NodeId) -> bool {
-        let now = self.now;
-        let connection = self.remotes.best_connection(hub, SchemeSet::ALL);
-        let heard = connection
-            .and_then(|connection| self.remotes.connections.get(&connection))
-            .map(|connection| connection.heard);
-        heard.is_some_and(|heard| now.since(heard) < LIVELY)
     }
 }
 

@@ -6,21 +6,18 @@
 //! paths are. Nobody has to measure anything for that. Nothing moves when a hub
 //! leaves: its nodes have standbys.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::messages::RegistrationMessage;
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Channel, NodeId, Role, SchemeSet, Time};
 
-use super::Sender;
-use super::core::HubCore;
-use super::members::Members;
-use super::records::Records;
+use super::Members;
+use super::balance::{NEAR, SentNode, Share};
+use crate::hub::core::HubCore;
+use crate::hub::registry::Records;
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
-
-/// The most that a node's round trip may grow by being sent elsewhere.
-pub(super) const NEAR: Duration = Duration::from_millis(10);
 
 /// A hub gives at most a node in this time, times the nodes it has: 5 % a second.
 const SHARE_TIME: Duration = Duration::from_secs(20);
@@ -36,44 +33,15 @@ const MAX_LOOKED_AT: usize = 64;
 /// look at all, there is nobody to send.
 const MAX_VAIN_LOOKS: usize = 16;
 
-/// Who was sent elsewhere, and who is still to go.
-#[derive(Debug, Default)]
-pub(super) struct Balance {
-    sent: BTreeMap<NodeId, SentNode>,
-    shares: BTreeMap<NodeId, Share>,
-    /// The last node that was looked at.
-    cursor: Option<NodeId>,
-}
-
-/// A node that was sent elsewhere.
-#[derive(Debug)]
-struct SentNode {
-    /// Until when it is taken in if it comes (back).
-    until: Time,
-    /// Where it has not arrived yet.
-    to: Option<NodeId>,
-}
-
-/// What a hub that has joined still gets.
-#[derive(Debug)]
-struct Share {
-    left: usize,
-    pause: Duration,
-    next: Time,
-    /// Looks since the last one that found somebody.
-    vain: usize,
-}
-
-impl Balance {
-    pub(super) fn next_due(&self) -> Option<Time> {
-        self.shares.values().map(|share| share.next).min()
-    }
-}
-
 impl Members {
+    /// When a node is to go next to a hub that has joined.
+    pub(crate) fn next_share(&self) -> Option<Time> {
+        self.balance.next_due()
+    }
+
     /// Sends a node that nobody here knows to a near hub with fewer nodes, if
     /// there is one. Whoever comes although it was sent away is taken in.
-    pub(super) fn redirect(&mut self, core: &mut HubCore, from: Sender, may_stay: bool) -> bool {
+    pub(crate) fn redirect(&mut self, core: &mut HubCore, from: Sender, may_stay: bool) -> bool {
         let _now = core.now;
         let was_sent = self.balance.sent.contains_key(&from.node);
         self.record_arrival(from.node);
@@ -109,17 +77,12 @@ impl Members {
         if let Some(reach) = self.get_mut(target) {
             reach.on_the_way += 1;
         }
-        core.send(
-            from.connection,
-            channel,
-            Traffic::Join,
-            &Message::Registration(RegistrationMessage::Redirect(addresses)),
-        );
+        core.send(from.connection, channel, Traffic::Join, RegistrationMessage::Redirect(addresses));
         true
     }
 
     /// A node that was sent elsewhere is there, or here again.
-    pub(super) fn record_arrival(&mut self, node: NodeId) {
+    pub(crate) fn record_arrival(&mut self, node: NodeId) {
         let to = self.balance.sent.get_mut(&node).and_then(|sent| sent.to.take());
         if let Some(reach) = to.and_then(|to| self.get_mut(to)) {
             reach.on_the_way = reach.on_the_way.saturating_sub(1);
@@ -136,13 +99,13 @@ impl Members {
     }
 
     /// A near hub has joined: it gets its share of this hub's nodes.
-    pub(super) fn share_with(&mut self, core: &mut HubCore, hub: NodeId) {
+    pub(crate) fn share_with(&mut self, core: &mut HubCore, hub: NodeId) {
         self.schedule_share(core, hub, self.own.leases / (self.len() + 1));
     }
 
     /// A node has come back here from `home`, which lives: where hubs are near this one had its share
     /// already, and gives one for it.
-    pub(super) fn rebalance_returned(&mut self, core: &mut HubCore, home: NodeId) {
+    pub(crate) fn rebalance_returned(&mut self, core: &mut HubCore, home: NodeId) {
         let leases = self.own.leases;
         if self.load(home).is_none_or(|load| load + 1 >= leases) {
             return;
@@ -171,7 +134,7 @@ impl Members {
         core.random.jitter(pause * 4 / 3).max(pause)
     }
 
-    pub(super) fn poll_balance(&mut self, core: &mut HubCore, records: Records<'_>) {
+    pub(crate) fn poll_balance(&mut self, core: &mut HubCore, records: Records<'_>) {
         let now = core.now;
         let due = self.balance.shares.iter().filter(|(_, share)| share.next <= now);
         for hub in due.map(|(hub, _)| *hub).collect::<Vec<_>>() {
@@ -219,17 +182,17 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::members::tests::{announce, met_at};
-    use super::super::testing::{Bench, address, copies, node, record, version};
+    use super::super::tests::{announce, met_at};
     use super::*;
+    use crate::hub::testing::{Bench, address, copies, node, record, version};
     use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::Adopt;
+    use roost_wire::messages::{Adopt, Message};
     use roost_wire::messages::{HierarchyMessage, ProbeMessage, ReplicationMessage};
 
     /// A hub beside another one that has `load` nodes.
     fn beside(rtt: Duration, load: u32) -> (Bench, ConnectionId) {
         let (mut bench, hub, _) = met_at(rtt);
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: load, residual_kbps: None }));
+        bench.say(hub, HierarchyMessage::HubLoad { leases: load, residual_kbps: None });
         (bench, hub)
     }
 
@@ -240,7 +203,7 @@ mod tests {
     }
 
     fn publish(bench: &mut Bench, connection: ConnectionId, number: u8) -> bool {
-        let said = bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))));
+        let said = bench.say(connection, RegistrationMessage::Publish(record(number)));
         let to_node: Vec<Message> =
             said.into_iter().filter(|(to, _)| *to == connection).map(|(_, message)| message).collect();
         match &to_node[..] {
@@ -271,9 +234,9 @@ mod tests {
     fn redirected_arrival_counted_once() {
         let (mut bench, hub) = beside(NEAR, 0);
         assert!(!is_sent(&mut bench, 1) && is_sent(&mut bench, 2));
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::Claim { node: node(2), version: version(1) }));
+        bench.say(hub, HierarchyMessage::Claim { node: node(2), version: version(1) });
         assert_eq!(bench.hub.members.load(node(100)), Some(1));
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 1, residual_kbps: None }));
+        bench.say(hub, HierarchyMessage::HubLoad { leases: 1, residual_kbps: None });
         assert!(!is_sent(&mut bench, 3) && is_sent(&mut bench, 4));
     }
 
@@ -303,9 +266,7 @@ mod tests {
         let said: Vec<_> = connections
             .iter()
             .zip(1..)
-            .flat_map(|(connection, number)| {
-                bench.say(*connection, &Message::Registration(RegistrationMessage::Publish(record(number))))
-            })
+            .flat_map(|(connection, number)| bench.say(*connection, RegistrationMessage::Publish(record(number))))
             .collect();
         assert!(redirections(&said) <= 2, "{said:?}");
     }
@@ -319,11 +280,11 @@ mod tests {
         // They are still listed, but out of reach.
         nodes.into_iter().for_each(|connection| drop(bench.down(connection)));
         announce(&mut bench, hub, 100);
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: None }));
+        bench.say(hub, HierarchyMessage::HubLoad { leases: 0, residual_kbps: None });
         assert!(bench.hub.members.balance.next_due().is_some());
         for _ in 0..4 {
             bench.wait(Duration::from_secs(5));
-            bench.say(hub, &Message::Probe(ProbeMessage::Pong(0)));
+            bench.say(hub, ProbeMessage::Pong(0));
         }
         assert_eq!(bench.hub.members.balance.next_due(), None);
     }
@@ -335,7 +296,7 @@ mod tests {
         let nodes: Vec<ConnectionId> = (1..=40).map(|number| bench.provider(number)).collect();
         let hub = bench.up(100, Role::SuperNode);
         announce(&mut bench, hub, 100);
-        bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: 0, residual_kbps: None }));
+        bench.say(hub, HierarchyMessage::HubLoad { leases: 0, residual_kbps: None });
         let mut moved = 0;
         for second in 1..=30 {
             let said = bench.wait(Duration::from_secs(1));
@@ -345,8 +306,8 @@ mod tests {
                 Message::Registration(RegistrationMessage::Redirect(_))
             ) || nodes.contains(connection)));
             assert!(moved <= 2 * second, "{moved} of 40 within {second} s");
-            bench.say(hub, &Message::Probe(ProbeMessage::Pong(0)));
-            nodes.iter().for_each(|connection| drop(bench.say(*connection, &Message::Probe(ProbeMessage::Ping(1)))));
+            bench.say(hub, ProbeMessage::Pong(0));
+            nodes.iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(1))));
         }
         assert_eq!(moved, 20);
         assert_eq!(bench.hub.counters().rebalanced, 20);
@@ -357,26 +318,19 @@ mod tests {
         for (returns, load, given) in [(Some(true), 5, 1), (None, 5, 0), (Some(true), 40, 0)] {
             let (mut bench, hub) = beside(NEAR, 40);
             let nodes: Vec<ConnectionId> = (1..=10).map(|number| bench.provider(number)).collect();
-            bench.say(hub, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(20)]))));
-            bench.say(hub, &Message::Hierarchy(HierarchyMessage::HubLoad { leases: load, residual_kbps: None }));
+            bench.say(hub, ReplicationMessage::ReplicaUpdate(copies(vec![record(20)])));
+            bench.say(hub, HierarchyMessage::HubLoad { leases: load, residual_kbps: None });
             let back = bench.up(20, Role::Node);
             let (held, version, capacity) = (version(1), version(2), record(20).capacity);
             bench.say(
                 back,
-                &Message::Registration(RegistrationMessage::Adopt(Adopt {
-                    held_version: held,
-                    version,
-                    capacity,
-                    is_failback: returns,
-                })),
+                RegistrationMessage::Adopt(Adopt { held_version: held, version, capacity, is_failback: returns }),
             );
             let mut moved = 0;
             for _ in 0..20 {
                 moved += redirections(&bench.wait(Duration::from_secs(1)));
-                bench.say(hub, &Message::Probe(ProbeMessage::Pong(0)));
-                nodes
-                    .iter()
-                    .for_each(|connection| drop(bench.say(*connection, &Message::Probe(ProbeMessage::Ping(1)))));
+                bench.say(hub, ProbeMessage::Pong(0));
+                nodes.iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(1))));
             }
             assert_eq!(moved, given, "{returns:?} {load}");
         }

@@ -6,12 +6,11 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Message, RegistrationMessage};
+use roost_wire::messages::RegistrationMessage;
 use roost_wire::{Channel, Time};
 
-use super::Sender;
-use super::core::HubCore;
-use super::registry::Registry;
+use crate::hub::core::HubCore;
+use crate::hub::sender::Sender;
 use crate::machine::Traffic;
 
 /// How far ahead of the time line nodes are taken in at once.
@@ -22,29 +21,23 @@ const JITTER_MS: u64 = 100;
 
 /// The time line of new nodes.
 #[derive(Debug, Default)]
-pub(super) struct JoinRateLimiter {
+pub(crate) struct JoinRateLimiter {
     next: Time,
 }
 
 impl JoinRateLimiter {
     /// Whether nodes wait for their turns.
-    pub(super) fn is_crowded(&self, now: Time) -> bool {
+    pub(crate) fn is_crowded(&self, now: Time) -> bool {
         self.next > now + BURST
     }
-}
 
-impl Registry {
-    /// Whether a node that publishes is taken in now. If not, it was told when
-    /// to come again.
-    pub(super) fn may_join(&mut self, core: &mut HubCore, from: Sender) -> bool {
+    /// Whether a new node is taken in now. If not, it was told when to come again.
+    pub(super) fn admit(&mut self, core: &mut HubCore, from: Sender) -> bool {
         let now = core.now;
-        if self.directory.get(from.node).is_some() {
-            return true;
-        }
         let Some(remote) = core.remotes.get_mut(from.node) else { return false };
         if remote.turn.is_none() {
-            let place = self.join_limiter.next.max(now);
-            self.join_limiter.next = place + Duration::from_secs(1) / core.config.limits.joins_per_second.max(1);
+            let place = self.next.max(now);
+            self.next = place + Duration::from_secs(1) / core.config.limits.joins_per_second.max(1);
             remote.turn = Some(if place <= now + BURST { now } else { place });
         }
         let wait = remote.turn.map_or(Duration::ZERO, |turn| turn.since(now));
@@ -54,21 +47,20 @@ impl Registry {
         }
         core.counters.postponed += 1;
         let wait = wait + Duration::from_millis(core.random.below(JITTER_MS));
-        let later =
-            Message::Registration(RegistrationMessage::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX)));
-        core.send(from.connection, Channel::Datagram, Traffic::Join, &later);
+        let later = RegistrationMessage::RetryAfter(u32::try_from(wait.as_millis()).unwrap_or(u32::MAX));
+        core.send(from.connection, Channel::Datagram, Traffic::Join, later);
         false
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, copies, node, record};
-    use super::super::{HubConfig, HubKind};
     use super::*;
+    use crate::hub::testing::{Bench, copies, node, record};
+    use crate::hub::{HubConfig, HubKind};
     use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::Adopt;
     use roost_wire::messages::ReplicationMessage;
+    use roost_wire::messages::{Adopt, Message};
     use roost_wire::service::Role;
 
     fn bench() -> Bench {
@@ -79,7 +71,7 @@ mod tests {
 
     /// How long the node is to wait; `None` if it has got a lease.
     fn wait_of(bench: &mut Bench, connection: ConnectionId, number: u8) -> Option<u32> {
-        match bench.say(connection, &Message::Registration(RegistrationMessage::Publish(record(number))))[..] {
+        match bench.say(connection, RegistrationMessage::Publish(record(number)))[..] {
             [(_, Message::Registration(RegistrationMessage::RetryAfter(after)))] => Some(after),
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))] => None,
             ref other => panic!("{other:?}"),
@@ -110,22 +102,21 @@ mod tests {
     fn who_is_known_passes() {
         let mut bench = bench();
         let home = bench.up(100, Role::SuperNode);
-        bench.say(home, &Message::Replication(ReplicationMessage::ReplicaUpdate(copies(vec![record(90)]))));
+        bench.say(home, ReplicationMessage::ReplicaUpdate(copies(vec![record(90)])));
         let first = bench.up(1, Role::Node);
-        bench.say(first, &Message::Registration(RegistrationMessage::Publish(record(1))));
+        bench.say(first, RegistrationMessage::Publish(record(1)));
         let late = (2..=20).map(|number| bench.provider(number)).last().unwrap();
         assert!(wait_of(&mut bench, late, 20).is_some());
         assert!(matches!(
-            bench.say(first, &Message::Registration(RegistrationMessage::Publish(record(1))))[..],
+            bench.say(first, RegistrationMessage::Publish(record(1)))[..],
             [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
         ));
         let mirrored = bench.up(90, Role::Node);
         let (held, capacity) = (record(90).version, record(90).capacity);
-        let adopt =
-            Adopt { held_version: held, version: super::super::testing::version(2), capacity, is_failback: None };
+        let adopt = Adopt { held_version: held, version: crate::hub::testing::version(2), capacity, is_failback: None };
         assert!(
             !bench
-                .say(mirrored, &Message::Registration(RegistrationMessage::Adopt(adopt)))
+                .say(mirrored, RegistrationMessage::Adopt(adopt))
                 .iter()
                 .any(|(_, said)| matches!(said, Message::Registration(RegistrationMessage::RetryAfter(_))))
         );

@@ -1,24 +1,40 @@
 //! The nodes of a hub and their records: own ones, replicas, and what a cache was told.
 
-use std::collections::{BTreeMap, VecDeque};
+mod cache;
+mod claims;
+mod homes;
+mod join_limiter;
+mod leases;
+mod lookup;
+mod moved;
+mod records;
+mod replicas;
+mod standby;
 
-use roost_wire::{NodeId, Record};
+use std::collections::VecDeque;
+use std::time::Duration;
 
-use super::claims::Claims;
-use super::join_limiter::JoinRateLimiter;
-use super::moved::MovedNodes;
-use super::records::Records;
-use super::replicas::Replicas;
-use super::{HubConfig, cache};
-use crate::directory::{Directory, Hit, PreviousEntry};
+use roost_wire::messages::Candidate;
+use roost_wire::{Area, NodeId, Record, Time};
+
+use cache::RecordCache;
+pub(super) use claims::Claim;
+use claims::Claims;
+use join_limiter::JoinRateLimiter;
+pub(super) use lookup::encode_found;
+use moved::MovedNodes;
+pub(super) use records::Records;
+use replicas::Replicas;
+
+use super::HubConfig;
+use super::core::HubCore;
+use crate::directory::{Directory, DirectoryQuery, Hit, PreviousEntry};
 
 #[derive(Debug)]
 pub(super) struct Registry {
     pub(super) directory: Directory,
     /// Of a cache: what the server has named.
-    pub(super) cached: Directory,
-    /// Names of nodes whose copies are held, of at most twice as many.
-    pub(super) cached_names: BTreeMap<NodeId, String>,
+    cached: RecordCache,
     pub(super) replicas: Replicas,
     pub(super) claims: Claims,
     pub(super) moved: MovedNodes,
@@ -54,8 +70,7 @@ impl Registry {
     pub(super) fn new(config: &HubConfig) -> Self {
         Self {
             directory: Directory::new(config.limits.nodes, config.lease),
-            cached: Directory::new(cache::MAX_CACHED, config.lease),
-            cached_names: BTreeMap::new(),
+            cached: RecordCache::new(config.lease),
             replicas: Replicas::default(),
             claims: Claims::default(),
             moved: MovedNodes::default(),
@@ -63,6 +78,46 @@ impl Registry {
             hits: Vec::new(),
             changes: VecDeque::new(),
         }
+    }
+
+    /// The server has named a node: a cache keeps a copy, unless what it holds is as new.
+    pub(super) fn cache_candidate(&mut self, core: &mut HubCore, candidate: &Candidate) {
+        let known = self.directory.get(candidate.node).is_some_and(|entry| entry.version() >= candidate.version);
+        if !known && core.is_cache() {
+            self.cached.store(core, candidate);
+        }
+    }
+
+    /// Copies that a cache holds and that answer a lookup.
+    pub(super) fn cached_for(
+        &self,
+        core: &mut HubCore,
+        area: Area,
+        query: &DirectoryQuery,
+    ) -> Vec<(NodeId, Candidate)> {
+        self.cached.answer(core, area, query)
+    }
+
+    pub(super) fn cached_nodes(&self) -> usize {
+        self.cached.nodes()
+    }
+
+    pub(super) fn forget_cached(&mut self, node: NodeId) {
+        self.cached.remove(node);
+    }
+
+    pub(super) fn expire_cached(&mut self, now: Time) {
+        self.cached.expire(now);
+    }
+
+    pub(super) fn next_cache_expiry(&self) -> Option<Time> {
+        self.cached.next_expiry()
+    }
+
+    /// The host stood still for so long.
+    pub(super) fn slept(&mut self, slept: Duration) {
+        self.directory.slept(slept);
+        self.cached.slept(slept);
     }
 
     /// The next change of which other parts are to hear.

@@ -5,19 +5,19 @@
 use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
-use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, Message, Request, RequestMode};
+use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, Request, RequestMode};
 use roost_wire::{Area, ConnectionId, NodeId, RequestId, Scope, Service};
 
-use super::RequestOutcome;
-use super::core::HubCore;
-use super::disclose::without_local_hosts;
-use super::registry::Registry;
-use super::summaries::Summaries;
+use super::Registry;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank};
+use crate::hub::RequestOutcome;
+use crate::hub::core::HubCore;
+use crate::hub::disclose::without_local_hosts;
+use crate::hub::summaries::Summaries;
 
 impl Registry {
     /// Searches within a scope. The caller gives the list back to `self.hits`.
-    pub(super) fn search_within(&mut self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
+    pub(crate) fn search_within(&mut self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
         let mut hits = std::mem::take(&mut self.hits);
         self.records().search_within(core, scope, query, &mut hits);
         hits
@@ -31,7 +31,7 @@ impl Registry {
     }
 
     /// Answers a lookup for which other hubs were asked as well.
-    pub(super) fn answer_merged_lookup(
+    pub(crate) fn answer_merged_lookup(
         &mut self,
         core: &mut HubCore,
         (connection, id): (ConnectionId, RequestId),
@@ -42,7 +42,7 @@ impl Registry {
         let hits = self.search_within(core, scope, query);
         let found = self.merged(core, hits, (connection, id), query, remote, coverage);
         core.count_listed(query.service, found.candidates.len());
-        core.send_answer(connection, &Message::Directory(DirectoryMessage::LookupResult(found)));
+        core.send_answer(connection, DirectoryMessage::LookupResult(found));
     }
 
     /// What this hub and others have, the best first.
@@ -69,7 +69,7 @@ impl Registry {
     }
 
     /// Answers another hub with what this one and others have.
-    pub(super) fn answer_hub_lookup(
+    pub(crate) fn answer_hub_lookup(
         &mut self,
         core: &mut HubCore,
         (connection, id): (ConnectionId, RequestId),
@@ -79,11 +79,11 @@ impl Registry {
     ) {
         let hits = self.search(core, query);
         let found = self.merged(core, hits, (connection, id), query, remote, coverage);
-        core.send_answer(connection, &Message::Directory(DirectoryMessage::LookupResult(found)));
+        core.send_answer(connection, DirectoryMessage::LookupResult(found));
     }
 
     /// Whether anything in the directory fits.
-    pub(super) fn holds(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> bool {
+    pub(crate) fn holds(&mut self, core: &mut HubCore, query: &DirectoryQuery) -> bool {
         let hits = self.search(core, query);
         let any = !hits.is_empty();
         self.hits = hits;
@@ -95,7 +95,7 @@ impl Summaries {
     /// In which area other hubs are to be asked: where any will do on a miss
     /// only, otherwise as far as something there would be listed before what
     /// this hub has.
-    pub(super) fn hub_lookup_area(
+    pub(crate) fn hub_lookup_area(
         &mut self,
         core: &mut HubCore,
         request: &Request,
@@ -119,13 +119,13 @@ impl Summaries {
 }
 
 impl HubCore {
-    pub(super) fn count_listed(&mut self, service: Service, listed: usize) {
+    pub(crate) fn count_listed(&mut self, service: Service, listed: usize) {
         let outcome = if listed == 0 { RequestOutcome::NotFound } else { RequestOutcome::Found };
         self.counters.count_outcome(service, RequestMode::Lookup, outcome);
     }
 
     /// A candidate with its name, if that is known here.
-    pub(super) fn named(&self, candidate: Candidate) -> Candidate {
+    pub(crate) fn named(&self, candidate: Candidate) -> Candidate {
         let known = self.remotes.get(candidate.node).map(|remote| remote.name.clone());
         Candidate { name: candidate.name.or(known), ..candidate }
     }
@@ -144,7 +144,7 @@ fn merge(ranked: &mut Vec<(Rank, Candidate)>, query: &DirectoryQuery, candidate:
 
 /// The same bytes as `Message::Found(…).encode()`, without the records in
 /// between. Whoever is `here`, on the hub's machine, sees all addresses.
-pub(super) fn encode_found(
+pub(crate) fn encode_found(
     directory: &Directory,
     id: RequestId,
     hits: &[Hit],
@@ -192,6 +192,7 @@ mod tests {
     use crate::directory::SearchPurpose;
     use roost_wire::address::{Address, Scheme};
     use roost_wire::grid::Cell;
+    use roost_wire::messages::Message;
     use roost_wire::record::{Capacity, Record, Version};
     use roost_wire::service::ServiceSet;
     use roost_wire::time::Time;

@@ -1,12 +1,15 @@
 //! Tests of a standby.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use roost_wire::messages::{
-    HierarchyMessage, ProbeMessage, Reason, RegistrationMessage, Renew, ReplicaCapacity, ReplicaUpdate, RequestMessage,
-    RequestMode,
+    HierarchyMessage, Message, ProbeMessage, Reason, RegistrationMessage, Renew, ReplicaCapacity, ReplicaUpdate,
+    RequestMessage, RequestMode,
 };
 use roost_wire::{Capacity, ConnectionId, Role, Scope};
 
+use super::super::homes::LIVELY;
 use super::*;
 use crate::hub::HubEvent;
 use crate::hub::testing::{Bench, EditRequest, copies, forwarded, node, record, refused, request, version};
@@ -40,7 +43,7 @@ fn adopt(held: u32, new: u32) -> Message {
 fn standing_by() -> (Bench, ConnectionId, ConnectionId) {
     let mut bench = Bench::new();
     let (home, connection) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node));
-    assert!(bench.say(home, &copy(vec![record(1)])).is_empty(), "it is nobody else's to know");
+    assert!(bench.say(home, copy(vec![record(1)])).is_empty(), "it is nobody else's to know");
     assert_eq!(bench.hub.status(bench.now).replicas, 1);
     (bench, home, connection)
 }
@@ -52,7 +55,7 @@ fn replica_answers_over_own_connection() {
     assert_eq!(forwarded(&bench.ask(requester, request(1, RequestMode::Forward))).0, connection);
     // Without that connection it goes through the home.
     bench.down(connection);
-    bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
+    bench.say(home, copy(vec![Record { version: version(2), ..record(1) }]));
     match &bench.ask(requester, request(2, RequestMode::Forward))[..] {
         [(to, Message::Request(RequestMessage::Request(carry)))] if carry.hop().is_some() => {
             assert_eq!((*to, carry.hop().unwrap().provider), (home, Some(node(1))))
@@ -69,14 +72,14 @@ fn home_scope_uses_replicas_when_orphaned() {
     assert_eq!(refused(&bench.ask(requester, near(1))), (requester, Reason::NotFound));
     bench.wait(LIVELY);
     assert_eq!(forwarded(&bench.ask(requester, near(2))).0, connection);
-    bench.say(home, &Message::Probe(ProbeMessage::Pong(0)));
+    bench.say(home, ProbeMessage::Pong(0));
     assert_eq!(refused(&bench.ask(requester, near(3))), (requester, Reason::NotFound));
 }
 
 #[test]
 fn adopt_makes_standby_the_home() {
     let (mut bench, home, connection) = standing_by();
-    let sent = bench.say(connection, &adopt(1, 2));
+    let sent = bench.say(connection, adopt(1, 2));
     assert_eq!(sent[0], (home, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) })));
     assert!(
         matches!(&sent[1], (to, Message::Registration(RegistrationMessage::Lease { version: held, .. })) if *to == connection && *held == version(2))
@@ -87,11 +90,11 @@ fn adopt_makes_standby_the_home() {
     assert!(bench.events.iter().any(|event| matches!(event, HubEvent::Published { .. })));
     // The answer may be lost, and the home may speak late.
     assert!(matches!(
-        bench.say(connection, &adopt(1, 2))[..],
+        bench.say(connection, adopt(1, 2))[..],
         [(_, Message::Registration(RegistrationMessage::Lease { .. }))]
     ));
-    bench.say(home, &copy(vec![record(1)]));
-    bench.say(home, &gone(2));
+    bench.say(home, copy(vec![record(1)]));
+    bench.say(home, gone(2));
     assert_eq!(bench.hub.status(bench.now).nodes, 1);
 }
 
@@ -104,15 +107,12 @@ fn unknown_version_requests_full_record() {
         Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None })),
     ] {
         assert_eq!(
-            bench.say(connection, &wrong),
+            bench.say(connection, wrong.clone()),
             [(connection, Message::Registration(RegistrationMessage::UnknownVersion))],
             "{wrong:?}"
         );
     }
-    let sent = bench.say(
-        connection,
-        &Message::Registration(RegistrationMessage::Publish(Record { version: version(2), ..record(1) })),
-    );
+    let sent = bench.say(connection, RegistrationMessage::Publish(Record { version: version(2), ..record(1) }));
     assert_eq!(sent[0], (home, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) })));
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
@@ -123,12 +123,12 @@ fn replica_expires_without_home_liveness() {
     for number in 2..7 {
         bench.wait(Duration::from_secs(15));
         let heard = Some(Bytes::from_static(&[1]));
-        bench.say(home, &next(number, ReplicaUpdate { alive: heard, ..ReplicaUpdate::default() }));
+        bench.say(home, next(number, ReplicaUpdate { alive: heard, ..ReplicaUpdate::default() }));
     }
     assert_eq!(bench.hub.status(bench.now).replicas, 1);
     for _ in 0..5 {
         bench.wait(Duration::from_secs(15));
-        bench.say(home, &Message::Probe(ProbeMessage::Pong(0)));
+        bench.say(home, ProbeMessage::Pong(0));
     }
     assert_eq!((bench.hub.status(bench.now).replicas, bench.hub.counters().expiries), (0, 0));
     assert!(!bench.closed.iter().any(|(closed, _)| *closed == connection));
@@ -138,11 +138,11 @@ fn replica_expires_without_home_liveness() {
 fn only_home_removes_replica() {
     let (mut bench, home, _) = standing_by();
     let other = bench.up(101, Role::SuperNode);
-    bench.say(other, &copy(vec![record(1)]));
-    bench.say(home, &copy(vec![Record { version: version(2), ..record(1) }]));
-    bench.say(other, &gone(2));
+    bench.say(other, copy(vec![record(1)]));
+    bench.say(home, copy(vec![Record { version: version(2), ..record(1) }]));
+    bench.say(other, gone(2));
     assert_eq!(bench.hub.status(bench.now).replicas, 1);
-    bench.say(home, &gone(2));
+    bench.say(home, gone(2));
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
@@ -157,9 +157,9 @@ fn retell(number: u32, nodes: Vec<u32>) -> Message {
 #[test]
 fn a_copy_moves_with_its_node() {
     let (mut bench, home, _) = standing_by();
-    assert!(bench.say(home, &shift(2, 3, 2)).is_empty());
+    assert!(bench.say(home, shift(2, 3, 2)).is_empty());
     let capacities = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
-    assert!(bench.say(home, &next(3, ReplicaUpdate { capacities, ..ReplicaUpdate::default() })).is_empty());
+    assert!(bench.say(home, next(3, ReplicaUpdate { capacities, ..ReplicaUpdate::default() })).is_empty());
     let held = bench.hub.registry.directory.get(node(1)).unwrap().record();
     let cell = Cell::new(record(1).cell.x + 2, record(1).cell.y - 1);
     assert_eq!(held, Record { version: version(4), cell, capacity: LEFT, ..record(1) });
@@ -168,40 +168,34 @@ fn a_copy_moves_with_its_node() {
 #[test]
 fn missed_update_requests_full_resync() {
     let (mut bench, home, _) = standing_by();
-    assert_eq!(bench.say(home, &shift(3, 1, 1)), [(home, retell(3, vec![]))]);
-    assert_eq!(bench.say(home, &shift(4, 1, 1)), [(home, retell(4, vec![]))]);
+    assert_eq!(bench.say(home, shift(3, 1, 1)), [(home, retell(3, vec![]))]);
+    assert_eq!(bench.say(home, shift(4, 1, 1)), [(home, retell(4, vec![]))]);
     assert_eq!(bench.hub.registry.directory.get(node(1)).unwrap().record(), record(1));
     let again = Record { version: version(4), ..record(1) };
-    bench.say(
-        home,
-        &Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
-            sequence: 5,
-            ..copies(vec![again.clone()])
-        })),
-    );
+    bench.say(home, ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![again.clone()]) }));
     assert_eq!(bench.hub.registry.directory.get(node(1)).unwrap().record(), again);
     // Over another connection nothing is known.
     let other = bench.up(100, Role::SuperNode);
-    assert_eq!(bench.say(other, &shift(6, 1, 1)), [(other, retell(6, vec![]))]);
+    assert_eq!(bench.say(other, shift(6, 1, 1)), [(other, retell(6, vec![]))]);
 }
 
 #[test]
 fn released_replica_requested_when_it_moves() {
     let (mut bench, home, _) = standing_by();
     let peer = bench.up(101, Role::SuperNode);
-    let claim = Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) });
-    bench.say(peer, &claim);
+    let claim = HierarchyMessage::Claim { node: node(1), version: version(2) };
+    bench.say(peer, claim.clone());
     assert_eq!(bench.hub.status(bench.now).replicas, 1, "its home is there and holds on to it");
     bench.wait(LIVELY);
-    bench.say(peer, &claim);
+    bench.say(peer, claim.clone());
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
-    assert_eq!(bench.say(home, &shift(2, 2, 1)), [(home, retell(2, vec![0]))]);
+    assert_eq!(bench.say(home, shift(2, 2, 1)), [(home, retell(2, vec![0]))]);
 }
 
 #[test]
 fn resync_drops_unmentioned_replicas() {
     let (mut bench, home, _) = standing_by();
-    bench.say(home, &copy(vec![record(2)]));
+    bench.say(home, copy(vec![record(2)]));
     let held: Vec<NodeId> = bench.hub.registry.replicas.nodes_of(node(100)).collect();
     assert_eq!(held, [node(2)]);
 }
@@ -211,20 +205,14 @@ fn what_was_overtaken_is_not_believed() {
     let (mut bench, home, _) = standing_by();
     let other = bench.up(100, Role::SuperNode);
     let newer = Record { version: version(2), ..record(1) };
-    bench.say(
-        other,
-        &Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![newer]) })),
-    );
-    assert_eq!(bench.say(home, &gone(2)), [(home, retell(2, vec![]))]);
-    assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
-    assert!(bench.say(other, &shift(6, 1, 1)).is_empty(), "it goes on over the other connection");
+    bench.say(other, ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![newer]) }));
+    assert_eq!(bench.say(home, gone(2)), [(home, retell(2, vec![]))]);
+    assert_eq!(bench.say(home, copy(vec![])), [(home, retell(1, vec![]))]);
+    assert!(bench.say(other, shift(6, 1, 1)).is_empty(), "it goes on over the other connection");
     bench.down(other);
-    assert_eq!(bench.say(home, &copy(vec![])), [(home, retell(1, vec![]))]);
+    assert_eq!(bench.say(home, copy(vec![])), [(home, retell(1, vec![]))]);
     assert_eq!(bench.hub.status(bench.now).replicas, 1);
-    bench.say(
-        home,
-        &Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: 7, ..copies(vec![]) })),
-    );
+    bench.say(home, ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: 7, ..copies(vec![]) }));
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
@@ -234,15 +222,15 @@ fn replica_requested_once_room_is_free() {
     config.limits.nodes = 1;
     let mut bench = Bench::with(config);
     let home = bench.up(100, Role::SuperNode);
-    bench.say(home, &copy(vec![record(1), record(2)]));
+    bench.say(home, copy(vec![record(1), record(2)]));
     let status = bench.hub.status(bench.now);
     let over_limit = bench.hub.counters().over_limit(HubLimit::Replicas);
     assert_eq!((status.replicas, status.numbered, over_limit), (1, 1, 1));
     let (moves, alive) = (vec![ReplicaMove { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
-    assert!(bench.say(home, &next(2, ReplicaUpdate { moves, alive, ..ReplicaUpdate::default() })).is_empty());
-    assert!(bench.say(home, &gone(3)).is_empty());
+    assert!(bench.say(home, next(2, ReplicaUpdate { moves, alive, ..ReplicaUpdate::default() })).is_empty());
+    assert!(bench.say(home, gone(3)).is_empty());
     let heard = Some(Bytes::from_static(&[2]));
-    let sent = bench.say(home, &next(4, ReplicaUpdate { alive: heard, ..ReplicaUpdate::default() }));
+    let sent = bench.say(home, next(4, ReplicaUpdate { alive: heard, ..ReplicaUpdate::default() }));
     assert_eq!(sent, [(home, retell(4, vec![1]))]);
 }
 
@@ -250,13 +238,13 @@ fn replica_requested_once_room_is_free() {
 fn many_missing_replicas_request_full_resync() {
     let mut bench = Bench::new();
     let home = bench.up(100, Role::SuperNode);
-    bench.say(home, &copy(vec![]));
+    bench.say(home, copy(vec![]));
     let heard = |count: usize| Some(Bytes::from(vec![255; count / 8]));
-    let sent = bench.say(home, &next(2, ReplicaUpdate { alive: heard(520), ..ReplicaUpdate::default() }));
+    let sent = bench.say(home, next(2, ReplicaUpdate { alive: heard(520), ..ReplicaUpdate::default() }));
     assert_eq!(sent, [(home, retell(2, vec![]))]);
     // Only as many as can be had.
     bench.hub.registry.directory = crate::directory::Directory::new(515, LIVELY);
-    let sent = bench.say(home, &next(3, ReplicaUpdate { alive: heard(520), ..ReplicaUpdate::default() }));
+    let sent = bench.say(home, next(3, ReplicaUpdate { alive: heard(520), ..ReplicaUpdate::default() }));
     assert_eq!(sent, [(home, retell(3, (0..512).collect()))]);
 }
 
@@ -266,7 +254,7 @@ fn contested_claim_applies_when_home_gone() {
     let (mut bench, home, connection) = standing_by();
     let other = bench.up(101, Role::SuperNode);
     bench.down(connection);
-    bench.say(other, &Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(2) }));
+    bench.say(other, HierarchyMessage::Claim { node: node(1), version: version(2) });
     assert_eq!(bench.hub.status(bench.now).replicas, 1, "a home that lives is believed");
     bench.down(home);
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
@@ -278,8 +266,8 @@ fn copies_give_way_to_own_nodes() {
     config.limits.nodes = 8;
     let mut bench = Bench::with(config);
     let (many, few) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
-    bench.say(few, &copy(vec![record(90)]));
-    bench.say(many, &copy((10..22).map(record).collect()));
+    bench.say(few, copy(vec![record(90)]));
+    bench.say(many, copy((10..22).map(record).collect()));
     assert_eq!(bench.hub.status(bench.now).replicas, 8);
     for number in 1..=4 {
         bench.provider(number);

@@ -3,63 +3,60 @@
 use roost_wire::messages::{MAX_CANDIDATES, Request};
 use roost_wire::{Area, Cell, NodeId, NodeSelector, Scope};
 
-use super::core::HubCore;
 use super::moved::MovedNodes;
 use super::replicas::Replicas;
 use crate::directory::{Directory, DirectoryEntry, DirectoryQuery, Hit, SearchPurpose};
+use crate::hub::core::HubCore;
 
 /// Records of this hub's nodes, and replicas of those of others.
 #[derive(Clone, Copy)]
-pub(super) struct Records<'a> {
+pub(crate) struct Records<'a> {
     directory: &'a Directory,
     replicas: &'a Replicas,
     moved: &'a MovedNodes,
 }
 
 impl<'a> Records<'a> {
-    pub(super) fn new(directory: &'a Directory, replicas: &'a Replicas, moved: &'a MovedNodes) -> Self {
+    pub(crate) fn new(directory: &'a Directory, replicas: &'a Replicas, moved: &'a MovedNodes) -> Self {
         Self { directory, replicas, moved }
     }
 
-    pub(super) fn directory(self) -> &'a Directory {
+    pub(crate) fn directory(self) -> &'a Directory {
         self.directory
     }
 
-    pub(super) fn get(self, node: NodeId) -> Option<DirectoryEntry<'a>> {
+    pub(crate) fn get(self, node: NodeId) -> Option<DirectoryEntry<'a>> {
         self.directory.get(node)
     }
 
     /// True if the node's record is here for another hub.
-    pub(super) fn is_replica(self, node: NodeId) -> bool {
+    pub(crate) fn is_replica(self, node: NodeId) -> bool {
         self.replicas.holds(node)
     }
 
     /// The home of a node whose record is here for it.
-    pub(super) fn home_of(self, node: NodeId) -> Option<NodeId> {
+    pub(crate) fn home_of(self, node: NodeId) -> Option<NodeId> {
         self.replicas.home_of(node)
     }
 
     /// Nodes whose home is this hub.
-    pub(super) fn leases(self) -> usize {
+    pub(crate) fn leases(self) -> usize {
         self.directory.nodes().saturating_sub(self.replicas.len())
     }
 
     /// Where a node that was here went, if that hub can be asked.
-    pub(super) fn moved_to(self, core: &HubCore, node: NodeId) -> Option<NodeId> {
-        let now = core.now;
-        let (to, until) = self.moved.nodes.get(&node)?;
-        (*until > now && core.remotes.is_up(*to)).then_some(*to)
+    pub(crate) fn moved_to(self, core: &HubCore, node: NodeId) -> Option<NodeId> {
+        self.moved.moved_to(core, node)
     }
 
     /// Whether a node was here a moment ago and has another home now.
-    pub(super) fn has_moved(self, core: &HubCore, node: NodeId) -> bool {
-        let now = core.now;
-        self.moved.nodes.get(&node).is_some_and(|(_, until)| *until > now)
+    pub(crate) fn has_moved(self, core: &HubCore, node: NodeId) -> bool {
+        self.moved.has_moved(core, node)
     }
 
     /// The search for what `node` requests. Anywhere means near the one who
     /// asks, as far as the hub knows where that is.
-    pub(super) fn query(self, node: NodeId, request: &Request, default: usize) -> DirectoryQuery {
+    pub(crate) fn query(self, node: NodeId, request: &Request, default: usize) -> DirectoryQuery {
         let count = match request.spec.count {
             0 => default,
             count => usize::from(count).min(MAX_CANDIDATES),
@@ -82,7 +79,7 @@ impl<'a> Records<'a> {
 
     /// Searches for a request that goes so far: one that is to stay with the home's nodes does not get
     /// those of another home, as long as that lives.
-    pub(super) fn search_within(self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery, into: &mut Vec<Hit>) {
+    pub(crate) fn search_within(self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery, into: &mut Vec<Hit>) {
         if scope.admits_any_home() {
             return self.search(core, query, into);
         }
@@ -91,7 +88,7 @@ impl<'a> Records<'a> {
         into.truncate(query.count);
     }
 
-    pub(super) fn search(self, core: &mut HubCore, query: &DirectoryQuery, into: &mut Vec<Hit>) {
+    pub(crate) fn search(self, core: &mut HubCore, query: &DirectoryQuery, into: &mut Vec<Hit>) {
         core.counters.searches += 1;
         core.examined += match query.names.filter(|selector| !selector.is_everybody()) {
             Some(selector) => self.find_selected(core, query, selector, into),

@@ -1,0 +1,15 @@
+//! The places of other hubs in the tree.
+
+/// How another hub stands to this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Relation {
+    /// This hub has enrolled there. The first one configured is the primary.
+    Parent,
+    /// It has enrolled here, and is of this tier.
+    Child(u8),
+    /// Neither: another top, or a sibling.
+    Sibling,
+    /// None of these: one stands by for nodes of the other, and nothing else
+    /// is between them.
+    StandbyOnly,
+}

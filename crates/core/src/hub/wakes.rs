@@ -1,0 +1,96 @@
+//! The work of a hub when a timer is due.
+
+use super::Hub;
+use super::timers::{HubTimer, MAX_PER_WAKE};
+
+impl Hub {
+    /// Serves the timers that are due, each once: what remains has the next wake.
+    pub(super) fn on_timeout(&mut self) {
+        let now = self.core.now;
+        let mut due: Vec<HubTimer> = std::iter::from_fn(|| self.core.timers.pop(now)).collect();
+        due.sort_unstable();
+        for timer in due {
+            self.on_timer(timer);
+        }
+    }
+
+    fn on_timer(&mut self, timer: HubTimer) {
+        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        match timer {
+            HubTimer::Lease => self.expire_leases(),
+            HubTimer::CachedRecord => registry.expire_cached(core.now),
+            HubTimer::Request => self.with_requests(|requests, turn| requests.expire_requests(turn)),
+            HubTimer::Relay => requests.relays.expire_relays(core),
+            HubTimer::HubLookup => {
+                hub_lookups.expire_hub_lookups(core);
+                self.answer_waiters();
+            }
+            HubTimer::Reservation => requests.reflection.expire_reservations(core.now),
+            HubTimer::Room => rooms.poll_rooms(core),
+            HubTimer::Summary => {
+                summaries.expire_summaries(core);
+                summaries.tell_summaries(core);
+            }
+            HubTimer::Watch => watches.offer_watches(core, summaries.blocks()),
+            HubTimer::Mesh => {
+                for connection in core.poll_mesh() {
+                    self.close(connection, "nothing was heard from the other hub");
+                }
+            }
+            HubTimer::Replication => replication.poll_replication(core, registry.records()),
+            HubTimer::StandbyConnection => replication.poll_standby_connections(core),
+            HubTimer::Claim => {
+                registry.poll_claims(core);
+                self.tell_record_changes();
+            }
+            HubTimer::Members => members.poll_members(core),
+            HubTimer::Balance => {
+                self.note_own_load();
+                self.members.poll_balance(&mut self.core, self.registry.records());
+            }
+            HubTimer::Drain => self.end_drain(),
+        }
+    }
+
+    /// Sets the timer of each part to the first time that the part waits for.
+    pub(super) fn plan_timers(&mut self) {
+        let drain = self.drain_due();
+        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        let mesh = core.mesh.next_due();
+        let summary = summaries.summaries_due(core);
+        let timers = &mut core.timers;
+        timers.plan(HubTimer::Lease, registry.directory.next_expiry());
+        timers.plan(HubTimer::CachedRecord, registry.next_cache_expiry());
+        timers.plan(HubTimer::Request, requests.table.next_expiry());
+        timers.plan(HubTimer::Relay, requests.relays.next_expiry());
+        timers.plan(HubTimer::HubLookup, hub_lookups.next_expiry());
+        timers.plan(HubTimer::Reservation, requests.reflection.next_due());
+        timers.plan(HubTimer::Room, rooms.next_due());
+        timers.plan(HubTimer::Summary, summary);
+        timers.plan(HubTimer::Watch, watches.next_due());
+        timers.plan(HubTimer::Mesh, mesh);
+        timers.plan(HubTimer::Replication, replication.next_due());
+        timers.plan(HubTimer::StandbyConnection, replication.next_dial());
+        timers.plan(HubTimer::Claim, registry.claims.next_due());
+        timers.plan(HubTimer::Members, members.next_due());
+        timers.plan(HubTimer::Balance, members.next_share());
+        timers.plan(HubTimer::Drain, drain);
+    }
+
+    fn expire_leases(&mut self) {
+        for _ in 0..MAX_PER_WAKE {
+            let Some(place) = self.registry.directory.expire(self.core.now) else { return };
+            if self.registry.replicas.release(place.node) {
+                self.registry.registered(&mut self.core, place.node, Some(place));
+                self.tell_record_changes();
+                continue;
+            }
+            self.core.counters.expiries += 1;
+            self.on_record_removed(place, "expired");
+            // Nothing came over any of its connections for a whole lease.
+            for connection in self.core.remotes.connections_of(place.node).to_vec() {
+                self.close(connection, "nothing was heard from the node for a lease");
+            }
+        }
+    }
+}
