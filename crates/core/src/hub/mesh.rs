@@ -8,8 +8,7 @@ use roost_wire::{Address, DialId, NodeId, SchemeSet, Time};
 use super::relation::Relation;
 use super::request_key::RequestKey;
 use super::{HubConfig, HubEvent, HubKind};
-use crate::backoff::Backoff;
-use crate::connections::Dials;
+use crate::connections::{Backoff, Dials};
 
 /// The first pause before a peer is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);

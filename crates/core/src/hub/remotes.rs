@@ -9,8 +9,7 @@ use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::relation::Relation;
 use super::request_key::RequestKey;
-use crate::connections::{Connection, excess};
-use crate::rtt::Rtt;
+use crate::connections::{Connection, Rtt, excess};
 
 /// What a publication costs its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;
