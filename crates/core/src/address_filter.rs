@@ -79,7 +79,7 @@ pub(crate) fn least(addresses: &[Address]) -> Option<Address> {
     Some(Address { hosts: address.hosts.first().copied().into_iter().collect(), ..address.clone() })
 }
 
-/// Those of a node's addresses that are dialled though only a hub tells of them. The first ones count most.
+/// Keeps the addresses of a node that are dialled though only a hub tells of them. The first ones count most.
 pub(crate) fn few(addresses: Vec<Address>) -> Vec<Address> {
     let mut left = MOST_TOLD_BYTES;
     let affordable = addresses.into_iter().filter_map(|mut address| {
@@ -301,7 +301,7 @@ mod tests {
             now = now + Duration::from_millis(1);
         }
         assert!(taken <= HubDialBudget::MOST_BYTES + 60 * HubDialBudget::BYTES_PER_SECOND, "{taken}");
-        // Those that lead somewhere are not counted.
+        // Dials that lead somewhere are not counted.
         let mut advice = HubDialBudget::default();
         for _ in 0..1_000 {
             let bytes = advice.charge_dial(now, &at).unwrap();

@@ -9,9 +9,7 @@ use roost_wire::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Remot
 
 /// A state machine of the overlay. The crate's documentation has the contract.
 pub trait Machine {
-    /// What the owner of the machine asks of it.
     type Command;
-    /// What it tells its owner.
     type Event;
 
     /// Takes one input at the time `now`.
@@ -23,21 +21,18 @@ pub trait Machine {
     /// The next thing to tell the owner.
     fn poll_event(&mut self) -> Option<Self::Event>;
 
-    /// When to hand in [`Input::Timeout`], and why.
+    /// The time to hand in [`Input::Timeout`], and the reason.
     fn poll_deadline(&self) -> Option<Deadline>;
 }
 
-/// What a driver hands to a machine.
 #[derive(Clone, Debug)]
 pub enum Input<C> {
     /// A connection is up: the peer has proved who it is and passed the
     /// group's policy.
     ConnectionUp {
-        /// Its number.
         connection: ConnectionId,
         /// The dial that led to it; `None` if the peer dialled.
         dial: Option<DialId>,
-        /// Who is there.
         remote: RemoteIdentity,
         /// The address it is seen at.
         address: Address,
@@ -46,7 +41,6 @@ pub enum Input<C> {
     },
     /// The peer of a connection is seen at another address; it goes on.
     ConnectionMoved {
-        /// Its number.
         connection: ConnectionId,
         /// The address it is seen at now.
         address: Address,
@@ -62,7 +56,6 @@ pub enum Input<C> {
     },
     /// A connection is gone. Nothing more comes from it or goes to it.
     ConnectionDown {
-        /// Its number.
         connection: ConnectionId,
         /// Why, in a sentence for people.
         reason: String,
@@ -72,7 +65,6 @@ pub enum Input<C> {
     },
     /// None of a dial's addresses led to a connection.
     DialFailed {
-        /// Which dial.
         dial: DialId,
         /// Why, in a sentence for people.
         reason: String,
@@ -112,18 +104,17 @@ pub enum Input<C> {
     Command(C),
 }
 
-/// What a machine asks its driver to carry out.
+/// Work for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transmit {
     /// Send a message to a remote.
     Message {
         /// To whom.
         connection: ConnectionId,
-        /// How.
         channel: Channel,
-        /// What else is asked of its way.
+        /// Demands on its way beyond the channel.
         delivery: Delivery,
-        /// What for, in the byte counters.
+        /// The class in the byte counters.
         traffic: Traffic,
         /// The encoded message, at most [`roost_wire::messages::MAX_MESSAGE_BYTES`].
         message: Bytes,
@@ -134,17 +125,17 @@ pub enum Transmit {
     Dial {
         /// The machine's number for it.
         dial: DialId,
-        /// Where, the preferred one first.
+        /// The preferred one first.
         addresses: Vec<Address>,
         /// As what the peer must have been certified.
         expect: RoleSet,
-        /// Who it must be, if that is known.
+        /// The only remote that will do; `None` admits any.
         node: Option<NodeId>,
     },
     /// Send a message to all members of the group on the link, at most once.
     /// Without a way to do so it is dropped.
     Multicast {
-        /// What for, in the byte counters.
+        /// The class in the byte counters.
         traffic: Traffic,
         /// The encoded message.
         message: Bytes,
@@ -152,14 +143,13 @@ pub enum Transmit {
     /// End a connection after what was sent has left. No
     /// [`Input::ConnectionDown`] follows.
     Close {
-        /// Which one.
         connection: ConnectionId,
         /// Why, in a sentence that the peer gets to read.
         reason: String,
     },
 }
 
-/// What a message is for: the classes of the byte counters.
+/// The classes of the byte counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Traffic {
@@ -169,12 +159,11 @@ pub enum Traffic {
     Renew = 1,
     /// Requests, lookups and their answers, also from super node to super node.
     Lookup = 2,
-    /// What super nodes say to one another of their connections and of who is where.
+    /// Messages among super nodes of their connections and of who is where.
     Mesh = 3,
-    /// What super nodes tell one another of their directories: summaries, and
-    /// the records of which one has a copy.
+    /// Messages among super nodes of their directories: summaries, and the records of which one has a copy.
     Summary = 4,
-    /// Which super nodes there are.
+    /// Gossip of which super nodes there are.
     Gossip = 5,
     /// Streams and objects, their headers, reports and credit.
     Payload = 6,
@@ -199,10 +188,9 @@ impl Traffic {
     }
 }
 
-/// When a machine wants to be woken, and why.
+/// The time at which a machine wants to be woken, and the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// When.
     pub at: Time,
     /// Why, for logs.
     pub reason: &'static str,

@@ -1,4 +1,4 @@
-//! How long to wait before something that has failed is tried again.
+//! The pause before something that has failed is tried again.
 
 use std::time::Duration;
 
@@ -23,17 +23,16 @@ impl Backoff {
         Self { first, longest, next: first, since: None }
     }
 
-    /// It works, for the time being.
     pub(crate) fn record_success(&mut self, now: Time) {
         self.since.get_or_insert(now);
     }
 
-    /// It is known to work: the next pause is the first one.
+    /// The next pause is the first one.
     pub(crate) fn reset(&mut self) {
         (self.next, self.since) = (self.first, None);
     }
 
-    /// It has failed, or works no longer. Returns how long to wait.
+    /// Returns the pause before the next try.
     pub(crate) fn record_failure(&mut self, now: Time, random: &mut SplitMix64) -> Duration {
         if self.since.take().is_some_and(|since| now.since(since) >= self.longest) {
             self.next = self.first;

@@ -1,4 +1,4 @@
-//! One connection.
+//! A connection as both machines keep it.
 
 use roost_wire::messages::{Hello, ProtocolVersion};
 use roost_wire::{Address, ConnectionId, NodeId, RemoteIdentity, Role, Time};
@@ -58,12 +58,12 @@ impl<Own> Connection<Own> {
         trip.is_some()
     }
 
-    /// Those of the remote's addresses that are where it is seen.
+    /// Keeps the addresses of the remote that are where it is seen.
     pub(crate) fn there(&self, addresses: Vec<Address>) -> Vec<Address> {
         self.address.primary().map_or(Vec::new(), |seen| address_filter::filter_observed(addresses, seen.ip()))
     }
 
-    /// Those of others' addresses, of which the remote tells, that somebody can be at.
+    /// Keeps the addresses of others, of which the remote tells, that somebody can be at.
     pub(crate) fn told(&self, addresses: Vec<Address>) -> Vec<Address> {
         self.address.primary().map_or(Vec::new(), |seen| address_filter::filter_reported(addresses, seen.ip()))
     }

@@ -1,4 +1,4 @@
-//! What both machines know of their connections, the dials that lead to more, and the way there and back.
+//! Connections of both machines: the facts of each, the dials that lead to more, and the round trips.
 
 mod backoff;
 mod connection;

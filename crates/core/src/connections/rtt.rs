@@ -1,4 +1,4 @@
-//! How long a remote takes to answer.
+//! The time that a remote takes to answer.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use roost_wire::LONGEST_ROUND_TRIP;
 /// The least that the variation adds to a time-out: timers are not finer.
 const GRANULARITY: Duration = Duration::from_millis(10);
 
-/// How long the other end may take to answer.
+/// The longest time of the other end before it answers.
 const ANSWER_DELAY: Duration = Duration::from_millis(25);
 
 /// Most round trips for a transfer on a long path. TCP begins with ten segments under way and at
@@ -29,8 +29,8 @@ pub(crate) struct Rtt {
 }
 
 impl Rtt {
-    /// What is assumed until the first sample: the time of a handshake's round
-    /// trip, most of which is computing on a short path.
+    /// The assumption until the first sample: the time of a handshake's round trip, most of which is
+    /// computing on a short path.
     pub(crate) fn new(handshake: Duration) -> Self {
         Self { smoothed: handshake, variation: handshake / 2, sampled: false }
     }
@@ -51,7 +51,7 @@ impl Rtt {
         self.smoothed
     }
 
-    /// How long to wait for an answer: RFC 9002, section 6.2.1.
+    /// The probe timeout, the longest wait for an answer: RFC 9002, section 6.2.1.
     pub(crate) fn pto(&self) -> Duration {
         let smoothed = self.smoothed.min(LONGEST_ROUND_TRIP);
         let longest = MAX_PTO.max(smoothed * 3 / 2);

@@ -1,4 +1,4 @@
-//! One node's record as the directory holds it.
+//! A node's record as the directory holds it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use roost_wire::{Address, Capacity, Cell, FlowKind, NodeId, Record, Service, Ser
 
 use super::provider_health::ProviderHealth;
 
-/// One node's record. Addresses stay encoded: most are only ever copied into an answer.
+/// A node's record. Addresses stay encoded: most are only ever copied into an answer.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) node: NodeId,
@@ -15,9 +15,9 @@ pub(super) struct Slot {
     /// Since which version of its epoch services and addresses are what they are.
     pub(super) settled: u32,
     pub(super) cell: Cell,
-    /// What the node said last.
+    /// The node's last word.
     pub(super) told: Capacity,
-    /// The same less what was handed to it since.
+    /// The capacity less the requests handed to the node since.
     pub(super) left: Capacity,
     pub(super) heard: Time,
     /// The time under which the slot stands in `expiry`.
@@ -30,13 +30,11 @@ pub(super) struct Slot {
     pub(super) health: ProviderHealth,
 }
 
-/// What an entry was before it changed or went.
+/// An entry before it changed or went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PreviousEntry {
-    /// Whose it was.
     pub node: NodeId,
     pub cell: Cell,
-    /// What was offered there.
     pub services: ServiceSet,
 }
 
@@ -106,12 +104,10 @@ impl Slot {
 }
 
 impl DirectoryEntry<'_> {
-    /// Whose record it is.
     pub fn node(&self) -> NodeId {
         self.slot.node
     }
 
-    /// Its version.
     pub fn version(&self) -> Version {
         self.slot.version
     }
@@ -121,27 +117,23 @@ impl DirectoryEntry<'_> {
         Version { epoch: self.slot.version.epoch, sequence: self.slot.settled }
     }
 
-    /// Where the node is.
     pub fn cell(&self) -> Cell {
         self.slot.cell
     }
 
-    /// What it offers.
     pub fn services(&self) -> ServiceSet {
         self.slot.services
     }
 
-    /// What it has left, by its own word and what was handed to it since.
+    /// The capacity left by the node's own word, less the requests handed to it since.
     pub fn capacity(&self) -> Capacity {
         self.slot.left
     }
 
-    /// What it has left by its own word.
     pub(crate) fn told_capacity(&self) -> Capacity {
         self.slot.told
     }
 
-    /// When its node was last heard.
     pub fn heard(&self) -> Time {
         self.slot.heard
     }
@@ -156,18 +148,17 @@ impl DirectoryEntry<'_> {
         self.slot.health.is_doubtful(self.now)
     }
 
-    /// When its lease ends unless it is heard.
+    /// The end of its lease unless the node is heard.
     pub fn expires(&self) -> Time {
         self.slot.heard + self.lease
     }
 
-    /// Where the node can be dialled.
     pub fn addresses(&self) -> Vec<Address> {
         // The directory encoded them itself; nothing else writes there.
         minicbor::decode(&self.slot.addresses).unwrap_or_default()
     }
 
-    /// The same as they go over the wire.
+    /// The addresses as they go over the wire.
     pub(crate) fn encoded_addresses(&self) -> &[u8] {
         &self.slot.addresses
     }

@@ -1,5 +1,4 @@
-//! One entry of the index in eight bytes, ordered so that remotes on the
-//! grid are remotes in the index.
+//! An entry of the index in eight bytes, ordered so that remotes on the grid are remotes in the index.
 
 use roost_wire::block::{BLOCK_BITS, Block, INNER_BITS, offset, unset};
 use roost_wire::{Cell, Service};
@@ -35,7 +34,6 @@ impl IndexKey {
         Self(Self::first_in(service, block).0 | ((1 << (2 * INNER_BITS + SLOT_BITS)) - 1))
     }
 
-    /// Where the entry is.
     pub(super) fn cell(self) -> Cell {
         let Block { row, column } = self.block();
         let inner = (self.0 >> SLOT_BITS) as u32;

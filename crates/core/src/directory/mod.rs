@@ -1,4 +1,4 @@
-//! Who offers what where: the records of the nodes that a hub serves.
+//! The directory: the records of the nodes that a hub serves.
 //!
 //! A record lies in a slot. An ordered index of eight-byte keys (service,
 //! block of 8 × 8 cells, cell, slot) answers every kind of area: an exact cell
@@ -41,18 +41,18 @@ pub struct Directory {
     /// No earlier than the node's lease ends, and never missing for a node.
     expiry: BTreeSet<(Time, u32)>,
     address_bytes: usize,
-    /// What time it was last: failures are forgiven with time.
+    /// The time of the last call: failures are forgiven with time.
     now: Time,
 }
 
-/// What became of a record that was published.
+/// The outcome of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublishOutcome {
-    /// It is held, and the node was not known.
+    /// The node was not known.
     New,
-    /// It is held in place of an older one, which was here.
+    /// An older record makes way.
     Replaced(PreviousEntry),
-    /// It was held already, word for word.
+    /// The directory held it already, word for word.
     Same,
     /// A newer one is held.
     Stale,
@@ -81,17 +81,15 @@ impl Directory {
         self.now = self.now.max(now);
     }
 
-    /// How many nodes it holds.
     pub fn nodes(&self) -> usize {
         self.by_node.len()
     }
 
-    /// How many more nodes it can hold.
     pub(crate) fn room(&self) -> usize {
         (self.limit as usize).saturating_sub(self.nodes())
     }
 
-    /// How many entries it holds: a service at a place.
+    /// Counts the entries: a service at a position each.
     pub fn entries(&self) -> usize {
         self.index.len()
     }
@@ -275,7 +273,7 @@ impl Directory {
         self.remove_if(node, |_| true)
     }
 
-    /// When to call [`expire`](Self::expire) next.
+    /// The time of the next [`expire`](Self::expire).
     pub fn next_expiry(&self) -> Option<Time> {
         self.expiry.first().map(|(at, _)| *at)
     }
@@ -298,9 +296,8 @@ impl Directory {
         None
     }
 
-    /// What the directory takes up, bytes, by computation: its slots with
-    /// their encoded addresses, and its ordered structures at two thirds of
-    /// their nodes' capacity, which is what random insertion leads to.
+    /// The memory of the directory, bytes, by computation: its slots with their encoded addresses, and its
+    /// ordered structures at two thirds of their nodes' capacity, which is what random insertion leads to.
     pub fn bytes(&self) -> usize {
         const ORDERED_OVERHEAD: usize = 3;
         let heap_block = |bytes: usize| (bytes + 8).next_multiple_of(16);

@@ -1,5 +1,4 @@
-//! What a hub has seen of a provider: how fast it answers, and whether it has
-//! failed of late.
+//! The health of a provider: how fast it answers, and whether it has failed of late.
 //!
 //! Both only order providers. How fast one answers decides between those that
 //! are equally near and have equally much left; a failure puts a provider
@@ -10,7 +9,7 @@ use std::time::Duration;
 
 use roost_wire::Time;
 
-/// How long a provider is tried after the others because it has failed once.
+/// Time for which a provider that has failed once is tried after the others.
 const FIRST_HOLD: Duration = Duration::from_secs(2);
 
 /// The longest that a failure counts, however many there were: half of the
@@ -28,7 +27,7 @@ const TICK: Duration = Duration::from_millis(250);
 /// In what times to answer are counted, microseconds.
 const GRAIN_US: u128 = 16;
 
-/// What was seen of one provider, in eight bytes, as every record has one.
+/// The health of a provider, in eight bytes, as every record has one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ProviderHealth {
     /// The tick at which its failures cease to count; 34 years are enough.
@@ -40,7 +39,6 @@ pub(super) struct ProviderHealth {
 }
 
 impl ProviderHealth {
-    /// It did not do what it was asked for.
     pub(super) fn record_failure(&mut self, now: Time) {
         if tick(now) >= self.until.saturating_add(ticks(LONGEST_HOLD)) {
             self.failures = 0;
@@ -50,14 +48,12 @@ impl ProviderHealth {
         self.until = tick(now).saturating_add(ticks(hold));
     }
 
-    /// It did.
     pub(super) fn record_success(&mut self) {
         self.failures = 0;
         self.until = 0;
     }
 
-    /// It has answered after this long. One answer in four counts, as in TCP's
-    /// round trips but quicker to follow.
+    /// Notes the time of an answer. One answer in four counts, as in TCP's round trips but quicker to follow.
     pub(super) fn record_response_time(&mut self, after: Duration) {
         let new = u16::try_from(after.as_micros() / GRAIN_US).unwrap_or(u16::MAX).max(1);
         self.answer = match self.answer {
@@ -71,8 +67,8 @@ impl ProviderHealth {
         tick(now) < self.until
     }
 
-    /// How slow it is: grows by one each time that its answers take twice as
-    /// long, so that only a difference of that order decides anything.
+    /// A number that grows by one each time that its answers take twice as long, so that only a difference of
+    /// that order decides anything.
     pub(super) fn pace(&self) -> u8 {
         match self.answer {
             0 => u8::MAX,

@@ -18,25 +18,23 @@ const MAX_ROWS: usize = 512;
 /// shares a cell; what was found by then is the answer.
 const MAX_EXAMINED: usize = 16 * 1024;
 
-/// What to search for.
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryQuery {
     pub service: Service,
     pub area: Area,
     /// From where distance ranks if the area has no middle of its own.
     pub origin: Cell,
-    /// How many at most.
+    /// The limit of hits.
     pub count: usize,
-    /// Who is not meant: the one who asks.
+    /// The requester, who is not meant.
     pub except: Option<NodeId>,
-    /// What for, which decides who counts and who goes first.
+    /// The purpose, which decides who counts and who goes first.
     pub aim: SearchPurpose,
     /// Adds names to the answer and limits it to the nodes meant. The hub does so, as a directory
     /// knows no names.
     pub names: Option<NodeSelector>,
 }
 
-/// What a search is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchPurpose {
     /// To show who is there: the nearest go first, and suspended ones do not count.
@@ -49,15 +47,13 @@ pub enum SearchPurpose {
 /// An entry that a search found. Valid until the directory changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hit {
-    /// How good it is.
     pub rank: Rank,
     pub(super) slot: u32,
 }
 
-/// How good a provider is; the smallest is best: the nearest, then one that
-/// is free rather than doubtful rather than full rather than suspended, then
-/// the one with most capacity left, then the one that answers fastest, then by
-/// id so that the order is stable.
+/// The order of providers; the smallest is best: the nearest, then one that is free rather than doubtful
+/// rather than full rather than suspended, then the one with most capacity left, then the one that answers
+/// fastest, then by id so that the order is stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     distance_squared: u64,
@@ -70,9 +66,8 @@ pub struct Rank {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ProviderAvailability {
     Free,
-    /// It has failed of late.
     Doubtful,
-    /// It could not take what is asked for, by its own word.
+    /// The provider could not take the request, by its own word.
     Full,
     Suspended,
 }
@@ -96,7 +91,6 @@ impl Rank {
         Self { state: if doubtful { ProviderAvailability::Doubtful } else { self.state }, pace: health.pace(), ..self }
     }
 
-    /// Whose rank it is.
     pub fn node(&self) -> NodeId {
         self.node
     }
@@ -106,7 +100,7 @@ impl Rank {
         self.state == ProviderAvailability::Free
     }
 
-    /// How far away it is, squared, cells².
+    /// The distance squared, cells².
     pub(crate) fn distance_squared(&self) -> u64 {
         self.distance_squared
     }
@@ -211,7 +205,7 @@ struct DirectorySearch<'a> {
     query: &'a DirectoryQuery,
     centre: Cell,
     examined: usize,
-    /// The same before it began anew.
+    /// The value before it began anew.
     before: usize,
     /// Sorted, at most `query.count`.
     best: &'a mut Vec<Hit>,

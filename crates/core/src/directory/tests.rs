@@ -8,7 +8,7 @@ use super::*;
 
 const LEASE: Duration = Duration::from_secs(60);
 
-/// What the directory should hold, and how long ago each was heard.
+/// The records that the directory should hold, and the time since each was heard.
 #[derive(Default)]
 struct Model {
     held: Vec<(Record, Time, bool)>,

@@ -29,9 +29,8 @@ pub const CHUNK_BYTES: usize = 16 * 1024;
 /// its first round trip (ten segments, RFC 6928). What is one chunk comes at once.
 pub const FIRST_CHUNK_BYTES: usize = 1024;
 
-/// How far an object's sender goes beyond the receiver's last report until it
-/// knows the path, and always where a hub relays, bytes: a hub holds what the
-/// requester's connection has no room for yet.
+/// The limit up to which an object's sender goes beyond the receiver's last report until it knows the path,
+/// and always where a hub relays, bytes: a hub holds what the requester's connection has no room for yet.
 pub const WINDOW_BYTES: u64 = 256 * 1024;
 
 /// The farthest that the senders of objects over one connection go beyond the
@@ -39,15 +38,15 @@ pub const WINDOW_BYTES: u64 = 256 * 1024;
 /// With [`MAX_KEPT_BYTES`] it is less than what may wait in a connection.
 pub const MAX_WINDOW_BYTES: u64 = 8 << 20;
 
-/// The same over all connections of a node: what its objects under way may
-/// take in memory, beside those that are held whole and [`READ_BYTES`].
+/// The limit over all connections of a node: what its objects under way may take in memory, beside those that
+/// are held whole and [`READ_BYTES`].
 pub const MAX_WINDOWS_BYTES: u64 = 64 << 20;
 
-/// How much of an object that is not held in memory is read at once, bytes. Its
-/// sender has twice as much at most that was read and not sent.
+/// A piece of an object that is not held in memory, as it is read at once, bytes. Its sender has twice as
+/// much at most that was read and not sent.
 pub const READ_BYTES: u64 = 256 * 1024;
 
-/// How much of an object a receiver takes before it reports again, bytes.
+/// The part of an object after which a receiver reports again, bytes.
 pub const REPORT_BYTES: u64 = 64 * 1024;
 
 /// The largest object that travels inside its acceptance, bytes.
@@ -62,7 +61,6 @@ pub const MAX_KEPT_BYTES: usize = 2 * 1024 * 1024;
 /// less its header.
 pub const MAX_PACKET_BYTES: usize = roost_wire::messages::MAX_MESSAGE_BYTES - 64;
 
-/// How often a stream's receiver reports.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// After this long without a word a flow's other end is doubted: it is asked for
@@ -73,14 +71,13 @@ pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(5);
 /// this within the patience ends.
 pub const PROGRESS_BYTES: u64 = 1024;
 
-/// How long a stream's receiver waits, once it knows the end, for datagrams
-/// that the end has overtaken.
+/// The wait of a stream's receiver, once it knows the end, for datagrams that the end has overtaken.
 pub const STRAGGLERS: Duration = Duration::from_millis(250);
 
 /// The longest that a stream may last.
 pub const MAX_STREAM_DURATION: Duration = Duration::from_secs(24 * 3600);
 
-/// What a stream of this form usually takes, kbit/s.
+/// The usual rate of a stream of this form, kbit/s.
 pub(crate) const fn usual_kbps(form: FlowKind) -> u32 {
     match form {
         FlowKind::Stream { bits_per_second, .. } => bits_per_second.div_ceil(1000),

@@ -15,7 +15,7 @@ pub struct ObjectReceiver {
     id: RequestId,
     length: u64,
     expected: [u8; 32],
-    /// What the reader had already.
+    /// The part that the reader had already.
     began: u64,
     received: u64,
     read: u64,
@@ -31,7 +31,7 @@ impl ObjectReceiver {
         Self { id, length, expected, began, received, read, reported, digest: Sha256::new() }
     }
 
-    /// The same, under another number: its provider goes on where it is.
+    /// The receiver under another number: its provider goes on where it is.
     #[must_use]
     pub fn going_on_as(self, id: RequestId) -> Self {
         Self { id, ..self }
@@ -59,8 +59,8 @@ impl ObjectReceiver {
         until > self.read.saturating_add(MAX_WINDOW_BYTES + CHUNK_BYTES as u64)
     }
 
-    /// What of the chunk is new; `None` if nothing is, if it leaves a gap, or
-    /// if it goes beyond the announced length.
+    /// Takes a chunk and returns what of it is new; `None` if nothing is, if it leaves a gap, or if it goes
+    /// beyond the announced length.
     pub fn chunk(&mut self, chunk: Chunk) -> Option<Bytes> {
         let until = chunk.offset.checked_add(chunk.payload.len() as u64)?;
         if chunk.offset > self.received || until <= self.received || until > self.length {
@@ -84,7 +84,7 @@ impl ObjectReceiver {
         self.read < self.received
     }
 
-    /// What a report would say: all that has come once nothing more will.
+    /// The offset that a report would say: all that has come once nothing more will.
     fn credit(&self) -> u64 {
         if self.has_everything() { self.length } else { self.read }
     }
@@ -99,7 +99,7 @@ impl ObjectReceiver {
         self.credit() > self.reported
     }
 
-    /// What to report to the sender: the credit for more.
+    /// Makes the report for the sender: the credit for more.
     pub fn report(&mut self) -> Report {
         self.reported = self.credit();
         Report { id: self.id, bytes: self.reported, ..Report::default() }

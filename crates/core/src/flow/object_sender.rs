@@ -27,7 +27,6 @@ pub struct ObjectSender {
     interrupted: bool,
 }
 
-/// Where the object is.
 #[derive(Clone, Debug)]
 enum Content {
     /// Here, and whole.
@@ -36,22 +35,22 @@ enum Content {
     Read(Ahead),
 }
 
-/// What was read and is not sent.
+/// The bytes that were read and are not sent.
 #[derive(Clone, Debug, Default)]
 struct Ahead {
     /// From what was sent on.
     chunks: VecDeque<Bytes>,
     bytes: u64,
-    /// Where the piece begins that the owner is reading, and its length.
+    /// The offset of the piece that the owner is reading, and its length.
     reading: Option<(u64, u64)>,
 }
 
-/// What a sender may do with what it shares with others.
+/// The part of a sender in what it shares with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendBudget {
-    /// How far it may go beyond the last report, whatever the path is like, bytes.
+    /// The limit up to which it may go beyond the last report, whatever the path is like, bytes.
     pub share: u64,
-    /// How much more all of them may send now, bytes.
+    /// Bytes that all of them together may still send now.
     pub left: u64,
 }
 
@@ -79,7 +78,7 @@ impl ObjectSender {
         Self { id, length, digest, content, window, sent: 0, reported: 0, has_begun, end_sent, interrupted }
     }
 
-    /// The same for a receiver that has the first `offset` bytes already.
+    /// The sender for a receiver that has the first `offset` bytes already.
     #[must_use]
     pub fn starting_at(self, offset: u64) -> Self {
         let offset = offset.min(self.length);
@@ -117,8 +116,8 @@ impl ObjectSender {
         }
     }
 
-    /// What the owner is to read now: from where on, and how much. Asked once,
-    /// and answered by [`Self::supply`].
+    /// The piece that the owner is to read now: its offset and length. Asked once, and answered by
+    /// [`Self::supply`].
     pub fn next_read(&mut self) -> Option<(u64, u64)> {
         let Content::Read(ahead) = &mut self.content else { return None };
         let offset = self.sent + ahead.bytes;
@@ -130,7 +129,7 @@ impl ObjectSender {
         ahead.reading
     }
 
-    /// What the owner has read; it may be less than was asked for, and not more.
+    /// Takes a piece that the owner has read; it may be less than was asked for, and not more.
     pub fn supply(&mut self, offset: u64, bytes: Bytes) {
         let Content::Read(ahead) = &mut self.content else { return };
         if ahead.reading.is_none_or(|(of, length)| of != offset || bytes.len() as u64 > length) {

@@ -7,8 +7,8 @@ use roost_wire::messages::{Datagram, Report};
 use roost_wire::{RequestId, Time};
 use sha2::{Digest, Sha256};
 
-/// How many of the latest datagrams are remembered one by one. What comes
-/// later than that is taken for a duplicate.
+/// The latest datagrams that are remembered one by one. A datagram that comes later than that is taken for a
+/// duplicate.
 const WINDOW: u64 = 1024;
 
 /// The most datagrams a second that a provider is believed to send, for as long as its stream has gone on: a
@@ -20,9 +20,9 @@ const BELIEVED_AT_ONCE: u64 = 65_536;
 #[derive(Clone, Debug)]
 pub struct StreamReceiver {
     id: RequestId,
-    /// One more than the greatest number seen.
+    /// The greatest number seen, plus one.
     next: u64,
-    /// Whether each of the last [`WINDOW`] numbers has come; bit `n % WINDOW`.
+    /// A bit for each of the last [`WINDOW`] numbers, set if it has come: bit `n % WINDOW`.
     seen: [u64; (WINDOW / 64) as usize],
     statistics: StreamStatistics,
     /// Time of arrival less time stamp of the last datagram, microseconds.
@@ -34,7 +34,7 @@ pub struct StreamReceiver {
     punctual: Option<LatenessFilter>,
 }
 
-/// What a stream's receiver has counted.
+/// The counts of a stream's receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamStatistics {
     /// Payload bytes taken.
@@ -43,8 +43,8 @@ pub struct StreamStatistics {
     pub packets: u64,
     /// Datagrams that are missing so far; of all, once the end is known.
     pub lost: u64,
-    /// The same where datagrams must be in time: those that were not, whether
-    /// they came afterwards or never. None of these is lost.
+    /// Datagrams that were not in time where they must be, whether they came afterwards or never. None of
+    /// these is lost.
     pub late: u64,
     /// Datagrams that came after one with a greater number.
     pub reordered: u64,
@@ -54,7 +54,7 @@ pub struct StreamStatistics {
     pub jitter: Duration,
 }
 
-/// What the sender's end says.
+/// The word of the sender's end.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     packets: u64,
@@ -78,8 +78,8 @@ impl StreamReceiver {
         }
     }
 
-    /// The same of a stream whose datagrams are of no use any more if they take
-    /// longer than the quickest of late, and `life` beyond that.
+    /// A receiver of a stream whose datagrams are of no use any more if they take longer than the quickest of
+    /// late, and `life` beyond that.
     pub fn with_lifetime(id: RequestId, life: Duration) -> Self {
         Self { punctual: Some(LatenessFilter::new(life)), ..Self::new(id) }
     }
@@ -121,7 +121,6 @@ impl StreamReceiver {
         self.totals.is_some_and(|totals| self.statistics.packets >= totals.packets)
     }
 
-    /// What to report to the sender.
     pub fn report(&self) -> Report {
         let now = self.statistics();
         Report {
@@ -133,7 +132,6 @@ impl StreamReceiver {
         }
     }
 
-    /// What has been counted.
     pub fn statistics(&self) -> StreamStatistics {
         let expected = self.totals.map_or(self.next, |totals| totals.packets.max(self.next));
         let missing = expected.saturating_sub(self.statistics.packets);

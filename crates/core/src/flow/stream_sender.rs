@@ -20,7 +20,7 @@ pub struct StreamSender {
     kept: Option<Kept>,
 }
 
-/// What of a stream that must come whole is not known to have come.
+/// The datagrams of a stream that must come whole and are not known to have come.
 #[derive(Clone, Debug, Default)]
 struct Kept {
     packets: VecDeque<Datagram>,
@@ -36,8 +36,8 @@ impl StreamSender {
         Self { id, started: now, next: 0, bytes: 0, digest: Sha256::new(), kept: None }
     }
 
-    /// The same of a stream that must come whole: it keeps its datagrams until
-    /// the receiver has reported them.
+    /// A sender of a stream that must come whole: it keeps its datagrams until the receiver has reported
+    /// them.
     pub fn reliable(id: RequestId, now: Time) -> Self {
         Self { kept: Some(Kept::default()), ..Self::new(id, now) }
     }
@@ -82,7 +82,7 @@ impl StreamSender {
         if !std::mem::take(&mut kept.interrupted) {
             return Vec::new();
         }
-        let mut again: Vec<_> = kept.packets.iter().cloned().map(|message| FlowMessage::Datagram(message)).collect();
+        let mut again: Vec<_> = kept.packets.iter().cloned().map(FlowMessage::Datagram).collect();
         again.extend(kept.ended.then(|| self.totals()));
         again
     }
@@ -123,7 +123,7 @@ impl StreamSender {
     }
 }
 
-/// What a datagram counts for that is kept, bytes.
+/// The bytes for which a kept datagram counts.
 fn cost(packet: &Datagram) -> usize {
     packet.payload.len() + 64
 }

@@ -1,4 +1,4 @@
-//! How far an object's sender goes beyond what was reported.
+//! The window of an object's sender: how far it goes beyond the reports.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use roost_wire::Time;
 
 use super::{MAX_WINDOW_BYTES, WINDOW_BYTES};
 
-/// One for what is under way, one for what waits behind a loss until that was
-/// sent again, one so that it grows.
+/// Three of them: one for what is under way, one for what waits behind a loss until that was sent again, one
+/// so that it grows.
 const ROUND_TRIPS: u64 = 3;
 
 /// As much as is delivered within [`ROUND_TRIPS`], so that neither a path nor its
@@ -24,9 +24,9 @@ pub(super) struct Window {
 #[derive(Clone, Copy, Debug)]
 struct WindowSample {
     began: Time,
-    /// What had been reported when it began.
+    /// The bytes reported when it began.
     reported: u64,
-    /// What has been reported when it is over.
+    /// The bytes reported when it is over.
     until: u64,
 }
 
@@ -53,7 +53,7 @@ impl Window {
         let span = now.since(round.began).max(rtt).as_micros().max(1);
         let delivered = u128::from(reported - round.reported);
         let target = u128::from(ROUND_TRIPS) * delivered * rtt.as_micros() / span;
-        // One bad round is not yet another path.
+        // A single bad round is not yet another path.
         let least = self.bytes - self.bytes / 4;
         self.bytes = u64::try_from(target).unwrap_or(u64::MAX).max(least).clamp(WINDOW_BYTES, MAX_WINDOW_BYTES);
     }
@@ -68,8 +68,7 @@ impl Window {
 mod tests {
     use super::*;
 
-    /// What the window has become after 10 s on a path that carries so many
-    /// bytes per second, sent and reported in chunks.
+    /// The window after 10 s on a path that carries so many bytes per second, sent and reported in chunks.
     fn after_ten_seconds(rate: u64, rtt: Duration) -> u64 {
         const CHUNK: u64 = 16 * 1024;
         let (mut window, mut sent, mut reported) = (Window::default(), 0, 0);

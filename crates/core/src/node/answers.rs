@@ -1,4 +1,4 @@
-//! What hubs say to a request that nobody has accepted: nobody, not yet, or who there is.
+//! Answers of hubs to a request that nobody has accepted: nobody, not yet, or who there is.
 
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ impl OutgoingRequests {
 
     pub(super) fn on_lookup_result(&mut self, core: &mut Core, connection: ConnectionId, found: LookupResult) {
         let id = found.id;
-        // That it knows of nobody is no answer of a standby while the home may know more.
+        // A standby that knows of nobody gives no answer while the home may know more.
         let counts = |asked: &OutgoingRequest| asked.via == Some(connection) || !found.candidates.is_empty();
         let ours = |asked: &&OutgoingRequest| {
             asked.is_asked_over(connection) && asked.request.mode == RequestMode::Lookup && counts(asked)

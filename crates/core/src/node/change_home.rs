@@ -15,7 +15,7 @@ use super::redirect::{MOST, RedirectCause};
 use super::registration::{HomeConnection, HomeEvent, HomeRegistration, HomeRequest, RegistrationState};
 use super::timers::Timer;
 
-/// How long it stands by: longer than a hub is young, which is a lease.
+/// The time for which it stands by: longer than a hub is young, which is a lease.
 const TRIAL: Duration = Duration::from_secs(80);
 
 impl HomeRegistration {
@@ -26,7 +26,7 @@ impl HomeRegistration {
             return;
         }
         if self.redirect.to.is_some() {
-            // What a hub asks for comes before going back.
+            // A redirect comes before going back.
             self.drop_redirect(core);
             self.schedule_failback(core);
         }
@@ -158,7 +158,7 @@ impl HomeRegistration {
         core.set(Timer::Failback, pause);
     }
 
-    /// It is not there, or did not last as a standby.
+    /// The lost home is not there, or did not last as a standby.
     pub(super) fn on_failback_failed(&mut self, core: &mut Core, index: usize) {
         if self.failback.lost() == Some(index) {
             self.failback.record_failure();

@@ -1,4 +1,4 @@
-//! Which part a command is for, and what becomes of all when the node leaves.
+//! Commands: each goes to its part. At the end the node leaves.
 
 use roost_wire::SchemeSet;
 use roost_wire::messages::{Reason, RequestMode, ServiceRequest};
@@ -87,7 +87,7 @@ impl Node {
         }
     }
 
-    /// Who has left does nothing more, but every ticket ends.
+    /// A node that has left does nothing more, but every ticket ends.
     pub(super) fn refuse(&mut self, command: &NodeCommand) {
         let (NodeCommand::Request { ticket, .. }
         | NodeCommand::Lookup { ticket, .. }

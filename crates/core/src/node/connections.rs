@@ -13,9 +13,8 @@ use crate::wall::WallClock;
 /// The most connections at once. One more is closed as soon as it is up.
 pub(super) const MAX_CONNECTIONS: usize = 1024;
 
-/// How long a direct connection that this node dialled may carry nothing
-/// before it is closed. Until then a further request needs no handshake, and
-/// nothing is sent for it.
+/// Longest time for which a direct connection that this node dialled may carry nothing before it is closed.
+/// Until then a further request needs no handshake, and nothing is sent for it.
 pub const IDLE: Duration = Duration::from_secs(1800);
 
 /// For how long a connection that carries nothing is as good as before: NATs
@@ -35,7 +34,7 @@ pub(super) const DOUBTFUL_TRIES: u32 = 3;
 /// which takes nine of the longest round trips at most.
 pub(super) const DIAL_LIMIT: Duration = LONGEST_ROUND_TRIP.saturating_mul(9);
 
-/// What a dial is for.
+/// The purpose of a dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NodeDialPurpose {
     /// A home.
@@ -50,8 +49,7 @@ pub(super) enum NodeDialPurpose {
     Node(DialTarget),
 }
 
-/// Who is to be reached, and over which transports. All that want the same
-/// share one dial.
+/// The remote to reach, and the transports to use. All that want the same share one dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DialTarget {
     pub(super) node: NodeId,
@@ -68,7 +66,7 @@ pub(super) struct ConnectionLoss<'a> {
 }
 
 impl<'a> ConnectionLoss<'a> {
-    /// One that says nothing of other ways.
+    /// A loss that says nothing of other ways.
     pub(super) fn new(reason: &'a str) -> Self {
         Self { reason, refused: false }
     }
@@ -77,7 +75,7 @@ impl<'a> ConnectionLoss<'a> {
 /// A connection of a node.
 pub(super) type NodeConnection = Connection<NodeConnectionState>;
 
-/// What a node alone needs to know of a connection.
+/// State of a connection that only a node needs.
 #[derive(Debug)]
 pub(super) struct NodeConnectionState {
     /// The name in the remote's certificate.
@@ -102,7 +100,7 @@ const MAX_GUESSES: u8 = 2;
 pub(super) struct HubTunnel {
     /// The connection with the first hub.
     pub(super) connection: ConnectionId,
-    /// That hub, and the request by which it knows the way.
+    /// The hub, and the request by which it knows the way.
     pub(super) hub: NodeId,
     pub(super) id: RequestId,
 }
@@ -124,7 +122,7 @@ impl NodeConnection {
         self.own.guesses > MAX_GUESSES && self.own.tunnel.is_none() && self.role == Role::Node
     }
 
-    /// How long it may carry nothing, if this node dialled it.
+    /// Longest time for which it may carry nothing, if this node dialled it.
     pub(super) fn idle_limit(&self) -> Duration {
         let costs_nothing = self.role == Role::Node && self.address.scheme != Scheme::Quic;
         if costs_nothing { IDLE } else { FRESH }
@@ -231,14 +229,14 @@ impl Connections {
         ConnectionId(u64::MAX - self.next_way)
     }
 
-    /// Which connection with `node` is one too many now that `new` is up.
+    /// The connection with `node` that is one too many now that `new` is up.
     pub(super) fn spare(&self, node: NodeId, new: ConnectionId) -> Option<ConnectionId> {
         let is_of_node = |connection: &NodeConnection| connection.node == node && connection.own.tunnel.is_none();
         let of_node = self.connections.iter().filter(|(_, connection)| is_of_node(connection));
         excess(of_node.map(|(id, connection)| (*id, connection)), new)
     }
 
-    /// Which connection with a node is to be closed because too many are quiet.
+    /// The connection with a node to close because too many are quiet.
     pub(super) fn quietest(&self, now: Time) -> Option<ConnectionId> {
         let is_quiet = |connection: &NodeConnection| {
             connection.role == Role::Node && connection.own.tunnel.is_none() && connection.is_quiet(now)

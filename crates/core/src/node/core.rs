@@ -1,5 +1,4 @@
-//! What all parts of the machine share: time, connections, timers, chance, and what
-//! waits to leave.
+//! The core that all parts of the machine share: time, connections, timers, chance, and what waits to leave.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -28,8 +27,8 @@ use crate::wall::WallClock;
 /// Between two renewals whose purpose is to say that a stream can be had again.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
 
-/// What a stream takes at most: a home to which less is known to be left may
-/// hold this node back. Video is the widest.
+/// The most that a stream takes: a home to which less is known to be left may hold this node back. Video is
+/// the widest.
 const MOST_KBPS: u32 = usual_kbps(Service::Video.flow_kind());
 
 /// Shared by the parts; each gets it by reference when it is called.
@@ -45,17 +44,16 @@ pub(super) struct Core {
     /// The streams that the home may take this node to have left: what it was
     /// told, less what this node was asked for since.
     pub(super) reckoned_streams: u16,
-    /// The same of its uplink, kbit/s.
+    /// The uplink that the home may take this node to have left, kbit/s.
     pub(super) reckoned_kbps: u32,
     /// Source address of reflected streams from the hub that told it last, over this connection.
     media_of_home: Option<HomeMedia>,
-    /// What multicast shows of the connection.
     pub(super) multicast_load: MulticastLoad,
     /// Dials at addresses of which only hubs have told.
     advice: HubDialBudget,
-    /// Those under way.
+    /// Such dials under way.
     advised: Vec<AdvisedDial>,
-    /// When the home was last told what is left.
+    /// Time at which the home was last told what is left.
     pub(super) told_capacity: Time,
     /// Until then other nodes may still be on their way to a new home.
     pub(super) unsettled_until: Time,
@@ -290,7 +288,7 @@ impl Core {
         self.media_of_home.filter(|home| self.connections.get(home.connection).is_some()).map(|home| home.media)
     }
 
-    /// How long to wait for an answer over `connection`.
+    /// The longest wait for an answer over `connection`.
     pub(super) fn pto(&self, connection: ConnectionId) -> Duration {
         self.connections.get(connection).map_or(Duration::from_secs(1), |connection| connection.rtt.pto())
     }
@@ -307,7 +305,7 @@ impl Core {
         self.connections.get(connection).is_some_and(|connection| connection.role == self.hub_role)
     }
 
-    /// Those of others' addresses, of which the remote at `connection` tells, that somebody can be at.
+    /// Keeps the addresses of others, of which the remote at `connection` tells, that somebody can be at.
     pub(super) fn told(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
         self.connections.get(connection).map_or(Vec::new(), |connection| connection.told(addresses))
     }

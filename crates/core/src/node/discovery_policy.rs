@@ -1,5 +1,4 @@
-//! Whether to ask the connection first or a hub: the choice of
-//! [`Discovery::Auto`](super::Discovery::Auto).
+//! The choice between multicast and a hub: that of [`Discovery::Auto`](super::Discovery::Auto).
 //!
 //! A provider in the node's own block is probably on its link, one elsewhere
 //! is not: that is the first guess. Then the time until somebody accepted
@@ -16,7 +15,7 @@ use roost_wire::{Area, Cell, Service, Time};
 /// longest makes room.
 const MAX_KINDS: usize = 64;
 
-/// How long a memory is believed after the last request of its kind.
+/// Time for which a memory is believed after the last request of its kind.
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// Every so many requests of a kind the other choice is tried.
@@ -28,7 +27,6 @@ const BLOCK: i32 = 8;
 /// Of what kind a request is: what it asks for, and in which block; `None` is anywhere.
 pub(super) type DiscoveryKey = (Service, Option<(i32, i32)>);
 
-/// Which way is tried first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DiscoveryMethod {
     /// The connection, by multicast.
@@ -37,7 +35,6 @@ pub(super) enum DiscoveryMethod {
     Hub,
 }
 
-/// What was learnt.
 #[derive(Debug, Default)]
 pub(super) struct DiscoveryPolicy {
     kinds: BTreeMap<DiscoveryKey, DiscoveryTimes>,
@@ -65,7 +62,7 @@ fn block(cell: Cell) -> (i32, i32) {
 }
 
 impl DiscoveryPolicy {
-    /// Which way to try first, from `here` and on a link that is `quiet` or not.
+    /// The way to try first, from `here` and on a link that is `quiet` or not.
     pub(super) fn first(&mut self, now: Time, kind: DiscoveryKey, here: Cell, quiet: bool) -> DiscoveryMethod {
         let near = kind.1.is_none_or(|there| there == block(here));
         let guess = if near { DiscoveryMethod::Multicast } else { DiscoveryMethod::Hub };

@@ -1,4 +1,4 @@
-//! Which part a message is for, whoever sent it and however it came.
+//! Messages: each goes to its part, whoever sent it and however it came.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -136,7 +136,7 @@ impl Node {
             RequestMessage::HopReport(traced) => requests.traces.on_hop_report(core, connection, traced),
             RequestMessage::Push(push) => receptions.on_push(core, connection, push),
             RequestMessage::PushStatus { id, state } => pushes.on_push_status(core, connection, id, state),
-            // Its tunnel is gone.
+            // The tunnel is gone.
             RequestMessage::Tunneled { .. } => core.counters.stale += 1,
             RequestMessage::RequestAck { .. } => core.counters.refused += 1,
         }

@@ -15,7 +15,7 @@ const MAX_BYTES_EACH: usize = 512 * 1024;
 /// Payload of all flows that is kept, bytes.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// What has come for requests that are not accepted yet.
+/// Messages for requests that are not accepted yet.
 #[derive(Debug, Default)]
 pub(super) struct EarlyFlowData {
     messages: BTreeMap<(RequestId, ConnectionId), Vec<FlowMessage>>,
@@ -39,7 +39,7 @@ impl EarlyFlowData {
         }
     }
 
-    /// What was kept of a flow, from each connection in its order.
+    /// The messages that were kept of a flow, from each connection in its order.
     pub(super) fn take_messages(&mut self, id: RequestId) -> Vec<(ConnectionId, FlowMessage)> {
         let all = (id, ConnectionId(0))..=(id, ConnectionId(u64::MAX));
         let connections: Vec<ConnectionId> = self.messages.range(all).map(|((_, connection), _)| *connection).collect();

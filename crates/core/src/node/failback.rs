@@ -10,17 +10,17 @@ const FIRST_PAUSE: Duration = Duration::from_secs(60);
 /// The longest pause; a home that was kept for as long is none that comes and goes.
 const LONGEST_PAUSE: Duration = Duration::from_secs(15 * 60);
 
-/// What became of going back to the home that was lost.
+/// The home that was lost, and the attempts to go back.
 #[derive(Debug, Default)]
 pub(super) struct Failback {
     lost: Option<LostHome>,
-    /// How often going back came to nothing, or did not last.
+    /// Attempts to go back that came to nothing, or did not last.
     failures: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct LostHome {
-    /// Which hub of the list.
+    /// The place in the list of hubs.
     index: usize,
     /// Whether it held the record; else it is the one that the node would have had first.
     was_home: bool,

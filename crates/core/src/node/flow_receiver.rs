@@ -1,4 +1,4 @@
-//! What receives a flow: a stream, an object, or a stream whose packets come another way.
+//! The receiver of a flow: of a stream, an object, or a stream whose packets come another way.
 
 use roost_wire::messages::{FlowDescription, FlowMessage, ResumePoint, StreamKeys};
 use roost_wire::{Profile, RequestId};
@@ -36,7 +36,7 @@ impl FlowReceiver {
         }
     }
 
-    /// What the provider is told of it now.
+    /// The report for the provider.
     pub(super) fn report(&mut self, id: RequestId) -> FlowMessage {
         match self {
             Self::Stream(stream) => FlowMessage::Report(stream.report()),
@@ -91,7 +91,7 @@ impl FlowReceiver {
         }
     }
 
-    /// What has come of a stream that this node receives itself.
+    /// The counts of a stream that this node receives itself.
     pub(super) fn statistics(&self) -> StreamStatistics {
         match self {
             Self::Stream(stream) => stream.statistics(),

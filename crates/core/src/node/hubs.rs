@@ -50,13 +50,12 @@ impl Hubs {
         Some((index, &self.list[index]))
     }
 
-    /// Which one of the list is the current one.
     pub(super) fn current_index(&self) -> usize {
         self.current
     }
 
-    /// Which one of the list a hub with these addresses is; it is added if it
-    /// is not known. `None` if there is no room.
+    /// The place in the list of a hub with these addresses; it is added if it is not known. `None` if there
+    /// is no room.
     pub(super) fn index_of(&mut self, addresses: &[Address]) -> Option<usize> {
         let known = self.list.iter().position(|hub| hub.iter().any(|address| addresses.contains(address)));
         if known.is_none() && self.list.len() < MAX_HUBS && !addresses.is_empty() {

@@ -20,7 +20,7 @@ use crate::flow::{PROGRESS_BYTES, REPORT_BYTES, SILENCE_TIMEOUT, STRAGGLERS, Str
 /// A pause of a stream that counts as an interruption.
 const GAP: Duration = Duration::from_secs(2);
 
-/// How long a provider has to come back over another connection before it is asked to.
+/// The time of a provider to come back over another connection before it is asked to.
 const RETURN: Duration = Duration::from_secs(1);
 
 /// The requester's end of a flow.
@@ -32,7 +32,7 @@ pub(super) struct IncomingFlow {
     scheme: Scheme,
     pub(super) relayed: bool,
     flow: FlowReceiver,
-    /// When a stream has gone on for too long.
+    /// Time at which a stream has gone on for too long.
     until: Option<Time>,
     /// End of a stream that goes on after an outage: its provider was asked for the rest before it was
     /// known how long that would last.
@@ -49,23 +49,23 @@ pub(super) struct IncomingFlow {
     silence: Duration,
     first: Option<Time>,
     last: Time,
-    /// When an object came further, or its reader did.
+    /// Time at which an object came further, or its reader did.
     moved: Time,
-    /// How much of it had come then, bytes.
+    /// The bytes that had come then.
     moved_at: u64,
-    /// How long it may come no further.
+    /// The longest time without progress.
     patience: Duration,
     /// Since when it has no way.
     pub(super) lost: Option<Time>,
     /// The questions to a silent provider; `None` once it is heard.
     pub(super) question: Option<ProviderProbe>,
-    /// Its provider has given its place to another requester. What comes late changes nothing of that.
+    /// True once the provider has given its place to another requester. Late data changes nothing of that.
     displaced: bool,
-    /// What providers before this one have sent of a stream.
+    /// The counts of the providers before this one.
     past: StreamStatistics,
     /// Of the provider before: nobody has numbered what that would have sent until this one's first packet.
     pace: Option<Pace>,
-    /// How often a stream was interrupted, and for how long in all.
+    /// The interruptions of a stream, and their sum.
     gaps: (u32, Duration),
 }
 
@@ -79,13 +79,13 @@ pub(super) struct ProviderProbe {
     pub(super) tries: u32,
 }
 
-/// Whose acceptance it was, and how it came.
+/// The provider of an acceptance, and the way of that.
 #[derive(Clone, Debug)]
 pub(super) struct FlowOrigin {
     pub(super) provider: NodeId,
     pub(super) relayed: bool,
     pub(super) scheme: Scheme,
-    /// What opens the stream, if it is reflected.
+    /// The keys of the stream, if it is reflected.
     pub(super) reflected: Option<StreamKeys>,
 }
 
@@ -156,22 +156,22 @@ impl IncomingFlow {
         self.flow.may_go_on_with(flow)
     }
 
-    /// What of an object is here.
+    /// The part of an object that is here.
     pub(super) fn has(&self) -> Option<ResumePoint> {
         self.flow.resume_point()
     }
 
-    /// Its provider has given its place to another requester, and has none for it yet.
+    /// The provider has given its place to another requester, and has none for it yet.
     pub(super) fn mark_displaced(&mut self) {
         self.displaced = true;
     }
 
-    /// It has no way any more, and its provider does not come back.
+    /// The flow has no way any more, and its provider does not come back.
     pub(super) fn mark_lost(&mut self) {
         self.lost = Some(Time::ZERO);
     }
 
-    /// When its provider is to be asked again.
+    /// Time at which its provider is asked again.
     pub(super) fn is_doubted_at(&self) -> Time {
         match self.lost {
             Some(since) => since + RETURN,
@@ -275,7 +275,7 @@ impl IncomingFlow {
         let was_awaited = self.waits_for_reader();
         let FlowReceiver::Object(object) = &mut self.flow else { return };
         object.read(bytes);
-        // Who waits for the next byte makes no progress by reading it.
+        // A reader that waits for the next byte makes no progress by reading it.
         if was_awaited {
             (self.moved, self.moved_at) = (core.now, object.bytes());
         }
@@ -313,7 +313,7 @@ impl IncomingFlow {
         self.broken.is_some()
     }
 
-    /// Where the provider was when it accepted.
+    /// The provider's position when it accepted.
     pub(super) fn cell(&self) -> Cell {
         self.cell
     }
@@ -330,13 +330,13 @@ impl IncomingFlow {
         if is_credit {
             core.send_reliably(self.connection, id, report);
         } else {
-            // Its provider is to know that it is waited for.
+            // The provider is to know that somebody waits for it.
             core.send(self.connection, report);
         }
     }
 
-    /// When a stream is given up unless it is heard, and an object unless there is more of it
-    /// or its reader takes more.
+    /// Time at which a stream is given up unless it is heard, and an object unless there is more of it or its
+    /// reader takes more.
     pub(super) fn gives_up_at(&self) -> Time {
         match &self.flow {
             // Of one whose packets come another way the owner knows.

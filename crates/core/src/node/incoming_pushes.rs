@@ -160,7 +160,7 @@ impl IncomingPushes {
             let Some(offered) = self.offers.get_mut(&(from, number)) else { continue };
             (offered.state, offered.at) = (reception, core.now);
             if reception == PushState::Busy {
-                // It may be offered again under its number.
+                // The sender may offer it again under its number.
                 self.offers.remove(&(from, number));
             }
             send_push_status(core, from, number, reception);

@@ -1,4 +1,4 @@
-//! Whether the home is still there, and what is done when it is not.
+//! Liveness of the home, and the remedy when it is gone.
 //!
 //! A home that leaves a question unanswered is asked three times, one, two and
 //! four probe time-outs apart; the third time the standby is asked as well.
@@ -18,10 +18,10 @@ use super::timers::Timer;
 /// After so many unanswered questions a standby that answers becomes the home.
 const PROBES: u8 = 3;
 
-/// How many times a silent home is asked if there is nobody better.
+/// Questions to a silent home if there is no standby.
 const LAST_PROBE: u8 = 4;
 
-/// The same for a home that answers other questions.
+/// Questions to a silent home that answers others.
 const PATIENT_PROBES: u8 = 9;
 
 /// Whether it shows that this node is heard at the other end: on a path that
@@ -62,7 +62,7 @@ impl HomeRegistration {
         }
     }
 
-    /// When the probe with this token was sent, if it is the one under way.
+    /// Time at which the probe with this token was sent, if it is the one under way.
     fn probe_sent(&self, token: u32) -> Option<Time> {
         let RegistrationState::Linked(HomeConnection { exchange: Some(exchange), .. }) = &self.state else {
             return None;
@@ -81,7 +81,7 @@ impl HomeRegistration {
         if std::mem::take(&mut home.wants_record) {
             return self.publish_anew(core);
         }
-        // Whose turn to publish was put off has nothing to renew yet.
+        // A node whose turn to publish was put off has nothing to renew yet.
         let question = if home.attached.is_some() { HomeRequest::Renew } else { HomeRequest::Publish };
         self.ask(core, question, 1, core.now);
     }

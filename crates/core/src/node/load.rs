@@ -1,4 +1,4 @@
-//! How much the node takes on: its streams and their uplink, and its objects.
+//! The load that the node takes on: its streams and their uplink, and its objects.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -84,13 +84,13 @@ impl ProviderSessions {
             || own.len() == 1 && self.has_room(&without_own(), kbps)
     }
 
-    /// Where copies of a service's publication go for members of which `which` holds.
+    /// The addresses of the copies of a service's publication, for members of which `which` holds.
     fn copies(&self, service: Service, which: impl Fn(&ServeRequest) -> bool) -> BTreeSet<SocketAddr> {
         let joined = self.members(service).filter(|(_, member)| member.has_joined() && which(&member.request));
         joined.filter_map(|(_, member)| Some(member.request.reflect?.to)).collect()
     }
 
-    /// What is left of the node's limits.
+    /// The rest of the node's limits.
     pub(super) fn capacity(&self) -> Capacity {
         let load = self.load();
         let streams = usize::from(self.max_streams).saturating_sub(load.streams);
@@ -101,17 +101,17 @@ impl ProviderSessions {
         }
     }
 
-    /// What is taken of the limits: of a reflected stream once for each place to which it goes,
-    /// however many take it there.
+    /// The used part of the limits: a reflected stream counts once for each place to which it goes, however
+    /// many take it there.
     pub(super) fn load(&self) -> ProviderLoad {
         self.load_besides(None)
     }
 
-    /// The same without one session.
+    /// The load without one session.
     pub(super) fn load_besides(&self, except: Option<SessionFlowKey>) -> ProviderLoad {
         let mut load = ProviderLoad::default();
         for (service, kbps) in self.publications.rates() {
-            // Its source runs also while nobody has joined yet, and when everybody has left.
+            // The source runs also while nobody has joined yet, and when everybody has left.
             let copies = self.copies(service, |request| Some(request.key) != except).len().max(1);
             load.streams += copies;
             load.kbps = load.kbps.saturating_add(kbps.saturating_mul(u32::try_from(copies).unwrap_or(u32::MAX)));
@@ -129,7 +129,7 @@ impl ProviderSessions {
     }
 }
 
-/// What the sessions under way take.
+/// The load of the sessions under way.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ProviderLoad {
     pub(super) streams: usize,

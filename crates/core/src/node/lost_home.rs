@@ -15,8 +15,7 @@ const PAUSE_IN_NEED: Duration = Duration::from_secs(1);
 /// A home that lasted less than this counts as one that failed.
 const SHORT_STAY: Duration = Duration::from_secs(1);
 
-/// How long after the loss of a home others may take to notice it: until their
-/// next renewal, and then some.
+/// The time of others to notice the loss of their home: until their next renewal, and then some.
 const UNSETTLED: Duration = Duration::from_secs(25);
 
 /// Within how long the nodes of a hub that leaves turn away from it: much less than it waits for that.
@@ -95,7 +94,7 @@ impl HomeRegistration {
                     core.set(Timer::Depart(connection), wait);
                 }
             }
-            // It takes no record any more.
+            // A hub that leaves takes no record any more.
             _ => self.depart(core, connection),
         }
     }

@@ -23,7 +23,7 @@ use super::serve_request::ServeRequest;
 use super::timers::Timer;
 use crate::address_filter;
 
-/// What answering takes of the machine.
+/// The parts of the machine that an answer needs.
 pub(super) struct ResponderParts<'a> {
     pub(super) core: &'a mut Core,
     pub(super) attach: &'a HomeRegistration,
@@ -50,15 +50,13 @@ struct MulticastEntry {
     attempt: u8,
     until: Time,
     stage: ReplyStage,
-    /// How many others have said that they are here.
+    /// Answers of others to the same request.
     present: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplyStage {
-    /// Its turn to answer comes.
     Waiting,
-    /// It answers.
     Answered,
     /// Another one does, or it cannot.
     Silent,
@@ -127,7 +125,7 @@ impl MulticastResponder {
         }
     }
 
-    /// Its turn has come, or the inquiry can be forgotten.
+    /// The node answers now, or the inquiry can be forgotten.
     pub(super) fn on_timer(&mut self, ctx: ResponderParts<'_>, key: (NodeId, RequestId)) {
         match self.heard.get(&key) {
             Some(heard) if heard.stage == ReplyStage::Waiting && ctx.core.now < heard.until => self.answer(ctx, key),

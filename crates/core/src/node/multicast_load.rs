@@ -9,10 +9,10 @@ use roost_wire::{Area, NodeId, Time};
 /// as so crowded.
 const MAX_CROWD: usize = 1024;
 
-/// How long a node counts as there after it was last heard.
+/// Time for which a node counts as there after it was last heard.
 const MEMORY: Duration = Duration::from_secs(120);
 
-/// What each node on the link adds to the time within which one answers.
+/// The part of each node on the link in the time within which one answers.
 const SLOT: Duration = Duration::from_millis(10);
 
 /// The bounds of that time. The lower one lets a node that has just come not
@@ -25,7 +25,7 @@ const LONGEST: Duration = Duration::from_millis(500);
 /// are inquiries; ten inquiries a second of 150 bytes are 1 % of 1 Mbit/s.
 const QUIET: u32 = 20;
 
-/// Who was heard on the link.
+/// Nodes that were heard on the link.
 #[derive(Debug, Default)]
 pub(super) struct MulticastLoad {
     heard: BTreeMap<NodeId, Time>,
@@ -47,7 +47,7 @@ impl MulticastLoad {
         }
     }
 
-    /// How many others are there, as far as one can tell.
+    /// Nodes on the link, as far as this one can tell.
     pub(super) fn len(&self, now: Time) -> usize {
         self.heard.values().filter(|at| now.since(**at) < MEMORY).count()
     }

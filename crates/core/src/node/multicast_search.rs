@@ -20,14 +20,14 @@ use super::requests::OutgoingRequests;
 use super::search_methods::SearchMethods;
 use super::timers::Timer;
 
-/// How often an inquiry is put that nobody answers.
+/// The limit of inquiries that nobody answers.
 const ATTEMPTS: u8 = 3;
 
-/// How long an answer may take beyond the time within which providers answer:
-/// the way there and back on a slow link. Doubled each time.
+/// The longest time of an answer beyond the time within which providers answer: the way there and back on a
+/// slow link. Doubled each time.
 const PATIENCE: Duration = Duration::from_millis(250);
 
-/// How long who says that it answers may take to do so.
+/// The longest time of a provider that says that it answers.
 const TAKEN_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Whom a request asks first.
@@ -88,7 +88,7 @@ impl OutgoingRequests {
             _ if request.scope == Scope::Subnet => SearchPlan::LINK,
             Discovery::Multicast if self.multicast && !asked.is_direct() => SearchPlan::LINK,
             _ if hub_alone => SearchPlan::HUB,
-            // One answer that tells all is worth more than two.
+            // A complete answer is worth more than two.
             _ if request.mode == RequestMode::Lookup => SearchPlan::HUB,
             Discovery::SuperNode => SearchPlan::HUB,
             Discovery::Both => SearchPlan { link: true, ..SearchPlan::HUB },
@@ -188,7 +188,7 @@ impl OutgoingRequests {
         candidates.sort_by_key(|candidate| (centre.distance_squared(candidate.cell), candidate.node));
         let most = if asked.request.count == 0 { MAX_CANDIDATES } else { usize::from(asked.request.count) };
         candidates.truncate(most);
-        // Who is not on this link, or was not heard, is missing.
+        // A node that is not on this link, or was not heard, is missing.
         let found = LookupResult { id, candidates, coverage: Coverage::Partial };
         core.emit(NodeEvent::LookupResult { ticket: asked.ticket, found });
     }

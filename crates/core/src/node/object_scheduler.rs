@@ -1,5 +1,5 @@
-//! How much of the objects under way is sent at once: what may be on its way on
-//! each connection, and on all, is shared evenly.
+//! The sharing of paths among the objects under way: what may be on its way on each connection, and on all,
+//! is shared evenly.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) fn probe_path(core: &mut Core, connection: ConnectionId) {
     core.send(connection, ProbeMessage::Ping(token));
 }
 
-/// What is under way, and of how many objects.
+/// The objects under way, and their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct ObjectLoad {
     objects: u64,

@@ -18,11 +18,11 @@ use super::tunnels::ConnectRequests;
 /// The most objects that are offered at once.
 pub const MAX_PUSHES: usize = 64;
 
-/// How often an offer is repeated.
+/// The pause between two offers.
 const REPEAT: Duration = Duration::from_secs(1);
 
-/// How long nothing may be heard of an object that is under way: the receiver
-/// may be dialled anew meanwhile, or may have restarted.
+/// The longest silence about an object that is under way: the receiver may be dialled anew meanwhile, or may
+/// have restarted.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// See the module.
@@ -41,9 +41,9 @@ struct OutgoingPush {
     /// A service of its and where, by which hubs find it.
     published_service: Option<(Service, Cell)>,
     push: Push,
-    /// When it is given up, unless more is heard.
+    /// The end of the offer, unless more is heard.
     until: Time,
-    /// How often it was offered since something was heard.
+    /// The offers since something was heard.
     tries: u32,
     /// True while the receiver is busy: the object is offered again until `until`.
     is_waiting: bool,

@@ -1,4 +1,4 @@
-//! One request or lookup: what it is, how it is put, why it may fail.
+//! A request or lookup: its state, its messages, its repetition.
 
 use std::time::Duration;
 
@@ -15,27 +15,25 @@ use super::subscription::SubscriptionState;
 use super::timers::Timer;
 use super::trace::Traces;
 
-/// When to ask again after a refusal that may turn out otherwise.
+/// The pause after a refusal that may turn out otherwise.
 pub(super) const SHORT_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a request waits for a hub that has just started to hear of everyone.
+/// The wait of a request for a hub that has just started to hear of everyone.
 const YOUNG_HUB_PATIENCE: Duration = Duration::from_secs(3);
 
-/// How often a request is put that meets with silence: on a path that loses,
-/// silence is not death.
+/// The limit of requests that meet with silence: on a path that loses, silence is not death.
 const UNREACHABLE_ASKS: u32 = 5;
 
-/// The same for a stream under way, whose provider may be on its way to another home: it is asked for in
+/// The limit for a stream under way, whose provider may be on its way to another home: it is asked for in
 /// short turns, for as long in all.
 const LOST_STREAM_ASKS: u32 = 15;
 
-/// The same for a way upward that is cut: the super nodes have tried it twice.
+/// The limit for a way upward that is cut: the super nodes have tried it twice.
 const CUT_OFF_ASKS: u32 = 1;
 
 /// The longest pause between two repetitions of a request, unless the first one is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(4);
 
-/// One request or lookup.
 #[derive(Debug)]
 pub(super) struct OutgoingRequest {
     pub(super) ticket: Ticket,
@@ -55,13 +53,12 @@ pub(super) struct OutgoingRequest {
     pub(super) first_sent: Time,
     pub(super) sent: Time,
     pub(super) tries: u32,
-    /// How many numbers it has had.
+    /// The count of its numbers so far.
     pub(super) numbers: u32,
-    /// What to say if nothing better turns up.
+    /// The reason of the failure if nothing better turns up.
     pub(super) last: Option<Reason>,
-    /// When to ask again, as was said with the last refusal.
+    /// The pause that came with the last refusal.
     pub(super) retry_after: Option<Duration>,
-    /// What it has to do with reflected streams.
     pub(super) subscription: SubscriptionState,
     /// The provider that has it, if it may be dialled.
     pub(super) meeting: ProviderDial,
@@ -76,7 +73,6 @@ pub(super) struct ProviderDial {
     pub(super) count: u8,
 }
 
-/// How far a request has come.
 #[derive(Debug)]
 pub(super) enum RequestPhase {
     /// There is no home to ask.
@@ -93,7 +89,7 @@ pub(super) enum RequestPhase {
 }
 
 impl OutgoingRequest {
-    /// One that nobody has been asked yet.
+    /// A request that nobody was asked yet.
     pub(super) fn new(
         ticket: Ticket,
         request: ServiceRequest,
@@ -207,8 +203,8 @@ impl OutgoingRequest {
         self.tries += 1;
     }
 
-    /// How long to wait before it is repeated for the first time: one and a half
-    /// probe time-outs, or two if providers were found to answer between the two.
+    /// The pause before its first repetition: one and a half probe time-outs, or two if providers were found
+    /// to answer between the two.
     fn first_pause(&self, core: &Core, connection: ConnectionId) -> Duration {
         let pto = core.pto(connection);
         if core.is_patient && self.is_for_providers() { pto * 2 } else { pto * 3 / 2 }
@@ -254,9 +250,8 @@ impl OutgoingRequest {
     }
 }
 
-/// How long to wait before a request is repeated: the first pause, doubled each
-/// time, but at most half of the time that is left, so that an answer that was
-/// lost is said again while it is of use.
+/// The pause before a request is repeated: the first pause, doubled each time, but at most half of the time
+/// that is left, so that an answer that was lost is said again while it is of use.
 fn pause(first: Duration, tries: u32, left: Duration) -> Duration {
     (first * (1 << tries.min(6))).min(LONGEST_PAUSE.max(first)).min((left / 2).max(first))
 }

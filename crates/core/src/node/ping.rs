@@ -12,7 +12,7 @@ use super::timers::Timer;
 /// The most pings at once.
 pub const MAX_PINGS: usize = 64;
 
-/// How often a ping is sent before it counts as unanswered.
+/// The pings that are sent before one counts as unanswered.
 const TRIES: u32 = 4;
 
 /// Pings under way, by the token last sent.

@@ -66,7 +66,7 @@ impl OutgoingRequests {
         let fits = |address: &Address| way.schemes.contains(address.scheme);
         let addresses: Vec<Address> = addresses.into_iter().filter(fits).collect();
         let connection = core.connections.between(core.now, node, way.schemes, &addresses);
-        // One that was there before is dead for the provider.
+        // A connection that was there before is dead for the provider.
         let has_come = connection
             .and_then(|connection| core.connections.get(connection))
             .is_some_and(|connection| connection.heard >= asked.first_sent);

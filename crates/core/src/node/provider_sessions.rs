@@ -1,4 +1,4 @@
-//! What the node is asked to provide, and whether it does.
+//! The requests that a node provides for, from their coming to their end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -36,9 +36,9 @@ const MAX_DEADLINE: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub(super) struct ProviderSessions {
     pub(super) sessions: BTreeMap<SessionId, Session>,
-    /// Those under way.
+    /// The sessions under way.
     pub(super) live: BTreeSet<SessionId>,
-    /// Those that are over.
+    /// The sessions that are over.
     pub(super) done: BTreeSet<SessionId>,
     index: BTreeMap<SessionFlowKey, SessionId>,
     pub(super) unreached: UnreachableNodes,
@@ -235,7 +235,7 @@ impl ProviderSessions {
         has_way && self.admit(core, request).is_ok()
     }
 
-    /// How long the stream that ends first goes on.
+    /// The time until the first stream ends.
     fn until_free(&self, now: Time) -> Option<Duration> {
         let lasting = self.under_way().filter_map(|(_, session)| Some(session.started + session.request.duration?));
         lasting.min().map(|end| end.since(now).clamp(SHORTEST_RETRY, LONGEST_RETRY))
@@ -340,7 +340,7 @@ impl ProviderSessions {
 }
 
 fn decline(core: &mut Core, request: &ServeRequest, reason: Reason, retry_after: Option<Duration>) {
-    // Who asks the whole connection hears from another one, or asks again.
+    // A requester that asks by multicast hears from another node, or asks again.
     let Some(asked_by) = request.asked_by else { return };
     let requester = Some(request.requester).filter(|_| !request.relayed && core.is_hub(asked_by));
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());

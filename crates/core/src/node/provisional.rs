@@ -16,7 +16,7 @@ use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::requests::OutgoingRequests;
 use super::timers::Timer;
 
-/// How often a hub's word is taken for one request.
+/// The limit of words of hubs for one request.
 const MAX_HANDED: u32 = 4;
 
 /// Least time for the provider to confirm then: a hub that keeps old packets shows them for no
@@ -83,7 +83,7 @@ impl OutgoingRequest {
         self.subscription.foretold.until.map_or(self.deadline, |until| until.min(self.deadline))
     }
 
-    /// It is accepted. If nothing comes of that, others have the time that the request has.
+    /// A provider has accepted. If nothing comes of that, others have the time that the request has.
     pub(super) fn confirm(&mut self) {
         self.subscription.foretold.until = None;
     }

@@ -1,4 +1,4 @@
-//! What the node publishes, and what opens it now.
+//! The streams that the node publishes, and their keys.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,7 @@ pub const MEMBER_SILENCE: Duration = Duration::from_secs(35);
 /// told: its packets, and those that are repeated, are there by then.
 pub(super) const OVERLAP: Duration = Duration::from_secs(10);
 
-/// What the node publishes: one stream of each service at most.
+/// The streams that the node publishes: one of each service at most.
 #[derive(Debug)]
 pub(super) struct Publications {
     pub(super) all: BTreeMap<SessionId, Publication>,
@@ -39,7 +39,7 @@ pub(super) struct Publication {
     pub(super) kbps: u32,
     /// `None` while its source is being started.
     pub(super) live: Option<LiveStream>,
-    /// What opens it, as hubs keep it.
+    /// The keys as hubs keep them.
     pub(super) sealed: Option<Bytes>,
     /// Whether somebody to whom a hub may have given that is to be shut out yet.
     pub(super) has_strangers: bool,
@@ -53,12 +53,12 @@ pub(super) struct LiveStream {
     pub(super) stream: StreamId,
     present: (Epoch, EpochSecret),
     next: Option<(Epoch, EpochSecret)>,
-    /// When that was announced.
+    /// Time at which that was announced.
     rekeyed: Time,
 }
 
 impl Publication {
-    /// One whose source is being started.
+    /// A publication whose source is being started.
     pub(super) fn new(service: Service, kbps: u32) -> Self {
         Self { service, kbps, live: None, sealed: None, has_strangers: false }
     }
@@ -75,7 +75,7 @@ impl LiveStream {
         Self { bits_per_second, format, stream, present, next: None, rekeyed: now }
     }
 
-    /// What opens the stream from now on.
+    /// The keys of the stream from now on.
     pub(super) fn keys(&self, now: Time) -> StreamKeys {
         let is_past = now.since(self.rekeyed) >= OVERLAP;
         let ((epoch, secret), next) = match &self.next {
@@ -101,7 +101,7 @@ impl Publications {
         Self { all: BTreeMap::new(), able }
     }
 
-    /// Where a copy is wanted, as seen from here, if it can be had. On an error none may go there.
+    /// The destination of a copy as seen from here, if it can be had. On an error none may go there.
     pub(super) fn checked_copy_target(
         &self,
         request: &Request,
@@ -136,7 +136,7 @@ impl Publications {
         Some((publication.service, publication.live.as_ref()?))
     }
 
-    /// What opens a service's publication has been sealed anew. Returns the service.
+    /// The keys of a service's publication have been sealed anew. Returns the service.
     pub(super) fn set_sealed_keys(&mut self, id: SessionId, sealed: Bytes) -> Option<Service> {
         let publication = self.all.get_mut(&id)?;
         publication.sealed = Some(sealed);
@@ -151,12 +151,12 @@ impl Publications {
         self.all.keys().copied().collect()
     }
 
-    /// What there is, and what one copy of it takes, kbit/s.
+    /// The services, and the rate of one copy of each, kbit/s.
     pub(super) fn rates(&self) -> impl Iterator<Item = (Service, u32)> {
         self.all.values().map(|publication| (publication.service, publication.kbps))
     }
 
-    /// What one copy of a service's publication takes, kbit/s, if there is one.
+    /// The rate of one copy of a service's publication, kbit/s, if there is one.
     pub(super) fn rate(&self, service: Service) -> Option<u32> {
         self.by_service(service).map(|(_, publication)| publication.kbps)
     }

@@ -20,8 +20,7 @@ use super::session::{Session, SessionPhase};
 use super::timers::Timer;
 use crate::flow::usual_kbps;
 
-/// How long a source goes on that nobody wants any more: who comes next may
-/// come at once.
+/// Time for which a source goes on that nobody wants any more: who comes next may come at once.
 pub const LINGER: Duration = Duration::from_secs(5);
 
 impl ProviderSessions {

@@ -1,11 +1,11 @@
-//! Which of the addresses that a node publishes it has at the moment.
+//! The addresses that a node publishes, as far as it has them at the moment.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use roost_wire::{Address, Scheme};
 
-/// What the node was told to publish, and what of it is gone.
+/// The addresses that the node was told to publish, and those that are gone.
 #[derive(Debug)]
 pub(super) struct PublishedAddresses {
     listed: Vec<Address>,

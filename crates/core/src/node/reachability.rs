@@ -100,7 +100,7 @@ impl Node {
         self.on_connection_gone(connection, loss);
     }
 
-    /// What depended on a connection looks for another way.
+    /// All that depended on a connection looks for another way.
     pub(super) fn on_connection_gone(&mut self, connection: ConnectionId, loss: ConnectionLoss<'_>) {
         for way in self.core.connections.ways(|way| way.connection == connection) {
             self.on_tunnel_gone(way, loss);
@@ -126,7 +126,7 @@ impl Node {
         self.on_connection_gone(connection, ConnectionLoss::new(why));
     }
 
-    /// The other end has said which version it speaks.
+    /// The remote has said its version.
     pub(super) fn on_hello(&mut self, connection: ConnectionId, hello: Hello) {
         let now = self.core.now;
         let refusal = self.core.connections.get_mut(connection).and_then(|entry| entry.record_hello(now, hello));

@@ -1,4 +1,4 @@
-//! What comes in answer to a request: the acceptance, the data, the end.
+//! Answers to a request: the acceptance, the data, the end.
 
 use std::time::Duration;
 
@@ -20,8 +20,8 @@ use super::subscribe::REPORT_PAUSE;
 use super::timers::Timer;
 use crate::flow::{MAX_STREAM_DURATION, REPORT_INTERVAL};
 
-/// How long a stream may go on beyond what it was to last before it is ended
-/// here: sources start late and clocks differ. A long path has more time.
+/// The time that a stream may go on beyond its length before it is ended here: sources start late and clocks
+/// differ. A long path has more time.
 const OVERRUN: Duration = Duration::from_secs(30);
 
 impl OutgoingRequests {
@@ -35,7 +35,7 @@ impl OutgoingRequests {
         let id = accept.id;
         let Some(asked) = self.asked.get_mut(&id) else {
             core.counters.stale += 1;
-            // What travelled inline has nothing left to stop.
+            // An object that travelled inline has nothing left to stop.
             if !matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
                 stop(core, connection, id, Reason::Cancelled);
             }
@@ -67,7 +67,7 @@ impl OutgoingRequests {
             stop(core, connection, id, Reason::Cancelled);
             return self.fail(core, id, Reason::Unreachable);
         }
-        // What opens it is for nobody between the two.
+        // The keys are for nobody between the two.
         let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
             asked.subscription.is_requested && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
         });
@@ -84,7 +84,7 @@ impl OutgoingRequests {
         }
     }
 
-    /// One more acceptance of a request: the provider's that serves it, or one that comes too late.
+    /// A further acceptance of a request: the provider's that serves it, or one that comes too late.
     fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, origin: &FlowOrigin) {
         let Some(OutgoingRequest { ticket, phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
         else {
@@ -129,7 +129,7 @@ impl OutgoingRequests {
         let ticket = asked.ticket;
         self.traces.record_accepted(core.now, ticket, provider);
         let is_stream = matches!(flow, FlowDescription::Stream { .. });
-        // That the same stream has another way is told by what follows.
+        // A new way of the same stream is told by what follows.
         if !goes_on && (reflected.is_none() || provided != Some(provider)) {
             let reflected = reflected.is_some();
             core.emit(NodeEvent::Accepted { ticket, provider, cell, flow, scheme, relayed, reflected });
@@ -303,7 +303,7 @@ impl OutgoingRequests {
         if reason == Reason::Reflected && self.turn_to_reflected(core, attach, id) {
             return;
         }
-        // One whose place another one needs has it again later, or is served elsewhere.
+        // A requester whose place another one needs has it again later, or is served elsewhere.
         let is_outage = matches!(reason, Reason::TimedOut | Reason::Unreachable | Reason::Busy);
         match has_begun {
             true if is_outage && !is_reflected && may_be_resumed => self.lost(core, attach, id),
@@ -353,7 +353,7 @@ fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Opt
     looked_at.into_iter().for_each(|at| core.timers.set(Timer::Receive(id), at));
 }
 
-/// Who accepts, whether through a hub, and over which transport.
+/// The provider of an acceptance, and the way of that.
 fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option<FlowOrigin> {
     let entry = core.connections.get(connection)?;
     let (scheme, reflected) = (entry.address.scheme, accept.stream_keys.clone());
@@ -363,7 +363,7 @@ fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option
     (entry.role == Role::Node).then_some(FlowOrigin { provider: entry.node, relayed: false, scheme, reflected })
 }
 
-/// Whether the offer is what was asked for.
+/// Refuses an offer that is not what was asked for.
 fn check_flow_matches(asked: &OutgoingRequest, scheme: Scheme, flow: &FlowDescription) -> Result<(), Reason> {
     if !asked.request.transports.contains(scheme) {
         return Err(Reason::NoTransport);
@@ -379,8 +379,8 @@ fn check_flow_matches(asked: &OutgoingRequest, scheme: Scheme, flow: &FlowDescri
     if fits { Ok(()) } else { Err(Reason::Protocol) }
 }
 
-/// How long a stream is to last: as the provider says, but no longer than it
-/// was asked to. `None` for an object, and for a subscription without an end.
+/// The length of a stream: as the provider says, but no longer than it was asked to. `None` for an object,
+/// and for a subscription without an end.
 fn stream_duration(asked: &OutgoingRequest, flow: &FlowDescription) -> Option<Duration> {
     let FlowDescription::Stream { duration_ms, .. } = flow else { return None };
     if asked.request.duration.is_none() && asked.request.reflect == ReflectionPolicy::Always {

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use roost_wire::Time;
 
-/// How often a node lets itself be sent elsewhere in [`PERIOD`].
+/// The redirects that a node follows in [`PERIOD`].
 pub(super) const MOST: u8 = 2;
 
 const PERIOD: Duration = Duration::from_secs(60);
 
-/// Where this node was sent.
 #[derive(Debug, Default)]
 pub(super) struct Redirect {
-    /// Which hub of the list is being dialled.
+    /// The place in the list of the hub that is being dialled.
     pub(super) to: Option<usize>,
     pub(super) cause: RedirectCause,
-    /// How often since `since`.
+    /// The redirects since `since`.
     pub(super) times: u8,
     since: Time,
 }

@@ -19,7 +19,7 @@ use super::timers::Timer;
 /// The longest that a hub may have a node wait for its turn to publish.
 const LONGEST_TURN: Duration = Duration::from_secs(60);
 
-/// What has become of the home.
+/// News of the home.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum HomeEvent {
     /// A hub holds the record.
@@ -57,12 +57,12 @@ pub(super) struct HomeRegistration {
     pub(super) events: VecDeque<HomeEvent>,
 }
 
-/// Where the node's record is, as it was last told.
+/// The node's record as a home confirmed it last.
 #[derive(Clone, Copy, Debug)]
 struct Confirmed {
     hub: NodeId,
     cell: Cell,
-    /// One of its services; a node without any is not looked for.
+    /// A service of its; a node without any is not looked for.
     service: Option<Service>,
 }
 
@@ -79,13 +79,12 @@ pub(super) struct HomeConnection {
     pub(super) connection: ConnectionId,
     /// Since when it is home: it has confirmed the record, or stood by.
     pub(super) attached: Option<Time>,
-    /// What is unanswered.
     pub(super) exchange: Option<PendingHomeRequest>,
     /// The capacity that the hub knows.
     pub(super) told: Option<Capacity>,
     /// The hub of which it knows that it stands by.
     pub(super) named: Option<NodeId>,
-    /// It has the node publish again, for which a time is set.
+    /// True while a time is set at which the node publishes again.
     pub(super) wants_record: bool,
 }
 
@@ -98,9 +97,8 @@ impl HomeConnection {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PendingHomeRequest {
     pub(super) question: HomeRequest,
-    /// When the first unanswered question was put, whatever it was.
+    /// Time of the first unanswered question, whatever it was.
     pub(super) since: Time,
-    /// When it was put last.
     pub(super) asked: Time,
     pub(super) tries: u8,
     /// The capacity that went along.
@@ -112,7 +110,7 @@ pub(super) enum HomeRequest {
     Publish,
     /// Make a home of the standby, which holds this version.
     Adopt(Version),
-    /// The same, though the home before lives.
+    /// As `Adopt`, though the home before lives.
     Return(Version),
     Renew,
     Probe(u32),
@@ -162,7 +160,7 @@ impl HomeRegistration {
         }
         let left = self.confirm(core, connection);
         if let Some(former) = self.former.take() {
-            // It need not wait any longer. Reliably: nobody repeats it.
+            // The former home need not wait any longer. Reliably: nobody repeats it.
             core.send_reliably(former, RequestId(0), RegistrationMessage::Withdraw(held));
         } else if let Some(moved) = left {
             core.send_reliably(connection, RequestId(0), RegistrationMessage::HomeChanged(moved));
@@ -351,7 +349,7 @@ impl HomeRegistration {
         self.home_since().map(|(connection, _)| connection)
     }
 
-    /// The same, and since when.
+    /// The connection, and since when.
     pub(super) fn home_since(&self) -> Option<(ConnectionId, Time)> {
         let RegistrationState::Linked(home) = &self.state else { return None };
         home.attached.map(|since| (home.connection, since))
@@ -362,7 +360,7 @@ impl HomeRegistration {
         self.standby.connection()
     }
 
-    /// The same, and since when.
+    /// The connection, and since when.
     pub(super) fn standby_since(&self) -> Option<(ConnectionId, Time)> {
         self.standby.since()
     }
@@ -381,7 +379,7 @@ impl HomeRegistration {
         self.hubs.list()
     }
 
-    /// What it is doing, in a word.
+    /// The state in a word.
     pub(super) fn state(&self) -> &'static str {
         match &self.state {
             RegistrationState::Waiting => "waiting",

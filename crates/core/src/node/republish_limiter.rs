@@ -26,7 +26,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 pub(super) enum RepublishDecision {
     AtOnce,
     After(Duration),
-    /// It has done so too often.
     Leave,
 }
 

@@ -13,8 +13,8 @@ use super::serve_request::{PushedObject, ServeRequest};
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use super::timers::Timer;
 
-/// How long a dial to a requester may take, besides the round trips of a
-/// handshake, before the hub is told to relay. The requester waits meanwhile.
+/// The longest dial to a requester, besides the round trips of a handshake, before the hub is told to relay.
+/// The requester waits meanwhile.
 const REACH_TIME: Duration = Duration::from_secs(2);
 
 /// The round trips that a handshake may need, one of them repeated.

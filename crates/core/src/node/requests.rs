@@ -1,4 +1,4 @@
-//! What the node has asked for, until somebody accepts or there is a final answer.
+//! The requests and lookups of a node, until somebody accepts or there is a final answer.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,8 +25,7 @@ use super::trace::Traces;
 /// The most requests and lookups at once. Each stream that is lost may be asked for again beyond that.
 pub const MAX_REQUESTS: usize = 256;
 
-/// How long a lookup waits for its answer at most: over three tiers by
-/// satellite it takes nine seconds.
+/// The longest wait of a lookup for its answer: over three tiers by satellite it takes nine seconds.
 pub const LOOKUP_DEADLINE: Duration = Duration::from_secs(20);
 
 /// In how many round trips to the home a request is accepted, if it may take longer than its
@@ -38,7 +37,7 @@ const TRIPS: u32 = 10;
 /// The longest that a deadline becomes for that.
 const LONGEST_DEADLINE: Duration = Duration::from_secs(120);
 
-/// The same if there is no hub at first that could be asked.
+/// The longest wait if there is no hub at first that could be asked.
 const HOMELESS_LOOKUP: Duration = Duration::from_secs(5);
 
 /// Requests and lookups under way.
@@ -51,7 +50,7 @@ pub(super) struct OutgoingRequests {
     pub(super) multicast: bool,
     pub(super) discovery: Discovery,
     pub(super) judge: DiscoveryPolicy,
-    /// Where reflected streams are taken in.
+    /// The address for reflected streams.
     pub(super) media: Option<SocketAddr>,
     pub(super) tags: SecretRng,
     nonces: SecretRng,

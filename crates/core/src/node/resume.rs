@@ -1,6 +1,6 @@
-//! What is under way outlives outages. While nothing comes its request is put again, under
-//! another number and with the same secret, by which a provider that has kept its end goes on
-//! with that; whoever else accepts takes its place. It ends when the request's patience does.
+//! Flows outlive outages. While nothing comes its request is put again, under another number and with the
+//! same secret, by which a provider that has kept its end goes on with that; whoever else accepts takes its
+//! place. It ends when the request's patience does.
 
 use std::time::Duration;
 
@@ -126,7 +126,7 @@ impl OutgoingRequests {
         core.set(Timer::Resubscribe(id), pause.max(after.unwrap_or_default().min(LONGEST_PAUSE)));
     }
 
-    /// It is time to ask again for what does not come; what comes again is left alone.
+    /// The pause is over: a flow that does not come is asked for again.
     pub(super) fn on_pause_over(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
         if let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id)
             && core.now >= receiving.is_doubted_at()
@@ -195,7 +195,7 @@ impl IncomingFlow {
         let first = ProviderProbe { since: core.now, next: core.now, tries: 0 };
         let ProviderProbe { since, next, tries } = self.question.unwrap_or(first);
         if core.connections.get(self.connection).is_none_or(|connection| connection.heard > since) {
-            // It is there, and has nothing to send.
+            // The provider is there, and has nothing to send.
             return None;
         }
         if core.now < next {

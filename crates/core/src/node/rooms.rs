@@ -16,10 +16,10 @@ use super::timers::Timer;
 /// The most rooms at once.
 pub const MAX_ROOMS: usize = 16;
 
-/// How often a member says that it is in.
+/// The pause after which a member says again that it is in.
 const RENEWAL: Duration = Duration::from_secs(20);
 
-/// How long what an owner has listed counts without a further word from it.
+/// Time for which the list of an owner counts without a further word from it.
 const MEMORY: Duration = Duration::from_secs(65);
 
 /// The most hubs whose lists are kept: the two owners, and those before them.
@@ -32,14 +32,14 @@ pub(super) struct JoinedRooms(BTreeMap<Ticket, RoomMembership>);
 #[derive(Debug)]
 struct RoomMembership {
     room: RoomId,
-    /// When it was said last that this node is in, as what, and how often since a list
-    /// has had it so.
+    /// The last word that this node is in, the member that it named, and the words since a list has had it
+    /// so.
     said: Time,
     told_as: Option<RoomMember>,
     tries: u32,
-    /// What each owner has listed, and when.
+    /// The list of each owner, and its time.
     lists: BTreeMap<NodeId, (Vec<RoomMember>, Time)>,
-    /// What the owner of this machine knows; `None` before the first list.
+    /// The members that the owner of this machine knows; `None` before the first list.
     told: Option<Vec<RoomMember>>,
 }
 
@@ -118,7 +118,7 @@ impl JoinedRooms {
         if inside.lists.len() >= MAX_OWNERS && !inside.lists.contains_key(&roster.owner) {
             return;
         }
-        // One from before it moved confirms nothing.
+        // A list from before it moved confirms nothing.
         if roster.members.iter().any(|member| inside.told_as == Some(*member)) {
             inside.tries = 0;
             // However often others are the reason of a list.

@@ -1,5 +1,5 @@
-//! What opens this node's reflected streams, sealed for nodes and left with the
-//! hubs that hand on requests for them: who joins need not wait for this node's word.
+//! The keys of this node's reflected streams, sealed for nodes and left with the hubs that hand on requests
+//! for them: who joins need not wait for this node's word.
 //!
 //! The owner seals it, since cryptography takes a key that the machine has not. It is
 //! sealed anew with each epoch, and when the one before is past.
@@ -17,7 +17,7 @@ use super::publications::OVERLAP;
 use super::serve_request::ServeRequest;
 use super::timers::Timer;
 
-/// How many hubs it may pass: the longest way of a request.
+/// The hubs that it may pass: the longest way of a request.
 const HOPS: u8 = 8;
 
 /// The least time between two epochs that are drawn because of those who were never members.
@@ -27,7 +27,7 @@ const STRANGERS: Duration = Duration::from_secs(10);
 const KEYS_FLOW: RequestId = RequestId(0);
 
 impl ProviderSessions {
-    /// What opens a publication is another one: the owner is to seal it.
+    /// A publication has other keys: the owner is to seal them.
     pub(super) fn seal(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
         let Some((service, live)) = self.publications.live(id) else { return };
@@ -89,7 +89,7 @@ impl ProviderSessions {
         }
     }
 
-    /// Those who have come meanwhile are shut out together.
+    /// All who have come meanwhile are shut out together.
     pub(super) fn on_strangers_timer(&mut self, core: &mut Core, id: SessionId) {
         if self.publications.all.get(&id).is_some_and(|publication| publication.has_strangers) {
             core.set(Timer::ExcludeNonmembers(id), STRANGERS);

@@ -14,7 +14,7 @@ pub(super) struct SearchMethods {
     pub(super) hub: bool,
     /// The connection is, or was, asked.
     pub(super) multicast: Option<MulticastSearch>,
-    /// What was tried first, if that was a choice from which to learn.
+    /// The method tried first, if that was a choice from which to learn.
     pub(super) first: Option<DiscoveryMethod>,
 }
 
@@ -22,10 +22,10 @@ pub(super) struct SearchMethods {
 #[derive(Debug, Default)]
 pub(super) struct MulticastSearch {
     pub(super) attempts: u8,
-    /// When it was last put, and how long the others have to answer it.
+    /// Time at which it was last put, and the time of the others to answer it.
     pub(super) sent: Time,
     pub(super) window: Duration,
-    /// Who says that it answers.
+    /// The provider that says that it answers.
     pub(super) taken: Option<NodeId>,
     /// Nobody did.
     pub(super) over: bool,

@@ -1,5 +1,4 @@
-//! What happens to sessions: sources start and end, requesters report, stop,
-//! fall silent, get lost and come back.
+//! Events of sessions: sources start and end, requesters report, stop, fall silent, get lost and come back.
 
 use std::time::Duration;
 
@@ -19,14 +18,13 @@ use super::session::{ObjectOffer, Session, SessionPhase};
 use super::timers::Timer;
 use crate::flow::{INLINE_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 
-/// What the objects under way that are held in memory may take together, bytes.
-/// Beyond it: "busy".
+/// The memory of the objects under way that are held, together, bytes. Beyond it: "busy".
 const MAX_OBJECT_MEMORY: usize = 4 * MAX_HELD_BYTES;
 
 /// The shortest pause between two dials to a requester that is silent.
 const SHORTEST_REDIAL: Duration = Duration::from_secs(1);
 
-/// How often an acceptance is sent that nobody confirms.
+/// The limit of acceptances that nobody confirms.
 const ACCEPT_TRIES: u32 = 5;
 
 impl ProviderSessions {
@@ -153,7 +151,7 @@ impl ProviderSessions {
         if let Some(end) = end {
             session.send_reliably(core, end);
         }
-        // One that must come whole is not over before that is known.
+        // A stream that must come whole is not over before that is known.
         if is_done {
             self.finish(core, id, None);
         }

@@ -30,24 +30,23 @@ pub(super) struct ServeRequest {
     pub(super) terms: DeliveryPreferences,
     /// The object that is wanted, if it was offered.
     pub(super) pushed: Option<PushedObject>,
-    /// Where a copy of the reflected stream is wanted, if that is what is wanted.
+    /// The destination of a copy of the reflected stream, if one is wanted.
     pub(super) reflect: Option<CopyTarget>,
 }
 
 impl ServeRequest {
-    /// Where the requester can be dialled over an allowed transport.
+    /// The requester's addresses over an allowed transport.
     pub(super) fn dialable(&self) -> Vec<Address> {
         let fits = |address: &&Address| self.spec.transports.contains(address.scheme);
         self.addresses.iter().filter(fits).cloned().collect()
     }
 
-    /// How the requester is reached.
     pub(super) fn way(&self) -> DialTarget {
         DialTarget { node: self.requester, schemes: self.spec.transports }
     }
 }
 
-/// What a request for an offered object leads to.
+/// The offered object that a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PushedObject {
     pub(super) ticket: Ticket,

@@ -16,16 +16,15 @@ use super::serve_request::ServeRequest;
 use super::timers::Timer;
 use crate::flow::{ObjectSender, SILENCE_TIMEOUT, StreamSender, usual_kbps};
 
-/// How long a requester may take nothing more of an object. Honest ones give up earlier.
+/// The longest time for which a requester may take nothing more of an object. Honest ones give up earlier.
 const MAX_STALL: Duration = Duration::from_secs(60);
 
-/// How long it takes at most to find a requester again that is back at the end of its patience.
+/// The longest time to find a requester again that is back at the end of its patience.
 const REDIAL_TIME: Duration = Duration::from_secs(10);
 
 /// Between two dials to a requester whose connection has gone.
 pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
 
-/// One request being served, or served already.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) request: ServeRequest,
@@ -35,7 +34,7 @@ pub(super) struct Session {
     /// Whether a dial to the requester is under way for it.
     pub(super) dialling: bool,
     pub(super) started: Time,
-    /// When there was a way to the requester first.
+    /// Time of the first way to the requester.
     pub(super) reached: Time,
     /// Uplink that the stream takes, kbit/s.
     pub(super) kbps: u32,
@@ -43,10 +42,9 @@ pub(super) struct Session {
     pub(super) tries: u32,
     /// Whether the requester was heard since the last change of the way to it.
     pub(super) confirmed: bool,
-    /// How often the request came again.
     pub(super) repeats: u32,
     pub(super) heard: Time,
-    /// When the requester was found to have more of an object.
+    /// Time at which the requester was found to have more of an object.
     pub(super) moved: Time,
     /// The source has ended but the end could not be sent yet.
     pub(super) ending: bool,
@@ -60,7 +58,6 @@ pub(super) struct ObjectOffer {
     pub(super) format: String,
 }
 
-/// How far a session has come.
 #[derive(Debug)]
 pub(super) enum SessionPhase {
     /// The requester is being dialled.
@@ -73,7 +70,7 @@ pub(super) enum SessionPhase {
     Sending(ObjectSender),
     /// The requester has what opens a reflected stream.
     Member,
-    /// It is over, and kept so that a repetition is recognised.
+    /// Kept so that a repetition is recognised.
     Done {
         /// Payload bytes sent.
         bytes: u64,
@@ -104,7 +101,7 @@ impl Session {
         }
     }
 
-    /// How long the requester may be silent.
+    /// The longest silence of the requester.
     pub(super) fn patience(&self, core: &Core) -> Duration {
         // Over a long path a requester has more patience, too.
         let patience = self.at_its_pace(core, STALL_TIMEOUT) + REDIAL_TIME;
@@ -115,8 +112,8 @@ impl Session {
         self.connection.map_or(usual, |connection| core.scaled_timeout(connection, usual))
     }
 
-    /// When its requester is to be dialled anew: after half of the time in which others may
-    /// take its place, but not before an answer can have come on a long path.
+    /// Time at which its requester is dialled anew: after half of the time in which others may take its
+    /// place, but not before an answer can have come on a long path.
     pub(super) fn is_doubted_at(&self, core: &Core) -> Time {
         let trips = self.connection.map_or(Duration::ZERO, |connection| core.pto(connection) * 3);
         self.heard + (SILENCE_TIMEOUT / 2).max(trips)
@@ -186,7 +183,7 @@ impl Session {
         self.accept.as_ref().is_some_and(is_inline)
     }
 
-    /// Whether the answer stands and a new way to the requester is of use for it.
+    /// An answer that travelled inline goes over a new way to the requester.
     pub(super) fn answers_over(&mut self, core: &mut Core, connection: ConnectionId) {
         if self.is_inline() {
             self.connection = Some(connection);

@@ -8,13 +8,13 @@ use roost_wire::{ConnectionId, NodeId, Time};
 use super::core::Core;
 use super::timers::Timer;
 
-/// How often the standby is asked for a sign of life.
+/// The pause between two pings to the standby.
 const PING_EVERY: Duration = Duration::from_secs(60);
 
 /// A standby that lasted less than this counts as one that failed.
 const SHORT_STAY: Duration = Duration::from_secs(30);
 
-/// How many pings a standby may leave unanswered.
+/// The pings that a standby may leave unanswered.
 pub(super) const PINGS: u8 = 4;
 
 /// The second hub of a node.
@@ -25,12 +25,11 @@ pub(super) struct StandbyHub {
     pub(super) failures: u32,
 }
 
-/// How far the search has come.
 #[derive(Debug, Default)]
 pub(super) enum StandbyState {
     #[default]
     Waiting,
-    /// Which hub of the list.
+    /// The place in the list of hubs.
     Dialling(usize),
     Up(ActiveStandby),
 }
@@ -38,7 +37,7 @@ pub(super) enum StandbyState {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ActiveStandby {
     pub(super) connection: ConnectionId,
-    /// Which one of the list it is.
+    /// The place in the list of hubs.
     pub(super) index: usize,
     pub(super) hub: NodeId,
     pub(super) since: Time,
@@ -73,7 +72,7 @@ impl StandbyHub {
         Some(taken)
     }
 
-    /// The same, and since when.
+    /// The connection with it, and since when.
     pub(super) fn since(&self) -> Option<(ConnectionId, Time)> {
         self.up().map(|up| (up.connection, up.since))
     }
@@ -83,7 +82,7 @@ impl StandbyHub {
         self.up().is_some_and(|up| up.unanswered == 0)
     }
 
-    /// When the ping with this token was sent, if it was the last one.
+    /// Time at which the ping with this token was sent, if it was the last one.
     pub(super) fn pinged(&self, connection: ConnectionId, token: u32) -> Option<Time> {
         self.up().filter(|up| up.connection == connection && up.token == token && up.unanswered > 0).map(|up| up.pinged)
     }
@@ -92,7 +91,7 @@ impl StandbyHub {
     pub(super) fn ping(&mut self, core: &mut Core) {
         let StandbyState::Up(up) = &mut self.search else { return };
         if up.unanswered >= PINGS {
-            // One more would put off when its silence counts.
+            // A further ping would put off when its silence counts.
             return;
         }
         up.token = core.random.next_u64() as u32;
@@ -103,7 +102,7 @@ impl StandbyHub {
         core.set(Timer::Standby, wait);
     }
 
-    /// It lives.
+    /// The standby lives.
     pub(super) fn on_answer(&mut self, core: &mut Core) {
         if let StandbyState::Up(up) = &mut self.search {
             up.unanswered = 0;
@@ -114,7 +113,7 @@ impl StandbyHub {
         }
     }
 
-    /// One that has lasted makes up for those that did not.
+    /// A standby that has lasted makes up for those that did not.
     pub(super) fn note_stay(&mut self, now: Time, since: Time) {
         if now.since(since) >= SHORT_STAY {
             self.failures = 0;

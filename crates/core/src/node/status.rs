@@ -9,7 +9,7 @@ use super::api::{HomeStatus, NodeStatus, RequestStatus};
 use super::connections::NodeConnection;
 
 impl Node {
-    /// What it waits for or receives: [`NodeStatus::requests`] alone, which costs less.
+    /// [`NodeStatus::requests`] alone, which costs less.
     pub fn requests(&self, now: Time) -> Vec<RequestStatus> {
         self.requests.status(now)
     }

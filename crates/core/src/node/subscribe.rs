@@ -23,13 +23,13 @@ use super::timers::Timer;
 /// that it is still wanted.
 pub(super) const REPORT_PAUSE: Duration = Duration::from_secs(10);
 
-/// How long to wait for the acceptance of another way.
+/// The longest wait for the acceptance of another way.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// How long a stream of which nothing comes is asked for again.
+/// Time for which a stream of which nothing comes is asked for again.
 const LOST_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How often another way is sought in vain while the old one goes on.
+/// The searches in vain for another way while the old one goes on.
 const TRIES: u32 = 5;
 
 /// The pause after the first time in vain; doubled each time.
@@ -38,7 +38,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
-/// How long the provider has to come back over another connection.
+/// The time of the provider to come back over another connection.
 const RETURN: Duration = Duration::from_secs(5);
 
 impl IncomingFlow {
@@ -210,7 +210,7 @@ impl OutgoingRequests {
         self.begin_search(core, attach, again);
     }
 
-    /// Who asks for another way for the stream of request `id`.
+    /// The request that asks for another way of the stream of request `id`.
     pub(super) fn replacement(&self, id: RequestId) -> Option<RequestId> {
         self.asked.iter().find(|(_, asked)| asked.subscription.replaces == Some(id)).map(|(id, _)| *id)
     }

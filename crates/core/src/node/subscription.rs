@@ -5,15 +5,14 @@ use std::net::SocketAddr;
 use roost_wire::messages::{FlowMessage, Report, StreamKeys};
 use roost_wire::{Cell, Epoch, NodeId, RequestId, StreamId, StreamTag, Time};
 
-/// What a request has to do with reflected streams.
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionState {
     /// Whether this node can take one in answer.
     pub(super) able: bool,
     /// Whether one is asked for.
     pub(super) is_requested: bool,
-    /// Where it is to go, and by which tag it is recognised; another one for
-    /// each number of the request.
+    /// The destination of the copy, and the tag by which it is recognised; another one for each number of the
+    /// request.
     pub(super) copy_target: Option<(SocketAddr, StreamTag)>,
     /// The only provider that is meant, and where it is.
     pub(super) aim: Option<(NodeId, Cell)>,
@@ -27,9 +26,9 @@ pub(super) struct SubscriptionState {
     pub(super) ends: Option<Time>,
     /// Since when nothing comes.
     pub(super) lost: Option<Time>,
-    /// How often another way was sought in vain.
+    /// The searches in vain for another way.
     pub(super) tries: u32,
-    /// What a hub has handed over before anybody has accepted.
+    /// The keys that a hub has handed over before anybody has accepted.
     pub(super) foretold: ProvisionalKey,
 }
 
@@ -57,12 +56,11 @@ impl Subscription {
     }
 }
 
-/// What was handed over for a request.
+/// The keys that hubs have handed over for a request.
 #[derive(Debug, Default)]
 pub(super) struct ProvisionalKey {
-    /// How often.
     pub(super) times: u32,
-    /// Whose stream, once that was opened.
+    /// The provider of the stream, once its keys were opened.
     pub(super) provider: Option<NodeId>,
     /// Until when that is to be confirmed.
     pub(super) until: Option<Time>,

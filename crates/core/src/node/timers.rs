@@ -20,7 +20,7 @@ pub(super) enum Timer {
     Failback,
     /// Nothing was heard of a request.
     Ask(RequestId),
-    /// It is this node's turn to go from a hub that leaves.
+    /// The node goes from a hub that leaves.
     Depart(ConnectionId),
     /// A provider that has a request is to be dialled, as it has not come.
     Meet(RequestId),
@@ -40,9 +40,9 @@ pub(super) enum Timer {
     Serve(SessionId),
     /// A reflected stream may have no members any more.
     Linger(SessionId),
-    /// What opens a reflected stream is to be sealed without the epoch that is past.
+    /// The keys of a reflected stream are to be sealed without the epoch that is past.
     Seal(SessionId),
-    /// Those who were never members of a reflected stream and may open it are to be shut out.
+    /// Nodes that were never members of a reflected stream and may open it are to be shut out.
     ExcludeNonmembers(SessionId),
     /// A reflected stream is to be asked for again.
     Resubscribe(RequestId),
@@ -50,7 +50,7 @@ pub(super) enum Timer {
     Room(Ticket),
     /// A watch was not confirmed, or is to be renewed.
     Watch(RequestId),
-    /// What a new home does not know of is gone.
+    /// Nodes of which a new home does not know are gone.
     Settle(RequestId),
     /// A ping was not answered.
     Ping(u32),
@@ -64,7 +64,7 @@ pub(super) enum Timer {
     Idle(ConnectionId),
     /// Nobody on the link has answered an inquiry.
     MulticastSearch(RequestId),
-    /// It is this node's turn to answer an inquiry of a node, or to forget it.
+    /// The node answers an inquiry of another one, or forgets it.
     MulticastReply(NodeId, RequestId),
 }
 

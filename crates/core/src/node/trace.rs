@@ -42,7 +42,7 @@ struct Tracing {
     last: Option<NodeEvent>,
 }
 
-/// One sending of the request.
+/// A sending of the request.
 #[derive(Debug)]
 struct SentRequest {
     id: RequestId,

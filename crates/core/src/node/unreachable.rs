@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use roost_wire::{Address, NodeId, Scheme, Time};
 
-/// How long a failure is believed to last.
+/// Time for which a failure is believed to last.
 const MEMORY: Duration = Duration::from_secs(60);
 
 /// The most requesters remembered. The oldest failure makes room for one more.

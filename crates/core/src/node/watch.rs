@@ -17,11 +17,11 @@ pub const MAX_WATCHES: usize = 64;
 /// further ones are passed on without a comparison.
 pub const MAX_WATCHED_NODES: usize = 16 * 1024;
 
-/// How often a watch is renewed at the home.
+/// The pause between two renewals of a watch at the home.
 const RENEWAL: Duration = Duration::from_secs(20);
 
-/// How long a new home may take to hear of the nodes that the old one knew
-/// before they count as gone: they need a new home, too.
+/// The time of a new home to hear of the nodes that the old one knew before they count as gone: they need a
+/// new home, too.
 const SETTLING: Duration = Duration::from_secs(15);
 
 /// The watches of a node.
@@ -44,12 +44,12 @@ struct OutgoingWatch {
     known: BTreeMap<NodeId, WatchedNode>,
     /// Known from an earlier snapshot and not seen in the present one yet.
     doubtful: BTreeSet<NodeId>,
-    /// How far the watch reaches, if not everywhere, and what was told of that.
+    /// The coverage of the watch, if not everywhere, and the one that was told.
     coverage: Option<Coverage>,
     told_coverage: Option<Coverage>,
 }
 
-/// What was told of a node.
+/// The facts of a node that were told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct WatchedNode {
     version: Version,
@@ -144,7 +144,7 @@ impl OutgoingWatches {
             return;
         }
         if watching.seen != 0 && change.sequence != watching.seen + 1 {
-            // One was lost.
+            // A change was lost.
             return self.start_over(core, home, id);
         }
         if watching.seen == 0 {
@@ -157,7 +157,7 @@ impl OutgoingWatches {
         watching.emit_change(core, present, gone);
     }
 
-    /// What the new home has not named by now is gone.
+    /// Nodes that the new home has not named by now are gone.
     pub(super) fn on_settle_timer(&mut self, core: &mut Core, id: RequestId) {
         let Some(watching) = self.watches.get_mut(&id) else { return };
         let gone: Vec<_> = std::mem::take(&mut watching.doubtful).into_iter().collect();

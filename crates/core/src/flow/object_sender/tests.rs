@@ -85,7 +85,7 @@ fn object(length: usize) -> Bytes {
     (0..length).map(|at| (at / 251 + at) as u8).collect::<Vec<_>>().into()
 }
 
-/// What happens between two messages.
+/// An occurrence between two messages.
 #[derive(Clone, Debug)]
 enum Happening {
     /// So many messages are delivered.
@@ -94,7 +94,7 @@ enum Happening {
     Read(u64),
     /// So many reads are answered.
     Disk(usize),
-    /// What is under way is lost, and the receiver says what it has.
+    /// The data under way is lost, and the receiver says what it has.
     Break,
 }
 

@@ -1,4 +1,4 @@
-//! What a node's owner asks of it.
+//! Commands of the owner of a node.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use roost_wire::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
     pub node: NodeId,
-    /// Where to dial it if there is no connection with it; may be empty.
+    /// May be empty if there is a connection with it.
     pub addresses: Vec<Address>,
 }
 
-/// What a node's owner asks of it.
+/// Commands of the owner of a node.
 ///
 /// Every [`Ticket`] but a watch's and a room's ends with exactly one of [`NodeEvent::Finished`],
 /// [`NodeEvent::Failed`], [`NodeEvent::LookupResult`] and [`NodeEvent::Pong`]; those end with
@@ -47,25 +47,25 @@ pub enum NodeCommand {
         /// A service that it offers and where, by which hubs find it should it not be reached;
         /// `None` if no hub knows it.
         published_service: Option<(Service, Cell)>,
-        /// What to call it, at most [`MAX_OBJECT_NAME_BYTES`](roost_wire::messages::MAX_OBJECT_NAME_BYTES).
+        /// At most [`MAX_OBJECT_NAME_BYTES`](roost_wire::messages::MAX_OBJECT_NAME_BYTES).
         name: String,
-        /// Its size, bytes.
+        /// The size, bytes.
         length: u64,
         digest: [u8; 32],
-        /// How long to wait for an answer.
+        /// The longest wait for an answer.
         deadline: Duration,
     },
     /// An object that a node offered has begun to come.
     PushStarted {
         /// The node that offered it.
         from: NodeId,
-        /// That node's number for it.
+        /// The number of that node for it.
         id: RequestId,
     },
-    /// What has become of an object that a node offered: see [`NodeEvent::PushOffered`].
+    /// The outcome of an object that a node offered: see [`NodeEvent::PushOffered`].
     PushEnded {
         from: NodeId,
-        /// That node's number for it.
+        /// The number of that node for it.
         id: RequestId,
         state: PushState,
     },
@@ -74,7 +74,7 @@ pub enum NodeCommand {
         ticket: Ticket,
         service: Service,
         area: Area,
-        /// How many to list at most; 0 leaves it to the hub.
+        /// The limit of the list; 0 leaves it to the hub.
         count: u8,
         /// Adds names to the answer and limits it to the nodes meant; `None` lists everybody without names.
         names: Option<NodeSelector>,
@@ -103,12 +103,8 @@ pub enum NodeCommand {
     /// The node is elsewhere now.
     Move { cell: Cell },
     /// A session's source has started.
-    SourceOpened {
-        session: SessionId,
-        /// What it gives.
-        opened: SourceOutput,
-    },
-    /// What was to be read of a session's object, see [`NodeEvent::ReadObject`].
+    SourceOpened { session: SessionId, opened: SourceOutput },
+    /// The piece asked for by [`NodeEvent::ReadObject`].
     ObjectRead { session: SessionId, offset: u64, bytes: Bytes },
     /// So many more bytes of an object have been taken by whoever wants it: its
     /// provider may send as many.
@@ -119,8 +115,8 @@ pub enum NodeCommand {
         /// Why, for the log.
         reason: String,
     },
-    /// One datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`]
-    /// (what is longer is sent in pieces).
+    /// A datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`] (what is longer is sent in
+    /// pieces).
     Data { session: SessionId, payload: Bytes },
     /// The next epoch of a reflected stream has been drawn: everybody who has
     /// the stream is told, and who comes later, too.
@@ -128,24 +124,17 @@ pub enum NodeCommand {
         session: SessionId,
         /// Greater than all before.
         epoch: Epoch,
-        /// What will open it.
         secret: EpochSecret,
     },
-    /// What was to be sealed, see [`NodeEvent::Seal`]: any node of the group can open it, and no
-    /// hub. It is left with the hubs that send the stream on.
+    /// The answer to [`NodeEvent::Seal`]: any node of the group can open it, and no hub. It is left with the
+    /// hubs that send the stream on.
     Sealed {
         session: SessionId,
         /// At most [`MAX_SEALED_BYTES`](roost_wire::messages::MAX_SEALED_BYTES); more is not left.
         sealed: Bytes,
     },
-    /// What was to be opened, see [`NodeEvent::Unseal`].
-    Unsealed {
-        ticket: Ticket,
-        /// Whose, as was asked.
-        provider: NodeId,
-        /// What it says.
-        opening: ProvisionalAccept,
-    },
+    /// The answer to [`NodeEvent::Unseal`].
+    Unsealed { ticket: Ticket, provider: NodeId, opening: ProvisionalAccept },
     /// Nobody has taken a reflected stream for a while: its source is to stop.
     Idle { session: SessionId },
     /// A reflected stream wants another way: the same is asked for again while
@@ -174,7 +163,6 @@ pub enum NodeCommand {
     Leave,
 }
 
-/// What a source gives.
 #[derive(Clone, Debug)]
 pub enum SourceOutput {
     /// Datagrams, by [`NodeCommand::Data`], until [`NodeCommand::SourceEnded`] or [`NodeEvent::CloseSource`].
@@ -194,22 +182,20 @@ pub enum SourceOutput {
         format: String,
         stream: StreamId,
         epoch: Epoch,
-        /// What opens that.
         secret: EpochSecret,
     },
-    /// One object, here and whole; at most [`roost_wire::object::MAX_HELD_BYTES`].
+    /// A whole object; at most [`roost_wire::object::MAX_HELD_BYTES`].
     Object {
         /// The object.
         bytes: Bytes,
-        /// Its SHA-256, which takes too long for a machine to compute.
+        /// The SHA-256, which takes too long for a machine to compute.
         digest: [u8; 32],
         format: String,
     },
-    /// One object of any size, to be read by [`NodeEvent::ReadObject`] piece by piece. As
-    /// long as it is sent it must stay what it is; if it does not, the session
-    /// is to be ended by [`NodeCommand::SourceFailed`].
+    /// An object of any size, to be read by [`NodeEvent::ReadObject`] piece by piece. As long as it is sent
+    /// it must stay what it is; if it does not, the session is to be ended by [`NodeCommand::SourceFailed`].
     Stored {
-        /// Its size, bytes.
+        /// The size, bytes.
         length: u64,
         digest: [u8; 32],
         format: String,

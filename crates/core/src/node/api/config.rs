@@ -1,4 +1,4 @@
-//! Who a node is and what it does.
+//! The configuration of a node.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -8,47 +8,44 @@ use std::time::Duration;
 use roost_wire::random::RootSecret;
 use roost_wire::{Address, Cell, DeliveryClasses, NodeId, Role, ServiceSet};
 
-/// Who a node is and what it does.
+/// The configuration of a node.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
-    /// Its id, as its certificate gives it.
+    /// The id in its certificate.
     pub node: NodeId,
     /// The name in its certificate, which it tells those on its link who ask for names.
     pub name: String,
-    /// When it started, in seconds of the Unix epoch. A record of a later
-    /// epoch replaces any of an earlier one, so this must not go back.
+    /// The time of its start, in seconds of the Unix epoch. A record of a later epoch replaces any of an
+    /// earlier one, so this must not go back.
     pub epoch: u32,
-    /// Where it is.
     pub cell: Cell,
-    /// What it offers; may be empty.
+    /// May be empty.
     pub services: ServiceSet,
     /// The hubs that it may turn to, the preferred one first; each with the
     /// addresses at which it listens, the preferred transport first. At most
     /// [`MAX_HUBS`](crate::node::MAX_HUBS) are used.
     pub hubs: Vec<Vec<Address>>,
-    /// What the hubs are certified as: [`Role::SuperNode`] in the overlay,
-    /// [`Role::Server`] in the client/server baseline, where every request is relayed.
+    /// The role in the hubs' certificates: [`Role::SuperNode`] in the overlay, [`Role::Server`] in the
+    /// client/server baseline, where every request is relayed.
     pub hub_role: Role,
-    /// Where other nodes can dial this one; advertised in its record.
+    /// Advertised in its record: other nodes dial them.
     pub addresses: Vec<Address>,
-    /// How many streams it provides at once. Default of the daemons: 8. More
-    /// requests are answered "busy" and go to the next provider. A reflected stream
-    /// is one for each place to which this node sends it.
+    /// The limit of streams at once. Default of the daemons: 8. More requests are answered "busy" and go to
+    /// the next provider. A reflected stream is one for each place to which this node sends it.
     pub max_streams: u16,
-    /// How much uplink its streams may use together, kbit/s. Beyond it: "busy".
-    /// `None` sets no limit.
+    /// The uplink that its streams may use together, kbit/s. Beyond it: "busy". `None` sets no limit.
     pub uplink_kbps: Option<u32>,
-    /// How long a stream lasts that was requested without a duration. Usual: 10 s.
+    /// The length of a stream that was requested without a duration. Usual: 10 s.
     pub stream_duration: Duration,
-    /// Where it takes in and sends reflected streams; an unspecified host is
-    /// filled in by its hub. `None`: it neither provides nor takes any.
+    /// The address for reflected streams; an unspecified host is filled in by its hub. `None`: it neither
+    /// provides nor takes any.
     pub media: Option<SocketAddr>,
     /// Over which paths it sends what was asked for without saying that.
     pub classes: DeliveryClasses,
     /// Whether it takes part in multicast on its link: answers what is asked
     /// there, and asks.
     pub multicast: bool,
-    /// How it finds providers. Without `multicast` always through hubs.
+    /// The way to find providers. Without `multicast` always through hubs.
     pub discovery: Discovery,
     /// Seeds its jitter and the numbers that it shows to others: request ids and
     /// the tokens of its pings.
@@ -58,7 +55,7 @@ pub struct NodeConfig {
     pub secret: RootSecret,
 }
 
-/// How a node finds providers.
+/// The ways in which a node finds providers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Discovery {
     /// Through its home hub.
@@ -78,7 +75,7 @@ impl Discovery {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::SuperNode, Self::Multicast, Self::Both, Self::Auto];
 
-    /// Its name in settings.
+    /// The name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::SuperNode => "supernode",

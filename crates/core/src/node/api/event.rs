@@ -1,4 +1,4 @@
-//! What a node tells its owner.
+//! Events for the owner of a node.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use roost_wire::messages::{
 use roost_wire::room::RoomMember;
 use roost_wire::{Address, Cell, Epoch, EpochSecret, NodeId, RequestId, Scheme, Service, StreamId, StreamTag};
 
-/// What a node tells its owner.
+/// Events for the owner of a node.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum NodeEvent {
@@ -55,7 +55,7 @@ pub enum NodeEvent {
         /// number. Of such a session there is neither [`NodeEvent::OpenSource`] nor [`NodeEvent::CloseSource`].
         pushed: Option<Ticket>,
         offset: u64,
-        /// How many bytes, at most [`READ_BYTES`](crate::flow::READ_BYTES) and within the object.
+        /// At most [`READ_BYTES`](crate::flow::READ_BYTES) and within the object.
         length: u64,
     },
     /// A session's reflected stream is to be offered to somebody who wants it.
@@ -67,14 +67,9 @@ pub enum NodeEvent {
         /// By which it is recognised there.
         tag: StreamTag,
     },
-    /// What opens a session's reflected stream is another one. If it can be sealed so that only nodes of the
-    /// group open it, and only as this node's for this service, `NodeCommand::Sealed` says it.
-    Seal {
-        session: SessionId,
-        service: Service,
-        /// What is to be sealed.
-        opening: ProvisionalAccept,
-    },
+    /// A session's reflected stream has other keys. If it can be sealed so that only nodes of the group open
+    /// it, and only as this node's for this service, `NodeCommand::Sealed` says it.
+    Seal { session: SessionId, service: Service, opening: ProvisionalAccept },
     /// Somebody who could open a session's reflected stream may read no
     /// further: the next epoch is due (`NodeCommand::Rekey`).
     MemberLeft { session: SessionId },
@@ -92,11 +87,9 @@ pub enum NodeEvent {
     /// a reflected stream. A reflected one that follows from [`NodeEvent::Unseal`] may end with [`NodeEvent::Failed`] yet.
     Accepted {
         ticket: Ticket,
-        /// Who provides.
         provider: NodeId,
-        /// Where the provider is.
         cell: Cell,
-        /// What comes; `inline` is always `None`, the data follows as [`NodeEvent::Data`].
+        /// `inline` is always `None`, the data follows as [`NodeEvent::Data`].
         flow: FlowDescription,
         /// Over which transport, as seen from here.
         scheme: Scheme,
@@ -106,7 +99,7 @@ pub enum NodeEvent {
         /// one is not accepted anew.
         reflected: bool,
     },
-    /// What is offered under `tag` from now on is for this request.
+    /// A stream that is offered under `tag` from now on is for this request.
     ExpectTag {
         ticket: Ticket,
         /// The tag. Those before it are void once [`NodeEvent::Reflected`] has come for it.
@@ -114,18 +107,15 @@ pub enum NodeEvent {
         /// The home's media address, which is to be called from where the stream is wanted.
         door: Option<SocketAddr>,
     },
-    /// What was accepted comes as a reflected stream, whose packets do not pass
-    /// through the machine. Comes again when the stream has another way, or is
-    /// another one. Of such a request the numbers of [`RequestSummary`] are for the
-    /// owner to give.
+    /// The accepted stream comes as a reflected one, whose packets do not pass through the machine. Comes
+    /// again when the stream has another way, or is another one. Of such a request the numbers of
+    /// [`RequestSummary`] are for the owner to give.
     Reflected {
         ticket: Ticket,
         stream: StreamId,
-        /// Whose it is: nobody else says what opens it.
+        /// Nobody else says what opens it.
         provider: NodeId,
-        /// Its epoch at present.
         epoch: Epoch,
-        /// What opens it.
         secret: EpochSecret,
         /// By which it is recognised.
         tag: StreamTag,
@@ -138,41 +128,31 @@ pub enum NodeEvent {
     Unseal {
         ticket: Ticket,
         service: Service,
-        /// Whose stream.
         provider: NodeId,
-        /// What that one has sealed.
+        /// The keys as that provider has sealed them.
         sealed: Bytes,
     },
-    /// What opens a further epoch of a reflected stream.
-    Key {
-        ticket: Ticket,
-        epoch: Epoch,
-        /// What opens it.
-        secret: EpochSecret,
-    },
+    /// The key of a further epoch of a reflected stream.
+    Key { ticket: Ticket, epoch: Epoch, secret: EpochSecret },
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is
     /// to be told by `NodeCommand::Consumed`, else its provider soon sends no more.
     Data { ticket: Ticket, payload: Bytes },
     /// A request was served, in whole or in part: see [`RequestSummary::complete`].
-    Finished {
-        ticket: Ticket,
-        /// How it went.
-        summary: RequestSummary,
-    },
+    Finished { ticket: Ticket, summary: RequestSummary },
     /// A request, lookup, watch or ping came to nothing.
     Failed {
         ticket: Ticket,
         reason: Reason,
-        /// The same in a sentence.
+        /// The reason in a sentence.
         detail: String,
-        /// When it may be worth asking again, as those who refused say.
+        /// The pause after which it may be worth asking again, as those who refused say.
         retry_after: Option<Duration>,
     },
-    /// What has become of an object that was offered. The last event of its ticket.
+    /// The outcome of an object that was offered. The last event of its ticket.
     Pushed {
         ticket: Ticket,
-        /// What; never [`PushState::InProgress`].
+        /// Never [`PushState::InProgress`].
         state: PushState,
     },
     /// A node offers an object. To be answered by `NodeCommand::PushEnded`, in the
@@ -184,7 +164,7 @@ pub enum NodeEvent {
     PushRevoked {
         /// The node that offered it.
         from: NodeId,
-        /// That node's number for it.
+        /// The number of that node for it.
         id: RequestId,
     },
     /// The way of a request that was to be traced. Its last event follows.
@@ -194,8 +174,8 @@ pub enum NodeEvent {
     /// Something has changed where one watches. The first change lists what is
     /// there already.
     Changed { ticket: Ticket, change: WatchChange },
-    /// Who else is in a room, all of them. To have a member's stream it is to be requested
-    /// with [`ReflectionPolicy::Always`](roost_wire::messages::ReflectionPolicy::Always), the member named as its
+    /// All other members of a room. To have a member's stream it is to be requested with
+    /// [`ReflectionPolicy::Always`](roost_wire::messages::ReflectionPolicy::Always), the member named as its
     /// provider and its cell as the area.
     Roster { ticket: Ticket, members: Vec<RoomMember> },
     /// A remote has answered.
@@ -203,7 +183,6 @@ pub enum NodeEvent {
         ticket: Ticket,
         /// Round trip.
         rtt: Duration,
-        /// Where the remote is seen.
         address: Address,
     },
     /// A remote has said something of a later version for the first time. That
@@ -228,7 +207,7 @@ pub enum NodeEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Trace {
-    /// What was reported, in the order of its coming; at most [`MAX_REPORTS`](crate::node::MAX_REPORTS).
+    /// In the order of their coming; at most [`MAX_REPORTS`](crate::node::MAX_REPORTS).
     pub hops: Vec<TracedHop>,
     /// Sendings of the request, to the home and to the standby.
     pub sent: u32,
@@ -236,10 +215,9 @@ pub struct Trace {
     pub accepted: Option<Duration>,
 }
 
-/// What one hub, or the provider, reported.
+/// A report of one hub, or of the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TracedHop {
-    /// What it said.
     pub hop: Hop,
     /// The name of who said it, if there is a connection with it.
     pub name: Option<String>,
@@ -247,13 +225,11 @@ pub struct TracedHop {
     pub heard: Duration,
 }
 
-/// How a request went.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RequestSummary {
-    /// Who provided.
     pub provider: NodeId,
-    /// Where the provider was.
     pub cell: Cell,
     /// Over which transport, as seen from here.
     pub scheme: Scheme,
@@ -282,9 +258,9 @@ pub struct RequestSummary {
     pub elapsed: Duration,
     /// Payload rate between the first payload and the end; 0 if both came at once.
     pub bits_per_second: u64,
-    /// How often a stream paused for two seconds or more and then went on.
+    /// Pauses of a stream of two seconds or more after which it went on.
     pub interruptions: u32,
-    /// How long those pauses took together.
+    /// The sum of those pauses.
     pub interrupted: Duration,
     /// Whether its provider was there to the end and brought next to nothing.
     pub stalled: bool,

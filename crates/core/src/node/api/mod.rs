@@ -1,4 +1,4 @@
-//! What a node is told, what it is asked, and what it tells.
+//! The interface of a node: its configuration, commands, events and status.
 
 mod command;
 mod config;

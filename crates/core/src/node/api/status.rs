@@ -1,4 +1,4 @@
-//! What a node shows of itself.
+//! The state of a node, for people and metrics.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -17,24 +17,18 @@ pub struct NodeStatus {
     pub node: NodeId,
     /// The version of its record.
     pub version: Version,
-    /// Where it is.
     pub cell: Cell,
-    /// What it offers.
     pub services: ServiceSet,
-    /// Its home; `None` while it looks for one.
+    /// `None` while it looks for one.
     pub home: Option<HomeStatus>,
     /// The hub that takes over if the home is lost; `None` while there is none.
     pub standby: Option<HomeStatus>,
-    /// What it does about its home, in a word: `attached`, `publishing`,
-    /// `dialling`, `waiting`, `left`.
+    /// The state of the registration, in a word: `attached`, `publishing`, `dialling`, `waiting`, `left`.
     pub attachment: &'static str,
     /// The hubs that it knows, configured and learnt.
     pub hubs: Vec<Vec<Address>>,
-    /// What it provides.
     pub sessions: Vec<SessionStatus>,
-    /// What of it super nodes reflect.
     pub publications: Vec<PublicationStatus>,
-    /// What it waits for or receives.
     pub requests: Vec<RequestStatus>,
     /// Watches under way.
     pub watches: usize,
@@ -52,7 +46,7 @@ pub struct HomeStatus {
     pub address: Address,
     /// Smoothed round trip.
     pub rtt: Duration,
-    /// How long it has been so.
+    /// The time since then.
     pub attached: Duration,
     /// The version of the protocol that it speaks.
     pub protocol: ProtocolVersion,
@@ -62,7 +56,7 @@ pub struct HomeStatus {
     pub media: Option<SocketAddr>,
 }
 
-/// One session that a node provides.
+/// A session of a provider.
 #[derive(Clone, Debug)]
 pub struct SessionStatus {
     pub session: SessionId,
@@ -72,7 +66,6 @@ pub struct SessionStatus {
     pub relayed: bool,
     /// Payload bytes sent.
     pub bytes: u64,
-    /// How long it has been there.
     pub age: Duration,
 }
 
@@ -82,32 +75,28 @@ pub struct PublicationStatus {
     /// The session of its source.
     pub session: SessionId,
     pub service: Service,
-    /// Its number, once its source has started.
+    /// `None` until its source has started.
     pub stream: Option<StreamId>,
-    /// How many requests it serves.
     pub members: usize,
     /// Uplink that it takes, kbit/s.
     pub kbps: u32,
 }
 
-/// One request of a node.
 #[derive(Clone, Debug)]
 pub struct RequestStatus {
     pub ticket: Ticket,
     pub service: Service,
-    /// Who provides; `None` until somebody accepts.
+    /// `None` until somebody accepts.
     pub provider: Option<NodeId>,
-    /// Where that was then.
+    /// The provider's position then.
     pub cell: Option<Cell>,
     /// Payload bytes received.
     pub bytes: u64,
     /// Whether its provider has accepted it as a member of a reflected stream.
     pub subscribed: bool,
-    /// How long it has been there.
     pub age: Duration,
 }
 
-/// What a node counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeCounters {

@@ -1,4 +1,4 @@
-//! What has come of a flow, and how it went.
+//! Counts and outcome of a flow.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::node::pace::Pace;
 const LEAST_SPAN: Duration = Duration::from_secs(1);
 
 impl IncomingFlow {
-    /// What has come of a stream, whoever sent it.
+    /// The counts of a stream, whoever sent it.
     pub(super) fn counted(&self) -> StreamStatistics {
         let (past, now) = (&self.past, self.flow.statistics());
         StreamStatistics {
@@ -35,10 +35,10 @@ impl IncomingFlow {
         (matches!(self.flow, FlowReceiver::Stream(_)) && span >= LEAST_SPAN).then_some(Pace { packets, span })
     }
 
-    /// How it went, if it ends now.
+    /// The outcome if it ends now.
     pub(crate) fn summary(&self, commanded: Time, now: Time, reason: Option<Reason>) -> RequestSummary {
         let (counted, digest_ok, ended) = match &self.flow {
-            // What several flows have brought has no digest.
+            // The data of several flows has no digest.
             FlowReceiver::Stream(stream) => {
                 let digest_ok = stream.digest_ok().filter(|_| self.past == StreamStatistics::default());
                 let is_over = reason.is_none() && self.over_at.is_some_and(|over_at| now >= over_at);
