@@ -265,10 +265,10 @@ impl Remotes {
     /// Notes that the remote at `connection` is asked for a sign of life. One that was asked before
     /// and may still answer that is measured by it: a path may be longer than a pause.
     pub(super) fn record_ping(&mut self, now: Time, connection: ConnectionId, token: u32) {
-        if let Some(connection) = self.connections.get_mut(&connection) {
-            if !connection.probe.is_awaited(now, connection.rtt.pto()) {
-                connection.probe.begin(now, token);
-            }
+        if let Some(connection) = self.connections.get_mut(&connection)
+            && !connection.probe.is_awaited(now, connection.rtt.pto())
+        {
+            connection.probe.begin(now, token);
         }
     }
 
