@@ -21,14 +21,12 @@
 #![allow(missing_docs, reason = "a comment stands where it says more than the name; the wire words are for strangers")]
 
 mod address_filter;
-mod backoff;
 mod connections;
 pub mod directory;
 pub mod flow;
 pub mod hub;
 pub mod machine;
 pub mod node;
-mod rtt;
 mod timers;
 mod wall;
 

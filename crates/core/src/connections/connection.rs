@@ -5,7 +5,7 @@ use roost_wire::{Address, ConnectionId, NodeId, RemoteIdentity, Role, Time};
 
 use super::Probe;
 use crate::address_filter;
-use crate::rtt::Rtt;
+use crate::connections::Rtt;
 use crate::wall::WallClock;
 
 /// The most connections with one remote. The one that was silent for longest makes room for one more, as it

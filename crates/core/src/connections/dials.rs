@@ -37,6 +37,14 @@ impl<P> Dials<P> {
         self.under_way.values()
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut P> {
+        self.under_way.values_mut()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.under_way.len()
+    }
+
     /// Forgets the dials of which `which` holds: their connections will not be wanted.
     pub(crate) fn forget(&mut self, which: impl Fn(&P) -> bool) {
         self.under_way.retain(|_, purpose| !which(purpose));

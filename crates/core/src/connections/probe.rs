@@ -21,6 +21,11 @@ impl Probe {
         self.sent.is_some_and(|sent| now.since(sent) < time)
     }
 
+    /// True if a ping went within this time and is unanswered.
+    pub(crate) fn is_awaited(&self, now: Time, time: Duration) -> bool {
+        self.awaited.is_some() && self.was_sent_within(now, time)
+    }
+
     /// The round trip that an answer shows; `None` if nothing asked for it, or it came before.
     pub(crate) fn answer(&mut self, now: Time, token: u32) -> Option<Duration> {
         self.awaited.take_if(|awaited| *awaited == token)?;
@@ -41,8 +46,9 @@ mod tests {
         assert_eq!(probe.answer(sent, 7), None, "nothing was asked");
         probe.begin(sent, 7);
         assert_eq!(probe.answer(sent + TRIP, 8), None, "it answers another ping");
-        assert!(probe.was_sent_within(sent + TRIP, TRIP * 2) && !probe.was_sent_within(sent + TRIP, TRIP));
+        assert!(probe.is_awaited(sent + TRIP, TRIP * 2) && !probe.is_awaited(sent + TRIP, TRIP));
         assert_eq!(probe.answer(sent + TRIP, 7), Some(TRIP));
         assert_eq!(probe.answer(sent + TRIP, 7), None, "the network has doubled it");
+        assert!(probe.was_sent_within(sent + TRIP, TRIP * 2) && !probe.is_awaited(sent + TRIP, TRIP * 2));
     }
 }

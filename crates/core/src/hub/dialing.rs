@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use roost_wire::messages::ProbeMessage;
-use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, Role, RoleSet, SchemeSet};
+use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, Role, SchemeSet};
 
 use super::core::HubCore;
 use super::mesh::{DialAdmission, DialPurpose};
 use super::relation::Relation;
 use super::remotes::RemoteConnection;
 use super::request_key::RequestKey;
-use crate::machine::{Traffic, Transmit};
+use crate::machine::Traffic;
 
 /// Interval at which peers are asked for a sign of life, if they are few.
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ impl HubCore {
 
     /// A dial has led to a remote, or to nothing. Gives what it was for, unless that was a hub of the configuration.
     pub(super) fn end_dial(&mut self, dial: Option<DialId>, outcome: Result<NodeId, &str>) -> Option<DialPurpose> {
-        let purpose = self.mesh.take_dial(dial?)?;
+        let purpose = self.mesh.dials.end(dial?)?;
         let DialPurpose::Hub(index) = purpose else { return Some(purpose) };
         match outcome {
             Ok(node) => match self.mesh.hub_found(self.now, index, node)? {
@@ -90,9 +90,8 @@ impl HubCore {
     }
 
     pub(super) fn dial(&mut self, addresses: Vec<Address>, role: Role, node: Option<NodeId>, purpose: DialPurpose) {
-        let dial = self.mesh.begin_dial(purpose);
         self.counters.dials += 1;
-        self.out.push_back(Transmit::Dial { dial, addresses, expect: RoleSet::only(role), node });
+        self.out.push_back(self.mesh.dials.begin(purpose, addresses, role, node));
     }
 
     /// Dials a provider for a request, or joins a dial under way. False if too

@@ -18,7 +18,6 @@ use super::standby_connections::NamedStandby;
 use super::{Hub, HubEvent};
 use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::machine::Traffic;
-use crate::wall::WallClock;
 
 /// Reasons to refuse a message, by its sender.
 const BY_NODE: &str = "a node may not say that to a hub";
@@ -67,11 +66,8 @@ impl Hub {
     /// The other end says which version it speaks.
     fn on_hello(&mut self, from: Sender, hello: Hello) {
         let now = self.core.now;
-        if let Some(connection) = self.core.remotes.connections.get_mut(&from.connection) {
-            connection.hello = hello;
-            connection.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
-        }
-        if let Some(why) = hello.refusal() {
+        let connection = self.core.remotes.connections.get_mut(&from.connection);
+        if let Some(why) = connection.and_then(|connection| connection.record_hello(now, hello)) {
             self.close(from.connection, &why);
         }
     }
@@ -89,8 +85,8 @@ impl Hub {
         self.core.counters.newer_version += 1;
         self.decline_unread(from, bytes, Reason::UnsupportedVersion);
         let Some(connection) = self.core.remotes.connections.get_mut(&from.connection) else { return };
-        if !std::mem::replace(&mut connection.said_later, true) {
-            let (node, protocol) = (from.node, connection.hello.protocol);
+        if let Some(protocol) = connection.record_later_version() {
+            let node = from.node;
             self.core.events.push_back(HubEvent::NewerVersion { node, protocol, message });
         }
     }

@@ -1,6 +1,5 @@
 //! The super nodes of the configuration, parents and siblings, and the dials under way.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_wire::random::SplitMix64;
@@ -9,7 +8,7 @@ use roost_wire::{Address, DialId, NodeId, SchemeSet, Time};
 use super::relation::Relation;
 use super::request_key::RequestKey;
 use super::{HubConfig, HubEvent, HubKind};
-use crate::backoff::Backoff;
+use crate::connections::{Backoff, Dials};
 
 /// The first pause before a peer is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
@@ -25,8 +24,7 @@ const MAX_DIALS: usize = 256;
 pub(super) struct Mesh {
     /// Parents first.
     hubs: Vec<ConfiguredHub>,
-    dials: BTreeMap<DialId, DialPurpose>,
-    last: u64,
+    pub(super) dials: Dials<DialPurpose>,
     /// The token of the last round of pings.
     token: u32,
     next_ping: Option<Time>,
@@ -102,7 +100,7 @@ impl Mesh {
                 down: None,
             })
             .collect();
-        Self { hubs, dials: BTreeMap::new(), last: 0, token: 0, next_ping: None }
+        Self { hubs, dials: Dials::default(), token: 0, next_ping: None }
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
@@ -116,12 +114,12 @@ impl Mesh {
     /// Stops dialling for good. Who is up can still be asked.
     pub(super) fn stop(&mut self) {
         self.hubs.retain(|hub| matches!(hub.state, HubDialState::Up(_)));
-        self.dials.clear();
+        self.dials.forget(|_| true);
         self.next_ping = None;
     }
 
     pub(super) fn is_dialling(&self, member: NodeId) -> bool {
-        self.dials.values().any(|purpose| matches!(purpose, DialPurpose::Member(node, _) if *node == member))
+        self.dials.iter().any(|purpose| matches!(purpose, DialPurpose::Member(node, _) if *node == member))
     }
 
     /// The hubs as configured: how they stand to this one, where, and who was
@@ -146,7 +144,7 @@ impl Mesh {
 
     /// A dial has led to this hub itself, so it is not dialled again.
     pub(super) fn on_self_dialed(&mut self, dial: Option<DialId>) {
-        let Some(DialPurpose::Hub(index)) = dial.and_then(|dial| self.dials.remove(&dial)) else { return };
+        let Some(DialPurpose::Hub(index)) = dial.and_then(|dial| self.dials.end(dial)) else { return };
         if let Some(hub) = self.hubs.get_mut(index) {
             (hub.state, hub.down) = (HubDialState::Own, None);
         }
@@ -186,21 +184,10 @@ impl Mesh {
         hubs.map(dial).collect()
     }
 
-    pub(super) fn begin_dial(&mut self, purpose: DialPurpose) -> DialId {
-        self.last += 1;
-        let dial = DialId(self.last);
-        self.dials.insert(dial, purpose);
-        dial
-    }
-
-    pub(super) fn take_dial(&mut self, dial: DialId) -> Option<DialPurpose> {
-        self.dials.remove(&dial)
-    }
-
     /// Lets a request wait for a provider that is being dialled.
     pub(super) fn join_dial(&mut self, provider: NodeId, allowed: SchemeSet, key: RequestKey) -> DialAdmission {
         let is_full = self.dials.len() >= MAX_DIALS;
-        let under_way = self.dials.values_mut().find_map(|purpose| match purpose {
+        let under_way = self.dials.iter_mut().find_map(|purpose| match purpose {
             DialPurpose::Provider { node, transports, waiting } if *node == provider && *transports == allowed => {
                 Some(waiting)
             }

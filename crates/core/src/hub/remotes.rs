@@ -3,19 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use roost_wire::messages::Hello;
 use roost_wire::{Address, ConnectionId, NodeId, NodeSelector, RemoteIdentity, Role, SchemeSet, Time};
 
 use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::relation::Relation;
 use super::request_key::RequestKey;
-use crate::rtt::Rtt;
-use crate::wall::WallClock;
-
-/// The most connections that one remote may hold at the same time. The one that
-/// was silent for longest makes room for one more, as it may be dead.
-pub(super) const MAX_CONNECTIONS_EACH: usize = 8;
+use crate::connections::{Connection, Rtt, excess};
 
 /// Cost of a publication to its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;
@@ -50,23 +44,14 @@ pub(super) struct Remotes {
     debts: DepartedUsage,
 }
 
-#[derive(Debug)]
-pub(super) struct RemoteConnection {
-    pub(super) node: NodeId,
-    pub(super) role: Role,
-    pub(super) address: Address,
-    /// True if it is another one than when the remote last published here.
+/// A connection of a hub.
+pub(super) type RemoteConnection = Connection<RemoteConnectionState>;
+
+/// Facts of a connection that a hub alone needs.
+#[derive(Debug, Default)]
+pub(super) struct RemoteConnectionState {
+    /// True if the remote is at another address than when it last published here.
     pub(super) has_moved: bool,
-    pub(super) rtt: Rtt,
-    /// The ping under way: its token, and when it was sent.
-    ping: Option<(u32, Time)>,
-    pub(super) heard: Time,
-    /// The version and capabilities of the remote.
-    pub(super) hello: Hello,
-    /// The remote's wall clock, if it has told it.
-    pub(super) clock: Option<WallClock>,
-    /// True once it has said something of a later version, which is reported only once.
-    pub(super) said_later: bool,
 }
 
 /// One node or hub with at least one connection up, and what it has under way here.
@@ -115,8 +100,9 @@ impl Remotes {
         address: Address,
         rtt: Duration,
     ) -> bool {
+        let entry = Connection::new(now, &identity, address, Rtt::new(rtt), RemoteConnectionState::default());
         let RemoteIdentity { node, role, name } = identity;
-        self.connections.insert(connection, RemoteConnection::new(now, node, role, address, rtt));
+        self.connections.insert(connection, entry);
         if role.is_hub() {
             self.hubs.insert(node);
         }
@@ -129,12 +115,8 @@ impl Remotes {
 
     /// The connection of the node that is one too many, now that `new` is up.
     pub(super) fn excess_connection(&self, node: NodeId, new: ConnectionId) -> Option<ConnectionId> {
-        let connections = self.connections_of(node);
-        let heard = |connection: &&ConnectionId| {
-            (self.connections.get(connection).map(|connection| connection.heard), **connection)
-        };
-        let oldest = connections.iter().filter(|connection| **connection != new).min_by_key(heard);
-        oldest.copied().filter(|_| connections.len() > MAX_CONNECTIONS_EACH)
+        let connections = self.connections_of(node).iter();
+        excess(connections.filter_map(|id| Some((*id, self.connections.get(id)?))), new)
     }
 
     /// Notes over which of its connections a remote's record has come.
@@ -143,7 +125,7 @@ impl Remotes {
             remote.publisher = Some(connection);
         }
         if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.has_moved = false;
+            connection.own.has_moved = false;
         }
     }
 
@@ -265,20 +247,16 @@ impl Remotes {
     /// Notes that the remote at `connection` is asked for a sign of life. One that was asked before
     /// and may still answer that is measured by it: a path may be longer than a pause.
     pub(super) fn record_ping(&mut self, now: Time, connection: ConnectionId, token: u32) {
-        if let Some(connection) = self.connections.get_mut(&connection) {
-            let is_awaited = connection.ping.is_some_and(|(_, sent)| now.since(sent) < connection.rtt.pto());
-            if !is_awaited {
-                connection.ping = Some((token, now));
-            }
+        if let Some(connection) = self.connections.get_mut(&connection)
+            && !connection.probe.is_awaited(now, connection.rtt.pto())
+        {
+            connection.probe.begin(now, token);
         }
     }
 
     /// Measures the round trip by an answer. False if it was not asked for.
     pub(super) fn record_pong(&mut self, now: Time, connection: ConnectionId, token: u32) -> bool {
-        let Some(connection) = self.connections.get_mut(&connection) else { return false };
-        let Some((_, sent)) = connection.ping.take_if(|(asked, _)| *asked == token) else { return false };
-        connection.rtt.sample(now.since(sent));
-        true
+        self.connections.get_mut(&connection).is_some_and(|connection| connection.record_pong(now, token))
     }
 
     /// An exchange over the connection, of which nothing was repeated, took so long.
@@ -291,23 +269,6 @@ impl Remotes {
     /// True if the connection is up and of an allowed transport.
     pub(super) fn uses(&self, connection: ConnectionId, allowed: SchemeSet) -> bool {
         self.connections.get(&connection).is_some_and(|connection| allowed.contains(connection.address.scheme))
-    }
-}
-
-impl RemoteConnection {
-    fn new(now: Time, node: NodeId, role: Role, address: Address, rtt: Duration) -> Self {
-        Self {
-            node,
-            role,
-            address,
-            has_moved: false,
-            rtt: Rtt::new(rtt),
-            ping: None,
-            heard: now,
-            hello: Hello::ASSUMED,
-            clock: None,
-            said_later: false,
-        }
     }
 }
 

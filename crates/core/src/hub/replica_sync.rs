@@ -17,7 +17,7 @@ use roost_wire::messages::{
 use roost_wire::random::SplitMix64;
 use roost_wire::{Capacity, Cell, ConnectionId, NodeId, Record, Time, Version};
 
-use crate::backoff::Backoff;
+use crate::connections::Backoff;
 use crate::directory::{Directory, DirectoryEntry};
 
 /// Of so many nodes a standby hears at once; of the others when it has heard of these.

@@ -18,7 +18,7 @@ use super::relation::Relation;
 use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
 use crate::address_filter;
-use crate::backoff::Backoff;
+use crate::connections::Backoff;
 
 /// The first pause before such a hub is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_secs(1);

@@ -7,8 +7,7 @@ use std::time::Duration;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
-use crate::connections::{Connection, excess};
-use crate::rtt::Rtt;
+use crate::connections::{Connection, Rtt, excess};
 use crate::wall::WallClock;
 
 /// The most connections at once. One more is closed as soon as it is up.

@@ -18,10 +18,9 @@ use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, Nod
 use super::multicast_load::MulticastLoad;
 use super::timers::Timer;
 use crate::address_filter::{self, HubDialBudget};
-use crate::connections::Dials;
+use crate::connections::{Dials, PACE_TRIPS};
 use crate::flow::usual_kbps;
 use crate::machine::{Traffic, Transmit};
-use crate::rtt::PACE_TRIPS;
 use crate::timers::Timers;
 use crate::wall::WallClock;
 

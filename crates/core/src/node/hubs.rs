@@ -6,7 +6,7 @@ use roost_wire::random::SplitMix64;
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Address, Time};
 
-use crate::backoff::Backoff;
+use crate::connections::Backoff;
 
 /// The most hubs that a node knows, configured and learnt.
 pub const MAX_HUBS: usize = 16;

@@ -8,7 +8,7 @@ use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, RemoteIdentity 
 use super::Node;
 use super::connections::{ConnectionLoss, MAX_CONNECTIONS, NodeConnection, NodeDialPurpose};
 use super::timers::Timer;
-use crate::rtt::Rtt;
+use crate::connections::Rtt;
 
 impl Node {
     pub(super) fn on_connection_up(

@@ -18,7 +18,7 @@ use super::connections::{DialTarget, HubTunnel, NodeConnection};
 use super::core::Core;
 use super::timers::Timer;
 use super::unreachable::UnreachableNodes;
-use crate::rtt::Rtt;
+use crate::connections::Rtt;
 
 /// Time that hubs try for a call.
 const DEADLINE: Duration = Duration::from_secs(10);

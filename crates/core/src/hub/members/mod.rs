@@ -34,7 +34,7 @@ use super::mesh::DialPurpose;
 use super::sender::Sender;
 use super::{HubConfig, HubEvent, HubKind, ReflectionConfig, Relation};
 use crate::address_filter;
-use crate::backoff::Backoff;
+use crate::connections::Backoff;
 use crate::hub::core::HubCore;
 use crate::machine::Traffic;
 use roost_wire::messages::HierarchyMessage;

@@ -40,7 +40,8 @@ impl Registry {
     /// Prolongs a lease. False if the hub does not hold this version of the record where the node is now.
     pub(crate) fn prolong_lease(&mut self, core: &mut HubCore, from: Sender, renew: &Renew) -> bool {
         let now = core.now;
-        let has_moved = core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.has_moved);
+        let has_moved =
+            core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.own.has_moved);
         let is_own = !self.replicas.holds(from.node) && !has_moved;
         if is_own && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             core.counters.renews += 1;
@@ -104,7 +105,7 @@ impl HubCore {
         let ip = |address: &Address| address.primary().map(|at| at.ip());
         let is_elsewhere = ip(&known.address) != ip(&address);
         known.address = address;
-        known.has_moved |= is_elsewhere;
+        known.own.has_moved |= is_elsewhere;
         let node = known.node;
         let published_over = self.remotes.get_mut(node).and_then(|remote| remote.publisher);
         if is_elsewhere && published_over == Some(connection) {
