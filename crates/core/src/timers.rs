@@ -34,15 +34,6 @@ impl<T: WakeReason + Copy + Ord> Timers<T> {
         self.queue.insert((at, timer));
     }
 
-    /// Sets a timer to a time, or clears it. Costs little if it is set so already.
-    pub(crate) fn plan(&mut self, timer: T, at: Option<Time>) {
-        match at {
-            Some(at) if self.times.get(&timer) != Some(&at) => self.set(timer, at),
-            Some(_) => {}
-            None => self.clear(timer),
-        }
-    }
-
     /// Takes a timer back.
     pub(crate) fn clear(&mut self, timer: T) {
         if let Some(at) = self.times.remove(&timer) {

@@ -9,11 +9,10 @@ use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RemoteIdentity, Role, 
 
 use super::mesh::Mesh;
 use super::remotes::Remotes;
-use super::timers::HubTimer;
+use super::timers::HubTimers;
 use super::{HubConfig, HubCounters, HubEvent, HubLimit};
 use crate::address_filter::{DialedHosts, HubDialBudget};
 use crate::machine::{Traffic, Transmit};
-use crate::timers::Timers;
 use crate::wall::WallClock;
 
 /// Each part gets it by reference when it is called.
@@ -39,7 +38,7 @@ pub(super) struct HubCore {
     /// Dials at addresses of which only other hubs have told.
     pub(super) advice: HubDialBudget,
     pub(super) counters: HubCounters,
-    pub(super) timers: Timers<HubTimer>,
+    pub(super) timers: HubTimers,
     /// True if the input in hand has made no part wait for something sooner.
     pub(super) keeps_timers: bool,
     /// Records that searches have looked at for the message in hand.
@@ -89,7 +88,7 @@ impl HubCore {
             targets: DialedHosts::default(),
             advice: HubDialBudget::default(),
             counters: HubCounters::default(),
-            timers: Timers::default(),
+            timers: HubTimers::default(),
             keeps_timers: false,
             examined: 0,
             wall_clock: None,

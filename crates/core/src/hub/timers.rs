@@ -1,5 +1,8 @@
 //! Timers of a hub.
 
+use roost_wire::Time;
+
+use crate::machine::Deadline;
 use crate::timers::WakeReason;
 
 /// Timers of one kind that one wake serves; the rest wait for the next wake, which is due at once.
@@ -24,6 +27,35 @@ pub(super) enum HubTimer {
     Members,
     Balance,
     Drain,
+}
+
+/// One place for each timer: the hub plans all of them after nearly every input.
+#[derive(Debug, Default)]
+pub(super) struct HubTimers {
+    times: [Option<(Time, HubTimer)>; HubTimer::Drain as usize + 1],
+    earliest: Option<(Time, HubTimer)>,
+}
+
+impl HubTimers {
+    /// Sets a timer to a time, or clears it.
+    pub(super) fn plan(&mut self, timer: HubTimer, at: Option<Time>) {
+        let at = at.map(|at| (at, timer));
+        if std::mem::replace(&mut self.times[timer as usize], at) != at {
+            self.earliest = self.times.iter().flatten().min().copied();
+        }
+    }
+
+    /// Takes the earliest timer that is due.
+    pub(super) fn pop(&mut self, now: Time) -> Option<HubTimer> {
+        let (_, timer) = self.earliest.filter(|(at, _)| *at <= now)?;
+        self.plan(timer, None);
+        Some(timer)
+    }
+
+    /// The earliest timer.
+    pub(super) fn next(&self) -> Option<Deadline> {
+        self.earliest.map(|(at, timer)| Deadline { at, reason: timer.reason() })
+    }
 }
 
 impl WakeReason for HubTimer {
