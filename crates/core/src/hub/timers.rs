@@ -52,6 +52,12 @@ impl HubTimers {
         Some(timer)
     }
 
+    /// True if a timer is set.
+    #[cfg(test)]
+    pub(super) fn is_set(&self, timer: HubTimer) -> bool {
+        self.times[timer as usize].is_some()
+    }
+
     /// The earliest timer.
     pub(super) fn next(&self) -> Option<Deadline> {
         self.earliest.map(|(at, timer)| Deadline { at, reason: timer.reason() })

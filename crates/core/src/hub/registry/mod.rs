@@ -29,9 +29,8 @@ use replicas::Replicas;
 use super::HubConfig;
 use super::core::HubCore;
 use super::provider_event::ProviderEvent;
-use super::timers::HubTimer;
+use super::timers::{HubTimer, HubTimers};
 use crate::directory::{Directory, DirectoryQuery, Hit, PreviousEntry};
-use crate::timers::Timers;
 
 #[derive(Debug)]
 pub(super) struct Registry {
@@ -117,7 +116,7 @@ impl Registry {
         self.cached.expire(now);
     }
 
-    pub(super) fn plan_timers(&self, timers: &mut Timers<HubTimer>) {
+    pub(super) fn plan_timers(&self, timers: &mut HubTimers) {
         timers.plan(HubTimer::Lease, self.directory.next_expiry());
         timers.plan(HubTimer::CachedRecord, self.cached.next_expiry());
         timers.plan(HubTimer::Claim, self.claims.next_due());

@@ -43,8 +43,7 @@ use crate::hub::registry::Records;
 use crate::hub::relay::{RelayNotice, Relays};
 use crate::hub::route::RoutePlan;
 use crate::hub::summaries::BlockIndex;
-use crate::hub::timers::HubTimer;
-use crate::timers::Timers;
+use crate::hub::timers::{HubTimer, HubTimers};
 pub(super) use routed_request::PassedRequest;
 use routed_request::{RequestStage, RoutedRequest};
 pub(super) use table::RequestTable;
@@ -161,7 +160,7 @@ impl Requests {
         self.reflection.expire_reservations(now);
     }
 
-    pub(super) fn plan_timers(&self, timers: &mut Timers<HubTimer>) {
+    pub(super) fn plan_timers(&self, timers: &mut HubTimers) {
         timers.plan(HubTimer::Request, self.table.next_expiry());
         timers.plan(HubTimer::Relay, self.relays.next_expiry());
         timers.plan(HubTimer::Reservation, self.reflection.next_due());
