@@ -27,7 +27,6 @@ pub mod flow;
 pub mod hub;
 pub mod machine;
 pub mod node;
-mod timers;
 mod wall;
 
 pub use machine::{Deadline, Input, Machine, Traffic, Transmit};

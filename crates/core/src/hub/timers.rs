@@ -3,7 +3,6 @@
 use roost_wire::Time;
 
 use crate::machine::Deadline;
-use crate::timers::WakeReason;
 
 /// Timers of one kind that one wake serves; the rest wait for the next wake, which is due at once.
 pub(super) const MAX_PER_WAKE: usize = 1_024;
@@ -64,7 +63,8 @@ impl HubTimers {
     }
 }
 
-impl WakeReason for HubTimer {
+impl HubTimer {
+    /// The reason in words, for the log.
     fn reason(self) -> &'static str {
         match self {
             Self::Lease => "a lease ends",

@@ -17,11 +17,11 @@ use super::api::{NodeCounters, NodeEvent};
 use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, NodeDialPurpose};
 use super::multicast_load::MulticastLoad;
 use super::timers::Timer;
+use super::timers::Timers;
 use crate::address_filter::{self, HubDialBudget};
 use crate::connections::{Dials, PACE_TRIPS};
 use crate::flow::usual_kbps;
 use crate::machine::{Traffic, Transmit};
-use crate::timers::Timers;
 use crate::wall::WallClock;
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
@@ -38,7 +38,7 @@ pub(super) struct Core {
     pub(super) hub_role: Role,
     pub(super) connections: Connections,
     pub(super) dials: Dials<NodeDialPurpose>,
-    pub(super) timers: Timers<Timer>,
+    pub(super) timers: Timers,
     pub(super) random: SplitMix64,
     pub(super) counters: NodeCounters,
     /// The streams that the home may take this node to have left: what it was

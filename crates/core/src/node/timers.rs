@@ -1,9 +1,11 @@
 //! Timers of a node.
 
-use roost_wire::{ConnectionId, NodeId, RequestId};
+use std::collections::{BTreeMap, BTreeSet};
+
+use roost_wire::{ConnectionId, NodeId, RequestId, Time};
 
 use super::api::{SessionId, Ticket};
-use crate::timers::WakeReason;
+use crate::machine::Deadline;
 
 /// Why the machine wants to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,7 +70,8 @@ pub(super) enum Timer {
     MulticastReply(NodeId, RequestId),
 }
 
-impl WakeReason for Timer {
+impl Timer {
+    /// The reason in words, for the log.
     fn reason(self) -> &'static str {
         match self {
             Self::Attach => "look for a home",
@@ -104,11 +107,64 @@ impl WakeReason for Timer {
     }
 }
 
+/// Timers that are set, each at most once. Bounded by the tables whose entries
+/// they belong to.
+#[derive(Debug, Default)]
+pub(super) struct Timers {
+    times: BTreeMap<Timer, Time>,
+    queue: BTreeSet<(Time, Timer)>,
+}
+
+impl Timers {
+    /// Sets a timer, instead of an earlier setting.
+    pub(super) fn set(&mut self, timer: Timer, at: Time) {
+        self.clear(timer);
+        self.times.insert(timer, at);
+        self.queue.insert((at, timer));
+    }
+
+    /// Takes a timer back.
+    pub(super) fn clear(&mut self, timer: Timer) {
+        if let Some(at) = self.times.remove(&timer) {
+            self.queue.remove(&(at, timer));
+        }
+    }
+
+    /// True if a timer is set.
+    pub(super) fn is_set(&self, timer: Timer) -> bool {
+        self.times.contains_key(&timer)
+    }
+
+    /// Takes all timers back.
+    pub(super) fn clear_all(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Takes the earliest timer that is due.
+    pub(super) fn pop(&mut self, now: Time) -> Option<Timer> {
+        let (at, timer) = *self.queue.first()?;
+        if at > now {
+            return None;
+        }
+        self.clear(timer);
+        Some(timer)
+    }
+
+    /// The earliest timer.
+    pub(super) fn next(&self) -> Option<Deadline> {
+        self.queue.first().map(|(at, timer)| Deadline { at: *at, reason: timer.reason() })
+    }
+
+    /// Timers that are set.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timers::Timers;
-    use roost_wire::time::Time;
 
     #[test]
     fn timers_fire_once_in_order() {
