@@ -103,8 +103,10 @@ impl Reader<'_> {
         self.mention_path(&path);
     }
 
+    /// A small name alone may be a variable: only a type's counts.
     fn mention_path(&mut self, path: &[Ident]) {
-        if !path.is_empty() {
+        let is_type = |name: &Ident| name.to_string().starts_with(char::is_uppercase);
+        if path.len() > 1 || path.first().is_some_and(is_type) {
             self.mention(&path.iter().collect::<Vec<_>>());
         }
     }
@@ -166,7 +168,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     }
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
-        self.mention(&path.segments.iter().map(|segment| &segment.ident).collect::<Vec<_>>());
+        self.mention_path(&path.segments.iter().map(|segment| segment.ident.clone()).collect::<Vec<_>>());
         visit::visit_path(self, path);
     }
 

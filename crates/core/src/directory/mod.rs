@@ -9,6 +9,7 @@
 mod entry;
 mod key;
 mod provider_health;
+mod query;
 mod search;
 #[cfg(test)]
 mod tests;
@@ -23,7 +24,7 @@ use entry::Slot;
 pub use entry::{DirectoryEntry, PreviousEntry};
 use key::IndexKey;
 pub use provider_health::LONGEST_HOLD;
-pub use search::{DirectoryQuery, Hit, Rank, SearchPurpose};
+pub use query::{DirectoryQuery, Hit, Rank, SearchPurpose};
 
 /// The most nodes that a directory can hold, whatever its configured limit.
 /// Each has at most one entry per service.

@@ -1,13 +1,12 @@
 //! Finding the best providers of a service in an area.
 
-use std::cmp::Reverse;
 use std::ops::RangeInclusive;
 
 use roost_wire::block::{Block, gap};
-use roost_wire::{Area, Capacity, Cell, FlowKind, NodeId, NodeSelector, Service, Time};
+use roost_wire::{Area, Cell, NodeId};
 
 use super::key::IndexKey;
-use super::provider_health::ProviderHealth;
+use super::query::{DirectoryQuery, Hit, Rank, SearchPurpose};
 use super::{Directory, DirectoryEntry};
 
 /// Rows of blocks looked into one by one before a search rather reads through
@@ -17,151 +16,6 @@ const MAX_ROWS: usize = 512;
 /// Records that one search may look at. It bounds the work where a crowd
 /// shares a cell; what was found by then is the answer.
 const MAX_EXAMINED: usize = 16 * 1024;
-
-#[derive(Clone, Copy, Debug)]
-pub struct DirectoryQuery {
-    pub service: Service,
-    pub area: Area,
-    /// From where distance ranks if the area has no middle of its own.
-    pub origin: Cell,
-    /// The limit of hits.
-    pub count: usize,
-    /// The requester, who is not meant.
-    pub except: Option<NodeId>,
-    /// The purpose, which decides who counts and who goes first.
-    pub aim: SearchPurpose,
-    /// Adds names to the answer and limits it to the nodes meant. The hub does so, as a directory
-    /// knows no names.
-    pub names: Option<NodeSelector>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SearchPurpose {
-    /// To show who is there: the nearest go first, and suspended ones do not count.
-    List,
-    /// To have one of them serve: whoever can goes before those who failed of
-    /// late, who are full and who are suspended, at any distance.
-    Serve,
-}
-
-/// An entry that a search found. Valid until the directory changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hit {
-    pub rank: Rank,
-    pub(super) slot: u32,
-}
-
-/// The order of providers; the smallest is best: the nearest, then one that is free rather than doubtful
-/// rather than full rather than suspended, then the one with most capacity left, then the one that answers
-/// fastest, then by id so that the order is stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Rank {
-    distance_squared: u64,
-    state: ProviderAvailability,
-    left: Reverse<(u16, u32)>,
-    pace: u8,
-    node: NodeId,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum ProviderAvailability {
-    Free,
-    Doubtful,
-    /// The provider could not take the request, by its own word.
-    Full,
-    Suspended,
-}
-
-impl Rank {
-    /// The rank of a provider of `service` at `cell`, seen from `centre`, of
-    /// whom no more is known.
-    pub fn new(service: Service, centre: Cell, cell: Cell, capacity: Capacity, suspended: bool, node: NodeId) -> Self {
-        let state = match suspended {
-            true => ProviderAvailability::Suspended,
-            false if is_full(service, capacity) => ProviderAvailability::Full,
-            false => ProviderAvailability::Free,
-        };
-        let left = Reverse((capacity.streams, capacity.uplink_kbps));
-        Self { distance_squared: centre.distance_squared(cell), state, left, pace: u8::MAX, node }
-    }
-
-    /// The rank in the light of what was seen of the provider.
-    pub(super) fn seen(self, health: &ProviderHealth, now: Time) -> Self {
-        let doubtful = self.state == ProviderAvailability::Free && health.is_doubtful(now);
-        Self { state: if doubtful { ProviderAvailability::Doubtful } else { self.state }, pace: health.pace(), ..self }
-    }
-
-    pub fn node(&self) -> NodeId {
-        self.node
-    }
-
-    /// Whether the provider has capacity left, has not failed of late and is not suspended.
-    pub fn is_free(&self) -> bool {
-        self.state == ProviderAvailability::Free
-    }
-
-    /// The distance squared, cells².
-    pub(crate) fn distance_squared(&self) -> u64 {
-        self.distance_squared
-    }
-
-    /// Whether it goes before another one in a search with this aim.
-    fn precedes(&self, other: &Self, aim: SearchPurpose) -> bool {
-        match aim {
-            SearchPurpose::List => self < other,
-            SearchPurpose::Serve => self.by_availability() < other.by_availability(),
-        }
-    }
-
-    /// The key by which a request tries providers: free ones before doubtful
-    /// ones before full ones before suspended ones, at any distance, then by rank.
-    pub(crate) fn by_availability(&self) -> impl Ord + use<> {
-        (self.state, *self)
-    }
-}
-
-/// Whether a provider that has this much left could not take one more.
-fn is_full(service: Service, left: Capacity) -> bool {
-    match service.flow_kind() {
-        FlowKind::Stream { bits_per_second, .. } => {
-            left.streams == 0 || left.uplink_kbps < bits_per_second.div_ceil(1_000)
-        }
-        FlowKind::Object { .. } => false,
-    }
-}
-
-impl DirectoryQuery {
-    /// From where distance ranks: the area's middle, or the origin.
-    pub fn centre(&self) -> Cell {
-        match self.area {
-            Area::Rectangle { min, max } => Cell::new(min.x + (max.x - min.x) / 2, min.y + (max.y - min.y) / 2),
-            area => area.center().unwrap_or(self.origin),
-        }
-    }
-}
-
-impl DirectoryQuery {
-    /// The part of the area in which something could be nearer than `rank`, or
-    /// as near; `None` if nothing can be.
-    pub(crate) fn nearer_than(&self, rank: &Rank) -> Option<Area> {
-        let squared = rank.distance_squared();
-        let radius = u32::try_from(squared.isqrt() + u64::from(!is_square(squared))).unwrap_or(u32::MAX);
-        match self.area {
-            _ if squared == 0 => None,
-            Area::Nearest(centre) => {
-                Some(Area::Radius { center: centre, radius }).filter(Area::is_valid).or(Some(self.area))
-            }
-            Area::Radius { center: centre, radius: whole } => {
-                Some(Area::Radius { center: centre, radius: radius.min(whole) })
-            }
-            area => Some(area),
-        }
-    }
-}
-
-fn is_square(number: u64) -> bool {
-    number.isqrt() * number.isqrt() == number
-}
 
 impl Directory {
     /// Puts the best entries for `query` into `into`, the best first.
@@ -184,9 +38,7 @@ impl Directory {
         }
         search.before + search.examined
     }
-}
 
-impl Directory {
     /// The entry of one node, if it is where `query` searches; it may offer something else, or nothing.
     pub(crate) fn find_one(&self, query: &DirectoryQuery, node: NodeId) -> Option<Hit> {
         let entry = self.get(node)?;
@@ -321,7 +173,7 @@ impl DirectorySearch<'_> {
     fn reach(&self) -> u64 {
         match (self.best.last(), self.query.area) {
             (Some(worst), _) if self.best.len() == self.query.count && self.is_beaten_by_distance(worst) => {
-                worst.rank.distance_squared
+                worst.rank.distance_squared()
             }
             (_, Area::Radius { radius, .. }) => u64::from(radius) * u64::from(radius),
             _ => u64::MAX,

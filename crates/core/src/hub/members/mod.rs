@@ -155,7 +155,7 @@ impl Members {
             Dial::At(at) => Some(at),
             Dial::None | Dial::UnderWay => None,
         });
-        let announcements = self.announcing.values().map(|announcing| announcing.next);
+        let announcements = self.announcing.values().map(|member| member.next);
         let gossip = self.group.as_ref().and_then(GossipGroup::next_due);
         dials.chain(announcements).chain(gossip).chain(self.loads.next_announcement()).min()
     }
