@@ -1,5 +1,5 @@
 //! A function for each parser of data from the network or from a stranger's file. `tests/fuzz` runs them under
-//! libFuzzer; `tests/tests/corpus.rs` replays the committed corpus.
+//! libFuzzer; `tests/tests/e2e/corpus.rs` replays the committed corpus.
 
 use std::time::{Duration, SystemTime};
 

@@ -156,7 +156,7 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),
     // Each daemon adds its own routes to the shell's local API.
-    ("axum", &["roost-api", "roost-runtime", "roost-overlay-node"]),
+    ("axum", &["roost-api", "roost-runtime"]),
 ];
 
 #[test]

@@ -174,14 +174,14 @@ pub struct HubCounters {
     pub grants: u64,
     /// Requests for a copy for which there was no room here.
     pub saturated: u64,
-    /// Sealed keys of streams: taken from its provider or the hub nearer to it, and new.
+    /// Sealed keys of streams that were new here, from the provider or from the hub nearer to it.
     pub keys_stored: u64,
-    /// Of these, told requesters and other hubs, each counted.
+    /// Times that such keys were told to a requester or another hub.
     pub keys_handed: u64,
-    /// Of these, forgotten: its time was over, or its stream is not carried any more.
+    /// Such keys that were forgotten: their time was over, or their stream is not carried any more.
     pub keys_expired: u64,
     pub changes: u64,
-    /// Attempts to reach a peer or a provider.
+    /// Attempts to reach another hub or a provider.
     pub dials: u64,
 }
 

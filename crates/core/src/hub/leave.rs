@@ -10,7 +10,7 @@ use super::sender::Sender;
 use super::{Hub, HubEvent};
 use crate::machine::Traffic;
 
-/// Time for which relayed flows may go on after [`Command::Leave`](super::HubCommand::Leave).
+/// Time for which relayed flows may go on after [`HubCommand::Leave`](super::HubCommand::Leave).
 pub const DRAIN: Duration = Duration::from_secs(10);
 
 /// Time that the nodes have to turn to their standbys: a few round trips of a

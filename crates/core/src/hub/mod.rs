@@ -2,15 +2,18 @@
 //!
 //! A hub holds the directory of its nodes, hands requests to providers,
 //! relays where it must, and passes on to other hubs what it cannot answer:
-//! to its children, its parent, or, at the top, to other tops. The
+//! to its children, its parent, or, among roots, to other roots. The
 //! client/server baseline is the same machine with [`HubKind::Server`]: no other
 //! hubs but caches, and every request relayed.
 //!
 //! The parts share a core. Each owns its state, and none sees another one: it is given what it reads of others, and
-//! says what they are to hear. What concerns two parts is told in this file, in `dispatch` and in `questions`.
+//! says what they are to hear. What concerns two parts is told in this file and in `dispatch`, `questions`,
+//! `connections`, `wakes` and `leave`.
 //!
 //! | file | content |
 //! |---|---|
+//! | `api`, `config`, `status`, `counters` | the interface to the owner |
+//! | `sender`, `request_key`, `relation`, `copy_room`, `provider_event` | words that the parts share |
 //! | `core`, `remotes`, `mesh`, `dialing`, `tree` | connections, dials, and how other hubs stand to this one |
 //! | `disclose`, `dialable` | addresses that a remote gets to see, or at which a node may be dialed |
 //! | `hub_limit`, `query_quota`, `departed_usage` | limits of what each remote may ask, also if it comes anew |

@@ -1,5 +1,5 @@
 //! Replica updates to the standbys of this hub's nodes, so that those lose nothing with it:
-//! [`registry`](super::registry) is the other end, and [`ledger`](super::replica_sync) what both know already.
+//! [`registry`](super::registry) is the other end, and [`replica_sync`](super::replica_sync) what both know already.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -25,10 +25,12 @@ pub(super) enum HubTimer {
     Claim,
     Members,
     Balance,
+    /// The last one: the table has room up to it.
     Drain,
 }
 
-/// One place for each timer: the hub plans all of them after nearly every input.
+/// One place for each timer, since the hub plans all of them after nearly every input. A node sets a timer for each of
+/// its requests, and has a table of another kind.
 #[derive(Debug, Default)]
 pub(super) struct HubTimers {
     times: [Option<(Time, HubTimer)>; HubTimer::Drain as usize + 1],

@@ -11,8 +11,8 @@
 //! | `liveness`, `standby`, `standby_search`, `lost_home` | when the home is gone, and which hub takes over |
 //! | `requests`, `outgoing_request`, `sentences` | what is asked for, and when to give up |
 //! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
-//! | `multicast_search`, `search_methods`, `discovery_policy`, `multicast_load` | asking the connection by multicast, and when to |
-//! | `multicast` | answering what is asked on the link |
+//! | `multicast_search`, `search_methods`, `discovery_policy`, `multicast_load` | asking the subnet by multicast, and when to |
+//! | `multicast` | answering what is asked on the subnet |
 //! | `direct` | asking a known provider without a hub |
 //! | `provider_dialing` | dialling a provider that does not reach this node |
 //! | `receive`, `incoming_flow`, `flow_receiver`, `early_data` | what belongs to a request and how it ends |
@@ -27,7 +27,8 @@
 //! | `watch`, `ping`, `trace` | what their names say |
 //!
 //! The parts share a `core`: time, connections, timers, chance, and what waits
-//! to leave. They know of one another only through this file.
+//! to leave. A part may read the home; what concerns two parts is told here, in
+//! `commands`, `dispatch`, `connections` and `reachability`.
 
 mod answers;
 mod api;

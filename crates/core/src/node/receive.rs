@@ -303,7 +303,7 @@ impl OutgoingRequests {
         if reason == Reason::Reflected && self.turn_to_reflected(core, attach, id) {
             return;
         }
-        // A requester whose place another one needs has it again later, or is served elsewhere.
+        // `Busy`: another requester needs the place; later it is free again, or another provider serves.
         let is_outage = matches!(reason, Reason::TimedOut | Reason::Unreachable | Reason::Busy);
         match has_begun {
             true if is_outage && !is_reflected && may_be_resumed => self.lost(core, attach, id),

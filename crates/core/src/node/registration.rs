@@ -62,7 +62,7 @@ pub(super) struct HomeRegistration {
 struct Confirmed {
     hub: NodeId,
     cell: Cell,
-    /// A service of its; a node without any is not looked for.
+    /// One of its services; a node without any is not searched for.
     service: Option<Service>,
 }
 

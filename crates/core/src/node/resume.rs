@@ -1,6 +1,8 @@
-//! Flows outlive outages. While nothing comes its request is put again, under another number and with the
-//! same secret, by which a provider that has kept its end goes on with that; whoever else accepts takes its
-//! place. It ends when the request's patience does.
+//! Flows outlive outages.
+//!
+//! While nothing comes, the node repeats the request under another number and with the same secret. A provider that has
+//! kept its end of the flow knows the secret and continues. Another provider that accepts takes its place. The
+//! repetition ends with the patience of the request.
 
 use std::time::Duration;
 

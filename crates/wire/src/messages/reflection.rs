@@ -9,6 +9,7 @@ use super::{WireError, bytes_codec, codec};
 use crate::grid::Cell;
 use crate::ids::{NodeId, RequestId};
 use crate::reflection::{Epoch, EpochSecret, StreamId, StreamTag};
+use crate::refusal::Refusal;
 use crate::service::Service;
 
 /// The longest [`SealedKeys::sealed`], bytes: at least twice what a provider seals.
@@ -133,7 +134,10 @@ impl ProvisionalAccept {
     /// # Errors
     /// [`WireError`] when the bytes are none, or its place is off the grid.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
-        minicbor::decode(bytes).map_err(|error| WireError::Malformed(error.to_string()))
+        minicbor::decode(bytes).map_err(|error| match Refusal::from_error(&error) {
+            Some(Refusal::OutOfBounds(violation)) => WireError::OutOfBounds(violation),
+            Some(Refusal::LaterValue) | None => WireError::Malformed(error.to_string()),
+        })
     }
 }
 

@@ -26,7 +26,7 @@ pub enum RegistrationMessage {
         /// The lease ends so long after the last message of the node, milliseconds.
         #[n(1)]
         lease_ms: u32,
-        /// Other hubs that the node may turn to, as long as it has no standby.
+        /// Other hubs that the node may turn to, as long as it has no standby: at most eight addresses.
         #[cbor(n(2), with = "address::list", has_nil)]
         siblings: Option<Vec<Address>>,
         /// Addresses of the hub itself, beside `siblings`. An unspecified host means "where you see me".

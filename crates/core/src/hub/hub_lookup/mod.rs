@@ -327,8 +327,8 @@ impl HubLookups {
 }
 
 impl HubCore {
-    /// Part of the time that the requester at the connection's other end waits is left here, if the answer is to be
-    /// there in time.
+    /// Time left for a search: the requester at the other end of the connection waits for `waits_ms`, and the answer
+    /// needs its way back.
     pub(super) fn time_to_answer(&self, connection: ConnectionId, waits_ms: u32) -> Duration {
         let back =
             self.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.smoothed())

@@ -24,7 +24,7 @@ const ROOM_WORTH_A_WORD: u32 = 8;
 pub(crate) struct HubLoad {
     /// `None` of a hub that leaves.
     pub(crate) leases: Option<u32>,
-    /// `None` of a hub that reflects nothing.
+    /// `None` of a hub that tells none: it reflects nothing, counts subscribers instead, or leaves.
     pub(crate) room: Option<CopyRoom>,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Loads {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OwnLoad {
     pub(crate) leases: usize,
-    /// `None` if the hub reflects nothing.
+    /// `None` if the hub tells none.
     pub(crate) room: Option<CopyRoom>,
 }
 

@@ -99,7 +99,7 @@ struct Announcing {
 pub struct MemberStatus {
     pub node: NodeId,
     pub addresses: Vec<Address>,
-    /// Number of nodes that it has, as far as it has said so.
+    /// Number of nodes that it has. `None` of one that leaves, or has said nothing yet.
     pub leases: Option<u32>,
     /// True if there is a connection with it.
     pub connected: bool,
@@ -335,7 +335,6 @@ impl Members {
 
     /// Says something to a super node, or sees to it that it can be said next time.
     fn gossip(&mut self, core: &mut HubCore, word: GossipPacket) {
-        let _now = core.now;
         let GossipPacket { to, addresses, message } = word;
         if let Some(connection) = core.remotes.best_connection(to, SchemeSet::ALL) {
             core.counters.gossip_sent += 1;
@@ -382,8 +381,8 @@ impl Members {
         }
     }
 
-    /// Addresses to which the node at `connection` may turn to when this hub is gone: to the other members, the
-    /// nearest first, and of those that are about as near not every node to the same one.
+    /// Addresses of the other members, to which the node at `connection` may turn when this hub is gone: the nearest
+    /// first; among members that are about as near, nodes get different orders.
     pub(super) fn standby_candidates(&self, core: &HubCore, connection: ConnectionId, node: NodeId) -> Vec<Address> {
         let members = self.reach.iter();
         let up = members.filter_map(|(member, reach)| Some((core.rtt_to(*member)?, member, reach.addresses.first()?)));

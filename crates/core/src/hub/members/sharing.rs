@@ -42,7 +42,6 @@ impl Members {
     /// Sends a node that nobody here knows to a near hub with fewer nodes, if
     /// there is one. Whoever comes although it was sent away is taken in.
     pub(crate) fn redirect(&mut self, core: &mut HubCore, from: Sender, may_stay: bool) -> bool {
-        let _now = core.now;
         let was_sent = self.balance.sent.contains_key(&from.node);
         self.record_arrival(from.node);
         if was_sent || may_stay {

@@ -1,4 +1,4 @@
-//! Copies that were granted to each node, as long as the relay sends it.
+//! Copies that were granted to each node, as long as the relay sends them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

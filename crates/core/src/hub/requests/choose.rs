@@ -239,7 +239,6 @@ impl Requests {
 
     /// There is nobody left to try.
     fn conclude_request(&mut self, core: &mut HubCore, key: RequestKey) {
-        let _now = core.now;
         let Some(asked) = self.table.get(key) else { return };
         let none = asked.reason == Reason::NotFound;
         let reason = if none && core.is_young() { Reason::NotYetKnown } else { asked.reason };

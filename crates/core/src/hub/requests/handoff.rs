@@ -81,7 +81,7 @@ impl Requests {
         Ok(())
     }
 
-    /// The addresses at which the provider answers; none if the hub relays the answer.
+    /// Addresses of the requester to which the provider may answer; none if the hub relays the answer.
     fn addresses_for_answer(
         &mut self,
         turn: &mut RequestTurn<'_>,

@@ -106,7 +106,6 @@ impl Requests {
 
     /// Only one provider is meant: it is here, where it went, or sought.
     pub(crate) fn choose_named(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, provider: NodeId) {
-        let _now = turn.core.now;
         let Some(asked) = self.table.get(key) else { return };
         let (service, cell, is_carried, requester) =
             (asked.spec.service, asked.cell, asked.is_from_hub(), asked.remote);

@@ -9,7 +9,7 @@ use roost_wire::{Cell, Time};
 /// Time for which "there is none" is believed.
 const LIFE: Duration = Duration::from_secs(1);
 
-/// Number of of that these are remembered; further ones are asked for again.
+/// Most cells that are remembered; services at further ones are asked for again.
 const MAX_NEGATIVES: usize = 4_096;
 
 /// Cells where a service was asked for a moment ago in vain.

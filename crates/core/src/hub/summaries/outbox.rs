@@ -24,7 +24,7 @@ pub(super) const AHEAD: Duration = Duration::from_secs(60);
 /// The same for what is only told again: news has always something left.
 pub(super) const AHEAD_AGAIN: Duration = Duration::from_secs(30);
 
-/// In so long enough of a budget that is used up comes back for a few patches.
+/// A budget that is used up has room for a few blocks again after this time.
 const REFILL: Duration = Duration::from_secs(2);
 
 /// Summaries that another hub is still to be told.

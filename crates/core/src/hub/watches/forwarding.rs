@@ -17,7 +17,7 @@ use crate::hub::summaries::BlockIndex;
 use crate::hub::timers::MAX_PER_WAKE;
 use crate::hub::watches::WatchTable;
 
-/// Time at which a watch that was refused is offered again.
+/// Pause before a watch that was refused is offered again; jittered.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);
 
 impl ActiveWatch {
