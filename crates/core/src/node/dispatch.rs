@@ -13,8 +13,9 @@ use roost_wire::{ConnectionId, NodeId, RequestId};
 use super::api::NodeEvent;
 use super::connections::{ConnectionLoss, NodeConnection};
 use super::core::Core;
+use super::home::liveness;
 use super::multicast::ResponderParts;
-use super::{Node, liveness, multicast, tunnels};
+use super::{Node, multicast, tunnels};
 
 /// The reason for which a connection ends whose node tries to answer the requests of others.
 const GUESSES: &str = "it accepts requests without their secrets";

@@ -5,90 +5,40 @@
 //!
 //! | part | decides |
 //! |---|---|
-//! | `dispatch`, `commands`, `reachability` | which part a message, a command, or a connection is for |
-//! | `registration`, `republish_limiter`, `hubs` | which hub is home and what it is told |
-//! | `change_home`, `redirect`, `failback` | going to another hub, and back |
-//! | `liveness`, `standby`, `standby_search`, `lost_home` | when the home is gone, and which hub takes over |
-//! | `requests`, `outgoing_request`, `sentences` | what is asked for, and when to give up |
-//! | `ask`, `answers` | whom to ask, when to ask again, what hubs say to it |
-//! | `multicast_search`, `search_methods`, `discovery_policy`, `multicast_load` | asking the subnet by multicast, and when to |
-//! | `multicast` | answering what is asked on the subnet |
-//! | `direct` | asking a known provider without a hub |
-//! | `provider_dialing` | dialling a provider that does not reach this node |
-//! | `receive`, `incoming_flow`, `flow_receiver`, `early_data` | what belongs to a request and how it ends |
-//! | `provider_sessions`, `load`, `shares` | what to take on, how much, and who loses a place when there are too few |
-//! | `requester_dialing`, `unreachable` | how to reach the requester, whom that failed |
-//! | `serve`, `session`, `object_scheduler` | what to send, and how much of objects at once |
-//! | `publish`, `publications` | a stream that super nodes reflect: one source, any number of members, what opens it |
-//! | `subscribe`, `subscription` | taking such a stream, and finding it another way |
+//! | `dispatch`, `commands`, `connections`, `reachability` | which part a message, a command, or a connection is for |
+//! | `home` | which hub holds the record, what it is told, and which one takes over |
+//! | `requests` | what is asked for, of whom, and what belongs to the answer |
+//! | `sessions` | what to provide, to whom, and what to send |
+//! | `multicast`, `multicast_load` | answering what is asked on the subnet, and what the subnet bears |
+//! | `pushes` | objects that are offered to a node, or by one |
 //! | `rooms` | being in rooms, and who else is in |
-//! | `outgoing_pushes` | objects that are offered to a node, or by one |
 //! | `tunnels` | ways through hubs to nodes that cannot be reached |
-//! | `watch`, `ping`, `trace` | what their names say |
+//! | `published_addresses` | the addresses in the record |
+//! | `watch`, `ping` | what their names say |
+//! | `api`, `status` | the interface to the owner |
 //!
 //! The parts share a `core`: time, connections, timers, chance, and what waits
 //! to leave. A part may read the home; what concerns two parts is told here, in
 //! `commands`, `dispatch`, `connections` and `reachability`.
 
-mod answers;
 mod api;
-mod ask;
-mod change_home;
 mod commands;
 mod connections;
 mod core;
-mod direct;
-mod discovery_policy;
 mod dispatch;
-mod early_data;
-mod failback;
-mod flow_receiver;
-mod home_dialing;
-mod hubs;
-mod incoming_flow;
-mod incoming_pushes;
-mod liveness;
-mod load;
-mod lost_home;
+mod home;
 mod multicast;
 mod multicast_load;
-mod multicast_search;
-mod object_scheduler;
-mod outgoing_pushes;
-mod outgoing_request;
-mod pace;
 mod ping;
-mod provider_dialing;
-mod provider_sessions;
-mod provisional;
-mod publications;
-mod publish;
 mod published_addresses;
+mod pushes;
 mod reachability;
-mod receive;
-mod redirect;
-mod registration;
-mod republish_limiter;
-mod requester_dialing;
 mod requests;
-mod resume;
 mod rooms;
-mod sealed_keys;
-mod search_methods;
-mod sentences;
-mod serve;
-mod serve_request;
-mod session;
-mod shares;
-mod standby;
-mod standby_search;
+mod sessions;
 mod status;
-mod subscribe;
-mod subscription;
 mod timers;
-mod trace;
 mod tunnels;
-mod unreachable;
 mod watch;
 
 use std::time::Duration;
@@ -97,15 +47,15 @@ use roost_wire::{Record, RequestId, Time, Version};
 
 use self::connections::ConnectionLoss;
 use self::core::Core;
-use self::incoming_pushes::IncomingPushes;
+use self::home::{HomeEvent, HomeRegistration};
 use self::multicast::{MulticastResponder, ResponderParts};
-use self::outgoing_pushes::OutgoingPushes;
 use self::ping::Pings;
-use self::provider_sessions::ProviderSessions;
 use self::published_addresses::PublishedAddresses;
-use self::registration::{HomeEvent, HomeRegistration};
+use self::pushes::incoming::IncomingPushes;
+use self::pushes::outgoing::OutgoingPushes;
 use self::requests::OutgoingRequests;
 use self::rooms::JoinedRooms;
+use self::sessions::ProviderSessions;
 use self::timers::Timer;
 use self::watch::OutgoingWatches;
 use crate::machine::{Deadline, Input, Machine, Transmit};
@@ -116,17 +66,17 @@ pub use api::{
     RequestStatus, RequestSummary, SessionId, SessionStatus, SourceOutput, Ticket, Trace, TracedHop,
 };
 pub use connections::IDLE;
-pub use hubs::MAX_HUBS;
-pub use incoming_pushes::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};
+pub use home::hubs::MAX_HUBS;
 pub use multicast::MAX_MULTICAST_REQUESTS;
-pub use outgoing_pushes::MAX_PUSHES;
 pub use ping::MAX_PINGS;
-pub use provider_sessions::{MAX_ANSWERS, MAX_OBJECT_SESSIONS};
-pub use publications::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
-pub use publish::LINGER;
+pub use pushes::incoming::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};
+pub use pushes::outgoing::MAX_PUSHES;
+pub use requests::trace::{MAX_REPORTS, MAX_TRACES};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use rooms::MAX_ROOMS;
-pub use trace::{MAX_REPORTS, MAX_TRACES};
+pub use sessions::publications::{MAX_MEMBERS, MAX_MEMBERS_PER_REQUESTER, MEMBER_SILENCE};
+pub use sessions::publish::LINGER;
+pub use sessions::{MAX_ANSWERS, MAX_OBJECT_SESSIONS};
 pub use watch::{MAX_WATCHED_NODES, MAX_WATCHES};
 
 /// The most timers handled in one wake; the rest follow in the next.

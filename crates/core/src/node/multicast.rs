@@ -17,9 +17,9 @@ use roost_wire::messages::{
 use roost_wire::{Address, NodeId, Record, RequestId, Time};
 
 use super::core::Core;
-use super::provider_sessions::ProviderSessions;
-use super::registration::HomeRegistration;
-use super::serve_request::ServeRequest;
+use super::home::HomeRegistration;
+use super::sessions::ProviderSessions;
+use super::sessions::serve_request::ServeRequest;
 use super::timers::Timer;
 use crate::address_filter;
 

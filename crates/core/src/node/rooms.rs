@@ -10,7 +10,7 @@ use roost_wire::{ConnectionId, NodeId, RequestId, Role, RoomId, Time};
 
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
-use super::registration::HomeRegistration;
+use super::home::HomeRegistration;
 use super::timers::Timer;
 
 /// The most rooms at once.

@@ -16,8 +16,8 @@ use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, RequestId, Role, Schem
 use super::api::NodeConfig;
 use super::connections::{DialTarget, HubTunnel, NodeConnection};
 use super::core::Core;
+use super::sessions::unreachable::UnreachableNodes;
 use super::timers::Timer;
-use super::unreachable::UnreachableNodes;
 use crate::connections::Rtt;
 
 /// Time that hubs try for a call.

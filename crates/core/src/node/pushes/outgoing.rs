@@ -1,0 +1,227 @@
+//! Objects that are offered to a node. That asks for it as for any other, so that
+//! it goes on, is verified and keeps to its window in the same way; the offer is
+//! repeated until its end is known, which also keeps the way between the two.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use roost_wire::messages::{MAX_OBJECT_NAME_BYTES, Push, PushState, Reason, Request, RequestMessage};
+use roost_wire::{Address, Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet, Service, Time};
+
+use crate::node::api::{NodeConfig, NodeEvent, Provider, Ticket};
+use crate::node::connections::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
+use crate::node::core::Core;
+use crate::node::sessions::serve_request::PushedObject;
+use crate::node::timers::Timer;
+use crate::node::tunnels::ConnectRequests;
+
+/// The most objects that are offered at once.
+pub const MAX_PUSHES: usize = 64;
+
+/// The pause between two offers.
+const REPEAT: Duration = Duration::from_secs(1);
+
+/// The longest silence about an object that is under way: the receiver may be dialled anew meanwhile, or may
+/// have restarted.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct OutgoingPushes {
+    out: BTreeMap<RequestId, OutgoingPush>,
+    /// Ways to those that cannot be reached.
+    pub(crate) calls: ConnectRequests,
+}
+
+/// An object that is offered.
+#[derive(Debug)]
+struct OutgoingPush {
+    ticket: Ticket,
+    to: Provider,
+    /// A service of its and where, by which hubs find it.
+    published_service: Option<(Service, Cell)>,
+    push: Push,
+    /// The end of the offer, unless more is heard.
+    until: Time,
+    /// The offers since something was heard.
+    tries: u32,
+    /// True while the receiver is busy: the object is offered again until `until`.
+    is_waiting: bool,
+    /// True once the receiver has taken it on.
+    was_taken_on: bool,
+}
+
+impl OutgoingPushes {
+    pub(crate) fn new(config: &NodeConfig) -> Self {
+        Self { out: BTreeMap::new(), calls: ConnectRequests::new(config) }
+    }
+
+    /// Offers an object to a node.
+    pub(crate) fn push(
+        &mut self,
+        core: &mut Core,
+        ticket: Ticket,
+        (to, place): (Provider, Option<(Service, Cell)>),
+        (name, bytes, digest): (String, u64, [u8; 32]),
+        (addresses, deadline): (Vec<Address>, Duration),
+    ) {
+        let objection = if core.hub_role == Role::Server {
+            Some((Reason::NotAllowed, "with a server all data goes through it: a file cannot be sent to a node"))
+        } else if to.node == core.node {
+            Some((Reason::NotAllowed, "a node does not send to itself"))
+        } else if name.is_empty() || name.len() > MAX_OBJECT_NAME_BYTES {
+            Some((Reason::NotAllowed, "the name is empty or longer than 200 bytes"))
+        } else if self.out.len() >= MAX_PUSHES {
+            Some((Reason::TooMany, "this node sends too many files already"))
+        } else {
+            None
+        };
+        if let Some((reason, detail)) = objection {
+            return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+        }
+        let id = core.next_request();
+        let push = Push { id, name, bytes, digest, addresses };
+        let until = core.now + deadline;
+        self.out.insert(
+            id,
+            OutgoingPush {
+                ticket,
+                to,
+                published_service: place,
+                push,
+                until,
+                tries: 0,
+                is_waiting: false,
+                was_taken_on: false,
+            },
+        );
+        self.offer(core, id);
+    }
+
+    /// Makes the offer (again), over the connection that is there or a new one.
+    fn offer(&mut self, core: &mut Core, id: RequestId) {
+        let Some(OutgoingPush { to, push, tries, .. }) = self.out.get_mut(&id) else { return };
+        core.set(Timer::Push(id), REPEAT);
+        let connection = core.connections.between(core.now, to.node, SchemeSet::ALL, &to.addresses);
+        let connection = connection.or_else(|| core.connections.way_to(to.node));
+        if let Some(connection) = connection {
+            *tries += 1;
+            core.send(connection, RequestMessage::Push(push.clone()));
+        }
+        // After so much silence a connection may be dead without a word.
+        let is_doubted = |connection| *tries > core.connections.doubtful_tries(core.now, connection);
+        if connection.is_none_or(is_doubted) && !to.addresses.is_empty() {
+            core.dial_node(DialTarget { node: to.node, schemes: SchemeSet::ALL }, to.addresses.clone());
+        }
+    }
+
+    pub(crate) fn on_timer(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
+        let Some(outgoing) = self.out.get(&id) else { return };
+        if core.now < outgoing.until {
+            let OutgoingPush { to, published_service: place, tries, .. } = outgoing;
+            // Nothing has come of a dial, or nothing comes over what is there.
+            let is_reached = core.connections.way_to(to.node).is_some()
+                || core.connections.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
+            if let Some(place) = place.filter(|_| !is_reached) {
+                self.calls.request_connect(core, home, to.node, place);
+            }
+            return self.offer(core, id);
+        }
+        match (outgoing.is_waiting, outgoing.was_taken_on) {
+            (true, _) => return self.end(core, id, PushState::Busy),
+            (false, true) => return self.end(core, id, PushState::Interrupted),
+            (false, false) => {}
+        }
+        self.fail(core, id, Reason::TimedOut, "that node has not answered in time");
+    }
+
+    /// A node is there: perhaps one that is to be offered something.
+    pub(crate) fn on_node_up(&mut self, core: &mut Core, node: NodeId) {
+        self.calls.on_node_up(core, node);
+        for id in self.to(node) {
+            if let Some(outgoing) = self.out.get_mut(&id) {
+                outgoing.tries = 0;
+            }
+            self.offer(core, id);
+        }
+    }
+
+    /// A dial has failed. One that was refused leads nowhere; any other is tried again.
+    pub(crate) fn on_unreachable(&mut self, core: &mut Core, way: DialTarget, loss: ConnectionLoss<'_>) {
+        for id in self.to(way.node).into_iter().filter(|_| loss.refused) {
+            self.fail(core, id, Reason::NotAllowed, &format!("that node could not be reached: {}", loss.reason));
+        }
+    }
+
+    fn to(&self, node: NodeId) -> Vec<RequestId> {
+        self.out.iter().filter(|(_, outgoing)| outgoing.to.node == node).map(|(id, _)| *id).collect()
+    }
+
+    /// The receiver tells what has become of it.
+    pub(crate) fn on_push_status(
+        &mut self,
+        core: &mut Core,
+        connection: ConnectionId,
+        id: RequestId,
+        reception: PushState,
+    ) {
+        let from = core.connections.get(connection).map(|connection| connection.node);
+        let Some(outgoing) = self.out.get_mut(&id).filter(|outgoing| from == Some(outgoing.to.node)) else { return };
+        outgoing.is_waiting = reception == PushState::Busy;
+        match reception {
+            PushState::InProgress => {
+                outgoing.was_taken_on = true;
+                outgoing.tries = 0;
+                outgoing.until = core.now + PATIENCE;
+            }
+            PushState::Busy => outgoing.tries = 0,
+            reception => self.end(core, id, reception),
+        }
+    }
+
+    fn end(&mut self, core: &mut Core, id: RequestId, reception: PushState) {
+        if let Some(OutgoingPush { ticket, to, .. }) = self.out.remove(&id) {
+            core.timers.clear(Timer::Push(id));
+            self.hang_up(core, to.node);
+            core.emit(NodeEvent::Pushed { ticket, state: reception });
+        }
+    }
+
+    /// The object that a node asks for because it was offered it.
+    pub(crate) fn offered(&self, core: &Core, connection: ConnectionId, request: &Request) -> Option<PushedObject> {
+        let digest = request.spec.resume.filter(|_| request.spec.pushed)?.digest;
+        let node = core.connections.get(connection)?.node;
+        let wanted = |outgoing: &&OutgoingPush| outgoing.to.node == node && outgoing.push.digest == digest;
+        let OutgoingPush { ticket, push, .. } = self.out.values().find(wanted)?;
+        Some(PushedObject { ticket: *ticket, length: push.bytes, digest })
+    }
+
+    /// The owner no longer wants it. Returns false if the ticket is not here.
+    pub(crate) fn cancel(&mut self, core: &mut Core, ticket: Ticket) -> bool {
+        let Some(id) = self.out.iter().find(|(_, out)| out.ticket == ticket).map(|(id, _)| *id) else { return false };
+        self.fail(core, id, Reason::Cancelled, "it was cancelled");
+        true
+    }
+
+    fn fail(&mut self, core: &mut Core, id: RequestId, reason: Reason, detail: &str) {
+        if let Some(OutgoingPush { ticket, to, .. }) = self.out.remove(&id) {
+            core.timers.clear(Timer::Push(id));
+            self.hang_up(core, to.node);
+            core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+        }
+    }
+
+    /// An object is no longer offered to a node; with the last one the way to it ends.
+    fn hang_up(&mut self, core: &mut Core, node: NodeId) {
+        if self.to(node).is_empty() {
+            self.calls.end(core, node);
+        }
+    }
+
+    /// Ends everything.
+    pub(crate) fn leave(&mut self, core: &mut Core) {
+        for id in self.out.keys().copied().collect::<Vec<_>>() {
+            self.fail(core, id, Reason::Leaving, "this node is leaving");
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! Answers to a request: the acceptance, the data, the end.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_wire::messages::{
+    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Reason, ReflectionPolicy, ResumePoint,
+};
+use roost_wire::{ConnectionId, RequestId, Role, Scheme, Time};
+
+use super::OutgoingRequests;
+use super::incoming_flow::{FlowOrigin, IncomingFlow};
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::resume::LOOK;
+use super::subscribe::REPORT_PAUSE;
+use crate::flow::{MAX_STREAM_DURATION, REPORT_INTERVAL};
+use crate::node::api::{NodeEvent, Ticket};
+use crate::node::connections::ConnectionLoss;
+use crate::node::core::Core;
+use crate::node::home::HomeRegistration;
+use crate::node::timers::Timer;
+
+/// The time that a stream may go on beyond its length before it is ended here: sources start late and clocks
+/// differ. A long path has more time.
+const OVERRUN: Duration = Duration::from_secs(30);
+
+impl OutgoingRequests {
+    pub(crate) fn on_accept(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        connection: ConnectionId,
+        accept: Accept,
+    ) {
+        let id = accept.id;
+        let Some(asked) = self.asked.get_mut(&id) else {
+            core.counters.stale += 1;
+            // An object that travelled inline has nothing left to stop.
+            if !matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
+                stop(core, connection, id, Reason::Cancelled);
+            }
+            return;
+        };
+        let Some(origin) = flow_origin(core, connection, &accept) else {
+            core.counters.refused += 1;
+            return;
+        };
+        let FlowOrigin { provider, relayed, scheme, .. } = origin;
+        if asked.nonce != accept.nonce {
+            core.counters.refused += 1;
+            if let Some(entry) = core.connections.get_mut(connection) {
+                entry.own.guesses = entry.own.guesses.saturating_add(1);
+            }
+            return;
+        }
+        if matches!(asked.phase, RequestPhase::Receiving(_)) {
+            return self.on_accept_repeated(core, connection, id, &origin);
+        }
+        let checked = check_flow_matches(asked, scheme, &accept.flow);
+        if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
+            stop(core, connection, id, Reason::Cancelled);
+            return self.on_object_changed(core, id, provider);
+        }
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        // A stream relayed for this node alone has an end; the reflected one still comes and has none.
+        if asked.subscription.resumes && origin.reflected.is_none() {
+            stop(core, connection, id, Reason::Cancelled);
+            return self.fail(core, id, Reason::Unreachable);
+        }
+        // The keys are for nobody between the two.
+        let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
+            asked.subscription.is_requested && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
+        });
+        if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
+            core.counters.refused += 1;
+            return stop(core, connection, id, reason);
+        }
+        if matches!(asked.phase, RequestPhase::Waiting) {
+            asked.answered(core);
+        }
+        self.begin(core, connection, accept, origin);
+        for (connection, message) in self.early.take_messages(id) {
+            self.on_data(core, attach, connection, id, message);
+        }
+    }
+
+    /// A further acceptance of a request: the provider's that serves it, or one that comes too late.
+    fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, origin: &FlowOrigin) {
+        let Some(OutgoingRequest { ticket, phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
+        else {
+            return;
+        };
+        let same = receiving.provider == origin.provider && receiving.relayed == origin.relayed;
+        let same = same && (!origin.relayed || core.are_same(receiving.connection, connection));
+        if !same {
+            return stop(core, connection, id, Reason::Cancelled);
+        }
+        receiving.on_accept_repeated(core, id, connection);
+        let keys = origin.reflected.as_ref().map_or(Vec::new(), |reflected| receiving.keys(reflected));
+        let ticket = *ticket;
+        keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
+    }
+
+    /// The first acceptance: what follows belongs to its provider.
+    fn begin(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
+        let Accept { id, mut flow, cell, .. } = accept;
+        let FlowOrigin { provider, relayed, scheme, reflected } = origin.clone();
+        self.end_search(core, id, provider, relayed);
+        let before = self.replace(core, id);
+        let Some(asked) = self.asked.get_mut(&id) else { return };
+        let goes_on = before.is_some() && reflected.is_none();
+        let provided = before.as_ref().map(|before| before.provider).or(asked.subscription.foretold.provider);
+        asked.confirm();
+        let (whole, is_resumed) = match &mut flow {
+            FlowDescription::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
+            FlowDescription::Stream { .. } => (None, false),
+        };
+        let ends = asked.subscription.ends.or(stream_duration(asked, &flow).map(|span| core.now + span));
+        asked.subscription.ends = ends;
+        let until = ends.map(|ends| ends + core.scaled_timeout(connection, OVERRUN)).filter(|_| reflected.is_none());
+        let mut receiving = IncomingFlow::new(core.now, connection, id, origin, cell, &flow, (until, &asked.request));
+        receiving.measure(core);
+        // The source of a reflected stream does not know when one subscriber has enough.
+        let looked_at = if reflected.is_some() { ends } else { Some(core.now + LOOK) };
+        await_flow(core, id, reflected.is_some(), looked_at);
+        if let Some(before) = before.filter(|_| goes_on) {
+            receiving.go_on_from(id, *before, ends);
+        }
+        let ticket = asked.ticket;
+        self.traces.record_accepted(core.now, ticket, provider);
+        let is_stream = matches!(flow, FlowDescription::Stream { .. });
+        // A new way of the same stream is told by what follows.
+        if !goes_on && (reflected.is_none() || provided != Some(provider)) {
+            let reflected = reflected.is_some();
+            core.emit(NodeEvent::Accepted { ticket, provider, cell, flow, scheme, relayed, reflected });
+        }
+        // The first report tells a stream's provider that its acceptance has come.
+        if is_stream || goes_on {
+            receiving.report(core, id);
+        }
+        if let Some(payload) = whole
+            && let Some(payload) = receiving.chunk(core.now, Chunk { id, offset: 0, payload })
+        {
+            core.emit(NodeEvent::Data { ticket, payload });
+        }
+        let whole = receiving.is_whole();
+        if whole && is_resumed {
+            // The provider has nothing to send, and hears that nothing is missing.
+            receiving.report(core, id);
+        }
+        asked.phase = RequestPhase::Receiving(Box::new(receiving));
+        if let Some(reflected) = reflected {
+            self.tell_reflected(core, id, &reflected);
+        }
+        if whole {
+            self.finish(core, id, None);
+        }
+    }
+
+    /// Data or the end of a flow.
+    pub(crate) fn on_data(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        connection: ConnectionId,
+        id: RequestId,
+        message: FlowMessage,
+    ) {
+        let Some(asked) = self.asked.get_mut(&id) else {
+            core.counters.stale += 1;
+            if matches!(message, FlowMessage::Datagram(_) | FlowMessage::Chunk(_)) {
+                stop(core, connection, id, Reason::Cancelled);
+            }
+            return;
+        };
+        let RequestPhase::Receiving(receiving) = &mut asked.phase else {
+            return self.early.keep(id, connection, message);
+        };
+        if !receiving.may_come_over(core, connection) {
+            core.counters.refused += 1;
+            return stop(core, connection, id, Reason::Cancelled);
+        }
+        let was_doubted =
+            core.now >= receiving.is_doubted_at() && receiving.may_be_resumed() && asked.subscription.lost.is_none();
+        receiving.record_heard(core.now);
+        let ticket = asked.ticket;
+        if was_doubted {
+            self.on_flow_resumed(core, id);
+        }
+        if let FlowMessage::Stop { reason, .. } = message {
+            return self.provider_gone(core, attach, id, reason);
+        }
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else {
+            return;
+        };
+        let breaks_rules = match &message {
+            FlowMessage::Datagram(Datagram { sequence: datagrams, .. })
+            | FlowMessage::End { packets: datagrams, .. } => receiving.is_incredible(core.now, *datagrams),
+            FlowMessage::Chunk(chunk) => receiving.is_overdrawn(chunk),
+            _ => false,
+        };
+        if breaks_rules {
+            core.counters.refused += 1;
+            stop(core, connection, id, Reason::Protocol);
+            return self.finish(core, id, Some(Reason::Protocol));
+        }
+        if let Some(payload) = receiving.on_message(core, ticket, id, message) {
+            core.emit(NodeEvent::Data { ticket, payload });
+        }
+        if receiving.is_whole() {
+            self.finish(core, id, None);
+        }
+    }
+
+    /// A flow may have fallen silent, or its stragglers have had their time.
+    pub(crate) fn on_receive_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id) else {
+            return;
+        };
+        if receiving.has_ended() {
+            return self.finish(core, id, None);
+        }
+        if receiving.is_reflected() {
+            return self.end_subscription(core, id);
+        }
+        if !receiving.has_begun() && core.now >= receiving.is_doubted_at() {
+            stop(core, receiving.connection, id, Reason::TimedOut);
+            return self.provider_gone(core, attach, id, Reason::TimedOut);
+        }
+        self.check_flow(core, attach, id);
+    }
+
+    pub(crate) fn on_report_timer(&mut self, core: &mut Core, id: RequestId) {
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id) else {
+            return;
+        };
+        if receiving.is_overdue(core.now) {
+            stop(core, receiving.connection, id, Reason::Protocol);
+            return self.finish(core, id, Some(Reason::Protocol));
+        }
+        if receiving.over_at().is_some_and(|over_at| core.now >= over_at) {
+            let reason = (core.now >= receiving.is_doubted_at()).then(|| receiving.why_it_ends());
+            stop(core, receiving.connection, id, Reason::Cancelled);
+            return self.finish(core, id, reason);
+        }
+        receiving.report(core, id);
+        let pause = if receiving.is_reflected() { REPORT_PAUSE } else { REPORT_INTERVAL };
+        let left = receiving.over_at().map_or(pause, |over_at| over_at.since(core.now));
+        core.set(Timer::Report(id), pause.min(left));
+    }
+
+    /// The connection over which data comes has gone. The provider comes
+    /// back over another one, unless one of the two is not admitted any more.
+    pub(super) fn on_way_lost(
+        &mut self,
+        core: &mut Core,
+        attach: &HomeRegistration,
+        connection: ConnectionId,
+        loss: ConnectionLoss<'_>,
+    ) {
+        let (mut over, mut parted) = (Vec::new(), Vec::new());
+        for (id, asked) in &mut self.asked {
+            let RequestPhase::Receiving(receiving) = &mut asked.phase else { continue };
+            if receiving.connection == connection {
+                receiving.record_way_lost(core.now, loss.reason);
+                if loss.refused { over.push(*id) } else { parted.push(*id) }
+            }
+        }
+        for id in parted {
+            self.await_return(core, id);
+            self.look_soon(core, id);
+        }
+        for id in over {
+            self.provider_gone(core, attach, id, Reason::NotAllowed);
+        }
+    }
+
+    /// The hub that relayed is gone: so is what came through it.
+    pub(super) fn on_relay_lost(&mut self, core: &mut Core, attach: &HomeRegistration, connection: ConnectionId) {
+        let lost = |asked: &OutgoingRequest| matches!(&asked.phase, RequestPhase::Receiving(r) if r.relayed && r.connection == connection);
+        let ids: Vec<_> = self.asked.iter().filter(|(_, asked)| lost(asked)).map(|(id, _)| *id).collect();
+        for id in ids {
+            self.provider_gone(core, attach, id, Reason::Unreachable);
+        }
+    }
+
+    /// Nothing more comes. If nothing has come yet, another provider may serve.
+    fn provider_gone(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId, reason: Reason) {
+        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), deadline, .. }) = self.asked.get_mut(&id)
+        else {
+            return;
+        };
+        if reason == Reason::Busy {
+            receiving.mark_displaced();
+        }
+        let (has_begun, is_reflected, deadline) = (receiving.has_begun(), receiving.is_reflected(), *deadline);
+        // A provider need not wait for a reader that takes nothing.
+        let may_be_resumed = receiving.may_be_resumed() && !receiving.waits_for_reader();
+        if is_reflected && reason == Reason::TimedOut {
+            // The provider has not heard of this node for a while; the stream goes on.
+            return self.find_another_way(core, attach, id);
+        }
+        if reason == Reason::Reflected && self.turn_to_reflected(core, attach, id) {
+            return;
+        }
+        // `Busy`: another requester needs the place; later it is free again, or another provider serves.
+        let is_outage = matches!(reason, Reason::TimedOut | Reason::Unreachable | Reason::Busy);
+        match has_begun {
+            true if is_outage && !is_reflected && may_be_resumed => self.lost(core, attach, id),
+            true => self.finish(core, id, Some(reason)),
+            false if core.now < deadline => self.ask_anew(core, attach, id),
+            false => self.fail(core, id, reason),
+        }
+    }
+
+    pub(super) fn finish(&mut self, core: &mut Core, id: RequestId, reason: Option<Reason>) {
+        let Some(asked) = self.remove(core, id) else { return };
+        self.drop_replacement(core, id);
+        if let RequestPhase::Receiving(receiving) = &asked.phase {
+            let summary = receiving.summary(asked.commanded, core.now, reason);
+            self.traces.conclude(core, asked.ticket, NodeEvent::Finished { ticket: asked.ticket, summary });
+        }
+    }
+}
+
+impl IncomingFlow {
+    /// Takes data, an end or a key of the flow; returns the payload that is new.
+    fn on_message(&mut self, core: &mut Core, ticket: Ticket, id: RequestId, message: FlowMessage) -> Option<Bytes> {
+        match message {
+            FlowMessage::Datagram(packet) => return self.packet(core, packet),
+            FlowMessage::Chunk(chunk) => {
+                let fresh = self.chunk(core.now, chunk);
+                self.confirm_object(core, id);
+                return fresh;
+            }
+            FlowMessage::End { packets, bytes, digest, .. } => self.end(core, id, packets, bytes, digest),
+            FlowMessage::Rekey(rekey) => {
+                if let Some((epoch, secret)) = self.rekey(&rekey) {
+                    core.emit(NodeEvent::Key { ticket, epoch, secret });
+                }
+            }
+            _ => {}
+        }
+        None
+    }
+}
+
+/// Sets the timers of a flow that is accepted now.
+fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Option<Time>) {
+    core.timers.clear(Timer::Ask(id));
+    core.timers.clear(Timer::Deadline(id));
+    core.set(Timer::Report(id), if is_reflected { REPORT_PAUSE } else { REPORT_INTERVAL });
+    looked_at.into_iter().for_each(|at| core.timers.set(Timer::Receive(id), at));
+}
+
+/// The provider of an acceptance, and the way of that.
+fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option<FlowOrigin> {
+    let entry = core.connections.get(connection)?;
+    let (scheme, reflected) = (entry.address.scheme, accept.stream_keys.clone());
+    if entry.role == core.hub_role {
+        return accept.provider.map(|provider| FlowOrigin { provider, relayed: true, scheme, reflected });
+    }
+    (entry.role == Role::Node).then_some(FlowOrigin { provider: entry.node, relayed: false, scheme, reflected })
+}
+
+/// Refuses an offer that is not what was asked for.
+fn check_flow_matches(asked: &OutgoingRequest, scheme: Scheme, flow: &FlowDescription) -> Result<(), Reason> {
+    if !asked.request.transports.contains(scheme) {
+        return Err(Reason::NoTransport);
+    }
+    let fits = match flow {
+        FlowDescription::Stream { .. } => asked.request.service.is_stream(),
+        FlowDescription::Object { bytes, digest, offset, .. } => {
+            let has =
+                |ResumePoint { digest: of, offset: until }| of == *digest && offset == &Some(until) && until <= *bytes;
+            !asked.request.service.is_stream() && (offset.is_none() || asked.request.resume.is_some_and(has))
+        }
+    };
+    if fits { Ok(()) } else { Err(Reason::Protocol) }
+}
+
+/// The length of a stream: as the provider says, but no longer than it was asked to. `None` for an object,
+/// and for a subscription without an end.
+fn stream_duration(asked: &OutgoingRequest, flow: &FlowDescription) -> Option<Duration> {
+    let FlowDescription::Stream { duration_ms, .. } = flow else { return None };
+    if asked.request.duration.is_none() && asked.request.reflect == ReflectionPolicy::Always {
+        return None;
+    }
+    let longest = asked.request.duration.unwrap_or(MAX_STREAM_DURATION);
+    Some(Duration::from_millis((*duration_ms).into()).min(longest))
+}
+
+fn stop(core: &mut Core, connection: ConnectionId, id: RequestId, reason: Reason) {
+    core.send_reliably(connection, id, FlowMessage::Stop { id, reason });
+}

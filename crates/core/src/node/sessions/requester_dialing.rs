@@ -1,0 +1,174 @@
+//! The way to the requester of a session: a connection that is up, or a dial.
+
+use std::time::Duration;
+
+use roost_wire::messages::{Reason, ServiceRequest};
+use roost_wire::{ConnectionId, NodeId, Time};
+
+use super::ProviderSessions;
+use super::serve_request::{PushedObject, ServeRequest};
+use super::session::{REDIAL_PAUSE, Session, SessionPhase};
+use crate::node::api::{NodeEvent, SessionId, SourceOutput};
+use crate::node::connections::{ConnectionLoss, DialTarget, NodeConnection};
+use crate::node::core::Core;
+use crate::node::timers::Timer;
+
+/// The longest dial to a requester, besides the round trips of a handshake, before the hub is told to relay.
+/// The requester waits meanwhile.
+const REACH_TIME: Duration = Duration::from_secs(2);
+
+/// The round trips that a handshake may need, one of them repeated.
+const HANDSHAKE_TRIPS: u32 = 4;
+
+impl ProviderSessions {
+    /// Finds the way to the requester: a connection that is up, or a dial.
+    pub(super) fn reach(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let request = &session.request;
+        let direct = request.addresses.is_empty() || request.relayed;
+        let connection = if direct {
+            let fits = |connection: &NodeConnection| request.spec.transports.contains(connection.address.scheme);
+            request.asked_by.filter(|asked_by| core.connections.get(*asked_by).is_some_and(fits))
+        } else {
+            core.connections.between(core.now, request.requester, request.spec.transports, &request.addresses)
+        };
+        if let Some(connection) = connection {
+            return self.open(core, id, connection);
+        }
+        if self.unreached.holds(core.now, request.requester, &request.dialable()) {
+            return self.refuse(core, id, Reason::Unreachable);
+        }
+        // At least half of the time is left to the hub.
+        let asked_by = request.asked_by.and_then(|connection| core.connections.get(connection));
+        let trips = asked_by.map_or(Duration::ZERO, |connection| connection.rtt.smoothed() * HANDSHAKE_TRIPS);
+        let patience = (REACH_TIME + trips).min(request.deadline / 2);
+        if self.dial(core, id) {
+            core.set(Timer::Reach(id), patience);
+            return self.tell_pending(core, id);
+        }
+        self.refuse(core, id, Reason::NoTransport);
+    }
+
+    /// Whether the requester has an address over an allowed transport at which
+    /// dialling it has not failed lately.
+    pub(super) fn can_dial(&self, now: Time, request: &ServeRequest) -> bool {
+        let addresses = request.dialable();
+        !addresses.is_empty() && !self.unreached.holds(now, request.requester, &addresses)
+    }
+
+    /// Dials the requester, if there is an address over an allowed transport.
+    pub(super) fn dial(&mut self, core: &mut Core, id: SessionId) -> bool {
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        let request = &session.request;
+        let addresses = request.dialable();
+        if addresses.is_empty() {
+            return false;
+        }
+        session.dialling = true;
+        core.dial_node(request.way(), addresses);
+        true
+    }
+
+    fn open(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.connection = Some(connection);
+        session.reached = core.now;
+        session.phase = SessionPhase::Opening;
+        core.timers.clear(Timer::Reach(id));
+        let ServeRequest { duration, requester, pushed, .. } = session.request;
+        match pushed {
+            Some(PushedObject { length, digest, .. }) => {
+                let format = String::new();
+                self.on_opened(core, id, SourceOutput::Stored { length, digest, format });
+            }
+            None if session.request.reflect.is_some() => self.join_publication(core, id),
+            None => {
+                let request = ServiceRequest { duration, ..ServiceRequest::clone(&session.request.spec) };
+                let request = Box::new(request);
+                core.emit(NodeEvent::OpenSource { session: id, request, requester, reflected: false });
+            }
+        }
+    }
+
+    /// A dial has led to a node: the requester of those that wait for it.
+    pub(crate) fn on_requester_reached(&mut self, core: &mut Core, way: DialTarget, connection: ConnectionId) {
+        self.unreached.forget(way.node);
+        for id in self.end_dial(way) {
+            self.join(core, id, connection);
+        }
+    }
+
+    /// The sessions for which this dial was, which is over.
+    fn end_dial(&mut self, way: DialTarget) -> Vec<SessionId> {
+        let meant = |session: &Session| session.dialling && session.request.way() == way;
+        let sessions = self.sessions.iter_mut().filter(|(_, session)| meant(session));
+        let ended = sessions.map(|(id, session)| {
+            session.dialling = false;
+            *id
+        });
+        ended.collect()
+    }
+
+    /// A node is there: perhaps one for which a session waits.
+    pub(crate) fn on_node_up(&mut self, core: &mut Core, node: NodeId, connection: ConnectionId) {
+        self.unreached.forget(node);
+        let Some(scheme) = core.connections.get(connection).map(|connection| connection.address.scheme) else { return };
+        let waits = |session: &Session| {
+            session.waits_for_connection()
+                && session.request.requester == node
+                && session.request.spec.transports.contains(scheme)
+        };
+        for id in self.live_where(waits) {
+            if let Some(session) = self.sessions.get_mut(&id) {
+                session.dialling = false;
+            }
+            self.join(core, id, connection);
+        }
+    }
+
+    fn join(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if matches!(session.phase, SessionPhase::Reaching) {
+            return self.open(core, id, connection);
+        }
+        if matches!(session.phase, SessionPhase::Done { .. }) {
+            session.answers_over(core, connection);
+        } else {
+            self.resume(core, id, connection);
+        }
+    }
+
+    /// A dial to a requester has failed. Who is not admitted there is not to
+    /// serve in another way, through a hub, either.
+    pub(crate) fn on_requester_unreachable(&mut self, core: &mut Core, way: DialTarget, loss: ConnectionLoss<'_>) {
+        for id in self.end_dial(way) {
+            let Some(session) = self.sessions.get(&id) else { continue };
+            if matches!(session.phase, SessionPhase::Reaching) && loss.refused {
+                self.refuse(core, id, Reason::NotAllowed);
+            } else if matches!(session.phase, SessionPhase::Reaching) {
+                self.leave_to_hub(core, id);
+            } else if loss.refused {
+                self.finish(core, id, Some(Reason::NotAllowed));
+            } else if session.waits_for_connection() {
+                core.set(Timer::Accept(id), REDIAL_PAUSE);
+            }
+        }
+    }
+
+    /// A dial takes so long that the hub had better relay. It goes on: a
+    /// later request may find the connection that it leads to.
+    pub(crate) fn on_reach_timer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(way) = self.sessions.get(&id).map(|session| session.request.way()) else { return };
+        let waits = |session: &Session| matches!(session.phase, SessionPhase::Reaching) && session.request.way() == way;
+        for id in self.live_where(waits) {
+            self.leave_to_hub(core, id);
+        }
+    }
+
+    /// The requester cannot be dialled, which is remembered.
+    fn leave_to_hub(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        self.unreached.record_failure(core.now, session.request.requester, session.request.dialable());
+        self.refuse(core, id, Reason::Unreachable);
+    }
+}
