@@ -14,7 +14,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
     // Prints for all commands; `roost-wire` has the escaping of text from others.
     ("roost-terminal", &["roost-wire"]),
     ("roost-transport", &["roost-wire", "roost-identity"]),
-    // Its events are commands of the machines whose data half it is.
+    // Events of the data half are commands of the machines of the core.
     ("roost-reflection", &["roost-wire", "roost-core"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
     (

@@ -1,7 +1,7 @@
-//! What a lookup costs: the directory alone, and the hub from message to message.
+//! The cost of a lookup: the directory alone, and the hub from message to message.
 //!
-//! Also prints what an entry takes up, by computation and, on Linux, by the
-//! growth of the process. Run with `cargo bench -p roost-core --bench directory`.
+//! Also prints what an entry takes up, by computation and, on Linux, by the growth of the process. Run with
+//! `cargo bench -p roost-core --bench directory`.
 
 use std::hint::black_box;
 use std::net::SocketAddr;

@@ -51,7 +51,7 @@ pub enum Input<C> {
         scheme: Scheme,
         /// The address and the port.
         at: SocketAddr,
-        /// Whether it is there now.
+        /// True if it is there now.
         is_there: bool,
     },
     /// A connection is gone. Nothing more comes from it or goes to it.
@@ -59,7 +59,7 @@ pub enum Input<C> {
         connection: ConnectionId,
         /// Why, in a sentence for people.
         reason: String,
-        /// Whether one side does not admit the other any more: no other way
+        /// True if one side does not admit the other any more: no other way
         /// leads there.
         refused: bool,
     },
@@ -68,7 +68,7 @@ pub enum Input<C> {
         dial: DialId,
         /// Why, in a sentence for people.
         reason: String,
-        /// Whether one side does not admit the other: no other way leads there.
+        /// True if one side does not admit the other: no other way leads there.
         refused: bool,
     },
     /// A whole message from a peer.

@@ -85,7 +85,7 @@ struct PublicationScene {
     wanted: BTreeMap<u8, Vec<RequestId>>,
     reported: Time,
     silent: BTreeMap<u8, Time>,
-    /// Which epochs of which streams each node can open.
+    /// Epochs of each stream that each node can open.
     known: BTreeMap<u8, BTreeSet<(StreamId, Epoch)>>,
     /// The source that runs, and its latest epoch.
     source: Option<(SessionId, StreamId, Epoch)>,
@@ -94,9 +94,9 @@ struct PublicationScene {
     offers: Vec<(SocketAddr, StreamTag)>,
     /// Since when nobody wants the stream.
     unwanted: Option<Time>,
-    /// Whether hubs are left what opens it.
+    /// True if sealed keys are left to hubs.
     seals: bool,
-    /// How often the hub was.
+    /// Number of times that sealed keys were left to a hub.
     boxes: usize,
 }
 
@@ -187,7 +187,7 @@ impl PublicationScene {
         }
     }
 
-    /// What a node does with what the provider says to it.
+    /// A node takes what the provider says to it.
     fn receive_message(&mut self, number: u8, message: Message) {
         let known = self.known.entry(number).or_default();
         match message {
@@ -211,7 +211,7 @@ impl PublicationScene {
         }
     }
 
-    /// What the provider's owner does.
+    /// The provider's driver opens sources, and closes them.
     fn own(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::OpenSource { session, reflected, .. } => {
@@ -239,7 +239,7 @@ impl PublicationScene {
     }
 
     fn forward(&mut self, number: u8, id: RequestId) {
-        // One super node reflects the stream to all.
+        // A single super node reflects the stream to all.
         self.forward_to(number, id, media(200));
         assert_eq!(self.offers.pop(), Some((media(200), StreamTag(u64::from(id.0)))));
     }
@@ -348,7 +348,7 @@ impl PublicationScene {
         }
     }
 
-    /// What holds at any moment.
+    /// Checks what holds at any moment.
     fn look(&mut self) {
         let total: usize = self.wanted.values().map(Vec::len).sum();
         match (total, self.source) {

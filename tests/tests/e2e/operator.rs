@@ -1,4 +1,4 @@
-//! What the operator of a hierarchy sees, and what works while the world above is away.
+//! The view of a hierarchy's operator, and the work of homes while the world above is away.
 
 use std::process::Command;
 
@@ -38,7 +38,7 @@ fn home_serves_without_parent_address() {
     wait_for(&home, "it grows up", || (home.status()?["index"]["warming_up"] == false).then_some(()));
     assert_eq!(requester.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
 
-    // What is not there may be above: neither the request nor the lookup says that there is none.
+    // A service that is not here may be above: neither the request nor the lookup says that there is none.
     let file = text(&network.path("video.ts"));
     let error = lines(&requester.roost(&["request", "video", "--at", "9,9", "-o", &file, "--json"]).stdout);
     assert!(error.iter().any(|line| line["error"]["code"] == "unreachable-above"), "{error:#?}");

@@ -36,7 +36,7 @@ impl<'a> MultipathPair<'a> {
         Self::with(lab, &["--services", "video"])
     }
 
-    /// The same with other services.
+    /// A pair that offers these services.
     fn with(mut lab: Lab<'a>, services: &[&str]) -> Self {
         lab.supernode_on("ground", "sn1", &["--listen", &several(GROUND, 7700)]);
         let hub = several(GROUND, 7700);
@@ -99,7 +99,7 @@ fn came(request: Child) -> Value {
     summary
 }
 
-/// The same of a stream that came as it was sent.
+/// Waits for the end of a stream that came as it was sent.
 #[track_caller]
 fn came_whole(request: Child) {
     let summary = came(request);

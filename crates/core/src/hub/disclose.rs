@@ -20,7 +20,7 @@ impl HubCore {
         seen.is_some_and(|seen| seen.ip().to_canonical().is_loopback())
     }
 
-    /// Those of others' addresses that the remote at `connection` can use.
+    /// Keeps the addresses of others that the remote at `connection` can use.
     pub(super) fn shareable(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
         if self.is_here(connection) { addresses } else { without_local_hosts(addresses) }
     }

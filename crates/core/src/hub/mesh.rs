@@ -232,7 +232,7 @@ impl Mesh {
         reason: &str,
     ) {
         for hub in self.hubs.iter_mut().filter(|hub| hub.state == HubDialState::Up(node)) {
-            // One that takes this hub in and closes at once is as good as unreachable.
+            // A sibling that takes this hub in and closes at once is as good as unreachable.
             if stayed >= MAX_PAUSE {
                 hub.down = None;
             }

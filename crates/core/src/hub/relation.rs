@@ -5,7 +5,7 @@
 pub enum Relation {
     /// This hub has enrolled there. The first one configured is the primary.
     Parent,
-    /// It has enrolled here, and is of this tier.
+    /// The hub has enrolled here, and is of this tier.
     Child(u8),
     /// Neither: another top, or a sibling.
     Sibling,

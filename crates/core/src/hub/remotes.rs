@@ -54,7 +54,7 @@ pub(super) struct RemoteConnectionState {
     pub(super) has_moved: bool,
 }
 
-/// One node or hub with at least one connection up, and what it has under way here.
+/// A node or hub with at least one connection up, and what it has under way here.
 #[derive(Debug)]
 pub(super) struct Remote {
     pub(super) role: Role,
@@ -63,7 +63,7 @@ pub(super) struct Remote {
     connections: Vec<ConnectionId>,
     /// The connection over which the record that is held has come.
     pub(super) publisher: Option<ConnectionId>,
-    /// Its requests in the order of their coming; some may be over.
+    /// Requests of the remote in the order of their coming; some may be over.
     pub(super) requests: VecDeque<RequestKey>,
     pub(super) relays: usize,
     pub(super) watches: usize,
@@ -195,7 +195,7 @@ impl Remotes {
         }
     }
 
-    /// One more lookup or request of a remote waits for other hubs.
+    /// Another lookup or request of a remote waits for other hubs.
     pub(super) fn count_search(&mut self, node: NodeId) {
         if let Some(remote) = self.nodes.get_mut(&node) {
             remote.searches += 1;

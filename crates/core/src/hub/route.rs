@@ -23,7 +23,7 @@ pub(super) const ASKS: u8 = 3;
 
 const OWNERS: usize = 2;
 
-/// One hub to ask, and who is asked in its place if it does not answer.
+/// A hub to ask, and the hubs that are asked in its place if it does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HubQuery {
     pub(super) hub: NodeId,
@@ -64,7 +64,7 @@ impl RoutePlan {
         if self.near { Scope::Area } else { Scope::Anywhere }
     }
 
-    /// Whether everybody is asked that could have something.
+    /// True if everybody is asked that could have something.
     pub(super) fn is_everywhere(self) -> bool {
         self.way == RouteDirection::Up && !self.near
     }

@@ -138,7 +138,7 @@ impl StandbyConnections {
         }
     }
 
-    /// It cannot be reached, or its last connection is gone.
+    /// The standby cannot be reached, or its last connection is gone.
     pub(super) fn standby_dial_failed(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
         if let Some(dial) = self.hubs.get_mut(&hub) {

@@ -164,8 +164,8 @@ impl Bench {
         self.channels(input).into_iter().map(|(connection, _, message)| (connection, message)).collect()
     }
 
-    /// The same with the channels that the messages take. What every connection begins
-    /// with is left out.
+    /// Messages that an input makes the hub send, with their channels. What every connection begins with is left
+    /// out.
     pub(super) fn channels(&mut self, input: Input<super::HubCommand>) -> Vec<(ConnectionId, Channel, Message)> {
         self.hub.handle(self.now, input);
         let mut sent = Vec::new();

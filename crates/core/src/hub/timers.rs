@@ -28,7 +28,7 @@ pub(super) enum HubTimer {
     Drain,
 }
 
-/// One place for each timer: the hub plans all of them after nearly every input.
+/// A place for each timer: the hub plans all of them after nearly every input.
 #[derive(Debug, Default)]
 pub(super) struct HubTimers {
     times: [Option<(Time, HubTimer)>; HubTimer::Drain as usize + 1],

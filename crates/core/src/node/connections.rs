@@ -61,7 +61,7 @@ pub(super) struct DialTarget {
 pub(super) struct ConnectionLoss<'a> {
     /// In a sentence for people.
     pub(super) reason: &'a str,
-    /// Whether one side does not admit the other, so that no way leads there.
+    /// True if one side does not admit the other, so that no way leads there.
     pub(super) refused: bool,
 }
 
@@ -132,7 +132,7 @@ impl NodeConnection {
         now.since(self.own.used) >= FRESH
     }
 
-    /// Whether its peer is where one of `addresses` says, so that no NAT can
+    /// True if its remote is where one of `addresses` says, so that no NAT can
     /// have forgotten the connection. Over TCP a peer dials from another port;
     /// NATs keep those for hours.
     fn is_to(&self, addresses: &[Address]) -> bool {

@@ -141,7 +141,7 @@ impl ProviderSessions {
         self.stop_without_members(core, service);
     }
 
-    /// Whether a node has the stream by some request; one that is still to join may yet come to nothing.
+    /// True if a node has the stream by some request; one that is still to join may yet come to nothing.
     pub(super) fn is_member(&self, service: Service, requester: NodeId) -> bool {
         let has_joined = |session: &Session| matches!(session.phase, SessionPhase::Member);
         self.members(service).any(|(_, member)| has_joined(member) && member.request.requester == requester)

@@ -321,7 +321,7 @@ fn endless_dials_take_no_slots() {
     }
     assert!(peer.status(Time::from_nanos(10_000)).connections <= 8);
     assert_eq!(closed, 10_000 - 8);
-    // Its own dial to that remote makes no exception.
+    // The node's own dial to that remote makes no exception.
     let provider = Some(Provider { node: node_id(2), addresses: vec![address(2, Scheme::Tcp)] });
     let wanted = ServiceRequest {
         transports: SchemeSet::only(Scheme::Tcp),
@@ -509,7 +509,7 @@ fn false_claim_takes_no_replica() {
                 assert_eq!(place_of(&world, standby, provider), Some(Cell::new(27, 92)), "seed {seed}");
             }
         }
-        // Its home moves it, and goes: the standby has it right.
+        // The home moves the provider, and goes: the standby has it right.
         world.command(provider, NodeCommand::Move { cell: Cell::new(3, 3) });
         world.run(10 * SECOND);
         assert_eq!(place_of(&world, standby, provider), Some(Cell::new(3, 3)));

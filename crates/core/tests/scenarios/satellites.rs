@@ -169,7 +169,7 @@ fn far_hub_found_beside_dead_ones() {
     for tenths in ROUND_TRIPS {
         for is_first_dead in [true, false] {
             let (mut world, node, lives) = node_beside_a_dead_hub(tenths, is_first_dead);
-            // Its turn, a handshake of two round trips, and a publication.
+            // The time covers the hub's turn, a handshake of two round trips, and a publication.
             let within = 6 * SECOND + MS * 100 * tenths * 3;
             assert!(world.run_while(within, |world| world.is_attached(node)), "{tenths} tenths, {is_first_dead}");
             assert_eq!(world.home(node), Some(lives));

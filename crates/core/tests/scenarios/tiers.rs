@@ -11,8 +11,8 @@ use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{failed, finished};
 
-/// One way from a node to its home, from a home to its area, from an area to
-/// its top, and between tops or between nodes of different homes.
+/// Delays from a node to its home, from a home to its area, from an area to its root, and between roots or
+/// between nodes of different homes.
 const ACCESS: Duration = Duration::from_millis(10);
 const HOME: Duration = Duration::from_millis(40);
 const AREA: Duration = Duration::from_millis(30);
@@ -30,7 +30,7 @@ pub(crate) struct HubTree {
     pub(crate) requesters: Vec<HostId>,
 }
 
-/// Where the provider of home `n` is: far from the others'.
+/// The provider of home `n` is far from the others'.
 pub(crate) fn place(home: usize) -> Cell {
     Cell::new(100 * home as i32, 5)
 }
@@ -40,7 +40,7 @@ impl HubTree {
         Self::with_layers(seed, 1)
     }
 
-    /// The same where so many hubs, less one, may reflect between two homes.
+    /// A tree in which so many hubs, less one, may reflect between two homes.
     pub(crate) fn with_layers(seed: u64, layers: u8) -> Self {
         let mut world = World::new(seed);
         world.layers = layers;
@@ -66,7 +66,7 @@ impl HubTree {
         tree
     }
 
-    /// The same with delays that vary, at another moment for every seed.
+    /// A tree with delays that vary, at another moment for every seed.
     fn shaken(seed: u64) -> Self {
         let mut tree = Self::new(seed);
         tree.world.path.spread = MS * (seed as u32 % 10);
@@ -137,7 +137,7 @@ fn each_tier_adds_one_hop() {
     let mut tree = HubTree::new(1);
     // To the home and on to the provider, who answers the requester directly.
     assert_eq!(tree.warm(0, 0), ACCESS * 3);
-    // One tier up: to the area and down again, before the same direct answer.
+    // The request goes one tier up: to the area and down again, before the same direct answer.
     assert_eq!(tree.warm(0, 1), ACCESS * 2 + HOME * 2 + NODES);
     // Over the top: at most one owner in between.
     let over = tree.warm(0, 2);
@@ -163,7 +163,7 @@ fn cell_lookup_takes_minimal_hops() {
     let (found, _, took) = timed(2, cell);
     let least = (ACCESS + (HOME + AREA) * 2) * 2;
     assert!(found && took >= least && took <= least + TOPS * 4, "{took:?}");
-    // Who wants everybody waits for the farthest.
+    // A lookup of everybody waits for the farthest.
     let (found, coverage, took) = timed(0, Area::Radius { center: place(1), radius: 0 });
     assert!(found && coverage == Coverage::Complete && took >= least, "{took:?}");
 }
@@ -402,7 +402,7 @@ fn move_inside_block_sends_no_summary() {
     }
     let after = tree.counters(home);
     assert_eq!(after.publishes - before.publishes, 30);
-    // What is told once in a lease anyway: at most one round in half a minute.
+    // At most one round of the summaries falls into half a minute: once in a lease all is told anyway.
     assert!(after.summaries_sent - before.summaries_sent <= 1);
     assert_eq!(tree.found(3, Area::Exact(Cell::new(1, 4))).0, [tree.providers[0]]);
 }
@@ -431,7 +431,7 @@ fn watch_sees_moves_across_tree() {
     for (home, path) in [(0, path[0]), (1, path[1]), (2, path[2]), (3, path[2])] {
         let node = tree.providers[home];
         assert!(seen(&tree, watcher, node).is_some(), "{home}");
-        // One step in its block, then one far away, to where nobody was.
+        // The provider goes one step in its block, then far away, to where nobody was.
         for x in [1, 40, 44, 80] {
             let cell = Cell::new(place(home).x + x, 7);
             let began = tree.world.now;
@@ -482,7 +482,7 @@ fn hubs_know_their_relations() {
     assert_eq!(relations(tree.tops[2]).len(), 4);
 }
 
-/// Whether a hub lists a node as its own or another hub's.
+/// True if a hub lists a node as its own or another hub's.
 fn lists(tree: &HubTree, hub: HostId, node: HostId) -> bool {
     let index = tree.world.hub_at(hub).index(tree.world.now, None, 100);
     index.iter().any(|entry| entry.node == node_id(node.0))

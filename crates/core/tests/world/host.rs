@@ -18,7 +18,7 @@ use super::remote;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub usize);
 
-/// What every machine takes, whatever its commands.
+/// Inputs that every machine takes, whatever its commands.
 pub enum MachineInput {
     ConnectionUp { connection: ConnectionId, dial: Option<DialId>, peer: Remote, address: Address, rtt: Duration },
     ConnectionDown { connection: ConnectionId, reason: String, refused: bool },
@@ -51,23 +51,23 @@ pub struct Host {
     pub remote: Remote,
     pub role: Role,
     pub alive: bool,
-    /// How far its clock is ahead of the world's.
+    /// The host's clock is ahead of the world's by so much.
     pub ahead: Duration,
     /// The transports over which it can be dialled.
     pub schemes: SchemeSet,
     pub events: Vec<(Time, NodeEvent)>,
     /// Every `Open` that the machine asked for.
     pub opened: Vec<(SessionId, Service, NodeId)>,
-    /// Its sources give nothing.
+    /// The host's sources give nothing.
     pub broken_source: bool,
     /// The size of its objects, if not the service's.
     pub object_bytes: Option<usize>,
-    /// Its objects lie elsewhere and are read piece by piece.
+    /// Objects lie elsewhere and are read piece by piece.
     pub reads_objects: bool,
-    /// What it asked for is not read for the moment: bytes of objects that wait.
+    /// Bytes of objects that wait: the host's reader takes nothing for the moment.
     pub unread: Option<BTreeMap<Ticket, u64>>,
     pub woken_for: Option<Time>,
-    /// What its relay would know.
+    /// Stands for the host's relay.
     pub media: FakeRelay,
     /// The object that was opened last.
     pub stored: Bytes,

@@ -77,13 +77,13 @@ pub struct World {
     pub damage_chunks: bool,
     /// Time of a dial in one-way delays of its path: four over UDP and QUIC, six over TCP.
     pub dial_ways: u32,
-    /// How long a dial into the void takes to fail.
+    /// A dial into the void fails after so long.
     pub dial_timeout: Duration,
     /// Most bytes that an end may send in its first round trip, if it begins slowly.
     pub first_window: Option<usize>,
-    /// How many hubs may reflect a stream between two homes, plus one.
+    /// Greatest number of hubs that may reflect a stream between two homes, plus one.
     pub layers: u8,
-    /// How many copies of a stream each hub's uplink can take.
+    /// Copies of a stream that each hub's uplink can take.
     pub copies: Option<u32>,
 }
 
@@ -277,7 +277,6 @@ impl World {
         }
     }
 
-    /// What a hub's owner wants.
     pub fn command_hub(&mut self, hub: HostId, command: hub::HubCommand) {
         if self.hosts[hub.0].alive {
             let now = self.now;
@@ -441,13 +440,11 @@ impl World {
         self.home(host).is_some()
     }
 
-    /// Which hub is a node's home.
     pub fn home(&self, host: HostId) -> Option<HostId> {
         let home = self.hosts[host.0].status(self.now)?.home?;
         Some(HostId(usize::from(home.address.port)))
     }
 
-    /// Which hub stands by for a node.
     pub fn standby(&self, host: HostId) -> Option<HostId> {
         let standby = self.hosts[host.0].status(self.now)?.standby?;
         Some(HostId(usize::from(standby.address.port)))
@@ -502,7 +499,6 @@ impl World {
         self.queue.values().map(bytes).sum::<usize>() as u64
     }
 
-    /// What a ticket has delivered.
     pub fn delivered(&self, host: HostId, ticket: Ticket) -> Vec<u8> {
         self.hosts[host.0].delivered(ticket)
     }

@@ -47,7 +47,7 @@ fn short_connections_back_off_too() {
         pauses.push(bench.now.since(before));
     }
     assert!(pauses[0] <= FIRST_PAUSE * 5 / 4 && pauses[8] >= MAX_PAUSE * 3 / 4, "{pauses:?}");
-    // One that has stayed is dialled soon.
+    // A sibling that has stayed is dialled soon.
     let (dial, _) = bench.dialled.pop().unwrap();
     let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
     bench.now = bench.now + MAX_PAUSE;

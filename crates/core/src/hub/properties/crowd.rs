@@ -128,7 +128,7 @@ impl RandomRemotes {
         Candidate { node: self.who(), version, cell: self.cell(), services, capacity, addresses, name: None }
     }
 
-    /// One thing that the crowd does; gives back what the hub says to it.
+    /// The crowd does something at random; returns what the hub says to it.
     pub(super) fn step(&mut self) -> Vec<(ConnectionId, Message)> {
         let Some((connection, number)) = self.anyone() else {
             self.connect(1);

@@ -222,7 +222,7 @@ mod tests {
             bench.input(Input::ConnectionMoved { connection, address: seen(2, 4001) }),
             [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
         );
-        // That may be lost.
+        // The answer may be lost.
         let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None }));
         assert_eq!(
             bench.say(connection, renewal),

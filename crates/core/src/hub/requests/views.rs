@@ -142,7 +142,7 @@ enum SelectionEvent {
     /// The provider that was asked last gives nothing.
     Fail,
     Busy,
-    /// It is silent, and the requester asks again.
+    /// The provider is silent, and the requester asks again.
     Silent,
     /// A provider says what it has left.
     Renew(u8, u16, u32),

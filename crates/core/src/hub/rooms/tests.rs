@@ -309,7 +309,7 @@ fn disconnected_member_leaves_after_grace() {
     let sent = bench.wait(GRACE);
     assert!(sent.contains(&(peer, quit(2, Some(RouteDirection::Across)))), "{sent:?}");
     assert!(rosters(&sent).contains(&(again, vec![node(1)])), "{sent:?}");
-    // One that is at home elsewhere by then stays.
+    // A member that is at home elsewhere by then stays.
     bench.down(again);
     bench.say(peer, join(1, Some(RouteDirection::Across)));
     bench.wait(GRACE * 2);

@@ -234,7 +234,7 @@ impl Summaries {
     pub(super) fn summary(&mut self, core: &mut HubCore, from: Sender, summary: Summary) -> Vec<BlockService> {
         let (relation, limit) = (core.relation(from.node), core.config.limits.block_services_per_hub);
         if matches!(relation, Some(Relation::StandbyOnly | Relation::Parent)) {
-            // It took this hub for a peer before it heard better: a parent hears of its children later
+            // The hub took this one for a sibling before it heard better: a parent hears of its children later
             // than it sees them come.
             core.counters.stray += 1;
             return Vec::new();

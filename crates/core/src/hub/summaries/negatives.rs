@@ -75,7 +75,7 @@ mod tests {
         assert!(negatives.holds(at(1_499), here, second));
         negatives.forget(here);
         assert!(!negatives.holds(at(700), here, second) && negatives.holds(at(700), there, third));
-        // Its first end is not the end of the second life.
+        // The end of the entry's first life is not that of its second.
         negatives.record_absence(at(800), here, second);
         negatives.record_absence(at(1_600), there, second);
         assert!(negatives.holds(at(1_700), here, second));

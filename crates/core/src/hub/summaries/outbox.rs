@@ -21,7 +21,7 @@ const PATCH_BYTES: u32 = 11;
 /// Span by which a connection may be ahead of its rate, for news.
 pub(super) const AHEAD: Duration = Duration::from_secs(60);
 
-/// The same for what is only told again: news has always something left.
+/// Span for blocks that are only told again: news has always something left.
 pub(super) const AHEAD_AGAIN: Duration = Duration::from_secs(30);
 
 /// In so long enough of a budget that is used up comes back for a few patches.

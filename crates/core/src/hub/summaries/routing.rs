@@ -111,7 +111,7 @@ impl Summaries {
         if core.remotes.is_up(moved.old_home) {
             route = vec![(moved.old_home, RouteDirection::Down)];
         }
-        // One parent passes it on; two would tell everybody twice.
+        // A single parent passes it on; two would tell everybody twice.
         let above = route.iter().position(|(_, way)| *way == RouteDirection::Up);
         let chosen =
             route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);

@@ -165,7 +165,7 @@ fn negative_result_expires_or_is_replaced() {
 #[test]
 fn same_tier_child_is_refused() {
     let (mut bench, parent, _) = middle();
-    // That is said before the parent knows that this hub is its child, and means no harm.
+    // The summary comes before the parent knows that this hub is its child, and means no harm.
     bench.say(parent, says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!((bench.hub.counters().refused_by_role, bench.hub.counters().stray), (0, 1));
     let twin = bench.up(51, Role::SuperNode);

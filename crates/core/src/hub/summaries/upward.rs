@@ -14,8 +14,7 @@ use crate::hub::relation::Relation;
 use crate::hub::route::owners;
 use crate::machine::Traffic;
 
-/// One part in so many of what may go with news is the round's: it heals what
-/// was lost, and news may never end.
+/// The round has one part in so many of what may go with news: it heals what was lost, and news may never end.
 const ROUND_SHARE: usize = 4;
 
 /// Number of patches that one wake looks at, to see whether a hub is to know them.
@@ -58,7 +57,7 @@ impl Summaries {
         }
     }
 
-    /// One hub is told everything, if it is to know anything.
+    /// A hub is told everything, if it is to know anything.
     pub(crate) fn resend_summary(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
         if let Some(outbox) = self.outboxes.get_mut(&hub) {

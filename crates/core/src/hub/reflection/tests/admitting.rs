@@ -37,13 +37,13 @@ fn pending_grant_keeps_its_reservation() {
     // The relay has nothing of it yet, and tells of all the room that there was.
     has_left(&mut bench, VIDEO_KBPS + 600);
     assert_eq!(refused(&bench.ask(b, naming(1, 1))), (b, Reason::Saturated));
-    // It has begun, and is not measured yet.
+    // The stream has begun, and is not measured yet.
     let begun =
         ReflectedStream { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0, to: Vec::new() };
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: vec![begun] });
     has_left(&mut bench, 600);
     assert_eq!(refused(&bench.ask(b, naming(2, 1))), (b, Reason::Saturated));
-    // It has ended.
+    // The stream has ended.
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     bench.wait(BEGINNING);
     has_left(&mut bench, VIDEO_KBPS + 600);

@@ -49,7 +49,7 @@ fn saturated_upstream_asked_to_send_directly() {
     });
     let (to, again) = the_carry(&bench.say(beyond, full.clone()));
     assert_eq!((to, reflect_of(&again).hops, again.nonce), (beyond, 0, carry.nonce));
-    // It owns the place as well.
+    // The hub beyond owns the place as well.
     let (to, owned) = the_carry(&bench.say(beyond, full.clone()));
     assert_eq!((to, owned.hop().unwrap().direction, reflect_of(&owned).hops), (beyond, RouteDirection::Across, 0));
     assert_eq!(refused(&bench.say(beyond, full.clone())), (requester, Reason::Saturated));
