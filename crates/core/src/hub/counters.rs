@@ -162,7 +162,7 @@ pub struct HubCounters {
     pub summaries_sent: u64,
     /// Patches in them.
     pub block_services_sent: u64,
-    /// Summaries heard from children and tops.
+    /// Summaries heard from children and roots.
     pub summaries_heard: u64,
     pub relays: u64,
     pub relayed_messages: u64,
@@ -181,7 +181,7 @@ pub struct HubCounters {
     /// Of these, forgotten: its time was over, or its stream is not carried any more.
     pub keys_expired: u64,
     pub changes: u64,
-    /// Attempts to reach a peer or a provider.
+    /// Attempts to reach a hub or a provider.
     pub dials: u64,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A hub holds the directory of its nodes, hands requests to providers,
 //! relays where it must, and passes on to other hubs what it cannot answer:
-//! to its children, its parent, or, at the top, to other tops. The
+//! to its children, its parent, or, at the top, to other roots. The
 //! client/server baseline is the same machine with [`HubKind::Server`]: no other
 //! hubs but caches, and every request relayed.
 //!
@@ -116,7 +116,7 @@ pub struct Hub {
 
 impl Hub {
     /// A hub that has not seen anything yet. It wants its first
-    /// [`Input::Timeout`] at once if it has peers to dial.
+    /// [`Input::Timeout`] at once if it has hubs to dial.
     pub fn new(config: HubConfig) -> Self {
         let mut random = SplitMix64::new(config.seed);
         let mut hub = Self {

@@ -17,7 +17,7 @@ pub(super) const PUBLICATION: u32 = 1;
 /// The cost of the word of a move: hubs pass it on to all that may know the old home.
 pub(super) const MOVE: u32 = 8;
 
-/// Cost of a new watch: a snapshot, here and at every peer.
+/// Cost of a new watch: a snapshot, here and at every hub that hears of it.
 pub(super) const WATCH: u32 = 4;
 
 /// Cost of a search at other hubs: a message to each of them.
@@ -67,7 +67,7 @@ pub(super) struct Remote {
     pub(super) requests: VecDeque<RequestKey>,
     pub(super) relays: usize,
     pub(super) watches: usize,
-    /// Lookups and requests that wait for the peers.
+    /// Lookups and requests that wait for other hubs.
     pub(super) searches: usize,
     /// Time at which it may publish, if it was told to come later.
     pub(super) turn: Option<Time>,
@@ -167,7 +167,7 @@ impl Remotes {
         self.nodes.get(&node).is_some_and(|remote| !remote.connections.is_empty())
     }
 
-    /// The peer hubs that are up.
+    /// Hubs that are up.
     pub(super) fn hubs(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.hubs.iter().copied()
     }

@@ -2,7 +2,7 @@
 //! otherwise: their copies need a way, wherever in the tree they are.
 //!
 //! Such a connection carries copies and what comes of them. It makes the two
-//! neither peers nor parent and child: no search and no claim goes over it.
+//! neither siblings nor parent and child: no search and no claim goes over it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

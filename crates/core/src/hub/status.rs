@@ -35,7 +35,7 @@ pub struct HubStatus {
     pub connections: usize,
     pub requests: usize,
     pub relays: usize,
-    /// Watches, also those of peers.
+    /// Watches, also those of other hubs.
     pub watches: usize,
     /// Searches at other hubs under way.
     pub hub_lookups: usize,

@@ -133,7 +133,7 @@ impl NodeConnection {
     }
 
     /// True if its remote is where one of `addresses` says, so that no NAT can
-    /// have forgotten the connection. Over TCP a peer dials from another port;
+    /// have forgotten the connection. Over TCP a remote dials from another port;
     /// NATs keep those for hours.
     fn is_to(&self, addresses: &[Address]) -> bool {
         let Some(there) = self.address.primary() else { return false };
@@ -272,8 +272,8 @@ mod tests {
     }
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
-        let peer = Remote { node: node(number), role: Role::Node, name: String::new() };
-        NodeConnection::up(used, &peer, address, Rtt::new(Duration::ZERO), None)
+        let remote = Remote { node: node(number), role: Role::Node, name: String::new() };
+        NodeConnection::up(used, &remote, address, Rtt::new(Duration::ZERO), None)
     }
 
     #[test]

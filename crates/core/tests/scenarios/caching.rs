@@ -126,7 +126,7 @@ fn server_registers_nodes_and_expires_dead() {
     let mut net = CacheScene::new(3);
     let status = |net: &CacheScene| net.world.hub_at(net.server).status(net.world.now);
     assert_eq!((status(&net).nodes, status(&net).replicas), (1, 4));
-    let relations: Vec<_> = status(&net).hubs.iter().map(|peer| peer.relation).collect();
+    let relations: Vec<_> = status(&net).hubs.iter().map(|hub| hub.relation).collect();
     assert_eq!(relations, [Relation::Child(0); 2]);
     net.world.run(200 * SECOND);
     assert_eq!(status(&net).replicas, 4, "caches tell who lives");

@@ -365,10 +365,10 @@ fn capacity_renewals_are_rate_limited() {
 
 #[test]
 fn busy_decline_has_retry_after() {
-    for peers in [1, 2] {
+    for count in [1, 2] {
         let mut world = World::new(16);
-        let hubs = world.mesh(peers);
-        let busy = world.node_with(&hubs[peers - 1..], |config| {
+        let hubs = world.mesh(count);
+        let busy = world.node_with(&hubs[count - 1..], |config| {
             config.services = [Service::Video].into_iter().collect();
             config.max_streams = 2;
         });

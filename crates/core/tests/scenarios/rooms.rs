@@ -46,7 +46,7 @@ fn agree_but_for(world: &World, inside: &[(HostId, Ticket)], strangers: &[HostId
     })
 }
 
-/// Three tops and five nodes that know all of them, each with another home first.
+/// Three roots and five nodes that know all of them, each with another home first.
 fn scene(seed: u64) -> (World, Vec<HostId>, Vec<HostId>) {
     let mut world = World::new(seed);
     world.path.delay = MS * (5 + seed as u32 % 40);

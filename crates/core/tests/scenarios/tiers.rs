@@ -1,4 +1,4 @@
-//! The hierarchy: homes below areas below tops, with a delay for every connection.
+//! The hierarchy: homes below areas below roots, with a delay for every connection.
 
 use std::time::Duration;
 
@@ -16,14 +16,14 @@ use crate::{failed, finished};
 const ACCESS: Duration = Duration::from_millis(10);
 const HOME: Duration = Duration::from_millis(40);
 const AREA: Duration = Duration::from_millis(30);
-const TOPS: Duration = Duration::from_millis(20);
+const ROOTS: Duration = Duration::from_millis(20);
 const NODES: Duration = Duration::from_millis(100);
 
-/// Three tops; below each of the first two an area of two homes, each with one
+/// Three roots; below each of the first two an area of two homes, each with one
 /// provider of everything and one requester.
 pub(crate) struct HubTree {
     pub(crate) world: World,
-    tops: Vec<HostId>,
+    roots: Vec<HostId>,
     pub(crate) areas: Vec<HostId>,
     pub(crate) homes: Vec<HostId>,
     pub(crate) providers: Vec<HostId>,
@@ -47,21 +47,21 @@ impl HubTree {
         world.path.delay = NODES;
         let first = world.hosts.len();
         let numbers: Vec<HostId> = (first..first + 3).map(HostId).collect();
-        let tops: Vec<HostId> = numbers.iter().map(|_| world.hub_below(2, &[], &numbers)).collect();
-        for (n, a) in tops.iter().enumerate() {
-            for b in &tops[n + 1..] {
-                world.delays.insert((*a, *b), TOPS);
+        let roots: Vec<HostId> = numbers.iter().map(|_| world.hub_below(2, &[], &numbers)).collect();
+        for (n, a) in roots.iter().enumerate() {
+            for b in &roots[n + 1..] {
+                world.delays.insert((*a, *b), ROOTS);
             }
         }
-        let areas: Vec<HostId> = (0..2).map(|n| world.hub_below(1, &[tops[n], tops[2]], &[])).collect();
+        let areas: Vec<HostId> = (0..2).map(|n| world.hub_below(1, &[roots[n], roots[2]], &[])).collect();
         for (n, area) in areas.iter().enumerate() {
-            world.delays.extend([((*area, tops[n]), AREA), ((*area, tops[2]), AREA)]);
+            world.delays.extend([((*area, roots[n]), AREA), ((*area, roots[2]), AREA)]);
         }
         let homes: Vec<HostId> = (0..4).map(|n| world.hub_below(0, &[areas[n / 2]], &[])).collect();
         for (n, home) in homes.iter().enumerate() {
             world.delays.insert((*home, areas[n / 2]), HOME);
         }
-        let mut tree = Self { world, tops, areas, homes, providers: Vec::new(), requesters: Vec::new() };
+        let mut tree = Self { world, roots, areas, homes, providers: Vec::new(), requesters: Vec::new() };
         tree.people();
         tree
     }
@@ -123,11 +123,11 @@ impl HubTree {
         }
     }
 
-    /// Silence between the area of a home and all tops.
+    /// Silence between the area of a home and all roots.
     fn cut_above(&mut self, home: usize) {
         let area = self.areas[home / 2];
-        for top in self.tops.clone() {
-            self.world.cut(area, top);
+        for root in self.roots.clone() {
+            self.world.cut(area, root);
         }
     }
 }
@@ -142,7 +142,7 @@ fn each_tier_adds_one_hop() {
     // Over the top: at most one owner in between.
     let over = tree.warm(0, 2);
     let least = ACCESS * 2 + (HOME + AREA) * 2 + NODES;
-    assert!(over >= least && over <= least + TOPS * 2, "{over:?}");
+    assert!(over >= least && over <= least + ROOTS * 2, "{over:?}");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn cell_lookup_takes_minimal_hops() {
     assert_eq!(timed(0, cell), (true, Coverage::FirstMatch, (ACCESS + HOME * 2) * 2));
     let (found, _, took) = timed(2, cell);
     let least = (ACCESS + (HOME + AREA) * 2) * 2;
-    assert!(found && took >= least && took <= least + TOPS * 4, "{took:?}");
+    assert!(found && took >= least && took <= least + ROOTS * 4, "{took:?}");
     // A lookup of everybody waits for the farthest.
     let (found, coverage, took) = timed(0, Area::Radius { center: place(1), radius: 0 });
     assert!(found && coverage == Coverage::Complete && took >= least, "{took:?}");
@@ -276,8 +276,8 @@ fn isolated_area_serves_itself() {
         let mut tree = HubTree::shaken(seed);
         tree.cut_above(0);
         if !silent {
-            for top in tree.tops.clone() {
-                tree.world.break_connections(tree.areas[0], top);
+            for root in tree.roots.clone() {
+                tree.world.break_connections(tree.areas[0], root);
             }
             tree.world.run(SECOND);
         }
@@ -327,11 +327,11 @@ fn requests_survive_dead_roots() {
         let freeze = seed % 2 == 0;
         for dead in [vec![0], vec![1], vec![2], vec![0, 1]] {
             let mut tree = HubTree::shaken(seed);
-            for top in &dead {
-                let top = tree.tops[*top];
-                if freeze { tree.world.freeze(top) } else { tree.world.kill(top) }
+            for root in &dead {
+                let root = tree.roots[*root];
+                if freeze { tree.world.freeze(root) } else { tree.world.kill(root) }
             }
-            // Connections to the dead are given up, and their patches have new owners.
+            // Connections to the dead are given up, and their blocks have new owners.
             tree.world.run(40 * SECOND);
             for (from, to) in [(0, 1), (0, 2), (3, 1), (2, 3)] {
                 let ticket = tree.ask(from, to);
@@ -347,7 +347,7 @@ fn frozen_root_delays_request_little() {
     for_seeds(3, |seed| {
         let dead = seed as usize % 3;
         let mut tree = HubTree::shaken(seed);
-        tree.world.freeze(tree.tops[dead]);
+        tree.world.freeze(tree.roots[dead]);
         for (from, to) in [(0, 2), (1, 3), (3, 0)] {
             let ticket = tree.ask(from, to);
             let summary = finished(&mut tree.world, tree.requesters[from], ticket);
@@ -381,9 +381,9 @@ fn young_tree_answers_not_yet_known() {
     let mut tree = HubTree::new(10);
     let provider = tree.providers[3];
     tree.world.kill(provider);
-    let top = tree.tops[0];
-    tree.world.kill(top);
-    tree.world.revive_hub(top);
+    let root = tree.roots[0];
+    tree.world.kill(root);
+    tree.world.revive_hub(root);
     tree.world.run(40 * SECOND);
     let ticket = tree.ask(0, 3);
     let reason = failed(&mut tree.world, tree.requesters[0], ticket);
@@ -427,7 +427,7 @@ fn watch_sees_moves_across_tree() {
     let area = Area::rectangle(Cell::new(-1_000, -1_000), Cell::new(1_000, 1_000));
     tree.world.command(watcher, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(2 * SECOND);
-    let path = [ACCESS * 2, ACCESS * 2 + HOME * 2, ACCESS * 2 + (HOME + AREA) * 2 + TOPS * 2];
+    let path = [ACCESS * 2, ACCESS * 2 + HOME * 2, ACCESS * 2 + (HOME + AREA) * 2 + ROOTS * 2];
     for (home, path) in [(0, path[0]), (1, path[1]), (2, path[2]), (3, path[2])] {
         let node = tree.providers[home];
         assert!(seen(&tree, watcher, node).is_some(), "{home}");
@@ -462,7 +462,7 @@ fn watch_sees_arrival_in_empty_area() {
     assert_eq!(told, cell);
     // The news goes up at once; the watch comes down to meet it, and the
     // answer goes the whole way.
-    let path = ACCESS * 2 + (HOME + AREA) * 2 * 2 + TOPS * 2;
+    let path = ACCESS * 2 + (HOME + AREA) * 2 * 2 + ROOTS * 2;
     let took = at.since(began);
     assert!(took <= path + 500 * MS, "{took:?}, the path is {path:?}");
 }
@@ -473,13 +473,13 @@ fn hubs_know_their_relations() {
     let relations = |hub: HostId| {
         let status = tree.world.hub_at(hub).status(tree.world.now);
         assert!(!status.cut_off);
-        status.hubs.iter().map(|peer| (peer.node.unwrap(), peer.relation)).collect::<Vec<_>>()
+        status.hubs.iter().map(|hub| (hub.node.unwrap(), hub.relation)).collect::<Vec<_>>()
     };
     assert_eq!(relations(tree.homes[0]), [(node_id(tree.areas[0].0), Relation::Parent)]);
     let area = relations(tree.areas[0]);
     assert_eq!(area.iter().filter(|(_, relation)| *relation == Relation::Child(0)).count(), 2);
     assert_eq!(area.iter().filter(|(_, relation)| *relation == Relation::Parent).count(), 2);
-    assert_eq!(relations(tree.tops[2]).len(), 4);
+    assert_eq!(relations(tree.roots[2]).len(), 4);
 }
 
 /// True if a hub lists a node as its own or another hub's.
@@ -507,7 +507,7 @@ fn moved_node_leaves_no_stale_record() {
     tree.world.break_connections(traveller, old);
     tree.world.command(traveller, NodeCommand::Move { cell: place(900) });
     assert!(tree.world.run_while(10 * SECOND, |world| world.home(traveller) == Some(new)));
-    tree.world.run(500 * MS + (ACCESS + HOME + AREA) * 2 + TOPS * 2);
+    tree.world.run(500 * MS + (ACCESS + HOME + AREA) * 2 + ROOTS * 2);
     assert!(!lists(&tree, old, traveller), "the old home has let go");
     let gone = tree.world.events(watcher).iter().any(
         |(_, event)| matches!(event, NodeEvent::Changed { change, .. } if change.removed.contains(&node_id(traveller.0))),

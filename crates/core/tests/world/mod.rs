@@ -209,16 +209,16 @@ impl World {
 
     pub fn hub(&mut self, role: Role) -> HostId {
         let number = self.hosts.len();
-        self.hub_with_peers(number, role, &[])
+        self.hub_with_siblings(number, role, &[])
     }
 
-    /// A super node of a tier below its parents, or a top beside its peers.
-    pub fn hub_below(&mut self, tier: u8, parents: &[HostId], peers: &[HostId]) -> HostId {
+    /// A super node of a tier below its parents, or a root beside its siblings.
+    pub fn hub_below(&mut self, tier: u8, parents: &[HostId], siblings: &[HostId]) -> HostId {
         let number = self.hosts.len();
         let machine = self.hub_machine_with(number, Role::SuperNode, |config| {
             config.tier = tier;
             config.parents = parents.iter().map(|parent| addresses(parent.0)).collect();
-            config.siblings = peers.iter().map(|peer| addresses(peer.0)).collect();
+            config.siblings = siblings.iter().map(|sibling| addresses(sibling.0)).collect();
         });
         self.add(Host::hub(number, Role::SuperNode, machine))
     }
@@ -230,14 +230,14 @@ impl World {
         self.add(Host::hub(number, Role::Server, machine))
     }
 
-    fn hub_with_peers(&mut self, number: usize, role: Role, peers: &[usize]) -> HostId {
-        let machine = self.hub_machine(number, role, peers);
+    fn hub_with_siblings(&mut self, number: usize, role: Role, siblings: &[usize]) -> HostId {
+        let machine = self.hub_machine(number, role, siblings);
         self.add(Host::hub(number, role, machine))
     }
 
-    fn hub_machine(&mut self, number: usize, role: Role, peers: &[usize]) -> Hub {
+    fn hub_machine(&mut self, number: usize, role: Role, siblings: &[usize]) -> Hub {
         self.hub_machine_with(number, role, |config| {
-            config.siblings = peers.iter().map(|peer| addresses(*peer)).collect();
+            config.siblings = siblings.iter().map(|sibling| addresses(*sibling)).collect();
         })
     }
 
@@ -255,16 +255,16 @@ impl World {
     }
 
     /// A super node that is told of these others.
-    pub fn hub_beside(&mut self, peers: &[HostId]) -> HostId {
-        let peers: Vec<usize> = peers.iter().map(|peer| peer.0).collect();
-        self.hub_with_peers(self.hosts.len(), Role::SuperNode, &peers)
+    pub fn hub_beside(&mut self, siblings: &[HostId]) -> HostId {
+        let siblings: Vec<usize> = siblings.iter().map(|sibling| sibling.0).collect();
+        self.hub_with_siblings(self.hosts.len(), Role::SuperNode, &siblings)
     }
 
     /// Hubs that know one another.
     pub fn mesh(&mut self, count: usize) -> Vec<HostId> {
         let first = self.hosts.len();
         let numbers: Vec<_> = (first..first + count).collect();
-        numbers.iter().map(|number| self.hub_with_peers(*number, Role::SuperNode, &numbers)).collect()
+        numbers.iter().map(|number| self.hub_with_siblings(*number, Role::SuperNode, &numbers)).collect()
     }
 
     // ---- what its owner wants ----

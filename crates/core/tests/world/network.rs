@@ -320,7 +320,7 @@ impl World {
         let input = MachineInput::ConnectionUp {
             connection: near,
             dial: Some(dial),
-            peer: self.hosts[host.0].remote.clone(),
+            remote: self.hosts[host.0].remote.clone(),
             address,
             rtt: delay * 2,
         };
@@ -334,7 +334,7 @@ impl World {
         let input = MachineInput::ConnectionUp {
             connection,
             dial: None,
-            peer: self.hosts[far.0].remote.clone(),
+            remote: self.hosts[far.0].remote.clone(),
             address: address(far.0, scheme),
             rtt: self.path_between(host, far).delay * 2,
         };

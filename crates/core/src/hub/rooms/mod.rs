@@ -116,7 +116,7 @@ impl RoomDirectory {
     }
 
     /// The way that a word of a member takes, if its sender may say it: a node
-    /// for itself, a hub below this one, or, to an owner, another top.
+    /// for itself, a hub below this one, or, to an owner, another root.
     fn member_message_route(
         &mut self,
         core: &mut HubCore,

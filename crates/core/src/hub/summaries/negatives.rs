@@ -40,7 +40,7 @@ impl Negatives {
         self.cells.get(&(block_service, cell)).is_some_and(|until| *until > now)
     }
 
-    /// Something has come to the patch.
+    /// Something has come to the block.
     pub(super) fn forget(&mut self, block_service: BlockService) {
         let (first, last) = (Cell::new(i32::MIN, i32::MIN), Cell::new(i32::MAX, i32::MAX));
         let here: Vec<Cell> =
@@ -86,12 +86,12 @@ mod tests {
         let mut negatives = Negatives::default();
         let all = MAX_NEGATIVES as i32;
         for x in 0..2 * all {
-            let (patch, cell) = track(x);
-            negatives.record_absence(Time::ZERO, patch, cell);
+            let (block, cell) = track(x);
+            negatives.record_absence(Time::ZERO, block, cell);
         }
         assert_eq!((negatives.cells.len(), negatives.ends.len()), (MAX_NEGATIVES, MAX_NEGATIVES));
-        let (patch, cell) = track(2 * all);
-        negatives.record_absence(Time::ZERO + LIFE, patch, cell);
+        let (block, cell) = track(2 * all);
+        negatives.record_absence(Time::ZERO + LIFE, block, cell);
         assert_eq!((negatives.cells.len(), negatives.ends.len()), (1, 1));
     }
 }

@@ -1,7 +1,7 @@
 //! Watches of changes in an area, here and at other hubs.
 //!
 //! A watch goes the ways of a search and stays there: up to the parent, at
-//! the top to every other top, and down to each child as soon as that has
+//! a root to every other root, and down to each child as soon as that has
 //! something in the area. The changes come back under a number of this hub's
 //! and go on to the watcher in one sequence with its own. Changes travel
 //! reliably, so a snapshot at the beginning is enough; if a connection dies
