@@ -176,7 +176,7 @@ fn crates_import_only_along_the_arrows() {
 }
 
 #[test]
-fn every_arrow_goes_to_a_row_above() {
+fn arrows_go_to_rows_above() {
     let mut above = BTreeSet::new();
     for (name, may) in ARROWS {
         for import in may.iter().filter(|import| **import != "*") {

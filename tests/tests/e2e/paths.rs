@@ -75,11 +75,11 @@ impl<'a> MultipathPair<'a> {
     }
 }
 
-/// The paths of a daemon to a peer.
+/// The paths of a daemon to a remote.
 fn paths(of: &Client, to: &str) -> Vec<Value> {
-    let peers = of.json(&["connections", "--paths"]);
-    let peer = peers["connections"].as_array().unwrap().iter().find(|peer| peer["name"] == to);
-    peer.and_then(|peer| peer["paths"].as_array().cloned()).unwrap_or_default()
+    let listed = of.json(&["connections", "--paths"]);
+    let row = listed["connections"].as_array().unwrap().iter().find(|row| row["name"] == to);
+    row.and_then(|row| row["paths"].as_array().cloned()).unwrap_or_default()
 }
 
 fn answers(path: &Value) -> bool {

@@ -40,9 +40,9 @@ struct Seen {
 /// Three super nodes that know one another.
 fn hubs(network: &Network) -> Vec<Daemon> {
     let first = network.supernode("sn1", &[]);
-    let peer = first.endpoint(&transport());
+    let sibling = first.endpoint(&transport());
     let mut all = vec![first];
-    all.extend(["sn2", "sn3"].map(|name| network.supernode(name, &["--sibling", &peer])));
+    all.extend(["sn2", "sn3"].map(|name| network.supernode(name, &["--sibling", &sibling])));
     for hub in &all {
         hub.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 2).then_some(()));
     }

@@ -151,8 +151,8 @@ impl Redundant {
         let network = Network::new();
         let mut hubs = vec![network.supernode("sn0", &[])];
         for name in ["sn1", "sn2"] {
-            let peers: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
-            let arguments: Vec<&str> = peers.iter().flat_map(|peer| ["--sibling", peer]).collect();
+            let siblings: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
+            let arguments: Vec<&str> = siblings.iter().flat_map(|sibling| ["--sibling", sibling]).collect();
             hubs.push(network.supernode(name, &arguments));
         }
         let endpoints: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
