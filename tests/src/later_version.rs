@@ -148,7 +148,7 @@ fn next_item<'b>(decoder: &mut Decoder<'b>) -> &'b [u8] {
 
 /// A super node of the next minor version, until it is dropped.
 pub struct LaterHub {
-    /// Its endpoint over the transport that it listens on.
+    /// Endpoint over the transport on which it listens.
     pub endpoint: String,
     _stop: tokio_util::sync::DropGuard,
     _runtime: Runtime,

@@ -14,7 +14,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
     // Prints for all commands; `roost-wire` has the escaping of text from others.
     ("roost-terminal", &["roost-wire"]),
     ("roost-transport", &["roost-wire", "roost-identity"]),
-    // Its events are commands of the machines whose data half it is.
+    // Events of the data half are commands of the machines of the core.
     ("roost-reflection", &["roost-wire", "roost-core"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
     (
@@ -176,7 +176,7 @@ fn crates_import_only_along_the_arrows() {
 }
 
 #[test]
-fn every_arrow_goes_to_a_row_above() {
+fn arrows_go_to_rows_above() {
     let mut above = BTreeSet::new();
     for (name, may) in ARROWS {
         for import in may.iter().filter(|import| **import != "*") {

@@ -1,7 +1,7 @@
-//! What a lookup costs: the directory alone, and the hub from message to message.
+//! The cost of a lookup: the directory alone, and the hub from message to message.
 //!
-//! Also prints what an entry takes up, by computation and, on Linux, by the
-//! growth of the process. Run with `cargo bench -p roost-core --bench directory`.
+//! Also prints what an entry takes up, by computation and, on Linux, by the growth of the process. Run with
+//! `cargo bench -p roost-core --bench directory`.
 
 use std::hint::black_box;
 use std::net::SocketAddr;
@@ -117,9 +117,9 @@ fn hub(records: &[Record]) -> (Hub, ConnectionId) {
     let mut hub = Hub::new(config);
     for (number, record) in records.iter().enumerate() {
         let connection = ConnectionId(number as u64);
-        let peer = RemoteIdentity { node: record.node, role: Role::Node, name: String::new() };
+        let remote = RemoteIdentity { node: record.node, role: Role::Node, name: String::new() };
         let (address, rtt) = (record.addresses[0].clone(), Duration::ZERO);
-        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
+        hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt });
         hub.handle(
             Time::ZERO,
             Input::Message {

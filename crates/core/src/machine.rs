@@ -27,11 +27,11 @@ pub trait Machine {
 
 #[derive(Clone, Debug)]
 pub enum Input<C> {
-    /// A connection is up: the peer has proved who it is and passed the
+    /// A connection is up: the remote has proved who it is and passed the
     /// group's policy.
     ConnectionUp {
         connection: ConnectionId,
-        /// The dial that led to it; `None` if the peer dialled.
+        /// The dial that led to it; `None` if the remote dialled.
         dial: Option<DialId>,
         remote: RemoteIdentity,
         /// The address it is seen at.
@@ -39,7 +39,7 @@ pub enum Input<C> {
         /// Round trip measured by the handshake.
         rtt: Duration,
     },
-    /// The peer of a connection is seen at another address; it goes on.
+    /// The remote of a connection is seen at another address; it goes on.
     ConnectionMoved {
         connection: ConnectionId,
         /// The address it is seen at now.
@@ -51,7 +51,7 @@ pub enum Input<C> {
         scheme: Scheme,
         /// The address and the port.
         at: SocketAddr,
-        /// Whether it is there now.
+        /// True if it is there now.
         is_there: bool,
     },
     /// A connection is gone. Nothing more comes from it or goes to it.
@@ -59,7 +59,7 @@ pub enum Input<C> {
         connection: ConnectionId,
         /// Why, in a sentence for people.
         reason: String,
-        /// Whether one side does not admit the other any more: no other way
+        /// True if one side does not admit the other any more: no other way
         /// leads there.
         refused: bool,
     },
@@ -68,10 +68,10 @@ pub enum Input<C> {
         dial: DialId,
         /// Why, in a sentence for people.
         reason: String,
-        /// Whether one side does not admit the other: no other way leads there.
+        /// True if one side does not admit the other: no other way leads there.
         refused: bool,
     },
-    /// A whole message from a peer.
+    /// A whole message from a remote.
     Message {
         /// From where.
         connection: ConnectionId,
@@ -120,14 +120,14 @@ pub enum Transmit {
         message: Bytes,
     },
     /// Reach a remote: try the addresses in their order, which may overlap, until one leads to
-    /// a connection with a peer of an expected role (and id, if given).
+    /// a connection with a remote of an expected role (and id, if given).
     /// Answered by [`Input::ConnectionUp`] or [`Input::DialFailed`].
     Dial {
         /// The machine's number for it.
         dial: DialId,
         /// The preferred one first.
         addresses: Vec<Address>,
-        /// As what the peer must have been certified.
+        /// As what the remote must have been certified.
         expect: RoleSet,
         /// The only remote that will do; `None` admits any.
         node: Option<NodeId>,
@@ -144,7 +144,7 @@ pub enum Transmit {
     /// [`Input::ConnectionDown`] follows.
     Close {
         connection: ConnectionId,
-        /// Why, in a sentence that the peer gets to read.
+        /// Why, in a sentence that the remote gets to read.
         reason: String,
     },
 }

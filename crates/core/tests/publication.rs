@@ -76,7 +76,7 @@ fn step() -> impl Strategy<Value = MemberStep> {
 
 /// A provider, the nodes around it, and what each of them knows.
 struct PublicationScene {
-    peer: Node,
+    provider: Node,
     now: Time,
     connections: BTreeMap<u8, ConnectionId>,
     next_connection: u64,
@@ -85,7 +85,7 @@ struct PublicationScene {
     wanted: BTreeMap<u8, Vec<RequestId>>,
     reported: Time,
     silent: BTreeMap<u8, Time>,
-    /// Which epochs of which streams each node can open.
+    /// Epochs of each stream that each node can open.
     known: BTreeMap<u8, BTreeSet<(StreamId, Epoch)>>,
     /// The source that runs, and its latest epoch.
     source: Option<(SessionId, StreamId, Epoch)>,
@@ -94,9 +94,9 @@ struct PublicationScene {
     offers: Vec<(SocketAddr, StreamTag)>,
     /// Since when nobody wants the stream.
     unwanted: Option<Time>,
-    /// Whether hubs are left what opens it.
+    /// True if sealed keys are left to hubs.
     seals: bool,
-    /// How often the hub was.
+    /// Number of times that sealed keys were left to a hub.
     boxes: usize,
 }
 
@@ -122,7 +122,7 @@ impl PublicationScene {
             secret: RootSecret::of_seed(1),
         };
         let mut scene = Self {
-            peer: Node::new(config),
+            provider: Node::new(config),
             now: Time::from_nanos(1),
             connections: BTreeMap::new(),
             next_connection: 1,
@@ -145,9 +145,9 @@ impl PublicationScene {
     }
 
     fn connection_up(&mut self, connection: ConnectionId, number: u8, role: Role) {
-        let peer = Remote { node: node(number), role, name: format!("n{number}") };
+        let remote = Remote { node: node(number), role, name: format!("n{number}") };
         let (address, rtt) = (address(number), Duration::from_millis(20));
-        self.input(Input::ConnectionUp { connection, dial: None, remote: peer, address, rtt });
+        self.input(Input::ConnectionUp { connection, dial: None, remote, address, rtt });
     }
 
     fn meet(&mut self, number: u8) {
@@ -158,7 +158,7 @@ impl PublicationScene {
     }
 
     fn input(&mut self, input: Input<NodeCommand>) {
-        self.peer.handle(self.now, input);
+        self.provider.handle(self.now, input);
         self.drain_outputs();
     }
 
@@ -171,7 +171,7 @@ impl PublicationScene {
     }
 
     fn drain_outputs(&mut self) {
-        while let Some(transmit) = self.peer.poll_transmit() {
+        while let Some(transmit) = self.provider.poll_transmit() {
             let Transmit::Message { connection, message, .. } = transmit else { continue };
             if connection == HUB && matches!(Message::decode(&message), Ok(Message::Flow(FlowMessage::SealedKeys(_)))) {
                 self.boxes += 1;
@@ -182,12 +182,12 @@ impl PublicationScene {
                 self.receive_message(number, Message::decode(&message).unwrap());
             }
         }
-        while let Some(event) = self.peer.poll_event() {
+        while let Some(event) = self.provider.poll_event() {
             self.own(event);
         }
     }
 
-    /// What a node does with what the provider says to it.
+    /// A node takes what the provider says to it.
     fn receive_message(&mut self, number: u8, message: Message) {
         let known = self.known.entry(number).or_default();
         match message {
@@ -211,7 +211,7 @@ impl PublicationScene {
         }
     }
 
-    /// What the provider's owner does.
+    /// The provider's driver opens sources, and closes them.
     fn own(&mut self, event: NodeEvent) {
         match event {
             NodeEvent::OpenSource { session, reflected, .. } => {
@@ -239,7 +239,7 @@ impl PublicationScene {
     }
 
     fn forward(&mut self, number: u8, id: RequestId) {
-        // One super node reflects the stream to all.
+        // A single super node reflects the stream to all.
         self.forward_to(number, id, media(200));
         assert_eq!(self.offers.pop(), Some((media(200), StreamTag(u64::from(id.0)))));
     }
@@ -277,14 +277,15 @@ impl PublicationScene {
         let end = self.now + span;
         while self.now < end {
             let report = self.reported + Duration::from_secs(10);
-            let due = self.peer.poll_deadline().map(|deadline| deadline.at);
+            let due = self.provider.poll_deadline().map(|deadline| deadline.at);
             let next = [Some(report), due].into_iter().flatten().min().unwrap_or(end).max(self.now).min(end);
             self.now = next;
             if self.now >= report {
                 self.report_all();
             }
             self.input(Input::Timeout);
-            if due.is_some_and(|due| due <= self.now) && self.peer.poll_deadline().is_some_and(|d| d.at <= self.now) {
+            if due.is_some_and(|due| due <= self.now) && self.provider.poll_deadline().is_some_and(|d| d.at <= self.now)
+            {
                 continue;
             }
             look(self);
@@ -348,7 +349,7 @@ impl PublicationScene {
         }
     }
 
-    /// What holds at any moment.
+    /// Checks what holds at any moment.
     fn look(&mut self) {
         let total: usize = self.wanted.values().map(Vec::len).sum();
         match (total, self.source) {
@@ -366,7 +367,7 @@ impl PublicationScene {
                 }
             }
         }
-        let status = self.peer.status(self.now);
+        let status = self.provider.status(self.now);
         let members = status.publications.first().map_or(0, |publication| publication.members);
         assert_eq!(members, total, "as many members as requests under way");
     }

@@ -32,8 +32,8 @@ pub(super) fn study(scale: StudyScale) -> Study {
         id: "beyond-growth",
         paper: Paper::Beyond,
         title: "From a thousand nodes to a hundred thousand",
-        about: "A hundred nodes behind each home, five homes behind each middle, up to four tops on one LAN; each hop up \
-                takes 40, 40 and 20 ms, and 20 ms from top to top. Every node moves to the cell beside it once a minute \
+        about: "A hundred nodes behind each home, five homes behind each middle, up to four roots on one LAN; each hop up \
+                takes 40, 40 and 20 ms, and 20 ms from root to root. Every node moves to the cell beside it once a minute \
                 while uplinks are looked at; then nodes look for what is at their home, one tier up and across the top, \
                 and request it.",
         inferred: vec![
@@ -109,7 +109,7 @@ fn latency(largest: f64) -> Vec<Claim> {
         .because(
             "Super nodes have two parents and are announced to both. A lookup asks all ways at once, but a request takes \
              one of those that are as good by what is announced, and half of these lead by the second parent: with four \
-             tops a round trip between two of them more. Built with one parent each, it takes 1.01 ×.",
+             roots a round trip between two of them more. Built with one parent each, it takes 1.01 ×.",
         ),
         promise(
             "beyond-growth-home",
@@ -143,7 +143,7 @@ fn costs(largest: f64) -> Vec<Claim> {
         ),
         promise(
             "beyond-growth-top",
-            "What a top holds grows no faster than the number of nodes: its entries for each node, over those in a network \
+            "What a root holds grows no faster than the number of nodes: its entries for each node, over those in a network \
              of 1000.",
             ("at most 1 ×", growth(largest, "top.holds.each")),
             (StudyUnit::Times, Band::Below(1.0)),

@@ -55,7 +55,7 @@ fn cache_answers_lookups_server_relays_data() {
     let far = node("far", "9,9", &["--server", &at_server]);
     let other = node("other", "8,8", &["--server", &at_server]);
 
-    // Its own nodes, and what it has asked for once.
+    // A cache answers for its own nodes, and for what it has asked for once.
     assert_eq!(found(&requester, "1,1").len(), 1);
     assert_eq!(metric(&server, "roost_hub_hub_lookups_answered_total"), 0.0, "the server was not asked");
     assert_eq!(found(&requester, "9,9").len(), 1);
@@ -128,7 +128,7 @@ fn invalid_cache_is_explained() {
     ends_with("two", &["--cache-of", &own, "--cache-of", "udp://127.0.0.1:1"], 64, "at most 1");
     ends_with("parent", &["--parent", &own], 64, "--parent");
 
-    // Who is found at the address is known when it answers.
+    // A cache knows the kind of its server when that answers.
     let (server, super_node) = (network.server("central"), network.supernode("sn", &[]));
     let cache = cache(&network, "near", &server.endpoint("udp"), "1h");
     for (name, of, sentence) in [

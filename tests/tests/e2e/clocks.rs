@@ -31,8 +31,8 @@ fn hub_with_wrong_clock_is_told() {
         let hub = FakeHub::start(&network.identity(name, "supernode"), off, "x");
         let node = network.node(&format!("n-{name}"), "1,1", &["--super", &hub.endpoint]);
         assert!((ahead(&node) - off).abs() <= 5, "{name}: {}", ahead(&node));
-        let peers = node.json(&["connections"]);
-        assert!((peers["connections"][0]["clock_ahead_s"].as_i64().unwrap() - off).abs() <= 5, "{peers:#}");
+        let listed = node.json(&["connections"]);
+        assert!((listed["connections"][0]["clock_ahead_s"].as_i64().unwrap() - off).abs() <= 5, "{listed:#}");
         let clock = finding(&node, "clock");
         assert_eq!(clock["verdict"], verdict, "{clock}");
         let way = if off > 0 { " s behind that of " } else { " s ahead of that of " };
@@ -52,8 +52,8 @@ fn clocks_of_one_host_agree() {
     assert_eq!(finding(&node, "clock")["verdict"], "ok");
     let found = finding(&hubs[1], "clock");
     assert!(found["found"].as_str().unwrap().contains("that of sn1 ("), "{found}");
-    let peers = hubs[0].json(&["connections"]);
-    assert!(peers["connections"].as_array().unwrap().iter().all(|peer| peer["clock_ahead_s"].is_i64()), "{peers:#}");
+    let listed = hubs[0].json(&["connections"]);
+    assert!(listed["connections"].as_array().unwrap().iter().all(|row| row["clock_ahead_s"].is_i64()), "{listed:#}");
 }
 
 /// A certificate for the time between so many seconds from now.

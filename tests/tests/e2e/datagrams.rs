@@ -1,6 +1,5 @@
-//! What `udp://` does where a path carries little and where an address changes:
-//! real daemons in namespaces, which this machine must allow; `emulate doctor`
-//! says what is missing.
+//! Paths over `udp://` that carry little, and addresses that change: real daemons in namespaces, which this
+//! machine must allow; `emulate doctor` says what is missing.
 
 use roost_tests::lab::Lab;
 use roost_tests::network::{Client, Network, PATIENCE, text};
@@ -76,7 +75,7 @@ fn address_change_keeps_connection() {
     assert!(says(&["connections"], "10.1.1.3"), "{}", hub.json(&["connections"]));
     let listed = lab.run("uav ip -o -4 address show to 10.1.1.3");
     let device = listed.split_whitespace().nth(1).expect("the address is there");
-    // It comes into the reach of the other connection, where it has another address.
+    // The node comes into the reach of the other connection, where it has another address.
     lab.run(&format!("uav ip address del 10.1.1.3/24 dev {device}"));
     lab.run("uav ip route add 10.1.1.2 via 10.1.2.2");
     for words in [&["connections"][..], &["lookup", "image", "--at", "5,5"]] {

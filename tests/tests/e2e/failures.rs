@@ -1,4 +1,4 @@
-//! What dies, and what goes on.
+//! Deaths of daemons, and all that goes on in spite of them.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpStream, UdpSocket};

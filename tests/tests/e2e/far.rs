@@ -11,7 +11,7 @@ use roost_tests::process::{binary, wait_until};
 /// The kind of hub that a case starts, and the flag by which its nodes are told of it.
 #[derive(Clone, Copy, Debug)]
 enum Architecture {
-    PeerToPeer,
+    Overlay,
     ClientServer,
 }
 
@@ -29,7 +29,7 @@ fn star<'a>(
     let (at, listen) = (format!("{transport}://hub:7700"), format!("{transport}://0.0.0.0:7700"));
     let here = ["--listen", &listen];
     let flag = match architecture {
-        Architecture::PeerToPeer => {
+        Architecture::Overlay => {
             lab.supernode("hub", &here);
             "--super"
         }
@@ -84,7 +84,7 @@ fn complete(architecture: Architecture, transport: &str, round_trip: Duration) -
 
 /// Every way at once: they take their time, and little of the machine's.
 fn all_complete(round_trips: &[u64]) {
-    let architectures = [Architecture::PeerToPeer, Architecture::ClientServer];
+    let architectures = [Architecture::Overlay, Architecture::ClientServer];
     let ways: Vec<_> = architectures.into_iter().flat_map(|how| ["udp", "tcp", "quic"].map(|by| (how, by))).collect();
     for seconds in round_trips {
         let round_trip = Duration::from_secs(*seconds);

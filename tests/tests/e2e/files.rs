@@ -89,7 +89,7 @@ impl Trio {
         request.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
-    /// The same, until so much of the file is there.
+    /// Starts the request, and waits until so much of the file is there.
     fn start_until(&self, bytes: u64) -> Child {
         let mut child = self.start();
         let there = wait_until(PATIENCE, || (length(&part(&self.file)) >= bytes).then_some(()));
@@ -254,7 +254,7 @@ fn stopped_reader_stalls_provider() {
     };
     signal("STOP");
     let sent = |daemon: &Client| daemon.status()?["providing"].as_array()?.first()?["bytes"].as_u64();
-    // What may be on its way comes; then nothing does, and the provider still waits.
+    // Chunks that are on their way come; then nothing does, and the provider still waits.
     let mut before = None;
     let still = wait_until(PATIENCE, || {
         let now = sent(&trio.provider);

@@ -1,4 +1,4 @@
-//! What members of the group do to reflected streams that stand still or want too much: others lose nothing.
+//! Members of the group that let reflected streams stand still or want too much of them: others lose nothing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, UdpSocket};
@@ -30,7 +30,7 @@ fn stopped_node_resumes_live() {
     [short, long].iter().for_each(|node| node.process.signal("STOP"));
     thread::sleep(Duration::from_secs(3));
     short.process.signal("CONT");
-    // Who says nothing for five seconds is sent nothing any more.
+    // A node that says nothing for five seconds is sent nothing any more.
     sent_to(&scene.hub, 2);
     long.process.signal("CONT");
     sent_to(&scene.hub, 3);

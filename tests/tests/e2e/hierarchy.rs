@@ -28,8 +28,8 @@ impl Flat {
         let mut daemons: Vec<(String, Daemon)> = Vec::new();
         for number in 0..hubs {
             let name = format!("sn{number}");
-            let peer = daemons.last().map(|(_, hub)| hub.endpoint("udp"));
-            let arguments: Vec<&str> = peer.iter().flat_map(|peer| ["--sibling", peer]).collect();
+            let last = daemons.last().map(|(_, hub)| hub.endpoint("udp"));
+            let arguments: Vec<&str> = last.iter().flat_map(|last| ["--sibling", last]).collect();
             let daemon = network.supernode(&name, &arguments);
             daemons.push((name, daemon));
         }
@@ -206,11 +206,11 @@ fn older_run_is_accepted_again() {
     assert!(got.is_some(), "{}", early.log());
 }
 
-/// Two tops; below both of them two homes that do not know one another, each
+/// Two roots; below both of them two homes that do not know one another, each
 /// with a provider and a requester.
 struct Tree {
     network: Network,
-    tops: Vec<Daemon>,
+    roots: Vec<Daemon>,
     _homes: Vec<Daemon>,
     _providers: Vec<Daemon>,
     requesters: Vec<Daemon>,
@@ -223,8 +223,8 @@ impl Tree {
         let network = Network::new();
         let first = network.supernode("top0", &["--tier", "1"]);
         let second = network.supernode("top1", &["--tier", "1", "--sibling", &first.endpoint("udp")]);
-        let tops = vec![first, second];
-        let ends: Vec<String> = tops.iter().map(|top| top.endpoint("udp")).collect();
+        let roots = vec![first, second];
+        let ends: Vec<String> = roots.iter().map(|root| root.endpoint("udp")).collect();
         let below = ["--tier", "0", "--parent", &ends[0], "--parent", &ends[1]];
         let homes: Vec<Daemon> = (0..2).map(|n| network.supernode(&format!("home{n}"), &below)).collect();
         for home in &homes {
@@ -236,7 +236,7 @@ impl Tree {
         };
         let providers = (0..2).map(|n| node("provider", n, PLACES[n], &["--services", "sensor"])).collect();
         let requesters = (0..2).map(|n| node("requester", n, "9,9", &[])).collect();
-        Self { network, tops, _homes: homes, _providers: providers, requesters }
+        Self { network, roots, _homes: homes, _providers: providers, requesters }
     }
 
     fn ask(&self, from: usize, to: usize) -> Output {
@@ -258,13 +258,13 @@ fn requests_cross_tree_by_either_root() {
     for (from, to) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         tree.gets(from, to);
     }
-    let (endpoint, identity) = (tree.tops[0].endpoint("udp"), tree.network.path("id-top0"));
-    tree.tops[0].process.kill();
+    let (endpoint, identity) = (tree.roots[0].endpoint("udp"), tree.network.path("id-top0"));
+    tree.roots[0].process.kill();
     tree.gets(0, 1);
     tree.gets(1, 0);
-    tree.tops[1].process.kill();
+    tree.roots[1].process.kill();
     for _ in 0..5 {
-        assert!(served(&tree.ask(0, 0)) && served(&tree.ask(1, 1)), "what is near needs no top");
+        assert!(served(&tree.ask(0, 0)) && served(&tree.ask(1, 1)), "what is near needs no root");
     }
     let far = wait_until(PATIENCE, || {
         let output = tree.ask(0, 1);
@@ -273,7 +273,7 @@ fn requests_cross_tree_by_either_root() {
         said.contains("way to the other hubs is cut").then_some(())
     });
     assert!(far.is_some(), "{}", String::from_utf8_lossy(&tree.ask(0, 1).stderr));
-    tree.tops[0] = tree.network.start("supernode", "top0", &identity, &["--tier", "1", "--listen", &endpoint]).ready();
+    tree.roots[0] = tree.network.start("supernode", "top0", &identity, &["--tier", "1", "--listen", &endpoint]).ready();
     tree.gets(0, 1);
     tree.gets(1, 0);
 }
@@ -284,7 +284,7 @@ fn hub_learns_all_siblings_from_one() {
     let mut hubs: Vec<Daemon> = Vec::new();
     for number in 0..4 {
         let last = hubs.last().map(|hub| hub.endpoint("udp"));
-        let arguments: Vec<&str> = last.iter().flat_map(|peer| ["--sibling", peer]).collect();
+        let arguments: Vec<&str> = last.iter().flat_map(|last| ["--sibling", last]).collect();
         hubs.push(network.supernode(&format!("sn{number}"), &arguments));
     }
     for hub in &hubs {

@@ -1,4 +1,5 @@
-//! What strangers do to reflected streams, by datagrams: nobody is delivered anything twice, and others lose nothing.
+//! Strangers that send datagrams into reflected streams: nobody is delivered anything twice, and others lose
+//! nothing.
 
 use std::net::UdpSocket;
 use std::thread;
@@ -77,7 +78,7 @@ fn dead_upstreams_address_cannot_inject() {
     assert!(code == Some(7) && said.contains("fell silent"), "{code:?}: {said}");
 }
 
-/// What cannot be read, and what can and means nothing here: cut off, guessed, and far ahead.
+/// Packets that cannot be read, and packets that can and mean nothing here: cut off, guessed, and far ahead.
 fn rubbish(packet: &[u8]) -> Vec<Vec<u8>> {
     let (_, header) = Header::decode(packet).unwrap();
     let stream = header.stream;

@@ -18,7 +18,7 @@ const OTHER_FRAME: [u8; 3] = [0x41, 4, 4];
 /// A camera: sends no key frame unless it is asked for one.
 struct KeyFrameCamera {
     asked: Arc<Mutex<Vec<Instant>>>,
-    /// Whether it answers.
+    /// True if it answers.
     answers: Arc<AtomicBool>,
     key_frames: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
@@ -88,7 +88,7 @@ impl Drop for KeyFrameCamera {
     }
 }
 
-/// One who plays what comes to a node.
+/// Plays what comes to a node.
 struct Player {
     roost: Child,
     socket: UdpSocket,
@@ -140,7 +140,8 @@ fn key_frame_requests_are_rate_limited() {
     let players: Vec<Player> = nodes.iter().map(Player::start).collect();
     let asked = |times| wait_until(PATIENCE, || (camera.times_asked() >= times).then_some(()));
     assert!(asked(3).is_some(), "asked {} times:\n{}", camera.times_asked(), first.log());
-    // One that comes a moment too early by the clock here was on its way for less time than the one before.
+    // A request that comes a moment too early by the clock here was on its way for less time than the one
+    // before.
     let (most, shortest) = (began.elapsed().as_secs() as usize + 1, camera.shortest_pause());
     assert!(camera.times_asked() <= most && shortest > Some(Duration::from_millis(900)), "{shortest:?}");
     camera.answers.store(true, Ordering::Relaxed);
@@ -149,7 +150,7 @@ fn key_frame_requests_are_rate_limited() {
     }
     let times = camera.times_asked();
     assert!(camera.key_frames.load(Ordering::Relaxed) <= 2);
-    // Who comes when there is one in the caches begins with it, and asks nobody.
+    // A player that comes when there is a key frame in the caches begins with it, and asks nobody.
     let node = network.node("d", "1,1", &["--super", &two]);
     let late = Player::start(&node);
     assert!(late.until_key_frame() == 0, "it begins with the key frame");

@@ -1,4 +1,4 @@
-//! What a provider that lies does to who watches it.
+//! A provider that lies, and the watchers of its stream.
 
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use roost_wire::{Cell, ConnectionId, Epoch, EpochSecret, ServiceSet, StreamId, T
 
 const CELL: Cell = Cell { x: 5, y: 5 };
 const EPOCH: Epoch = Epoch(5);
-/// What opens the packets, and what it says does.
+/// The secret that opens the packets, and the one that the provider names.
 const TRUE: [u8; 32] = [1; 32];
 const TOLD: [u8; 32] = [2; 32];
 /// Between two packets.
@@ -30,11 +30,11 @@ struct Swindler {
     stream: StreamId,
     publisher: Publisher,
     socket: UdpSocket,
-    /// Who has asked, where the stream is wanted, and whether it was answered there.
+    /// The requester, the address to which the stream is to go, and whether it was answered there.
     requester: Option<ConnectionId>,
     leg: Option<CopyTarget>,
     flows: bool,
-    /// How often it was asked, and how many packets it has sent.
+    /// Number of requests that came, and of packets that it has sent.
     asked: usize,
     sent: usize,
 }

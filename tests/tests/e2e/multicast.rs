@@ -55,7 +55,7 @@ fn multicast_nodes_need_no_hub() {
     let said = requester.fails(5, &["request", "sensor", "--any", "--scope", "home"]);
     assert!(said.contains("has no home"), "{said}");
 
-    // Who is not of the group hears nothing that it can read.
+    // A host outside the group hears nothing that it can read.
     assert!(stranger.metric("roost_multicast_packets_total", "forged") > 0.0);
     assert_eq!(stranger.metric("roost_multicast_packets_total", "received"), 0.0);
     assert!(requester.metric("roost_node_multicast_found_total", "") >= 5.0);

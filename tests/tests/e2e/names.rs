@@ -161,7 +161,7 @@ fn node_without_offers_resolves_by_name() {
     assert!(fs::exists(network.path("silent-inbox").join("again.txt")).unwrap());
     let log = silent.log();
     assert!(log.contains(&format!("ground ({})", &id(ground)[..8])), "{log}");
-    // It is there, and offers nothing.
+    // The node is there, and offers nothing.
     let said = uav7.fails(4, &["request", "image", "--from", "silent"]);
     assert!(said.contains("no node silent is among those that offer image"), "{said}");
     let said = uav8.fails(5, &["send", &file, "ground"]);

@@ -1,4 +1,4 @@
-//! What the operator of a hierarchy sees, and what works while the world above is away.
+//! The view of a hierarchy's operator, and the work of homes while the world above is away.
 
 use std::process::Command;
 
@@ -38,7 +38,7 @@ fn home_serves_without_parent_address() {
     wait_for(&home, "it grows up", || (home.status()?["index"]["warming_up"] == false).then_some(()));
     assert_eq!(requester.json(&["request", "sensor", "--at", "1,1"])["summary"]["complete"], true);
 
-    // What is not there may be above: neither the request nor the lookup says that there is none.
+    // A service that is not here may be above: neither the request nor the lookup says that there is none.
     let file = text(&network.path("video.ts"));
     let error = lines(&requester.roost(&["request", "video", "--at", "9,9", "-o", &file, "--json"]).stdout);
     assert!(error.iter().any(|line| line["error"]["code"] == "unreachable-above"), "{error:#?}");
@@ -67,26 +67,26 @@ fn home_serves_without_parent_address() {
 #[test]
 fn the_operator_sees_who_stands_where() {
     let network = Network::new();
-    let top = network.supernode("top1", &["--tier", "1"]);
-    let parent = ["--parent", &top.endpoint("udp")];
+    let root = network.supernode("top1", &["--tier", "1"]);
+    let parent = ["--parent", &root.endpoint("udp")];
     let home = network.supernode("home1", &parent);
     let provider = network.node("provider", "1,1", &["--super", &home.endpoint("udp"), "--services", "sensor"]);
-    wait_for(&top, "the home enrols", || (top.status()?["index"]["children"] == 1).then_some(()));
+    wait_for(&root, "the home enrols", || (root.status()?["index"]["children"] == 1).then_some(()));
     wait_for(&home, "it is there", || (home.status()?["index"]["nodes"] == 1).then_some(()));
 
     let relations = |daemon: &Daemon, name: &str| {
-        let peers = daemon.json(&["connections"])["connections"].as_array().unwrap().clone();
-        let row = peers.into_iter().find(|peer| peer["name"] == name).unwrap();
+        let rows = daemon.json(&["connections"])["connections"].as_array().unwrap().clone();
+        let row = rows.into_iter().find(|row| row["name"] == name).unwrap();
         (row["relation"].clone(), row["tier"].clone())
     };
-    assert_eq!(relations(&top, "home1"), ("child".into(), 0.into()));
+    assert_eq!(relations(&root, "home1"), ("child".into(), 0.into()));
     assert_eq!(relations(&home, "top1"), ("parent".into(), Value::Null));
     assert_eq!(relations(&home, "provider"), (Value::Null, Value::Null));
     let screen = String::from_utf8(home.roost(&["status"]).stdout).unwrap();
     assert!(screen.contains("top1 (") && screen.contains(") (up"), "{screen}");
-    let screen = String::from_utf8(top.roost(&["status"]).stdout).unwrap();
+    let screen = String::from_utf8(root.roost(&["status"]).stdout).unwrap();
     assert!(screen.contains("1, a top, 1 below"), "{screen}");
-    assert_eq!((metric(&home, "roost_hub_parents"), metric(&top, "roost_hub_tier")), (Some(1.0), Some(1.0)));
+    assert_eq!((metric(&home, "roost_hub_parents"), metric(&root, "roost_hub_tier")), (Some(1.0), Some(1.0)));
 
     let screen = String::from_utf8(home.roost(&["index"]).stdout).unwrap();
     assert!(screen.contains("HOME") && screen.contains(" here "), "{screen}");
@@ -115,8 +115,8 @@ fn three_correct_tiers_warn_of_nothing() {
     let ends = middle.each_ref().map(|hub| hub.endpoint("udp"));
     let parents = ["--parent", &ends[0], "--parent", &ends[1]];
     let first = network.supernode("h1", &parents);
-    let peer = first.endpoint("udp");
-    let second = network.supernode("h2", &[&parents[..], &["--sibling", &peer]].concat());
+    let sibling = first.endpoint("udp");
+    let second = network.supernode("h2", &[&parents[..], &["--sibling", &sibling]].concat());
     let homes = [first.endpoint("udp"), second.endpoint("udp")];
     let _provider = network.node("p", "1,1", &["--super", &homes[0], "--super", &homes[1], "--services", "sensor"]);
     let node = network.node("n", "90,90", &["--super", &homes[1]]);

@@ -47,7 +47,7 @@ fn outlive(host: &str, outage: u64) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// The same; what did not end well.
+/// Transfers that did not end well during such an outage.
 fn outage_of(host: &str, outage: u64) -> Vec<String> {
     let network = Network::new();
     let (mut lab, requester) = star(&network);

@@ -36,7 +36,7 @@ impl<'a> MultipathPair<'a> {
         Self::with(lab, &["--services", "video"])
     }
 
-    /// The same with other services.
+    /// A pair that offers these services.
     fn with(mut lab: Lab<'a>, services: &[&str]) -> Self {
         lab.supernode_on("ground", "sn1", &["--listen", &several(GROUND, 7700)]);
         let hub = several(GROUND, 7700);
@@ -75,11 +75,11 @@ impl<'a> MultipathPair<'a> {
     }
 }
 
-/// The paths of a daemon to a peer.
+/// The paths of a daemon to a remote.
 fn paths(of: &Client, to: &str) -> Vec<Value> {
-    let peers = of.json(&["connections", "--paths"]);
-    let peer = peers["connections"].as_array().unwrap().iter().find(|peer| peer["name"] == to);
-    peer.and_then(|peer| peer["paths"].as_array().cloned()).unwrap_or_default()
+    let listed = of.json(&["connections", "--paths"]);
+    let row = listed["connections"].as_array().unwrap().iter().find(|row| row["name"] == to);
+    row.and_then(|row| row["paths"].as_array().cloned()).unwrap_or_default()
 }
 
 fn answers(path: &Value) -> bool {
@@ -99,7 +99,7 @@ fn came(request: Child) -> Value {
     summary
 }
 
-/// The same of a stream that came as it was sent.
+/// Waits for the end of a stream that came as it was sent.
 #[track_caller]
 fn came_whole(request: Child) {
     let summary = came(request);

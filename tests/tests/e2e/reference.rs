@@ -57,7 +57,7 @@ fn documented_metrics_match_daemons() {
         |word: &&str| (word.starts_with("roost_") || word.starts_with("process_")) && !word.contains(['{', '(', ' ']);
     let table = page.split("## What to watch").next().unwrap();
     let documented: BTreeSet<String> = table.split('`').filter(is_metric).map(str::to_owned).collect();
-    // What a session has given is counted when it ends, a moment after the requester has it.
+    // A session's bytes are counted when it ends, a moment after the requester has them.
     let all = || {
         let served: BTreeSet<String> = daemons.iter().flat_map(|daemon| served(daemon)).collect();
         (served == documented).then_some(())

@@ -89,7 +89,7 @@ fn sealed_packets_are_forwarded_to_keyholders() {
     };
     let packets: Vec<Vec<u8>> = payloads.iter().map(seal).collect();
     let mut through = packets.clone();
-    // One hop further.
+    // Packets come out with one hop more.
     through.iter_mut().for_each(|packet| packet[0] = roost_reflection::Hop { hops: 1, catch_up: false }.byte());
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut buffer = [0; 2000];

@@ -73,7 +73,7 @@ fn frames_cross_two_hubs_unchanged() {
     let said = summary(early);
     assert_eq!((said["reflected"].as_bool(), said["lost"].as_u64()), (Some(true), Some(0)), "{said}");
     assert!(frame_hashes(&files[0]) == sent, "other frames have come");
-    // Who comes later has all from a key frame on.
+    // A later watcher has all from a key frame on.
     summary(late);
     let decoded = ffmpeg(&["-i", &text(&files[1]), "-map", "0:v", "-f", "null", "-"]);
     let said = String::from_utf8_lossy(&decoded.stderr);
@@ -131,7 +131,7 @@ fn plays(source: &str, sending: &[&str]) {
     });
     summary(watcher);
     let (sent, got) = (frame_hashes(&clip), listed(&std::fs::read_to_string(&played).unwrap()));
-    // It has come somewhere in the middle; from its second key frame on all is clear.
+    // The player has begun somewhere in the middle; from the second key frame on all is clear.
     let clear = &got[20..];
     assert!(clear.len() >= 30 && sent.windows(clear.len()).any(|frames| frames == clear), "other frames were played");
 }
@@ -174,7 +174,7 @@ fn gstreamer_plays_across_two_hubs() {
     let said = summary(watcher);
     assert_eq!((said["reflected"].as_bool(), said["lost"].as_u64()), (Some(true), Some(0)), "{said}");
     assert!(said["jitter_ms"].as_f64() > Some(0.0), "{said}");
-    // It writes what it holds back, and ends.
+    // The player writes what it holds back, and ends.
     playing.signal("INT");
     assert_eq!(playing.wait(PATIENCE), Some(0), "{}", playing.log());
     assert!(frame_hashes(&played) == frame_hashes(&clip), "other frames were played");

@@ -88,7 +88,7 @@ fn members_receive_all_until_leaving() {
             .unwrap_or_else(|| panic!("{:#?}", guest.copies()));
     }
 
-    // One leaves: the others hear it at once, and have a whole file of it.
+    // A guest leaves: the others hear it at once, and have a whole file of it.
     let mut left = guests.pop().unwrap();
     let report = left.leave();
     assert_eq!(report.len(), 3, "{report:?}");
@@ -104,7 +104,7 @@ fn members_receive_all_until_leaving() {
         wait_until(PATIENCE, || file.exists().then_some(())).unwrap_or_else(|| panic!("{}", file.display()));
     }
 
-    // One dies: nobody else's streams break.
+    // A guest dies: nobody else's streams break.
     let mut dead = guests.pop().unwrap();
     dead.daemon.process.kill();
     dead.inside.kill();
@@ -153,7 +153,7 @@ fn silent_member_watches_on_separate_ports() {
         player.set_read_timeout(Some(PATIENCE)).unwrap();
         assert!(player.recv(&mut [0; 2000]).is_ok(), "{}", watching.log());
     }
-    // One node is in a room once.
+    // A node is in a room only once.
     let said = watcher.fails(5, &["join-room", "ops"]);
     assert!(said.contains("in that room already"), "{said}");
     watching.signal("INT");
@@ -166,7 +166,7 @@ fn silent_member_watches_on_separate_ports() {
     for sender in &mut inside {
         sender.signal("INT");
         assert_eq!(sender.wait(PATIENCE), Some(0), "{}", sender.log());
-        // It offers nothing that could be watched.
+        // The watcher offers nothing that could be watched.
         assert!(!sender.log().contains(" comes into "), "{}", sender.log());
     }
 }

@@ -123,7 +123,7 @@ fn refused_file_is_explained() {
     assert!(said.contains("is not known") && said.contains("--address"), "{said}");
     let said = pair.sender.fails(1, &["send", "/no/such/file", &FileTransferPair::id(&without)]);
     assert!(said.contains("cannot read /no/such/file"), "{said}");
-    // One that no hub knows is sent to where it listens.
+    // A node that no hub knows is sent to where it listens.
     let inbox = text(&pair.inbox);
     let alone = pair.network.supernode("alone", &[]);
     let unlisted = pair.network.node("u", "4,4", &["--super", &alone.endpoint("udp"), "--inbox", &inbox]);
@@ -146,7 +146,7 @@ fn sent_file_resumes_after_any_kill() {
     let (hub, inbox) = (pair.hubs[1].endpoint("udp"), text(&pair.inbox));
     let again = ["--at", "5,5", "--super", &hub, "--services", "sensor", "--inbox", &inbox];
     pair.receiver = pair.network.start("overlay-node", "r", &identity, &again).ready();
-    // It listens elsewhere now, and registers with another hub: the sender finds it there and goes on.
+    // The receiver listens elsewhere now, and registers with another hub: the sender finds it there and goes on.
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();

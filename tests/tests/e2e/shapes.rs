@@ -32,7 +32,7 @@ enum Family {
     V6,
     /// Nodes of IPv4 at a hub that listens on `[::]`.
     Dual,
-    /// The same, with the requester at IPv6.
+    /// A hub that listens on `[::]` as well, with the requester at IPv6.
     Mixed,
 }
 

@@ -24,7 +24,7 @@ fn scene(network: &Network) -> [Daemon; 3] {
     scene_of(network, &[])
 }
 
-/// The same, with more arguments for the super node.
+/// A scene with more arguments for the super node.
 fn scene_of(network: &Network, with: &[&str]) -> [Daemon; 3] {
     let hub = network.supernode("sn1", with);
     let endpoint = hub.endpoint("udp");

@@ -9,7 +9,7 @@ use roost_tests::network::{Daemon, Network, PATIENCE};
 use roost_tests::process::wait_until;
 use serde_json::Value;
 
-/// How often each kind of super node is killed; more for a measurement.
+/// Times that each kind of super node is killed; more for a measurement.
 fn kills() -> usize {
     std::env::var("TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(1)
 }
@@ -27,22 +27,22 @@ fn command() -> String {
 /// The longest that the picture may stand still, on a busy machine.
 const LONGEST: Duration = Duration::from_secs(3);
 
-/// What a watcher saw of a super node's end.
+/// The gap in a watcher's stream at a super node's end.
 #[derive(Debug)]
 struct Seen {
-    /// How long nothing came.
+    /// Longest time in which nothing came.
     gap: Duration,
     lost: u64,
-    /// How many packets should have come and did not, at the rate before.
+    /// Packets that should have come and did not, at the rate before.
     missed: u64,
 }
 
 /// Three super nodes that know one another.
 fn hubs(network: &Network) -> Vec<Daemon> {
     let first = network.supernode("sn1", &[]);
-    let peer = first.endpoint(&transport());
+    let sibling = first.endpoint(&transport());
     let mut all = vec![first];
-    all.extend(["sn2", "sn3"].map(|name| network.supernode(name, &["--sibling", &peer])));
+    all.extend(["sn2", "sn3"].map(|name| network.supernode(name, &["--sibling", &sibling])));
     for hub in &all {
         hub.wait_for("the hubs have not met", |status| (status["index"]["hubs"] == 2).then_some(()));
     }
@@ -59,12 +59,12 @@ fn node(network: &Network, hubs: &[Daemon], name: &str, at: &str, knows: [usize;
     (node, place)
 }
 
-/// Whose home dies.
+/// The ends of the stream whose home dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Home {
     Provider,
     Requester,
-    /// It is one super node.
+    /// A single super node is the home of both.
     Both,
 }
 

@@ -44,7 +44,7 @@ impl<'a> Case<'a> {
 
     fn trouble(&mut self, trouble: Trouble) {
         const DROPPED: &str = "table inet t { chain o { type filter hook output priority 0; udp sport 7702 drop; }; }";
-        // Who is seen has other ports, and nobody is let in who was not called.
+        // The translator gives other ports than those that are seen, and lets nobody in who was not called.
         const NAT: &str = "table ip t { \
             chain o { type nat hook postrouting priority 100; meta l4proto udp masquerade to :30000-40000 random; }; \
             chain i { type filter hook input priority 0; ct state new meta l4proto udp drop; }; }";
@@ -79,7 +79,7 @@ fn watch(network: &Network, node: &Client, length: &str) -> (Output, Vec<u8>) {
     (output, std::fs::read(file).unwrap())
 }
 
-/// Whether the stream has arrived whole; else an error has a reason, and the old recording is there.
+/// True if the stream has arrived whole; else an error has a reason, and the old recording is there.
 fn judge(output: &Output, file: &[u8]) -> Result<bool, String> {
     let said = [&output.stdout[..], &output.stderr[..]].concat();
     let said = String::from_utf8_lossy(&said).into_owned();

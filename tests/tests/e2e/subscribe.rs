@@ -75,7 +75,7 @@ fn interrupt_completes_endless_stream() {
         is_whole(&summary, &written);
     }
     nothing_flows(&node);
-    // What has a time of its own is cut short.
+    // A subscription with a time of its own is cut short.
     let short = Watcher::start(&network, &node, "short", "subscribe", "60s");
     stream(&node, "it comes", many);
     short.signal("INT");
@@ -151,8 +151,8 @@ impl Redundant {
         let network = Network::new();
         let mut hubs = vec![network.supernode("sn0", &[])];
         for name in ["sn1", "sn2"] {
-            let peers: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
-            let arguments: Vec<&str> = peers.iter().flat_map(|peer| ["--sibling", peer]).collect();
+            let siblings: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
+            let arguments: Vec<&str> = siblings.iter().flat_map(|sibling| ["--sibling", sibling]).collect();
             hubs.push(network.supernode(name, &arguments));
         }
         let endpoints: Vec<String> = hubs.iter().map(|hub| hub.endpoint("udp")).collect();
@@ -172,7 +172,7 @@ impl Redundant {
         Self { _network: network, hubs, nodes, watchers }
     }
 
-    /// Which super node is the home of a node.
+    /// The super node at which a node is at home.
     fn home(&self, node: usize) -> usize {
         let status = self.nodes[node].status().unwrap();
         ["sn0", "sn1", "sn2"].iter().position(|hub| status["hub"]["name"] == *hub).unwrap()
@@ -223,7 +223,7 @@ fn dead_hub_costs_one_gap() {
     }
     for (summary, _) in scene.summaries() {
         assert!(summary["reflected"] == true && summary["duplicates"] == 0, "{summary}");
-        // Which is noticed within three seconds, and does not take the rest of the time to mend.
+        // The gap is noticed within three seconds, and does not take the rest of the time to mend.
         assert!(summary["packets"].as_u64() > summary["lost"].as_u64(), "{summary}");
     }
 }

@@ -37,7 +37,7 @@ fn trace_shows_hops_and_byte_classes() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("Clocks differ"), "{said}");
 
-    // What does not come is told as well, with the exit code of a request.
+    // A stream that does not come is told as well, with the exit code of a request.
     let output = requester.roost(&["trace", "video", "--at", "27,92", "--json"]);
     assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
     // The report, then the error as with every command.

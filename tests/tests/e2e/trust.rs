@@ -1,5 +1,4 @@
-//! Who is let in: each reason for refusal, over each transport, told to the
-//! refused and counted by the one who refuses.
+//! Admission: each reason for refusal, over each transport, told to the refused and counted by the refuser.
 
 use std::fs;
 

@@ -24,7 +24,7 @@ const MAX_PTO: Duration = Duration::from_secs(3);
 pub(crate) struct Rtt {
     smoothed: Duration,
     variation: Duration,
-    /// Whether an exchange of messages has been timed yet.
+    /// True if an exchange of messages has been timed yet.
     sampled: bool,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct Slot {
     pub(super) addresses: Box<[u8]>,
     pub(super) services: ServiceSet,
     pub(super) suspended: bool,
-    /// Whether one of the addresses means something on the node's own machine only.
+    /// True if one of the addresses means something on the node's own machine only.
     pub(super) confined: bool,
     pub(super) health: ProviderHealth,
 }
@@ -138,12 +138,12 @@ impl DirectoryEntry<'_> {
         self.slot.heard
     }
 
-    /// Whether it is held back until it speaks again.
+    /// True if it is held back until it speaks again.
     pub fn is_suspended(&self) -> bool {
         self.slot.suspended
     }
 
-    /// Whether it has failed of late.
+    /// True if it has failed of late.
     pub fn is_doubtful(&self) -> bool {
         self.slot.health.is_doubtful(self.now)
     }
@@ -163,7 +163,7 @@ impl DirectoryEntry<'_> {
         &self.slot.addresses
     }
 
-    /// Whether one of the addresses means something on the node's own machine only.
+    /// True if one of the addresses means something on the node's own machine only.
     pub(crate) fn is_confined(&self) -> bool {
         self.slot.confined
     }

@@ -62,7 +62,7 @@ impl ProviderHealth {
         };
     }
 
-    /// Whether it is to be tried after the others.
+    /// True if it is to be tried after the others.
     pub(super) fn is_doubtful(&self, now: Time) -> bool {
         tick(now) < self.until
     }

@@ -83,7 +83,7 @@ impl Rank {
         self.node
     }
 
-    /// Whether the provider has capacity left, has not failed of late and is not suspended.
+    /// True if the provider has capacity left, has not failed of late and is not suspended.
     pub fn is_free(&self) -> bool {
         self.state == ProviderAvailability::Free
     }
@@ -93,7 +93,7 @@ impl Rank {
         self.distance_squared
     }
 
-    /// Whether it goes before another one in a search with this aim.
+    /// True if it goes before another one in a search with this aim.
     pub(super) fn precedes(&self, other: &Self, aim: SearchPurpose) -> bool {
         match aim {
             SearchPurpose::List => self < other,
@@ -108,7 +108,7 @@ impl Rank {
     }
 }
 
-/// Whether a provider that has this much left could not take one more.
+/// True if a provider that has this much left could not take one more.
 fn is_full(service: Service, left: Capacity) -> bool {
     match service.flow_kind() {
         FlowKind::Stream { bits_per_second, .. } => {

@@ -164,7 +164,7 @@ impl DirectorySearch<'_> {
         }
     }
 
-    /// Whether something this far away could still be among the best.
+    /// True if something this far away could still be among the best.
     fn may_be_within(&self, dy: u64, dx: u64) -> bool {
         dy * dy + dx * dx <= self.reach()
     }
@@ -180,7 +180,7 @@ impl DirectorySearch<'_> {
         }
     }
 
-    /// Whether only something nearer can take the place of the worst.
+    /// True if only something nearer can take the place of the worst.
     fn is_beaten_by_distance(&self, worst: &Hit) -> bool {
         self.query.aim == SearchPurpose::List || worst.rank.is_free()
     }

@@ -47,12 +47,12 @@ impl ObjectReceiver {
         self.received - self.read
     }
 
-    /// Whether an object of this length and digest is this one.
+    /// True if an object of this length and digest is this one.
     pub fn is_of(&self, length: u64, digest: &[u8; 32]) -> bool {
         (self.length, &self.expected) == (length, digest)
     }
 
-    /// Whether the chunk is farther ahead of the reader than any credit goes: its
+    /// True if the chunk is farther ahead of the reader than any credit goes: its
     /// sender heeds no reports, and what it sends would only fill memory.
     pub fn exceeds_credit(&self, chunk: &Chunk) -> bool {
         let until = chunk.offset.saturating_add(chunk.payload.len() as u64);
@@ -79,7 +79,7 @@ impl ObjectReceiver {
         self.read = (self.read + bytes).min(self.received);
     }
 
-    /// Whether the reader has not taken all that has come.
+    /// True if the reader has not taken all that has come.
     pub fn is_ahead(&self) -> bool {
         self.read < self.received
     }
@@ -89,12 +89,12 @@ impl ObjectReceiver {
         if self.has_everything() { self.length } else { self.read }
     }
 
-    /// Whether it is time to report.
+    /// True if it is time to report.
     pub fn wants_report(&self) -> bool {
         self.credit() - self.reported >= REPORT_BYTES || self.has_everything()
     }
 
-    /// Whether there is more than was reported.
+    /// True if there is more than was reported.
     pub fn has_news(&self) -> bool {
         self.credit() > self.reported
     }
@@ -105,7 +105,7 @@ impl ObjectReceiver {
         Report { id: self.id, bytes: self.reported, ..Report::default() }
     }
 
-    /// Whether every byte is here.
+    /// True if every byte is here.
     pub fn has_everything(&self) -> bool {
         self.received == self.length
     }
@@ -115,7 +115,7 @@ impl ObjectReceiver {
         self.received - self.began
     }
 
-    /// Whether the object is the announced one; `None` until every byte is
+    /// True if the object is the announced one; `None` until every byte is
     /// here, and where only the reader has had them all.
     pub fn digest_ok(&self) -> Option<bool> {
         let is_known = self.has_everything() && self.began == 0;

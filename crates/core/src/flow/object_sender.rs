@@ -20,7 +20,7 @@ pub struct ObjectSender {
     window: Window,
     sent: u64,
     reported: u64,
-    /// Whether a chunk has left on this path.
+    /// True if a chunk has left on this path.
     has_begun: bool,
     end_sent: bool,
     /// The path broke: nothing leaves until a report says where to go on.
@@ -165,7 +165,7 @@ impl ObjectSender {
         self.window.restart();
     }
 
-    /// Whether the receiver has everything.
+    /// True if the receiver has everything.
     pub fn is_done(&self) -> bool {
         self.end_sent && self.reported == self.length
     }

@@ -84,7 +84,7 @@ impl StreamReceiver {
         Self { punctual: Some(LatenessFilter::new(life)), ..Self::new(id) }
     }
 
-    /// Whether a provider claims to have sent more datagrams than anybody can in the time since it accepted.
+    /// True if a provider claims to have sent more datagrams than anybody can in the time since it accepted.
     pub fn is_incredible(elapsed: Duration, datagrams: u64) -> bool {
         let credible = u128::from(BELIEVED_PER_SECOND) * elapsed.as_millis() / 1000 + u128::from(BELIEVED_AT_ONCE);
         u128::from(datagrams) > credible
@@ -111,12 +111,12 @@ impl StreamReceiver {
         self.totals = Some(Totals { packets, bytes, digest });
     }
 
-    /// Whether the end is known.
+    /// True if the end is known.
     pub fn has_ended(&self) -> bool {
         self.totals.is_some()
     }
 
-    /// Whether the end is known and nothing is missing before it.
+    /// True if the end is known and nothing is missing before it.
     pub fn has_everything(&self) -> bool {
         self.totals.is_some_and(|totals| self.statistics.packets >= totals.packets)
     }
@@ -139,7 +139,7 @@ impl StreamReceiver {
         StreamStatistics { lost, late, jitter: Duration::from_micros(self.jitter_16ths / 16), ..self.statistics }
     }
 
-    /// Whether the payload has the sender's digest; `None` if that cannot be
+    /// True if the payload has the sender's digest; `None` if that cannot be
     /// said: the end is not known, or something was lost or overtaken.
     pub fn digest_ok(&self) -> Option<bool> {
         let totals = self.totals?;

@@ -42,7 +42,7 @@ impl StreamSender {
         Self { kept: Some(Kept::default()), ..Self::new(id, now) }
     }
 
-    /// Whether the stream must come whole, so that its messages go reliably.
+    /// True if the stream must come whole, so that its messages go reliably.
     pub fn is_whole(&self) -> bool {
         self.kept.is_some()
     }
@@ -66,7 +66,7 @@ impl StreamSender {
         Some(FlowMessage::Datagram(packet))
     }
 
-    /// Whether the receiver is further behind than can be kept.
+    /// True if the receiver is further behind than can be kept.
     pub fn is_too_far_ahead(&self) -> bool {
         self.kept.as_ref().is_some_and(|kept| kept.bytes > MAX_KEPT_BYTES)
     }
@@ -112,7 +112,7 @@ impl StreamSender {
         }
     }
 
-    /// Whether the end was said, and the receiver has all that it must have.
+    /// True if the end was said, and the receiver has all that it must have.
     pub fn is_done(&self) -> bool {
         self.kept.as_ref().is_none_or(|kept| kept.ended && kept.packets.is_empty())
     }

@@ -90,7 +90,7 @@ pub enum HubEvent {
         node: NodeId,
         reason: String,
     },
-    /// A peer could not be reached; the hub goes on trying.
+    /// A hub could not be reached; the hub goes on trying.
     HubUnreachable {
         addresses: Vec<Address>,
         reason: String,

@@ -37,8 +37,8 @@ pub struct HubConfig {
     /// Time that a record lives without a message from its node. Default 60 s. A longer lease
     /// forgives longer silence, a shorter one forgets dead nodes sooner; nodes renew at a third of it.
     pub lease: Duration,
-    /// The other root super nodes, each as its addresses with the preferred one first. A sibling at
-    /// one of the hub's own addresses is left out. A central server has none.
+    /// Other root super nodes, each as its addresses with the preferred one first. A sibling at one of the hub's
+    /// own addresses is left out. A central server has none.
     pub siblings: Vec<Vec<Address>>,
     /// Tier in the hierarchy. Default 0, the lowest; a parent's is greater than its child's. Unused by
     /// a central server.

@@ -82,8 +82,8 @@ impl Hub {
         }
     }
 
-    /// One of the connections with a peer is gone, and with it perhaps some of
-    /// what was said reliably: both say again what the other is to know.
+    /// Both ends say again what the other is to know: a connection with this remote is gone, and with it perhaps
+    /// some of what was said reliably.
     fn resend_state(&mut self, node: NodeId) {
         self.watches.forget_changes_of(&mut self.core, self.summaries.blocks(), node);
         self.replication.resync_if_stale(&mut self.core, node);

@@ -162,7 +162,7 @@ pub struct HubCounters {
     pub summaries_sent: u64,
     /// Patches in them.
     pub block_services_sent: u64,
-    /// Summaries heard from children and tops.
+    /// Summaries heard from children and roots.
     pub summaries_heard: u64,
     pub relays: u64,
     pub relayed_messages: u64,

@@ -21,7 +21,7 @@ pub(super) enum DialAttempt {
 }
 
 impl HubCore {
-    /// Those of a node's addresses at which it may be dialled.
+    /// Keeps the addresses at which a node may be dialled.
     pub(super) fn dialable(&mut self, node: NodeId, addresses: &[Address], turn: DialAttempt) -> Vec<Address> {
         let (mut dialable, elsewhere) = address_filter::split(addresses, &self.hosts_of(node));
         let other = address_filter::least(&elsewhere).filter(|address| self.may_dial(node, address, turn));
@@ -45,7 +45,7 @@ impl HubCore {
         admitted
     }
 
-    /// Those of a node's addresses, of which another hub at `connection` tells, that may be passed on.
+    /// Keeps the addresses of a node that may be passed on, of all that another hub at `connection` tells.
     pub(super) fn told_by_hub(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
         let hub = self.remotes.connections.get(&connection).and_then(|connection| connection.address.primary());
         hub.map_or(Vec::new(), |hub| address_filter::few(address_filter::filter_reported(addresses, hub.ip())))

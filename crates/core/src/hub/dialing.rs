@@ -12,14 +12,14 @@ use super::remotes::RemoteConnection;
 use super::request_key::RequestKey;
 use crate::machine::Traffic;
 
-/// Interval at which peers are asked for a sign of life, if they are few.
+/// Interval at which hubs are asked for a sign of life, if they are few.
 const PING_EVERY: Duration = Duration::from_secs(5);
 /// So many are few: more are asked less often, so that it costs no more.
 const FEW: usize = 10;
 /// So many half pauses, and a second, may pass between two words over a live
 /// connection: a pause takes up to a quarter longer, and one answer may get lost.
 const LIVE_SILENCE: u32 = 5;
-/// After so many pauses, and a second, without a word a connection to a peer is given up.
+/// After so many pauses, and a second, without a word a connection to a hub is given up.
 const MAX_SILENCE: u32 = 3;
 
 impl HubCore {

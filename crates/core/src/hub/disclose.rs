@@ -20,7 +20,7 @@ impl HubCore {
         seen.is_some_and(|seen| seen.ip().to_canonical().is_loopback())
     }
 
-    /// Those of others' addresses that the remote at `connection` can use.
+    /// Keeps the addresses of others that the remote at `connection` can use.
     pub(super) fn shareable(&self, connection: ConnectionId, addresses: Vec<Address>) -> Vec<Address> {
         if self.is_here(connection) { addresses } else { without_local_hosts(addresses) }
     }
@@ -122,13 +122,13 @@ mod tests {
     #[test]
     fn remote_loopback_reply_address_is_declined() {
         let mut bench = Bench::new();
-        let peer = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
+        let sibling = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
         let carry = carried(5).with_reply_to(vec![udp(LOOPBACK, 50)]);
-        let sent = bench.say(peer, RequestMessage::Request(carry));
+        let sent = bench.say(sibling, RequestMessage::Request(carry));
         assert!(
             matches!(&sent[..], [_, (connection, Message::Request(RequestMessage::Decline(decline)))]
-                if *connection == peer && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
+                if *connection == sibling && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
             "{sent:?} (the provider is at {provider:?})"
         );
     }

@@ -63,7 +63,7 @@ impl Hub {
         }
     }
 
-    /// The other end says which version it speaks.
+    /// The remote says which version it speaks.
     fn on_hello(&mut self, from: Sender, hello: Hello) {
         let now = self.core.now;
         let connection = self.core.remotes.connections.get_mut(&from.connection);

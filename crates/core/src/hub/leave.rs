@@ -106,7 +106,7 @@ mod tests {
     fn drain_waits_for_node_handover() {
         for withdraws in [true, false] {
             let mut bench = Bench::new();
-            let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
+            let (sibling, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
             let sent = bench.input(Input::Command(HubCommand::Leave));
             assert_eq!(sent, [(connection, Message::Registration(RegistrationMessage::Handover))]);
             assert!(bench.closed.is_empty());
@@ -117,17 +117,17 @@ mod tests {
             }
             let mut closed: Vec<_> = bench.closed.iter().map(|(connection, _)| *connection).collect();
             closed.sort();
-            assert_eq!((closed, bench.events.last()), (vec![peer, connection], Some(&HubEvent::Left)));
+            assert_eq!((closed, bench.events.last()), (vec![sibling, connection], Some(&HubEvent::Left)));
         }
     }
 
     #[test]
     fn sibling_requests_reach_departed_nodes() {
         let mut bench = Bench::new();
-        let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
+        let (sibling, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.input(Input::Command(HubCommand::Leave));
-        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(2) });
-        assert_eq!(forwarded(&bench.say(peer, RequestMessage::Request(carried(5)))[1..]).0, connection);
+        bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(2) });
+        assert_eq!(forwarded(&bench.say(sibling, RequestMessage::Request(carried(5)))[1..]).0, connection);
     }
 
     #[test]

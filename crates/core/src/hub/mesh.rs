@@ -10,9 +10,9 @@ use super::request_key::RequestKey;
 use super::{HubConfig, HubEvent, HubKind};
 use crate::connections::{Backoff, Dials};
 
-/// The first pause before a peer is dialled again; it doubles up to [`MAX_PAUSE`].
+/// The first pause before a hub is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause before a peer is dialled again.
+/// The longest pause before a hub is dialled again.
 const MAX_PAUSE: Duration = Duration::from_secs(15);
 /// Number of requests that may wait for the same provider to be dialled.
 const MAX_WAITING: usize = 64;
@@ -160,7 +160,7 @@ impl Mesh {
         !self.hubs.is_empty()
     }
 
-    /// Number of peers that there should be, as far as the configuration says and
+    /// Number of siblings that there should be, as far as the configuration says and
     /// they have not said goodbye.
     pub(super) fn sibling_count(&self) -> usize {
         self.hubs.iter().filter(|hub| hub.relation == Relation::Sibling && !hub.left).count()
@@ -232,7 +232,7 @@ impl Mesh {
         reason: &str,
     ) {
         for hub in self.hubs.iter_mut().filter(|hub| hub.state == HubDialState::Up(node)) {
-            // One that takes this hub in and closes at once is as good as unreachable.
+            // A hub that takes this one in and closes at once is as good as unreachable.
             if stayed >= MAX_PAUSE {
                 hub.down = None;
             }

@@ -119,7 +119,7 @@ pub struct Hub {
 
 impl Hub {
     /// A hub that has not seen anything yet. It wants its first
-    /// [`Input::Timeout`] at once if it has peers to dial.
+    /// [`Input::Timeout`] at once if it has hubs to dial.
     pub fn new(config: HubConfig) -> Self {
         let mut random = SplitMix64::new(config.seed);
         let mut hub = Self {

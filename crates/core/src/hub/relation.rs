@@ -5,9 +5,9 @@
 pub enum Relation {
     /// This hub has enrolled there. The first one configured is the primary.
     Parent,
-    /// It has enrolled here, and is of this tier.
+    /// The hub has enrolled here, and is of this tier.
     Child(u8),
-    /// Neither: another top, or a sibling.
+    /// Neither: another root, or a sibling.
     Sibling,
     /// None of these: one stands by for nodes of the other, and nothing else
     /// is between them.

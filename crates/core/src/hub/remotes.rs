@@ -17,7 +17,7 @@ pub(super) const PUBLICATION: u32 = 1;
 /// The cost of the word of a move: hubs pass it on to all that may know the old home.
 pub(super) const MOVE: u32 = 8;
 
-/// Cost of a new watch: a snapshot, here and at every peer.
+/// Cost of a new watch: a snapshot, here and at every hub that hears of it.
 pub(super) const WATCH: u32 = 4;
 
 /// Cost of a search at other hubs: a message to each of them.
@@ -54,7 +54,7 @@ pub(super) struct RemoteConnectionState {
     pub(super) has_moved: bool,
 }
 
-/// One node or hub with at least one connection up, and what it has under way here.
+/// A node or hub with at least one connection up, and what it has under way here.
 #[derive(Debug)]
 pub(super) struct Remote {
     pub(super) role: Role,
@@ -63,11 +63,11 @@ pub(super) struct Remote {
     connections: Vec<ConnectionId>,
     /// The connection over which the record that is held has come.
     pub(super) publisher: Option<ConnectionId>,
-    /// Its requests in the order of their coming; some may be over.
+    /// Requests of the remote in the order of their coming; some may be over.
     pub(super) requests: VecDeque<RequestKey>,
     pub(super) relays: usize,
     pub(super) watches: usize,
-    /// Lookups and requests that wait for the peers.
+    /// Lookups and requests that wait for other hubs.
     pub(super) searches: usize,
     /// Time at which it may publish, if it was told to come later.
     pub(super) turn: Option<Time>,
@@ -167,7 +167,7 @@ impl Remotes {
         self.nodes.get(&node).is_some_and(|remote| !remote.connections.is_empty())
     }
 
-    /// The peer hubs that are up.
+    /// Hubs that are up.
     pub(super) fn hubs(&self) -> impl Iterator<Item = NodeId> + '_ {
         self.hubs.iter().copied()
     }
@@ -195,7 +195,7 @@ impl Remotes {
         }
     }
 
-    /// One more lookup or request of a remote waits for other hubs.
+    /// Another lookup or request of a remote waits for other hubs.
     pub(super) fn count_search(&mut self, node: NodeId) {
         if let Some(remote) = self.nodes.get_mut(&node) {
             remote.searches += 1;

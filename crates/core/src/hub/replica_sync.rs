@@ -41,7 +41,7 @@ pub(super) struct ReplicaSender {
     /// Of the last message, and of the first one since which all that was told holds.
     number: u32,
     begun: u32,
-    /// Whether everything has been told since then.
+    /// True if everything has been told since then.
     is_whole: bool,
     not_before: Time,
     backoff: Backoff,
@@ -90,8 +90,8 @@ impl Default for ReplicaSender {
 }
 
 impl ReplicaSender {
-    /// One whose messages count on from this number, so that a standby knows
-    /// them from what an earlier one has told it.
+    /// A sender whose messages count on from this number, so that a standby knows them from what an earlier one
+    /// has told it.
     pub(super) fn after(number: u32) -> Self {
         Self { number, ..Self::default() }
     }
@@ -136,7 +136,7 @@ impl ReplicaSender {
         self.connection.is_none() || !self.pending.is_empty()
     }
 
-    /// Whether nothing is told, nor to be told.
+    /// True if nothing is told, nor to be told.
     pub(super) fn is_empty(&self) -> bool {
         self.told.is_empty() && self.pending.is_empty()
     }
@@ -281,7 +281,7 @@ impl ReplicaChanges {
 pub(super) struct ReplicaReceiver {
     connection: ConnectionId,
     number: u32,
-    /// Whether nothing was missed since all was told.
+    /// True if nothing was missed since all was told.
     open: bool,
     entries: BTreeMap<u32, ReplicaEntry>,
     /// The most lines, for the time being.
@@ -337,7 +337,7 @@ impl ReplicaReceiver {
         self.entries.len()
     }
 
-    /// Whether another node can get a number.
+    /// True if another node can get a number.
     pub(super) fn has_room(&self) -> bool {
         self.entries.len() < self.limit
     }

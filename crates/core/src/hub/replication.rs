@@ -19,8 +19,8 @@ use crate::machine::Traffic;
 /// Time for which changes are gathered before the standbys hear of them.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// The same for moves, and for what nodes have left. A lookup that a standby
-/// answers is to see a move within 500 ms and the way.
+/// Time for which moves and capacities are gathered. A lookup that a standby answers is to see a move within 500
+/// ms and the way.
 const GATHER_MOVES: Duration = Duration::from_millis(400);
 
 /// Number of times in a lease that the standbys hear at least which nodes live, with
@@ -174,7 +174,7 @@ impl ReplicaSenders {
         let keeps = match core.connection_to(hub) {
             Some(_) if is_told => self.send_replica_changes(core, records, hub, &mut sender),
             Some(connection) => self.send_full_resync(core, records, hub, connection, &mut sender),
-            // It hears of everything when it is back, for as long as it has copies.
+            // The standby hears of everything when it is back, for as long as it has replicas.
             None => {
                 sender.connection = None;
                 sender.signed + core.config.lease > now

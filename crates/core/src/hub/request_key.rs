@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use roost_wire::{NodeId, RequestId};
 
 /// Names a request at this hub: whose number it is, and the number. A request
-/// that a peer hands on to be answered directly keeps its requester's.
+/// that a hub hands on to be answered directly keeps its requester's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RequestKey {
     pub(super) requester: NodeId,

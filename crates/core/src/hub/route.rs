@@ -1,9 +1,9 @@
 //! Ways of a question that this hub cannot answer alone: to those below that have something, up to a parent, and from
-//! top to top.
+//! root to root.
 //!
 //! A question goes up, then across, then down, and never back, so it cannot
-//! go round. At the top each patch has two owners, chosen by rendezvous
-//! hashing among the tops that are up; they know which tops have something
+//! go round. At the top each block has two owners, chosen by rendezvous
+//! hashing among the roots that are up; they know which roots have something
 //! in it.
 
 use roost_wire::block::BlockService;
@@ -23,7 +23,7 @@ pub(super) const ASKS: u8 = 3;
 
 const OWNERS: usize = 2;
 
-/// One hub to ask, and who is asked in its place if it does not answer.
+/// A hub to ask, and the hubs that are asked in its place if it does not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HubQuery {
     pub(super) hub: NodeId,
@@ -64,7 +64,7 @@ impl RoutePlan {
         if self.near { Scope::Area } else { Scope::Anywhere }
     }
 
-    /// Whether everybody is asked that could have something.
+    /// True if everybody is asked that could have something.
     pub(super) fn is_everywhere(self) -> bool {
         self.way == RouteDirection::Up && !self.near
     }
@@ -75,29 +75,29 @@ impl RoutePlan {
     }
 }
 
-/// The owners of a patch among `tops`. When one goes, only its patches change owners.
+/// The owners of a block among `roots`. When one goes, only its blocks change owners.
 pub(super) fn owners(roots: &[NodeId], block_service: BlockService) -> Vec<NodeId> {
     greatest(roots, block_service.number())
 }
 
 /// The hubs with the greatest hash of themselves and `number` (highest random weight).
 pub(super) fn greatest(roots: &[NodeId], number: u64) -> Vec<NodeId> {
-    let weight = |top: &NodeId| {
-        let halves = top.as_bytes().chunks_exact(8).map(|half| half.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
+    let weight = |root: &NodeId| {
+        let halves = root.as_bytes().chunks_exact(8).map(|half| half.iter().fold(0, |n, b| n << 8 | u64::from(*b)));
         halves.fold(number, |state, half| SplitMix64::new(state ^ half).next_u64())
     };
     let mut first: [Option<(u64, NodeId)>; OWNERS] = [None; OWNERS];
-    for top in roots {
-        let mut next = Some((weight(top), *top));
+    for root in roots {
+        let mut next = Some((weight(root), *root));
         for held in &mut first {
             (*held, next) = ((*held).max(next), (*held).min(next));
         }
     }
-    first.into_iter().flatten().map(|(_, top)| top).collect()
+    first.into_iter().flatten().map(|(_, root)| root).collect()
 }
 
 impl HubCore {
-    /// The tops that are up, as this one sees them; it is one of them.
+    /// The roots that are up, as this one sees them; it is one of them.
     pub(super) fn roots(&self) -> Vec<NodeId> {
         self.siblings_up().chain([self.config.node]).collect()
     }
@@ -111,7 +111,7 @@ impl HubCore {
         self.mesh.is_configured() || self.remotes.hub_count() > 0
     }
 
-    /// True if a top is not there that should be: what it has is not known.
+    /// True if a root is not there that should be: what it has is not known.
     pub(super) fn is_root_missing(&self) -> bool {
         self.is_root() && self.siblings_up().count() < self.mesh.sibling_count().max(self.member_count)
     }

@@ -2,7 +2,7 @@
 //! otherwise: their copies need a way, wherever in the tree they are.
 //!
 //! Such a connection carries copies and what comes of them. It makes the two
-//! neither peers nor parent and child: no search and no claim goes over it.
+//! neither siblings nor parent and child: no search and no claim goes over it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -138,7 +138,7 @@ impl StandbyConnections {
         }
     }
 
-    /// It cannot be reached, or its last connection is gone.
+    /// The standby cannot be reached, or its last connection is gone.
     pub(super) fn standby_dial_failed(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
         if let Some(dial) = self.hubs.get_mut(&hub) {

@@ -35,7 +35,7 @@ pub struct HubStatus {
     pub connections: usize,
     pub requests: usize,
     pub relays: usize,
-    /// Watches, also those of peers.
+    /// Watches, also those of other hubs.
     pub watches: usize,
     /// Searches at other hubs under way.
     pub hub_lookups: usize,
@@ -51,9 +51,9 @@ pub struct HubStatus {
     pub block_services: usize,
     /// Patches in which this hub, or one below it, has something.
     pub announced: usize,
-    /// The other super nodes of the group, as the group knows them.
+    /// Super nodes of the group, as the group knows them, without this hub.
     pub members: Vec<MemberStatus>,
-    /// The other hubs: those of the configuration, then those that dialled.
+    /// Hubs of the configuration, then hubs that dialled.
     pub hubs: Vec<RemoteHubStatus>,
 }
 
@@ -92,7 +92,7 @@ pub struct IndexEntry {
     pub suspended: bool,
     /// True if it has a connection to this hub.
     pub connected: bool,
-    /// Its home, if this hub only stands by.
+    /// The node's home, if this hub only stands by.
     pub home: Option<NodeId>,
 }
 

@@ -164,8 +164,8 @@ impl Bench {
         self.channels(input).into_iter().map(|(connection, _, message)| (connection, message)).collect()
     }
 
-    /// The same with the channels that the messages take. What every connection begins
-    /// with is left out.
+    /// Messages that an input makes the hub send, with their channels. What every connection begins with is left
+    /// out.
     pub(super) fn channels(&mut self, input: Input<super::HubCommand>) -> Vec<(ConnectionId, Channel, Message)> {
         self.hub.handle(self.now, input);
         let mut sent = Vec::new();
@@ -207,8 +207,8 @@ impl Bench {
     pub(super) fn up_over(&mut self, number: u8, role: Role, address: Address, dial: Option<DialId>) -> ConnectionId {
         self.connections += 1;
         let connection = ConnectionId(self.connections);
-        let peer = RemoteIdentity { node: node(number), role, name: format!("n{number}") };
-        self.input(Input::ConnectionUp { connection, dial, remote: peer, address, rtt: self.rtt });
+        let remote = RemoteIdentity { node: node(number), role, name: format!("n{number}") };
+        self.input(Input::ConnectionUp { connection, dial, remote, address, rtt: self.rtt });
         connection
     }
 

@@ -29,7 +29,7 @@ pub(super) enum HubTimer {
     Drain,
 }
 
-/// One place for each timer, since the hub plans all of them after nearly every input. A node sets a timer for each of
+/// A place for each timer, since the hub plans all of them after nearly every input. A node sets a timer for each of
 /// its requests, and has a table of another kind.
 #[derive(Debug, Default)]
 pub(super) struct HubTimers {

@@ -121,7 +121,7 @@ impl Node {
     }
 }
 
-/// Whether the home is asked or told something for it.
+/// True if the home is asked or told something for it.
 fn needs_home(command: &NodeCommand) -> bool {
     matches!(
         command,

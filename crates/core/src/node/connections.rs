@@ -61,7 +61,7 @@ pub(super) struct DialTarget {
 pub(super) struct ConnectionLoss<'a> {
     /// In a sentence for people.
     pub(super) reason: &'a str,
-    /// Whether one side does not admit the other, so that no way leads there.
+    /// True if one side does not admit the other, so that no way leads there.
     pub(super) refused: bool,
 }
 
@@ -132,8 +132,8 @@ impl NodeConnection {
         now.since(self.own.used) >= FRESH
     }
 
-    /// Whether its peer is where one of `addresses` says, so that no NAT can
-    /// have forgotten the connection. Over TCP a peer dials from another port;
+    /// True if its remote is where one of `addresses` says, so that no NAT can
+    /// have forgotten the connection. Over TCP a remote dials from another port;
     /// NATs keep those for hours.
     fn is_to(&self, addresses: &[Address]) -> bool {
         let Some(there) = self.address.primary() else { return false };
@@ -272,8 +272,8 @@ mod tests {
     }
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
-        let peer = Remote { node: node(number), role: Role::Node, name: String::new() };
-        NodeConnection::up(used, &peer, address, Rtt::new(Duration::ZERO), None)
+        let remote = Remote { node: node(number), role: Role::Node, name: String::new() };
+        NodeConnection::up(used, &remote, address, Rtt::new(Duration::ZERO), None)
     }
 
     #[test]

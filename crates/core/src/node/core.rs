@@ -59,7 +59,7 @@ pub(super) struct Core {
     pub(super) unsettled_until: Time,
     /// Requests that wait for an answer or for data.
     pub(super) under_way: usize,
-    /// Whether answers of providers come late enough to wait for them longer,
+    /// True if answers of providers come late enough to wait for them longer,
     /// as the last request that was repeated has shown.
     pub(super) is_patient: bool,
     /// The host's, if the driver has told it.
@@ -299,7 +299,7 @@ impl Core {
         usual.max(trip.min(LONGEST_ROUND_TRIP) * PACE_TRIPS)
     }
 
-    /// Whether the remote at `connection` is certified as a hub of the kind that
+    /// True if the remote at `connection` is certified as a hub of the kind that
     /// this node uses.
     pub(super) fn is_hub(&self, connection: ConnectionId) -> bool {
         self.connections.get(connection).is_some_and(|connection| connection.role == self.hub_role)
@@ -310,7 +310,7 @@ impl Core {
         self.connections.get(connection).map_or(Vec::new(), |connection| connection.told(addresses))
     }
 
-    /// Whether the same remote is at both ends.
+    /// True if the same remote is at both ends.
     pub(super) fn are_same(&self, a: ConnectionId, b: ConnectionId) -> bool {
         let at = |connection| self.connections.get(connection).map(|connection| connection.node);
         a == b || (at(a).is_some() && at(a) == at(b))

@@ -145,12 +145,12 @@ impl MulticastResponder {
             core.multicast(MulticastMessage::MulticastCandidate(MulticastCandidate { requester, id, candidate }));
             return self.rest(core, key, ReplyStage::Answered);
         }
-        let wish = ServeRequest {
+        let request = ServeRequest {
             addresses: request.reply_to().to_vec(),
             deadline: until.since(core.now),
             ..provide.serve_request(key, None, request)
         };
-        let takes = provide.knows(key) || provide.takes(core, &wish);
+        let takes = provide.knows(key) || provide.takes(core, &request);
         if takes {
             let node = core.node;
             core.counters.multicast_replies += 1;
@@ -160,7 +160,7 @@ impl MulticastResponder {
                 attempt,
                 sender: node,
             }));
-            provide.consider(core, wish);
+            provide.consider(core, request);
         }
         self.rest(core, key, if takes { ReplyStage::Answered } else { ReplyStage::Silent });
     }

@@ -62,7 +62,7 @@ impl MulticastLoad {
         (SLOT * self.len(now) as u32).clamp(SHORTEST, LONGEST)
     }
 
-    /// Whether one more inquiry is no burden.
+    /// True if one more inquiry is no burden.
     pub(super) fn is_quiet(&mut self, now: Time) -> bool {
         self.turn(now);
         self.messages.iter().all(|messages| *messages < QUIET)

@@ -16,8 +16,7 @@ use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, RequestCommand, SECOND, World, node_id};
 use crate::{ANYWHERE, failed, finished};
 
-/// One way from a node to its cache, and from there, or from a node without a
-/// cache, to the server.
+/// Delays from a node to its cache, and from there, or from a node without a cache, to the server.
 const ACCESS: Duration = Duration::from_millis(10);
 const FAR: Duration = Duration::from_millis(300);
 
@@ -31,7 +30,7 @@ struct CacheScene {
     requesters: [HostId; 2],
 }
 
-/// Where provider `n` is; the last one is at the server.
+/// The last place is the server's.
 fn place(provider: usize) -> Cell {
     Cell::new(100 * provider as i32, 5)
 }
@@ -59,7 +58,7 @@ impl CacheScene {
         self.world.hub_at(hub).counters()
     }
 
-    /// What the first requester is told, how far that reaches, and how long it took.
+    /// The answer to the first requester, how far it reaches, and how long it took.
     fn look_for(&mut self, area: Area) -> (Vec<NodeId>, Coverage, Duration) {
         let (requester, began) = (self.requesters[0], self.world.now);
         let ticket = self.world.lookup(requester, Service::Track, area);
@@ -80,7 +79,7 @@ impl CacheScene {
         node_id(self.providers[provider].0)
     }
 
-    /// Whether the first requester gets a reading from this place.
+    /// True if the first requester gets a reading from this place.
     fn is_served(&mut self, at: Cell) -> Result<(), Reason> {
         let requester = self.requesters[0];
         let ticket = self.world.request(requester, Service::Sensor, Area::Exact(at));
@@ -127,7 +126,7 @@ fn server_registers_nodes_and_expires_dead() {
     let mut net = CacheScene::new(3);
     let status = |net: &CacheScene| net.world.hub_at(net.server).status(net.world.now);
     assert_eq!((status(&net).nodes, status(&net).replicas), (1, 4));
-    let relations: Vec<_> = status(&net).hubs.iter().map(|peer| peer.relation).collect();
+    let relations: Vec<_> = status(&net).hubs.iter().map(|hub| hub.relation).collect();
     assert_eq!(relations, [Relation::Child(0); 2]);
     net.world.run(200 * SECOND);
     assert_eq!(status(&net).replicas, 4, "caches tell who lives");

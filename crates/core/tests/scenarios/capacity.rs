@@ -1,4 +1,4 @@
-//! How many can be in a room whose super nodes have room for few copies.
+//! Rooms whose super nodes have room for few copies: how many nodes can be in.
 
 use roost_core::node::{Provider, Ticket};
 use roost_wire::{Area, Cell, Service};
@@ -11,7 +11,7 @@ struct RoomScene {
     world: World,
     hubs: Vec<HostId>,
     members: Vec<HostId>,
-    /// Who watches whom.
+    /// The watcher, the node that it watches, and the ticket.
     watched: Vec<(HostId, HostId, Ticket)>,
 }
 
@@ -43,7 +43,7 @@ impl RoomScene {
         self.watched.push((node, other, ticket));
     }
 
-    /// Those who do not watch whom they should.
+    /// Entries of `watched` that receive nothing.
     fn missing(&self) -> Vec<usize> {
         let is_missing = |index: &usize| {
             let (node, other, ticket) = self.watched[*index];
@@ -52,7 +52,7 @@ impl RoomScene {
         (0..self.watched.len()).filter(is_missing).collect()
     }
 
-    /// One more enters; what is refused is asked for again.
+    /// Another node enters; what is refused is asked for again.
     fn enter(&mut self, number: usize) -> bool {
         for other in 0..number {
             self.watch(number, other);

@@ -1,5 +1,5 @@
-//! What befalls the ends of a request: providers that are full, whose uplink is
-//! full, whose certificate ends; nodes that start again or whose clock jumps.
+//! Faults at the ends of a request: providers that are full, whose uplink is full, whose certificate ends; nodes
+//! that start again or whose clock jumps.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ fn providers_that_are_busy() {
 
 #[test]
 fn uplinks_that_are_full() {
-    // One video takes 700 kbit/s.
+    // A video takes 700 kbit/s.
     for_seeds(4, |seed| is_never_overfilled(seed, filling(seed, 8, Some(1_500)), 2));
 }
 

@@ -28,7 +28,7 @@ fn nodes_fail_back_to_revived_home() {
         } else {
             scene.world.thaw(home)
         }
-        // It may have been tried in vain once, and stands by first.
+        // The home may have been tried in vain once, and stands by first.
         for _ in 0..1_400 {
             scene.request();
             scene.run(200 * MS);
@@ -40,7 +40,7 @@ fn nodes_fail_back_to_revived_home() {
     });
 }
 
-/// It costs the standby that does its work each time.
+/// Each failback costs the standby that does the home's work.
 #[test]
 fn flapping_home_is_retried_with_backoff() {
     for_seeds(3, |seed| {

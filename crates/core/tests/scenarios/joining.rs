@@ -28,7 +28,8 @@ fn carried(seed: u64, watchers: usize) -> (TwoHubScene, Ticket) {
     (two, ticket)
 }
 
-/// What a watcher could open of a request's stream, and after how long, by whose word.
+/// Epochs of a request's stream that a watcher could open: after how long, and whether the provider confirmed
+/// it.
 fn opened(world: &World, host: HostId, ticket: Ticket, asked: roost_wire::Time) -> Vec<(Duration, Epoch, bool)> {
     let one = |(at, event): &(roost_wire::Time, NodeEvent)| match event {
         NodeEvent::Reflected { ticket: of, epoch, is_confirmed, .. } if *of == ticket => {
@@ -170,7 +171,7 @@ fn opening(stream: u64, epoch: u32) -> ProvisionalAccept {
     ProvisionalAccept { stream_keys: reflected, bits_per_second: 1, format: "old".to_owned(), cell: PLACE }
 }
 
-/// What a hub says while a request is under way, in place of what it has.
+/// A hub says something else while a request is under way, in place of what it has.
 fn told(say: impl Fn(&TwoHubScene, RequestId) -> Vec<SealedKeys>) -> (TwoHubScene, Ticket) {
     let mut two = TwoHubScene::new(7, 2);
     let (home, watcher, provider) = (two.hubs[1], two.watchers[1], two.provider);

@@ -52,7 +52,6 @@ use roost_wire::{Area, Cell, Role, Service};
 
 use world::{HostId, World};
 
-/// What everybody asks for who does not care where.
 const ANYWHERE: Area = Area::Anywhere;
 
 fn finished(world: &mut World, host: HostId, ticket: Ticket) -> RequestSummary {

@@ -11,8 +11,8 @@ use crate::{ANYWHERE, NEAREST};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// How long all may take to know all: what gossip has missed by chance, an
-/// announcement every two minutes brings, which may be lost itself.
+/// Time in which all get to know all: what gossip has missed by chance, an announcement every two minutes
+/// brings, which may be lost itself.
 const TOGETHER: Duration = Duration::from_secs(500);
 
 /// So near that hubs share their nodes.
@@ -26,7 +26,7 @@ fn knows(world: &World, hub: HostId, other: HostId) -> bool {
     members(world, hub).iter().any(|member| member.node == node_id(other.0))
 }
 
-/// Whether each of the hubs lists all the others, and no one else, and is connected to them.
+/// True if each of the hubs lists all the others, and no one else, and is connected to them.
 fn all_know_all(world: &World, hubs: &[HostId]) -> bool {
     hubs.iter().all(|hub| {
         let mut known: Vec<NodeId> =
@@ -119,7 +119,7 @@ fn leaving_hub_is_removed_and_returns() {
     assert!(world.run_while(20 * SECOND, |world| all_know_all(world, &hubs)));
     world.kill(leaver);
     world.run(SECOND);
-    // It is told of nobody this time, but a newcomer is told of it and of another one.
+    // Nobody tells the returning hub of others this time, but a newcomer is told of it and of another one.
     world.revive_hub(leaver);
     let newcomer = world.hub_beside(&[leaver, hubs[0]]);
     hubs.extend([leaver, newcomer]);
@@ -218,7 +218,7 @@ fn restarted_hub_regains_its_share() {
     world.run(40 * SECOND);
     let share = leases(&world, hubs[0]);
     assert!((15..=22).contains(&share), "{share} of 60 within 40 s");
-    // Those come back whom nobody has sent, and others go in their place.
+    // Nodes come back whom nobody has sent, and others go in their place.
     world.run(5 * MINUTE);
     let counts: Vec<usize> = hubs.iter().map(|hub| leases(&world, *hub)).collect();
     assert!(counts.iter().all(|count| (15..=25).contains(count)), "{counts:?}");
@@ -257,8 +257,8 @@ fn a_run_repeats_by_its_seed() {
     assert_ne!(run(1), run(2));
 }
 
-/// What membership costs when nothing happens. The figures are in the book;
-/// further seeds measure a hundred members.
+/// Membership costs little when nothing happens. The figures are in the book; further seeds measure a hundred
+/// members.
 #[test]
 fn a_quiet_group_says_little() {
     for_few_seeds(|seed| {

@@ -53,7 +53,7 @@ fn mixed(seed: u64, discovery: Discovery) -> (World, HostId, [HostId; 3]) {
     (world, hub, [requester, near, away])
 }
 
-/// How many sessions were opened at all these hosts.
+/// Sessions that were opened at all these hosts.
 fn opened(world: &World, hosts: &[HostId]) -> usize {
     hosts.iter().map(|host| world.hosts[host.0].opened.len()).sum()
 }
@@ -79,7 +79,7 @@ fn a_connection_needs_no_hub() {
         }
     }
     assert_eq!(world.status(nodes[0]).counters.found_by_multicast, 12);
-    // One way there, four for the first handshake; then there is a connection.
+    // A request takes one way, a first handshake four; then there is a connection.
     let warm = served(&mut world, nodes[0], Service::Sensor, Area::Exact(Cell::new(1, 0)));
     assert!(warm.first_byte <= 2 * world.path.delay, "{warm:?}");
 }
@@ -88,7 +88,7 @@ fn a_connection_needs_no_hub() {
 fn many_providers_few_answer_one_serves() {
     let (mut world, nodes) = multicast_nodes(2, 41);
     world.path.delay = MS;
-    // They get to know of one another.
+    // All nodes get to know of the first one.
     for node in &nodes[1..] {
         served(&mut world, *node, Service::Sensor, ANYWHERE);
     }
@@ -193,7 +193,7 @@ fn both_ways_at_once_serve_once() {
             if service == Service::Sensor {
                 assert_eq!(summary.provider, node_id(away.0), "seed {seed}: only the hub knows it");
             }
-            // What the loser began has been stopped.
+            // The loser's session has been stopped.
             world.run(3 * SECOND);
             assert_eq!(ended(&world, requester, ticket), 1);
             assert!(world.status(near).sessions.is_empty() && world.status(away).sessions.is_empty(), "seed {seed}");

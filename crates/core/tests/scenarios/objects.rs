@@ -34,7 +34,7 @@ fn go_on(world: &mut World, requester: HostId, bytes: usize, offset: u64) -> Tic
     world.request_with(requester, Service::Image, ANYWHERE, |wanted| wanted.resume = resume)
 }
 
-/// Where the acceptance says that the data begins.
+/// The offset at which the data begins, as the acceptance says.
 fn begins(world: &World, requester: HostId, ticket: Ticket) -> Option<u64> {
     let offset = |event: &NodeEvent| match event {
         NodeEvent::Accepted { ticket: of, flow: FlowDescription::Object { offset, .. }, .. } if *of == ticket => {
@@ -203,7 +203,7 @@ fn provider_exceeding_window_is_stopped() {
         Ok(Message::Request(RequestMessage::Accept(accept))) => Some(accept.id),
         _ => None,
     });
-    // What it has sent by the rules, and then goes on.
+    // The provider has sent so much by the rules, and then goes on.
     let sent = said.iter().filter_map(|message| match Message::decode(message) {
         Ok(Message::Flow(FlowMessage::Chunk(chunk))) => Some(chunk.offset + chunk.payload.len() as u64),
         _ => None,
@@ -231,7 +231,7 @@ fn requester_without_progress_times_out() {
     let ticket = world.request(requester, Service::Image, ANYWHERE);
     for second in 0..100 {
         world.run(SECOND);
-        // Its reader claims to be there, and its machine reports the same again.
+        // The reader claims to be there, and the requester's machine reports the same again.
         world.read(requester, ticket, 0);
         assert!(second > 50 || world.status(provider).sessions.len() == 1, "{second} s");
     }

@@ -1,4 +1,4 @@
-//! What is under way when connections are down for a while, or a provider starts again.
+//! Transfers that are under way when connections are down for a while, or a provider starts again.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::world::{HostId, SECOND, World};
 
 const THERE: Area = Area::Exact(Cell::new(27, 92));
 
-/// What the uplink of each hub can take.
+/// Copies that the uplink of each hub can take.
 const COPIES: usize = 4;
 
 /// Three hubs that know one another, with a provider at the first.
@@ -51,7 +51,7 @@ impl OverflowScene {
         self.world.receives_stream(watcher, ticket, self.provider)
     }
 
-    /// How many copies each hub may send; none more than it can.
+    /// Copies that each hub sends; none sends more than its uplink takes.
     fn sent(&self) -> Vec<usize> {
         let copies = self.world.copies();
         let sent: Vec<usize> = self.hubs.iter().map(|hub| copies.get(hub).map_or(0, |sent| sent.len())).collect();
@@ -59,7 +59,7 @@ impl OverflowScene {
         sent
     }
 
-    /// Whether any hub has room and the stream.
+    /// True if any hub has room and the stream.
     fn has_room(&self) -> bool {
         let (copies, sent) = (self.world.copies(), self.sent());
         let feeds = |hub: &HostId| {

@@ -1,4 +1,4 @@
-//! What requests ask of their delivery, and get.
+//! Profiles of requests: each gets the delivery that it asks for.
 
 use roost_core::node::RequestSummary;
 use roost_wire::{DeliveryClass, DeliveryClasses, Profile, Role, Service, ServiceSet};

@@ -65,10 +65,10 @@ fn dead_provider_costs_one_retry() {
     world.freeze(near);
     let ticket = world.request(requester, Service::Image, NEAREST);
     let summary = finished(&mut world, requester, ticket);
-    // One and a half probe time-outs, then the two ways to the next provider.
+    // The request waits for one and a half probe time-outs, then goes the two ways to the next provider.
     assert!(summary.first_byte < 400 * MS, "{summary:?}");
     assert_eq!(summary.provider, node_id(far.0));
-    // One silence may be loss: it is asked last for a while, and still listed.
+    // A single silence may be loss: the provider is asked last for a while, and still listed.
     let counters = world.hub_at(hub).counters();
     assert_eq!((counters.failures, counters.suspensions), (1, 0));
 }
@@ -175,7 +175,7 @@ fn reachable_again_requester_answered_directly() {
     assert!(finished(&mut world, requester, ticket).relayed);
     assert!(world.run_while(10 * SECOND, |world| !world.is_dialing(requester)), "it has dialled in vain as well");
     world.heal();
-    // It asks the provider itself, by which there is a connection.
+    // The requester asks the provider itself, by which there is a connection.
     let node = node_id(provider.0);
     let known = Provider { node, addresses: addresses(provider.0) };
     let ticket = world.request_with(requester, Service::Sensor, ANYWHERE, |wanted| wanted.provider = Some(known));
@@ -365,10 +365,10 @@ fn capacity_renewals_are_rate_limited() {
 
 #[test]
 fn busy_decline_has_retry_after() {
-    for peers in [1, 2] {
+    for count in [1, 2] {
         let mut world = World::new(16);
-        let hubs = world.mesh(peers);
-        let busy = world.node_with(&hubs[peers - 1..], |config| {
+        let hubs = world.mesh(count);
+        let busy = world.node_with(&hubs[count - 1..], |config| {
             config.services = [Service::Video].into_iter().collect();
             config.max_streams = 2;
         });
@@ -472,7 +472,7 @@ fn full_uplink_avoided_until_free() {
     assert_eq!(finished(&mut world, requester, ticket).provider, node_id(near.0));
 }
 
-/// What a traced request came to, and the way that it took.
+/// The outcome of a traced request, and the way that it took.
 fn traced(
     world: &mut World,
     host: HostId,
@@ -492,7 +492,7 @@ fn traced(
     (outcome, trace)
 }
 
-/// Who did what, the hubs in the order of the way.
+/// Actions of the hubs in the order of the way, then of the provider.
 fn way(trace: &Trace) -> Vec<(NodeId, HopAction)> {
     let mut hops: Vec<_> = trace.hops.iter().collect();
     hops.sort_by_key(|hop| (hop.hop.step.is_of_provider(), hop.hop.index, hop.heard));

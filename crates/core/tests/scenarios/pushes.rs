@@ -14,7 +14,7 @@ use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
 use crate::{ANYWHERE, failed, finished};
 
 const BYTES: usize = 3_000_000;
-/// Where a tenth is lost the way to the other node may take its time.
+/// A push may take its time where a tenth of all packets is lost.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Two nodes that offer nothing, at hubs of their own.
@@ -58,7 +58,7 @@ fn push_as(
     ticket
 }
 
-/// What was offered to a host, each once.
+/// Pushes that were offered to a host, each once.
 fn offered(world: &World, host: HostId) -> Vec<Push> {
     let offer = |event: &NodeEvent| match event {
         NodeEvent::PushOffered { push, .. } => Some(push.clone()),
@@ -142,7 +142,7 @@ fn refused_or_unanswered_push_ends() {
     world.freeze(receiver);
     let ticket = push(&mut world, sender, receiver);
     assert_eq!(failed(&mut world, sender, ticket), Reason::TimedOut);
-    // One that was taken on and is not heard of any more ends, too.
+    // A push that was taken on and is not heard of any more ends, too.
     world.thaw(receiver);
     let ticket = push(&mut world, sender, receiver);
     world.run(2 * SECOND);
@@ -290,7 +290,7 @@ impl FullReceiver {
 #[test]
 fn what_is_not_sent_gives_way() {
     let mut full = FullReceiver::new();
-    // One of them begins to send, and keeps its place: there are others.
+    // A member begins to send, and keeps its place: there are others.
     let from = node_id(full.members[0].0);
     let id = first_of(&full.world, full.receiver, from).unwrap();
     full.world.command(full.receiver, NodeCommand::PushStarted { from, id });

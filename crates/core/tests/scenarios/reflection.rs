@@ -1,5 +1,5 @@
-//! One copy for all who watch: a stream's way over super nodes, who may open
-//! it, and what befalls both.
+//! Reflection: a stream's way over super nodes, a single copy for all watchers, who may open it, and what
+//! befalls both.
 
 use std::time::Duration;
 
@@ -184,7 +184,7 @@ fn ending_subscription_completes_it() {
 #[test]
 fn saturated_hub_declines_with_retry_after() {
     let mut two = TwoHubScene::new(4, 2);
-    // One copy each: to the other home, and to the first who watches.
+    // A hub sends a single copy to the other home, and a single one to the first watcher.
     two.world.copies = Some(1);
     two.world.run_relays(SECOND);
     let first = two.subscribe(0);
@@ -224,7 +224,7 @@ fn busy_provider_switches_to_reflection() {
     assert!(summary.complete && summary.elapsed < 62 * SECOND, "{summary:?}");
 }
 
-/// What happens to one of the hosts of a subscription while it goes on.
+/// A fault of a host while its subscription goes on.
 type Fault = fn(&mut World, HostId);
 
 /// The stream is there again in time, and its ticket is the same.
@@ -341,7 +341,7 @@ fn dead_subscriber_is_removed() {
     });
 }
 
-/// One message in ten is lost, one in ten comes twice, and all overtake one another.
+/// A tenth of all messages is lost, a tenth comes twice, and all overtake one another.
 #[test]
 fn message_loss_and_duplication_are_repaired() {
     for_seeds(8, |seed| {
@@ -386,7 +386,7 @@ fn tiers_route_stream_between_homes() {
         assert_eq!(tree.world.stream_route(watcher, ticket), Some(way));
         let whose = |hub: HostId| tree.world.hosts[hub.0].media.grants.last().and_then(|grant| grant.provider);
         assert_eq!(whose(tree.homes[0]), Some(node_id(provider.0)), "it comes back along the way of the request");
-        // Who comes next names it, and the hubs on the way do not count it again.
+        // The next subscriber names the provider, and the hubs on the way do not count it again.
         let next = tree.world.subscribe(tree.requesters[0], Service::Video, Area::Exact(place(3)));
         tree.world.run_relays(3 * SECOND);
         assert!(tree.world.receives_stream(watcher, next, provider));
@@ -525,7 +525,7 @@ fn subscriptions_recover_from_random_faults() {
         let counted = |world: &World, provider: &HostId| -> usize {
             world.status(*provider).publications.iter().map(|publication| publication.members).sum()
         };
-        // Who goes back to a home that it lost has two ways for a moment.
+        // A node that goes back to a home that it lost has two ways for a moment.
         let counts = (0..20).map(|_| {
             let all = providers.iter().map(|provider| counted(&world, provider)).sum::<usize>();
             world.run_relays(500 * MS);

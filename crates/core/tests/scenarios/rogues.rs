@@ -305,7 +305,7 @@ fn endless_dials_take_no_slots() {
         seed: 1,
         secret: RootSecret::of_seed(1),
     };
-    let mut peer = Node::new(config);
+    let mut node = Node::new(config);
     let mut closed = 0;
     for number in 0..10_000 {
         let up = Input::ConnectionUp {
@@ -315,34 +315,31 @@ fn endless_dials_take_no_slots() {
             address: address(2, Scheme::Udp),
             rtt: MS,
         };
-        peer.handle(Time::from_nanos(number), up);
+        node.handle(Time::from_nanos(number), up);
         closed +=
-            std::iter::from_fn(|| peer.poll_transmit()).filter(|sent| matches!(sent, Transmit::Close { .. })).count();
+            std::iter::from_fn(|| node.poll_transmit()).filter(|sent| matches!(sent, Transmit::Close { .. })).count();
     }
-    assert!(peer.status(Time::from_nanos(10_000)).connections <= 8);
+    assert!(node.status(Time::from_nanos(10_000)).connections <= 8);
     assert_eq!(closed, 10_000 - 8);
-    // Its own dial to that remote makes no exception.
+    // The node's own dial to that remote makes no exception.
     let provider = Some(Provider { node: node_id(2), addresses: vec![address(2, Scheme::Tcp)] });
     let wanted = ServiceRequest {
         transports: SchemeSet::only(Scheme::Tcp),
         timeout: Some(SECOND),
         ..ServiceRequest::new(Service::Sensor, ANYWHERE)
     };
-    peer.handle(
+    node.handle(
         Time::from_nanos(10_001),
         Input::Command(NodeCommand::Request { ticket: Ticket(1), request: wanted, provider }),
     );
-    let dial = std::iter::from_fn(|| peer.poll_transmit()).find_map(|sent| match sent {
+    let dial = std::iter::from_fn(|| node.poll_transmit()).find_map(|sent| match sent {
         Transmit::Dial { dial, .. } => Some(dial),
         _ => None,
     });
-    let (connection, peer_there, address) = (ConnectionId(10_001), remote(2, Role::Node), address(2, Scheme::Tcp));
+    let (connection, there, address) = (ConnectionId(10_001), remote(2, Role::Node), address(2, Scheme::Tcp));
     assert!(dial.is_some());
-    peer.handle(
-        Time::from_nanos(10_002),
-        Input::ConnectionUp { connection, dial, remote: peer_there, address, rtt: MS },
-    );
-    assert_eq!(peer.status(Time::from_nanos(10_002)).connections, 8);
+    node.handle(Time::from_nanos(10_002), Input::ConnectionUp { connection, dial, remote: there, address, rtt: MS });
+    assert_eq!(node.status(Time::from_nanos(10_002)).connections, 8);
 }
 
 /// Requests something of a rogue, whose machine does nothing, and gives back
@@ -509,7 +506,7 @@ fn false_claim_takes_no_replica() {
                 assert_eq!(place_of(&world, standby, provider), Some(Cell::new(27, 92)), "seed {seed}");
             }
         }
-        // Its home moves it, and goes: the standby has it right.
+        // The home moves the provider, and goes: the standby has it right.
         world.command(provider, NodeCommand::Move { cell: Cell::new(3, 3) });
         world.run(10 * SECOND);
         assert_eq!(place_of(&world, standby, provider), Some(Cell::new(3, 3)));

@@ -20,7 +20,7 @@ fn enter(world: &mut World, node: HostId) -> Ticket {
     ticket
 }
 
-/// Who else is in, as a node knows it.
+/// Members that are in besides a node, as it knows them.
 fn members(world: &World, node: HostId, ticket: Ticket) -> Vec<RoomMember> {
     let roster = |(_, event): &(_, NodeEvent)| match event {
         NodeEvent::Roster { ticket: of, members } if *of == ticket => Some(members.clone()),
@@ -34,7 +34,7 @@ fn agree(world: &World, inside: &[(HostId, Ticket)]) -> bool {
     agree_but_for(world, inside, &[])
 }
 
-/// The same, whatever they know of `strangers`.
+/// True if all that are inside know one another, whatever they know of `strangers`.
 fn agree_but_for(world: &World, inside: &[(HostId, Ticket)], strangers: &[HostId]) -> bool {
     inside.iter().all(|(node, ticket)| {
         let mut others: Vec<NodeId> = inside.iter().map(|(other, _)| node_id(other.0)).collect();
@@ -46,7 +46,7 @@ fn agree_but_for(world: &World, inside: &[(HostId, Ticket)], strangers: &[HostId
     })
 }
 
-/// Three tops and five nodes that know all of them, each with another home first.
+/// Three roots and five nodes that know all of them, each with another home first.
 fn scene(seed: u64) -> (World, Vec<HostId>, Vec<HostId>) {
     let mut world = World::new(seed);
     world.path.delay = MS * (5 + seed as u32 % 40);
@@ -242,8 +242,8 @@ fn hubs_forget_leavers_under_loss() {
             let held = |world: &World| -> Vec<usize> {
                 hubs.iter().map(|hub| world.hub_at(*hub).status(world.now).room_members).collect()
             };
-            // One that has no home at the moment can tell nobody: it is out like one that has died, and not
-            // only when it has been silent for a minute.
+            // A member that has no home at the moment can tell nobody: it is out like a dead one, and not only
+            // when it has been silent for a minute.
             let is_forgotten = |world: &World| held(world).iter().all(|held| *held <= inside.len());
             let are_forgotten = world.run_while(5 * SECOND, is_forgotten);
             assert!(are_forgotten, "seed {seed}: {:?}, {} are in", held(&world), inside.len());

@@ -13,14 +13,15 @@ use crate::{ANYWHERE, finished};
 const SATELLITE: Duration = Duration::from_millis(600);
 const ACCESS: Duration = Duration::from_millis(10);
 
-/// Two tops, an area below each, a home below each area; a requester at the
+/// Two roots, an area below each, a home below each area; a requester at the
 /// first and a provider at the second.
 fn tree(seed: u64) -> (World, HostId, HostId) {
     let mut world = World::new(seed);
     world.path.delay = SATELLITE;
     let first = world.hosts.len();
-    let tops = [HostId(first), HostId(first + 1)].map(|_| world.hub_below(2, &[], &[HostId(first), HostId(first + 1)]));
-    let areas = tops.map(|top| world.hub_below(1, &[top], &[]));
+    let roots =
+        [HostId(first), HostId(first + 1)].map(|_| world.hub_below(2, &[], &[HostId(first), HostId(first + 1)]));
+    let areas = roots.map(|root| world.hub_below(1, &[root], &[]));
     let homes = areas.map(|area| world.hub_below(0, &[area], &[]));
     let requester = world.node((0, 0), &[], &[homes[0]]);
     let provider = world.node((500, 500), &Service::ALL, &[homes[1]]);
@@ -169,7 +170,7 @@ fn far_hub_found_beside_dead_ones() {
     for tenths in ROUND_TRIPS {
         for is_first_dead in [true, false] {
             let (mut world, node, lives) = node_beside_a_dead_hub(tenths, is_first_dead);
-            // Its turn, a handshake of two round trips, and a publication.
+            // The time covers the hub's turn, a handshake of two round trips, and a publication.
             let within = 6 * SECOND + MS * 100 * tenths * 3;
             assert!(world.run_while(within, |world| world.is_attached(node)), "{tenths} tenths, {is_first_dead}");
             assert_eq!(world.home(node), Some(lives));

@@ -68,7 +68,7 @@ fn home_frozen() {
     });
 }
 
-/// What the design promises, at the round trips for which it does.
+/// The design promises these limits at these round trips.
 #[test]
 fn lookup_survives_freezing_home() {
     for_seeds(3, |seed| {

@@ -97,7 +97,7 @@ fn crowd(seed: u64, is_far: bool) -> (World, HostId, HostId, HostId) {
     for _ in 0..8 {
         let provider = world.node((0, 0), &Service::ALL, &[other]);
         if is_far {
-            // It would stand by for the provider, and hand requests to it without another hub.
+            // The home would stand by for the provider, and hand requests to it without another hub.
             world.cut(provider, home);
         }
     }
@@ -116,8 +116,8 @@ fn say(world: &mut World, rogue: HostId, hub: HostId, message: &Message) -> usiz
     if world.inject(rogue, hub, bytes.clone()) { bytes.len() } else { 0 }
 }
 
-/// One request, said again as often as one likes, brings third hosts thrice the bytes of the rogue at
-/// most, through one dial.
+/// A single request, said again as often as one likes, brings third hosts thrice the bytes of the rogue at most,
+/// through one dial.
 #[test]
 fn one_request_dials_one_host() {
     for_seeds(2, |seed| {
@@ -131,7 +131,7 @@ fn one_request_dials_one_host() {
             let all = HANDSHAKE_BYTES + said(&world, rogue) + sent;
             assert!(bytes_of_one <= 3 * all, "{scheme}: {bytes_of_one} bytes for {all}");
             for round in 0..150 {
-                // Its own machine puts its record right.
+                // The rogue's own machine puts its record right.
                 say(&mut world, rogue, hub, &publish(rogue, 10 + 2 * round, everywhere(scheme, 1)));
                 say(&mut world, rogue, hub, &ask(2, Cell::new(0, 0)));
                 world.run(70 * MS);
@@ -193,7 +193,7 @@ fn a_hostile_home_aims_few_dials() {
         world.corpus = Some(Vec::new());
         let (mut round, mut told) = (0_u32, 0);
         for second in 0..60_u32 {
-            // It is still there, and answers in its own way only.
+            // The home is still there, and answers in its own way only.
             world.mute(hub, requester);
             let wanted = |wanted: &mut RequestCommand| wanted.timeout = Some(5 * SECOND);
             world.request_with(requester, Service::Sensor, ANYWHERE, wanted);
@@ -243,7 +243,7 @@ fn a_hostile_home_aims_few_dials() {
     });
 }
 
-/// One host is not dialled because many members name it.
+/// A host is not dialled because many members name it.
 #[test]
 fn one_victim_is_dialed_rarely() {
     let mut world = World::new(1);

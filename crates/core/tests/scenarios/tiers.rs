@@ -1,4 +1,4 @@
-//! The hierarchy: homes below areas below tops, with a delay for every connection.
+//! The hierarchy: homes below areas below roots, with a delay for every connection.
 
 use std::time::Duration;
 
@@ -11,26 +11,26 @@ use crate::world::seeds::for_seeds;
 use crate::world::{HostId, MS, SECOND, World, node_id};
 use crate::{failed, finished};
 
-/// One way from a node to its home, from a home to its area, from an area to
-/// its top, and between tops or between nodes of different homes.
+/// Delays from a node to its home, from a home to its area, from an area to its root, and between roots or
+/// between nodes of different homes.
 const ACCESS: Duration = Duration::from_millis(10);
 const HOME: Duration = Duration::from_millis(40);
 const AREA: Duration = Duration::from_millis(30);
-const TOPS: Duration = Duration::from_millis(20);
+const ROOTS: Duration = Duration::from_millis(20);
 const NODES: Duration = Duration::from_millis(100);
 
-/// Three tops; below each of the first two an area of two homes, each with one
+/// Three roots; below each of the first two an area of two homes, each with one
 /// provider of everything and one requester.
 pub(crate) struct HubTree {
     pub(crate) world: World,
-    tops: Vec<HostId>,
+    roots: Vec<HostId>,
     pub(crate) areas: Vec<HostId>,
     pub(crate) homes: Vec<HostId>,
     pub(crate) providers: Vec<HostId>,
     pub(crate) requesters: Vec<HostId>,
 }
 
-/// Where the provider of home `n` is: far from the others'.
+/// The provider of home `n` is far from the others'.
 pub(crate) fn place(home: usize) -> Cell {
     Cell::new(100 * home as i32, 5)
 }
@@ -40,33 +40,33 @@ impl HubTree {
         Self::with_layers(seed, 1)
     }
 
-    /// The same where so many hubs, less one, may reflect between two homes.
+    /// A tree in which so many hubs, less one, may reflect between two homes.
     pub(crate) fn with_layers(seed: u64, layers: u8) -> Self {
         let mut world = World::new(seed);
         world.layers = layers;
         world.path.delay = NODES;
         let first = world.hosts.len();
         let numbers: Vec<HostId> = (first..first + 3).map(HostId).collect();
-        let tops: Vec<HostId> = numbers.iter().map(|_| world.hub_below(2, &[], &numbers)).collect();
-        for (n, a) in tops.iter().enumerate() {
-            for b in &tops[n + 1..] {
-                world.delays.insert((*a, *b), TOPS);
+        let roots: Vec<HostId> = numbers.iter().map(|_| world.hub_below(2, &[], &numbers)).collect();
+        for (n, a) in roots.iter().enumerate() {
+            for b in &roots[n + 1..] {
+                world.delays.insert((*a, *b), ROOTS);
             }
         }
-        let areas: Vec<HostId> = (0..2).map(|n| world.hub_below(1, &[tops[n], tops[2]], &[])).collect();
+        let areas: Vec<HostId> = (0..2).map(|n| world.hub_below(1, &[roots[n], roots[2]], &[])).collect();
         for (n, area) in areas.iter().enumerate() {
-            world.delays.extend([((*area, tops[n]), AREA), ((*area, tops[2]), AREA)]);
+            world.delays.extend([((*area, roots[n]), AREA), ((*area, roots[2]), AREA)]);
         }
         let homes: Vec<HostId> = (0..4).map(|n| world.hub_below(0, &[areas[n / 2]], &[])).collect();
         for (n, home) in homes.iter().enumerate() {
             world.delays.insert((*home, areas[n / 2]), HOME);
         }
-        let mut tree = Self { world, tops, areas, homes, providers: Vec::new(), requesters: Vec::new() };
+        let mut tree = Self { world, roots, areas, homes, providers: Vec::new(), requesters: Vec::new() };
         tree.people();
         tree
     }
 
-    /// The same with delays that vary, at another moment for every seed.
+    /// A tree with delays that vary, at another moment for every seed.
     fn shaken(seed: u64) -> Self {
         let mut tree = Self::new(seed);
         tree.world.path.spread = MS * (seed as u32 % 10);
@@ -123,11 +123,11 @@ impl HubTree {
         }
     }
 
-    /// Silence between the area of a home and all tops.
+    /// Silence between the area of a home and all roots.
     fn cut_above(&mut self, home: usize) {
         let area = self.areas[home / 2];
-        for top in self.tops.clone() {
-            self.world.cut(area, top);
+        for root in self.roots.clone() {
+            self.world.cut(area, root);
         }
     }
 }
@@ -137,12 +137,12 @@ fn each_tier_adds_one_hop() {
     let mut tree = HubTree::new(1);
     // To the home and on to the provider, who answers the requester directly.
     assert_eq!(tree.warm(0, 0), ACCESS * 3);
-    // One tier up: to the area and down again, before the same direct answer.
+    // The request goes one tier up: to the area and down again, before the same direct answer.
     assert_eq!(tree.warm(0, 1), ACCESS * 2 + HOME * 2 + NODES);
     // Over the top: at most one owner in between.
     let over = tree.warm(0, 2);
     let least = ACCESS * 2 + (HOME + AREA) * 2 + NODES;
-    assert!(over >= least && over <= least + TOPS * 2, "{over:?}");
+    assert!(over >= least && over <= least + ROOTS * 2, "{over:?}");
 }
 
 #[test]
@@ -162,8 +162,8 @@ fn cell_lookup_takes_minimal_hops() {
     assert_eq!(timed(0, cell), (true, Coverage::FirstMatch, (ACCESS + HOME * 2) * 2));
     let (found, _, took) = timed(2, cell);
     let least = (ACCESS + (HOME + AREA) * 2) * 2;
-    assert!(found && took >= least && took <= least + TOPS * 4, "{took:?}");
-    // Who wants everybody waits for the farthest.
+    assert!(found && took >= least && took <= least + ROOTS * 4, "{took:?}");
+    // A lookup of everybody waits for the farthest.
     let (found, coverage, took) = timed(0, Area::Radius { center: place(1), radius: 0 });
     assert!(found && coverage == Coverage::Complete && took >= least, "{took:?}");
 }
@@ -276,8 +276,8 @@ fn isolated_area_serves_itself() {
         let mut tree = HubTree::shaken(seed);
         tree.cut_above(0);
         if !silent {
-            for top in tree.tops.clone() {
-                tree.world.break_connections(tree.areas[0], top);
+            for root in tree.roots.clone() {
+                tree.world.break_connections(tree.areas[0], root);
             }
             tree.world.run(SECOND);
         }
@@ -327,11 +327,11 @@ fn requests_survive_dead_roots() {
         let freeze = seed % 2 == 0;
         for dead in [vec![0], vec![1], vec![2], vec![0, 1]] {
             let mut tree = HubTree::shaken(seed);
-            for top in &dead {
-                let top = tree.tops[*top];
-                if freeze { tree.world.freeze(top) } else { tree.world.kill(top) }
+            for root in &dead {
+                let root = tree.roots[*root];
+                if freeze { tree.world.freeze(root) } else { tree.world.kill(root) }
             }
-            // Connections to the dead are given up, and their patches have new owners.
+            // Connections to the dead are given up, and their blocks have new owners.
             tree.world.run(40 * SECOND);
             for (from, to) in [(0, 1), (0, 2), (3, 1), (2, 3)] {
                 let ticket = tree.ask(from, to);
@@ -347,7 +347,7 @@ fn frozen_root_delays_request_little() {
     for_seeds(3, |seed| {
         let dead = seed as usize % 3;
         let mut tree = HubTree::shaken(seed);
-        tree.world.freeze(tree.tops[dead]);
+        tree.world.freeze(tree.roots[dead]);
         for (from, to) in [(0, 2), (1, 3), (3, 0)] {
             let ticket = tree.ask(from, to);
             let summary = finished(&mut tree.world, tree.requesters[from], ticket);
@@ -381,9 +381,9 @@ fn young_tree_answers_not_yet_known() {
     let mut tree = HubTree::new(10);
     let provider = tree.providers[3];
     tree.world.kill(provider);
-    let top = tree.tops[0];
-    tree.world.kill(top);
-    tree.world.revive_hub(top);
+    let root = tree.roots[0];
+    tree.world.kill(root);
+    tree.world.revive_hub(root);
     tree.world.run(40 * SECOND);
     let ticket = tree.ask(0, 3);
     let reason = failed(&mut tree.world, tree.requesters[0], ticket);
@@ -402,7 +402,7 @@ fn move_inside_block_sends_no_summary() {
     }
     let after = tree.counters(home);
     assert_eq!(after.publishes - before.publishes, 30);
-    // What is told once in a lease anyway: at most one round in half a minute.
+    // At most one round of the summaries falls into half a minute: once in a lease all is told anyway.
     assert!(after.summaries_sent - before.summaries_sent <= 1);
     assert_eq!(tree.found(3, Area::Exact(Cell::new(1, 4))).0, [tree.providers[0]]);
 }
@@ -427,11 +427,11 @@ fn watch_sees_moves_across_tree() {
     let area = Area::rectangle(Cell::new(-1_000, -1_000), Cell::new(1_000, 1_000));
     tree.world.command(watcher, NodeCommand::Watch { ticket, services: ServiceSet::ALL, area, names: false });
     tree.world.run(2 * SECOND);
-    let path = [ACCESS * 2, ACCESS * 2 + HOME * 2, ACCESS * 2 + (HOME + AREA) * 2 + TOPS * 2];
+    let path = [ACCESS * 2, ACCESS * 2 + HOME * 2, ACCESS * 2 + (HOME + AREA) * 2 + ROOTS * 2];
     for (home, path) in [(0, path[0]), (1, path[1]), (2, path[2]), (3, path[2])] {
         let node = tree.providers[home];
         assert!(seen(&tree, watcher, node).is_some(), "{home}");
-        // One step in its block, then one far away, to where nobody was.
+        // The provider goes one step in its block, then far away, to where nobody was.
         for x in [1, 40, 44, 80] {
             let cell = Cell::new(place(home).x + x, 7);
             let began = tree.world.now;
@@ -462,7 +462,7 @@ fn watch_sees_arrival_in_empty_area() {
     assert_eq!(told, cell);
     // The news goes up at once; the watch comes down to meet it, and the
     // answer goes the whole way.
-    let path = ACCESS * 2 + (HOME + AREA) * 2 * 2 + TOPS * 2;
+    let path = ACCESS * 2 + (HOME + AREA) * 2 * 2 + ROOTS * 2;
     let took = at.since(began);
     assert!(took <= path + 500 * MS, "{took:?}, the path is {path:?}");
 }
@@ -473,16 +473,16 @@ fn hubs_know_their_relations() {
     let relations = |hub: HostId| {
         let status = tree.world.hub_at(hub).status(tree.world.now);
         assert!(!status.cut_off);
-        status.hubs.iter().map(|peer| (peer.node.unwrap(), peer.relation)).collect::<Vec<_>>()
+        status.hubs.iter().map(|hub| (hub.node.unwrap(), hub.relation)).collect::<Vec<_>>()
     };
     assert_eq!(relations(tree.homes[0]), [(node_id(tree.areas[0].0), Relation::Parent)]);
     let area = relations(tree.areas[0]);
     assert_eq!(area.iter().filter(|(_, relation)| *relation == Relation::Child(0)).count(), 2);
     assert_eq!(area.iter().filter(|(_, relation)| *relation == Relation::Parent).count(), 2);
-    assert_eq!(relations(tree.tops[2]).len(), 4);
+    assert_eq!(relations(tree.roots[2]).len(), 4);
 }
 
-/// Whether a hub lists a node as its own or another hub's.
+/// True if a hub lists a node as its own or another hub's.
 fn lists(tree: &HubTree, hub: HostId, node: HostId) -> bool {
     let index = tree.world.hub_at(hub).index(tree.world.now, None, 100);
     index.iter().any(|entry| entry.node == node_id(node.0))
@@ -507,7 +507,7 @@ fn moved_node_leaves_no_stale_record() {
     tree.world.break_connections(traveller, old);
     tree.world.command(traveller, NodeCommand::Move { cell: place(900) });
     assert!(tree.world.run_while(10 * SECOND, |world| world.home(traveller) == Some(new)));
-    tree.world.run(500 * MS + (ACCESS + HOME + AREA) * 2 + TOPS * 2);
+    tree.world.run(500 * MS + (ACCESS + HOME + AREA) * 2 + ROOTS * 2);
     assert!(!lists(&tree, old, traveller), "the old home has let go");
     let gone = tree.world.events(watcher).iter().any(
         |(_, event)| matches!(event, NodeEvent::Changed { change, .. } if change.removed.contains(&node_id(traveller.0))),

@@ -1,4 +1,4 @@
-//! What reflected streams take of their provider's uplink, and what makes room for them.
+//! Uplinks of providers: what reflected streams take of them, and what makes room.
 
 use std::net::SocketAddr;
 
@@ -34,7 +34,7 @@ fn request(world: &mut World, node: HostId, reflect: ReflectionPolicy) -> Ticket
     })
 }
 
-/// How many streams a provider has left, as its record says.
+/// Streams that a provider has left, as its record says.
 fn streams_left(world: &mut World, provider: HostId) -> Option<u16> {
     world.run_relays(10 * SECOND);
     let records = world.hub_at(world.home(provider)?).index(world.now, None, 9);
@@ -105,7 +105,7 @@ fn reserved_publication_capacity_is_kept() {
     }
 }
 
-/// Who has a copy may have another one for a moment: nobody ends the first.
+/// A requester that has a copy may have another one for a moment: nobody ends the first.
 #[test]
 fn one_copy_may_exceed_limit() {
     let (mut world, provider, nodes) = scene(1, false, 2, 2);
@@ -114,7 +114,7 @@ fn one_copy_may_exceed_limit() {
         world.run_relays(2 * SECOND);
     }
     for (number, node) in (1..).zip(&nodes) {
-        // Its machine would leave what it has not asked for.
+        // The node's machine would leave a stream that it has not asked for.
         world.freeze(*node);
         let to = SocketAddr::new(address(node.0, Scheme::Udp).hosts[0], 9_000);
         let reflect = Some(CopyTarget { to, tag: StreamTag(1), hops: 0, provider: None, is_resuming: None });

@@ -54,9 +54,9 @@ fn versions_are_shown_on_both_sides() {
         world.run(SECOND);
         let expected = if older { ProtocolVersion::LOWEST } else { ProtocolVersion::CURRENT };
         assert_eq!(world.status(provider).home.map(|home| home.protocol), Some(expected));
-        let shown: Vec<_> = hub_status(&world, HostId(1)).hubs.iter().map(|peer| peer.protocol).collect();
+        let shown: Vec<_> = hub_status(&world, HostId(1)).hubs.iter().map(|hub| hub.protocol).collect();
         assert_eq!(shown, [Some(expected)]);
-        let shown: Vec<_> = hub_status(&world, first).hubs.iter().map(|peer| peer.protocol).collect();
+        let shown: Vec<_> = hub_status(&world, first).hubs.iter().map(|hub| hub.protocol).collect();
         assert_eq!(shown, [Some(expected)], "whoever is silent hears nothing either");
     }
 }
@@ -82,7 +82,7 @@ fn another_major_version_is_refused() {
     // A hub does the same, to hubs and to nodes.
     assert!(world.inject(second, first, hello(0)));
     world.run(100 * MS);
-    assert!(hub_status(&world, first).hubs.iter().all(|peer| peer.up.is_none()));
+    assert!(hub_status(&world, first).hubs.iter().all(|hub| hub.up.is_none()));
 }
 
 /// A request for what only later versions know is declined at once.

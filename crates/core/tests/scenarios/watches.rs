@@ -9,7 +9,7 @@ use crate::world::{HostId, MS, SECOND, World, node_id};
 
 const SQUARE: Area = Area::Rectangle { min: Cell::new(0, 0), max: Cell::new(10, 10) };
 
-/// What a watcher believes is there, from what it was told.
+/// The picture that a watcher has, from what it was told.
 fn picture(world: &World, host: HostId, ticket: Ticket) -> BTreeMap<NodeId, Cell> {
     let mut there = BTreeMap::new();
     for (_, event) in world.events(host) {

@@ -1,4 +1,4 @@
-//! What must hold in any world, whatever befalls it.
+//! Invariants that hold in any world, whatever befalls it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,14 +8,14 @@ use roost_wire::{NodeId, Role, Time, Version};
 
 use super::{HostId, SECOND, World, node_id};
 
-/// How long a hub may know of a node that is dead: a lease, and what the sign
-/// of life that a standby gets may be late.
+/// Longest time for which a hub may know of a dead node: a lease, and the delay of the sign of life that a
+/// standby gets.
 const FORGETTING: Duration = Duration::from_secs(60 + 12);
 
 /// Looks at a world from time to time; what it says names the seed.
 pub struct InvariantChecker {
     seed: u64,
-    /// What each hub was last seen to hold of each node.
+    /// The version that each hub was last seen to hold of each node.
     held: BTreeMap<(HostId, NodeId), Version>,
     dead: BTreeMap<HostId, Time>,
 }
@@ -30,7 +30,7 @@ impl InvariantChecker {
         self.held.retain(|(of, _), _| *of != hub);
     }
 
-    /// What must hold at any moment.
+    /// Checks what must hold at any moment.
     pub fn check_now(&mut self, world: &World) {
         for id in (0..world.hosts.len()).map(HostId) {
             let host = &world.hosts[id.0];
@@ -78,7 +78,7 @@ impl InvariantChecker {
         }
     }
 
-    /// The same, and none of them in vain.
+    /// Checks as well that none of the requests was in vain.
     pub fn check_served(&self, world: &World, asked: &[(HostId, Ticket)]) {
         self.check_ended(world, asked);
         for (host, ticket) in asked {

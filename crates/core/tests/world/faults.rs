@@ -1,5 +1,4 @@
-//! What befalls a world: hosts die, freeze, start again; connections break or fall
-//! silent; remotes lie.
+//! Faults of a world: hosts die, freeze, start again; connections break or fall silent; remotes lie.
 
 use std::time::Duration;
 
@@ -26,7 +25,7 @@ impl World {
         self.start_again(node, hubs, epoch);
     }
 
-    /// The same, and no remote notices.
+    /// A node starts again in another epoch, and no remote notices.
     pub fn restart_silently(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
         self.freeze(node);
         self.start_again(node, hubs, epoch);
@@ -34,7 +33,7 @@ impl World {
 
     fn start_again(&mut self, node: HostId, hubs: &[HostId], epoch: u32) {
         self.connections.retain(|_, connection| connection.host != node);
-        // It is where it was.
+        // The node stays at its cell.
         let cell = self.status(node).cell;
         let config = NodeConfig { epoch, cell, ..self.config(node.0, hubs) };
         self.hosts[node.0] = Host::node(node.0, config);
@@ -79,7 +78,7 @@ impl World {
         self.feed(host, MachineInput::Slept(slept));
     }
 
-    /// What `from` says does not get to `to` any more; the other way it does.
+    /// Messages of `from` do not get to `to` any more; the other way they do.
     pub fn mute(&mut self, from: HostId, to: HostId) {
         self.muted.push((from, to));
     }

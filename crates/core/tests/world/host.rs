@@ -18,9 +18,9 @@ use super::remote;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct HostId(pub usize);
 
-/// What every machine takes, whatever its commands.
+/// Inputs that every machine takes, whatever its commands.
 pub enum MachineInput {
-    ConnectionUp { connection: ConnectionId, dial: Option<DialId>, peer: Remote, address: Address, rtt: Duration },
+    ConnectionUp { connection: ConnectionId, dial: Option<DialId>, remote: Remote, address: Address, rtt: Duration },
     ConnectionDown { connection: ConnectionId, reason: String, refused: bool },
     DialFailed { dial: DialId, reason: String, refused: bool },
     Message { connection: ConnectionId, message: Bytes },
@@ -32,8 +32,8 @@ pub enum MachineInput {
 impl MachineInput {
     fn into_input<C>(self) -> Input<C> {
         match self {
-            Self::ConnectionUp { connection, dial, peer, address, rtt } => {
-                Input::ConnectionUp { connection, dial, remote: peer, address, rtt }
+            Self::ConnectionUp { connection, dial, remote, address, rtt } => {
+                Input::ConnectionUp { connection, dial, remote, address, rtt }
             }
             Self::ConnectionDown { connection, reason, refused } => {
                 Input::ConnectionDown { connection, reason, refused }
@@ -51,23 +51,23 @@ pub struct Host {
     pub remote: Remote,
     pub role: Role,
     pub alive: bool,
-    /// How far its clock is ahead of the world's.
+    /// The host's clock is ahead of the world's by so much.
     pub ahead: Duration,
     /// The transports over which it can be dialled.
     pub schemes: SchemeSet,
     pub events: Vec<(Time, NodeEvent)>,
     /// Every `Open` that the machine asked for.
     pub opened: Vec<(SessionId, Service, NodeId)>,
-    /// Its sources give nothing.
+    /// The host's sources give nothing.
     pub broken_source: bool,
     /// The size of its objects, if not the service's.
     pub object_bytes: Option<usize>,
-    /// Its objects lie elsewhere and are read piece by piece.
+    /// Objects lie elsewhere and are read piece by piece.
     pub reads_objects: bool,
-    /// What it asked for is not read for the moment: bytes of objects that wait.
+    /// Bytes of objects that wait: the host's reader takes nothing for the moment.
     pub unread: Option<BTreeMap<Ticket, u64>>,
     pub woken_for: Option<Time>,
-    /// What its relay would know.
+    /// Stands for the host's relay.
     pub media: FakeRelay,
     /// The object that was opened last.
     pub stored: Bytes,
@@ -77,7 +77,7 @@ pub struct Host {
 }
 
 enum Inner {
-    Peer(Box<Node>),
+    Node(Box<Node>),
     Hub(Box<Hub>),
 }
 
@@ -91,7 +91,7 @@ pub struct StreamSource {
 
 impl Host {
     pub fn node(number: usize, config: NodeConfig) -> Self {
-        Self::new(number, Role::Node, Inner::Peer(Box::new(Node::new(config))))
+        Self::new(number, Role::Node, Inner::Node(Box::new(Node::new(config))))
     }
 
     pub fn hub(number: usize, role: Role, machine: Hub) -> Self {
@@ -126,8 +126,8 @@ impl Host {
     }
 
     pub fn command(&mut self, now: Time, command: NodeCommand) {
-        if let Inner::Peer(peer) = &mut self.machine {
-            peer.handle(now + self.ahead, Input::Command(command));
+        if let Inner::Node(node) = &mut self.machine {
+            node.handle(now + self.ahead, Input::Command(command));
         }
     }
 
@@ -140,21 +140,21 @@ impl Host {
     pub fn handle(&mut self, now: Time, input: MachineInput) {
         let now = now + self.ahead;
         match &mut self.machine {
-            Inner::Peer(peer) => peer.handle(now, input.into_input()),
+            Inner::Node(node) => node.handle(now, input.into_input()),
             Inner::Hub(hub) => hub.handle(now, input.into_input()),
         }
     }
 
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         match &mut self.machine {
-            Inner::Peer(peer) => peer.poll_transmit(),
+            Inner::Node(node) => node.poll_transmit(),
             Inner::Hub(hub) => hub.poll_transmit(),
         }
     }
 
     pub fn deadline(&self) -> Option<Time> {
         let at = match &self.machine {
-            Inner::Peer(peer) => peer.poll_deadline()?.at,
+            Inner::Node(node) => node.poll_deadline()?.at,
             Inner::Hub(hub) => hub.poll_deadline()?.at,
         };
         Some(Time::ZERO + at.since(Time::ZERO + self.ahead))
@@ -162,7 +162,7 @@ impl Host {
 
     pub fn status(&self, now: Time) -> Option<NodeStatus> {
         match &self.machine {
-            Inner::Peer(peer) => Some(peer.status(now + self.ahead)),
+            Inner::Node(node) => Some(node.status(now + self.ahead)),
             Inner::Hub(_) => None,
         }
     }
@@ -170,7 +170,7 @@ impl Host {
     pub fn as_hub(&self) -> Option<&Hub> {
         match &self.machine {
             Inner::Hub(hub) => Some(hub),
-            Inner::Peer(_) => None,
+            Inner::Node(_) => None,
         }
     }
 
@@ -178,8 +178,8 @@ impl Host {
     /// streams that were started, with the time to their first datagram; `None`
     /// if there were no events.
     pub fn settle_events(&mut self, now: Time) -> Option<Vec<(SessionId, Duration)>> {
-        let peer = match &mut self.machine {
-            Inner::Peer(peer) => peer,
+        let node = match &mut self.machine {
+            Inner::Node(node) => node,
             Inner::Hub(hub) => {
                 while let Some(event) = hub.poll_event() {
                     match event {
@@ -192,7 +192,7 @@ impl Host {
             }
         };
         let mut fresh = Vec::new();
-        while let Some(event) = peer.poll_event() {
+        while let Some(event) = node.poll_event() {
             fresh.push(event);
         }
         if fresh.is_empty() {

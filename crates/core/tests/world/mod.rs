@@ -77,13 +77,13 @@ pub struct World {
     pub damage_chunks: bool,
     /// Time of a dial in one-way delays of its path: four over UDP and QUIC, six over TCP.
     pub dial_ways: u32,
-    /// How long a dial into the void takes to fail.
+    /// A dial into the void fails after so long.
     pub dial_timeout: Duration,
     /// Most bytes that an end may send in its first round trip, if it begins slowly.
     pub first_window: Option<usize>,
-    /// How many hubs may reflect a stream between two homes, plus one.
+    /// Greatest number of hubs that may reflect a stream between two homes, plus one.
     pub layers: u8,
-    /// How many copies of a stream each hub's uplink can take.
+    /// Copies of a stream that each hub's uplink can take.
     pub copies: Option<u32>,
 }
 
@@ -209,16 +209,16 @@ impl World {
 
     pub fn hub(&mut self, role: Role) -> HostId {
         let number = self.hosts.len();
-        self.hub_with_peers(number, role, &[])
+        self.hub_with_siblings(number, role, &[])
     }
 
-    /// A super node of a tier below its parents, or a top beside its peers.
-    pub fn hub_below(&mut self, tier: u8, parents: &[HostId], peers: &[HostId]) -> HostId {
+    /// A super node of a tier below its parents, or a root beside its siblings.
+    pub fn hub_below(&mut self, tier: u8, parents: &[HostId], siblings: &[HostId]) -> HostId {
         let number = self.hosts.len();
         let machine = self.hub_machine_with(number, Role::SuperNode, |config| {
             config.tier = tier;
             config.parents = parents.iter().map(|parent| addresses(parent.0)).collect();
-            config.siblings = peers.iter().map(|peer| addresses(peer.0)).collect();
+            config.siblings = siblings.iter().map(|sibling| addresses(sibling.0)).collect();
         });
         self.add(Host::hub(number, Role::SuperNode, machine))
     }
@@ -230,14 +230,14 @@ impl World {
         self.add(Host::hub(number, Role::Server, machine))
     }
 
-    fn hub_with_peers(&mut self, number: usize, role: Role, peers: &[usize]) -> HostId {
-        let machine = self.hub_machine(number, role, peers);
+    fn hub_with_siblings(&mut self, number: usize, role: Role, siblings: &[usize]) -> HostId {
+        let machine = self.hub_machine(number, role, siblings);
         self.add(Host::hub(number, role, machine))
     }
 
-    fn hub_machine(&mut self, number: usize, role: Role, peers: &[usize]) -> Hub {
+    fn hub_machine(&mut self, number: usize, role: Role, siblings: &[usize]) -> Hub {
         self.hub_machine_with(number, role, |config| {
-            config.siblings = peers.iter().map(|peer| addresses(*peer)).collect();
+            config.siblings = siblings.iter().map(|sibling| addresses(*sibling)).collect();
         })
     }
 
@@ -255,16 +255,16 @@ impl World {
     }
 
     /// A super node that is told of these others.
-    pub fn hub_beside(&mut self, peers: &[HostId]) -> HostId {
-        let peers: Vec<usize> = peers.iter().map(|peer| peer.0).collect();
-        self.hub_with_peers(self.hosts.len(), Role::SuperNode, &peers)
+    pub fn hub_beside(&mut self, siblings: &[HostId]) -> HostId {
+        let siblings: Vec<usize> = siblings.iter().map(|sibling| sibling.0).collect();
+        self.hub_with_siblings(self.hosts.len(), Role::SuperNode, &siblings)
     }
 
     /// Hubs that know one another.
     pub fn mesh(&mut self, count: usize) -> Vec<HostId> {
         let first = self.hosts.len();
         let numbers: Vec<_> = (first..first + count).collect();
-        numbers.iter().map(|number| self.hub_with_peers(*number, Role::SuperNode, &numbers)).collect()
+        numbers.iter().map(|number| self.hub_with_siblings(*number, Role::SuperNode, &numbers)).collect()
     }
 
     // ---- what its owner wants ----
@@ -277,7 +277,6 @@ impl World {
         }
     }
 
-    /// What a hub's owner wants.
     pub fn command_hub(&mut self, hub: HostId, command: hub::HubCommand) {
         if self.hosts[hub.0].alive {
             let now = self.now;
@@ -441,13 +440,11 @@ impl World {
         self.home(host).is_some()
     }
 
-    /// Which hub is a node's home.
     pub fn home(&self, host: HostId) -> Option<HostId> {
         let home = self.hosts[host.0].status(self.now)?.home?;
         Some(HostId(usize::from(home.address.port)))
     }
 
-    /// Which hub stands by for a node.
     pub fn standby(&self, host: HostId) -> Option<HostId> {
         let standby = self.hosts[host.0].status(self.now)?.standby?;
         Some(HostId(usize::from(standby.address.port)))
@@ -502,7 +499,6 @@ impl World {
         self.queue.values().map(bytes).sum::<usize>() as u64
     }
 
-    /// What a ticket has delivered.
     pub fn delivered(&self, host: HostId, ticket: Ticket) -> Vec<u8> {
         self.hosts[host.0].delivered(ticket)
     }

@@ -10,10 +10,10 @@ use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, RoleSet, Scheme
 use super::host::{HostId, MachineInput};
 use super::{Action, DialOutcome, World, address, node_id};
 
-/// What every connection does to datagrams.
+/// Conditions that datagrams meet on every connection.
 #[derive(Clone, Copy, Debug)]
 pub struct PathConditions {
-    /// One way.
+    /// Delay of one way.
     pub delay: Duration,
     /// Added at random, up to this; it reorders what is closer together.
     pub spread: Duration,
@@ -38,7 +38,7 @@ impl PathConditions {
 /// Time that a NAT lets in a host that was called.
 const CALLED: Duration = Duration::from_secs(30);
 
-/// One end of a connection, as one host sees it.
+/// An end of a connection, as one host sees it.
 #[derive(Clone, Debug)]
 pub struct ConnectionEnd {
     pub host: HostId,
@@ -106,7 +106,7 @@ pub fn damaged(message: bytes::Bytes) -> bytes::Bytes {
 }
 
 impl World {
-    /// What the connection between two hosts does to datagrams.
+    /// The default path's conditions, with the delay that was set for the two hosts.
     pub fn path_between(&self, a: HostId, b: HostId) -> PathConditions {
         let delay = self.delays.get(&(a, b)).or_else(|| self.delays.get(&(b, a)));
         PathConditions { delay: delay.copied().unwrap_or(self.path.delay), ..self.path }
@@ -254,7 +254,7 @@ impl World {
         self.schedule(delay, Action::Answer { host: from, dial, outcome });
     }
 
-    /// Whether a host waits for what becomes of a dial.
+    /// True if a host waits for what becomes of a dial.
     pub fn is_dialing(&self, host: HostId) -> bool {
         self.queue.values().any(|action| matches!(action, Action::Answer { host: from, .. } if *from == host))
     }
@@ -320,7 +320,7 @@ impl World {
         let input = MachineInput::ConnectionUp {
             connection: near,
             dial: Some(dial),
-            peer: self.hosts[host.0].remote.clone(),
+            remote: self.hosts[host.0].remote.clone(),
             address,
             rtt: delay * 2,
         };
@@ -334,7 +334,7 @@ impl World {
         let input = MachineInput::ConnectionUp {
             connection,
             dial: None,
-            peer: self.hosts[far.0].remote.clone(),
+            remote: self.hosts[far.0].remote.clone(),
             address: address(far.0, scheme),
             rtt: self.path_between(host, far).delay * 2,
         };

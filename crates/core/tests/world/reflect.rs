@@ -1,5 +1,5 @@
-//! What the relays of hosts would do, as far as the control plane can tell: a
-//! provider's offers and the hubs' grants are followed to the subscribers.
+//! Relays of hosts as far as the control plane can tell: a provider's offers and the hubs' grants are followed
+//! to the subscribers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -27,12 +27,12 @@ pub fn media(host: usize) -> SocketAddr {
     ([0, 0, 0, 0], MEDIA + host as u16).into()
 }
 
-/// What a copy of a stream takes.
+/// Rate of a copy of a stream.
 fn kbps(service: Service) -> u32 {
     service.reflected_bits_per_second().div_ceil(1000) as u32
 }
 
-/// What opens an epoch of a stream in these worlds.
+/// The secret of an epoch in these worlds follows from its number.
 pub fn secret(stream: StreamId, epoch: Epoch) -> EpochSecret {
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&stream.0.to_be_bytes());
@@ -40,8 +40,8 @@ pub fn secret(stream: StreamId, epoch: Epoch) -> EpochSecret {
     EpochSecret::from_bytes(bytes)
 }
 
-/// What a node's owner would seal, by what the group's nodes share: it opens as whose and what it was
-/// sealed for only.
+/// Seals with what the group's nodes share, as a node's driver does: the keys open only under the provider and
+/// the service for which they were sealed.
 pub fn seal(provider: NodeId, service: Service, opening: &ProvisionalAccept) -> Bytes {
     let mut sealed = provider.as_bytes().to_vec();
     sealed.extend(service.to_string().into_bytes());
@@ -50,27 +50,26 @@ pub fn seal(provider: NodeId, service: Service, opening: &ProvisionalAccept) -> 
     sealed.into()
 }
 
-/// What was sealed so.
 pub fn unseal(provider: NodeId, service: Service, sealed: &[u8]) -> Option<ProvisionalAccept> {
     let service = service.to_string();
     let rest = sealed.strip_prefix(provider.as_bytes().as_slice())?.strip_prefix(service.as_bytes())?;
     ProvisionalAccept::decode(rest.strip_prefix(&[0])?).ok()
 }
 
-/// What a host's relay would know.
+/// The state of a host's relay.
 #[derive(Default)]
 pub struct FakeRelay {
-    /// What the hub has granted.
+    /// Grants of the hub.
     pub grants: Vec<ReflectionGrant>,
-    /// What the node publishes, and the epoch that was drawn last.
+    /// Streams that the node publishes, and the epoch of each that was drawn last.
     pub published: BTreeMap<SessionId, (StreamId, Epoch)>,
     /// To whom it was told to offer it.
     offers: Vec<(SessionId, SocketAddr, StreamTag)>,
     /// Since when a subscription has had no way.
     broken: BTreeMap<Ticket, Time>,
-    /// Whether the node has nothing of what the group's nodes share.
+    /// True if the node has nothing of what the group's nodes share.
     pub keyless: bool,
-    /// Whether the hub has said goodbye.
+    /// True if the hub has said goodbye.
     pub left: bool,
 }
 
@@ -183,7 +182,7 @@ impl World {
         Some(self.grants(host, ticket)?.into_iter().map(|(hub, _)| hub).collect())
     }
 
-    /// The same with what each of them was granted.
+    /// Hosts on the way, with what each of them was granted.
     fn grants(&self, host: HostId, ticket: Ticket) -> Option<Vec<(HostId, &ReflectionGrant)>> {
         let stream = self.hosts[host.0].reflected(ticket)?;
         let tags = self.hosts[host.0].tags(ticket);
@@ -228,7 +227,7 @@ impl World {
         }
     }
 
-    /// Those whose stream has had no way for a while, or that cannot open it, say so.
+    /// Subscribers whose stream has had no way for a while, or that cannot open it, say so.
     fn tell_subscribers(&mut self) {
         for host in (0..self.hosts.len()).map(HostId).filter(|host| self.hosts[host.0].alive).collect::<Vec<_>>() {
             for ticket in self.hosts[host.0].subscriptions() {
@@ -308,12 +307,12 @@ impl World {
         accepted && is_its && self.opens(host, ticket) && self.stream_route(host, ticket).is_some()
     }
 
-    /// Whether what is published now of a ticket's stream can be opened.
+    /// True if what is published now of a ticket's stream can be opened.
     fn opens(&self, host: HostId, ticket: Ticket) -> bool {
         self.latest(host, ticket).is_some_and(|(_, epoch)| self.hosts[host.0].epochs(ticket).contains(&epoch))
     }
 
-    /// Who publishes a ticket's stream, and the latest epoch of it.
+    /// The publisher of a ticket's stream, and the latest epoch of it.
     fn latest(&self, host: HostId, ticket: Ticket) -> Option<(HostId, Epoch)> {
         let stream = self.hosts[host.0].reflected(ticket)?;
         let published = |(at, host): (usize, &Host)| {

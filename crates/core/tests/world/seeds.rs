@@ -1,4 +1,4 @@
-//! Which seeds a scenario runs with, and how one that fails is replayed.
+//! Seeds of a scenario, and the replay of one that fails.
 
 use std::any::type_name;
 use std::iter;
@@ -10,7 +10,7 @@ pub fn for_seeds<S: Fn(u64)>(default: u64, scenario: S) {
     each(0..setting("ROOST_SEEDS").unwrap_or(default), scenario);
 }
 
-/// The same for one that takes seconds: a hundredth of the seeds.
+/// Runs a scenario that takes seconds: with a hundredth of the seeds.
 pub fn for_few_seeds<S: Fn(u64)>(scenario: S) {
     each((0..setting("ROOST_SEEDS").unwrap_or(1)).step_by(100), scenario);
 }

@@ -45,7 +45,7 @@ const MAX_WAITERS: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct HubLookups {
     table: BTreeMap<RequestId, PendingLookup>,
-    /// The same search for somebody else joins the one under way.
+    /// The lookup under way for each search: the same search of another remote joins it.
     by_want: BTreeMap<LookupKey, RequestId>,
     timers: BTreeSet<(Time, RequestId)>,
     last: u32,
@@ -127,7 +127,7 @@ impl HubLookups {
         Some(lookup)
     }
 
-    /// The same search for somebody else, if it lasts until then or has an answer.
+    /// A lookup under way that another remote may join: it lasts until then or has an answer.
     fn under_way(&mut self, want: &LookupKey, until: Time) -> Option<(RequestId, &mut PendingLookup)> {
         let id = *self.by_want.get(want)?;
         let lookup = self.table.get_mut(&id).filter(|seeking| seeking.until >= until || seeking.is_over())?;
@@ -344,7 +344,7 @@ impl HubCore {
 }
 
 impl PendingLookup {
-    /// Whether all have answered, or where any will do, anybody was found.
+    /// True if all have answered, or where any will do, anybody was found.
     fn is_over(&self) -> bool {
         let (_, area, ..) = self.want;
         self.awaited.is_empty() || (area.wants_any() && !self.found.is_empty())

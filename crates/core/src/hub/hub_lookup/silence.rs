@@ -49,8 +49,7 @@ impl HubLookups {
         }
     }
 
-    /// Those who are silent, or have been searching for a while, are asked
-    /// again, or others in their place.
+    /// Hubs that are silent, or have been searching for a while, are asked again, or others in their place.
     fn remind(&mut self, core: &mut HubCore, id: RequestId) {
         let now = core.now;
         let Some(lookup) = self.table.get_mut(&id) else { return };
@@ -80,7 +79,7 @@ impl HubLookups {
 }
 
 impl Awaited {
-    /// Whether its silence is enough: somebody else can be asked, or it was
+    /// True if its silence is enough: somebody else can be asked, or it was
     /// asked often.
     fn is_over(&self) -> bool {
         self.asked >= ASKS || !self.instead.is_empty()

@@ -32,11 +32,11 @@ fn near(id: u32, mode: RequestMode) -> Request {
 #[test]
 fn provider_found_by_sibling_is_requested() {
     let mut bench = Bench::new();
-    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Forward)));
-    match &bench.say(peer, answer(id, vec![candidate(9, 1, HERE)]))[..] {
+    match &bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)]))[..] {
         [(connection, Message::Request(RequestMessage::Request(carry)))] if carry.hop().is_some() => {
-            assert_eq!((*connection, carry.hop().unwrap().provider, carry.id), (peer, Some(node(9)), RequestId(1)));
+            assert_eq!((*connection, carry.hop().unwrap().provider, carry.id), (sibling, Some(node(9)), RequestId(1)));
             assert_eq!((carry.hop().unwrap().cell, carry.reply_to()), (HERE, &[address(2)][..]));
         }
         other => panic!("{other:?}"),
@@ -46,7 +46,7 @@ fn provider_found_by_sibling_is_requested() {
 #[test]
 fn local_and_remote_hits_ranked_together() {
     let mut bench = Bench::new();
-    let peer = bench.up(100, Role::SuperNode);
+    let sibling = bench.up(100, Role::SuperNode);
     let (_, requester) = (bench.provider(1), bench.requester(2));
     assert!(matches!(
         bench.ask(requester, request(1, RequestMode::Lookup))[..],
@@ -54,7 +54,7 @@ fn local_and_remote_hits_ranked_together() {
     ));
     let id = seek_of(&bench.ask(requester, near(2, RequestMode::Lookup)));
     let there = vec![candidate(9, 1, Cell::new(1, 1)), candidate(1, 7, Cell::new(300, 300))];
-    match &bench.say(peer, answer(id, there))[..] {
+    match &bench.say(sibling, answer(id, there))[..] {
         [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             let nodes: Vec<NodeId> = found.candidates.iter().map(|candidate| candidate.node).collect();
             assert_eq!((*connection, nodes), (requester, vec![node(9), node(1)]));
@@ -75,13 +75,13 @@ fn local_and_remote_hits_ranked_together() {
 #[test]
 fn the_same_question_is_asked_once() {
     let mut bench = Bench::new();
-    let peer = bench.up(100, Role::SuperNode);
+    let sibling = bench.up(100, Role::SuperNode);
     let (a, b) = (bench.requester(2), bench.requester(3));
     let id = seek_of(&bench.ask(a, near(1, RequestMode::Lookup)));
     assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
     assert!(bench.ask(b, near(1, RequestMode::Lookup)).is_empty());
     let told: Vec<ConnectionId> =
-        bench.say(peer, answer(id, Vec::new())).iter().map(|(connection, _)| *connection).collect();
+        bench.say(sibling, answer(id, Vec::new())).iter().map(|(connection, _)| *connection).collect();
     assert_eq!(told, [a, b]);
     assert_eq!((bench.hub.counters().hub_lookups_sent, bench.hub.counters().hub_lookups_merged), (1, 2));
 }
@@ -89,7 +89,7 @@ fn the_same_question_is_asked_once() {
 #[test]
 fn silent_sibling_leaves_partial_answer() {
     let mut bench = Bench::new();
-    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
     for _ in 0..2 {
@@ -102,19 +102,19 @@ fn silent_sibling_leaves_partial_answer() {
         other => panic!("{other:?}"),
     }
     bench.ask(requester, near(2, RequestMode::Forward));
-    assert_eq!(refused(&bench.down(peer)), (requester, Reason::Unreachable));
+    assert_eq!(refused(&bench.down(sibling)), (requester, Reason::Unreachable));
 }
 
 #[test]
 fn searching_hub_gets_more_time() {
     let mut bench = Bench::new();
-    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
-    bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None });
+    bench.say(sibling, RequestMessage::RequestAck { id, requester: None, provider: None });
     assert!(bench.wait(Duration::from_millis(900)).is_empty());
     assert_eq!(seek_of(&bench.wait(Duration::from_millis(150))), id, "in case its answer was lost");
-    match &bench.say(peer, answer(id, vec![candidate(9, 1, HERE)]))[..] {
+    match &bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)]))[..] {
         [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
             assert_eq!((*connection, found.candidates.len(), found.coverage), (requester, 1, Coverage::Complete));
         }
@@ -165,11 +165,11 @@ fn second_parent_asked_before_unreachable_above() {
 #[test]
 fn hub_lookup_answered_from_own_directory() {
     let mut bench = Bench::new();
-    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let (sibling, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let (service, area) = (Service::Track, Area::Exact(HERE));
     let seek =
         HubLookup { id: RequestId(5), service, area, count: 4, direction: None, timeout_ms: None, selector: None };
-    let sent = bench.say(peer, DirectoryMessage::HubLookup(seek));
+    let sent = bench.say(sibling, DirectoryMessage::HubLookup(seek));
     assert!(
         matches!(&sent[..], [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] if found.candidates[0].node == node(1))
     );
@@ -180,13 +180,13 @@ fn lookups_per_node_are_limited() {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.limits.requests_per_node = 8;
     let mut bench = Bench::with(config);
-    let (peer, requester, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
+    let (sibling, requester, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
     for id in 0..8 {
         seek_of(&bench.ask(requester, there(id)));
     }
     assert_eq!(refused(&bench.ask(requester, there(8))), (requester, Reason::TooMany));
     let id = seek_of(&bench.ask(other, there(9)));
-    bench.say(peer, answer(id, Vec::new()));
+    bench.say(sibling, answer(id, Vec::new()));
     bench.wait(Duration::from_secs(1));
     seek_of(&bench.ask(requester, there(10)));
 }
@@ -198,10 +198,10 @@ fn there(id: u32) -> Request {
 #[test]
 fn hub_lookups_are_rate_limited() {
     let mut bench = Bench::new();
-    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let ask = |bench: &mut Bench, id| match &bench.ask(requester, there(id))[..] {
         [(_, Message::Directory(DirectoryMessage::HubLookup(seek)))] => {
-            bench.say(peer, answer(seek.id, Vec::new()));
+            bench.say(sibling, answer(seek.id, Vec::new()));
             1
         }
         sent => {
@@ -215,22 +215,22 @@ fn hub_lookups_are_rate_limited() {
     assert_eq!(ask(&mut bench, 1_000), 1);
 }
 
-/// Asks, and lets the peer say that it searches as often as it is asked.
+/// Asks, and lets the sibling say that it searches as often as it is asked.
 fn searching(
     bench: &mut Bench,
-    peer: ConnectionId,
+    sibling: ConnectionId,
     requester: ConnectionId,
     request: Request,
     span: Duration,
 ) -> RequestId {
     let id = seek_of(&bench.ask(requester, request));
     let until = bench.now + span;
-    bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None });
+    bench.say(sibling, RequestMessage::RequestAck { id, requester: None, provider: None });
     while bench.now < until {
         for (to, message) in bench.wait(Duration::from_millis(50)) {
             match message {
                 Message::Directory(DirectoryMessage::HubLookup(_)) => {
-                    drop(bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None }))
+                    drop(bench.say(sibling, RequestMessage::RequestAck { id, requester: None, provider: None }))
                 }
                 Message::Directory(DirectoryMessage::LookupResult(_)) => {
                     panic!("{to:?} was answered after {:?}", span - until.since(bench.now))
@@ -245,14 +245,14 @@ fn searching(
 #[test]
 fn lookup_lasts_until_requester_deadline() {
     let mut bench = Bench::new();
-    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let patient = Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) };
-    let id = searching(&mut bench, peer, requester, patient, Duration::from_secs(15));
-    assert!(matches!(&bench.say(peer, answer(id, vec![candidate(9, 1, HERE)]))[..],
+    let id = searching(&mut bench, sibling, requester, patient, Duration::from_secs(15));
+    assert!(matches!(&bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)]))[..],
         [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] if *connection == requester && found.coverage == Coverage::Complete));
     let request = Request { deadline_ms: 20_000, ..near(2, RequestMode::Forward) };
-    let id = searching(&mut bench, peer, requester, request, Duration::from_secs(10));
-    let sent = bench.say(peer, answer(id, vec![candidate(9, 1, HERE)]));
+    let id = searching(&mut bench, sibling, requester, request, Duration::from_secs(10));
+    let sent = bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)]));
     assert!(
         matches!(
             &sent[..],
@@ -265,10 +265,10 @@ fn lookup_lasts_until_requester_deadline() {
 #[test]
 fn dead_hub_leaves_lookup_partial() {
     let mut bench = Bench::new();
-    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     bench.wait(Duration::from_secs(1));
     let id = seek_of(&bench.ask(requester, Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) }));
-    bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None });
+    bench.say(sibling, RequestMessage::RequestAck { id, requester: None, provider: None });
     let sent = bench.wait(Duration::from_secs(2));
     assert!(
         matches!(sent.last(), Some((_, Message::Directory(DirectoryMessage::LookupResult(found)))) if found.coverage == Coverage::Partial),
@@ -300,8 +300,8 @@ fn seek(id: u32, area: Area, way: RouteDirection) -> Message {
 }
 
 fn has(cell: Cell) -> Message {
-    let patches = vec![(BlockService::from_cell(Service::Track, cell), 1)];
-    Message::Hierarchy(HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: patches, since: None }))
+    let blocks = vec![(BlockService::from_cell(Service::Track, cell), 1)];
+    Message::Hierarchy(HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None }))
 }
 
 /// To whom a search goes on, and with which number.
@@ -353,7 +353,7 @@ fn same_child_lookups_share_one_search() {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     config.tier = 1;
     let mut bench = Bench::with(config);
-    let top = bench.up(100, Role::SuperNode);
+    let root = bench.up(100, Role::SuperNode);
     let children = [50, 51, 52].map(|number| {
         let child = bench.up(number, Role::SuperNode);
         bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
@@ -361,16 +361,16 @@ fn same_child_lookups_share_one_search() {
     });
     let area = Area::Nearest(Cell::new(0, 0));
     let first = asked(&bench.say(children[0], seek(1, area, RouteDirection::Up)));
-    assert!(matches!(first[..], [(to, _)] if to == top), "{first:?}");
+    assert!(matches!(first[..], [(to, _)] if to == root), "{first:?}");
     assert_eq!(asked(&bench.say(children[1], seek(1, area, RouteDirection::Up))), []);
-    let sent = bench.say(top, answer(first[0].1, vec![candidate(9, 1, HERE)]));
+    let sent = bench.say(root, answer(first[0].1, vec![candidate(9, 1, HERE)]));
     let told: Vec<ConnectionId> = sent.iter().map(|(connection, _)| *connection).collect();
     assert_eq!(told, children[..2]);
     // A hub that has something itself asks the others only, who ask it.
     bench.say(children[2], has(HERE));
     assert_eq!(asked(&bench.say(children[2], seek(2, area, RouteDirection::Up))).len(), 1);
     let sent = asked(&bench.say(children[0], seek(2, area, RouteDirection::Up)));
-    assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [children[2], top]);
+    assert_eq!(sent.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [children[2], root]);
 }
 
 /// A hub of tier 1 below 101 and 102, with two children that have tracks around HERE.
@@ -446,7 +446,7 @@ fn names_are_told_where_wanted_only() {
 #[test]
 fn other_hubs_are_asked_for_names() {
     let mut bench = Bench::new();
-    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
     let sent = bench.ask(requester, by_name(2, "n9"));
     let [(_, Message::Directory(DirectoryMessage::HubLookup(seek)))] = &sent[..] else { panic!("{sent:?}") };
@@ -454,7 +454,7 @@ fn other_hubs_are_asked_for_names() {
     assert_eq!(seek.selector, Some("n9".parse().unwrap()));
     let called = |number, name: &str| Candidate { name: Some(name.to_owned()), ..candidate(number, 1, HERE) };
     // Whoever does not know of names lists everybody.
-    let sent = bench.say(peer, answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)]));
+    let sent = bench.say(sibling, answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)]));
     let [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] = &sent[..] else { panic!("{sent:?}") };
     assert_eq!(names(found), [Some("n9")]);
 }

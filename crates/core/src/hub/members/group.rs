@@ -34,7 +34,7 @@ const REMEMBERED: Duration = Duration::from_secs(3_600);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum MemberChange {
     Up(NodeId, Vec<Address>),
-    /// It lives another life: it has started anew, or was taken for dead.
+    /// The member lives another life: it has started again, or was taken for dead.
     Restarted(NodeId, Vec<Address>),
     Down(NodeId),
 }
@@ -134,8 +134,7 @@ impl GossipGroup {
         Self { foca, pending: Pending::default(), rtt }
     }
 
-    /// The others that are alive as far as this hub knows, and whether somebody
-    /// doubts it.
+    /// Members that are alive as far as this hub knows, and whether somebody doubts it.
     pub(super) fn members(&self) -> impl Iterator<Item = (NodeId, &[Address], bool)> {
         self.foca.iter_members().map(|member| {
             let id = member.id();

@@ -14,7 +14,7 @@ pub(super) struct MemberIdentity {
 }
 
 impl MemberIdentity {
-    /// One of whom nothing but the name matters.
+    /// An identity of which nothing but the name matters.
     pub(super) fn named(node: NodeId, generation: u32) -> Self {
         Self { node, generation, addresses: Vec::new() }
     }

@@ -98,7 +98,7 @@ impl Loads {
         self.by_hub.insert(hub, load);
     }
 
-    /// One more node is with a hub.
+    /// A hub has one more node than it announced last.
     pub(super) fn count_node(&mut self, hub: NodeId) {
         if let Some(HubLoad { leases: Some(leases), .. }) = self.by_hub.get_mut(&hub) {
             *leases = leases.saturating_add(1);

@@ -1,14 +1,11 @@
-//! The other super nodes of the same tier: who they are, how to reach them,
-//! and how many nodes each has.
+//! Other super nodes of the same tier: who they are, how to reach them, and how many nodes each has.
 //!
-//! Who is there is what the [`group`] knows: a newcomer that reaches one member
-//! learns of all, and who is dead disappears from the list within minutes. The
-//! hub keeps a connection with every member, and names them to its nodes.
-//! Nothing else depends on the list: whether a node's home is alive is the
-//! node's own business.
+//! The [`group`] knows who is there: a newcomer that reaches one member learns of all, and a dead member
+//! disappears from the list within minutes. The hub keeps a connection with every member, and names them to its
+//! nodes. Nothing else depends on the list: whether a node's home is alive is the node's own business.
 //!
-//! How many nodes a hub has, it tells the others when it changes: see [`load`],
-//! and [`sharing`] for what comes of it.
+//! A hub tells the others how many nodes it has when that changes: see [`load`], and [`sharing`] for what comes
+//! of it.
 
 mod announcing;
 mod balance;
@@ -281,7 +278,7 @@ impl Members {
         let due = |reach: &MemberContact| matches!(reach.dial, Dial::At(at) if at <= now);
         let due = self.reach.iter().filter(|(_, reach)| due(reach));
         let mut due: Vec<(u32, NodeId)> = due.map(|(node, reach)| (reach.failures, *node)).collect();
-        // Those that never answer leave something to the others.
+        // Members that never answer leave dials to the others.
         due.sort_unstable();
         for (_, node) in due {
             self.dial_member(core, node);
@@ -341,7 +338,7 @@ impl Members {
             core.counters.gossip_bytes += message.len() as u64;
             core.send(connection, Channel::Datagram, Traffic::Gossip, HierarchyMessage::Gossip(message));
         } else if !self.reach.contains_key(&to) && !addresses.is_empty() && !core.mesh.is_dialling(to) {
-            // It is taken for dead, and asked now and then whether it is.
+            // A member that was taken for dead is asked now and then whether it is.
             self.dial_told(core, to, addresses);
         }
     }

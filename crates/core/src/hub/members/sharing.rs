@@ -276,7 +276,7 @@ mod tests {
         bench.rtt = NEAR;
         let nodes: Vec<ConnectionId> = (1..=40).map(|number| bench.provider(number)).collect();
         let hub = bench.up(100, Role::SuperNode);
-        // They are still listed, but out of reach.
+        // The nodes are still listed, but out of reach.
         nodes.into_iter().for_each(|connection| drop(bench.down(connection)));
         announce(&mut bench, hub, 100);
         bench.say(hub, HierarchyMessage::HubLoad { leases: 0, residual_kbps: None });

@@ -344,7 +344,7 @@ fn renewal_tells_of_a_standby() {
     assert_eq!(told(&bench.say(node_connection, renew.clone())), [address(100)]);
     bench.say(node_connection, RegistrationMessage::SetStandby { hub: node(100), addresses: None });
     assert!(told(&bench.say(node_connection, renew.clone())).is_empty());
-    // One that is gone stands by for nobody.
+    // A hub that is gone stands by for nobody.
     bench.down(connection);
     let other = bench.up(101, Role::SuperNode);
     announce(&mut bench, other, 101);

@@ -47,7 +47,7 @@ fn short_connections_back_off_too() {
         pauses.push(bench.now.since(before));
     }
     assert!(pauses[0] <= FIRST_PAUSE * 5 / 4 && pauses[8] >= MAX_PAUSE * 3 / 4, "{pauses:?}");
-    // One that has stayed is dialled soon.
+    // A sibling that has stayed is dialled soon.
     let (dial, _) = bench.dialled.pop().unwrap();
     let connection = bench.up_over(100, Role::SuperNode, address(100), Some(dial));
     bench.now = bench.now + MAX_PAUSE;
@@ -62,12 +62,12 @@ fn status_shows_outage_and_reason() {
     let began = bench.now;
     bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
     bench.wait(Duration::from_secs(3));
-    let peer = bench.hub.status(bench.now).hubs.remove(0);
-    assert_eq!((peer.down, peer.reason.as_deref()), (Some(bench.now.since(began)), Some("nobody there")));
+    let sibling = bench.hub.status(bench.now).hubs.remove(0);
+    assert_eq!((sibling.down, sibling.reason.as_deref()), (Some(bench.now.since(began)), Some("nobody there")));
     let (dial, _) = bench.dialled.pop().unwrap();
     bench.up_over(100, Role::SuperNode, address(100), Some(dial));
-    let peer = bench.hub.status(bench.now).hubs.remove(0);
-    assert_eq!((peer.up.is_some(), peer.down, peer.reason), (true, None, None));
+    let sibling = bench.hub.status(bench.now).hubs.remove(0);
+    assert_eq!((sibling.up.is_some(), sibling.down, sibling.reason), (true, None, None));
 }
 
 #[test]

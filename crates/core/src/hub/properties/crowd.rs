@@ -99,8 +99,8 @@ impl RandomRemotes {
     }
 
     fn id(&mut self) -> RequestId {
-        let top = if self.below(2) == 0 { RequestId::FIRST_OF_HUB } else { 0 };
-        RequestId(top + self.below(12) as u32)
+        let first = if self.below(2) == 0 { RequestId::FIRST_OF_HUB } else { 0 };
+        RequestId(first + self.below(12) as u32)
     }
 
     pub(super) fn cell(&mut self) -> Cell {
@@ -128,7 +128,7 @@ impl RandomRemotes {
         Candidate { node: self.who(), version, cell: self.cell(), services, capacity, addresses, name: None }
     }
 
-    /// One thing that the crowd does; gives back what the hub says to it.
+    /// The crowd does something at random; returns what the hub says to it.
     pub(super) fn step(&mut self) -> Vec<(ConnectionId, Message)> {
         let Some((connection, number)) = self.anyone() else {
             self.connect(1);
@@ -416,7 +416,7 @@ impl RandomRemotes {
     }
 
     fn summary(&mut self) -> Message {
-        let patches: BTreeMap<BlockService, u32> = (0..self.below(4))
+        let blocks: BTreeMap<BlockService, u32> = (0..self.below(4))
             .map(|_| {
                 let cell = Cell::new(8 * self.below(6) as i32, 0);
                 (BlockService::from_cell(Service::ALL[self.below(4) as usize], cell), self.below(3) as u32)
@@ -427,7 +427,7 @@ impl RandomRemotes {
         Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run: self.below(2) as u32,
             version,
-            block_services: patches.into_iter().collect(),
+            block_services: blocks.into_iter().collect(),
             since,
         }))
     }

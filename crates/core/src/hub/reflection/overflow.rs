@@ -37,9 +37,8 @@ impl ReflectionState {
         kbps.saturating_mul(hubs.max(1) as u32 + 1)
     }
 
-    /// Those that have a provider's stream from here already, then those that
-    /// would have to get it, if there is room for that; of each the one with the most
-    /// room first.
+    /// Hubs that have a provider's stream from here already, then hubs that would have to get it, if there is
+    /// room for that; of each kind the one with the most room first.
     fn hubs_with_room(
         &self,
         core: &HubCore,

@@ -215,17 +215,20 @@ fn middle_hub_reflects_only_as_layer() {
 #[test]
 fn provider_home_reflects_and_names_provider() {
     let mut bench = bench();
-    let (peer, provider) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let (sibling, provider) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let carry = Request {
         copy_target: wanted(1),
         ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.provider = None)
     };
-    let sent = bench.say(peer, RequestMessage::Request(carry));
+    let sent = bench.say(sibling, RequestMessage::Request(carry));
     let (to, forward) = the_forward(&sent);
     assert_eq!((to, reflect_of(&forward).hops), (provider, 2));
     let (id, requester) = (RequestId(1), Some(node(50)));
     assert!(
-        sent.contains(&(peer, Message::Request(RequestMessage::RequestAck { id, requester, provider: Some(node(1)) }))),
+        sent.contains(&(
+            sibling,
+            Message::Request(RequestMessage::RequestAck { id, requester, provider: Some(node(1)) })
+        )),
         "{sent:?}"
     );
     let granted = grants(&mut bench);
@@ -235,9 +238,9 @@ fn provider_home_reflects_and_names_provider() {
 #[test]
 fn fourth_hub_does_not_reflect() {
     let mut bench = bench();
-    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let (sibling, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let carry = Request { copy_target: wanted(3), ..carried(1).with(|spec| spec.service = Service::Video) };
-    let (_, forward) = the_forward(&bench.say(peer, RequestMessage::Request(carry)));
+    let (_, forward) = the_forward(&bench.say(sibling, RequestMessage::Request(carry)));
     assert_eq!(reflect_of(&forward).to, ([10, 0, 0, 100], 9_000).into());
 }
 
@@ -280,8 +283,8 @@ fn child(bench: &mut Bench) -> ConnectionId {
     bench.hub.core.config.tier = 1;
     let child = bench.up(100, Role::SuperNode);
     bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
-    let patches = vec![(BlockService::from_cell(Service::Video, HERE), 2)];
-    bench.say(child, HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: patches, since: None }));
+    let blocks = vec![(BlockService::from_cell(Service::Video, HERE), 2)];
+    bench.say(child, HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None }));
     child
 }
 
@@ -376,12 +379,12 @@ fn latest_requesting_hub_gets_copy() {
 #[test]
 fn drain_waits_for_reflected_streams() {
     let mut bench = bench();
-    let (peer, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let (sibling, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
     carries(&mut bench, 1);
     send_command(&mut bench, HubCommand::Leave);
     bench.say(connection, RegistrationMessage::Withdraw(crate::hub::testing::version(2)));
     assert!(!bench.events.contains(&HubEvent::Left));
-    bench.say(peer, HierarchyMessage::Claim { node: node(1), version: crate::hub::testing::version(2) });
+    bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: crate::hub::testing::version(2) });
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(bench.events.last(), Some(&HubEvent::Left));
 }

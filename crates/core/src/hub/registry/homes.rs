@@ -171,10 +171,10 @@ mod tests {
     /// A hub with a node, and another hub that claims the node in this version.
     fn claimed(sequence: u32) -> (Bench, ConnectionId, ConnectionId, Vec<(ConnectionId, Message)>) {
         let mut bench = Bench::new();
-        let peer = bench.up(100, Role::SuperNode);
+        let sibling = bench.up(100, Role::SuperNode);
         let connection = bench.provider(1);
-        let sent = bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(sequence) });
-        (bench, peer, connection, sent)
+        let sent = bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(sequence) });
+        (bench, sibling, connection, sent)
     }
 
     /// Counts the questions to the node in that time.
@@ -192,14 +192,17 @@ mod tests {
 
     #[test]
     fn claimed_node_that_answers_stays() {
-        let (mut bench, peer, connection, sent) = claimed(2);
+        let (mut bench, sibling, connection, sent) = claimed(2);
         assert_eq!(
             (sent, held(&bench)),
             (vec![(connection, Message::Registration(RegistrationMessage::UnknownVersion))], 1)
         );
         let sent = bench.say(connection, RegistrationMessage::Publish(Record { version: version(3), ..record(1) }));
         assert!(
-            sent.contains(&(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(3) }))),
+            sent.contains(&(
+                sibling,
+                Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(3) })
+            )),
             "{sent:?}"
         );
         assert_eq!(asked(&mut bench, connection, QUIET), 0);
@@ -236,9 +239,10 @@ mod tests {
     #[test]
     fn replica_kept_when_node_is_silent() {
         let mut bench = Bench::new();
-        let peer = bench.up(100, Role::SuperNode);
+        let sibling = bench.up(100, Role::SuperNode);
         bench.provider(1);
-        bench.say(peer, ReplicationMessage::ReplicaUpdate(copies(vec![Record { version: version(2), ..record(1) }])));
+        bench
+            .say(sibling, ReplicationMessage::ReplicaUpdate(copies(vec![Record { version: version(2), ..record(1) }])));
         assert!(!bench.hub.registry.replicas.holds(node(1)));
         bench.wait(PATIENCE);
         assert!(bench.hub.registry.replicas.holds(node(1)));
@@ -246,12 +250,12 @@ mod tests {
 
     #[test]
     fn many_claims_ask_a_node_seldom() {
-        let (mut bench, peer, connection, _) = claimed(2);
+        let (mut bench, sibling, connection, _) = claimed(2);
         let (mut times, mut own) = (0, 2);
         for _ in 0..600 {
             own += 1;
             bench.say(connection, RegistrationMessage::Publish(Record { version: version(own), ..record(1) }));
-            let sent = bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(own + 1) });
+            let sent = bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(own + 1) });
             times += sent
                 .iter()
                 .filter(|(_, message)| *message == Message::Registration(RegistrationMessage::UnknownVersion))

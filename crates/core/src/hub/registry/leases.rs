@@ -113,7 +113,7 @@ impl HubCore {
         }
     }
 
-    /// Tells the peers that the node is here now.
+    /// Tells other hubs that the node is here now.
     pub(crate) fn claim(&mut self, node: NodeId, version: Version) {
         let claim = HierarchyMessage::Claim { node, version };
         self.send_to_siblings(claim);
@@ -222,7 +222,7 @@ mod tests {
             bench.input(Input::ConnectionMoved { connection, address: seen(2, 4001) }),
             [(connection, Message::Registration(RegistrationMessage::UnknownVersion))]
         );
-        // That may be lost.
+        // The answer may be lost.
         let renewal = Message::Registration(RegistrationMessage::Renew(Renew { version: version(1), capacity: None }));
         assert_eq!(
             bench.say(connection, renewal),
@@ -315,29 +315,32 @@ mod tests {
     #[test]
     fn published_claimed_and_disconnected_dropped() {
         let mut bench = Bench::new();
-        let peer = bench.up(100, Role::SuperNode);
+        let sibling = bench.up(100, Role::SuperNode);
         let connection = bench.up(1, Role::Node);
         let sent = bench.say(connection, RegistrationMessage::Publish(record(1)));
         assert!(
-            sent.contains(&(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(1) })))
+            sent.contains(&(
+                sibling,
+                Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(1) })
+            ))
         );
-        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(1) });
+        bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(1) });
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
         bench.down(connection);
-        bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(2) });
+        bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(2) });
         assert_eq!(bench.hub.registry.directory.nodes(), 0);
     }
 
     #[test]
     fn older_claim_or_replica_is_contradicted() {
         let mut bench = Bench::new();
-        let peer = bench.up(100, Role::SuperNode);
+        let sibling = bench.up(100, Role::SuperNode);
         let connection = bench.up(1, Role::Node);
         bench.say(connection, RegistrationMessage::Publish(Record { version: version(5), ..record(1) }));
-        let objection = [(peer, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(5) }))];
-        assert_eq!(bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(4) }), objection);
-        assert_eq!(bench.say(peer, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))), objection);
-        assert!(bench.say(peer, HierarchyMessage::Claim { node: node(1), version: version(5) }).is_empty());
+        let objection = [(sibling, Message::Hierarchy(HierarchyMessage::Claim { node: node(1), version: version(5) }))];
+        assert_eq!(bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(4) }), objection);
+        assert_eq!(bench.say(sibling, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)]))), objection);
+        assert!(bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(5) }).is_empty());
         assert_eq!(bench.hub.status(bench.now).nodes, 1);
     }
 

@@ -149,8 +149,8 @@ fn merge(ranked: &mut Vec<(Rank, Candidate)>, query: &DirectoryQuery, candidate:
     }
 }
 
-/// The same bytes as `Message::Found(…).encode()`, without the records in
-/// between. Whoever is `here`, on the hub's machine, sees all addresses.
+/// Bytes of `Message::Found(…).encode()`, without the records in between. A requester that is `here`, on the
+/// hub's machine, sees all addresses.
 pub(crate) fn encode_found(
     directory: &Directory,
     id: RequestId,

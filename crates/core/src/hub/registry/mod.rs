@@ -66,7 +66,7 @@ pub(super) enum ExpiredRecord {
 
 /// The fate of a node that makes this hub its home.
 pub(super) enum AdoptOutcome {
-    /// It is here already: the answer was lost.
+    /// The record is here already: the answer was lost.
     Renewed,
     Unknown,
     Adopted(Option<NodeId>),
@@ -145,7 +145,7 @@ impl Registry {
         }
     }
 
-    /// Whether new nodes wait for their turns.
+    /// True if new nodes wait for their turns.
     pub(super) fn is_crowded(&self, now: Time) -> bool {
         self.join_limiter.is_crowded(now)
     }

@@ -114,7 +114,7 @@ mod tests {
         bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
         bench.say(other, HierarchyMessage::RegisterChild { tier: 0 });
         let summary =
-            |patches| HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: patches, since: None });
+            |blocks| HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None });
         bench.say(other, summary(vec![(BlockService::from_cell(Service::Track, HERE), 1)]));
         let on = |old| {
             Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {

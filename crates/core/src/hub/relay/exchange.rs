@@ -38,7 +38,7 @@ pub(super) struct DuplexCredit {
 
 #[derive(Debug, Default)]
 struct Account {
-    /// Those that the other side has not shown to have read.
+    /// Bytes that the remote has not shown to have read.
     ahead: u64,
     /// Payload bytes of each file that the other side has reported.
     reported: BTreeMap<RequestId, u64>,
@@ -49,7 +49,7 @@ impl Account {
         self.ahead = self.ahead.saturating_sub(bytes);
     }
 
-    /// The other side has said so much, and perhaps that it has read something.
+    /// The remote has said so much, and perhaps that it has read something.
     fn answered(&mut self, bytes: usize, inner: Option<Message>) {
         self.give_back(bytes as u64);
         match inner {

@@ -140,8 +140,8 @@ impl Relays {
         self.overrun(core, id, Side::Provider);
     }
 
-    /// One side has sent beyond all credit: the flow ends. If it was the provider, others are asked before
-    /// it. It has filled the connection of the other side, which is not to blame.
+    /// Ends a flow of which one side has sent beyond all credit. Others are asked before a provider that did: it
+    /// has filled the connection of the other side, which is not to blame.
     fn overrun(&mut self, core: &mut HubCore, id: RequestId, side: Side) {
         let Some(relay) = self.table.get(&id) else { return };
         let (requester, provider) = (relay.key.requester, relay.provider);

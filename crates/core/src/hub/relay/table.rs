@@ -28,11 +28,11 @@ pub(crate) struct Relays {
 /// News of a flow for the requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RelayNotice {
-    /// Its provider is gone before it accepted.
+    /// The provider is gone before it accepted.
     ProviderLost { key: RequestKey, relay: RequestId },
-    /// Its provider has sent more than it may.
+    /// The provider has sent more than it may.
     Overrun { provider: NodeId },
-    /// Its requester wants no more of it.
+    /// The requester wants no more of the flow.
     Stopped(RequestKey),
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Relay {
 
 /// The fate of a message of a flow.
 pub(super) enum RelayVerdict {
-    /// It goes over this connection, in this way, under this id.
+    /// The flow goes over this connection, in this way, under this id.
     Open {
         connection: ConnectionId,
         channel: Channel,
@@ -66,7 +66,7 @@ pub(super) enum RelayVerdict {
         id: RequestId,
     },
     Closed,
-    /// It is dropped, as who sends it heeds no credit.
+    /// The flow is dropped, as its sender heeds no credit.
     Overrun,
 }
 

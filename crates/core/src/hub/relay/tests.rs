@@ -165,9 +165,9 @@ fn requested_transport_applies_to_both_sides() {
     let (dial, addresses) = bench.dialled.pop().unwrap();
     assert_eq!(addresses, [tcp(1)]);
     let connection = ConnectionId(99);
-    let peer = roost_wire::RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
+    let remote = roost_wire::RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
     let (dial, rtt) = (Some(dial), Duration::ZERO);
-    let sent = bench.input(Input::ConnectionUp { connection, dial, remote: peer, address: tcp(1), rtt });
+    let sent = bench.input(Input::ConnectionUp { connection, dial, remote, address: tcp(1), rtt });
     assert_eq!(forwarded(&sent).0, connection);
 }
 
@@ -234,7 +234,7 @@ fn inline_object_leaves_no_flow() {
         assert!(
             matches!(&bench.say(provider, accept.clone())[..], [(connection, Message::Request(RequestMessage::Accept(_)))] if *connection == requester)
         );
-        // It may have been lost on its way, and can be had once more.
+        // The acceptance may have been lost on its way, and can be had once more.
         assert_eq!(bench.say(provider, accept.clone()).len(), 1);
         bench.wait(LINGER);
         assert_eq!(bench.hub.status(bench.now).relays, 0);
@@ -341,14 +341,14 @@ fn flooding_side_loses_the_flow() {
     }
 }
 
-/// They go as control, before everything else: so they are short, and few.
+/// Reports go as control, before everything else: so they are short, and few.
 #[test]
 fn odd_reports_are_dropped() {
     let (mut bench, provider, requester, id) =
         relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
     let padding = 60_000_u16.to_be_bytes();
     let padded = |head: &[u8]| [head, &[0x59, padding[0], padding[1]], &[7; 60_000]].concat();
-    // One that does not decode, and one that says more than a report does.
+    // A report that does not decode, and a longer one than any report.
     for odd in [padded(&[0x82, 14, 0x82, 1]), padded(&[0x82, 14, 0x86, 1, 5, 0, 0, 0])] {
         let sent = bench.channels(Input::Message { connection: requester, message: odd.into() });
         assert!(sent.is_empty(), "{} messages", sent.len());

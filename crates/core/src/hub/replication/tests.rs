@@ -145,7 +145,7 @@ fn resync_request_resends_full_records() {
     assert_eq!(heard(&mut bench, GATHER), whole);
     bench.say(standby, retell(2, vec![]));
     assert_eq!(heard(&mut bench, GATHER), messages::ReplicaUpdate { sequence: 3, ..copies(vec![record(1)]) });
-    // It was said before that came.
+    // The standby said so before the update came.
     bench.say(standby, retell(2, vec![]));
     assert!(bench.wait(GATHER).is_empty());
     bench.say(connection, retell(2, vec![]));

@@ -131,7 +131,7 @@ impl Requests {
         }
     }
 
-    /// One of the parents has answered, so the other's silence cuts nothing off.
+    /// A parent has answered, so the other's silence cuts nothing off.
     fn clear_unreachable_above(&mut self, key: RequestKey) {
         if let Some(asked) = self.table.get_mut(key).filter(|asked| asked.reason == Reason::UnreachableAbove) {
             asked.reason = Reason::NotFound;

@@ -130,7 +130,7 @@ impl Requests {
         }
     }
 
-    /// The other hubs have been asked: ranks what they and this one have.
+    /// Ranks what this hub and the other hubs have, which have been asked.
     pub(crate) fn choose(
         &mut self,
         turn: &mut RequestTurn<'_>,

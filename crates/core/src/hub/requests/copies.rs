@@ -51,7 +51,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Whether another hub is to reflect the copy instead of this one.
+    /// True if another hub is to reflect the copy instead of this one.
     ///
     /// # Errors
     /// Others are tried before `choice`, with which this hub serves it itself if it can.

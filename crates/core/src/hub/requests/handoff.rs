@@ -373,7 +373,7 @@ impl Requests {
         let once = self.table.get(key).is_some_and(|asked| {
             matches!(asked.stage, RequestStage::Handed { repeated: false, .. }) && turn.core.remotes.is_up(to.remote())
         });
-        // One silence may be loss: the provider goes behind the others, and stays listed.
+        // A single silence may be loss: the provider goes behind the others, and stays listed.
         if let Some(node) = to.node().filter(|_| !once) {
             self.suspend_silent(turn.core, node);
         }

@@ -63,7 +63,7 @@ impl Requests {
         } else if requester.is_some() && reply_to.is_empty() {
             Some(Reason::NoTransport)
         } else if hop.direction == RouteDirection::Up && !is_child {
-            // It has not enrolled, or that has not arrived yet.
+            // The hub has not enrolled, or its message has not arrived yet.
             Some(Reason::Unreachable)
         } else if is_known {
             // A hub that could not do it is not to do it for another one.
@@ -116,7 +116,7 @@ impl Requests {
         let offered = held.map_or(connected, offers);
         let moved = turn.view.records.moved_to(turn.core, provider).filter(|hub| *hub != requester);
         if !offered && moved.is_none() && turn.view.records.has_moved(turn.core, provider) {
-            // It is found elsewhere in a moment: for another hub as if this one were leaving.
+            // The node is found elsewhere in a moment: for another hub as if this one were leaving.
             let reason = if is_carried { Reason::Leaving } else { Reason::Unreachable };
             return self.decline(turn.core, key, reason);
         }
@@ -159,8 +159,8 @@ impl Requests {
         let has_gone_round = asked.is_back_from(from.node) && passed.hop.direction != RouteDirection::Overflow
             || !same && asked.is_beyond() && (of_node || passed.hop.direction != RouteDirection::Up);
         if has_gone_round || refused && of_node {
-            // It has gone round, or a second hub of the requester's asks here:
-            // what this hub has for it, it has found already.
+            // The request has gone round, or a second hub of the requester's asks here: what this hub has for
+            // it, it has found already.
             return refuse_duplicate(turn.core, from, key, Reason::NotFound);
         }
         if !same && !of_node && !self.admit_of(turn.core, from.node) {

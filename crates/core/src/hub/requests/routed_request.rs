@@ -1,4 +1,4 @@
-//! One request: what is known of it, how far it has come, whom to try next.
+//! A request: what is known of it, how far it has come, whom to try next.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -218,7 +218,7 @@ impl RoutedRequest {
         self.route_constraints.is_none_or(|carried| carried.hops > 0)
     }
 
-    /// Whether another hub passes on this very request, and not one that was refused
+    /// True if another hub passes on this very request, and not one that was refused
     /// with a wish that may be met elsewhere.
     pub(super) fn is_same(&self, passed: &PassedRequest) -> bool {
         let hops = |target: Option<CopyTarget>| target.map(|target| target.hops);
@@ -227,7 +227,7 @@ impl RoutedRequest {
         self.nonce == passed.request.nonce && self.named_provider() == passed.hop.provider && !is_new
     }
 
-    /// Whether hubs above or beside this one are asked.
+    /// True if hubs above or beside this one are asked.
     pub(super) fn is_beyond(&self) -> bool {
         match self.stage {
             RequestStage::Handed { to: RequestTarget::Hub { way, .. }, .. } => way != RouteDirection::Down,
@@ -379,7 +379,7 @@ impl RequestTarget {
         }
     }
 
-    /// Whether another hub is to reflect what is of a provider here.
+    /// True if another hub is to reflect what is of a provider here.
     pub(crate) fn is_overflow(self) -> bool {
         matches!(self, Self::Hub { way: RouteDirection::Overflow, .. })
     }

@@ -23,7 +23,7 @@ pub(crate) struct RequestTable {
     pub(super) hops: BTreeSet<(Time, RequestKey)>,
     /// The queries of requests that came while the hub was young.
     pub(super) early: HoldableQueries,
-    /// Those that wait for a provider to come.
+    /// Requests that wait for a provider to come.
     pub(super) held: BTreeSet<RequestKey>,
 }
 
@@ -66,7 +66,7 @@ impl RequestTable {
         Some(asked)
     }
 
-    /// One of the requests that end soonest that may be forgotten.
+    /// A request that may be forgotten, among the ones that end soonest.
     pub(super) fn displaceable(&self) -> Option<RequestKey> {
         let mut first = self.timers.iter().take(MAX_LOOKED_AT).map(|(_, key)| *key);
         first.find(|key| self.get(*key).is_some_and(RoutedRequest::is_forgettable))

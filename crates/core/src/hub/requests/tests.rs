@@ -112,7 +112,7 @@ fn young_hub_holds_unmatched_request() {
     let requester = bench.requester(2);
     let sent = bench.ask(requester, request(1, RequestMode::Forward));
     assert!(matches!(sent[..], [(_, Message::Request(RequestMessage::Pending { .. }))]), "{sent:?}");
-    // It has been held as long as it may: the requester need not wait before it asks again.
+    // The request has been held as long as it may: the requester need not wait before it asks again.
     let sent = bench.wait(Duration::from_secs(3));
     assert!(
         matches!(

@@ -17,7 +17,7 @@ use crate::machine::Traffic;
 const MAX_REPORTS: u8 = 32;
 
 impl RoutedRequest {
-    /// Whether one more report on it goes out, which then counts.
+    /// True if one more report on it goes out, which then counts.
     fn may_report(&mut self) -> bool {
         let may = self.spec.trace && self.reports < MAX_REPORTS;
         self.reports += u8::from(may);

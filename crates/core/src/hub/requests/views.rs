@@ -92,8 +92,8 @@ fn a_silent_provider_is_told_of() {
 #[test]
 fn forwarded_trace_reports_are_bounded() {
     let mut bench = Bench::new();
-    let (peer, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
-    bench.say(peer, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])));
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    bench.say(sibling, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])));
     let sent = bench.ask(requester, traced(1, RequestMode::Relay));
     assert_eq!(steps(&sent), [(HopAction::PassedToHub, Some(node(100)), None, 0)]);
     let carried = sent.iter().find_map(|(_, message)| match message {
@@ -101,13 +101,13 @@ fn forwarded_trace_reports_are_bounded() {
         _ => None,
     });
     let id = carried.unwrap();
-    bench.say(peer, RequestMessage::RequestAck { id, requester: None, provider: None });
+    bench.say(sibling, RequestMessage::RequestAck { id, requester: None, provider: None });
     bench.wait(50 * MS);
     let hop =
         |number| Hop { node: node(9), index: number, elapsed_us: 10_000, tier: None, ..reports(&sent)[0].1.clone() };
     let say = |bench: &mut Bench, number| {
         let report = HopReport { id, requester: None, hop: hop(number) };
-        reports(&bench.say(peer, RequestMessage::HopReport(report)))
+        reports(&bench.say(sibling, RequestMessage::HopReport(report)))
     };
     let passed = say(&mut bench, 1);
     let [(to, hop)] = &passed[..] else { panic!("{passed:?}") };
@@ -117,7 +117,7 @@ fn forwarded_trace_reports_are_bounded() {
     let all: usize = (0..100).map(|_| say(&mut bench, 2).len()).sum();
     assert_eq!(all, 30, "with the two before it");
     let stray = HopReport { id, requester: Some(node(2)), hop: hop.clone() };
-    assert!(bench.say(peer, RequestMessage::HopReport(stray)).is_empty());
+    assert!(bench.say(sibling, RequestMessage::HopReport(stray)).is_empty());
 }
 
 #[test]
@@ -142,7 +142,7 @@ enum SelectionEvent {
     /// The provider that was asked last gives nothing.
     Fail,
     Busy,
-    /// It is silent, and the requester asks again.
+    /// The provider is silent, and the requester asks again.
     Silent,
     /// A provider says what it has left.
     Renew(u8, u16, u32),

@@ -53,7 +53,7 @@ impl RoomDirectory {
         let now = core.now;
         let LeaveRoom { room, node, direction: way } = quit;
         let Some(way) = self.member_message_route(core, from, node, way) else { return };
-        // It may have come back another way meanwhile.
+        // The member may have come back another way meanwhile.
         let is_held = |entry: &&RoomEntry| entry.is_in() && entry.via == from.node;
         let Some(entry) = self.get(room, node).filter(is_held).copied() else { return };
         self.pass_quit(core, room, &entry, way);
@@ -116,7 +116,7 @@ impl RoomDirectory {
     }
 
     /// The way that a word of a member takes, if its sender may say it: a node
-    /// for itself, a hub below this one, or, to an owner, another top.
+    /// for itself, a hub below this one, or, to an owner, another root.
     fn member_message_route(
         &mut self,
         core: &mut HubCore,
@@ -131,7 +131,7 @@ impl RoomDirectory {
             (RouteDirection::Across, Some(Relation::Sibling | Relation::StandbyOnly)) if core.is_root() => {
                 return Some(RouteDirection::Across);
             }
-            // It has not enrolled, or that has not arrived yet.
+            // The hub has not enrolled, or its message has not arrived yet.
             _ => "it speaks of a room's member and is neither below nor beside this hub",
         };
         core.refused(from.node, objection);
@@ -180,7 +180,7 @@ impl RoomDirectory {
         let (limit, reason) = match full {
             JoinRefusal::Room => (HubLimit::RoomMembers, Some(Reason::TooMany)),
             JoinRefusal::Rooms => (HubLimit::Rooms, Some(Reason::Saturated)),
-            // Those that keep to the limit are below it in a moment, and say it again.
+            // Nodes that keep to the limit are below it in a moment, and say it again.
             JoinRefusal::Node => (HubLimit::RoomsPerNode, None),
         };
         core.over_limit(from.node, limit);

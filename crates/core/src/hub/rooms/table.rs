@@ -48,7 +48,7 @@ pub(super) struct RoomState {
     next_list: Time,
 }
 
-/// One who is in, or has just left.
+/// A member that is in, or has just left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RoomEntry {
     pub(super) member: RoomMember,
@@ -90,7 +90,7 @@ impl NotifiedHubs {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MembershipState {
     In,
-    /// Its connection with this hub, its home, has gone.
+    /// The member's connection with this hub, its home, has gone.
     Lost,
     Left,
 }
@@ -181,7 +181,7 @@ impl RoomDirectory {
         Some((room, self.remove(room, node)?))
     }
 
-    /// Whether everybody in a room may be told now who is in. If not, or not
+    /// True if everybody in a room may be told now who is in. If not, or not
     /// yet, it is put down for later.
     pub(super) fn may_tell(&mut self, now: Time, room: RoomId) -> bool {
         let inside = self.inside(room).count().min(MAX_MEMBERS) as u32;

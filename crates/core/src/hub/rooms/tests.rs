@@ -58,33 +58,33 @@ fn who_is_not_heard_is_out() {
 #[test]
 fn join_crosses_owners_and_roster_returns() {
     let mut bench = Bench::new();
-    let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
-    // Both tops own every room: each lists, and tells the other.
+    let (sibling, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
+    // Both roots own every room: each lists, and tells the other.
     let sent = bench.say(a, join(1, None));
-    assert!(sent.contains(&(peer, join(1, Some(RouteDirection::Across)))), "{sent:?}");
+    assert!(sent.contains(&(sibling, join(1, Some(RouteDirection::Across)))), "{sent:?}");
     assert_eq!(rosters(&sent), [(a, vec![node(1)])]);
     bench.wait(PACE);
-    let sent = bench.say(peer, join(50, Some(RouteDirection::Across)));
-    assert_eq!(rosters(&sent), [(a, vec![node(1), node(50)]), (peer, vec![node(1), node(50)])]);
+    let sent = bench.say(sibling, join(50, Some(RouteDirection::Across)));
+    assert_eq!(rosters(&sent), [(a, vec![node(1), node(50)]), (sibling, vec![node(1), node(50)])]);
     bench.say(b, join(2, None));
     let list =
         |to| RoomMessage::Roster(Roster { room: ROOM, owner: node(100), members: vec![member(50)], to, refused: None });
-    assert_eq!(rosters(&bench.say(peer, list(None))), [(a, vec![node(50)]), (b, vec![node(50)])]);
-    assert_eq!(rosters(&bench.say(peer, list(Some(node(2))))), [(b, vec![node(50)])]);
+    assert_eq!(rosters(&bench.say(sibling, list(None))), [(a, vec![node(50)]), (b, vec![node(50)])]);
+    assert_eq!(rosters(&bench.say(sibling, list(Some(node(2))))), [(b, vec![node(50)])]);
 }
 
 #[test]
 fn rooms_and_members_are_bounded() {
     let mut bench = Bench::new();
-    let peer = bench.up(100, Role::SuperNode);
+    let sibling = bench.up(100, Role::SuperNode);
     for number in 0..=u8::MAX {
-        bench.say(peer, join(number, Some(RouteDirection::Across)));
+        bench.say(sibling, join(number, Some(RouteDirection::Across)));
     }
     assert_eq!(bench.hub.rooms.rooms[&ROOM].members.len(), MAX_MEMBERS);
     for room in 0..2 * MAX_ROOMS as u64 {
         let member = member((room % 200) as u8);
         bench.say(
-            peer,
+            sibling,
             RoomMessage::JoinRoom(JoinRoom { room: RoomId(room), member, direction: Some(RouteDirection::Across) }),
         );
     }
@@ -108,16 +108,16 @@ fn refusals(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, NodeId, Reas
 #[test]
 fn full_room_refuses_until_member_leaves() {
     let mut bench = Bench::new();
-    let peer = bench.up(100, Role::SuperNode);
+    let sibling = bench.up(100, Role::SuperNode);
     for number in 0..64 {
-        bench.say(peer, join(number, Some(RouteDirection::Across)));
+        bench.say(sibling, join(number, Some(RouteDirection::Across)));
     }
     let late = bench.up(64, Role::Node);
     let sent = bench.say(late, join(64, None));
     assert_eq!(refusals(&sent), [(late, node(64), Reason::TooMany)]);
     assert!(sent.iter().all(|(connection, _)| *connection == late), "nobody else hears of it: {sent:?}");
-    assert_eq!(refusals(&bench.say(peer, join(3, Some(RouteDirection::Across)))), [], "who is in stays in");
-    bench.say(peer, quit(3, Some(RouteDirection::Across)));
+    assert_eq!(refusals(&bench.say(sibling, join(3, Some(RouteDirection::Across)))), [], "who is in stays in");
+    bench.say(sibling, quit(3, Some(RouteDirection::Across)));
     assert_eq!(refusals(&bench.say(late, join(64, None))), []);
     assert_eq!(bench.hub.rooms.list(ROOM).len(), MAX_MEMBERS);
 }
@@ -125,31 +125,31 @@ fn full_room_refuses_until_member_leaves() {
 #[test]
 fn refusal_reaches_the_refused_node() {
     let mut bench = Bench::new();
-    let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
+    let (sibling, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
     bench.say(a, join(1, None));
     bench.say(b, join(2, None));
     let (owner, members) = (node(100), Vec::new());
     let no = Roster { room: ROOM, owner, members, to: Some(node(1)), refused: Some(Reason::TooMany) };
-    assert_eq!(bench.say(peer, RoomMessage::Roster(no.clone())), [(a, Message::Room(RoomMessage::Roster(no)))]);
+    assert_eq!(bench.say(sibling, RoomMessage::Roster(no.clone())), [(a, Message::Room(RoomMessage::Roster(no)))]);
     // The node then says that it has left, and whoever has noted it forgets it.
-    assert!(bench.say(a, quit(1, None)).contains(&(peer, quit(1, Some(RouteDirection::Across)))));
+    assert!(bench.say(a, quit(1, None)).contains(&(sibling, quit(1, Some(RouteDirection::Across)))));
 }
 
 #[test]
 fn only_notified_hubs_refuse_member() {
     let mut bench = Bench::new();
-    let (a, tops) = (bench.up(1, Role::Node), [100, 101, 102].map(|number| bench.up(number, Role::SuperNode)));
+    let (a, roots) = (bench.up(1, Role::Node), [100, 101, 102].map(|number| bench.up(number, Role::SuperNode)));
     let sent = bench.say(a, join(1, None));
-    for (number, top) in (100..).zip(tops) {
+    for (number, root) in (100..).zip(roots) {
         let (owner, members, to) = (node(number), Vec::new(), Some(node(1)));
         let no = RoomMessage::Roster(Roster { room: ROOM, owner, members, to, refused: Some(Reason::TooMany) });
-        let was_told = sent.contains(&(top, join(1, Some(RouteDirection::Across))));
-        assert_eq!(!bench.say(top, no).is_empty(), was_told, "{number}");
+        let was_told = sent.contains(&(root, join(1, Some(RouteDirection::Across))));
+        assert_eq!(!bench.say(root, no).is_empty(), was_told, "{number}");
     }
     // Nor does anybody list who is in that has nothing to do with rooms here.
     bench.hub.core.remotes.relate(node(100), Relation::StandbyOnly);
     let list = Roster { room: ROOM, owner: node(100), members: vec![member(9)], to: None, refused: None };
-    assert!(bench.say(tops[0], RoomMessage::Roster(list)).is_empty());
+    assert!(bench.say(roots[0], RoomMessage::Roster(list)).is_empty());
 }
 
 /// A hub with two parents, and the connections to them.
@@ -227,9 +227,9 @@ fn simultaneous_joins_share_one_roster() {
 #[test]
 fn endless_changes_are_rate_limited() {
     let mut bench = Bench::new();
-    let peer = bench.up(100, Role::SuperNode);
+    let sibling = bench.up(100, Role::SuperNode);
     for number in 0..63 {
-        bench.say(peer, join(number, Some(RouteDirection::Across)));
+        bench.say(sibling, join(number, Some(RouteDirection::Across)));
     }
     let restless = bench.up(150, Role::Node);
     let to_all = |sent: Vec<(ConnectionId, Message)>| -> Vec<Roster> {
@@ -297,7 +297,7 @@ fn late_join_does_not_revive_member() {
 #[test]
 fn disconnected_member_leaves_after_grace() {
     let mut bench = Bench::new();
-    let (peer, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
+    let (sibling, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
     bench.say(a, join(1, None));
     bench.say(b, join(2, None));
     bench.wait(PACE);
@@ -307,11 +307,11 @@ fn disconnected_member_leaves_after_grace() {
     let again = bench.up(1, Role::Node);
     bench.say(again, join(1, None));
     let sent = bench.wait(GRACE);
-    assert!(sent.contains(&(peer, quit(2, Some(RouteDirection::Across)))), "{sent:?}");
+    assert!(sent.contains(&(sibling, quit(2, Some(RouteDirection::Across)))), "{sent:?}");
     assert!(rosters(&sent).contains(&(again, vec![node(1)])), "{sent:?}");
-    // One that is at home elsewhere by then stays.
+    // A member that is at home elsewhere by then stays.
     bench.down(again);
-    bench.say(peer, join(1, Some(RouteDirection::Across)));
+    bench.say(sibling, join(1, Some(RouteDirection::Across)));
     bench.wait(GRACE * 2);
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
 }

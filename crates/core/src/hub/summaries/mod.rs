@@ -1,8 +1,8 @@
-//! Blocks in which there is something, as far as it is known from here: per patch (a service in a block of 8 × 8
-//! cells) how many entries there are below each child, and, between tops, at each top whose patches this one owns.
+//! Services that each block has, as far as it is known from here: how many entries there are below each child, and,
+//! between roots, at each root whose blocks this one owns. A `block` is a service in a block of 8 × 8 cells.
 //!
 //! Entries stay at their homes; only these counts travel. A hub tells both
-//! its parents of its aggregate, a top tells the two owners of each patch
+//! its parents of its aggregate, a root tells the two owners of each block
 //! (`upward`). What moves inside a block changes no count and costs nothing.
 
 mod negatives;
@@ -28,7 +28,7 @@ use crate::hub::route::RoutePlan;
 use negatives::Negatives;
 use outbox::Outbox;
 
-/// Number of patches that a search of a wide area looks at before it takes every
+/// Number of blocks that a search of a wide area looks at before it takes every
 /// hub that has the service anywhere.
 const MAX_SCANNED: usize = 4_096;
 
@@ -69,12 +69,12 @@ impl Summaries {
         Self { aggregate, sources, outboxes, negatives, lost, run, version: 0 }
     }
 
-    /// Number of patches that are known of other hubs.
+    /// Number of blocks that are known of other hubs.
     pub(super) fn len(&self) -> usize {
         self.sources.values().map(|source| source.block_services.len()).sum()
     }
 
-    /// In how many patches there is something here or below.
+    /// In how many blocks there is something here or below.
     pub(super) fn announced(&self) -> usize {
         self.aggregate.len()
     }
@@ -107,7 +107,7 @@ impl Summaries {
 
     /// Notes that there is none of it in the cell, and that everybody was asked
     /// besides the one who did: so nothing is noted if something is known to be
-    /// in the patch, which may be that one's and silent for a moment.
+    /// in the block, which may be that one's and silent for a moment.
     pub(super) fn note_none(&mut self, now: Time, service: Service, cell: Cell) {
         let block_service = BlockService::from_cell(service, cell);
         if self.aggregate.contains_key(&block_service) || self.beside(block_service).next().is_some() {
@@ -121,7 +121,7 @@ impl Summaries {
         self.negatives.holds(now, BlockService::from_cell(service, cell), cell)
     }
 
-    /// Counts entries in or out. Gives the change if the patch was or becomes empty.
+    /// Counts entries in or out. Gives the change if the block was or becomes empty.
     fn count(&mut self, block_service: BlockService, less: u32, more: u32) -> bool {
         let held = self.aggregate.entry(block_service).or_default();
         let before = *held;
@@ -169,7 +169,9 @@ impl SummarySource {
         let (rows, columns) = Block::bounds(area);
         let first = BlockService::at(service, Block { row: *rows.start(), column: *columns.start() });
         let last = BlockService::at(service, Block { row: *rows.end(), column: *columns.end() });
-        for (scanned, block_service) in self.block_services.range(first..=last).map(|(patch, _)| patch).enumerate() {
+        for (scanned, block_service) in
+            self.block_services.range(first..=last).map(|(block_service, _)| block_service).enumerate()
+        {
             if scanned >= MAX_SCANNED || columns.contains(&block_service.block().column) {
                 return true;
             }
@@ -177,7 +179,7 @@ impl SummarySource {
         false
     }
 
-    /// Takes in what was told of one patch; gives the counts before and after.
+    /// Takes in what was told of one block; gives the counts before and after.
     fn update_count(&mut self, block_service: BlockService, told: VersionedCount, limit: usize) -> Option<(u32, u32)> {
         let before = self.block_services.get(&block_service).copied();
         if before.is_some_and(|before| before.version >= told.version) {
@@ -234,7 +236,7 @@ impl Summaries {
     pub(super) fn summary(&mut self, core: &mut HubCore, from: Sender, summary: Summary) -> Vec<BlockService> {
         let (relation, limit) = (core.relation(from.node), core.config.limits.block_services_per_hub);
         if matches!(relation, Some(Relation::StandbyOnly | Relation::Parent)) {
-            // It took this hub for a peer before it heard better: a parent hears of its children later
+            // The hub took this one for a sibling before it heard better: a parent hears of its children later
             // than it sees them come.
             core.counters.stray += 1;
             return Vec::new();

@@ -40,7 +40,7 @@ impl Negatives {
         self.cells.get(&(block_service, cell)).is_some_and(|until| *until > now)
     }
 
-    /// Something has come to the patch.
+    /// Something has come to the block.
     pub(super) fn forget(&mut self, block_service: BlockService) {
         let (first, last) = (Cell::new(i32::MIN, i32::MIN), Cell::new(i32::MAX, i32::MAX));
         let here: Vec<Cell> =
@@ -75,7 +75,7 @@ mod tests {
         assert!(negatives.holds(at(1_499), here, second));
         negatives.forget(here);
         assert!(!negatives.holds(at(700), here, second) && negatives.holds(at(700), there, third));
-        // Its first end is not the end of the second life.
+        // The end of the entry's first life is not that of its second.
         negatives.record_absence(at(800), here, second);
         negatives.record_absence(at(1_600), there, second);
         assert!(negatives.holds(at(1_700), here, second));
@@ -86,12 +86,12 @@ mod tests {
         let mut negatives = Negatives::default();
         let all = MAX_NEGATIVES as i32;
         for x in 0..2 * all {
-            let (patch, cell) = track(x);
-            negatives.record_absence(Time::ZERO, patch, cell);
+            let (block, cell) = track(x);
+            negatives.record_absence(Time::ZERO, block, cell);
         }
         assert_eq!((negatives.cells.len(), negatives.ends.len()), (MAX_NEGATIVES, MAX_NEGATIVES));
-        let (patch, cell) = track(2 * all);
-        negatives.record_absence(Time::ZERO + LIFE, patch, cell);
+        let (block, cell) = track(2 * all);
+        negatives.record_absence(Time::ZERO + LIFE, block, cell);
         assert_eq!((negatives.cells.len(), negatives.ends.len()), (1, 1));
     }
 }

@@ -16,12 +16,12 @@ pub(super) const BATCH: Duration = Duration::from_millis(200);
 const OVERHEAD_BYTES: u32 = 80;
 
 /// The most that one block costs, bytes.
-const PATCH_BYTES: u32 = 11;
+const BLOCK_BYTES: u32 = 11;
 
 /// Span by which a connection may be ahead of its rate, for news.
 pub(super) const AHEAD: Duration = Duration::from_secs(60);
 
-/// The same for what is only told again: news has always something left.
+/// Span for blocks that are only told again: news has always something left.
 pub(super) const AHEAD_AGAIN: Duration = Duration::from_secs(30);
 
 /// A budget that is used up has room for a few blocks again after this time.
@@ -95,8 +95,8 @@ impl Outbox {
         Self { told, news, round: None, rounds: 0, next_round: now, charged: now, due: now, not_before: now }
     }
 
-    /// Something is in the patch now, or nothing: news, unless the hub believes
-    /// just that. `limit` is how many patches it keeps.
+    /// Something is in the block now, or nothing: news, unless the hub believes
+    /// just that. `limit` is how many blocks it keeps.
     pub(super) fn announce(&mut self, block_service: BlockService, filled: bool, limit: usize) {
         if self.told.contains_key(&block_service) == filled || filled && self.told.len() >= limit {
             self.news.remove(block_service);
@@ -111,7 +111,7 @@ impl Outbox {
         std::iter::from_fn(|| self.news.pop()).take(room).collect()
     }
 
-    /// True if the round passes the patch by: it is told in it, or will be, as news.
+    /// True if the round passes the block by: it is told in it, or will be, as news.
     pub(super) fn is_fresh(&self, block_service: BlockService) -> bool {
         self.told.get(&block_service) == Some(&self.rounds) || self.news.numbers.contains_key(&block_service)
     }
@@ -132,11 +132,11 @@ impl Outbox {
         self.due
     }
 
-    /// Number of patches that may go now, if the connection may be `ahead` of its rate.
+    /// Number of blocks that may go now, if the connection may be `ahead` of its rate.
     pub(super) fn room(&self, now: Time, bits_per_second: u64, ahead: Duration) -> usize {
         let left = ahead.saturating_sub(self.charged.since(now)).as_millis() as u64;
         let bytes = (left * bits_per_second / 8_000).saturating_sub(OVERHEAD_BYTES.into());
-        ((bytes / u64::from(PATCH_BYTES)) as usize).min(MAX_SUMMARY_BLOCKS)
+        ((bytes / u64::from(BLOCK_BYTES)) as usize).min(MAX_SUMMARY_BLOCKS)
     }
 
     /// Takes note of a summary that goes now, and says when to look again.

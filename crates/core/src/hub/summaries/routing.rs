@@ -10,12 +10,12 @@ use super::Summaries;
 use crate::hub::core::HubCore;
 use crate::hub::route::{HubQuery, RoutePlan};
 
-/// An area of more blocks is asked for at all tops: its owners would be most
+/// An area of more blocks is asked for at all roots: its owners would be most
 /// of them.
 const FEW: usize = 16;
 
 impl Summaries {
-    /// The hubs to which a request for a patch goes on, one after the other.
+    /// The hubs to which a request for a block goes on, one after the other.
     pub(crate) fn route(
         &self,
         core: &HubCore,
@@ -41,7 +41,7 @@ impl Summaries {
             }
             RouteDirection::Across => route.extend(self.roots_holding(block_service)),
         }
-        // A top that has the patch and owns it, too, is asked once.
+        // A root that has the block and owns it, too, is asked once.
         let mut asked = vec![core.config.node];
         route.retain(|(hub, _)| {
             let fresh = Some(*hub) != plan.from && !asked.contains(hub) && core.remotes.is_up(*hub);
@@ -51,7 +51,7 @@ impl Summaries {
         route
     }
 
-    /// The tops that have something in a patch, as far as this one owns it.
+    /// The roots that have something in a block, as far as this one owns it.
     fn roots_holding(&self, block_service: BlockService) -> impl Iterator<Item = (NodeId, RouteDirection)> + '_ {
         self.beside(block_service).map(|hub| (hub, RouteDirection::Down))
     }
@@ -72,7 +72,7 @@ impl Summaries {
         let unreachable = below.iter().any(|hub| !core.remotes.is_up(*hub));
         let mut coverage = if unreachable { Coverage::Partial } else { Coverage::Complete };
         below.into_iter().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()));
-        // Without a top that should be there its patches may have owners that
+        // Without a root that should be there its blocks may have owners that
         // do not know them yet: then all that are left are asked.
         let few = BlockService::few(service, area, FEW)
             .filter(|_| plan.way == RouteDirection::Across || !core.is_root_missing());
@@ -111,7 +111,7 @@ impl Summaries {
         if core.remotes.is_up(moved.old_home) {
             route = vec![(moved.old_home, RouteDirection::Down)];
         }
-        // One parent passes it on; two would tell everybody twice.
+        // A single parent passes it on; two would tell everybody twice.
         let above = route.iter().position(|(_, way)| *way == RouteDirection::Up);
         let chosen =
             route.into_iter().enumerate().filter(|(n, (_, way))| *way != RouteDirection::Up || Some(*n) == above);

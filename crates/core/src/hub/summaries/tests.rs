@@ -29,7 +29,7 @@ fn middle() -> (Bench, ConnectionId, ConnectionId) {
     (bench, parent, child)
 }
 
-/// The patches of a summary, and since when everything has been told.
+/// The blocks of a summary, and since when everything has been told.
 type ReceivedSummary = (Vec<(BlockService, u32)>, Option<u64>);
 
 fn told(sent: &[(ConnectionId, Message)], to: ConnectionId) -> Vec<ReceivedSummary> {
@@ -44,8 +44,8 @@ fn track(cell: Cell) -> BlockService {
     BlockService::from_cell(Service::Track, cell)
 }
 
-fn says(run: u32, version: u64, patches: &[(BlockService, u32)], since: Option<u64>) -> Message {
-    Message::Hierarchy(HierarchyMessage::Summary(Summary { run, version, block_services: patches.to_vec(), since }))
+fn says(run: u32, version: u64, blocks: &[(BlockService, u32)], since: Option<u64>) -> Message {
+    Message::Hierarchy(HierarchyMessage::Summary(Summary { run, version, block_services: blocks.to_vec(), since }))
 }
 
 fn only_track(number: u8, sequence: u32, cell: Cell) -> Message {
@@ -95,7 +95,7 @@ fn refresh_round_heals_lost_summaries() {
         })
         .collect();
     let told = told(&sent, parent);
-    assert!(matches!(&told[..], [(patches, Some(_))] if patches.len() == 2), "{told:?}");
+    assert!(matches!(&told[..], [(blocks, Some(_))] if blocks.len() == 2), "{told:?}");
     bench.say(child, says(1, 2, &[(track(HERE), 3)], Some(2)));
     assert_eq!(bench.hub.status(bench.now).block_services, 1, "what was not told again is gone");
 }
@@ -127,10 +127,10 @@ fn summaries_stay_within_rate() {
     let (mut bench, parent, child) = middle();
     let (mut bytes, mut version) = (0, 0);
     for second in 0..600 {
-        let patches: BTreeMap<BlockService, u32> =
+        let blocks: BTreeMap<BlockService, u32> =
             (0..40).map(|n| (track(Cell::new(8 * n, 8 * (second % 100))), u32::from(second % 2 == 0))).collect();
         version += 1;
-        bench.say(child, says(1, version, &patches.into_iter().collect::<Vec<_>>(), None));
+        bench.say(child, says(1, version, &blocks.into_iter().collect::<Vec<_>>(), None));
         let sent = bench.wait(Duration::from_secs(1));
         bench.say(parent, ProbeMessage::Ping(0));
         let summaries =
@@ -165,7 +165,7 @@ fn negative_result_expires_or_is_replaced() {
 #[test]
 fn same_tier_child_is_refused() {
     let (mut bench, parent, _) = middle();
-    // That is said before the parent knows that this hub is its child, and means no harm.
+    // The summary comes before the parent knows that this hub is its child, and means no harm.
     bench.say(parent, says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!((bench.hub.counters().refused_by_role, bench.hub.counters().stray), (0, 1));
     let twin = bench.up(51, Role::SuperNode);
@@ -187,7 +187,7 @@ fn returning_child_counted_once() {
     bench.say(child, says(1, 2, &[(track(HERE), 1)], Some(2)));
     bench.say(child, says(1, 3, &[(track(HERE), 0)], None));
     let sent = told(&bench.wait(Duration::from_secs(1)), parent);
-    assert!(matches!(&sent[..], [(patches, _)] if *patches == [(track(HERE), 0)]), "{sent:?}");
+    assert!(matches!(&sent[..], [(blocks, _)] if *blocks == [(track(HERE), 0)]), "{sent:?}");
     assert_eq!(bench.hub.status(bench.now).announced, 0);
 }
 
@@ -201,8 +201,8 @@ fn former_child_becomes_sibling_root() {
     bench.say(child, says(1, 1, &[(track(HERE), 1)], None));
     assert_eq!(bench.hub.status(bench.now).announced, 1);
     bench.down(child);
-    let top = bench.up(50, Role::SuperNode);
-    bench.say(top, says(2, 1, &[(track(HERE), 1)], None));
+    let root = bench.up(50, Role::SuperNode);
+    bench.say(root, says(2, 1, &[(track(HERE), 1)], None));
     assert_eq!(bench.hub.status(bench.now).announced, 0);
     assert_eq!(bench.hub.summaries.beside(track(HERE)).count(), 1);
 }
@@ -211,7 +211,7 @@ fn former_child_becomes_sibling_root() {
 fn moving_node_does_not_starve_others() {
     let (mut bench, parent, child) = middle();
     let (rogue, quiet) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-    let patch = BlockService::from_cell(Service::Sensor, Cell::new(900_000, 900_000));
+    let block = BlockService::from_cell(Service::Sensor, Cell::new(900_000, 900_000));
     let (mut told_after, mut rounds) = (None, 0);
     for step in 0..4_000 {
         let cell = Cell::new(step, 8 * step);
@@ -226,9 +226,9 @@ fn moving_node_does_not_starve_others() {
         if step % 100 == 0 {
             [parent, child].iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(0))));
         }
-        for (patches, since) in told(&bench.wait(Duration::from_millis(50)), parent) {
+        for (blocks, since) in told(&bench.wait(Duration::from_millis(50)), parent) {
             rounds += usize::from(since.is_some());
-            if patches.contains(&(patch, 1)) {
+            if blocks.contains(&(block, 1)) {
                 told_after.get_or_insert(step - 2_000);
             }
         }
@@ -255,10 +255,10 @@ fn one_wake_serves_one_hub() {
     let mut bench = Bench::with(config);
     let child = bench.up(50, Role::SuperNode);
     bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
-    let patches: Vec<_> = (0..500).map(|n| (track(Cell::new(8 * n, 0)), 1)).collect();
-    bench.say(child, says(1, 1, &patches, None));
-    for top in 100..110 {
-        bench.up(top, Role::SuperNode);
+    let blocks: Vec<_> = (0..500).map(|n| (track(Cell::new(8 * n, 0)), 1)).collect();
+    bench.say(child, says(1, 1, &blocks, None));
+    for root in 100..110 {
+        bench.up(root, Role::SuperNode);
     }
     let mut wakes = Vec::new();
     while let Some(deadline) = bench.hub.poll_deadline().filter(|due| due.at <= bench.now + Duration::from_secs(1)) {

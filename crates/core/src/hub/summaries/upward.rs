@@ -1,4 +1,4 @@
-//! Telling those above, or the owners among the tops, what there is here.
+//! Telling those above, or the owners among the roots, what there is here.
 
 use std::collections::BTreeSet;
 
@@ -14,15 +14,14 @@ use crate::hub::relation::Relation;
 use crate::hub::route::owners;
 use crate::machine::Traffic;
 
-/// One part in so many of what may go with news is the round's: it heals what
-/// was lost, and news may never end.
+/// The round has one part in so many of what may go with news: it heals what was lost, and news may never end.
 const ROUND_SHARE: usize = 4;
 
-/// Number of patches that one wake looks at, to see whether a hub is to know them.
+/// Number of blocks that one wake looks at, to see whether a hub is to know them.
 const MAX_EXAMINED: usize = 4 * 1024;
 
-/// The tops' connections are this many times faster than those to a parent.
-const TOPS_FACTOR: u64 = 100;
+/// The roots' connections are this many times faster than those to a parent.
+const ROOTS_FACTOR: u64 = 100;
 
 impl Summaries {
     /// Something is there where nothing was, or the other way round: those who
@@ -31,17 +30,17 @@ impl Summaries {
         if self.outboxes.is_empty() {
             return;
         }
-        let (is_top, limit) = (core.is_root(), core.config.limits.block_services_per_hub);
-        let owners = if is_top { core.owners(block_service) } else { Vec::new() };
+        let (is_root, limit) = (core.is_root(), core.config.limits.block_services_per_hub);
+        let owners = if is_root { core.owners(block_service) } else { Vec::new() };
         let filled = self.aggregate.contains_key(&block_service);
         for (hub, outbox) in &mut self.outboxes {
-            if !is_top || owners.contains(hub) {
+            if !is_root || owners.contains(hub) {
                 outbox.announce(block_service, filled, limit);
             }
         }
     }
 
-    /// The tops among which this one is have changed, or so have the parents:
+    /// The roots among which this one is have changed, or so have the parents:
     /// everybody who is to know is told everything.
     pub(crate) fn reset_summary_outboxes(&mut self, core: &mut HubCore) {
         let now = core.now;
@@ -58,7 +57,7 @@ impl Summaries {
         }
     }
 
-    /// One hub is told everything, if it is to know anything.
+    /// A hub is told everything, if it is to know anything.
     pub(crate) fn resend_summary(&mut self, core: &mut HubCore, hub: NodeId) {
         let now = core.now;
         if let Some(outbox) = self.outboxes.get_mut(&hub) {
@@ -77,7 +76,7 @@ impl Summaries {
         }
     }
 
-    /// Takes the patches that go now from a hub's outbox: news first. Says
+    /// Takes the blocks that go now from a hub's outbox: news first. Says
     /// also since when everything has been told, if that is so.
     fn take_block_services(&mut self, core: &mut HubCore, hub: NodeId) -> (BTreeSet<BlockService>, Option<u64>) {
         let now = core.now;
@@ -98,7 +97,9 @@ impl Summaries {
         let room = outbox.room(now, rate, AHEAD_AGAIN).max(along);
         let start = round.after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let mut examined = 0;
-        for block_service in self.aggregate.range((start, std::ops::Bound::Unbounded)).map(|(patch, _)| *patch) {
+        for block_service in
+            self.aggregate.range((start, std::ops::Bound::Unbounded)).map(|(block_service, _)| *block_service)
+        {
             if block_services.len() >= room || examined >= MAX_EXAMINED {
                 outbox.round = Some(round);
                 return (block_services, None);
@@ -164,6 +165,6 @@ impl HubCore {
     /// The rate of the summaries on the link to another hub.
     fn summary_rate(&self) -> u64 {
         let rate = u64::from(self.config.summary_bits_per_second);
-        if self.is_root() { rate * TOPS_FACTOR } else { rate }
+        if self.is_root() { rate * ROOTS_FACTOR } else { rate }
     }
 }

@@ -94,14 +94,14 @@ impl WatchTable {
         change: WatchChange,
     ) {
         let Some(key) = self.forwarded.get(&change.id).copied() else {
-            // It does not know yet that nobody watches any more.
+            // The hub does not know yet that nobody watches any more.
             core.counters.stray += 1;
             return core.send_to_hub(from.node, DirectoryMessage::Unwatch(change.id));
         };
         let Some(watching) = self.table.get_mut(&key) else { return };
         let (source, last) = (Some(from.node), watching.told.get(&from.node).copied().flatten());
         if last.is_some_and(|last| change.sequence <= last) {
-            // It was overtaken, and that was noticed.
+            // The change was overtaken, and that was noticed.
             return;
         }
         if last.is_some_and(|last| change.sequence != last + 1) {

@@ -1,7 +1,7 @@
 //! Watches of changes in an area, here and at other hubs.
 //!
 //! A watch goes the ways of a search and stays there: up to the parent, at
-//! the top to every other top, and down to each child as soon as that has
+//! a root to every other root, and down to each child as soon as that has
 //! something in the area. The changes come back under a number of this hub's
 //! and go on to the watcher in one sequence with its own. Changes travel
 //! reliably, so a snapshot at the beginning is enough; if a connection dies
@@ -59,7 +59,7 @@ struct ActiveWatch {
     /// True if changes carry names.
     names: bool,
     number: u64,
-    /// The same when the watcher last renewed.
+    /// Number of the watch when the watcher last renewed.
     renewed_at: u64,
     /// Direction from which it came, and from which hub.
     route_plan: RoutePlan,
@@ -220,7 +220,7 @@ impl WatchTable {
             for hit in &hits {
                 let candidate = records.directory().hit(*hit).candidate();
                 if records.home_of(candidate.node) == Some(key.requester) {
-                    // Its own nodes a cache tells of itself.
+                    // A cache tells its watchers of its own nodes itself.
                     continue;
                 }
                 there.insert(candidate.node, candidate);

@@ -57,11 +57,11 @@ fn watcher_gets_snapshot_then_changes() {
 #[test]
 fn watch_reaches_siblings_and_changes_return() {
     let mut bench = Bench::new();
-    let peer = bench.up(100, Role::SuperNode);
+    let sibling = bench.up(100, Role::SuperNode);
     let watcher = bench.requester(2);
     let sent = bench.say(watcher, watching(5, 0));
     let carried = sent.iter().find_map(|(connection, message)| match message {
-        Message::Directory(DirectoryMessage::Watch(watch)) if *connection == peer => Some(watch.id),
+        Message::Directory(DirectoryMessage::Watch(watch)) if *connection == sibling => Some(watch.id),
         _ => None,
     });
     let id = carried.unwrap();
@@ -83,11 +83,11 @@ fn watch_reaches_siblings_and_changes_return() {
             coverage: None,
         })
     };
-    let sent = bench.say(peer, change(1, vec![candidate(3)], vec![]));
+    let sent = bench.say(sibling, change(1, vec![candidate(3)], vec![]));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(9)], vec![])]);
-    let sent = bench.say(peer, change(2, vec![candidate(2)], vec![node(1)]));
+    let sent = bench.say(sibling, change(2, vec![candidate(2)], vec![node(1)]));
     assert!(sent.is_empty(), "an older record and a stranger's end are no news");
-    let sent = bench.down(peer);
+    let sent = bench.down(sibling);
     assert_eq!(changes(&sent, watcher), [(3, vec![], vec![node(9)])]);
     bench.up(100, Role::SuperNode);
     bench.down(watcher);
@@ -209,21 +209,21 @@ fn lost_connection_resends_watch_state() {
 #[test]
 fn missing_change_restarts_the_watch() {
     let mut bench = Bench::new();
-    let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let watch = carried(&bench.say(watcher, watching(5, 0)));
     let [(_, id)] = watch[..] else { panic!("{watch:?}") };
-    bench.say(peer, told(id, 1, vec![there(9, 1)], None));
-    let sent = bench.say(peer, told(id, 3, vec![there(8, 1)], None));
-    assert_eq!(carried(&sent), [(peer, id)], "the second one may have said that the ninth node is gone");
+    bench.say(sibling, told(id, 1, vec![there(9, 1)], None));
+    let sent = bench.say(sibling, told(id, 3, vec![there(8, 1)], None));
+    assert_eq!(carried(&sent), [(sibling, id)], "the second one may have said that the ninth node is gone");
     assert_eq!(changes(&sent, watcher)[0].2, [node(9)]);
-    assert_eq!(carried(&bench.say(peer, told(id, 2, Vec::new(), None))), [], "it was overtaken");
-    assert_eq!(carried(&bench.say(peer, told(id, 4, vec![there(8, 1)], None))), []);
+    assert_eq!(carried(&bench.say(sibling, told(id, 2, Vec::new(), None))), [], "it was overtaken");
+    assert_eq!(carried(&bench.say(sibling, told(id, 4, vec![there(8, 1)], None))), []);
 }
 
 #[test]
 fn refused_watch_stays_partial_until_accepted() {
     let mut bench = Bench::new();
-    let (peer, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    let (sibling, watcher) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let watch = carried(&bench.say(watcher, watching(5, 0)));
     let [(_, id)] = watch[..] else { panic!("{watch:?}") };
     let coverages = |sent: &[(ConnectionId, Message)]| -> Vec<Option<Coverage>> {
@@ -236,22 +236,22 @@ fn refused_watch_stays_partial_until_accepted() {
         sent.iter().filter_map(of).collect()
     };
     let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
-    let sent = bench.say(peer, RequestMessage::Decline(decline));
+    let sent = bench.say(sibling, RequestMessage::Decline(decline));
     assert_eq!(coverages(&sent), [Some(Coverage::Partial)]);
     let again: Vec<_> = (0..40)
         .flat_map(|_| {
-            [peer, watcher].iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(0))));
+            [sibling, watcher].iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(0))));
             carried(&bench.wait(SECOND))
         })
         .collect();
-    assert_eq!(again, [(peer, id)]);
-    assert_eq!(coverages(&bench.say(peer, told(id, 1, Vec::new(), None))), [None]);
+    assert_eq!(again, [(sibling, id)]);
+    assert_eq!(coverages(&bench.say(sibling, told(id, 1, Vec::new(), None))), [None]);
     // A partial picture there is partial here.
     assert_eq!(
-        coverages(&bench.say(peer, told(id, 2, Vec::new(), Some(Coverage::Partial)))),
+        coverages(&bench.say(sibling, told(id, 2, Vec::new(), Some(Coverage::Partial)))),
         [Some(Coverage::Partial)]
     );
-    assert_eq!(coverages(&bench.say(peer, told(id, 3, Vec::new(), None))), [None]);
+    assert_eq!(coverages(&bench.say(sibling, told(id, 3, Vec::new(), None))), [None]);
 }
 
 #[test]

@@ -142,7 +142,7 @@ pub enum NodeCommand {
     /// if that is in vain and nothing comes any more, the ticket ends.
     Resubscribe {
         ticket: Ticket,
-        /// Whether nothing comes any more.
+        /// True if nothing comes any more.
         lost: bool,
     },
     /// A hub that takes a reflected stream from here has fallen silent: it may be the home, which is asked at once

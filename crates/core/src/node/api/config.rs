@@ -42,7 +42,7 @@ pub struct NodeConfig {
     pub media: Option<SocketAddr>,
     /// Over which paths it sends what was asked for without saying that.
     pub classes: DeliveryClasses,
-    /// Whether it takes part in multicast on its link: answers what is asked
+    /// True if it takes part in multicast on its link: answers what is asked
     /// there, and asks.
     pub multicast: bool,
     /// The way to find providers. Without `multicast` always through hubs.

@@ -93,9 +93,9 @@ pub enum NodeEvent {
         flow: FlowDescription,
         /// Over which transport, as seen from here.
         scheme: Scheme,
-        /// Whether a hub carries the data.
+        /// True if a hub carries the data.
         relayed: bool,
-        /// Whether it is a reflected stream: [`NodeEvent::Reflected`] follows. Another way for
+        /// True if it is a reflected stream: [`NodeEvent::Reflected`] follows. Another way for
         /// one is not accepted anew.
         reflected: bool,
     },
@@ -119,7 +119,7 @@ pub enum NodeEvent {
         secret: EpochSecret,
         /// By which it is recognised.
         tag: StreamTag,
-        /// Whether its provider says so. If not it follows from [`NodeEvent::Unseal`], and what else
+        /// True if its provider says so. If not it follows from [`NodeEvent::Unseal`], and what else
         /// comes under the tag may be what is accepted in the end.
         is_confirmed: bool,
     },
@@ -233,9 +233,9 @@ pub struct RequestSummary {
     pub cell: Cell,
     /// Over which transport, as seen from here.
     pub scheme: Scheme,
-    /// Whether a hub carried the data.
+    /// True if a hub carried the data.
     pub relayed: bool,
-    /// Whether it was a reflected stream.
+    /// True if it was a reflected stream.
     pub reflected: bool,
     /// Payload bytes delivered.
     pub bytes: u64,
@@ -262,13 +262,13 @@ pub struct RequestSummary {
     pub interruptions: u32,
     /// The sum of those pauses.
     pub interrupted: Duration,
-    /// Whether its provider was there to the end and brought next to nothing.
+    /// True if its provider was there to the end and brought next to nothing.
     pub stalled: bool,
-    /// Whether the payload has the digest that the provider announced; `None`
+    /// True if the payload has the digest that the provider announced; `None`
     /// if it cannot be said, because datagrams were lost or overtaken or the
     /// end was never heard of.
     pub digest_ok: Option<bool>,
-    /// Whether the provider's end was reached: of an object every byte with the
+    /// True if the provider's end was reached: of an object every byte with the
     /// right digest, of a stream the announced end (datagrams may have been lost).
     pub complete: bool,
     /// Why it ended early.

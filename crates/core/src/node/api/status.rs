@@ -62,7 +62,7 @@ pub struct SessionStatus {
     pub session: SessionId,
     pub service: Service,
     pub requester: NodeId,
-    /// Whether a hub carries the data.
+    /// True if a hub carries the data.
     pub relayed: bool,
     /// Payload bytes sent.
     pub bytes: u64,
@@ -92,7 +92,7 @@ pub struct RequestStatus {
     pub cell: Option<Cell>,
     /// Payload bytes received.
     pub bytes: u64,
-    /// Whether its provider has accepted it as a member of a reflected stream.
+    /// True if its provider has accepted it as a member of a reflected stream.
     pub subscribed: bool,
     pub age: Duration,
 }

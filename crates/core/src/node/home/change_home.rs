@@ -43,7 +43,7 @@ impl HomeRegistration {
         core.set(Timer::Attach, DIAL_LIMIT);
     }
 
-    /// Whether another hub is being reached for.
+    /// True if another hub is being reached for.
     pub(super) const fn is_being_redirected(&self) -> bool {
         self.redirect.to.is_some()
     }

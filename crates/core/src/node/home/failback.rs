@@ -22,7 +22,7 @@ pub(super) struct Failback {
 struct LostHome {
     /// The place in the list of hubs.
     index: usize,
-    /// Whether it held the record; else it is the one that the node would have had first.
+    /// True if it held the record; else it is the one that the node would have had first.
     was_home: bool,
 }
 

@@ -24,7 +24,7 @@ const LAST_PROBE: u8 = 4;
 /// Questions to a silent home that answers others.
 const PATIENT_PROBES: u8 = 9;
 
-/// Whether it shows that this node is heard at the other end: on a path that
+/// True if it shows that this node is heard at the other end: on a path that
 /// loses in one direction only, what comes unasked does not.
 pub(crate) fn is_answer(message: &Message) -> bool {
     use RegistrationMessage as Registration;
@@ -161,7 +161,7 @@ impl HomeRegistration {
     }
 }
 
-/// Whether the remote has answered anything that it was asked since then:
+/// True if the remote has answered anything that it was asked since then:
 /// what came sooner than a probe time-out later was under way already.
 pub(crate) fn answers_since(core: &Core, connection: ConnectionId, since: Time) -> bool {
     core.connections.get(connection).is_some_and(|connection| connection.own.answered > since + connection.rtt.pto())

@@ -77,7 +77,7 @@ impl StandbyHub {
         self.up().map(|up| (up.connection, up.since))
     }
 
-    /// Whether it has answered what it was asked last.
+    /// True if it has answered what it was asked last.
     pub(super) fn answers(&self) -> bool {
         self.up().is_some_and(|up| up.unanswered == 0)
     }

@@ -71,7 +71,7 @@ fn way_of(asked: &OutgoingRequest) -> Option<(DialTarget, Vec<Address>)> {
     Some((DialTarget { node: *node, schemes }, addresses.iter().filter(fits).cloned().collect()))
 }
 
-/// Whether a request goes this way.
+/// True if a request goes this way.
 fn goes(asked: &OutgoingRequest, way: DialTarget) -> bool {
     let node = asked.provider.as_ref().map(|provider| provider.node).filter(|_| asked.is_direct());
     node == Some(way.node) && asked.request.transports == way.schemes

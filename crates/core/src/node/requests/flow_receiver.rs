@@ -45,7 +45,7 @@ impl FlowReceiver {
         }
     }
 
-    /// Whether a provider that offers this may go on with it.
+    /// True if a provider that offers this may go on with it.
     pub(super) fn may_go_on_with(&self, flow: &FlowDescription) -> bool {
         match (self, flow) {
             (Self::Object(object), FlowDescription::Object { bytes, digest, .. }) => object.is_of(*bytes, digest),
@@ -61,7 +61,7 @@ impl FlowReceiver {
         }
     }
 
-    /// Whether the reader of an object has so much to take that its provider may have been told to wait.
+    /// True if the reader of an object has so much to take that its provider may have been told to wait.
     pub(super) fn waits_for_reader(&self) -> bool {
         matches!(self, Self::Object(object) if object.unread() >= REPORT_BYTES)
     }
@@ -73,7 +73,7 @@ impl FlowReceiver {
         }
     }
 
-    /// Whether a stream's end was announced.
+    /// True if a stream's end was announced.
     pub(super) fn has_ended(&self) -> bool {
         match self {
             Self::Stream(stream) => stream.has_ended(),
@@ -82,7 +82,7 @@ impl FlowReceiver {
         }
     }
 
-    /// Whether nothing is missing.
+    /// True if nothing is missing.
     pub(super) fn is_whole(&self) -> bool {
         match self {
             Self::Stream(stream) => stream.has_everything(),

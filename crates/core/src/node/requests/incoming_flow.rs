@@ -37,7 +37,7 @@ pub(super) struct IncomingFlow {
     /// End of a stream that goes on after an outage: its provider was asked for the rest before it was
     /// known how long that would last.
     over_at: Option<Time>,
-    /// Whether its provider keeps what has not been reported.
+    /// True if its provider keeps what has not been reported.
     is_kept: bool,
     /// The payload bytes of a stream that were reported last.
     reported: u64,
@@ -151,7 +151,7 @@ impl IncomingFlow {
         }
     }
 
-    /// Whether a provider that offers this may go on with it.
+    /// True if a provider that offers this may go on with it.
     pub(super) fn may_go_on_with(&self, flow: &FlowDescription) -> bool {
         self.flow.may_go_on_with(flow)
     }
@@ -189,7 +189,7 @@ impl IncomingFlow {
         }
     }
 
-    /// Whether its reader has so much to take that its provider may have been told to wait.
+    /// True if its reader has so much to take that its provider may have been told to wait.
     pub(super) fn waits_for_reader(&self) -> bool {
         self.flow.waits_for_reader()
     }
@@ -203,7 +203,7 @@ impl IncomingFlow {
         core.send_reliably(connection, id, self.flow.report(id));
     }
 
-    /// Whether what comes over `connection` may belong to it.
+    /// True if what comes over `connection` may belong to it.
     pub(super) fn may_come_over(&self, core: &Core, connection: ConnectionId) -> bool {
         let Some(entry) = core.connections.get(connection) else { return false };
         if self.relayed { connection == self.connection } else { entry.node == self.provider }
@@ -243,12 +243,12 @@ impl IncomingFlow {
         }
     }
 
-    /// Whether a stream's provider numbers its datagrams, or counts them, beyond what can have been sent.
+    /// True if a stream's provider numbers its datagrams, or counts them, beyond what can have been sent.
     pub(super) fn is_incredible(&self, now: Time, datagrams: u64) -> bool {
         matches!(self.flow, FlowReceiver::Stream(_)) && StreamReceiver::is_incredible(now.since(self.began), datagrams)
     }
 
-    /// Whether a piece of an object is beyond all credit.
+    /// True if a piece of an object is beyond all credit.
     pub(super) fn is_overdrawn(&self, chunk: &Chunk) -> bool {
         matches!(&self.flow, FlowReceiver::Object(object) if object.exceeds_credit(chunk))
     }
@@ -303,12 +303,12 @@ impl IncomingFlow {
         self.flow.subscription()
     }
 
-    /// Whether its packets come another way.
+    /// True if its packets come another way.
     pub(super) fn is_reflected(&self) -> bool {
         matches!(self.flow, FlowReceiver::Reflected(_))
     }
 
-    /// Whether the connection over which it comes has gone.
+    /// True if the connection over which it comes has gone.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
@@ -367,12 +367,12 @@ impl IncomingFlow {
         }
     }
 
-    /// Whether any payload has come.
+    /// True if any payload has come.
     pub(super) fn has_begun(&self) -> bool {
         self.first.is_some() || self.is_reflected()
     }
 
-    /// Whether a stream has gone on for too long.
+    /// True if a stream has gone on for too long.
     pub(super) fn is_overdue(&self, now: Time) -> bool {
         self.until.is_some_and(|until| now >= until)
     }
@@ -382,12 +382,12 @@ impl IncomingFlow {
         self.over_at
     }
 
-    /// Whether a stream's end was announced.
+    /// True if a stream's end was announced.
     pub(super) fn has_ended(&self) -> bool {
         self.flow.has_ended()
     }
 
-    /// Whether nothing is missing.
+    /// True if nothing is missing.
     pub(super) fn is_whole(&self) -> bool {
         self.flow.is_whole()
     }

@@ -119,12 +119,12 @@ impl OutgoingRequest {
         }
     }
 
-    /// Whether it goes to a known provider, without a hub.
+    /// True if it goes to a known provider, without a hub.
     pub(super) fn is_direct(&self) -> bool {
         self.provider.is_some() && !self.subscription.is_requested
     }
 
-    /// Whether nothing at all has come from the hub since the request was made.
+    /// True if nothing at all has come from the hub since the request was made.
     pub(super) fn is_hub_silent(&self, core: &Core) -> bool {
         let heard = self.via.and_then(|connection| core.connections.get(connection)).map(|connection| connection.heard);
         heard.is_none_or(|heard| heard <= self.commanded)
@@ -135,7 +135,7 @@ impl OutgoingRequest {
         matches!(self.phase, RequestPhase::NoHub) && self.last.is_none()
     }
 
-    /// Whether a refusal may turn out otherwise in a moment: because the hub is
+    /// True if a refusal may turn out otherwise in a moment: because the hub is
     /// young, because a provider's silence was but loss, or because the home has
     /// changed and the providers, who had the same home, are on their way to
     /// another one, too.
@@ -176,7 +176,7 @@ impl OutgoingRequest {
         request.into()
     }
 
-    /// Whether the hub could not relay for want of an allowed transport to this
+    /// True if the hub could not relay for want of an allowed transport to this
     /// node only: asked over one it can.
     pub(super) fn may_be_relayed(&self, core: &Core) -> bool {
         let asked_over = self
@@ -210,7 +210,7 @@ impl OutgoingRequest {
         if core.is_patient && self.is_for_providers() { pto * 2 } else { pto * 3 / 2 }
     }
 
-    /// Whether somebody behind the hub is to answer, who may be as far from it as this node.
+    /// True if somebody behind the hub is to answer, who may be as far from it as this node.
     fn is_for_providers(&self) -> bool {
         self.request.mode != RequestMode::Lookup && !self.is_direct()
     }
@@ -236,12 +236,12 @@ impl OutgoingRequest {
         }
     }
 
-    /// Whether it was put over `connection` and an answer may come over it.
+    /// True if it was put over `connection` and an answer may come over it.
     pub(super) fn is_asked_over(&self, connection: ConnectionId) -> bool {
         self.via == Some(connection) || self.hedge == Some(connection)
     }
 
-    /// Whether an answer may come over `connection`, should the hub relay it.
+    /// True if an answer may come over `connection`, should the hub relay it.
     pub(super) fn may_go_over(&self, core: &Core, connection: ConnectionId) -> bool {
         let relayed = self.request.mode == RequestMode::Relay;
         core.connections

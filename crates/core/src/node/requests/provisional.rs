@@ -88,7 +88,7 @@ impl OutgoingRequest {
         self.subscription.foretold.until = None;
     }
 
-    /// Whether a reflected stream of this provider would be an answer, and there is none yet.
+    /// True if a reflected stream of this provider would be an answer, and there is none yet.
     fn awaits(&self, provider: NodeId) -> bool {
         let subscription = &self.subscription;
         let is_open = matches!(self.phase, RequestPhase::Waiting | RequestPhase::Pending);

@@ -157,7 +157,7 @@ impl OutgoingRequests {
         }
     }
 
-    /// Whether what is offered goes on with what request `id` is to replace. Another object does not.
+    /// True if what is offered goes on with what request `id` is to replace. Another object does not.
     pub(super) fn fits_what_it_replaces(&self, id: RequestId, flow: &FlowDescription) -> bool {
         let old =
             self.asked.get(&id).and_then(|asked| asked.subscription.replaces).and_then(|old| self.asked.get(&old));
@@ -220,7 +220,7 @@ impl IncomingFlow {
         HUSH.max(pause * USUAL_PAUSES)
     }
 
-    /// Whether its outage may be outlived: nothing that is reflected, of which the owner knows.
+    /// True if its outage may be outlived: nothing that is reflected, of which the owner knows.
     pub(super) fn may_be_resumed(&self) -> bool {
         !self.is_reflected() && !self.has_ended()
     }

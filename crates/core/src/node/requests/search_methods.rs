@@ -34,17 +34,17 @@ pub(super) struct MulticastSearch {
 }
 
 impl SearchMethods {
-    /// Whether somebody on the link may still answer.
+    /// True if somebody in the subnet may still answer.
     pub(super) fn is_inquiring(&self) -> bool {
         self.multicast.as_ref().is_some_and(|inquiring| !inquiring.over)
     }
 
-    /// Whether nobody is asked, since the search is to begin anew.
+    /// True if nobody is asked, since the search is to begin again.
     pub(super) fn is_idle(&self) -> bool {
         !self.hub && self.multicast.is_none()
     }
 
-    /// Whether only the connection was asked.
+    /// True if only the connection was asked.
     pub(super) fn is_multicast_only(&self) -> bool {
         self.multicast.is_some() && !self.hub
     }

@@ -87,7 +87,7 @@ impl OutgoingRequests {
         })
     }
 
-    /// Whether a request may be answered by a reflected stream.
+    /// True if a request may be answered by a reflected stream.
     pub(super) fn can_take(&self, core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> bool {
         let is_direct = provider.is_some() && request.reflect != ReflectionPolicy::Always;
         request.reflect != ReflectionPolicy::Never
@@ -309,12 +309,12 @@ impl OutgoingRequests {
 }
 
 impl OutgoingRequest {
-    /// Whether it has a reflected stream.
+    /// True if it has a reflected stream.
     pub(super) fn is_subscribed(&self) -> bool {
         matches!(&self.phase, RequestPhase::Receiving(receiving) if receiving.is_reflected())
     }
 
-    /// Whether `provider` is one that it means.
+    /// True if `provider` is one that it means.
     pub(super) fn may_be_of(&self, provider: NodeId) -> bool {
         let named = self.provider.as_ref().map(|Provider { node, .. }| *node);
         named.is_none_or(|named| named == provider)

@@ -7,9 +7,9 @@ use roost_wire::{Cell, Epoch, NodeId, RequestId, StreamId, StreamTag, Time};
 
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionState {
-    /// Whether this node can take one in answer.
+    /// True if this node can take one in answer.
     pub(super) able: bool,
-    /// Whether one is asked for.
+    /// True if one is asked for.
     pub(super) is_requested: bool,
     /// The destination of the copy, and the tag by which it is recognised; another one for each number of the
     /// request.
@@ -20,7 +20,7 @@ pub(super) struct SubscriptionState {
     pub(super) hub: Option<NodeId>,
     /// The request that has the stream already and wants another way for it.
     pub(super) replaces: Option<RequestId>,
-    /// Whether its stream comes meanwhile.
+    /// True if its stream comes meanwhile.
     pub(super) resumes: bool,
     /// Until when it is wanted.
     pub(super) ends: Option<Time>,

@@ -65,7 +65,7 @@ impl Tracing {
         self.questions.iter().any(|question| question.id == id && question.to == node)
     }
 
-    /// Whether the way from the last hub to the provider, and what that did, is known.
+    /// True if the way from the last hub to the provider, and what that did, is known.
     fn is_complete(&self) -> bool {
         let Some((provider, _)) = self.accepted else { return false };
         let any = |which: &dyn Fn(&Hop) -> bool| self.trace.hops.iter().any(|hop| which(&hop.hop));

@@ -13,7 +13,7 @@ use crate::node::api::SessionId;
 use crate::node::sessions::{MAX_OBJECT_SESSIONS, ProviderSessions};
 
 impl ProviderSessions {
-    /// Whether a request is one more than this node takes on. What its session has is not counted.
+    /// True if a request is one more than this node takes on. What its session has is not counted.
     pub(super) fn is_busy(&self, request: &ServeRequest) -> bool {
         self.is_too_much(request, &self.load_besides(Some(request.key)))
     }
@@ -54,13 +54,13 @@ impl ProviderSessions {
         if self.has_room(&load, usual_kbps(request.spec.service.flow_kind())) { giving_way } else { Vec::new() }
     }
 
-    /// Whether there is room for one more stream.
+    /// True if there is room for one more stream.
     fn has_room(&self, load: &ProviderLoad, kbps: u32) -> bool {
         let fits = |limit| load.kbps.saturating_add(kbps) <= limit;
         load.streams < usize::from(self.max_streams) && self.uplink_kbps.is_none_or(fits)
     }
 
-    /// Whether there is a place for one more request of a publication.
+    /// True if there is a place for one more request of a publication.
     fn has_room_for_member(&self, request: &ServeRequest) -> bool {
         let (mut all, mut own) = (0, 0);
         for (_, member) in self.members(request.spec.service).filter(|(_, member)| member.request.key != request.key) {
@@ -70,7 +70,7 @@ impl ProviderSessions {
         all < MAX_MEMBERS / 2 || all < MAX_MEMBERS && own < MAX_MEMBERS_PER_REQUESTER
     }
 
-    /// Whether there is room for the copy that a member is to be sent, if it is one of its own. Who has one and
+    /// True if there is room for the copy that a member is to be sent, if it is one of its own. Who has one and
     /// asks for another way has two for a moment: for one of all who do so there is room beyond the limits.
     fn has_room_for_copy(&self, request: &ServeRequest, to: SocketAddr, load: &ProviderLoad, kbps: u32) -> bool {
         let copies = self.copies(request.spec.service, |other| other.key != request.key);

@@ -234,17 +234,17 @@ impl ProviderSessions {
         Ok(())
     }
 
-    /// Whether the node offers a service in an area.
+    /// True if the node offers a service in an area.
     pub(super) fn offers(&self, service: Service, area: Area) -> bool {
         self.services.contains(service) && area.contains(self.cell)
     }
 
-    /// Whether there is a session of this name.
+    /// True if there is a session of this name.
     pub(super) fn knows(&self, key: SessionFlowKey) -> bool {
         self.index.contains_key(&key)
     }
 
-    /// Whether a request that nobody has to be told "no" for would be served.
+    /// True if a request that nobody has to be told "no" for would be served.
     pub(super) fn takes(&self, core: &mut Core, request: &ServeRequest) -> bool {
         let has_way = core
             .connections

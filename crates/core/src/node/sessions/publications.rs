@@ -29,7 +29,7 @@ pub(super) const OVERLAP: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub(super) struct Publications {
     pub(super) all: BTreeMap<SessionId, Publication>,
-    /// Whether the owner can send such streams.
+    /// True if the driver can send such streams.
     able: bool,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Publication {
     pub(super) live: Option<LiveStream>,
     /// The keys as hubs keep them.
     pub(super) sealed: Option<Bytes>,
-    /// Whether somebody to whom a hub may have given that is to be shut out yet.
+    /// True if somebody to whom a hub may have given that is to be shut out yet.
     pub(super) has_strangers: bool,
 }
 

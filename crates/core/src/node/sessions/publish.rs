@@ -38,7 +38,7 @@ impl ProviderSessions {
     pub(super) fn join_publication(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { request, .. }) = self.sessions.get(&id) else { return };
         let (service, requester) = (request.spec.service, request.requester);
-        let wish = Box::new(ServiceRequest { duration: None, ..ServiceRequest::clone(&request.spec) });
+        let spec = Box::new(ServiceRequest { duration: None, ..ServiceRequest::clone(&request.spec) });
         let (is_busy, giving_way) = (self.is_busy(request), self.giving_way(request));
         let is_full = is_busy && giving_way.is_empty();
         let displaced = if is_full { self.displaced(core.now, request) } else { Vec::new() };
@@ -58,7 +58,7 @@ impl ProviderSessions {
         let session = self.number();
         let kbps = usual_kbps(service.flow_kind());
         self.publications.all.insert(session, Publication::new(service, kbps));
-        core.emit(NodeEvent::OpenSource { session, request: wish, requester, reflected: true });
+        core.emit(NodeEvent::OpenSource { session, request: spec, requester, reflected: true });
     }
 
     /// The source of a publication has started.
@@ -141,7 +141,7 @@ impl ProviderSessions {
         self.stop_without_members(core, service);
     }
 
-    /// Whether a node has the stream by some request; one that is still to join may yet come to nothing.
+    /// True if a node has the stream by some request; one that is still to join may yet come to nothing.
     pub(super) fn is_member(&self, service: Service, requester: NodeId) -> bool {
         let has_joined = |session: &Session| matches!(session.phase, SessionPhase::Member);
         self.members(service).any(|(_, member)| has_joined(member) && member.request.requester == requester)

@@ -49,7 +49,7 @@ impl ProviderSessions {
         self.refuse(core, id, Reason::NoTransport);
     }
 
-    /// Whether the requester has an address over an allowed transport at which
+    /// True if the requester has an address over an allowed transport at which
     /// dialling it has not failed lately.
     pub(super) fn can_dial(&self, now: Time, request: &ServeRequest) -> bool {
         let addresses = request.dialable();

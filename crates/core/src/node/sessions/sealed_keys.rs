@@ -55,7 +55,8 @@ impl ProviderSessions {
     /// A hub has handed over a request for a stream. It may have forgotten what was left with it, so
     /// it comes with each.
     pub(super) fn leave_keys(&self, core: &mut Core, id: SessionId) {
-        let request = self.sessions.get(&id).map(|session| &session.request).filter(|wish| wish.reflect.is_some());
+        let request =
+            self.sessions.get(&id).map(|session| &session.request).filter(|request| request.reflect.is_some());
         if let Some((hub, service)) = request.and_then(|request| Some((request.asked_by?, request.spec.service))) {
             self.leave_keys_with(core, hub, service);
         }

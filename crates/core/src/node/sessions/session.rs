@@ -31,7 +31,7 @@ pub(super) struct Session {
     pub(super) phase: SessionPhase,
     /// The way to the requester; `None` while it is being reached (again).
     pub(super) connection: Option<ConnectionId>,
-    /// Whether a dial to the requester is under way for it.
+    /// True if a dial to the requester is under way for it.
     pub(super) dialling: bool,
     pub(super) started: Time,
     /// Time of the first way to the requester.
@@ -40,7 +40,7 @@ pub(super) struct Session {
     pub(super) kbps: u32,
     pub(super) accept: Option<Accept>,
     pub(super) tries: u32,
-    /// Whether the requester was heard since the last change of the way to it.
+    /// True if the requester was heard since the last change of the way to it.
     pub(super) confirmed: bool,
     pub(super) repeats: u32,
     pub(super) heard: Time,
@@ -119,7 +119,7 @@ impl Session {
         self.heard + (SILENCE_TIMEOUT / 2).max(trips)
     }
 
-    /// Whether its requester has been silent for so long that another one may have its place.
+    /// True if its requester has been silent for so long that another one may have its place.
     pub(super) fn gives_way(&self, core: &Core) -> bool {
         let is_under_way = matches!(self.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_));
         let trips = self.connection.map_or(Duration::ZERO, |connection| core.pto(connection) * 3);
@@ -177,7 +177,7 @@ impl Session {
         }
     }
 
-    /// Whether the object travels in the acceptance.
+    /// True if the object travels in the acceptance.
     pub(super) fn is_inline(&self) -> bool {
         let is_inline = |accept: &Accept| matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. });
         self.accept.as_ref().is_some_and(is_inline)
@@ -243,7 +243,7 @@ impl Session {
         }
     }
 
-    /// Whether the requester takes no more of an object, however much it says.
+    /// True if the requester takes no more of an object, however much it says.
     pub(super) fn is_stalled(&self, core: &Core) -> bool {
         let longest = self.at_its_pace(core, MAX_STALL);
         matches!(self.phase, SessionPhase::Sending(_)) && core.now.since(self.moved) > longest

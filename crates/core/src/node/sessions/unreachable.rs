@@ -49,7 +49,7 @@ impl UnreachableNodes {
         self.nodes.remove(&node);
     }
 
-    /// Whether dialling `node` has failed lately, at each of `addresses`.
+    /// True if dialling `node` has failed lately, at each of `addresses`.
     pub(crate) fn holds(&self, now: Time, node: NodeId, addresses: &[Address]) -> bool {
         let failed = |failure: &&DialFailure| ways(addresses).all(|way| failure.ways.contains(&way));
         !addresses.is_empty() && self.nodes.get(&node).filter(failed).is_some_and(|failure| now < failure.until)

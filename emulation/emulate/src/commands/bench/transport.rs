@@ -121,7 +121,7 @@ impl TransportArgs {
     }
 }
 
-/// Those that are named, or all if none is.
+/// Keeps the values that are named, or all if none is.
 fn chosen<T: Copy + PartialEq>(all: &[T], named: &[T]) -> impl Iterator<Item = T> {
     all.iter().copied().filter(|one| named.is_empty() || named.contains(one))
 }

@@ -37,13 +37,13 @@ fn pending_grant_keeps_its_reservation() {
     // The relay has nothing of it yet, and tells of all the room that there was.
     has_left(&mut bench, VIDEO_KBPS + 600);
     assert_eq!(refused(&bench.ask(b, naming(1, 1))), (b, Reason::Saturated));
-    // It has begun, and is not measured yet.
+    // The stream has begun, and is not measured yet.
     let begun =
         ReflectedStream { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0, to: Vec::new() };
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: vec![begun] });
     has_left(&mut bench, 600);
     assert_eq!(refused(&bench.ask(b, naming(2, 1))), (b, Reason::Saturated));
-    // It has ended.
+    // The stream has ended.
     send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
     bench.wait(BEGINNING);
     has_left(&mut bench, VIDEO_KBPS + 600);
@@ -66,14 +66,14 @@ fn receiver_forgotten_with_its_stream() {
 #[test]
 fn subscriber_count_is_separate_limit() {
     let mut bench = reflecting(1, OverflowPolicy::Count(2));
-    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let (sibling, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, 0);
     let requesters = [2, 3, 4].map(|number| bench.requester(number));
     forwarded(&bench.ask(requesters[0], subscribe(1)));
     forwarded(&bench.ask(requesters[1], subscribe(1)));
     assert_eq!(refused(&bench.ask(requesters[2], subscribe(1))), (requesters[2], Reason::Saturated));
     let carry = Request { copy_target: wanted(1), ..carried(1).with(|spec| spec.service = Service::Video) };
-    the_forward(&bench.say(peer, RequestMessage::Request(carry)));
+    the_forward(&bench.say(sibling, RequestMessage::Request(carry)));
 }
 
 #[test]

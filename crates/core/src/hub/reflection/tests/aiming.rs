@@ -72,13 +72,13 @@ fn hub_copies_go_to_checked_hosts() {
     for (host, hops, hubs, goes) in cases {
         let mut bench = bench();
         bench.provider(1);
-        let peer = bench.up_over(100, Role::SuperNode, seen.clone(), None);
-        announce_at(&mut bench, peer, 100, std::slice::from_ref(&named));
+        let sibling = bench.up_over(100, Role::SuperNode, seen.clone(), None);
+        announce_at(&mut bench, sibling, 100, std::slice::from_ref(&named));
         let carry = Request {
             copy_target: at_host((host, 9_000), hops),
             ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.hops_left = HOPS - hubs)
         };
-        let sent = bench.say(peer, RequestMessage::Request(carry));
+        let sent = bench.say(sibling, RequestMessage::Request(carry));
         let is_forwarded = sent.iter().any(|(_, message)| {
             matches!(
                 message,
@@ -87,7 +87,7 @@ fn hub_copies_go_to_checked_hosts() {
         });
         assert_eq!((is_forwarded, grants(&mut bench).len()), (goes, usize::from(goes)), "{host:?} {hops} {hubs}");
         if !goes {
-            assert_eq!(refused(&sent), (peer, Reason::NotAllowed));
+            assert_eq!(refused(&sent), (sibling, Reason::NotAllowed));
         }
     }
 }

@@ -45,7 +45,8 @@ fn granted_subscriber_gets_sealed_keys() {
     assert_eq!((counters.keys_stored, counters.keys_handed, counters.keys_expired), (2, 3, 0));
 }
 
-/// Its provider's word is for those that have it still, and who has the other does not speak for that one.
+/// A provider's keys go to subscribers that still have its stream, and another provider cannot speak for that
+/// stream.
 #[test]
 fn declining_provider_cannot_replace_keys() {
     let mut bench = bench();

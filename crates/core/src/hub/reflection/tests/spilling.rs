@@ -49,7 +49,7 @@ fn saturated_upstream_asked_to_send_directly() {
     });
     let (to, again) = the_carry(&bench.say(beyond, full.clone()));
     assert_eq!((to, reflect_of(&again).hops, again.nonce), (beyond, 0, carry.nonce));
-    // It owns the place as well.
+    // The hub beyond owns the place as well.
     let (to, owned) = the_carry(&bench.say(beyond, full.clone()));
     assert_eq!((to, owned.hop().unwrap().direction, reflect_of(&owned).hops), (beyond, RouteDirection::Across, 0));
     assert_eq!(refused(&bench.say(beyond, full.clone())), (requester, Reason::Saturated));
@@ -58,7 +58,7 @@ fn saturated_upstream_asked_to_send_directly() {
 #[test]
 fn changed_request_retried_after_refusal() {
     let mut bench = bench();
-    let (peer, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
+    let (sibling, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, VIDEO_KBPS - 1);
     let carry = |hops| {
         RequestMessage::Request(Request {
@@ -71,10 +71,10 @@ fn changed_request_retried_after_refusal() {
             matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::Saturated, .. })))
         })
     };
-    assert!(declined(&bench.say(peer, carry(1))));
+    assert!(declined(&bench.say(sibling, carry(1))));
     has_left(&mut bench, VIDEO_KBPS);
-    assert!(declined(&bench.say(peer, carry(1))), "it is the same request");
-    the_forward(&bench.say(peer, carry(0)));
+    assert!(declined(&bench.say(sibling, carry(1))), "it is the same request");
+    the_forward(&bench.say(sibling, carry(0)));
     assert_eq!(grants(&mut bench)[0].kind, DownstreamKind::Subscriber);
 }
 
@@ -184,11 +184,13 @@ fn count_policy_never_overflows() {
 #[test]
 fn residual_reports_are_thresholded_and_paced() {
     let mut bench = bench();
-    let peer = member(&mut bench, 100, 0);
+    let sibling = member(&mut bench, 100, 0);
     bench.wait(Duration::from_secs(2));
     let told = |sent: Vec<(ConnectionId, Message)>| {
         let room = |(connection, message)| match message {
-            Message::Hierarchy(HierarchyMessage::HubLoad { residual_kbps, .. }) if connection == peer => residual_kbps,
+            Message::Hierarchy(HierarchyMessage::HubLoad { residual_kbps, .. }) if connection == sibling => {
+                residual_kbps
+            }
             _ => None,
         };
         sent.into_iter().filter_map(room).collect::<Vec<_>>()

@@ -182,12 +182,12 @@ fn missed_update_requests_full_resync() {
 #[test]
 fn released_replica_requested_when_it_moves() {
     let (mut bench, home, _) = standing_by();
-    let peer = bench.up(101, Role::SuperNode);
+    let sibling = bench.up(101, Role::SuperNode);
     let claim = HierarchyMessage::Claim { node: node(1), version: version(2) };
-    bench.say(peer, claim.clone());
+    bench.say(sibling, claim.clone());
     assert_eq!(bench.hub.status(bench.now).replicas, 1, "its home is there and holds on to it");
     bench.wait(LIVELY);
-    bench.say(peer, claim.clone());
+    bench.say(sibling, claim.clone());
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
     assert_eq!(bench.say(home, shift(2, 2, 1)), [(home, retell(2, vec![0]))]);
 }

@@ -25,7 +25,7 @@ pub(super) struct PairConnection {
     standby: ConnectionId,
     to_home: VecDeque<Message>,
     pub(super) to_standby: VecDeque<Message>,
-    /// Whether nothing arrives for now, which neither end knows.
+    /// True if nothing arrives for now, which neither end knows.
     pub(super) stuck: bool,
 }
 
@@ -60,7 +60,7 @@ impl Pair {
         pair
     }
 
-    /// The same, and nodes from 1 on that have named the standby.
+    /// A pair and nodes from 1 on that have named the standby.
     pub(super) fn with_nodes(count: u8) -> Self {
         let mut pair = Self::new(1);
         for number in 1..=count {
@@ -212,7 +212,7 @@ impl Pair {
         }
     }
 
-    /// One thing that happens to a node.
+    /// A node does something at random.
     pub(super) fn node_acts(&mut self) {
         let number = 1 + self.below(u64::from(NODES)) as u8;
         let (x, y) = (self.below(5) as i32 - 2, self.below(5) as i32 - 2);
@@ -233,7 +233,7 @@ impl Pair {
         }
     }
 
-    /// One thing that happens to what the two say, or to one of them.
+    /// Something happens to the messages of the two, or to one of the two.
     pub(super) fn fate(&mut self) {
         let which = self.below(2) as usize;
         match self.below(14) {
