@@ -44,8 +44,8 @@ impl LaunchBuilder<'_> {
             args.extend([flag.into(), self.endpoints(&self.placement.hubs[*parent])?.into()]);
         }
         if !caching {
-            for peer in self.placement.earlier_siblings(index) {
-                args.extend(["--sibling".into(), self.endpoints(&self.placement.hubs[peer])?.into()]);
+            for sibling in self.placement.earlier_siblings(index) {
+                args.extend(["--sibling".into(), self.endpoints(&self.placement.hubs[sibling])?.into()]);
             }
             if hub.tier > 0 {
                 args.extend(["--tier".into(), hub.tier.to_string().into()]);

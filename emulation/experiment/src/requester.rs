@@ -178,9 +178,9 @@ impl NodeRequester {
         while self.notes.try_join_next().is_some() {}
         self.notes.spawn_local(async move {
             if let Some(asked) = progress.connections.take()
-                && let Ok(Some(peers)) = asked.await
+                && let Ok(Some(listed)) = asked.await
             {
-                record.first_contact = progress.is_first_contact(began, &peers);
+                record.first_contact = progress.is_first_contact(began, &listed);
             }
             stage.journal.write(&Record::Request(record));
         });
@@ -332,15 +332,15 @@ impl ReceiveProgress {
 
     /// True if the connection to the provider over this transport came up after the request began. Relayed data
     /// needs no such connection.
-    fn is_first_contact(&self, began: Instant, peers: &ConnectionList) -> Option<bool> {
+    fn is_first_contact(&self, began: Instant, listed: &ConnectionList) -> Option<bool> {
         let (provider, transport) = self.provider.zip(self.transport).filter(|_| !self.relayed)?;
-        let is_it = |peer: &&ConnectionRow| peer.node == provider && peer.transport.name() == transport;
-        let up = peers.rows.iter().filter(is_it).map(|peer| peer.since_s).reduce(f64::max)?;
+        let is_it = |row: &&ConnectionRow| row.node == provider && row.transport.name() == transport;
+        let up = listed.rows.iter().filter(is_it).map(|row| row.since_s).reduce(f64::max)?;
         let since_began = |at: Instant| at.saturating_duration_since(began).as_secs_f64();
         match up {
             // The daemon answered at some time between these.
-            up if up <= since_began(peers.asked) => Some(true),
-            up if up > since_began(peers.answered) => Some(false),
+            up if up <= since_began(listed.asked) => Some(true),
+            up if up > since_began(listed.answered) => Some(false),
             _ => None,
         }
     }

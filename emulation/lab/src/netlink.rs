@@ -182,10 +182,10 @@ impl NetlinkRequest {
             }
             Self::Pair { name, index, outer_name, outer_index, outer_namespace } => {
                 let outer = vec![LinkAttribute::IfName(outer_name.clone()), LinkAttribute::NetNsFd(*outer_namespace)];
-                let peer = InfoData::Veth(InfoVeth::Peer(link(*outer_index, outer)));
+                let outer_end = InfoData::Veth(InfoVeth::Peer(link(*outer_index, outer)));
                 let attributes = vec![
                     LinkAttribute::IfName(name.clone()),
-                    LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(peer)]),
+                    LinkAttribute::LinkInfo(vec![LinkInfo::Kind(InfoKind::Veth), LinkInfo::Data(outer_end)]),
                 ];
                 RouteNetlinkMessage::NewLink(link(*index, attributes))
             }

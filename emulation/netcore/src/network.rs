@@ -340,7 +340,7 @@ impl<P: Clone> Network<P> {
     fn reaches(&self, from: Port, port: Attachment, to: Destination) -> bool {
         match (to, port.other_end) {
             (Destination::Others, _) => true,
-            (Destination::Port(to), Some(peer)) => to == peer,
+            (Destination::Port(to), Some(other_end)) => to == other_end,
             (Destination::Port(to), None) => {
                 let there = self.ports.get(to.index());
                 to != from && there.is_some_and(|there| there.other_end.is_none() && there.lan == port.lan)

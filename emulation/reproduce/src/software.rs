@@ -96,7 +96,7 @@ impl ArchitectureModel {
         let text = plan("software", network, architecture, "15m", "");
         let prepared = Prepared::from_text(&text, Path::new("software.toml"))?;
         let limits = LatencyBounds::from_prepared(&prepared);
-        let asker = |from: usize| {
+        let requester = |from: usize| {
             let node = &prepared.placement.nodes[from];
             let targets = (0..node.targets.len()).map(|at| node.targets.get(at));
             let times: Vec<(f64, f64)> = targets
@@ -109,7 +109,7 @@ impl ArchitectureModel {
             RequesterTimes { shares, first_s: mean(|times| times.0), round_s: mean(|times| times.1) }
         };
         Ok(Self {
-            requesters: (0..prepared.placement.nodes.len()).map(asker).collect(),
+            requesters: (0..prepared.placement.nodes.len()).map(requester).collect(),
             is_server: architecture == "client-server",
             stream_s: prepared.plan.stream.as_secs_f64(),
             idle_s: prepared.plan.idle.as_secs_f64(),
@@ -117,29 +117,30 @@ impl ArchitectureModel {
     }
 
     /// The latency of a node's requests for a service.
-    fn latency(&self, asker: &RequesterTimes, service: usize, software_s: f64) -> f64 {
+    fn latency(&self, requester: &RequesterTimes, service: usize, software_s: f64) -> f64 {
         let connect = if self.is_server || ROUNDS[service] == 0.0 { 0.0 } else { CONNECT };
-        asker.first_s + (ROUNDS[service] + connect) * asker.round_s + software_s
+        requester.first_s + (ROUNDS[service] + connect) * requester.round_s + software_s
     }
 
     /// The mean times of a node's cycle: in streams and pauses, and waiting.
-    fn cycle(&self, asker: &RequesterTimes, software_s: f64) -> (f64, f64) {
-        let [video, track, .., idle] = asker.shares;
-        let waits = (0..4).map(|service| asker.shares[service] * self.latency(asker, service, software_s));
+    fn cycle(&self, requester: &RequesterTimes, software_s: f64) -> (f64, f64) {
+        let [video, track, .., idle] = requester.shares;
+        let waits = (0..4).map(|service| requester.shares[service] * self.latency(requester, service, software_s));
         ((video + track) * self.stream_s + idle * self.idle_s, waits.sum())
     }
 
     fn seen(&self, software: SoftwareTimes) -> ModelMeans {
         let software_s = if self.is_server { self.queued(software.server_s) } else { software.peers_s };
         let (mut latency_s, mut asked, mut services, mut waited) = ([0.0; 4], [0.0; 4], 0.0, 0.0);
-        for asker in &self.requesters {
-            let (busy, wait) = self.cycle(asker, software_s);
+        for requester in &self.requesters {
+            let (busy, wait) = self.cycle(requester, software_s);
             let decisions = 1.0 / (busy + wait);
-            services += decisions * (1.0 - asker.shares[4]);
+            services += decisions * (1.0 - requester.shares[4]);
             waited += decisions * wait;
             for service in 0..4 {
-                asked[service] += decisions * asker.shares[service];
-                latency_s[service] += decisions * asker.shares[service] * self.latency(asker, service, software_s);
+                asked[service] += decisions * requester.shares[service];
+                latency_s[service] +=
+                    decisions * requester.shares[service] * self.latency(requester, service, software_s);
             }
         }
         latency_s.iter_mut().zip(asked).for_each(|(sum, asked)| *sum /= asked);
@@ -149,9 +150,9 @@ impl ArchitectureModel {
     /// The time of a request at a server that takes one after the other, where each node has at most one
     /// request in progress: mean value analysis of a closed network with one queue (Reiser and Lavenberg 1980).
     fn queued(&self, server_s: f64) -> f64 {
-        let away = |asker: &RequesterTimes| {
-            let (busy, wait) = self.cycle(asker, 0.0);
-            (busy + wait) / (1.0 - asker.shares[4])
+        let away = |requester: &RequesterTimes| {
+            let (busy, wait) = self.cycle(requester, 0.0);
+            (busy + wait) / (1.0 - requester.shares[4])
         };
         let think = self.requesters.iter().map(away).sum::<f64>() / self.requesters.len().max(1) as f64;
         let (mut waiting, mut time) = (0.0, server_s);

@@ -296,18 +296,18 @@ impl SimConnections {
         node: Option<NodeId>,
     ) {
         let reason = "no address was given".to_owned();
-        let wish = SimPendingDial { expect, node, addresses: addresses.into(), attempts: 0, reason };
-        self.pending_dials.insert((machine, dial), wish);
+        let pending = SimPendingDial { expect, node, addresses: addresses.into(), attempts: 0, reason };
+        self.pending_dials.insert((machine, dial), pending);
         self.attempt(now, machine, dial);
     }
 
     /// Tries the next address of a dial, if there is one.
     fn attempt(&mut self, now: Time, machine: MachineId, dial: DialId) {
-        let Some(wish) = self.pending_dials.get_mut(&(machine, dial)) else { return };
-        let Some(address) = wish.addresses.pop_front() else { return self.give_up(machine, dial) };
+        let Some(pending) = self.pending_dials.get_mut(&(machine, dial)) else { return };
+        let Some(address) = pending.addresses.pop_front() else { return self.give_up(machine, dial) };
         let Some(SocketAddr::V4(to)) = address.primary() else { return self.attempt(now, machine, dial) };
-        wish.attempts += 1;
-        if !wish.addresses.is_empty() {
+        pending.attempts += 1;
+        if !pending.addresses.is_empty() {
             self.timers.push(now + HEAD_START, Timer::NextAttempt(machine, dial));
         }
         let to = (*to.ip(), to.port());
@@ -344,13 +344,13 @@ impl SimConnections {
 
     /// True if a dial has addresses that were not tried yet.
     fn has_more(&self, machine: MachineId, dial: DialId) -> bool {
-        self.pending_dials.get(&(machine, dial)).is_some_and(|wish| !wish.addresses.is_empty())
+        self.pending_dials.get(&(machine, dial)).is_some_and(|pending| !pending.addresses.is_empty())
     }
 
     /// Reports a dial as failed once it has no attempt left.
     fn give_up(&mut self, machine: MachineId, dial: DialId) {
-        if let Some(wish) = self.pending_dials.get(&(machine, dial)).filter(|wish| wish.attempts == 0) {
-            self.news.push_back((machine, MachineInput::Unreachable { dial, reason: wish.reason.clone() }));
+        if let Some(pending) = self.pending_dials.get(&(machine, dial)).filter(|pending| pending.attempts == 0) {
+            self.news.push_back((machine, MachineInput::Unreachable { dial, reason: pending.reason.clone() }));
             self.pending_dials.remove(&(machine, dial));
         }
     }
@@ -572,9 +572,9 @@ impl SimConnections {
     }
 
     fn attempt_failed(&mut self, now: Time, machine: MachineId, dial: DialId, reason: String) {
-        if let Some(wish) = self.pending_dials.get_mut(&(machine, dial)) {
-            wish.attempts -= 1;
-            wish.reason = reason;
+        if let Some(pending) = self.pending_dials.get_mut(&(machine, dial)) {
+            pending.attempts -= 1;
+            pending.reason = reason;
             self.attempt(now, machine, dial);
         }
     }
@@ -585,25 +585,25 @@ impl SimConnections {
             EndEvent::Message(message) => MachineInput::Message { connection, message },
             EndEvent::Down { reason } => MachineInput::Down { connection, reason },
             EndEvent::Up { rtt } => {
-                let peer = self.sites[end.far].identity.clone();
+                let remote = self.sites[end.far].identity.clone();
                 let dial = end.dial.take();
                 if let Some(dial) = dial {
-                    let Some(wish) = self.pending_dials.get_mut(&(end.machine, dial)) else {
+                    let Some(pending) = self.pending_dials.get_mut(&(end.machine, dial)) else {
                         return end.state.close(now, "another address was faster");
                     };
                     let unexpected =
-                        !wish.expect.contains(peer.role) || wish.node.is_some_and(|node| node != peer.node);
+                        !pending.expect.contains(remote.role) || pending.node.is_some_and(|node| node != remote.node);
                     if unexpected {
                         // The end is removed when its farewell has left, and the attempt with it.
                         end.dial = Some(dial);
-                        wish.reason = "another node answers there".to_owned();
+                        pending.reason = "another node answers there".to_owned();
                         return end.state.close(now, "you are not the node that was expected");
                     }
                     self.pending_dials.remove(&(end.machine, dial));
                 }
                 end.up_since = Some(now);
                 let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
-                MachineInput::Up { connection, dial, remote: peer, address, rtt }
+                MachineInput::Up { connection, dial, remote, address, rtt }
             }
         };
         match (&mut self.held[end.machine], &news) {

@@ -14,7 +14,7 @@ use roost_reflection::{HubInput, HubOutput, HubReflection, NodeInput};
 use roost_wire::{FlowKind, Service, StreamId, Time};
 
 use super::connections::MachineInput;
-use super::media::{MediaDatagram, MediaPort, MediaWish, NodeMedia};
+use super::media::{MediaDatagram, MediaOutput, MediaPort, NodeMedia};
 
 /// The data of synthetic services. Its content is irrelevant, but it is digested.
 static PAYLOAD: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(vec![0x5a; 128 * 1024]));
@@ -152,19 +152,19 @@ impl Machine {
             let Some(event) = node.poll_event() else {
                 let media = media.as_deref_mut()?;
                 match media.poll(now) {
-                    Some(MediaWish::Command(command)) => self.command(now, command),
-                    Some(MediaWish::Event(event)) => return Some(MachineOutput::Event(event)),
+                    Some(MediaOutput::Command(command)) => self.command(now, command),
+                    Some(MediaOutput::Event(event)) => return Some(MachineOutput::Event(event)),
                     None => return media.port.poll_datagram(now).map(MachineOutput::Datagram),
                 }
                 continue;
             };
-            let wish = match media {
+            let output = match media {
                 Some(media) => media.handle_event(now, event),
-                None => Some(MediaWish::Event(event)),
+                None => Some(MediaOutput::Event(event)),
             };
-            match wish {
-                Some(MediaWish::Command(command)) => self.command(now, command),
-                Some(MediaWish::Event(event)) => {
+            match output {
+                Some(MediaOutput::Command(command)) => self.command(now, command),
+                Some(MediaOutput::Event(event)) => {
                     if let Some(output) = self.handle_event(now, event) {
                         return Some(output);
                     }

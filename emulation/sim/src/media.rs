@@ -79,7 +79,7 @@ pub(super) fn hub_media(seed: u64) -> MediaPort<HubReflection> {
 }
 
 /// A consequence for the node's machine, or for its owner.
-pub(super) enum MediaWish {
+pub(super) enum MediaOutput {
     Command(NodeCommand),
     Event(NodeEvent),
 }
@@ -125,7 +125,7 @@ impl NodeMedia {
 
     /// Takes an event of the node's machine. Returns the event for the owner, or a command for the machine, if there
     /// is one.
-    pub(super) fn handle_event(&mut self, now: Time, event: NodeEvent) -> Option<MediaWish> {
+    pub(super) fn handle_event(&mut self, now: Time, event: NodeEvent) -> Option<MediaOutput> {
         if let Some(input) = NodeInput::from_event(&event) {
             if let NodeInput::Expect { ticket, .. } = &input {
                 self.requests.entry(*ticket).or_default().begin();
@@ -138,13 +138,13 @@ impl NodeMedia {
                 let Self { sealer, secrets, .. } = self;
                 let sealer = sealer.as_ref()?;
                 let sealed = sealer.seal(unix_s(now), &mut |bytes: &mut [u8]| fill(secrets, bytes), service, &opening);
-                sealed.map(|sealed| MediaWish::Command(NodeCommand::Sealed { session, sealed }))
+                sealed.map(|sealed| MediaOutput::Command(NodeCommand::Sealed { session, sealed }))
             }
             NodeEvent::Unseal { ticket, service, provider, sealed } => {
                 let opening = self.sealer.as_ref()?.open(unix_s(now), provider, service, &sealed)?;
-                Some(MediaWish::Command(NodeCommand::Unsealed { ticket, provider, opening }))
+                Some(MediaOutput::Command(NodeCommand::Unsealed { ticket, provider, opening }))
             }
-            event => Some(MediaWish::Event(self.handle_request_event(now, event))),
+            event => Some(MediaOutput::Event(self.handle_request_event(now, event))),
         }
     }
 
@@ -179,13 +179,13 @@ impl NodeMedia {
     }
 
     /// The next consequence.
-    pub(super) fn poll(&mut self, now: Time) -> Option<MediaWish> {
+    pub(super) fn poll(&mut self, now: Time) -> Option<MediaOutput> {
         loop {
-            let wish = match self.port.poll_output(now)? {
-                NodeOutput::Command(command) => Some(MediaWish::Command(command)),
+            let output = match self.port.poll_output(now)? {
+                NodeOutput::Command(command) => Some(MediaOutput::Command(command)),
                 NodeOutput::Payload { ticket, payload, reception } => {
                     let is_current = self.update(ticket, reception);
-                    is_current.then_some(MediaWish::Event(NodeEvent::Data { ticket, payload }))
+                    is_current.then_some(MediaOutput::Event(NodeEvent::Data { ticket, payload }))
                 }
                 NodeOutput::Received { ticket, reception } => {
                     self.update(ticket, reception);
@@ -193,11 +193,11 @@ impl NodeMedia {
                 }
                 // The machine says that its request has failed.
                 NodeOutput::SubscriptionFailed { ticket, .. } => {
-                    Some(MediaWish::Command(NodeCommand::EndSubscription { ticket }))
+                    Some(MediaOutput::Command(NodeCommand::EndSubscription { ticket }))
                 }
                 NodeOutput::Published { session, result } => {
                     let opened = self.opening.remove(&session);
-                    Some(MediaWish::Command(match (result, opened) {
+                    Some(MediaOutput::Command(match (result, opened) {
                         (Ok(()), Some(opened)) => NodeCommand::SourceOpened { session, opened },
                         (Ok(()), None) => continue,
                         (Err(error), _) => NodeCommand::SourceFailed { session, reason: error.to_string() },
@@ -205,8 +205,8 @@ impl NodeMedia {
                 }
                 _ => None,
             };
-            if wish.is_some() {
-                return wish;
+            if output.is_some() {
+                return output;
             }
         }
     }

@@ -354,8 +354,8 @@ impl<'a> SimWorld<'a> {
 
     /// Carries out a machine's outputs, in the order of the machines' contract.
     fn drain(&mut self, machine: MachineId) {
-        while let Some(wish) = self.machines[machine].as_mut().and_then(|drained| drained.poll(self.now)) {
-            match wish {
+        while let Some(output) = self.machines[machine].as_mut().and_then(|drained| drained.poll(self.now)) {
+            match output {
                 MachineOutput::Transmit(transmit) => self.transmit(machine, transmit),
                 MachineOutput::Datagram(MediaDatagram { to, content }) => {
                     self.connections.send_datagram(self.now, machine, to, content);

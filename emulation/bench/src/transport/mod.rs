@@ -305,7 +305,7 @@ impl Ends<'_> {
     }
 
     fn send(&self, ready: &Receiver<()>) -> io::Result<TransportRun> {
-        let peer = self.addresses(RECEIVER)?;
+        let receiver = self.addresses(RECEIVER)?;
         if ready.recv_timeout(PATIENCE).is_err() {
             return Err(io::Error::other("the receiver does not listen"));
         }
@@ -318,7 +318,8 @@ impl Ends<'_> {
                 Ok(run)
             }
             _ => {
-                let mut end = OverlayEndpoint::dial(transport, &self.members.sender, &self.addresses(SENDER)?, &peer)?;
+                let mut end =
+                    OverlayEndpoint::dial(transport, &self.members.sender, &self.addresses(SENDER)?, &receiver)?;
                 let run = self.begin(&mut end)?;
                 end.finish();
                 Ok(run)

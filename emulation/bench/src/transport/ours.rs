@@ -93,17 +93,17 @@ impl OverlayEndpoint {
         transport: BenchTransport,
         identity: &Arc<Identity>,
         hosts: &[Ipv4Addr],
-        peer: &[Ipv4Addr],
+        remote: &[Ipv4Addr],
     ) -> io::Result<Self> {
         let mut end = Self::open(transport, identity, hosts)?;
-        let hosts = peer.iter().map(|host| IpAddr::V4(*host)).collect();
+        let hosts = remote.iter().map(|host| IpAddr::V4(*host)).collect();
         let address = Address { scheme: scheme(transport), port: PORT, hosts };
         let dial = || end.transport.dial(DialId(1), vec![address], RoleSet::ALL, None);
         end.runtime.block_on(async { dial() });
         let connection = end.await_connection()?;
         let due = Instant::now() + PATIENCE;
         let has_all =
-            |end: &Self| end.transport.connection(connection).is_some_and(|info| info.paths.len() >= peer.len());
+            |end: &Self| end.transport.connection(connection).is_some_and(|info| info.paths.len() >= remote.len());
         while scheme(transport) == Scheme::Quic && !has_all(&end) {
             if Instant::now() > due {
                 return Err(io::Error::other("not all paths came up"));

@@ -163,8 +163,8 @@ fn network_description_is_no_plan() {
 
 #[test]
 fn only_known_architectures_are_accepted() {
-    let peers = ["super-node", "multicast", "super-node-multicast", "super-node-auto"];
-    for name in ["client-server", "client-server-caching"].into_iter().chain(peers) {
+    let overlay = ["super-node", "multicast", "super-node-multicast", "super-node-auto"];
+    for name in ["client-server", "client-server-caching"].into_iter().chain(overlay) {
         assert_eq!(parse(&LEAST.replace("super-node", name)).unwrap().architecture.name(), name);
     }
     let error = parse(&LEAST.replace("super-node", "mesh")).unwrap_err();

@@ -121,8 +121,8 @@ pub(super) enum CarrierFrameKind {
     /// A request for an address: answered at once.
     ArpRequest {
         asked: Ipv4Addr,
-        asker: Ipv4Addr,
-        asker_mac: Mac,
+        sender: Ipv4Addr,
+        sender_mac: Mac,
     },
     /// Other ARP: announcements and answers, which nobody waits for.
     ArpOther,
@@ -160,18 +160,18 @@ fn arp(body: &[u8]) -> CarrierFrameKind {
         return CarrierFrameKind::Malformed;
     }
     let address = |at: usize| Ipv4Addr::new(body[at], body[at + 1], body[at + 2], body[at + 3]);
-    let (asker, asked) = (address(14), address(24));
+    let (sender, asked) = (address(14), address(24));
     // A request for the sender's own address is only an announcement.
-    if body[6..8] != [0, 1] || asker == asked {
+    if body[6..8] != [0, 1] || sender == asked {
         return CarrierFrameKind::ArpOther;
     }
     let mac = Mac([body[8], body[9], body[10], body[11], body[12], body[13]]);
-    CarrierFrameKind::ArpRequest { asked, asker, asker_mac: mac }
+    CarrierFrameKind::ArpRequest { asked, sender, sender_mac: mac }
 }
 
 /// The answer to an ARP request: `asked` has the [`Mac`] of its own address.
-pub(super) fn arp_answer(asked: Ipv4Addr, asker: Ipv4Addr, asker_mac: Mac) -> [u8; ARP_FRAME_BYTES] {
-    arp_frame(asker_mac, 2, (Mac::from_ipv4(asked), asked), (asker_mac, asker))
+pub(super) fn arp_answer(asked: Ipv4Addr, sender: Ipv4Addr, sender_mac: Mac) -> [u8; ARP_FRAME_BYTES] {
+    arp_frame(sender_mac, 2, (Mac::from_ipv4(asked), asked), (sender_mac, sender))
 }
 
 fn arp_frame(
@@ -239,7 +239,7 @@ mod tests {
     #[test]
     fn frames_are_told_apart() {
         let multicast = Mac([0x01, 0x00, 0x5e, 2, 3, 1]);
-        let request = CarrierFrameKind::ArpRequest { asked: BOB, asker: ANN, asker_mac: Mac::from_ipv4(ANN) };
+        let request = CarrierFrameKind::ArpRequest { asked: BOB, sender: ANN, sender_mac: Mac::from_ipv4(ANN) };
         assert_eq!(classify(&testing::arp_request(ANN, BOB)), request);
         assert_eq!(classify(&testing::arp_request(ANN, ANN)), CarrierFrameKind::ArpOther);
         assert_eq!(classify(&arp_answer(BOB, ANN, Mac::from_ipv4(ANN))), CarrierFrameKind::ArpOther);

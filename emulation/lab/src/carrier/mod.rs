@@ -315,9 +315,13 @@ impl CarrierShared {
 fn places(network: &Network<CarrierFrame>, wires: &[HostWire]) -> Vec<SwitchPort> {
     let exits = wires.iter().filter_map(|wire| Some((network.from_net(wire.port)?, wire.port)));
     let exits: BTreeMap<PipeId, Port> = exits.collect();
-    let peer = |wire: &HostWire| exits.get(&network.to_net(wire.port)?).copied();
-    let place =
-        |wire: &HostWire| SwitchPort { net: wire.net, port: wire.port, address: wire.address, other_end: peer(wire) };
+    let other_end = |wire: &HostWire| exits.get(&network.to_net(wire.port)?).copied();
+    let place = |wire: &HostWire| SwitchPort {
+        net: wire.net,
+        port: wire.port,
+        address: wire.address,
+        other_end: other_end(wire),
+    };
     wires.iter().map(place).collect()
 }
 

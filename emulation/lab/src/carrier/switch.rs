@@ -67,8 +67,8 @@ impl Switch {
     pub(super) fn decide(&self, wire: usize, bytes: &[u8]) -> SwitchDecision {
         let Some(place) = self.places.get(wire) else { return SwitchDecision::Refuse(FrameRefusal::Unknown) };
         match frame::classify(bytes) {
-            CarrierFrameKind::ArpRequest { asked, asker, asker_mac } => match self.find(place, asked) {
-                Some(_) => SwitchDecision::Answer(frame::arp_answer(asked, asker, asker_mac)),
+            CarrierFrameKind::ArpRequest { asked, sender, sender_mac } => match self.find(place, asked) {
+                Some(_) => SwitchDecision::Answer(frame::arp_answer(asked, sender, sender_mac)),
                 None => SwitchDecision::Refuse(FrameRefusal::Unknown),
             },
             CarrierFrameKind::ArpOther => SwitchDecision::Refuse(FrameRefusal::Announcement),
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn link_forwards_to_other_end() {
         let port = ports();
-        let end = |address, port, peer| SwitchPort { net: 0, port, address, other_end: Some(peer) };
+        let end = |address, port, to| SwitchPort { net: 0, port, address, other_end: Some(to) };
         let link = Switch::new(vec![end(ANN, port[0], port[1]), end(BOB, port[1], port[0])]).unwrap();
         for to in [Mac::from_ipv4(BOB), Mac::from_ipv4(FAR), Mac([2, 1, 10, 1, 0, 3])] {
             let there = link.decide(0, &testing::ipv4(ANN, to, 100, 0));

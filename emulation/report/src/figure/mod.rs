@@ -251,19 +251,19 @@ fn load(results: &Results, metrics: &Metrics) -> Option<Figure> {
 }
 
 fn nodes(metrics: &Metrics) -> Option<Figure> {
-    let mut askers: Vec<&NodeUse> = metrics.nodes.iter().filter(|node| node.requests.asked > 0).collect();
-    askers.sort_by(|a, b| b.requests.completed.cmp(&a.requests.completed).then(a.node.cmp(&b.node)));
-    let (most, fewest) = (askers.first()?.requests.completed, askers.last()?.requests.completed);
+    let mut requesters: Vec<&NodeUse> = metrics.nodes.iter().filter(|node| node.requests.asked > 0).collect();
+    requesters.sort_by(|a, b| b.requests.completed.cmp(&a.requests.completed).then(a.node.cmp(&b.node)));
+    let (most, fewest) = (requesters.first()?.requests.completed, requesters.last()?.requests.completed);
     let classes: Vec<&str> =
-        askers.iter().map(|node| node.class.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
+        requesters.iter().map(|node| node.class.as_str()).collect::<BTreeSet<_>>().into_iter().collect();
     let ink = |node: &NodeUse| Ink::kind(classes.iter().position(|class| *class == node.class).unwrap_or(0));
     let name = |class: &str| if class.is_empty() { "no class".to_owned() } else { class.to_owned() };
     let key: Vec<(String, Ink)> = classes.iter().enumerate().map(|(n, class)| (name(class), Ink::kind(n))).collect();
-    (askers.len() > 1).then(|| Figure {
+    (requesters.len() > 1).then(|| Figure {
         name: "nodes".into(),
         title: format!("A node completed from {} to {} services", count(fewest), count(most)),
         caption: "Services that each node asked for and that were completed.".into(),
-        sheet: columns::nodes(&askers, ink, if key.len() > 1 { &key } else { &[] }),
+        sheet: columns::nodes(&requesters, ink, if key.len() > 1 { &key } else { &[] }),
     })
 }
 

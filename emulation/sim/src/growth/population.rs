@@ -185,12 +185,12 @@ impl<'a> Population<'a> {
         let before = self.world.said[Traffic::Lookup as usize];
         let mut hops = f64::INFINITY;
         for _ in 0..count {
-            let (asker, target) = self.pair(group)?;
-            hops = hops.min(self.hops(asker, target));
+            let (requester, target) = self.pair(group)?;
+            hops = hops.min(self.hops(requester, target));
             self.tickets += 1;
             let ticket = Ticket(self.tickets);
             self.asked.insert(ticket, self.world.now);
-            let machine = self.world.machine_of(MachineRole::Node(asker));
+            let machine = self.world.machine_of(MachineRole::Node(requester));
             let area = Area::Exact(self.cells[target]);
             self.world
                 .command(machine, NodeCommand::Lookup { ticket, service: Service::Track, area, count: 1, names: None });
@@ -215,7 +215,7 @@ impl<'a> Population<'a> {
     /// Makes nodes request tracks of others at this distance, and again once the two have a connection.
     pub(super) fn request(&mut self, group: TargetDistance, count: usize) -> Option<Requests> {
         let pairs: Vec<(usize, usize)> = (0..count).map(|_| self.pair(group)).collect::<Option<_>>()?;
-        let floors = pairs.iter().map(|(asker, target)| self.hops(*asker, *target) + trip(self.shape().node));
+        let floors = pairs.iter().map(|(requester, target)| self.hops(*requester, *target) + trip(self.shape().node));
         let hops_ms = floors.fold(f64::INFINITY, f64::min);
         let first = self.request_all(&pairs);
         let again = self.request_all(&pairs);
@@ -233,7 +233,7 @@ impl<'a> Population<'a> {
     /// The times until each request was accepted, milliseconds.
     fn request_all(&mut self, pairs: &[(usize, usize)]) -> Distribution {
         self.found.clear();
-        for (asker, target) in pairs {
+        for (requester, target) in pairs {
             self.tickets += 1;
             let ticket = Ticket(self.tickets);
             self.asked.insert(ticket, self.world.now);
@@ -242,7 +242,7 @@ impl<'a> Population<'a> {
                 timeout: Some(PATIENCE),
                 ..ServiceRequest::new(Service::Track, Area::Exact(self.cells[*target]))
             };
-            let machine = self.world.machine_of(MachineRole::Node(*asker));
+            let machine = self.world.machine_of(MachineRole::Node(*requester));
             self.world.command(machine, NodeCommand::Request { ticket, request: wanted, provider: None });
             self.go_on(BETWEEN_LOOKUPS);
         }
@@ -252,21 +252,21 @@ impl<'a> Population<'a> {
 
     fn pair(&mut self, group: TargetDistance) -> Option<(usize, usize)> {
         let nodes = self.cells.len();
-        let asker = self.random.below(nodes as u64) as usize;
+        let requester = self.random.below(nodes as u64) as usize;
         for _ in 0..DRAWS {
             let number = self.random.below(nodes as u64) as usize;
             // In large networks random pairs are rarely near; those that are have similar numbers.
-            let near = (asker + nodes * NEAR + number % (2 * NEAR) - NEAR) % nodes;
+            let near = (requester + nodes * NEAR + number % (2 * NEAR) - NEAR) % nodes;
             let target = if group == TargetDistance::Across { number } else { near };
-            if asker != target && self.is_apart(asker, target, group) {
-                return Some((asker, target));
+            if requester != target && self.is_apart(requester, target, group) {
+                return Some((requester, target));
             }
         }
         None
     }
 
-    fn is_apart(&self, asker: usize, target: usize, group: TargetDistance) -> bool {
-        let (one, other) = (self.branches[asker], self.branches[target]);
+    fn is_apart(&self, requester: usize, target: usize, group: TargetDistance) -> bool {
+        let (one, other) = (self.branches[requester], self.branches[target]);
         if group == TargetDistance::Home {
             return one.home == other.home;
         }
@@ -286,8 +286,8 @@ impl<'a> Population<'a> {
 
     /// Round trips of the hops between a node and the home of another one: to its home, up, across and down,
     /// milliseconds.
-    fn hops(&self, asker: usize, target: usize) -> f64 {
-        let (one, other) = (self.branches[asker], self.branches[target]);
+    fn hops(&self, requester: usize, target: usize) -> f64 {
+        let (one, other) = (self.branches[requester], self.branches[target]);
         let shape = self.shape();
         let mut sum = trip(shape.node);
         if one.home != other.home {
