@@ -16,7 +16,7 @@ pub const MAX_REFLECTED_STREAMS: usize = 256;
 /// a second request of theirs takes no more room. The others are counted again.
 pub const MAX_RECEIVERS: usize = 4_096;
 
-/// A wish of the owner of a hub.
+/// A command of the driver of a hub.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HubCommand {

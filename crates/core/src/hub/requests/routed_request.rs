@@ -219,7 +219,7 @@ impl RoutedRequest {
     }
 
     /// True if another hub passes on this very request, and not one that was refused
-    /// with a wish that may be met elsewhere.
+    /// with a specification that may be met elsewhere.
     pub(super) fn is_same(&self, passed: &PassedRequest) -> bool {
         let hops = |target: Option<CopyTarget>| target.map(|target| target.hops);
         let is_refused = matches!(self.stage, RequestStage::Declined { .. });

@@ -59,7 +59,7 @@ struct ActiveWatch {
     /// True if changes carry names.
     names: bool,
     number: u64,
-    /// Number of the watch when the watcher last renewed.
+    /// Number of the last change when the watcher last renewed.
     renewed_at: u64,
     /// Direction from which it came, and from which hub.
     route_plan: RoutePlan,

@@ -30,7 +30,7 @@ pub enum NodeCommand {
     /// Get a service.
     Request {
         ticket: Ticket,
-        /// The wish. [`ServiceRequest::provider`] is for the caller to resolve, and
+        /// [`ServiceRequest::provider`] is for the caller to resolve, and
         /// [`RequestMode::Lookup`](roost_wire::messages::RequestMode::Lookup) is declined here.
         request: ServiceRequest,
         /// The provider to ask without a hub; `None` leaves the choice to the hub. It goes with

@@ -38,7 +38,7 @@ pub enum NodeEvent {
     OpenSource {
         /// The number under which to answer.
         session: SessionId,
-        /// The requester's wish. Its duration is that of the stream; `None` for an object, and for
+        /// The request's duration is that of the stream; `None` for an object, and for
         /// a reflected stream, which lasts until the session is over.
         request: Box<ServiceRequest>,
         /// The requester; of a reflected stream the first one.

@@ -162,7 +162,7 @@ impl OutgoingRequest {
         self.subscription.replaces.is_some()
     }
 
-    /// The wish as it is sent now: without what stays at this node, aimed where the provider is.
+    /// The specification that is sent now: without what stays at this node, aimed where the provider is.
     fn spec(&self) -> RequestSpec {
         let is_lookup = self.request.mode == RequestMode::Lookup;
         let is_reflectable = self.subscription.able && !self.subscription.is_requested;
