@@ -30,7 +30,6 @@ Exit codes:
 #[derive(Debug, Parser)]
 #[command(name = "emulate", version, after_long_help = EXIT_CODES, max_term_width = 100)]
 struct Cli {
-    /// How it speaks.
     #[command(flatten)]
     speech: OutputArgs,
     /// The command.
@@ -38,7 +37,7 @@ struct Cli {
     command: EmulateCommand,
 }
 
-/// What to do.
+/// Commands of `emulate`.
 #[derive(Debug, Subcommand)]
 enum EmulateCommand {
     /// Check a topology file and show the network that it describes

@@ -11,7 +11,7 @@ use crate::failure::{CommandResult, Failure};
 /// `emulate completions`.
 #[derive(Debug, Args)]
 pub(crate) struct CompletionsArgs {
-    /// Which shell
+    /// The shell
     shell: generate::Shell,
 }
 

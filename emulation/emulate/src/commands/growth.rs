@@ -17,16 +17,16 @@ use crate::failure::{CommandResult, Failure};
 /// `emulate growth`.
 #[derive(Debug, Args)]
 pub(crate) struct GrowthArgs {
-    /// How many nodes to simulate, several sizes one after the other; 100000 take gigabytes and minutes
+    /// Number of nodes to simulate, several sizes one after the other; 100000 take gigabytes and minutes
     #[arg(value_name = "NODES", default_values_t = [100, 1_000, 10_000], value_parser = clap::value_parser!(u32).range(2..))]
     sizes: Vec<u32>,
     /// The numbers of nodes for which the memory of a root is measured
     #[arg(long, value_name = "NODES", value_delimiter = ',', default_values_t = [100, 1_000, 10_000, 100_000, 1_000_000])]
     state: Vec<u32>,
-    /// How long nodes move, and ask for nothing, while uplinks are looked at
+    /// Time that nodes move, and ask for nothing, while uplinks are looked at
     #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
     moving: Duration,
-    /// How many lookups are made at each distance, and how many pairs of nodes request there
+    /// Number of lookups at each distance, and of pairs of nodes that request there
     #[arg(long, value_name = "N", default_value_t = 500)]
     lookups: u16,
     /// The seed of moves and lookups

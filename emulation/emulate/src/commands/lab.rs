@@ -20,7 +20,7 @@ pub(crate) struct LabArgs {
     /// The seed of losses and jitter
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     pub(crate) seed: u64,
-    /// How packets get to the core: auto, tap or veth
+    /// Device that takes packets to the core: auto, tap or veth
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
     pub(crate) backend: DeviceBackend,
     /// Never ask for real-time priority

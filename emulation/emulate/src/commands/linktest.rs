@@ -25,7 +25,7 @@ pub(crate) struct LinktestArgs {
     what: LinktestSelection,
 }
 
-/// What to measure; the shell's `linktest` takes the same.
+/// Tests to run; the shell's `linktest` takes the same.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LinktestSelection {
     /// A few seconds instead of a minute: fewer probes, and delay between adjacent hosts only
@@ -42,9 +42,9 @@ pub(crate) struct LinktestSelection {
 /// See [`LinktestSelection::only`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum LinktestCheck {
-    /// Whether every host reaches every other
+    /// Connectivity between all hosts
     Routes,
-    /// One-way delay
+    /// Delay of one way
     Delay,
     /// Loss
     Loss,

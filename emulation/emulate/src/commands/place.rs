@@ -18,7 +18,7 @@ pub(crate) struct PlaceArgs {
     /// The network: a topology (.toml, .ns, .tcl), or a plan, which names one
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// How many super nodes; without it as many as the plan has, or those of --at, else one
+    /// Number of super nodes; without it as many as the plan has, or those of --at, else one
     #[arg(short = 'k', long, value_name = "K")]
     super_nodes: Option<usize>,
     /// Place the server of the client/server baseline instead
@@ -30,7 +30,7 @@ pub(crate) struct PlaceArgs {
     /// Take who asks for what from this plan, whatever network it names
     #[arg(long, value_name = "PLAN", conflicts_with = "mix")]
     plan: Option<PathBuf>,
-    /// What all nodes ask for: low, tactical, x45, or percentages as in video=25,track=65,idle=10
+    /// Requests of all nodes: low, tactical, x45, or percentages as in video=25,track=65,idle=10
     #[arg(long, value_name = "MIX")]
     mix: Option<Mix>,
 }

@@ -20,7 +20,7 @@ pub(crate) struct ReproduceArgs {
     /// Only studies or claims whose names begin with this, as sproull or sproull-fig4 [default: all]
     #[arg(value_name = "STUDY")]
     studies: Vec<String>,
-    /// The same figures in minutes: shorter runs, fewer seeds and places
+    /// Make the same figures in minutes: shorter runs, fewer seeds and places
     #[arg(long)]
     quick: bool,
     /// The folder of runs, page and figures; finished runs of the same plans are not repeated
@@ -30,7 +30,7 @@ pub(crate) struct ReproduceArgs {
     /// Only what is simulated, or only what is measured in real time
     #[arg(long, value_name = "KIND", value_enum)]
     only: Option<StudyMethod>,
-    /// How many seeds each point has [default: 5, quick 3]
+    /// Number of seeds for each point [default: 5, quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
     /// List the studies, and end
@@ -50,7 +50,7 @@ pub(crate) struct ReproduceArgs {
     any_build: bool,
 }
 
-/// How runs are made.
+/// Ways to make runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum StudyMethod {
     /// In virtual time

@@ -24,7 +24,7 @@ pub(crate) struct RunArgs {
     /// A plan, or a topology (.toml, .ns, .tcl) that runs programs of its own
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Where the results go, a folder that is empty or not there [default: results/NAME-DATE]
+    /// Folder of the results, empty or not there [default: results/NAME-DATE]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Another architecture than the plan's: client-server, super-node, multicast…

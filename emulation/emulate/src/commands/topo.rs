@@ -14,7 +14,6 @@ use crate::failure::{CommandResult, Failure};
 /// `emulate topo`.
 #[derive(Debug, Args)]
 pub(crate) struct TopoArgs {
-    /// Which
     #[command(subcommand)]
     shape: TopoShape,
 }
@@ -51,7 +50,7 @@ flags make other trees.";
 
 #[derive(Debug, Args)]
 struct StarArgs {
-    /// How many hosts, the server included
+    /// Number of hosts, the server included
     #[arg(long, value_name = "N")]
     nodes: usize,
     /// The delay of each node's leg, one way
@@ -72,16 +71,16 @@ struct StarArgs {
 
 #[derive(Debug, Args)]
 struct TreeArgs {
-    /// How many nodes of all classes; the server comes in addition
+    /// Number of nodes of all classes; the server comes in addition
     #[arg(long, value_name = "N", required_unless_present = "low")]
     nodes: Option<usize>,
-    /// How many X-45s, the uppermost
+    /// Number of X-45s, the uppermost
     #[arg(long, value_name = "N")]
     x45: Option<usize>,
-    /// How many tactical UAVs, spread evenly behind the X-45s
+    /// Number of tactical UAVs, spread evenly behind the X-45s
     #[arg(long, value_name = "N")]
     tactical: Option<usize>,
-    /// How many low-flying nodes, spread evenly behind the tactical UAVs
+    /// Number of low-flying nodes, spread evenly behind the tactical UAVs
     #[arg(long, value_name = "N", requires = "x45", requires = "tactical")]
     low: Option<usize>,
     /// The rate of a low-flying node's leg
@@ -117,10 +116,10 @@ struct ForestArgs {
     /// Nodes; homes, middles and roots come in addition
     #[arg(long, value_name = "N")]
     nodes: usize,
-    /// How many nodes are behind a home
+    /// Number of nodes behind a home
     #[arg(long, value_name = "N", default_value_t = 100)]
     per_home: usize,
-    /// How many homes are behind a middle
+    /// Number of homes behind a middle
     #[arg(long, value_name = "N", default_value_t = 5)]
     per_middle: usize,
     /// Roots; no more than middles

@@ -29,11 +29,11 @@ pub(crate) struct BulkArgs {
     /// quic with cubic, rate, udt, bbr; may be given more than once
     #[arg(long, value_name = "SENDER", value_delimiter = ',')]
     sender: Vec<BulkSender>,
-    /// How long each run sends; two at once at least 20 s. Without it 45 on paths that
-    /// lose much, 16 on the clean ones, 30 on the others
+    /// Time that each run sends; two at once at least 20 s. Without it 45 on paths that lose much, 16 on the
+    /// clean ones, 30 on the others
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=600))]
     seconds: Option<u32>,
-    /// How many runs each row is made of, whose losses differ
+    /// Number of runs that each row is made of, whose losses differ
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     seeds: u32,
     #[command(flatten)]

@@ -27,7 +27,7 @@ pub(super) struct CapacityArgs {
     /// Only this: count, residual or track; may be given more than once
     #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "capacity")]
     what: Vec<CapacityMode>,
-    /// How many streams the uplink of a super node carries [default: 905/30]
+    /// Number of streams that the uplink of a super node carries [default: 905/30]
     #[arg(long, value_name = "L", requires = "capacity", value_parser = uplink)]
     streams: Option<f64>,
     /// For how long losses are counted

@@ -14,10 +14,10 @@ use crate::failure::{CommandResult, Failure, FailureCode};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(super) struct NetworkArgs {
-    /// What losses are drawn from, in the first run
+    /// Seed of the losses in the first run
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// How packets get to the core: auto, tap or veth
+    /// Device that takes packets to the core: auto, tap or veth
     #[arg(long, value_name = "HOW", default_value = "auto")]
     backend: DeviceBackend,
     /// Never ask for real-time priority

@@ -34,7 +34,7 @@ const BUSY: f64 = 0.05;
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     other: Option<BenchSubcommand>,
-    /// What to measure; all of it if nothing is named
+    /// Properties to measure; all of them if nothing is named
     #[arg(value_name = "CASE", value_enum)]
     cases: Vec<CaseChoice>,
     /// The duration of each measurement, instead of the default (4 to 12 s)
@@ -49,7 +49,7 @@ pub(crate) struct BenchArgs {
     /// The seed of losses and of probe times
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
     seed: u64,
-    /// How packets get to the core: auto, tap or veth
+    /// Device that takes packets to the core: auto, tap or veth
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
     backend: DeviceBackend,
     /// Never ask for real-time priority
@@ -57,7 +57,7 @@ pub(crate) struct BenchArgs {
     no_realtime: bool,
 }
 
-/// What is measured on the emulator, not of it.
+/// Measurements on the emulator, not of it.
 #[derive(Debug, Subcommand)]
 enum BenchSubcommand {
     /// Measure our transports over two links, beside the kernel's TCP and MPTCP
@@ -137,9 +137,9 @@ enum BenchSubcommand {
 enum CaseChoice {
     /// All of these
     All,
-    /// One-way delays of 1 to 600 ms, by probes and by ping
+    /// Delays of 1 to 600 ms one way, by probes and by ping
     Delay,
-    /// The same beside programs that keep all processors busy
+    /// Delays beside programs that keep all processors busy
     Busy,
     /// Rates of 56 kbit/s to 1 Gbit/s, and what TCP makes of them, by iperf3 and tcpdump
     Rate,
@@ -147,13 +147,13 @@ enum CaseChoice {
     Loss,
     /// The times of scheduled changes, by probes and by tcpdump
     Schedule,
-    /// How much goes through one link, by iperf3
+    /// Throughput of one link, by iperf3
     Capacity,
-    /// How late packets are with 93 hosts and 90 streams
+    /// Lateness of packets with 93 hosts and 90 streams
     Scale,
-    /// How long 11 to 501 hosts take to come and to go
+    /// Time that 11 to 501 hosts take to come and to go
     Setup,
-    /// What 100 hosts cost that do nothing
+    /// Cost of 100 hosts that do nothing
     Idle,
 }
 

@@ -29,14 +29,14 @@ pub(crate) struct ReflectArgs {
     /// kernel; `on,off` for both
     #[arg(long, value_name = "WHICH", value_delimiter = ',', default_value = "on")]
     offload: Vec<Offload>,
-    /// How long each trial takes
+    /// Time that each trial takes
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 700, value_parser = clap::value_parser!(u32).range(100..=60_000))]
     trial: u32,
     #[command(flatten)]
     mesh: CapacityArgs,
 }
 
-/// Who cuts messages of several datagrams.
+/// The part that cuts messages of several datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Offload {
     /// The network card

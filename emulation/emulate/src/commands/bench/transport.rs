@@ -43,10 +43,10 @@ pub(crate) struct TransportArgs {
     /// Paced frames so many times a second, several rates one after the other
     #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [HZ], value_parser = clap::value_parser!(u32).range(1..=1000))]
     hz: Vec<u32>,
-    /// How long each run takes
+    /// Time that each run takes
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: u32,
-    /// How many runs each row is made of
+    /// Number of runs that each row is made of
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     runs: u32,
     /// Leave the figures (SVG) in this folder, beside what others have measured
