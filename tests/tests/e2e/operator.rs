@@ -85,7 +85,7 @@ fn the_operator_sees_who_stands_where() {
     let screen = String::from_utf8(home.roost(&["status"]).stdout).unwrap();
     assert!(screen.contains("top1 (") && screen.contains(") (up"), "{screen}");
     let screen = String::from_utf8(root.roost(&["status"]).stdout).unwrap();
-    assert!(screen.contains("1, a top, 1 below"), "{screen}");
+    assert!(screen.contains("1, a root, 1 below"), "{screen}");
     assert_eq!((metric(&home, "roost_hub_parents"), metric(&root, "roost_hub_tier")), (Some(1.0), Some(1.0)));
 
     let screen = String::from_utf8(home.roost(&["index"]).stdout).unwrap();

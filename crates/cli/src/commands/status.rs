@@ -100,7 +100,7 @@ fn index(status: &Status) -> String {
 /// The place of a super node in the hierarchy.
 fn tier(status: &Status) -> String {
     let Some(index) = status.index.filter(|_| !status.hubs.is_empty()) else { return String::new() };
-    let place = if index.parents_configured == 0 { ", a top" } else { "" };
+    let place = if index.parents_configured == 0 { ", a root" } else { "" };
     let cut_off = if index.cut_off { ", cut off from above" } else { "" };
     format!("{}{place}, {} below{cut_off}", index.tier, index.children)
 }
