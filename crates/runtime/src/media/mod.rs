@@ -93,7 +93,7 @@ impl<H: RelayHandler> RelayMailbox<H> {
     /// panics, the thread calls `gone` with a sentence. Later commands do nothing.
     ///
     /// # Errors
-    /// When the system gives no thread, timer or randomness.
+    /// Fails if the system gives no thread, timer or randomness.
     pub fn start(
         bound: MediaSocket,
         machine: impl FnOnce([u8; 32]) -> H::Machine,

@@ -76,7 +76,7 @@ pub(crate) fn decode<L: List, C>(d: &mut Decoder<'_>, _: &mut C) -> Result<L, De
 /// Reads a list of addresses; those of transports that are not known here are left out.
 ///
 /// # Errors
-/// When the bytes are no list of at most [`MAX_ADDRESSES`] addresses.
+/// Fails if the bytes are no list of at most [`MAX_ADDRESSES`] addresses.
 pub fn read(d: &mut Decoder<'_>) -> Result<Vec<Address>, DecodeError> {
     let length = d.array()?.ok_or_else(|| DecodeError::message("a list of addresses has a length"))?;
     // A message has no room for more than it has bytes, so the loop is as short as it.

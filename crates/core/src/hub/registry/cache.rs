@@ -1,8 +1,8 @@
 //! A cache of the client/server baseline: a server with another one above it.
 //!
-//! What a cache is for is lookups. It holds the records of the nodes that
-//! attach to it and copies of those that the server has named, and answers from
-//! both; what it does not hold it asks for. A copy lasts for a lease, and nobody
+//! A cache serves lookups. It holds the records of the nodes that attach to it
+//! and copies of those that the server has named, and answers from both; it asks
+//! the server for what it does not hold. A copy lasts for a lease, and nobody
 //! tells the cache that a node has moved: a server that did would make of it
 //! nearly a super node.
 //!
