@@ -11,7 +11,7 @@ use super::tcl::{Builtin, short};
 use super::units;
 
 /// The commands that have an effect, and `new`.
-const EFFECTIVE: [(&str, Builtin); 22] = [
+const EFFECTIVE: [(&str, Builtin); 23] = [
     ("new", super::classes::new),
     ("tb-make-hard-vtype", |interp, words| make_vtype(interp, words, 2)),
     ("tb-make-soft-vtype", |interp, words| make_vtype(interp, words, 2)),
@@ -33,6 +33,7 @@ const EFFECTIVE: [(&str, Builtin); 22] = [
     ("tb-set-node-lan-params", tb_set_node_lan_params),
     ("tb-set-node-os", tb_set_node_os),
     ("tb-set-node-startcmd", tb_set_node_startcmd),
+    ("tb-set-security-level", tb_set_security_level),
     ("tb-set-sync-server", tb_set_sync_server),
 ];
 
@@ -92,6 +93,19 @@ fn tb_set_hardware(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult
     interp.spend(words[2].len() / 64)?;
     interp.world.object_mut(node).variables.insert("type".to_owned(), words[2].clone());
     interp.ignored(format!("tb-set-hardware: {}", ineffective::MACHINES));
+    Ok(TclValue::default())
+}
+
+fn tb_set_security_level(interp: &mut TclInterpreter, words: &[TclValue]) -> TclResult {
+    arity(&words[1..], 1, 1, "tb-set-security-level level")?;
+    let level = words[1].as_str();
+    if !["Green", "Blue", "Yellow", "Orange"].contains(&level) {
+        let level = short(level);
+        let message = format!("tb-set-security-level takes Green, Blue, Yellow, Orange, not \"{level}\"");
+        return Err(TclCompletion::refuse(message));
+    }
+    interp.world.security_level = level != "Green";
+    interp.ignored("tb-set-security-level: there are no firewalls here");
     Ok(TclValue::default())
 }
 

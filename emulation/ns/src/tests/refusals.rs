@@ -40,8 +40,6 @@ fn mistakes_are_on_their_lines() {
             "there is no command or object \"tb-set-node-oss\"; did you mean \"tb-set-node-os\"?",
         ),
         ("tb-nosuch $a", 4, "there is no command or object \"tb-nosuch\""),
-        ("tb-use-endnodeshaping 2", 4, "takes 0 or 1"),
-        ("tb-set-node-failure-action", 4, "wrong # args"),
         ("tb-set-node-startcmd $ns date", 4, "\"ns\" is a Simulator, not a node"),
         ("set p [new Program $ns]", 4, "the program \"p\" has no node"),
         ("set p [$a program-agent -command \"a\nb\"]", 4, "has more than one line"),
@@ -135,36 +133,13 @@ fn unused_objects_are_refused_at_end() {
 }
 
 #[test]
-fn ineffective_values_are_checked() {
-    let link = "set l [$ns duplex-link $a $b 1Mb 0ms DropTail]\nset m [$ns make-lan \"$a $b\" 1Mb 0ms]\n";
-    for (accepted, refused) in [
-        ("tb-set-cpu-usage 5", "tb-set-cpu-usage 6"),
-        ("tb-set-mem-usage 1", "tb-set-mem-usage 0"),
-        ("tb-set-colocate-factor 100", "tb-set-colocate-factor 101"),
-        ("tb-set-node-failure-action $a ignore", "tb-set-node-failure-action $a warn"),
-        ("tb-set-link-failure-action $l nonfatal", "tb-set-link-failure-action $l ignore"),
-        ("tb-set-link-encap $l vlan", "tb-set-link-encap $l alias"),
-        ("tb-set-vlink-emulation alias", "tb-set-vlink-emulation none"),
-        ("tb-set-security-level Blue", "tb-set-security-level Red"),
-        ("tb-set-node-plab-role $a plc", "tb-set-node-plab-role $a server"),
-        ("tb-set-node-plab-plcnet $a control", "tb-set-node-plab-plcnet $a nosuch"),
-        ("tb-set-node-inner-elab-role $a boss+router", "tb-set-node-inner-elab-role $a king"),
-        ("tb-set-endnodeshaping $l yes", "tb-set-endnodeshaping $a yes"),
-        ("tb-set-noshaping $m on", "tb-set-noshaping $m"),
-        ("tb-set-allowcolocate $l never", "tb-set-allowcolocate never"),
-        ("tb-use-physnaming maybe", "tb-use-physnaming"),
-        ("tb-use-ipassign on", "tb-use-ipassign maybe"),
-        ("tb-set-lan-backfill $m 1Mb", "tb-set-lan-backfill $m 1MB"),
-        ("tb-set-wasolver-weights 0 7 500", "tb-set-wasolver-weights 0 -7 500"),
-        ("tb-set-node-tarfiles $a /opt x.tgz", "tb-set-node-tarfiles $a /opt"),
-        ("tb-set-tarfiles {/opt x.tgz}", "tb-set-tarfiles /proj/x x.tgz"),
-        ("tb-fix-node $a pc1", "tb-fix-node $l pc1"),
-        ("tb-set-node-rpms $a x.rpm y.rpm", "tb-set-node-rpms $a"),
-    ] {
-        three(&format!("{link}{accepted}"));
-        let error = read(&format!("set a [$ns node]; set b [$ns node]\n{link}{refused}")).unwrap_err();
-        assert_eq!(error.line, 6, "{refused}: {error}");
+fn ineffective_commands_take_any_arguments() {
+    for command in ["tb-set-cpu-usage 6", "tb-fix-node $a pc1", "tb-set-noshaping", "tb-set-tarfiles /proj/x x.tgz"] {
+        let of = three(command);
+        let name = command.split(' ').next().unwrap();
+        assert!(of.notes.ignored.iter().any(|note| note.text.contains(name)), "{command}: {:?}", of.notes);
     }
+    assert!(read("tb-set-security-level Red").unwrap_err().message.contains("takes Green, Blue, Yellow, Orange"));
 }
 
 #[test]
