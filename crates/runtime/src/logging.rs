@@ -8,20 +8,17 @@ use std::io::{self, IsTerminal};
 use roost_wire::printable::Printable;
 use roost_wire::printable_json;
 use tracing_subscriber::field::MakeExt;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::FormatFields;
 use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
-use tracing_subscriber::reload;
 use tracing_subscriber::util::{SubscriberInitExt, TryInitError};
-use tracing_subscriber::{EnvFilter, Registry};
+use tracing_subscriber::{Registry, reload};
 
 use crate::config::LogFormat;
 
-/// A datagram that the system did not take is lost like any other; quinn_udp would log each.
-const ALWAYS_QUIET: &str = "quinn_udp=error";
-
-/// Libraries whose INFO does not concern an operator, with those that are quiet at any level.
-const QUIET: &str = "hyper=warn,quinn=warn,quinn_proto=warn,quinn_udp=error,rustls=warn,dimpl=warn,mio=warn,h2=warn";
+/// Libraries whose INFO does not concern an operator.
+const QUIET: [&str; 6] = ["hyper", "quinn", "quinn_proto", "rustls", "dimpl", "mio"];
 
 /// The most important level is the first.
 pub const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
@@ -29,7 +26,7 @@ pub const LEVELS: [&str; 5] = ["error", "warn", "info", "debug", "trace"];
 /// Changes the level of the log while the daemon runs.
 #[derive(Clone)]
 pub struct Level {
-    handle: reload::Handle<EnvFilter, Registry>,
+    handle: reload::Handle<Targets, Registry>,
 }
 
 impl Level {
@@ -77,9 +74,15 @@ fn fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
     .delimited(" ")
 }
 
-fn filter(level: &str) -> EnvFilter {
-    let quiet = if matches!(level, "debug" | "trace") { ALWAYS_QUIET } else { QUIET };
-    EnvFilter::new(format!("{level},{quiet}"))
+/// The lines of `level`, an entry of [`LEVELS`].
+fn filter(level: &str) -> Targets {
+    let level = level.parse().unwrap_or(LevelFilter::INFO);
+    // A datagram that the system did not take is lost like any other; quinn_udp logs each.
+    let targets = Targets::new().with_default(level).with_target("quinn_udp", LevelFilter::ERROR);
+    if level >= LevelFilter::DEBUG {
+        return targets;
+    }
+    targets.with_targets(QUIET.map(|library| (library, level.min(LevelFilter::WARN))))
 }
 
 /// Escapes characters that command a terminal in JSON; each write is whole lines.
@@ -100,12 +103,16 @@ impl<W: io::Write> io::Write for PlainJson<W> {
 mod tests {
     use std::io::Write as _;
 
-    use super::*;
+    use tracing::Level;
+
+    use super::{LEVELS, PlainJson, filter};
 
     #[test]
     fn quinn_udp_warnings_are_filtered() {
         for level in LEVELS {
-            assert!(filter(level).to_string().contains("quinn_udp=error"), "{level}");
+            let filter = filter(level);
+            assert!(!filter.would_enable("quinn_udp", &Level::WARN), "{level}");
+            assert!(filter.would_enable("roost_core", &level.parse().unwrap()), "{level}");
         }
     }
 

@@ -5,11 +5,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 use serde::{Deserialize, Serialize};
+use smallvec::SmallVec;
 
 use super::{codec, json};
 use crate::address::SchemeSet;
@@ -262,29 +262,33 @@ impl fmt::Display for ServiceRequest {
 /// A [`ServiceRequest`] and its encoding. A hub passes on the bytes that it received, so that an
 /// option of a later version reaches a provider that knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestSpec {
-    request: Arc<ServiceRequest>,
-    encoded: Bytes,
+pub struct RequestSpec(Arc<EncodedRequest>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct EncodedRequest {
+    request: ServiceRequest,
+    /// Most requests lie in the allocation of the `Arc`.
+    encoded: SmallVec<[u8; 64]>,
 }
 
 impl Deref for RequestSpec {
     type Target = ServiceRequest;
 
     fn deref(&self) -> &ServiceRequest {
-        &self.request
+        &self.0.request
     }
 }
 
 impl From<ServiceRequest> for RequestSpec {
     fn from(request: ServiceRequest) -> Self {
-        let encoded = codec::to_bytes(&request);
-        Self { request: Arc::new(request), encoded }
+        let encoded = SmallVec::from_slice(&codec::to_bytes(&request));
+        Self(Arc::new(EncodedRequest { request, encoded }))
     }
 }
 
 impl<C> Encode<C> for RequestSpec {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
-        e.writer_mut().write_all(&self.encoded).map_err(EncodeError::write)
+        e.writer_mut().write_all(&self.0.encoded).map_err(EncodeError::write)
     }
 }
 
@@ -296,7 +300,7 @@ impl<'b, C> Decode<'b, C> for RequestSpec {
         if encoded.len() > MAX_SPEC_BYTES {
             return Err(DecodeError::message("too long a request"));
         }
-        Ok(Self { request: Arc::new(request), encoded: Bytes::copy_from_slice(encoded) })
+        Ok(Self(Arc::new(EncodedRequest { request, encoded: SmallVec::from_slice(encoded) })))
     }
 }
 
@@ -362,7 +366,7 @@ mod tests {
         let spec = RequestSpec::from(full());
         let read: RequestSpec = minicbor::decode(&codec::to_bytes(&spec)).unwrap();
         assert_eq!(*read, ServiceRequest { timeout: None, patience: None, ..full() });
-        assert_eq!(read.encoded, spec.encoded);
+        assert_eq!(read.0.encoded, spec.0.encoded);
     }
 
     #[test]
@@ -385,10 +389,17 @@ mod tests {
             assert!(ServiceRequest { duration: Some(duration), ..request.clone() }.check().is_err());
         }
         assert!(ServiceRequest { area: Area::Exact(Cell::new(2_000_000, 0)), ..request }.check().is_err());
-        let long = RequestSpec {
-            encoded: Bytes::from(vec![0xf6; MAX_SPEC_BYTES]),
-            request: Arc::new(ServiceRequest::new(Service::Video, Area::Anywhere)),
-        };
-        assert!(minicbor::decode::<RequestSpec>(&codec::to_bytes(&long)).is_err());
+    }
+
+    #[test]
+    fn long_requests_are_refused() {
+        for (filler, is_read) in [(MAX_SPEC_BYTES - 11, true), (MAX_SPEC_BYTES - 10, false)] {
+            let mut bytes = Vec::new();
+            let mut encoder = Encoder::new(&mut bytes);
+            encoder.map(3).unwrap().u8(0).unwrap().encode(Service::Track).unwrap();
+            encoder.u8(1).unwrap().encode(Area::Anywhere).unwrap();
+            encoder.u8(200).unwrap().bytes(&vec![0; filler]).unwrap();
+            assert_eq!(minicbor::decode::<RequestSpec>(&bytes).is_ok(), is_read, "{} bytes", bytes.len());
+        }
     }
 }
