@@ -2,17 +2,23 @@
 
 use std::any::type_name;
 use std::iter;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a scenario for the seeds from 0 up to `ROOST_SEEDS`, or as many as it
+/// Runs a scenario for `ROOST_SEEDS` seeds from `ROOST_FIRST_SEED` (0) on, or as many as it
 /// takes by default; with `ROOST_SEED` for that one alone.
 pub fn for_seeds<S: Fn(u64)>(default: u64, scenario: S) {
-    each(0..setting("ROOST_SEEDS").unwrap_or(default), scenario);
+    each(range(default), scenario);
 }
 
 /// Runs a scenario that takes seconds: with a hundredth of the seeds.
 pub fn for_few_seeds<S: Fn(u64)>(scenario: S) {
-    each((0..setting("ROOST_SEEDS").unwrap_or(1)).step_by(100), scenario);
+    each(range(1).step_by(100), scenario);
+}
+
+fn range(default: u64) -> Range<u64> {
+    let first = setting("ROOST_FIRST_SEED").unwrap_or(0);
+    first..first + setting("ROOST_SEEDS").unwrap_or(default)
 }
 
 /// A number that whoever starts the tests may set.
@@ -30,13 +36,17 @@ fn each<S: Fn(u64)>(seeds: impl Iterator<Item = u64>, scenario: S) {
 }
 
 fn all<S: Fn(u64)>(seeds: impl Iterator<Item = u64>, scenario: S) {
+    let mut schedules = 0;
     for seed in seeds {
+        schedules += 1;
         if let Err(cause) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
             let said = cause.downcast_ref::<String>().cloned();
             let said = said.or_else(|| cause.downcast_ref::<&str>().map(|said| (*said).to_owned()));
             panic!("{}\nTo replay it:\n    {}", said.unwrap_or_default(), replay(type_name::<S>(), seed));
         }
     }
+    // `scripts/soak` adds them up.
+    println!("schedules: {schedules}");
 }
 
 /// The command that runs one seed of the test in which this closure is.
