@@ -74,7 +74,6 @@ fn date(unix_s: u64) -> String {
     format!("{} UTC", text.trim_end_matches('Z').replace('T', " "))
 }
 
-/// What a valid simulated run stands on.
 const SIMULATED: &str = "No program ran: the daemons' state machines over a model of the network, in which processors take no time and no \
      packet is late. What must always hold was looked at after every step, and held.";
 
@@ -218,7 +217,6 @@ fn facts(results: &Results) -> Markup {
     }
 }
 
-/// The command that repeats the run.
 fn again(results: &Results, file: &str, options: &str) -> String {
     let run = &results.run;
     let command = if run.is_simulated() { "simulate" } else { "run" };
