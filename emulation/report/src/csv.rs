@@ -2,8 +2,10 @@
 //!
 //! Columns are only ever added. An unknown value is an empty cell.
 
+use std::iter;
+
 use roost_results::Results;
-use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service};
+use roost_results::metrics::{Metrics, NodeUse, Second};
 use roost_results::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
 
 pub(super) type CsvFile = (&'static str, String);
@@ -32,18 +34,14 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     files
 }
 
-pub(super) struct Csv(pub(super) String);
+/// The name of a column, and its cell in a row.
+pub(super) type Column<T> = (&'static str, fn(&T) -> String);
 
-impl Csv {
-    pub(super) fn new(heading: &str) -> Self {
-        Self(format!("{heading}\n"))
-    }
-
-    pub(super) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        let line: Vec<String> = cells.into_iter().map(quoted).collect();
-        self.0.push_str(&line.join(","));
-        self.0.push('\n');
-    }
+/// Writes a file with a line for each of `rows`.
+pub(super) fn lines<T>(rows: impl IntoIterator<Item = T>, columns: &[Column<T>]) -> String {
+    let heading = columns.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let rows = rows.into_iter().map(|row| columns.iter().map(|(_, cell)| quoted(cell(&row))).collect());
+    iter::once(heading).chain(rows).map(|cells: Vec<String>| cells.join(",") + "\n").collect()
 }
 
 fn quoted(cell: String) -> String {
@@ -61,17 +59,21 @@ fn maybe(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map_or_else(String::new, number)
 }
 
-fn whole(value: Option<u64>) -> String {
+fn whole(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
+}
+
+pub(super) fn flag(value: bool) -> String {
+    u8::from(value).to_string()
 }
 
 /// A figure for each row: its name, its object, its value and unit.
 fn summary(run: &RunRecord, metrics: &Metrics) -> String {
-    let mut csv = Csv::new("metric,of,value,unit");
+    let mut rows: Vec<[String; 4]> = Vec::new();
     let mut row = |metric: &str, of: &str, value: String, unit: &str| {
-        csv.row([metric.to_owned(), of.to_owned(), value, unit.to_owned()]);
+        rows.push([metric.to_owned(), of.to_owned(), value, unit.to_owned()]);
     };
-    row("valid", "run", u8::from(run.verdict.valid).to_string(), "0 or 1");
+    row("valid", "run", flag(run.verdict.valid), "0 or 1");
     row("seed", "run", run.seed.to_string(), "");
     row("nodes", "run", run.nodes.to_string(), "hosts");
     row("duration", "run", number(run.ran_s), "s");
@@ -103,7 +105,15 @@ fn summary(run: &RunRecord, metrics: &Metrics) -> String {
     row("dropped-by-reader", "core", whole(is_real.then_some(run.verdict.dropped_by_reader)), "packets");
     row("start-gap", "core", maybe(run.verdict.start_gap_ms), "ms");
     row("schedule-late", "core", maybe(run.verdict.schedule_late_ms), "ms");
-    csv.0
+    lines(
+        rows,
+        &[
+            ("metric", |row| row[0].clone()),
+            ("of", |row| row[1].clone()),
+            ("value", |row| row[2].clone()),
+            ("unit", |row| row[3].clone()),
+        ],
+    )
 }
 
 fn traffic(metrics: &Metrics, row: &mut impl FnMut(&str, &str, String, &str)) {
@@ -123,224 +133,196 @@ fn traffic(metrics: &Metrics, row: &mut impl FnMut(&str, &str, String, &str)) {
 }
 
 fn services(metrics: &Metrics) -> String {
-    let mut csv = Csv::new(
-        "service,class,asked,completed,failed,timed_out,cut,drained,success_ratio,\
-         latency_mean_ms,latency_p50_ms,latency_p95_ms,latency_p99_ms,latency_max_ms,\
-         payload_bytes,packets,lost,relayed,first_contacts,first_contact_p50_ms,warm,warm_p50_ms",
-    );
-    for service in metrics.services.iter().chain(&metrics.classes) {
-        csv.row(service_cells(service));
-    }
-    csv.0
-}
-
-fn service_cells(service: &Service) -> [String; 22] {
-    let (requests, latency) = (&service.requests, &service.latency);
-    [
-        service.service.clone(),
-        service.class.clone().unwrap_or_else(|| "all".to_owned()),
-        requests.asked.to_string(),
-        requests.completed.to_string(),
-        requests.failed.to_string(),
-        requests.timed_out.to_string(),
-        requests.cut.to_string(),
-        requests.drained.to_string(),
-        maybe(requests.success_ratio()),
-        maybe(latency.mean),
-        maybe(latency.p50),
-        maybe(latency.p95),
-        maybe(latency.p99),
-        maybe(latency.max),
-        service.payload_bytes.to_string(),
-        service.packets.to_string(),
-        service.lost.to_string(),
-        service.relayed.to_string(),
-        service.first_contacts.count.to_string(),
-        maybe(service.first_contacts.p50),
-        service.warm.count.to_string(),
-        maybe(service.warm.p50),
-    ]
+    lines(
+        metrics.services.iter().chain(&metrics.classes),
+        &[
+            ("service", |one| one.service.clone()),
+            ("class", |one| one.class.clone().unwrap_or_else(|| "all".to_owned())),
+            ("asked", |one| one.requests.asked.to_string()),
+            ("completed", |one| one.requests.completed.to_string()),
+            ("failed", |one| one.requests.failed.to_string()),
+            ("timed_out", |one| one.requests.timed_out.to_string()),
+            ("cut", |one| one.requests.cut.to_string()),
+            ("drained", |one| one.requests.drained.to_string()),
+            ("success_ratio", |one| maybe(one.requests.success_ratio())),
+            ("latency_mean_ms", |one| maybe(one.latency.mean)),
+            ("latency_p50_ms", |one| maybe(one.latency.p50)),
+            ("latency_p95_ms", |one| maybe(one.latency.p95)),
+            ("latency_p99_ms", |one| maybe(one.latency.p99)),
+            ("latency_max_ms", |one| maybe(one.latency.max)),
+            ("payload_bytes", |one| one.payload_bytes.to_string()),
+            ("packets", |one| one.packets.to_string()),
+            ("lost", |one| one.lost.to_string()),
+            ("relayed", |one| one.relayed.to_string()),
+            ("first_contacts", |one| one.first_contacts.count.to_string()),
+            ("first_contact_p50_ms", |one| maybe(one.first_contacts.p50)),
+            ("warm", |one| one.warm.count.to_string()),
+            ("warm_p50_ms", |one| maybe(one.warm.p50)),
+        ],
+    )
 }
 
 /// A request for each row, in the order in which they ended.
 fn requests(requests: &[RequestRecord]) -> String {
-    let mut csv = Csv::new(
-        "t_s,node,class,service,target,provider,outcome,error,first_contact,latency_ms,first_byte_ms,elapsed_ms,\
-         bytes,packets,lost,dropped_by_reader,transport,relayed,drained,detail",
-    );
-    for request in requests {
-        csv.row(request_cells(request));
-    }
-    csv.0
-}
-
-fn request_cells(request: &RequestRecord) -> [String; 20] {
-    let flag = |value: bool| u8::from(value).to_string();
-    [
-        number(request.t),
-        request.node.clone(),
-        request.class.clone(),
-        request.service.clone(),
-        request.target.clone(),
-        request.provider.clone().unwrap_or_default(),
-        request.outcome.name().to_owned(),
-        request.error.clone().unwrap_or_default(),
-        request.first_contact.map_or_else(String::new, flag),
-        maybe(request.latency_ms()),
-        maybe(request.first_byte_ms),
-        number(request.elapsed_ms),
-        request.bytes.to_string(),
-        request.packets.to_string(),
-        request.lost.to_string(),
-        request.dropped_by_reader.to_string(),
-        request.transport.clone().unwrap_or_default(),
-        flag(request.relayed),
-        flag(request.drained),
-        request.detail.clone().unwrap_or_default(),
-    ]
+    lines(
+        requests,
+        &[
+            ("t_s", |one| number(one.t)),
+            ("node", |one| one.node.clone()),
+            ("class", |one| one.class.clone()),
+            ("service", |one| one.service.clone()),
+            ("target", |one| one.target.clone()),
+            ("provider", |one| one.provider.clone().unwrap_or_default()),
+            ("outcome", |one| one.outcome.name().to_owned()),
+            ("error", |one| one.error.clone().unwrap_or_default()),
+            ("first_contact", |one| one.first_contact.map_or_else(String::new, flag)),
+            ("latency_ms", |one| maybe(one.latency_ms())),
+            ("first_byte_ms", |one| maybe(one.first_byte_ms)),
+            ("elapsed_ms", |one| number(one.elapsed_ms)),
+            ("bytes", |one| one.bytes.to_string()),
+            ("packets", |one| one.packets.to_string()),
+            ("lost", |one| one.lost.to_string()),
+            ("dropped_by_reader", |one| one.dropped_by_reader.to_string()),
+            ("transport", |one| one.transport.clone().unwrap_or_default()),
+            ("relayed", |one| flag(one.relayed)),
+            ("drained", |one| flag(one.drained)),
+            ("detail", |one| one.detail.clone().unwrap_or_default()),
+        ],
+    )
 }
 
 /// The histograms: a bucket holds values above the bound before it, up to its own.
 fn latency(metrics: &Metrics) -> String {
-    let mut csv = Csv::new("service,up_to_ms,completed");
-    for service in &metrics.services {
-        for (upper, count) in &service.latency.histogram {
-            csv.row([service.service.clone(), number(*upper), count.to_string()]);
-        }
-    }
-    csv.0
+    let buckets = metrics.services.iter().flat_map(|one| one.latency.histogram.iter().map(move |bucket| (one, bucket)));
+    lines(
+        buckets,
+        &[
+            ("service", |(one, _)| one.service.clone()),
+            ("up_to_ms", |(_, (upper, _))| number(*upper)),
+            ("completed", |(_, (_, count))| count.to_string()),
+        ],
+    )
 }
 
 fn nodes(metrics: &Metrics) -> String {
-    let mut csv = Csv::new(
-        "node,class,role,asked,completed,failed,timed_out,cut,provided,sent_bytes,received_bytes,offered_bytes,\
-         join_bytes,renew_bytes,lookup_bytes,mesh_bytes,summary_bytes,gossip_bytes,payload_bytes,cpu_s,cpu_share,waited_share,memory_bytes",
-    );
-    for node in &metrics.nodes {
-        csv.row(node_cells(node));
+    fn traffic(node: &NodeUse, class: &str) -> String {
+        node.traffic_bytes.get(class).copied().unwrap_or(0).to_string()
     }
-    csv.0
-}
-
-fn node_cells(node: &NodeUse) -> [String; 23] {
-    let class = |name: &str| node.traffic_bytes.get(name).copied().unwrap_or(0).to_string();
-    [
-        node.node.clone(),
-        node.class.clone(),
-        node.role.clone(),
-        node.requests.asked.to_string(),
-        node.requests.completed.to_string(),
-        node.requests.failed.to_string(),
-        node.requests.timed_out.to_string(),
-        node.requests.cut.to_string(),
-        node.provided.to_string(),
-        node.sent_bytes.to_string(),
-        node.received_bytes.to_string(),
-        node.offered_bytes.to_string(),
-        class("join"),
-        class("renew"),
-        class("lookup"),
-        class("mesh"),
-        class("summary"),
-        class("gossip"),
-        class("payload"),
-        maybe(node.cpu_s),
-        maybe(node.cpu_share),
-        maybe(node.waited_share),
-        whole(node.memory_bytes),
-    ]
+    lines(
+        &metrics.nodes,
+        &[
+            ("node", |one| one.node.clone()),
+            ("class", |one| one.class.clone()),
+            ("role", |one| one.role.clone()),
+            ("asked", |one| one.requests.asked.to_string()),
+            ("completed", |one| one.requests.completed.to_string()),
+            ("failed", |one| one.requests.failed.to_string()),
+            ("timed_out", |one| one.requests.timed_out.to_string()),
+            ("cut", |one| one.requests.cut.to_string()),
+            ("provided", |one| one.provided.to_string()),
+            ("sent_bytes", |one| one.sent_bytes.to_string()),
+            ("received_bytes", |one| one.received_bytes.to_string()),
+            ("offered_bytes", |one| one.offered_bytes.to_string()),
+            ("join_bytes", |one| traffic(one, "join")),
+            ("renew_bytes", |one| traffic(one, "renew")),
+            ("lookup_bytes", |one| traffic(one, "lookup")),
+            ("mesh_bytes", |one| traffic(one, "mesh")),
+            ("summary_bytes", |one| traffic(one, "summary")),
+            ("gossip_bytes", |one| traffic(one, "gossip")),
+            ("payload_bytes", |one| traffic(one, "payload")),
+            ("cpu_s", |one| maybe(one.cpu_s)),
+            ("cpu_share", |one| maybe(one.cpu_share)),
+            ("waited_share", |one| maybe(one.waited_share)),
+            ("memory_bytes", |one| whole(one.memory_bytes)),
+        ],
+    )
 }
 
 fn links(metrics: &Metrics) -> String {
-    let mut csv = Csv::new(
-        "link,host,direction,rate_bps,packets_in,bytes_in,packets_out,bytes_out,multicast_bytes_in,\
-         dropped_queue,dropped_loss,dropped_down,in_flight,mbit_s,utilization",
-    );
-    for link in &metrics.links {
-        csv.row(link_cells(link));
-    }
-    csv.0
-}
-
-fn link_cells(one: &LinkUse) -> [String; 15] {
-    let link = &one.link;
-    [
-        link.link.clone(),
-        link.host.clone(),
-        link.direction.clone(),
-        link.rate_bps.to_string(),
-        link.packets_in.to_string(),
-        link.bytes_in.to_string(),
-        link.packets_out.to_string(),
-        link.bytes_out.to_string(),
-        link.multicast_bytes_in.to_string(),
-        link.dropped_queue.to_string(),
-        link.dropped_loss.to_string(),
-        link.dropped_down.to_string(),
-        link.in_flight.to_string(),
-        maybe(one.mbit_s),
-        maybe(one.utilization),
-    ]
+    lines(
+        &metrics.links,
+        &[
+            ("link", |one| one.link.link.clone()),
+            ("host", |one| one.link.host.clone()),
+            ("direction", |one| one.link.direction.clone()),
+            ("rate_bps", |one| one.link.rate_bps.to_string()),
+            ("packets_in", |one| one.link.packets_in.to_string()),
+            ("bytes_in", |one| one.link.bytes_in.to_string()),
+            ("packets_out", |one| one.link.packets_out.to_string()),
+            ("bytes_out", |one| one.link.bytes_out.to_string()),
+            ("multicast_bytes_in", |one| one.link.multicast_bytes_in.to_string()),
+            ("dropped_queue", |one| one.link.dropped_queue.to_string()),
+            ("dropped_loss", |one| one.link.dropped_loss.to_string()),
+            ("dropped_down", |one| one.link.dropped_down.to_string()),
+            ("in_flight", |one| one.link.in_flight.to_string()),
+            ("mbit_s", |one| maybe(one.mbit_s)),
+            ("utilization", |one| maybe(one.utilization)),
+        ],
+    )
 }
 
 fn timeline(run: &RunRecord, metrics: &Metrics) -> String {
-    let mut csv = Csv::new("t_s,offered_mbit_s,delivered_mbit_s,active,completed,failed,lateness_p99_ms");
-    for second in &metrics.timeline {
-        csv.row([
-            number(second.t),
-            number(second.offered_mbit_s),
-            number(second.delivered_mbit_s),
-            second.active.to_string(),
-            second.completed.to_string(),
-            second.failed.to_string(),
-            maybe((!run.is_simulated()).then_some(second.lateness_p99_ms)),
-        ]);
-    }
-    csv.0
+    // Virtual time has no lateness.
+    let lateness: fn(&&Second) -> String =
+        if run.is_simulated() { |_| String::new() } else { |one| maybe(Some(one.lateness_p99_ms)) };
+    lines(
+        &metrics.timeline,
+        &[
+            ("t_s", |one| number(one.t)),
+            ("offered_mbit_s", |one| number(one.offered_mbit_s)),
+            ("delivered_mbit_s", |one| number(one.delivered_mbit_s)),
+            ("active", |one| one.active.to_string()),
+            ("completed", |one| one.completed.to_string()),
+            ("failed", |one| one.failed.to_string()),
+            ("lateness_p99_ms", lateness),
+        ],
+    )
 }
 
 fn programs(programs: &[ProgramRecord]) -> String {
-    let mut csv = Csv::new("program,host,command,started_s,ran_s,end,code,as_expected,error");
-    for program in programs {
-        csv.row([
-            program.program.clone(),
-            program.host.clone(),
-            program.command.clone(),
-            number(program.t),
-            number(program.elapsed_s),
-            program.end.name().to_owned(),
-            program.code.map_or_else(String::new, |code| code.to_string()),
-            u8::from(program.as_expected).to_string(),
-            program.error.clone().unwrap_or_default(),
-        ]);
-    }
-    csv.0
+    lines(
+        programs,
+        &[
+            ("program", |one| one.program.clone()),
+            ("host", |one| one.host.clone()),
+            ("command", |one| one.command.clone()),
+            ("started_s", |one| number(one.t)),
+            ("ran_s", |one| number(one.elapsed_s)),
+            ("end", |one| one.end.name().to_owned()),
+            ("code", |one| whole(one.code)),
+            ("as_expected", |one| flag(one.as_expected)),
+            ("error", |one| one.error.clone().unwrap_or_default()),
+        ],
+    )
 }
 
 fn positions(positions: &[PositionRecord]) -> String {
-    let mut csv = Csv::new("t_s,node,x,y");
-    for PositionRecord { t, node, x, y } in positions {
-        csv.row([number(*t), node.clone(), x.to_string(), y.to_string()]);
-    }
-    csv.0
+    lines(
+        positions,
+        &[
+            ("t_s", |one| number(one.t)),
+            ("node", |one| one.node.clone()),
+            ("x", |one| one.x.to_string()),
+            ("y", |one| one.y.to_string()),
+        ],
+    )
 }
 
 fn agents(agents: &[TrafficRecord]) -> String {
-    let mut csv = Csv::new("agent,host,role,protocol,packets,bytes,skipped,failed,error");
-    for agent in agents {
-        csv.row([
-            agent.agent.clone(),
-            agent.host.clone(),
-            agent.role.clone(),
-            agent.protocol.clone(),
-            agent.packets.to_string(),
-            agent.bytes.to_string(),
-            agent.skipped.to_string(),
-            agent.failed.to_string(),
-            agent.error.clone().unwrap_or_default(),
-        ]);
-    }
-    csv.0
+    lines(
+        agents,
+        &[
+            ("agent", |one| one.agent.clone()),
+            ("host", |one| one.host.clone()),
+            ("role", |one| one.role.clone()),
+            ("protocol", |one| one.protocol.clone()),
+            ("packets", |one| one.packets.to_string()),
+            ("bytes", |one| one.bytes.to_string()),
+            ("skipped", |one| one.skipped.to_string()),
+            ("failed", |one| one.failed.to_string()),
+            ("error", |one| one.error.clone().unwrap_or_default()),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn hostile_names_are_escaped() {
         let folder = tempfile::tempdir().unwrap();
-        let hostile = "\"><script>alert('1')</script>";
+        let hostile = "\"><script>alert('1')\u{1}</script>";
         let mut run = testing::small();
         let results = &mut run.results;
         results.run.name = hostile.into();
@@ -180,7 +180,7 @@ mod tests {
         for file in write(folder.path()).unwrap().files {
             let text = fs::read_to_string(&file).unwrap();
             let is_table = file.extension().is_some_and(|ending| ending == "csv");
-            assert!(is_table || !text.contains("<script"), "{}", file.display());
+            assert!(is_table || !text.contains("<script") && !text.contains('\u{1}'), "{}", file.display());
             let fetches = ["src=", "url(", "@import", "<link", "<iframe", "href=\"http"];
             assert!(fetches.iter().all(|fetch| !text.contains(fetch)), "{}", file.display());
         }

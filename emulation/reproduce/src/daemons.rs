@@ -3,7 +3,7 @@
 
 use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
-use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
+use super::study::{Paper, RunMethod, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 const EMULATED: &str = "emulated";
 const SIMULATED: &str = "simulated";
@@ -24,7 +24,6 @@ pub(super) fn study(scale: StudyScale) -> Study {
     let seeds = if scale.is_quick { 1 } else { scale.seeds };
     let emulated =
         StudyPoint { series: EMULATED.to_owned(), make: RunMethod::Emulated { plan }, seeds, ..simulated.clone() };
-    let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
     Study {
         id: "sproull-daemons",
         paper: Paper::Sproull,
@@ -84,7 +83,7 @@ fn agree(id: &str, sentence: &str, measure: &str, band: f64, x: f64) -> Claim {
         figure: "both ways",
         sentence: sentence.to_owned(),
         says: PaperStatement::Nothing("1 ×"),
-        ours: Estimator::Ratio(MeasureKey::new(EMULATED, x, measure), MeasureKey::new(SIMULATED, x, measure)),
+        ours: Estimator::ratio(measure, EMULATED, SIMULATED, x),
         unit: StudyUnit::Times,
         holds: Band::Between(1.0 - band, 1.0 + band),
         better: PreferredAmount::Neither,

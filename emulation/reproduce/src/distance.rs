@@ -3,7 +3,7 @@
 use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::sproull::{CLIENT_SERVER, ONE, plan};
-use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
+use super::study::{Paper, RunMethod, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 /// Delays from host to host, one way, milliseconds.
 const DELAYS: [u32; 10] = [50, 100, 200, 400, 600, 800, 1_200, 2_000, 3_500, 5_000];
@@ -89,7 +89,7 @@ pub(super) fn study(scale: StudyScale) -> Study {
     let all = |delays: Vec<u32>, point: &dyn Fn(u32, ArchitectureSeries) -> StudyPoint| {
         delays.iter().flat_map(|delay| SIDES.map(|side| point(*delay, side))).collect::<Vec<StudyPoint>>()
     };
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
+    let plot = |title, measure, unit| plot("", title, measure, unit).beside_limit_of(ONE);
     Study {
         id: "beyond-distance",
         paper: Paper::Beyond,
@@ -161,9 +161,6 @@ fn published() -> Vec<Claim> {
         let (id, sentence, says) = (format!("beyond-distance-{id}"), sentence.to_owned(), PaperStatement::Nothing(aim));
         Claim { id, figure: "beyond", sentence, says, ours, unit, holds, better: PreferredAmount::Neither, why: WHY }
     };
-    let of = |measure: &str, [one, other]: [&str; 2], x| {
-        Estimator::Ratio(MeasureKey::new(one, x, measure), MeasureKey::new(other, x, measure))
-    };
     let [(_, server, server_emulated), (.., peers_emulated)] = SIDES;
     let (nearly_all, alike) = ((StudyUnit::Part, Band::Above(0.99)), (StudyUnit::Times, Band::Between(0.9, 1.1)));
     vec![
@@ -179,7 +176,7 @@ fn published() -> Vec<Claim> {
             "ahead",
             "With 5 s one way peer to peer completes more services than client/server.",
             "more",
-            of("completed", [ONE, CLIENT_SERVER], FARTHEST),
+            Estimator::ratio("completed", ONE, CLIENT_SERVER, FARTHEST),
             (StudyUnit::Times, Band::Above(1.0)),
         ),
         claim(
@@ -195,7 +192,7 @@ fn published() -> Vec<Claim> {
             "emulated-track",
             "There a track through the server begins after as long as in virtual time: the median.",
             "1 ×, within 10 %",
-            of("track.p50", [server_emulated, server], FAR),
+            Estimator::ratio("track.p50", server_emulated, server, FAR),
             alike,
         ),
     ]

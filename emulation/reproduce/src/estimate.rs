@@ -45,6 +45,11 @@ pub(super) struct Estimate {
 }
 
 impl Estimator {
+    /// The ratio of a measure of two lines at one position.
+    pub(super) fn ratio(measure: &str, of: &str, to: &str, x: f64) -> Self {
+        Self::Ratio(MeasureKey::new(of, x, measure), MeasureKey::new(to, x, measure))
+    }
+
     pub(super) fn estimate(&self, values: &impl StudyValues, unit: StudyUnit) -> Estimate {
         match self {
             Self::Mean(at) => Estimate::of_mean(&values.at(at).into_values().collect::<Vec<_>>()),

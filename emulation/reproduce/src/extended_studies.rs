@@ -2,8 +2,9 @@
 //! transports.
 
 use super::claim::{Band, Claim, PaperStatement, PreferredAmount};
-use super::sproull::{CLIENT_SERVER, ONE, Ratio, plan};
-use super::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use super::estimate::Estimator;
+use super::sproull::{CLIENT_SERVER, ONE, plan};
+use super::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 const TREE: &str = "{ tree = { nodes = 54 } }";
 /// The number of LANs of the low-flying nodes, and of those that lead up to the X-45s.
@@ -17,7 +18,7 @@ pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
 
 /// Plots with the limit from a line's runs.
 fn plots(series: &'static str) -> Vec<Plot> {
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(series);
+    let plot = |title, measure, unit| plot("", title, measure, unit).beside_limit_of(series);
     vec![
         plot("Services completed", "completed", StudyUnit::Count),
         plot("Part of requests completed", "success", StudyUnit::Part),
@@ -30,7 +31,8 @@ fn plots(series: &'static str) -> Vec<Plot> {
 fn claim(id: &str, sentence: &str, (measure, of, to): (&str, &str, &str), x: f64, (aim, holds): AimBand) -> Claim {
     let (figure, says, better) = ("beyond", PaperStatement::Nothing(aim), PreferredAmount::Neither);
     let (why, sentence) = ("", sentence.to_owned());
-    Ratio { id, figure, sentence, says, measure, of, to, x, holds, better, why }.claim()
+    let (id, ours, unit) = (id.to_owned(), Estimator::ratio(measure, of, to, x), StudyUnit::Times);
+    Claim { id, figure, sentence, says, ours, unit, holds, better, why }
 }
 
 /// An aim in words, and its band.
@@ -96,7 +98,7 @@ fn failure(scale: StudyScale) -> Study {
         claims: Vec::new(),
     };
     study.claims.push(Claim {
-        ours: super::Estimator::Ratio(
+        ours: Estimator::Ratio(
             super::MeasureKey::new("3 super nodes", 1.0, "completed"),
             super::MeasureKey::new("3 super nodes", 0.0, "completed"),
         ),
@@ -122,7 +124,7 @@ fn discovery(scale: StudyScale) -> Study {
         let text = plan("beyond-auto", &network, architecture, scale.duration(), "");
         StudyPoint::virtual_run(series, f64::from(nodes), text, scale)
     };
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    let plot = |title, measure, unit| plot("", title, measure, unit);
     Study {
         id: "beyond-auto",
         paper: Paper::Beyond,

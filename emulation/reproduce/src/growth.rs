@@ -5,7 +5,7 @@ use roost_sim::growth::GrowthResult;
 use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::measures::Measures;
-use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
+use super::study::{Paper, RunMethod, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 const FOREST: &str = "forest";
 /// The size with which all others are compared.
@@ -27,7 +27,7 @@ pub(super) fn study(scale: StudyScale) -> Study {
         StudyPoint { make: RunMethod::Growth { nodes, moving_s, lookups }, seeds, name: nodes.to_string(), ..point }
             .on_logarithmic_axis()
     };
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None };
+    let plot = |title, measure, unit| plot("", title, measure, unit);
     Study {
         id: "beyond-growth",
         paper: Paper::Beyond,

@@ -3,7 +3,7 @@
 use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use super::estimate::Estimator;
 use super::sproull::{ONE, plan};
-use super::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use super::study::{Paper, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 const TREE: &str = "{ tree = { nodes = 31 } }";
 const CACHING: &str = "with 3 caches";
@@ -29,7 +29,7 @@ fn study(scale: StudyScale) -> Study {
         let text = plan("beyond-movement", TREE, architecture, scale.duration(), &format!("{more}{moving}"));
         StudyPoint::virtual_run(series, speed, text, scale)
     };
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
+    let plot = |title, measure, unit| plot("", title, measure, unit).beside_limit_of(ONE);
     Study {
         id: "beyond-movement",
         paper: Paper::Beyond,

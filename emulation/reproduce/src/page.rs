@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use maud::{Markup, html};
 use roost_report::figure::{Figure, FigureBar, Ink, LineAxes, PlotLine, Sheet, bars, lines};
-use roost_report::page::{Page, Rows};
+use roost_report::page::{Page, gallery, notice, number, row, table};
 use roost_report::text_format::{capital, counted};
 use roost_statistics::mean_and_half_width;
 use serde_json::json;
@@ -12,7 +13,7 @@ use super::claim::{MeasureKey, StudyValues};
 use super::nearest::NearestToBound;
 use super::study::{Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
 use super::verdict::{Amount, ClaimKind, ClaimTally, ClaimVerdict, Judgement};
-use super::{Store, StoreError, StudyResults, StudyRun, WrittenReproduction, catalogue, software};
+use super::{Store, StoreError, StoredRun, StudyResults, StudyRun, WrittenReproduction, catalogue, software};
 
 const SCHEMA: u32 = 2;
 
@@ -43,35 +44,35 @@ pub fn write(
 }
 
 fn document(all: &[StudyResults<'_>], judged: &[Vec<Judgement>], runs: &[StudyRun], scale: StudyScale) -> String {
-    let mut page = Page::default();
-    page.markup("<header>");
-    page.element("p", "kind", "Roost: published experiments, made again");
-    page.element("h1", "", "What the papers found, and what is found here");
-    page.element("p", "lead", &lead(all, runs, scale));
-    if let Some(rest) = rest(all, scale) {
-        page.element("p", "", &rest);
-    }
-    numbers(&mut page, judged, runs);
-    validity(&mut page, all, runs);
-    page.markup("</header>\n<main>");
-    summary(&mut page, judged);
-    terms(&mut page, all);
     let mut paper = None;
-    for (found, judged) in all.iter().zip(judged) {
-        if paper.replace(found.study.paper) != Some(found.study.paper) {
-            page.element("h2", "paper", found.study.paper.title());
-        }
-        study(&mut page, *found, judged);
-    }
-    page.markup("</main>\n<footer>");
-    page.element(
-        "p",
-        "",
-        "Beside this page: claims.json, each figure as SVG in figures/, and under runs/ the plan and what is kept of \
-         every run. Written by emulate reproduce, which goes on with what is missing.",
-    );
-    page.markup("</footer>");
-    page.document("The papers reproduced · Roost", "")
+    let mut is_first_of = |study: &Study| paper.replace(study.paper) != Some(study.paper);
+    let page = Page {
+        title: "The papers reproduced · Roost",
+        is_untrusted: false,
+        header: html! {
+            p.kind { "Roost: published experiments, made again" }
+            h1 { "What the papers found, and what is found here" }
+            p.lead { (lead(all, runs, scale)) }
+            @if let Some(rest) = rest(all, scale) { p { (rest) } }
+            dl.numbers { (numbers(judged, runs)) }
+            (validity(all, runs))
+        },
+        main: html! {
+            (summary(judged))
+            (terms(all))
+            @for (found, judged) in all.iter().zip(judged) {
+                @if is_first_of(found.study) { h2.paper { (found.study.paper.title()) } }
+                (study(*found, judged))
+            }
+        },
+        footer: html! {
+            p {
+                "Beside this page: claims.json, each figure as SVG in figures/, and under runs/ the plan and what is \
+                 kept of every run. Written by emulate reproduce, which goes on with what is missing."
+            }
+        },
+    };
+    page.document()
 }
 
 fn lead(all: &[StudyResults<'_>], runs: &[StudyRun], scale: StudyScale) -> String {
@@ -106,48 +107,47 @@ fn studies(count: usize) -> String {
     if count == 1 { "1 study".to_owned() } else { format!("{count} studies") }
 }
 
-fn numbers(page: &mut Page, judged: &[Vec<Judgement>], runs: &[StudyRun]) {
+fn numbers(judged: &[Vec<Judgement>], runs: &[StudyRun]) -> Markup {
     let tally = ClaimTally::from_judgements(judged.iter().flatten());
     let all = format!(
         "of {}: the paper's lies in the interval that is measured, and that is no wider than half of it",
         counted(tally.figures as u64, "figure")
     );
     let ClaimTally { better, worse, other, unsure, .. } = tally;
+    let hold = (better + worse + other + unsure).to_string();
     let others = format!("by another amount: {better} better, {worse} worse, {other} neither, {unsure} perhaps equal");
     let said = format!("of {} without a figure, which hold", counted(tally.directions as u64, "statement"));
     let aims = format!("of {} that no paper has, which are met", counted(tally.ours as u64, "aim"));
-    page.markup("<dl class=\"numbers\">");
-    if tally.figures > 0 {
-        page.number("equal", &tally.equal.to_string(), &all);
-        page.number("hold", &(better + worse + other + unsure).to_string(), &others);
-        page.number("do not hold", &tally.figures_not.to_string(), "of the figures; what is left is open");
+    let valid = runs.iter().filter(|run| run.kept.valid).count().to_string();
+    html! {
+        @if tally.figures > 0 {
+            (number("equal", &tally.equal.to_string(), &all))
+            (number("hold", &hold, &others))
+            (number("do not hold", &tally.figures_not.to_string(), "of the figures; what is left is open"))
+        }
+        @if tally.directions > 0 { (number("statements", &tally.hold.to_string(), &said)) }
+        @if tally.ours > 0 { (number("our own", &tally.met.to_string(), &aims)) }
+        (number("valid runs", &valid, &format!("of {}; others are in no mean", runs.len())))
     }
-    if tally.directions > 0 {
-        page.number("statements", &tally.hold.to_string(), &said);
-    }
-    if tally.ours > 0 {
-        page.number("our own", &tally.met.to_string(), &aims);
-    }
-    let valid = runs.iter().filter(|run| run.kept.valid).count();
-    page.number("valid runs", &valid.to_string(), &format!("of {}; others are in no mean", runs.len()));
-    page.markup("</dl>");
 }
 
-fn validity(page: &mut Page, all: &[StudyResults<'_>], runs: &[StudyRun]) {
+fn validity(all: &[StudyResults<'_>], runs: &[StudyRun]) -> Markup {
     let invalid = all.iter().flat_map(|found| found.runs().map(|run| (found.study, run)));
     let reasons: Vec<String> = invalid
         .filter(|(_, run)| !run.kept.valid)
         .map(|(study, run)| format!("{}: {}", name(study, run), run.kept.reasons.join(" ")))
         .collect();
-    if !reasons.is_empty() {
-        page.notice("doubt", "Some runs are not valid, and are in no mean and no figure:", "", &reasons);
-    }
     let programs: BTreeSet<&str> = runs.iter().map(|run| run.kept.programs.as_str()).collect();
     let daemons: BTreeSet<&str> =
         runs.iter().map(|run| run.kept.daemons.as_str()).filter(|it| !it.is_empty()).collect();
-    if programs.len() > 1 || daemons.len() > 1 {
-        let rest = "They were made by different builds of the programs, as --any-build allows.";
-        page.notice("doubt", "Not all runs stand on the same ground.", rest, &[]);
+    let rest = "They were made by different builds of the programs, as --any-build allows.";
+    html! {
+        @if !reasons.is_empty() {
+            (notice("doubt", "Some runs are not valid, and are in no mean and no figure:", "", &reasons))
+        }
+        @if programs.len() > 1 || daemons.len() > 1 {
+            (notice("doubt", "Not all runs stand on the same ground.", rest, &[]))
+        }
     }
 }
 
@@ -155,78 +155,62 @@ fn name(study: &Study, run: &StudyRun) -> String {
     format!("{}/{}, seed {}", study.id, study.points[run.point].folder(), run.seed)
 }
 
-/// The kinds of claims, each with its heading and those of its table.
-const TABLES: [(ClaimKind, &str, [&str; 5]); 3] = [
-    (
-        ClaimKind::Figure,
-        "Every figure of the papers",
-        ["", "<what the paper says", "<its figure", "<here, with the 95 % interval", "<so it is"],
-    ),
-    (
-        ClaimKind::Direction,
-        "What the papers say without a figure",
-        ["", "<what the paper says", "<in a word", "<here, with the 95 % interval", "<so it is"],
-    ),
-    (
-        ClaimKind::Ours,
-        "Our own aims, which no paper has",
-        ["", "<aim", "<at least or at most", "<here, with the 95 % interval", "<it is"],
-    ),
+/// The kinds of claims: the heading of each, and those of its table's columns.
+const TABLES: [(ClaimKind, &str, [&str; 3]); 3] = [
+    (ClaimKind::Figure, "Every figure of the papers", ["<what the paper says", "<its figure", "<so it is"]),
+    (ClaimKind::Direction, "What the papers say without a figure", ["<what the paper says", "<in a word", "<so it is"]),
+    (ClaimKind::Ours, "Our own aims, which no paper has", ["<aim", "<at least or at most", "<it is"]),
 ];
 
 /// All claims, one for each row, in a table for each kind.
-fn summary(page: &mut Page, judged: &[Vec<Judgement>]) {
-    for (kind, title, headings) in TABLES {
-        let mut of = judged.iter().flatten().filter(|one| one.kind == kind).peekable();
-        if of.peek().is_none() {
-            continue;
+fn summary(judged: &[Vec<Judgement>]) -> Markup {
+    let of = |kind: ClaimKind| judged.iter().flatten().filter(move |one| one.kind == kind);
+    let class = |one: &Judgement| match (one.verdict, one.amount) {
+        (ClaimVerdict::Holds, Some(Amount::Worse | Amount::Unsure)) | (ClaimVerdict::Open, _) => "words",
+        (ClaimVerdict::Equal | ClaimVerdict::Holds, _) => "good",
+        (ClaimVerdict::DoesNotHold, _) => "bad",
+    };
+    let rows = |kind: ClaimKind| {
+        html! {
+            @for one in of(kind) {
+                tr.claim {
+                    th scope="row" { (one.figure) }
+                    td.words { (one.claim) }
+                    td.words { (one.paper) }
+                    td.words { (one.ours_and_interval()) }
+                    td class=(class(one)) { (one.words()) }
+                }
+            }
         }
-        page.element("h2", "", title);
-        let mut rows = Rows::new(&headings);
-        for one in of {
-            let mark = match (one.verdict, one.amount) {
-                (ClaimVerdict::Equal, _) => "+",
-                (ClaimVerdict::Holds, Some(Amount::Worse | Amount::Unsure)) => "<",
-                (ClaimVerdict::Holds, _) => "+",
-                (ClaimVerdict::Open, _) => "<",
-                (ClaimVerdict::DoesNotHold, _) => "!",
-            };
-            let cells = [
-                format!("<{}", one.claim),
-                format!("<{}", one.paper),
-                format!("<{}", one.ours_and_interval()),
-                format!("{mark}{}", one.words()),
-            ];
-            rows.row("claim", one.figure, cells.iter().map(String::as_str));
+    };
+    html! {
+        @for (kind, title, [claim, says, verdict]) in TABLES.into_iter().filter(|(kind, ..)| of(*kind).next().is_some()) {
+            h2 { (title) }
+            (table(&["", claim, says, "<here, with the 95 % interval", verdict], &rows(kind)))
         }
-        page.markup(rows.end());
     }
 }
 
-fn terms(page: &mut Page, all: &[StudyResults<'_>]) {
-    page.markup("<div class=\"terms\">");
-    page.element(
-        "p",
-        "",
-        "Intervals are of 95 % over seeds: Student's t of the mean, and of a ratio over the log ratios of runs with \
-         the same seed. Of a part of requests they are Wilson's, over the requests of all seeds together, so that \
-         99 of 100 take 381 requests of which none fails. They cover what chance does to the workload, not what the \
-         model leaves out.",
-    );
-    page.element(
-        "p",
-        "",
-        "The limit in figures is what distance and rates alone leave: from the requester to its super node, from there \
-         to the provider, and from there back, with packets of the real sizes, and nothing in their way. Who finds \
-         the provider without a super node may be below it.",
-    );
-    if let Some(nearest) = NearestToBound::from_studies(all) {
-        page.element("p", "", &nearest.sentence());
+fn terms(all: &[StudyResults<'_>]) -> Markup {
+    html! {
+        div.terms {
+            p {
+                "Intervals are of 95 % over seeds: Student's t of the mean, and of a ratio over the log ratios of runs \
+                 with the same seed. Of a part of requests they are Wilson's, over the requests of all seeds together, \
+                 so that 99 of 100 take 381 requests of which none fails. They cover what chance does to the workload, \
+                 not what the model leaves out."
+            }
+            p {
+                "The limit in figures is what distance and rates alone leave: from the requester to its super node, \
+                 from there to the provider, and from there back, with packets of the real sizes, and nothing in their \
+                 way. Who finds the provider without a super node may be below it."
+            }
+            @if let Some(nearest) = NearestToBound::from_studies(all) { p { (nearest.sentence()) } }
+        }
     }
-    page.markup("</div>");
 }
 
-fn study(page: &mut Page, found: StudyResults<'_>, judged: &[Judgement]) {
+fn study(found: StudyResults<'_>, judged: &[Judgement]) -> Markup {
     let study = found.study;
     let mut of: Vec<&str> = study.plots.iter().map(|plot| plot.figure).filter(|figure| !figure.is_empty()).collect();
     of.dedup();
@@ -235,25 +219,26 @@ fn study(page: &mut Page, found: StudyResults<'_>, judged: &[Judgement]) {
         [only] => format!(" ({only})"),
         [] => String::new(),
     };
-    page.element("h2", "", &format!("{}{of}", study.title));
-    page.element("p", "", study.about);
-    if !study.inferred.is_empty() {
-        page.markup("<details class=\"told\"><summary>What the text does not say and was filled in</summary><ul>");
-        study.inferred.iter().for_each(|sentence| page.element("li", "", sentence));
-        page.markup("</ul></details>");
-    }
-    page.figures(&figures(found, judged));
-    verdicts(page, judged);
-    table(page, found);
-    if study.id == "sproull-tree" {
+    html! {
+        h2 { (study.title) (of) }
+        p { (study.about) }
+        @if !study.inferred.is_empty() {
+            details.told {
+                summary { "What the text does not say and was filled in" }
+                ul { @for sentence in &study.inferred { li { (sentence) } } }
+            }
+        }
+        (gallery(&figures(found, judged)))
+        (verdicts(judged))
+        (numbers_of(found))
         // This fails only if a published network cannot be made, and then runs would have failed before.
-        software::fit().iter().for_each(|fit| software::section(page, fit));
+        @if study.id == "sproull-tree" && let Ok(fit) = software::fit() { (software::section(&fit)) }
+        (runs(found))
     }
-    runs(page, found);
 }
 
 /// The verdicts on the claims, failures first.
-fn verdicts(page: &mut Page, judged: &[Judgement]) {
+fn verdicts(judged: &[Judgement]) -> Markup {
     let is = |kind: fn(&Judgement) -> bool| kind;
     let kinds = [
         (is(|one| one.kind != ClaimKind::Ours && one.verdict == ClaimVerdict::DoesNotHold), "bad", "Does not hold"),
@@ -279,12 +264,14 @@ fn verdicts(page: &mut Page, judged: &[Judgement]) {
         ),
         (is(|one| one.kind == ClaimKind::Ours && one.verdict == ClaimVerdict::Holds), "", "Our own aims, met"),
     ];
-    for (is_it, class, title) in kinds {
+    let told = |is_it: fn(&Judgement) -> bool| -> Vec<String> {
         let of = judged.iter().filter(|one| is_it(one));
-        let said: Vec<String> =
-            of.map(|one| format!("{} ({}): {} {}", one.figure, one.id, one.claim, one.why)).collect();
-        if !said.is_empty() {
-            page.notice(class, title, "", &said);
+        of.map(|one| format!("{} ({}): {} {}", one.figure, one.id, one.claim, one.why)).collect()
+    };
+    html! {
+        @for (is_it, class, title) in kinds {
+            @let told = told(is_it);
+            @if !told.is_empty() { (notice(class, title, "", &told)) }
         }
     }
 }
@@ -391,29 +378,26 @@ fn bars_of(found: StudyResults<'_>, plot: &Plot, all: &[PlotLine]) -> Sheet {
 }
 
 /// The values at each position of each line.
-fn table(page: &mut Page, found: StudyResults<'_>) {
+fn numbers_of(found: StudyResults<'_>) -> Markup {
     let study = found.study;
     let has = |measure: &(&str, StudyUnit)| study.points.iter().any(|point| found.mean(point, measure.0).is_some());
     let also = ALSO.map(|(measure, unit, _)| (measure, unit));
     let drawn: Vec<(&str, StudyUnit)> = study.plots.iter().map(|plot| (plot.measure, plot.unit)).collect();
     let also = also.into_iter().filter(|one| !drawn.contains(one));
     let shown: Vec<(&str, StudyUnit)> = drawn.iter().copied().chain(also).filter(has).collect();
-    let headings: Vec<String> = shown.iter().map(|(measure, _)| heading(measure, study)).collect();
-    let headings = ["", study.axis, "runs"].into_iter().chain(headings.iter().map(String::as_str));
-    let mut rows = Rows::new(&headings.collect::<Vec<_>>());
-    for point in &study.points {
+    let headings = shown.iter().map(|(measure, _)| heading(measure, study));
+    let headings: Vec<String> = ["", study.axis, "runs"].map(str::to_owned).into_iter().chain(headings).collect();
+    let cells = |point: &StudyPoint| {
         let value = |(measure, unit): &(&str, StudyUnit)| match found.mean(point, measure) {
             Some((mean, Some(half))) => unit.around(mean, half),
             Some((mean, None)) => unit.show(mean),
             None => "–".to_owned(),
         };
         let runs = found.runs().filter(|run| std::ptr::eq(&study.points[run.point], point) && run.kept.valid).count();
-        let cells = [point.name.clone(), runs.to_string()].into_iter().chain(shown.iter().map(value));
-        rows.row("", &point.series, cells.collect::<Vec<_>>().iter().map(String::as_str));
-    }
-    page.markup("<details open><summary>The figures in numbers</summary>");
-    page.markup(rows.end());
-    page.markup("</details>");
+        [point.name.clone(), runs.to_string()].into_iter().chain(shown.iter().map(value)).collect::<Vec<_>>()
+    };
+    let rows = html! { @for point in &study.points { (row("", &point.series, cells(point))) } };
+    html! { details open { summary { "The figures in numbers" } (table(&headings, &rows)) } }
 }
 
 /// Measures that tables show in addition to the plots.
@@ -434,9 +418,9 @@ fn heading(measure: &str, study: &Study) -> String {
 }
 
 /// All runs, and the command that repeats one.
-fn runs(page: &mut Page, found: StudyResults<'_>) {
+fn runs(found: StudyResults<'_>) -> Markup {
     let study = found.study;
-    let Some(first) = found.runs().next() else { return };
+    let Some(first) = found.runs().next() else { return Markup::default() };
     let (all, invalid) = (found.runs().count(), found.runs().filter(|run| !run.kept.valid).count());
     let valid = if invalid == 0 { "all valid".to_owned() } else { format!("{invalid} not valid") };
     let again = match &study.points[first.point].make {
@@ -453,22 +437,28 @@ fn runs(page: &mut Page, found: StudyResults<'_>) {
         }
         RunMethod::Bench { args, .. } => format!("emulate bench {}", args.join(" ")),
     };
-    page.markup("<details>");
-    page.element("summary", "", &format!("{}, {valid}, and how to repeat one", counted(all as u64, "run")));
-    page.element("pre", "", &again);
-    let mut rows = Rows::new(&["run", "seed", "<trace", "<verdict"]);
-    for run in found.runs() {
-        let verdict = match run.kept.lacks.as_slice() {
-            _ if !run.kept.valid => format!("!{}", run.kept.reasons.join(" ")),
-            [] => "<valid".to_owned(),
-            lacks => format!("<valid, without what could not be measured: {}", lacks.join("; ")),
-        };
-        let trace = format!("<{}", run.kept.trace_hash.as_deref().unwrap_or("–"));
-        let cells = [run.seed.to_string(), trace, verdict];
-        rows.row("", &study.points[run.point].folder(), cells.iter().map(String::as_str));
+    let verdict = |kept: &StoredRun| match kept.lacks.as_slice() {
+        _ if !kept.valid => kept.reasons.join(" "),
+        [] => "valid".to_owned(),
+        lacks => format!("valid, without what could not be measured: {}", lacks.join("; ")),
+    };
+    let rows = html! {
+        @for run in found.runs() {
+            tr {
+                th scope="row" { (study.points[run.point].folder()) }
+                td { (run.seed) }
+                td.words { (run.kept.trace_hash.as_deref().unwrap_or("–")) }
+                td class=(if run.kept.valid { "words" } else { "bad" }) { (verdict(&run.kept)) }
+            }
+        }
+    };
+    html! {
+        details {
+            summary { (counted(all as u64, "run")) ", " (valid) ", and how to repeat one" }
+            pre { (again) }
+            (table(&["run", "seed", "<trace", "<verdict"], &rows))
+        }
     }
-    page.markup(rows.end());
-    page.markup("</details>");
 }
 
 impl Study {

@@ -10,9 +10,10 @@
 
 use std::path::Path;
 
+use maud::{Markup, html};
 use roost_experiment::{Prepared, RunError};
 use roost_placement::LatencyBounds;
-use roost_report::page::{Page, Rows};
+use roost_report::page::table;
 use roost_report::text_format::three;
 use roost_wire::Service;
 use serde::Serialize;
@@ -326,27 +327,25 @@ impl SoftwareFit {
 
 pub const HEADINGS: [&str; 6] = ["", "what", "the paper", "distance alone", "with software", "missed by"];
 
-pub(super) fn section(page: &mut Page, fit: &SoftwareFit) {
-    page.element("h2", "", "What distance makes of the factor of two, and what slower software adds");
-    page.element(
-        "p",
-        "",
-        "With streams of 10 s a node spends about 6.1 s of each service in streams and pauses, whatever the \
-         architecture: services of peer to peer over those of client/server are (6.1 + wait of client/server) / (6.1 + \
-         wait of peer to peer). Waits of 8.0 and 1.6 s make that 1.83, and 12 and 3 s 1.99, which are five and four times \
-         the latency, as the paper has it. The model adds to distance, with TCP's slow start of that time, one time for \
-         each request of peer to peer and a server that takes requests one after the other.",
-    );
-    let [what, rest @ ..] = HEADINGS;
-    let headings: Vec<String> = std::iter::once(what.to_owned()).chain(rest.map(|word| format!("<{word}"))).collect();
-    let mut rows = Rows::new(&headings.iter().map(String::as_str).collect::<Vec<_>>());
-    for row in fit.rows() {
-        let cells: Vec<String> = row[1..].iter().map(|cell| format!("<{cell}")).collect();
-        rows.row("", &row[0], cells.iter().map(String::as_str));
+pub(super) fn section(fit: &SoftwareFit) -> Markup {
+    let headings = HEADINGS.map(|word| if word.is_empty() { String::new() } else { format!("<{word}") });
+    html! {
+        h2 { "What distance makes of the factor of two, and what slower software adds" }
+        p {
+            "With streams of 10 s a node spends about 6.1 s of each service in streams and pauses, whatever the \
+             architecture: services of peer to peer over those of client/server are (6.1 + wait of client/server) / (6.1 \
+             + wait of peer to peer). Waits of 8.0 and 1.6 s make that 1.83, and 12 and 3 s 1.99, which are five and \
+             four times the latency, as the paper has it. The model adds to distance, with TCP's slow start of that \
+             time, one time for each request of peer to peer and a server that takes requests one after the other."
+        }
+        (table(&headings, &html! {
+            @for [figure, cells @ ..] in fit.rows() {
+                tr { th scope="row" { (figure) } @for cell in cells { td.words { (cell) } } }
+            }
+        }))
+        @for sentence in fit.sentences() { p { (sentence) } }
+        pre { "emulate reproduce --software" }
     }
-    page.markup(rows.end());
-    fit.sentences().iter().for_each(|sentence| page.element("p", "", sentence));
-    page.element("pre", "", "emulate reproduce --software");
 }
 
 #[cfg(test)]

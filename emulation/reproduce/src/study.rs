@@ -196,6 +196,10 @@ pub struct Plot {
     pub limit: Option<PlotLimit>,
 }
 
+pub(super) const fn plot(figure: &'static str, title: &'static str, measure: &'static str, unit: StudyUnit) -> Plot {
+    Plot { figure, title, measure, unit, limit: None }
+}
+
 impl Plot {
     /// Adds the lower bounds of latency from the runs of a line. A plot of anything but a service's mean
     /// latency stays unchanged.

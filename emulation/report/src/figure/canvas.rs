@@ -1,11 +1,12 @@
 //! The canvas of figures: lines, areas and text on a sheet of SVG.
 
+use maud::{Markup, PreEscaped, html};
 use plotters::prelude::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, TextStyle};
 
 use super::ink::{Ink, dark_rules};
-use crate::text_format::{escape, tied};
+use crate::text_format::{printable, tied};
 
 /// The width of every figure, in pixels of a screen that shows it in a column of the page.
 pub(super) const WIDTH: f64 = 480.0;
@@ -156,14 +157,9 @@ impl Canvas<'_> {
 
 impl Sheet {
     /// The sheet for a page that has its own title.
-    pub fn inline(&self, title: &str) -> String {
-        format!(
-            "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">{}</svg>",
-            units(WIDTH),
-            units(self.height),
-            escape(title),
-            self.body
-        )
+    pub fn inline(&self, title: &str) -> Markup {
+        let view = format!("0 0 {} {}", units(WIDTH), units(self.height));
+        html! { svg viewBox=(view) role="img" aria-label=(title) { (PreEscaped(&self.body)) } }
     }
 
     /// A file with a title that turns dark if the viewer asks for it.
@@ -176,23 +172,20 @@ impl Sheet {
                 canvas.put(line, (0.0, middle), TextAnchor::Right, Ink::Text, TITLE_SIZE, FontStyle::Bold);
             }
         });
-        let height = top + self.height;
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" \
-             width=\"{WIDTH}\" height=\"{height}\" viewBox=\"{0} {0} {1} {2}\">\n\
-             <title>{3}</title>\n<style>@media screen and (prefers-color-scheme:dark){{{4}}}</style>\n\
-             <rect x=\"{0}\" y=\"{0}\" width=\"{1}\" height=\"{2}\" fill=\"{5}\"/>\n\
-             {6}\n<g transform=\"translate(0 {7})\">\n{8}\n</g>\n</svg>\n",
-            -(MARGIN * GRAIN),
-            units(WIDTH + 2.0 * MARGIN),
-            units(height + 2.0 * MARGIN),
-            escape(title),
-            dark_rules(),
-            Ink::Paper.hex(),
-            heading.body,
-            units(top),
-            self.body
-        )
+        let [margin, width, height] =
+            [-MARGIN, WIDTH + 2.0 * MARGIN, top + self.height + 2.0 * MARGIN].map(|length| length * GRAIN);
+        let dark = format!("@media screen and (prefers-color-scheme:dark){{{}}}", dark_rules());
+        let svg = html! {
+            svg xmlns="http://www.w3.org/2000/svg" width=(WIDTH) height=(top + self.height)
+                viewBox={ (margin) " " (margin) " " (width) " " (height) } {
+                title { (printable(title)) }
+                style { (PreEscaped(dark)) }
+                rect x=(margin) y=(margin) width=(width) height=(height) fill=(Ink::Paper.hex()) {}
+                (PreEscaped(heading.body))
+                g transform={ "translate(0 " (units(top)) ")" } { (PreEscaped(&self.body)) }
+            }
+        };
+        svg.into_string() + "\n"
     }
 }
 
@@ -244,11 +237,6 @@ fn wrapped(text: &str, size: f64, room: f64) -> Vec<String> {
     lines
 }
 
-/// The text without what XML forbids.
-fn printable(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
-}
-
 fn place((x, y): (f64, f64)) -> (i32, i32) {
     let grains = |value: f64| (value * GRAIN).round().clamp(-1e6, 1e6) as i32;
     (grains(x), grains(y))
@@ -267,7 +255,7 @@ mod tests {
         let sheet = Canvas::sheet(20.0, |canvas| {
             canvas.words("</text><script>\u{0}alert(\"1\")&", (0.0, 10.0), TextAnchor::Right, Ink::Text);
         });
-        for svg in [sheet.inline("\"><script>"), sheet.standing("a<b & \"c\"")] {
+        for svg in [sheet.inline("\"><script>").0, sheet.standing("a<b & \"c\"")] {
             assert!(!svg.contains("<script>") && !svg.contains('\u{0}'), "{svg}");
             assert_eq!(svg.matches("<text").count(), svg.matches("</text>").count());
         }

@@ -161,7 +161,7 @@ mod tests {
 
     /// The values of an attribute of all circles of a sheet: dots and their rims.
     fn of_circles(sheet: &Sheet, name: &str) -> BTreeSet<String> {
-        let text = sheet.inline("x");
+        let text = sheet.inline("x").0;
         let circles = text.split("<circle ").skip(1);
         let value =
             |circle: &str| circle.split_once(&format!("{name}=\"")).unwrap().1.split('"').next().unwrap().to_owned();
@@ -186,7 +186,7 @@ mod tests {
         let all: Vec<PlotLine> =
             (1..=8).map(|n| PlotLine::new(&n.to_string(), vec![(1.0, f64::from(n), None)])).collect();
         let sheet = lines(&all, &[(1.0, "1".to_owned())], LineAxes::with_title("nodes"), |value| value.to_string());
-        assert!(sheet.inline("x").contains("<polygon"), "no point has corners");
+        assert!(sheet.inline("x").0.contains("<polygon"), "no point has corners");
     }
 
     #[test]

@@ -2,41 +2,43 @@
 
 use std::collections::BTreeSet;
 
-use super::{FEW, Page, Rows};
+use maud::{Markup, html};
+
+use super::{FEW, Page, gallery, notice};
 use crate::compare::{Comparison, ComparisonFinding, ComparisonRow, ComparisonSide};
 use crate::figure::{Figure, forest};
 use crate::measure::MeasureKind;
 use crate::text_format::{capital, counted, ratio};
 
 pub(crate) fn of_comparison(comparison: &Comparison) -> String {
-    let mut page = Page::default();
     let (a, b) = (&comparison.a.name, &comparison.b.name);
-    page.markup("<header>");
-    page.element("p", "kind", "Roost: two sides compared");
-    page.element("h1", "", &format!("{b}, against {a}"));
-    page.element("p", "lead", &format!("A: {} · B: {}", side(&comparison.a), side(&comparison.b)));
-    if !comparison.distrust_reasons.is_empty() {
-        page.notice("bad", "These figures cannot be trusted.", "Runs are not valid:", &comparison.distrust_reasons);
-    }
-    if !comparison.warnings.is_empty() {
-        page.notice("doubt", "Before believing a ratio:", "", &comparison.warnings);
-    }
-    page.markup("</header>\n<main>");
-    for (name, rows) in comparison.cells() {
-        let title = if name.is_empty() { "B over A".to_owned() } else { format!("B over A: {name}") };
-        page.element("h2", "", &title);
-        page.figures(&figures(&rows));
-        table(&mut page, &rows);
-    }
-    differences(&mut page, comparison);
-    methods(&mut page, comparison);
-    page.markup("</main>\n<footer>");
-    page.element("p", "", "Written by emulate compare from the records alone.");
-    page.markup("</footer>");
-    page.document(
-        &format!("{b}, against {a} · Roost"),
-        if comparison.distrust_reasons.is_empty() { "" } else { "untrusted" },
-    )
+    let distrust = &comparison.distrust_reasons;
+    let page = Page {
+        title: &format!("{b}, against {a} · Roost"),
+        is_untrusted: !distrust.is_empty(),
+        header: html! {
+            p.kind { "Roost: two sides compared" }
+            h1 { (b) ", against " (a) }
+            p.lead { "A: " (side(&comparison.a)) " · B: " (side(&comparison.b)) }
+            @if !distrust.is_empty() {
+                (notice("bad", "These figures cannot be trusted.", "Runs are not valid:", distrust))
+            }
+            @if !comparison.warnings.is_empty() {
+                (notice("doubt", "Before believing a ratio:", "", &comparison.warnings))
+            }
+        },
+        main: html! {
+            @for (name, rows) in comparison.cells() {
+                h2 { "B over A" @if !name.is_empty() { ": " (name) } }
+                (gallery(&figures(&rows)))
+                (table(&rows))
+            }
+            (differences(comparison))
+            (methods(comparison))
+        },
+        footer: html! { p { "Written by emulate compare from the records alone." } },
+    };
+    page.document()
 }
 
 fn side(side: &ComparisonSide) -> String {
@@ -94,58 +96,58 @@ fn finding(rows: &[&ComparisonRow]) -> String {
     format!("{} {times} × A", first.measure.name)
 }
 
-fn table(page: &mut Page, compared: &[&ComparisonRow]) {
-    let mut rows = Rows::new(&["measure", "A", "B", "B over A", "95 % interval", "<B is", "<interval from"]);
-    for row in compared.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
-        let interval = row.interval.map_or_else(|| "–".to_owned(), |i| format!("{} – {}", ratio(i.low), ratio(i.high)));
-        let mark = match row.finding() {
-            ComparisonFinding::Better => "+",
-            ComparisonFinding::Worse => "!",
-            _ => "<",
-        };
-        let cells = [
-            row.measure.show(row.a),
-            row.measure.show(row.b),
-            row.ratio.map_or_else(|| "–".to_owned(), ratio),
-            interval,
-            format!("{mark}{}", row.finding().word()),
-            format!("<{}", row.interval.map_or("", |interval| interval.method.word())),
-        ];
-        rows.row("", &capital(&row.measure.name), cells.iter().map(String::as_str));
-    }
-    page.markup(rows.end());
+fn table(compared: &[&ComparisonRow]) -> Markup {
+    let headings = ["measure", "A", "B", "B over A", "95 % interval", "<B is", "<interval from"];
+    let rows = html! {
+        @for row in compared.iter().filter(|row| row.a != 0.0 || row.b != 0.0) {
+            tr {
+                th scope="row" { (capital(&row.measure.name)) }
+                td { (row.measure.show(row.a)) }
+                td { (row.measure.show(row.b)) }
+                td { (row.ratio.map_or_else(|| "–".to_owned(), ratio)) }
+                td { @if let Some(i) = row.interval { (ratio(i.low)) " – " (ratio(i.high)) } @else { "–" } }
+                td class=(match row.finding() {
+                    ComparisonFinding::Better => "good",
+                    ComparisonFinding::Worse => "bad",
+                    _ => "words",
+                }) { (row.finding().word()) }
+                td.words { (row.interval.map_or("", |interval| interval.method.word())) }
+            }
+        }
+    };
+    super::table(&headings, &rows)
 }
 
-fn differences(page: &mut Page, comparison: &Comparison) {
-    page.element("h2", "", "What the sides differ in");
-    if comparison.differences.is_empty() {
-        page.element("p", "lead", "Nothing but the seed, as far as the plans say.");
-        return;
+fn differences(comparison: &Comparison) -> Markup {
+    html! {
+        h2 { "What the sides differ in" }
+        @if comparison.differences.is_empty() {
+            p.lead { "Nothing but the seed, as far as the plans say." }
+        } @else {
+            (super::table(&["setting", "<A", "<B"], &html! {
+                @for one in &comparison.differences {
+                    tr {
+                        th scope="row" { (one.setting) }
+                        @for value in [&one.a, &one.b] { td.words { (value.as_deref().unwrap_or("not set")) } }
+                    }
+                }
+            }))
+        }
     }
-    let mut rows = Rows::new(&["setting", "<A", "<B"]);
-    for one in &comparison.differences {
-        let text = |value: &Option<String>| format!("<{}", value.as_deref().unwrap_or("not set"));
-        rows.row("", &one.setting, [text(&one.a), text(&one.b)].iter().map(String::as_str));
-    }
-    page.markup(rows.end());
 }
 
-fn methods(page: &mut Page, comparison: &Comparison) {
+fn methods(comparison: &Comparison) -> Markup {
     let used: BTreeSet<&str> =
         comparison.rows.iter().filter_map(|row| row.interval).map(|i| i.method.sentence()).collect();
-    page.element("h2", "", "Where the intervals are from");
-    page.markup("<div class=\"terms\">");
-    for sentence in used {
-        page.element("p", "", sentence);
+    html! {
+        h2 { "Where the intervals are from" }
+        div.terms {
+            @for sentence in used { p { (sentence) } }
+            @if comparison.rows.iter().any(|row| row.measure.few) { p { (FEW) } }
+            p {
+                "An interval that leaves 1 out is called a difference; of twenty such intervals without any difference \
+                 one does so by chance. Values of several runs are geometric means, as ratios are of them."
+            }
+        }
     }
-    if comparison.rows.iter().any(|row| row.measure.few) {
-        page.element("p", "", FEW);
-    }
-    page.element(
-        "p",
-        "",
-        "An interval that leaves 1 out is called a difference; of twenty such intervals without any difference one \
-         does so by chance. Values of several runs are geometric means, as ratios are of them.",
-    );
-    page.markup("</div>");
 }

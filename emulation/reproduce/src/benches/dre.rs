@@ -1,9 +1,9 @@
 //! The DRE paper of 2004: frames over two links.
 
-use super::{BenchClaim, at, by_size, empty_study, plot, study};
+use super::{at, by_size, empty_study, study};
 use crate::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Study, StudyScale, StudyUnit};
+use crate::study::{Paper, Study, StudyScale, StudyUnit, plot};
 
 pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![dre(scale), sizes(scale)]
@@ -194,8 +194,8 @@ fn sizes(scale: StudyScale) -> Study {
     let sizes = scale.places(&[1024, 32_768, 65_536], &[1024, 65_536]);
     let said = |id, sentence, says, line: &str, holds, why| {
         let (ours, better) = (Estimator::Mean(MeasureKey::new(line, LARGEST, "loss.late_pct")), PreferredAmount::Less);
-        BenchClaim { id, figure: "frame sizes", sentence, says, ours, unit: StudyUnit::Percent, holds, better, why }
-            .claim()
+        let (id, sentence, unit) = (str::to_owned(id), str::to_owned(sentence), StudyUnit::Percent);
+        Claim { id, figure: "frame sizes", sentence, says, ours, unit, holds, better, why }
     };
     Study {
         title: "Paced frames by their size",

@@ -1,9 +1,9 @@
 //! Púdelka and Rebok 2009: reflectors.
 
-use super::{BenchClaim, LINE, PLACE, by_size, empty_study, plot, study};
+use super::{LINE, PLACE, by_size, empty_study, study};
 use crate::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Plot, PlotLimit, Study, StudyScale, StudyUnit};
+use crate::study::{Paper, Plot, PlotLimit, Study, StudyScale, StudyUnit, plot};
 
 pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     // Each number of reflectors takes a minute.
@@ -32,21 +32,19 @@ fn throughput(scale: StudyScale) -> Study {
             plot("throughput", "Packets a second at all receivers", "delivered_pps", StudyUnit::Count),
             plot("throughput", "Payload at all receivers", "delivered_mbps", StudyUnit::MbitS),
         ],
-        claims: vec![
-            BenchClaim {
-                id: "erum-c",
-                figure: "throughput",
-                sentence: "A version in C is about 10 % faster than that in Java: here Rust beside C with segmentation \
-                           offload.",
-                says: PaperStatement::between("0.91 × (10 %)", 0.88, 0.94),
-                ours: Estimator::Ratio(delivered("ours"), delivered("c-gso")),
-                unit: StudyUnit::Times,
-                holds: Band::Above(0.5),
-                better: PreferredAmount::More,
-                why: "The page of C keeps no packets for who joins later and reads no headers.",
-            }
-            .claim(),
-        ],
+        claims: vec![Claim {
+            id: "erum-c".to_owned(),
+            figure: "throughput",
+            sentence: "A version in C is about 10 % faster than that in Java: here Rust beside C with segmentation \
+                           offload."
+                .to_owned(),
+            says: PaperStatement::between("0.91 × (10 %)", 0.88, 0.94),
+            ours: Estimator::Ratio(delivered("ours"), delivered("c-gso")),
+            unit: StudyUnit::Times,
+            holds: Band::Above(0.5),
+            better: PreferredAmount::More,
+            why: "The page of C keeps no packets for who joins later and reads no headers.",
+        }],
         ..empty_study("erum-throughput", Paper::Erum, by_size(&["ours", "c-gso"], &sizes, args, &[], scale))
     }
 }
@@ -110,19 +108,16 @@ fn capacity(scale: StudyScale) -> Study {
 
 fn migration(scale: StudyScale) -> Study {
     let gap = |case: &str| MeasureKey::new(LINE, PLACE, &format!("{case}.gap_ms"));
-    let said = |id, sentence, case: &str| {
-        BenchClaim {
-            id,
-            figure: "migration",
-            sentence,
-            says: PaperStatement::between("25 to 85 ms", 25.0, 85.0),
-            ours: Estimator::Mean(gap(case)),
-            unit: StudyUnit::Ms,
-            holds: Band::Below(100.0),
-            better: PreferredAmount::Less,
-            why: "A super node tells its clients where to go before it leaves, and nothing has to be noticed first.",
-        }
-        .claim()
+    let said = |id: &str, sentence: &str, case: &str| Claim {
+        id: id.to_owned(),
+        figure: "migration",
+        sentence: sentence.to_owned(),
+        says: PaperStatement::between("25 to 85 ms", 25.0, 85.0),
+        ours: Estimator::Mean(gap(case)),
+        unit: StudyUnit::Ms,
+        holds: Band::Below(100.0),
+        better: PreferredAmount::Less,
+        why: "A super node tells its clients where to go before it leaves, and nothing has to be noticed first.",
     };
     let all = [
         (

@@ -6,9 +6,8 @@ mod erum;
 mod reflection;
 mod wars;
 
-use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
-use super::estimate::Estimator;
-use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
+use super::claim::MeasureKey;
+use super::study::{Paper, RunMethod, Study, StudyPoint, StudyScale};
 
 /// The line of a study with figures of a single command.
 const LINE: &str = "measured";
@@ -69,28 +68,4 @@ fn by_size(
 
 fn at(measure: &str) -> MeasureKey {
     MeasureKey::new(LINE, PLACE, measure)
-}
-
-fn plot(figure: &'static str, title: &'static str, measure: &'static str, unit: StudyUnit) -> Plot {
-    Plot { figure, title, measure, unit, limit: None }
-}
-
-/// A claim, in the order in which it is read.
-struct BenchClaim {
-    id: &'static str,
-    figure: &'static str,
-    sentence: &'static str,
-    says: PaperStatement,
-    ours: Estimator,
-    unit: StudyUnit,
-    holds: Band,
-    better: PreferredAmount,
-    why: &'static str,
-}
-
-impl BenchClaim {
-    fn claim(self) -> Claim {
-        let Self { id, figure, sentence, says, ours, unit, holds, better, why } = self;
-        Claim { id: id.to_owned(), figure, sentence: sentence.to_owned(), says, ours, unit, holds, better, why }
-    }
 }

@@ -1,9 +1,9 @@
 //! Reflection, beyond the papers: one copy for all subscribers.
 
-use super::{BenchClaim, empty_study, plot, point};
-use crate::claim::{Band, MeasureKey, PaperStatement, PreferredAmount};
+use super::{empty_study, point};
+use crate::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Study, StudyScale, StudyUnit};
+use crate::study::{Paper, Study, StudyScale, StudyUnit, plot};
 
 /// Lines: name, case of the command, and number of receivers.
 const CASES: [(&str, &str, u32); 5] = [
@@ -31,7 +31,8 @@ pub(super) fn study(scale: StudyScale) -> Study {
         let (figure, says, holds, better) =
             ("beyond", PaperStatement::Nothing(aim), Band::Below(most), PreferredAmount::Less);
         let why = "Headers, seals, control and repairs take more than was reckoned with.";
-        BenchClaim { id, figure, sentence, says, ours, unit: StudyUnit::Times, holds, better, why }.claim()
+        let (id, sentence, unit) = (str::to_owned(id), str::to_owned(sentence), StudyUnit::Times);
+        Claim { id, figure, sentence, says, ours, unit, holds, better, why }
     };
     Study {
         title: "One copy for all who watch",

@@ -1,9 +1,9 @@
 //! Sloatbeek 2005: bulk transfer.
 
-use super::{at, plot, study};
+use super::{at, study};
 use crate::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Study, StudyScale, StudyUnit};
+use crate::study::{Paper, Study, StudyScale, StudyUnit, plot};
 
 pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![wars(scale), windows(scale)]

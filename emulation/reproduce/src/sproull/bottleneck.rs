@@ -3,7 +3,7 @@
 use super::{CLIENT_SERVER, ONE, plan};
 use crate::claim::{Band, Claim, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 /// The compared architectures: names in plans and in figures.
 const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
@@ -97,6 +97,5 @@ pub(super) fn rate(scale: StudyScale) -> Study {
 }
 
 fn completed(figure: &'static str) -> Plot {
-    let title = "Services completed";
-    Plot { figure, title, measure: "completed", unit: StudyUnit::Count, limit: None }
+    plot(figure, "Services completed", "completed", StudyUnit::Count)
 }

@@ -1,8 +1,9 @@
 //! Client/server with caching nodes, which the paper describes and does not measure.
 
-use super::{CLIENT_SERVER, ONE, Ratio, plan};
-use crate::claim::{Band, PaperStatement, PreferredAmount};
-use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use super::{CLIENT_SERVER, ONE, plan};
+use crate::claim::{Band, Claim, PaperStatement, PreferredAmount};
+use crate::estimate::Estimator;
+use crate::study::{Paper, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 const CACHING: &str = "with 3 caches";
 const LARGEST: f64 = 92.0;
@@ -20,7 +21,7 @@ pub(super) fn study(scale: StudyScale) -> Study {
         StudyPoint::virtual_run(series, f64::from(nodes), text, scale)
     };
     let sizes = scale.places(&[11, 31, 54, 75, 92], &[11, 54, 92]);
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
+    let plot = |title, measure, unit| plot("", title, measure, unit).beside_limit_of(ONE);
     Study {
         id: "sproull-caching",
         paper: Paper::Sproull,
@@ -39,23 +40,18 @@ pub(super) fn study(scale: StudyScale) -> Study {
             plot("Track: to the first byte", "track.mean", StudyUnit::Ms),
             plot("Sensor: to the last byte", "sensor.mean", StudyUnit::Ms),
         ],
-        claims: vec![
-            Ratio {
-                id: "sproull-caching",
-                figure: "section 3",
-                sentence: "Caching helps client/server while nodes do not move, and leaves it behind peer to peer: \
+        claims: vec![Claim {
+            id: "sproull-caching".to_owned(),
+            figure: "section 3",
+            sentence: "Caching helps client/server while nodes do not move, and leaves it behind peer to peer: \
                            services of peer to peer over those of client/server with caches, at 92 nodes."
-                    .to_owned(),
-                says: PaperStatement::Direction("caching leaves client/server behind, not measured there"),
-                measure: "completed",
-                of: ONE,
-                to: CACHING,
-                x: LARGEST,
-                holds: Band::Above(1.0),
-                better: PreferredAmount::More,
-                why: "",
-            }
-            .claim(),
-        ],
+                .to_owned(),
+            says: PaperStatement::Direction("caching leaves client/server behind, not measured there"),
+            ours: Estimator::ratio("completed", ONE, CACHING, LARGEST),
+            unit: StudyUnit::Times,
+            holds: Band::Above(1.0),
+            better: PreferredAmount::More,
+            why: "",
+        }],
     }
 }

@@ -3,7 +3,7 @@
 use super::{ONE, plan};
 use crate::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use crate::study::{Paper, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 /// The networks and their numbers of nodes.
 const NETWORKS: [(&str, &str, f64); 4] = [
@@ -41,7 +41,7 @@ pub(super) fn study(scale: StudyScale) -> Study {
         better: PreferredAmount::Less,
         why: "Some requests meet one another on the way.",
     };
-    let plot = |title, measure| Plot { figure: "", title, measure, unit: StudyUnit::Times, limit: None };
+    let plot = |title, measure| plot("", title, measure, StudyUnit::Times);
     Study {
         id: "sproull-limit",
         paper: Paper::Sproull,

@@ -8,9 +8,7 @@ mod sensitivity;
 mod star;
 mod tree;
 
-use super::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
-use super::estimate::Estimator;
-use super::study::{Study, StudyScale, StudyUnit};
+use super::study::{Study, StudyScale};
 
 pub(super) const CLIENT_SERVER: &str = "client/server";
 pub(super) const ONE: &str = "1 super node";
@@ -35,27 +33,4 @@ pub(super) fn plan(name: &str, network: &str, architecture: &str, duration: &str
     format!(
         "name = \"{name}\"\ntopology = {network}\narchitecture = \"{architecture}\"\nduration = \"{duration}\"\n{more}"
     )
-}
-
-/// A claim on the ratio of a measure of two lines at one position.
-pub(super) struct Ratio<'a> {
-    pub(super) id: &'a str,
-    pub(super) figure: &'static str,
-    pub(super) sentence: String,
-    pub(super) says: PaperStatement,
-    pub(super) measure: &'a str,
-    pub(super) of: &'a str,
-    pub(super) to: &'a str,
-    pub(super) x: f64,
-    pub(super) holds: Band,
-    pub(super) better: PreferredAmount,
-    pub(super) why: &'static str,
-}
-
-impl Ratio<'_> {
-    pub(super) fn claim(self) -> Claim {
-        let Self { id, figure, sentence, says, measure, of, to, x, holds, better, why } = self;
-        let ours = Estimator::Ratio(MeasureKey::new(of, x, measure), MeasureKey::new(to, x, measure));
-        Claim { id: id.to_owned(), figure, sentence, says, ours, unit: StudyUnit::Times, holds, better, why }
-    }
 }

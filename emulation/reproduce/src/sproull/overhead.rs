@@ -3,7 +3,7 @@
 use super::{ONE, plan};
 use crate::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use crate::study::{Paper, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 /// Each service, and the paper's figure in kilobytes of a thousand bytes.
 const SERVICES: [(&str, &str, f64); 4] =
@@ -31,7 +31,6 @@ pub(super) fn study(scale: StudyScale) -> Study {
         why: "A request, its way over the super node and its acceptance are three short binary messages here, and XML \
               documents over pipes of JXTA there.",
     };
-    let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
     Study {
         id: "sproull-overhead",
         paper: Paper::Sproull,

@@ -4,16 +4,17 @@ use roost_topology::file;
 use roost_topology::generate::{Tree, TreeShape};
 use roost_topology::model::Topology;
 
-use super::{CLIENT_SERVER, ONE, Ratio, plan};
+use super::{CLIENT_SERVER, ONE, plan};
 use crate::claim::{Band, Claim, PaperStatement, PreferredAmount};
-use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use crate::estimate::Estimator;
+use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 const SIDES: [(&str, &str); 2] = [("client-server", CLIENT_SERVER), ("super-node", ONE)];
 const NODES: usize = 54;
 const TREE: &str = "{ tree = { nodes = 54 } }";
 
 fn plots() -> Vec<Plot> {
-    let plot = |title, measure, unit| Plot { figure: "", title, measure, unit, limit: None }.beside_limit_of(ONE);
+    let plot = |title, measure, unit| plot("", title, measure, unit).beside_limit_of(ONE);
     vec![
         plot("Services completed", "completed", StudyUnit::Count),
         plot("Traffic over all ports for each service", "traffic.ports.each", StudyUnit::Bytes),
@@ -26,7 +27,8 @@ fn claim(id: &str, (measure, of, to): (&str, &str, &str), x: f64, least: f64, se
     let (figure, says) = ("inferred", PaperStatement::Nothing("at least 2 ×"));
     let (holds, better) = (Band::Above(least), PreferredAmount::More);
     let why = "What was inferred matters for it.";
-    Ratio { id, figure, sentence: sentence.to_owned(), says, measure, of, to, x, holds, better, why }.claim()
+    let (id, ours, unit) = (id.to_owned(), Estimator::ratio(measure, of, to, x), StudyUnit::Times);
+    Claim { id, figure, sentence: sentence.to_owned(), says, ours, unit, holds, better, why }
 }
 
 pub(super) fn streams(scale: StudyScale) -> Study {

@@ -1,10 +1,10 @@
 //! Fig. 6 to 12: five architectures in stars.
 
 use super::overhead::overhead;
-use super::{CLIENT_SERVER, ONE, Ratio, plan};
+use super::{CLIENT_SERVER, ONE, plan};
 use crate::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use crate::study::{Paper, Plot, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 const MULTICAST: &str = "multicast";
 const BOTH: &str = "1 + multicast";
@@ -53,7 +53,6 @@ pub(super) fn study(scale: StudyScale) -> Study {
 }
 
 fn plots() -> Vec<Plot> {
-    let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
     let latency = |figure, title, measure| plot(figure, title, measure, StudyUnit::Ms).beside_limit_of(ONE);
     vec![
         plot("Fig. 6", "Services completed", "completed", StudyUnit::Count),
@@ -67,9 +66,10 @@ fn plots() -> Vec<Plot> {
 }
 
 fn services() -> Vec<Claim> {
-    let ratio = |id, figure, sentence: &str, says, (measure, of, to), (holds, better), why| {
+    let ratio = |id: &str, figure, sentence: &str, says, (measure, of, to), (holds, better), why| {
         let sentence = sentence.to_owned();
-        Ratio { id, figure, sentence, says, measure, of, to, x: LARGEST, holds, better, why }.claim()
+        let (id, ours, unit) = (id.to_owned(), Estimator::ratio(measure, of, to, LARGEST), StudyUnit::Times);
+        Claim { id, figure, sentence, says, ours, unit, holds, better, why }
     };
     vec![
         ratio(
@@ -128,9 +128,10 @@ fn services() -> Vec<Claim> {
 }
 
 fn latencies() -> Vec<Claim> {
-    let against = |id, figure, sentence: &str, says, (measure, of, to), (holds, better), why| {
+    let against = |id: &str, figure, sentence: &str, says, (measure, of, to), (holds, better), why| {
         let sentence = sentence.to_owned();
-        Ratio { id, figure, sentence, says, measure, of, to, x: LARGEST, holds, better, why }.claim()
+        let (id, ours, unit) = (id.to_owned(), Estimator::ratio(measure, of, to, LARGEST), StudyUnit::Times);
+        Claim { id, figure, sentence, says, ours, unit, holds, better, why }
     };
     let stream = |id, figure, sentence: &str, measure| {
         let holds = (Band::Below(1.0), PreferredAmount::Less);

@@ -1,10 +1,10 @@
 //! Fig. 13 to 21: the hierarchy.
 
 use super::overhead::overhead;
-use super::{CLIENT_SERVER, ONE, Ratio, plan};
+use super::{CLIENT_SERVER, ONE, plan};
 use crate::claim::{Band, Claim, MeasureKey, PaperStatement, PreferredAmount};
 use crate::estimate::Estimator;
-use crate::study::{Paper, Plot, PlotLimit, Study, StudyPoint, StudyScale, StudyUnit};
+use crate::study::{Paper, Plot, PlotLimit, Study, StudyPoint, StudyScale, StudyUnit, plot};
 
 const LARGEST: f64 = 92.0;
 const BEFORE: f64 = 75.0;
@@ -48,7 +48,6 @@ pub(super) fn study(scale: StudyScale) -> Study {
 }
 
 fn plots() -> Vec<Plot> {
-    let plot = |figure, title, measure, unit| Plot { figure, title, measure, unit, limit: None };
     let latency = |figure, title, measure| plot(figure, title, measure, StudyUnit::Ms).beside_limit_of(ONE);
     let served = Plot {
         limit: Some(PlotLimit { series: ONE, measure: "completed.limit" }),
@@ -66,9 +65,10 @@ fn plots() -> Vec<Plot> {
 }
 
 fn services() -> Vec<Claim> {
-    let ratio = |id, figure, sentence: &str, says, (measure, of, to), (holds, better), why| {
+    let ratio = |id: &str, figure, sentence: &str, says, (measure, of, to), (holds, better), why| {
         let sentence = sentence.to_owned();
-        Ratio { id, figure, sentence, says, measure, of, to, x: LARGEST, holds, better, why }.claim()
+        let (id, ours, unit) = (id.to_owned(), Estimator::ratio(measure, of, to, LARGEST), StudyUnit::Times);
+        Claim { id, figure, sentence, says, ours, unit, holds, better, why }
     };
     vec![
         ratio(
@@ -105,13 +105,14 @@ fn services() -> Vec<Claim> {
 }
 
 fn latencies() -> Vec<Claim> {
-    let claim = |id, figure, service: &str| {
+    let claim = |id: &str, figure, service: &str| {
         let sentence = format!("At 92 nodes client/server takes 2 to 5 times the latency of peer to peer: {service}.");
         let measure = &format!("{service}.mean");
         let (of, to, holds, better) = (CLIENT_SERVER, ONE, Band::Above(1.0), PreferredAmount::More);
         let says = PaperStatement::between("2 to 5 ×", 2.0, 5.0);
         let why = "A request of peer to peer waits for distance here and for next to nothing else.";
-        Ratio { id, figure, sentence, says, measure, of, to, x: LARGEST, holds, better, why }.claim()
+        let (id, ours, unit) = (id.to_owned(), Estimator::ratio(measure, of, to, LARGEST), StudyUnit::Times);
+        Claim { id, figure, sentence, says, ours, unit, holds, better, why }
     };
     vec![
         claim("sproull-fig18", "Fig. 18", "video"),
