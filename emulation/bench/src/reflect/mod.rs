@@ -8,12 +8,12 @@
 //! generator to the system's time stamp of the arrival.
 
 mod load;
+mod ours;
 mod pair;
 mod reference;
 mod row;
 
 use std::fmt;
-use std::io;
 use std::process::Command;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,6 +22,7 @@ use std::time::Duration;
 use roost_lab::sandbox;
 
 use self::load::{FIRST_SINK, Load, PORT, TrialResult};
+pub use self::ours::{ReflectorSettings, reflect};
 use self::pair::{FAR, NEAR, VethPair};
 use self::reference::ReferenceProgram;
 pub use self::row::{ReflectRow, Video};
@@ -213,13 +214,12 @@ impl ReflectBench<'_> {
     }
 }
 
+/// This program itself, whose `bench reflector` calls [`reflect`].
 fn ours(cell: &ReflectCase) -> Result<Command, String> {
-    let missing = |error: io::Error| format!("supernode is not beside this program ({error}): install it there");
-    let path = std::env::current_exe().map_err(missing)?.with_file_name("supernode");
-    std::fs::metadata(&path).map_err(missing)?;
+    let path = std::env::current_exe().map_err(|error| format!("this program does not find itself: {error}"))?;
     let mut command = Command::new(path);
     let (listen, to) = (format!("{FAR}:{PORT}"), format!("{NEAR}:{FIRST_SINK}"));
-    command.args(["bench-reflect", "--listen", &listen, "--to", &to, "--count", &cell.targets.to_string()]);
+    command.args(["bench", "reflector", "--listen", &listen, "--to", &to, "--count", &cell.targets.to_string()]);
     match cell.implementation {
         Implementation::Sealed => drop(command.arg("--sealed")),
         Implementation::Single => drop(command.arg("--no-offload")),

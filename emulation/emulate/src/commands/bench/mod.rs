@@ -4,6 +4,7 @@ mod bulk;
 mod capacity;
 mod measured;
 mod reflect;
+mod reflector;
 mod subscription;
 mod transport;
 
@@ -20,6 +21,7 @@ use serde_json::json;
 
 use self::bulk::BulkArgs;
 use self::reflect::ReflectArgs;
+use self::reflector::ReflectorArgs;
 use self::subscription::SubscriptionArgs;
 use self::transport::TransportArgs;
 use super::interrupt;
@@ -130,6 +132,9 @@ enum BenchSubcommand {
   emulate bench subscription --case uplink-8 --json
 ")]
     Subscription(SubscriptionArgs),
+    /// Send each datagram to many, as a super node reflects streams, and count
+    #[command(hide = true)]
+    Reflector(ReflectorArgs),
 }
 
 /// See [`BenchArgs::cases`].
@@ -181,6 +186,7 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
         Some(BenchSubcommand::Bulk(args)) => return bulk::run(args, output),
         Some(BenchSubcommand::Reflect(args)) => return reflect::run(args, output),
         Some(BenchSubcommand::Subscription(args)) => return subscription::run(args, output),
+        Some(BenchSubcommand::Reflector(args)) => return reflector::run(args),
         None => {}
     }
     if let SandboxEntry::Done(code) = sandbox::enter()? {
