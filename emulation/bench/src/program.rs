@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -11,9 +12,8 @@ use std::time::{Duration, Instant};
 
 use roost_lab::{Lab, LabError};
 use roost_topology::model::HostIndex;
-
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use std::os::unix::process::CommandExt;
+use tempfile::TempDir;
 
 use super::BenchError;
 
@@ -37,6 +37,59 @@ pub(super) const PING: Tool = Tool { name: "ping", package: "iputils-ping" };
 pub(super) const IPERF3: Tool = Tool { name: "iperf3", package: "iperf3" };
 pub(super) const TCPDUMP: Tool = Tool { name: "tcpdump", package: "tcpdump" };
 pub(super) const SHELL: Tool = Tool { name: "sh", package: "dash" };
+
+/// A program for comparison, which is compiled before its measurement.
+pub(super) struct SourceProgram {
+    /// For the sentence that it is not measured.
+    pub(super) subject: &'static str,
+    pub(super) source: &'static str,
+    /// The file's name, whose ending tells the compiler the language.
+    pub(super) file: &'static str,
+    pub(super) compiler: &'static str,
+    pub(super) libraries: &'static [&'static str],
+    /// Packages of compiler and libraries.
+    pub(super) packages: &'static str,
+}
+
+/// A folder with the compiled program, which goes when this value is dropped.
+pub(super) struct CompiledProgram(TempDir);
+
+impl SourceProgram {
+    /// # Errors
+    /// A sentence, if the compiler or a library is missing.
+    pub(super) fn compile(&self) -> Result<CompiledProgram, String> {
+        let Self { subject, compiler, packages, .. } = self;
+        let missing = |why: String| format!("{subject} is not measured: {why}; install {packages}");
+        let folder = tempfile::tempdir().map_err(|error| missing(format!("no folder for it ({error})")))?;
+        let source = folder.path().join(self.file);
+        fs::write(&source, self.source).map_err(|error| missing(format!("it cannot be written ({error})")))?;
+        let program = CompiledProgram(folder);
+        let mut command = Command::new(compiler);
+        command.args(["-O2", "-o"]).arg(program.path()).arg(&source).args(self.libraries);
+        let compiled = command.output().map_err(|error| missing(format!("{compiler} does not start ({error})")))?;
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        let first = said.lines().find(|line| line.contains("error"));
+        let first = first.map_or_else(|| format!("{compiler} failed"), str::to_owned);
+        if compiled.status.success() { Ok(program) } else { Err(missing(first)) }
+    }
+}
+
+impl CompiledProgram {
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.path().join("program")
+    }
+}
+
+/// A process that is killed when this value is dropped.
+pub(super) struct OwnedProcess(pub(super) Child);
+
+impl Drop for OwnedProcess {
+    fn drop(&mut self) {
+        // The program may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ToolError {
@@ -186,7 +239,7 @@ fn in_proc(lab: &Lab, host: HostIndex, file: &str) -> Result<String, LabError> {
     text.map_err(|error| LabError::kernel(format!("read /proc/net/{file}"), error))
 }
 
-fn find(tool: Tool) -> Result<std::path::PathBuf, ToolError> {
+fn find(tool: Tool) -> Result<PathBuf, ToolError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(Into::into));
     let found = folders.map(|folder| folder.join(tool.name)).find(|file| is_executable(file));

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::arrivals::{ByteArrivals, jain};
 use super::{BulkCase, LATER, SETTLED};
+use crate::frame::{Column, Row, decimals};
 use crate::probe::PacketTimes;
 
 /// A sender over a path, or two that share it: means over all seeds.
@@ -34,8 +35,41 @@ pub struct BulkRow {
     pub aborted: usize,
 }
 
+/// Published measurements of TCP cubic, TCP BBR and UDT4: goodput over link rate.
+const ELSEWHERE: [(&str, [f64; 3]); 5] = [
+    ("thin", [0.19, 0.86, 0.37]),
+    ("regional", [0.27, 0.92, 0.15]),
+    ("satellite", [0.18, 0.70, 0.35]),
+    ("clean", [0.88, 0.88, 0.70]),
+    ("nearly-clean", [0.42, 0.87, 0.60]),
+];
+
+impl Row for BulkRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column("PATH", |row, _| row.path.to_owned()),
+        Column("SENDER", |row, _| row.sender.clone()),
+        Column(">GOODPUT", |row, _| decimals(row.goodput_ratio, 2)),
+        Column(">ELSEWHERE", |row, _| decimals(row.elsewhere(), 2)),
+        Column(">STEADY", |row, _| decimals(row.steady_ratio, 2)),
+        Column(">WASTE %", |row, _| decimals(row.waste * 100.0, 1)),
+        Column(">QUEUE ms", |row, _| decimals(row.mean_queue_ms, 0)),
+        Column(">p95 ms", |row, _| decimals(row.p95_queue_ms, 0)),
+        Column(">JAIN", |row, _| decimals(row.jain, 2)),
+        Column(">LATER", |row, _| decimals(row.later_share, 2)),
+    ];
+}
+
+impl BulkRow {
+    /// Published goodput of this sender on this path.
+    fn elsewhere(&self) -> Option<f64> {
+        let (_, seen) = ELSEWHERE.iter().find(|(path, _)| *path == self.path)?;
+        let sender = ["tcp-cubic", "tcp-bbr", "udt4"].iter().position(|one| *one == self.sender)?;
+        Some(seen[sender])
+    }
+}
+
 #[derive(Clone, Debug, Default)]
-pub(super) struct BulkRun {
+pub struct BulkRun {
     goodput: f64,
     steady: f64,
     waste: f64,

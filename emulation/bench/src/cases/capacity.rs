@@ -7,7 +7,7 @@ use roost_lab::{Lab, LabError};
 use roost_topology::model::{HostIndex, Leg};
 
 use crate::probe::{self, HEADERS, ProbeFlow};
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, flood, iperf, networks, system};
+use crate::{BenchContext, BenchError, BenchRow, flood, iperf, networks, system};
 
 const LENGTH: Duration = Duration::from_secs(5);
 const SMALLEST: u32 = 64;
@@ -44,17 +44,11 @@ fn packets(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> 
     let (through, received, overruns) = (pace(arrived(lab, to)? - before), pace(flood.received), lab.overruns()?);
     let target = format!("≥ {:.0} k/s", PACKETS / 1e3);
     let seen = format!("{:.0} k/s ({:.0} k/s read), overruns {overruns}", through / 1e3, received / 1e3);
-    Ok(BenchRow::judged(
-        BenchCase::Capacity,
-        "UDP packets of 64 bytes through one link",
-        target,
-        seen,
-        through >= PACKETS,
-    )
-    .with("packets_per_s", through)
-    .with("sent_per_s", pace(flood.sent))
-    .with("received_per_s", received)
-    .with("overruns", overruns as f64))
+    Ok(BenchRow::judged("UDP packets of 64 bytes through one link", target, seen, through >= PACKETS)
+        .with("packets_per_s", through)
+        .with("sent_per_s", pace(flood.sent))
+        .with("received_per_s", received)
+        .with("overruns", overruns as f64))
 }
 
 /// Small packets sent by the independent program `iperf3`, which takes longer to send a packet than the core to
@@ -66,12 +60,12 @@ fn packets_of_iperf(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, Ben
     let payload = (SMALLEST - HEADERS).to_string();
     let sent = iperf::run(bench, lab, networks::ends(0), length, &["-u", "-b", "0", "-l", &payload]);
     if let Err(failed) = sent {
-        return Ok(BenchRow::unmeasured(BenchCase::Capacity, what, "", failed.reason()?));
+        return Ok(BenchRow::unmeasured(what, "", failed.reason()?));
     }
     let (packets, overruns) = (arrived(lab, to)? - before, lab.overruns()?);
     // `iperf3` sends for whole seconds.
     let pace = packets as f64 / length.as_secs().max(1) as f64;
-    let row = BenchRow::shown(BenchCase::Capacity, what, format!("{:.0} k/s, overruns {overruns}", pace / 1e3));
+    let row = BenchRow::shown(what, format!("{:.0} k/s, overruns {overruns}", pace / 1e3));
     Ok(row.with("packets_per_s", pace).with("overruns", overruns as f64))
 }
 
@@ -79,12 +73,12 @@ fn tcp(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError> {
     let (what, target) = ("TCP through one link", format!("≥ {:.1} Gbit/s", TCP / 1e9));
     let received = match iperf::run(bench, lab, networks::ends(0), bench.length(LENGTH), &[]) {
         Ok(received) => received,
-        Err(failed) => return Ok(BenchRow::unmeasured(BenchCase::Capacity, what, target, failed.reason()?)),
+        Err(failed) => return Ok(BenchRow::unmeasured(what, target, failed.reason()?)),
     };
     let overruns = lab.overruns()?;
     let rate = received.rate(1.0).or_else(|| received.rate(0.0)).unwrap_or(0.0);
     let seen = format!("{:.2} Gbit/s, overruns {overruns}", rate / 1e9);
-    let row = BenchRow::judged(BenchCase::Capacity, what, target, seen, rate >= TCP)
+    let row = BenchRow::judged(what, target, seen, rate >= TCP)
         .with_stretch_target(format!("≥ {:.1} Gbit/s", TCP_AIM / 1e9), rate >= TCP_AIM);
     Ok(row.with("bits_per_s", rate).with("overruns", overruns as f64))
 }

@@ -11,7 +11,7 @@ use crate::capture::{self, Capture};
 use crate::iperf::{self, IperfResult};
 use crate::probe::{self, HEADERS, Priority, ProbeFlow};
 use crate::program::ToolError;
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, analysis, networks};
+use crate::{BenchContext, BenchError, BenchRow, analysis, networks};
 
 /// In each direction; the round trip is 10 ms.
 const DELAY: Duration = Duration::from_millis(5);
@@ -122,12 +122,12 @@ impl RateStep {
         let target = format!("within ±{} %", self.tolerance * 100.0);
         let RateObservation { bits, by, note } = match seen {
             Ok(seen) => seen,
-            Err(why) => return BenchRow::unmeasured(BenchCase::Rate, what, target, why),
+            Err(why) => return BenchRow::unmeasured(what, target, why),
         };
         let error = bits / self.rate.bps() as f64 - 1.0;
         let seen = format!("{:+.3} % by {by}", error * 100.0);
         let aim = self.tolerance / 4.0;
-        let row = BenchRow::judged(BenchCase::Rate, what, target, seen, error.abs() <= self.tolerance)
+        let row = BenchRow::judged(what, target, seen, error.abs() <= self.tolerance)
             .with_stretch_target(format!("±{} %", aim * 100.0), error.abs() <= aim);
         BenchRow { note, ..row }.with("error_percent", error * 100.0)
     }
@@ -138,12 +138,12 @@ impl RateStep {
             if self.tcp == TcpJudgement::Shown { String::new() } else { format!("≥ {} %", TCP_TARGET * 100.0) };
         let part = match seen {
             Ok(bits) => bits / (self.rate.bps() as f64 * TCP_PART),
-            Err(why) => return BenchRow::unmeasured(BenchCase::Rate, what, target, why),
+            Err(why) => return BenchRow::unmeasured(what, target, why),
         };
         let seen = format!("{:.2} %", part * 100.0);
         let (row, aim) = match self.tcp {
-            TcpJudgement::Shown => (BenchRow::shown(BenchCase::Rate, what, seen), TCP_TARGET),
-            _ => (BenchRow::judged(BenchCase::Rate, what, target, seen, part >= TCP_TARGET), TCP_AIM),
+            TcpJudgement::Shown => (BenchRow::shown(what, seen), TCP_TARGET),
+            _ => (BenchRow::judged(what, target, seen, part >= TCP_TARGET), TCP_AIM),
         };
         row.with_stretch_target(format!("≥ {} %", aim * 100.0), part >= aim).with("part_percent", part * 100.0)
     }

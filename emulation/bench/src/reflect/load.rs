@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,6 +18,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use super::pair::{FAR, NEAR, VethPair};
+use crate::program::OwnedProcess;
 
 /// The port of the reflector; those of the sinks begin here as well.
 pub(super) const PORT: u16 = 7000;
@@ -104,13 +105,12 @@ fn drive(pair: &VethPair, command: Command, load: &Load, shared: &TrialShared) -
     Ok((sent, seconds, reflector.stop()?.cpu))
 }
 
-/// A reflector, killed when this value is dropped.
-struct ReflectorProcess(Child);
+struct ReflectorProcess(OwnedProcess);
 
 impl ReflectorProcess {
     fn start(pair: &VethPair, mut command: Command) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut running = Self(pair.start_far(command)?);
+        let mut running = OwnedProcess(pair.start_far(command)?);
         let table = format!("/proc/{}/net/udp", running.0.id());
         let (began, place) = (Instant::now(), format!(":{PORT:04X} "));
         while !std::fs::read_to_string(&table)?.contains(&place) {
@@ -119,24 +119,17 @@ impl ReflectorProcess {
             }
             thread::sleep(LOOK);
         }
-        Ok(running)
+        Ok(Self(running))
     }
 
     fn stop(&mut self) -> io::Result<ReflectorStats> {
-        kill_process(Pid::from_child(&self.0), Signal::TERM)?;
+        let Self(OwnedProcess(child)) = self;
+        kill_process(Pid::from_child(child), Signal::TERM)?;
         let mut line = String::new();
-        if let Some(output) = &mut self.0.stdout {
+        if let Some(output) = &mut child.stdout {
             output.read_to_string(&mut line)?;
         }
         serde_json::from_str(&line).map_err(|error| io::Error::other(format!("the reflector said `{line}`: {error}")))
-    }
-}
-
-impl Drop for ReflectorProcess {
-    fn drop(&mut self) {
-        // The reflector may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -1,14 +1,14 @@
 //! The row of a combination's trials.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::load::TrialResult;
 use super::{Implementation, ReflectCase};
+use crate::frame::{Column, Row, decimals, whole};
 
 /// A row. Delays are in microseconds; `None` for a target that received nothing.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReflectRow {
-    #[serde(serialize_with = "name")]
     pub implementation: Implementation,
     pub targets: u16,
     /// Bytes of a datagram.
@@ -72,11 +72,39 @@ fn lost(cell: &ReflectCase, seen: &TrialResult) -> f64 {
     1.0 - seen.received.min(expected) as f64 / expected as f64
 }
 
-fn name<S: Serializer>(value: &Implementation, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
+impl Row for ReflectRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column(">BYTES", |row, _| row.bytes.to_string()),
+        Column(">TARGETS", |row, _| row.targets.to_string()),
+        Column("OFFLOAD", |row, _| if row.offload { "on" } else { "off" }.to_owned()),
+        Column("BY", |row, _| row.implementation.to_string()),
+        Column(">kpps", |row, _| decimals(row.delivered_pps / 1e3, 1)),
+        Column(">OF C GSO", |row, all| decimals(row.part_of_gso(all), 2)),
+        Column(">ns EACH", |row, _| decimals(row.ns_per_packet, 0)),
+        Column(">FIRST p50 µs", |row, _| whole(row.first_p50_us)),
+        Column(">LAST p50 µs", |row, _| whole(row.p50_us)),
+        Column(">p99 µs", |row, _| whole(row.p99_us)),
+        Column(">LOST %", |row, _| decimals(100.0 * row.lost, 3)),
+        Column(">30M FIRST p50 µs", |row, _| whole(row.video.as_ref().and_then(|video| video.first_p50_us))),
+        Column(">LAST p50 µs", |row, _| whole(row.video.as_ref().and_then(|video| video.last_p50_us))),
+        Column(">p99 µs", |row, _| whole(row.video.as_ref().and_then(|video| video.last_p99_us))),
+    ];
+
+    fn remark(rows: &[Self]) -> String {
+        match rows.iter().map(|row| row.reordered).sum::<u64>() {
+            0 => "No datagram came after later ones; ".to_owned(),
+            moved => format!("{moved} datagrams came after later ones; "),
+        }
+    }
 }
 
 impl ReflectRow {
+    fn part_of_gso(&self, all: &[Self]) -> Option<f64> {
+        let key = |row: &Self| (row.targets, row.bytes, row.offload);
+        let gso = all.iter().find(|row| row.implementation == Implementation::Gso && key(row) == key(self))?;
+        Some(self.delivered_pps / gso.delivered_pps.max(1.0))
+    }
+
     /// Combines the trial with the highest rate, that at 0.7 of it, and that at a video's rate.
     pub(super) fn from_trials(
         cell: &ReflectCase,

@@ -9,9 +9,7 @@ mod row;
 mod video;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::Ipv4Addr;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -19,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use roost_api::{Client, Frame, RequestEvent};
 use roost_experiment::Daemon;
-use roost_lab::{Lab, sandbox};
+use roost_lab::Lab;
 use roost_topology::model::HostIndex;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, Cell, Service};
@@ -27,9 +25,9 @@ use tokio::task::JoinHandle;
 
 pub use self::row::SubscriptionRow;
 use self::video::VideoArrivals;
-use super::measured::{BenchStart, Measured};
+use super::frame::{Bench, BenchContext, CaseError, named};
+use super::networks;
 use super::testbed::{Testbed, TestbedRole, interrupted};
-use super::{BenchContext, BenchError, BenchOptions, networks};
 
 /// The provider's super node, and that of the receivers.
 const HUBS: [HostIndex; 2] = [0, 1];
@@ -66,36 +64,22 @@ pub enum SubscriptionCase {
     Direct8,
 }
 
+named!(
+    SubscriptionCase,
+    "nothing that can be measured",
+    Self::JoinFirst => "join-first",
+    Self::JoinReflected => "join-reflected",
+    Self::JoinAgain => "join-again",
+    Self::LeaveSubscribers => "leave-subscribers",
+    Self::LeaveProviders => "leave-providers",
+    Self::Uplink1 => "uplink-1",
+    Self::Uplink4 => "uplink-4",
+    Self::Uplink8 => "uplink-8",
+    Self::Direct4 => "direct-4",
+    Self::Direct8 => "direct-8",
+);
+
 impl SubscriptionCase {
-    pub const ALL: [Self; 10] = [
-        Self::JoinFirst,
-        Self::JoinReflected,
-        Self::JoinAgain,
-        Self::LeaveSubscribers,
-        Self::LeaveProviders,
-        Self::Uplink1,
-        Self::Uplink4,
-        Self::Uplink8,
-        Self::Direct4,
-        Self::Direct8,
-    ];
-
-    /// The name on command lines, in tables and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::JoinFirst => "join-first",
-            Self::JoinReflected => "join-reflected",
-            Self::JoinAgain => "join-again",
-            Self::LeaveSubscribers => "leave-subscribers",
-            Self::LeaveProviders => "leave-providers",
-            Self::Uplink1 => "uplink-1",
-            Self::Uplink4 => "uplink-4",
-            Self::Uplink8 => "uplink-8",
-            Self::Direct4 => "direct-4",
-            Self::Direct8 => "direct-8",
-        }
-    }
-
     const fn subscribers(self) -> usize {
         match self {
             Self::JoinFirst | Self::Uplink1 => 1,
@@ -113,58 +97,23 @@ impl SubscriptionCase {
     }
 }
 
-impl fmt::Display for SubscriptionCase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+/// Measures each case with daemons of its own.
+pub struct SubscriptionBench;
+
+impl Bench for SubscriptionBench {
+    type Case = SubscriptionCase;
+    type Run = SubscriptionRow;
+    type Row = SubscriptionRow;
+
+    const NAME: &'static str = "bench subscription";
+
+    fn run(&mut self, context: &mut BenchContext<'_>, case: &SubscriptionCase) -> Result<SubscriptionRow, CaseError> {
+        Ok(measure(context, *case)?)
     }
-}
 
-impl FromStr for SubscriptionCase {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("`{text}` is nothing that can be measured: write {names}")
-        })
+    fn rows(_case: &SubscriptionCase, runs: Vec<SubscriptionRow>, _failed: usize) -> Vec<SubscriptionRow> {
+        runs
     }
-}
-
-pub type SubscriptionReport = Measured<SubscriptionRow>;
-
-/// Measures each of `cases`, in their order, each with daemons of its own, [inside a
-/// sandbox](roost_lab::sandbox::enter).
-///
-/// `watch` is called with each case that begins. When `stop` is set it ends soon, with the complete cases.
-///
-/// # Errors
-/// When this is no sandbox. A case that fails is no error: a note reports it.
-pub fn run(
-    cases: &[SubscriptionCase],
-    options: &BenchOptions,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(&SubscriptionCase),
-) -> Result<SubscriptionReport, BenchError> {
-    let begun = BenchStart::now();
-    sandbox::expect_inside()?;
-    let mut bench = BenchContext { options, stop, facts: roost_experiment::host_facts::facts() };
-    let mut report = SubscriptionReport::default();
-    for case in cases {
-        watch(case);
-        let measured = measure(&mut bench, *case);
-        if bench.is_stopped() {
-            break;
-        }
-        match measured {
-            Ok(row) => report.rows.push(row),
-            Err(why) => {
-                report.unmeasured += 1;
-                report.notes.push(format!("{case}: not measured: {why}"));
-            }
-        }
-    }
-    report.end(&begun, bench.facts);
-    Ok(report)
 }
 
 /// Runs one case from its daemons' start to their end; a failure is a sentence.
@@ -379,18 +328,5 @@ impl StreamSubscriber {
 impl Drop for StreamSubscriber {
     fn drop(&mut self) {
         self.task.abort();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn case_names_round_trip() {
-        for case in SubscriptionCase::ALL {
-            assert_eq!(case.to_string().parse(), Ok(case));
-        }
-        assert!("watch".parse::<SubscriptionCase>().unwrap_err().contains("join-first, join-reflected"));
     }
 }

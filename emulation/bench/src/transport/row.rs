@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::tally::TransportRun;
 use super::{BenchTransport, Condition, FrameWorkload, TransportCase, network};
+use crate::frame::{Column, Row, decimals, whole};
 
 /// A transport under one condition with one workload, over all its runs. Figures that a workload lacks are
 /// `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransportRow {
-    #[serde(serialize_with = "condition")]
     pub condition: Condition,
-    #[serde(serialize_with = "transport")]
     pub transport: BenchTransport,
-    #[serde(serialize_with = "workload")]
     pub workload: FrameWorkload,
     pub frame_bytes: u32,
     /// Due frames per second, of paced ones.
@@ -52,16 +50,32 @@ pub struct TransportRow {
     pub runs: u32,
 }
 
-fn condition<S: Serializer>(value: &Condition, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
-}
+impl Row for TransportRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column("WORKLOAD", |row, _| row.workload.to_string()),
+        Column(">BYTES", |row, _| row.frame_bytes.to_string()),
+        Column(">HZ", |row, _| whole(row.hz)),
+        Column("CONDITION", |row, _| row.condition.to_string()),
+        Column("TRANSPORT", |row, _| row.transport.to_string()),
+        Column(">Mbit/s", |row, _| decimals(row.mbps, 1)),
+        Column(">OF C %", |row, _| decimals(row.capacity_pct, 1)),
+        Column(">LATE %", |row, _| decimals(row.late_pct, 2)),
+        Column(">STALLED %", |row, _| decimals(row.stalled_late_pct, 2)),
+        Column(">GAP ms", |row, _| decimals(row.max_gap_ms, 1)),
+        Column(">AVG ms", |row, _| decimals(row.avg_ms, 3)),
+        Column(">p99 ms", |row, _| decimals(row.p99_ms, 2)),
+        Column(">MAX ms", |row, _| decimals(row.max_ms, 1)),
+        Column(">STALL ms", |row, _| decimals(row.stall_ms, 1)),
+        Column(">LOST", |row, _| row.lost.to_string()),
+        Column(">TWICE", |row, _| row.duplicated.to_string()),
+    ];
 
-fn transport<S: Serializer>(value: &BenchTransport, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
-}
-
-fn workload<S: Serializer>(value: &FrameWorkload, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
+    fn remark(rows: &[Self]) -> String {
+        match rows.iter().map(|row| row.reordered + row.corrupted).sum::<u64>() {
+            0 => "no frame came out of order or changed; ".to_owned(),
+            wrong => format!("{wrong} frames came out of order or changed; "),
+        }
+    }
 }
 
 impl TransportRow {

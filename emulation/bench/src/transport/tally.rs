@@ -79,7 +79,7 @@ impl FrameCounts {
 
 /// A run: frames sent, and their observations.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct TransportRun {
+pub struct TransportRun {
     pub(super) sent: u64,
     /// Frames that the sender could not begin before the next was due.
     pub(super) missed: u64,
