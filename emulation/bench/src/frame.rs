@@ -18,11 +18,9 @@ use super::{BenchError, BenchOptions};
 
 pub trait Bench {
     type Case: fmt::Display;
-    /// The observations of one run.
     type Run;
     type Row: Row;
 
-    /// For the display of progress.
     const NAME: &'static str;
     /// True if a row may lack runs that failed.
     const MAY_LACK_RUNS: bool = false;
@@ -61,7 +59,6 @@ pub fn whole<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// The reason for a run's failure, in words.
 #[derive(Debug)]
 pub enum CaseError {
     Failed(String),
@@ -89,7 +86,6 @@ pub struct Measured<Row> {
     pub rows: Vec<Row>,
     /// Missing measurements with the reasons, and other notes: a sentence each.
     pub notes: Vec<String>,
-    /// Cases without a row.
     #[serde(skip)]
     pub unmeasured: usize,
     /// Runs that failed in cases with a row.
@@ -98,7 +94,6 @@ pub struct Measured<Row> {
     pub machine: BTreeMap<String, String>,
     /// The fraction of the machine that other programs used meanwhile.
     pub beside: Option<f64>,
-    /// The same by case.
     #[serde(skip)]
     pub beside_each: BTreeMap<String, f64>,
     pub seconds: f64,
@@ -109,17 +104,9 @@ pub struct Measured<Row> {
 
 impl<Row> Default for Measured<Row> {
     fn default() -> Self {
-        Self {
-            rows: Vec::new(),
-            notes: Vec::new(),
-            unmeasured: 0,
-            aborted: 0,
-            machine: BTreeMap::new(),
-            beside: None,
-            beside_each: BTreeMap::new(),
-            seconds: 0.0,
-            interrupted: false,
-        }
+        let (rows, notes, machine, beside_each) = Default::default();
+        let (unmeasured, aborted, beside, seconds, interrupted) = Default::default();
+        Self { rows, notes, unmeasured, aborted, machine, beside, beside_each, seconds, interrupted }
     }
 }
 
@@ -221,14 +208,12 @@ impl CaseError {
     }
 }
 
-/// The surroundings of a run.
 pub struct BenchContext<'a> {
     pub(crate) options: &'a BenchOptions,
     pub(crate) stop: &'a AtomicBool,
     /// Facts about this machine, and the carrying of packets on it.
     pub(crate) facts: BTreeMap<String, String>,
     pub(crate) notes: Vec<String>,
-    /// The seed of this run.
     pub(crate) seed: u64,
 }
 

@@ -18,9 +18,9 @@ pub mod bulk;
 pub mod capacity;
 mod capture;
 mod cases;
-mod flood;
 mod frame;
 mod iperf;
+mod load;
 mod machine;
 mod networks;
 mod probe;
@@ -29,9 +29,11 @@ pub mod reflect;
 mod row;
 mod stalls;
 pub mod subscription;
+mod tally;
 mod testbed;
 pub mod transport;
 
+use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use roost_lab::{DeviceBackend, Lab, LabError};
@@ -77,4 +79,8 @@ fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError 
 /// True if the carrier of a lab has a real-time priority.
 fn is_realtime(lab: &Lab) -> bool {
     lab.facts().get("realtime").is_some_and(|fact| fact.starts_with("yes"))
+}
+
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

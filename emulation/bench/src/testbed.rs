@@ -5,12 +5,13 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use roost_api::State;
+use roost_api::{Client, ClientError, Frame, RequestEvent, State};
 use roost_experiment::{Binaries, Daemon, Launch, Role, RunError, issue, make_group};
 use roost_lab::Lab;
 use roost_topology::Topology;
 use roost_topology::model::HostIndex;
 use roost_wire::Cell;
+use roost_wire::messages::ServiceRequest;
 use tempfile::TempDir;
 
 use super::BenchContext;
@@ -97,6 +98,22 @@ pub(super) async fn interrupted(bench: &BenchContext<'_>) {
     while !bench.is_stopped() {
         tokio::time::sleep(LOOK).await;
     }
+}
+
+/// Receives a stream through the local API of a node until it ends, and returns the reason.
+pub(super) async fn receive(socket: &Path, request: &ServiceRequest, mut on_data: impl FnMut(&[u8])) -> String {
+    let received = async {
+        let mut frames = Client::connect(socket).await?.request(request).await?;
+        while let Some(frame) = frames.next().await? {
+            match frame {
+                Frame::Data(data) => on_data(&data),
+                Frame::Event(RequestEvent::Failed { error, .. }) => return Ok(error.to_string()),
+                Frame::Event(_) => {}
+            }
+        }
+        Ok::<_, ClientError>("it ended".to_owned())
+    };
+    received.await.unwrap_or_else(|error| error.to_string())
 }
 
 async fn serves(daemon: &Daemon) -> bool {

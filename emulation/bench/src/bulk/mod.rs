@@ -34,7 +34,7 @@ use super::frame::{Bench, BenchContext, CaseError, named};
 use super::probe::{self, Priority};
 use super::program::CompiledProgram;
 use super::transport::Members;
-use super::{BenchError, system};
+use super::{BenchError, join, system};
 
 const SENDING: HostIndex = 0;
 const RECEIVING: HostIndex = 1;
@@ -237,7 +237,7 @@ fn carry_all(
             flows.iter().map(|(flow, arrivals)| scope.spawn(move || carry(lab, flow, arrivals))).collect();
         let probes = probe::send_probes(bench, lab, &[probes(time)], Instant::now(), Duration::ZERO, Priority::Usual);
         over.store(true, Relaxed);
-        let ended = ends.into_iter().map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let ended = ends.into_iter().map(join);
         // Collecting waits for all of them.
         let ended: Vec<_> = ended.collect();
         (ended.into_iter().collect(), probes)
@@ -265,7 +265,7 @@ fn carry(lab: &Lab, flow: &BulkFlow<'_>, arrivals: &ByteArrivals) -> io::Result<
         let receiver = scope.spawn(|| in_host(RECEIVING, &|| flow.receive(to, arrivals)));
         thread::sleep(arrivals.began().saturating_duration_since(Instant::now()));
         let sent = in_host(SENDING, &|| flow.send(from, to));
-        let received = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let received = join(receiver);
         sent.and(received)
     })
 }

@@ -182,11 +182,8 @@ fn row(
 ) -> BenchRow {
     let Some(error) = error else { return BenchRow::unmeasured(what, target, "no probe arrived") };
     let (sent, lost) = (trace.sent.len(), trace.lost());
-    let seen = format!("p50 {:.3}, p99 {:.3}, max {:.3} ms", error.p50, error.p99, error.max);
-    let row = BenchRow::judged(what, target, seen, judge(error) && lost == 0)
-        .with("p50_ms", error.p50)
-        .with("p99_ms", error.p99)
-        .with("max_ms", error.max)
+    let row = error
+        .add_to(BenchRow::judged(what, target, error.to_string(), judge(error) && lost == 0))
         .with("packets", sent as f64)
         .with("lost", lost as f64);
     if lost == 0 { row } else { row.noting(format!("{lost} of {sent} probes were lost, and none should be")) }
@@ -229,9 +226,7 @@ fn floor_row(bench: &BenchContext<'_>, realtime: bool) -> Option<BenchRow> {
 }
 
 fn late_row(what: &str, late: Spread) -> BenchRow {
-    let seen = format!("p50 {:.3}, p99 {:.3}, max {:.3} ms", late.p50, late.p99, late.max);
-    let row = BenchRow::shown(what, seen);
-    row.with("p50_ms", late.p50).with("p99_ms", late.p99).with("max_ms", late.max)
+    late.add_to(BenchRow::shown(what, late.to_string()))
 }
 
 /// All links, measured by the independent program `ping`.

@@ -66,49 +66,25 @@ struct RateObservation {
 }
 
 const STEPS: [RateStep; 5] = [
+    RateStep { queue: 10, payload: 500, tcp: TcpJudgement::No, ..RateStep::at_bps(56_000) },
+    RateStep { queue: 50, ..RateStep::at_bps(1_000_000) },
+    RateStep { queue: 50, ..RateStep::at_bps(10_000_000) },
+    RateStep { queue: 100, ..RateStep::at_bps(100_000_000) },
     RateStep {
-        rate: Rate::from_bps(56_000),
-        queue: 10,
-        payload: 500,
-        tolerance: 0.002,
-        by_frames: true,
-        tcp: TcpJudgement::No,
-    },
-    RateStep {
-        rate: Rate::from_bps(1_000_000),
-        queue: 50,
-        payload: 1472,
-        tolerance: 0.002,
-        by_frames: true,
-        tcp: TcpJudgement::Judged,
-    },
-    RateStep {
-        rate: Rate::from_bps(10_000_000),
-        queue: 50,
-        payload: 1472,
-        tolerance: 0.002,
-        by_frames: true,
-        tcp: TcpJudgement::Judged,
-    },
-    RateStep {
-        rate: Rate::from_bps(100_000_000),
-        queue: 100,
-        payload: 1472,
-        tolerance: 0.002,
-        by_frames: true,
-        tcp: TcpJudgement::Judged,
-    },
-    RateStep {
-        rate: Rate::from_bps(1_000_000_000),
         queue: 1000,
-        payload: 1472,
         tolerance: 0.02,
         by_frames: false,
         tcp: TcpJudgement::Shown,
+        ..RateStep::at_bps(1_000_000_000)
     },
 ];
 
 impl RateStep {
+    const fn at_bps(bps: u64) -> Self {
+        let (rate, tcp) = (Rate::from_bps(bps), TcpJudgement::Judged);
+        Self { rate, queue: 0, payload: 1472, tolerance: 0.002, by_frames: true, tcp }
+    }
+
     const fn frame_bytes(&self) -> u32 {
         self.payload + HEADERS
     }

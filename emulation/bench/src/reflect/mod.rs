@@ -16,7 +16,7 @@ use std::fmt;
 use std::process::Command;
 use std::time::Duration;
 
-use self::load::{FIRST_SINK, Load, PORT, TrialResult};
+use self::load::{FIRST_SINK, PORT, TrialLoad, TrialResult};
 pub use self::ours::{ReflectorSettings, reflect};
 use self::pair::{FAR, NEAR, VethPair};
 pub use self::row::{ReflectRow, Video};
@@ -162,7 +162,7 @@ impl ReflectBench {
 
     fn trial(&mut self, cell: &ReflectCase, rate: Option<f64>) -> Result<TrialResult, CaseError> {
         let sealed = cell.implementation == Implementation::Sealed;
-        let load = Load { targets: cell.targets, bytes: cell.bytes, sealed, rate, time: self.time };
+        let load = TrialLoad { targets: cell.targets, bytes: cell.bytes, sealed, rate, time: self.time };
         let command = self.command(cell)?;
         Ok(load::run(&self.pair, command, &load).map_err(|error| error.to_string())?)
     }

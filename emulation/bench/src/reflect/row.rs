@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::load::TrialResult;
 use super::{Implementation, ReflectCase};
 use crate::frame::{Column, Row, decimals, whole};
+use crate::tally::Delays;
 
 /// A row. Delays are in microseconds; `None` for a target that received nothing.
 #[derive(Clone, Debug, Serialize)]
@@ -63,8 +64,9 @@ impl Video {
     }
 }
 
-fn percentile(delays: &[u32], percent: usize) -> Option<u32> {
-    delays.get(delays.len() * percent / 100).copied()
+/// In microseconds.
+fn percentile(delays: &Delays, percent: u64) -> Option<u32> {
+    delays.percentile(percent).map(|delay| delay.as_micros() as u32)
 }
 
 fn lost(cell: &ReflectCase, seen: &TrialResult) -> f64 {
@@ -140,7 +142,8 @@ mod tests {
     fn row_has_stable_json_names() {
         let cell = ReflectCase { implementation: Implementation::Ours, targets: 10, bytes: 200, offload: false };
         let best = TrialResult { sent: 1000, received: 10_000, seconds: 0.5, cpu: 0.005, ..TrialResult::default() };
-        let calm = TrialResult { sent: 100, received: 999, delays: [vec![1, 2], (0..100).collect()], ..best.clone() };
+        let delays = [1..3, 0..100].map(|range| range.map(std::time::Duration::from_micros).collect());
+        let calm = TrialResult { sent: 100, received: 999, delays, ..best.clone() };
         let row = serde_json::to_value(ReflectRow::from_trials(&cell, &best, &calm, Some(&calm))).unwrap();
         assert_eq!((&row["implementation"], &row["targets"], &row["bytes"]), (&"ours".into(), &10.into(), &200.into()));
         assert_eq!(row["offload"], false);

@@ -11,11 +11,10 @@ mod video;
 use std::ffi::OsString;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_api::{Client, Frame, RequestEvent};
 use roost_experiment::Daemon;
 use roost_lab::Lab;
 use roost_topology::model::HostIndex;
@@ -26,8 +25,9 @@ use tokio::task::JoinHandle;
 pub use self::row::SubscriptionRow;
 use self::video::VideoArrivals;
 use super::frame::{Bench, BenchContext, CaseError, named};
-use super::networks;
-use super::testbed::{Testbed, TestbedRole, interrupted};
+use super::tally::Arrivals;
+use super::testbed::{self, Testbed, TestbedRole, interrupted};
+use super::{join, networks};
 
 /// The provider's super node, and that of the receivers.
 const HUBS: [HostIndex; 2] = [0, 1];
@@ -134,7 +134,7 @@ fn measure(bench: &mut BenchContext<'_>, case: SubscriptionCase) -> Result<Subsc
             }
         });
         over.store(true, Relaxed);
-        let sending = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let sending = join(sender);
         let sending =
             sending.map_err(|error| error.to_string()).and_then(|sent| sent.map_err(|error| error.to_string()));
         let row = seen?;
@@ -192,14 +192,14 @@ impl SubscriptionScene<'_> {
     /// Subscribes, and waits until the stream has arrived for a while.
     async fn watching(&self, watcher: usize) -> Result<StreamSubscriber, String> {
         let mut watcher = self.ask(watcher);
-        watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
+        watcher.until("a picture", |arrivals| arrivals.first_picture).await?;
         tokio::time::sleep(STEADY / 2).await;
         Ok(watcher)
     }
 
     async fn join(&self, case: SubscriptionCase, watcher: usize) -> Result<SubscriptionRow, String> {
         let mut watcher = self.ask(watcher);
-        let at = watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
+        let at = watcher.until("a picture", |arrivals| arrivals.first_picture).await?;
         Ok(SubscriptionRow::joined(case, at - watcher.asked))
     }
 
@@ -214,9 +214,10 @@ impl SubscriptionScene<'_> {
 
     async fn leave(&mut self, case: SubscriptionCase, hub: usize) -> Result<SubscriptionRow, String> {
         let watchers = self.all_watching(case).await?;
-        let before = Instant::now();
+        watchers.iter().for_each(|watcher| watcher.lock().tally = Arrivals::default());
         tokio::time::sleep(STEADY).await;
         let left = Instant::now();
+        let steady = watchers.iter().map(|watcher| watcher.lock().take_gap(left)).max();
         self.daemons[hub].leave();
         while self.daemons[hub].is_running() {
             if left.elapsed() > LEAVE {
@@ -226,16 +227,14 @@ impl SubscriptionScene<'_> {
         }
         tokio::time::sleep(STEADY).await;
         let end = Instant::now();
-        let (mut gaps, mut counts) = ([Duration::ZERO; 2], (0, 0));
+        let (mut gap, mut counts) = (Duration::ZERO, (0, 0));
         for watcher in watchers {
-            let all = watcher.arrivals()?;
-            let [steady, moved] = [all.between(before, left), all.between(left, end)];
-            let last = moved.last().unwrap_or(left);
-            gaps = [gaps[0].max(steady.longest_gap()), gaps[1].max(moved.longest_gap()).max(end - last)];
-            let (lost, twice) = all.between(before, end).lost_and_duplicated();
-            counts = (counts.0 + lost, counts.1 + twice);
+            watcher.still_receives()?;
+            let mut arrivals = watcher.lock();
+            gap = gap.max(arrivals.take_gap(end));
+            counts = (counts.0 + arrivals.tally.missing(), counts.1 + arrivals.tally.duplicated);
         }
-        Ok(SubscriptionRow::moved(case, gaps, counts))
+        Ok(SubscriptionRow::moved(case, [steady.unwrap_or_default(), gap], counts))
     }
 
     async fn uplink(&self, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
@@ -245,7 +244,7 @@ impl SubscriptionScene<'_> {
         let after = (self.uplink_bytes()?, self.sent.load(Relaxed));
         for watcher in watchers {
             // A stream that has ended would cost nothing.
-            watcher.arrivals()?;
+            watcher.still_receives()?;
         }
         let payload = (after.1 - before.1).max(1) * video::DATAGRAM_BYTES as u64;
         Ok(SubscriptionRow::sent(case, (after.0 - before.0) as f64 / payload as f64))
@@ -269,32 +268,17 @@ struct StreamSubscriber {
 
 impl StreamSubscriber {
     fn ask(daemon: &Daemon, reflect: ReflectionPolicy) -> Self {
-        let arrivals = Arc::new(Mutex::new(VideoArrivals::default()));
-        let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let asked = Instant::now();
+        let arrivals = Arc::new(Mutex::new(VideoArrivals::since(asked)));
+        let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let task = tokio::spawn(async move {
-            let took = async {
-                let request = ServiceRequest {
-                    duration: Some(WATCH),
-                    reflect,
-                    ..ServiceRequest::new(Service::Video, Area::Exact(PROVIDER_CELL))
-                };
-                let mut stream = Client::connect(socket).await?.request(&request).await?;
-                while let Some(frame) = stream.next().await? {
-                    match frame {
-                        Frame::Data(data) => {
-                            noted
-                                .lock()
-                                .unwrap_or_else(PoisonError::into_inner)
-                                .record_datagrams(Instant::now(), &data);
-                        }
-                        Frame::Event(RequestEvent::Failed { error, .. }) => return Ok(error.to_string()),
-                        Frame::Event(_) => {}
-                    }
-                }
-                Ok::<_, roost_api::ClientError>("it ended".to_owned())
+            let request = ServiceRequest {
+                duration: Some(WATCH),
+                reflect,
+                ..ServiceRequest::new(Service::Video, Area::Exact(PROVIDER_CELL))
             };
-            took.await.unwrap_or_else(|error| error.to_string())
+            let on_data = |data: &[u8]| lock(&noted).record_datagrams(Instant::now(), data);
+            testbed::receive(&socket, &request, on_data).await
         });
         Self { asked, name: daemon.launch.name.clone(), arrivals, task }
     }
@@ -302,7 +286,7 @@ impl StreamSubscriber {
     /// Waits until `look` finds its result among the arrivals.
     async fn until<T>(&mut self, what: &str, look: impl Fn(&VideoArrivals) -> Option<T>) -> Result<T, String> {
         loop {
-            if let Some(seen) = look(&self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)) {
+            if let Some(seen) = look(&self.lock()) {
                 return Ok(seen);
             }
             if self.task.is_finished() {
@@ -316,13 +300,18 @@ impl StreamSubscriber {
         }
     }
 
-    /// The arrivals so far; an error once the stream has ended.
-    fn arrivals(&self) -> Result<VideoArrivals, String> {
-        if self.task.is_finished() {
-            return Err(format!("{} has lost its stream", self.name));
-        }
-        Ok(self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    fn lock(&self) -> MutexGuard<'_, VideoArrivals> {
+        lock(&self.arrivals)
     }
+
+    /// An error once the stream has ended.
+    fn still_receives(&self) -> Result<(), String> {
+        if self.task.is_finished() { Err(format!("{} has lost its stream", self.name)) } else { Ok(()) }
+    }
+}
+
+fn lock(arrivals: &Mutex<VideoArrivals>) -> MutexGuard<'_, VideoArrivals> {
+    arrivals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for StreamSubscriber {

@@ -35,13 +35,12 @@ use roost_lab::{Lab, LabError};
 use self::end::{FrameExchange, PATIENCE};
 use self::kernel::KernelStream;
 use self::network::{RECEIVER, SENDER};
-pub(super) use self::ours::Members;
-use self::ours::OverlayEndpoint;
+pub(super) use self::ours::{Members, OverlayEndpoint};
 pub use self::reference::{ReferenceFigure, references};
 pub use self::row::TransportRow;
 pub use self::tally::TransportRun;
 use super::frame::{Bench, BenchContext, CaseError, named};
-use super::{BenchError, stalls, system};
+use super::{BenchError, join, stalls, system};
 
 const PORT: u16 = 7000;
 /// The time for which the network goes on changing after the last frame was begun.
@@ -194,7 +193,7 @@ fn one_run(
         origin: Instant::now(),
         workload: cell.workload,
         frame_bytes: cell.frame_bytes as usize,
-        period: Duration::from_secs(1) / cell.hz.max(1),
+        hz: cell.hz.max(1).into(),
         time,
         stop: bench.stop,
     };
@@ -231,7 +230,7 @@ impl Ends<'_> {
             let receive = move || self.lab.run_in(RECEIVER, || self.receive(|| is_ready.send(()).unwrap_or(())));
             let receiver = scope.spawn(receive);
             let run = self.lab.run_in(SENDER, move || self.send(&ready));
-            let tally = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            let tally = join(receiver);
             (run, tally)
         })
     }
