@@ -28,8 +28,6 @@ use roost_wire::Congestion;
 use self::arrivals::ByteArrivals;
 pub use self::route::PathProfile;
 pub use self::row::BulkRow;
-pub use self::row::BulkRun;
-use self::row::pooled;
 use super::frame::{Bench, BenchContext, CaseError, named};
 use super::probe::{self, Priority};
 use super::program::CompiledProgram;
@@ -133,7 +131,7 @@ impl BulkBench {
 
 impl Bench for BulkBench {
     type Case = BulkCase;
-    type Run = BulkRun;
+    type Run = BulkRow;
     type Row = BulkRow;
 
     const NAME: &'static str = "bench bulk";
@@ -143,7 +141,7 @@ impl Bench for BulkBench {
         self.runs
     }
 
-    fn run(&mut self, context: &mut BenchContext<'_>, case: &BulkCase) -> Result<BulkRun, CaseError> {
+    fn run(&mut self, context: &mut BenchContext<'_>, case: &BulkCase) -> Result<BulkRow, CaseError> {
         if case.senders().any(|sender| sender == BulkSender::Udt4) {
             let compiled = self.tools.udt4.get_or_insert_with(|| udt4::SOURCE.compile());
             compiled.as_ref().map_err(|why| CaseError::Missing(why.clone()))?;
@@ -152,8 +150,8 @@ impl Bench for BulkBench {
         one_run(context, &self.tools, case, time)
     }
 
-    fn rows(case: &BulkCase, runs: Vec<BulkRun>, failed: usize) -> Vec<BulkRow> {
-        vec![pooled(case, &runs, failed)]
+    fn rows(_case: &BulkCase, runs: Vec<BulkRow>, failed: usize) -> Vec<BulkRow> {
+        vec![BulkRow::pooled(&runs, failed)]
     }
 }
 
@@ -199,7 +197,7 @@ impl BulkFlow<'_> {
 }
 
 /// Runs the flows of a cell over a new path.
-fn one_run(bench: &mut BenchContext<'_>, tools: &Tools, cell: &BulkCase, time: Duration) -> Result<BulkRun, CaseError> {
+fn one_run(bench: &mut BenchContext<'_>, tools: &Tools, cell: &BulkCase, time: Duration) -> Result<BulkRow, CaseError> {
     let lab = bench.lab(&cell.route.topology())?;
     let time = if cell.competitor.is_some() { time.max(LEAST_SHARED) } else { time };
     let over = &AtomicBool::new(false);
@@ -220,7 +218,7 @@ fn one_run(bench: &mut BenchContext<'_>, tools: &Tools, cell: &BulkCase, time: D
     let counts = lab.counters()?.into_iter().find(|link| link.host == "from" && link.direction == "to-net");
     let packets = counts.map_or(0, |link| link.packets_in).saturating_sub(probes.traces[0].sent.len() as u64);
     let arrivals: Vec<&ByteArrivals> = flows.iter().map(|(_, arrivals)| arrivals).collect();
-    Ok(BulkRun::from_arrivals(cell, &arrivals, time, packets, &probes.traces[0]))
+    Ok(BulkRow::from_arrivals(cell, &arrivals, time, packets, &probes.traces[0]))
 }
 
 /// Runs the flows, and probes beside them, until the probes' time is `over`; returns the ends of the flows and

@@ -68,17 +68,8 @@ impl BulkRow {
     }
 }
 
-#[derive(Clone, Debug, Default)]
-pub struct BulkRun {
-    goodput: f64,
-    steady: f64,
-    waste: f64,
-    mean_queue_ms: f64,
-    p95_queue_ms: f64,
-    shares: Option<(f64, f64)>,
-}
-
-impl BulkRun {
+impl BulkRow {
+    /// The row of one run.
     pub(super) fn from_arrivals(
         cell: &BulkCase,
         arrivals: &[&ByteArrivals],
@@ -86,30 +77,55 @@ impl BulkRun {
         packets: u64,
         probes: &PacketTimes,
     ) -> Self {
-        let link = cell.route.bits_per_second();
-        let rate = |from: Duration, to: Duration| {
+        let rates = |from: Duration, to: Duration| -> Vec<f64> {
             // The second began later, and its clock with it.
-            let rates = (0..).zip(arrivals).map(|(number, one)| {
-                let late = LATER * number;
-                one.rate(from.saturating_sub(late), to.saturating_sub(late))
-            });
-            rates.collect::<Vec<f64>>()
+            let rate =
+                |(late, one): (Duration, &&ByteArrivals)| one.rate(from.saturating_sub(late), to.saturating_sub(late));
+            [Duration::ZERO, LATER].into_iter().zip(arrivals).map(rate).collect()
         };
-        let all = |from, to| rate(from, to).iter().sum::<f64>() / link;
+        let part = |from, to| rates(from, to).iter().sum::<f64>() / cell.route.bits_per_second();
         let settled = if cell.competitor.is_some() { SETTLED } else { Duration::ZERO };
         let needed: f64 =
             cell.senders().zip(arrivals).map(|(sender, one)| one.bytes_by(time) as f64 / sender.payload()).sum();
         let (mean_queue_ms, p95_queue_ms) = queue(probes, cell.route.one_way());
+        let shares = match rates(settled, time)[..] {
+            [one, other] => Some((jain(one, other), if one + other > 0.0 { other / (one + other) } else { 0.0 })),
+            _ => None,
+        };
         Self {
-            goodput: all(settled, time),
-            steady: all(time / 2, time),
+            path: cell.route.name,
+            sender: cell.name(),
+            goodput_ratio: part(settled, time),
+            steady_ratio: part(time / 2, time),
             waste: if needed > 0.0 { packets as f64 / needed - 1.0 } else { 0.0 },
             mean_queue_ms,
             p95_queue_ms,
-            shares: cell.competitor.map(|_| {
-                let rates = rate(settled, time);
-                (rates[0], rates[1])
-            }),
+            jain: shares.map(|(jain, _)| jain),
+            later_share: shares.map(|(_, later)| later),
+            runs: 1,
+            aborted: 0,
+        }
+    }
+
+    /// The row of a cell's runs, of which there is at least one.
+    pub(super) fn pooled(runs: &[Self], aborted: usize) -> Self {
+        let mean = |of: fn(&Self) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+        let shared = |of: fn(&Self) -> Option<f64>| {
+            let all: Option<Vec<f64>> = runs.iter().map(of).collect();
+            all.map(|all| all.iter().sum::<f64>() / all.len() as f64)
+        };
+        Self {
+            path: runs[0].path,
+            sender: runs[0].sender.clone(),
+            goodput_ratio: mean(|run| run.goodput_ratio),
+            steady_ratio: mean(|run| run.steady_ratio),
+            waste: mean(|run| run.waste),
+            mean_queue_ms: mean(|run| run.mean_queue_ms),
+            p95_queue_ms: mean(|run| run.p95_queue_ms),
+            jain: shared(|run| run.jain),
+            later_share: shared(|run| run.later_share),
+            runs: runs.len(),
+            aborted,
         }
     }
 }
@@ -121,25 +137,6 @@ fn queue(probes: &PacketTimes, delay: Duration) -> (f64, f64) {
     queues.sort_by(f64::total_cmp);
     let mean = queues.iter().sum::<f64>() / queues.len().max(1) as f64;
     (mean, queues.get(queues.len() * 95 / 100).copied().unwrap_or(0.0))
-}
-
-/// The row of a cell's runs, of which there is at least one.
-pub(super) fn pooled(cell: &BulkCase, runs: &[BulkRun], aborted: usize) -> BulkRow {
-    let mean = |of: &dyn Fn(&BulkRun) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
-    let shares = |of: &dyn Fn((f64, f64)) -> f64| cell.competitor.map(|_| mean(&|run| run.shares.map_or(0.0, of)));
-    BulkRow {
-        path: cell.route.name,
-        sender: cell.name(),
-        goodput_ratio: mean(&|run| run.goodput),
-        steady_ratio: mean(&|run| run.steady),
-        waste: mean(&|run| run.waste),
-        mean_queue_ms: mean(&|run| run.mean_queue_ms),
-        p95_queue_ms: mean(&|run| run.p95_queue_ms),
-        jain: shares(&|(one, other)| jain(one, other)),
-        later_share: shares(&|(one, other)| if one + other > 0.0 { other / (one + other) } else { 0.0 }),
-        runs: runs.len(),
-        aborted,
-    }
 }
 
 #[cfg(test)]
