@@ -1,13 +1,13 @@
 //! Independent programs, run inside hosts.
 
-use std::fs;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_lab::{Lab, LabError};
@@ -121,8 +121,9 @@ impl ToolError {
 pub(super) struct ToolProcess {
     tool: Tool,
     child: Child,
-    output: Option<JoinHandle<Vec<u8>>>,
-    errors: Option<JoinHandle<Vec<u8>>>,
+    /// Files, so that the program never waits for a reader.
+    output: File,
+    errors: File,
 }
 
 pub(super) struct ToolOutput {
@@ -134,13 +135,14 @@ pub(super) struct ToolOutput {
 impl ToolProcess {
     pub(super) fn start(lab: &Lab, host: HostIndex, tool: Tool, arguments: &[&str]) -> Result<Self, ToolError> {
         let mut command = Command::new(find(tool)?);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let file = || tempfile::tempfile().map_err(super::system("make a file for a program's output"));
+        let shared = |file: &File| file.try_clone().map_err(super::system("share a file"));
+        let (output, errors) = (file()?, file()?);
+        command.args(arguments).stdin(Stdio::null()).stdout(shared(&output)?).stderr(shared(&errors)?);
         // A process group of its own: its children end with it, and Ctrl-C only reaches us.
         command.env("LC_ALL", "C").process_group(0);
         let not_started = |error: io::Error| ToolError::NotMeasured(format!("{} does not start: {error}", tool.name));
-        let mut child = lab.run_in(host, || command.spawn())?.map_err(not_started)?;
-        let output = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
-        let errors = child.stderr.take().map(|pipe| thread::spawn(move || read(pipe)));
+        let child = lab.run_in(host, || command.spawn())?.map_err(not_started)?;
         Ok(Self { tool, child, output, errors })
     }
 
@@ -150,7 +152,7 @@ impl ToolProcess {
             let ended = self.child.try_wait().ok().flatten().is_some();
             if ended || began.elapsed() > READY {
                 self.kill();
-                let said = String::from_utf8_lossy(&self.errors.take().map(join).unwrap_or_default()).into_owned();
+                let said = String::from_utf8_lossy(&read(&mut self.errors)).into_owned();
                 return Err(ToolError::NotMeasured(format!("{} does not start: {}", self.tool.name, one_line(&said))));
             }
             thread::sleep(LOOK);
@@ -182,8 +184,7 @@ impl ToolProcess {
             }
             thread::sleep(LOOK);
         };
-        let output = self.output.take().map(join).unwrap_or_default();
-        let errors = self.errors.take().map(join).unwrap_or_default();
+        let (output, errors) = (read(&mut self.output), read(&mut self.errors));
         Ok(ToolOutput { output, errors: String::from_utf8_lossy(&errors).into_owned(), success: status.success() })
     }
 
@@ -253,15 +254,11 @@ fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-fn read(mut pipe: impl Read) -> Vec<u8> {
+fn read(file: &mut File) -> Vec<u8> {
     let mut bytes = Vec::new();
     // An error ends the reading; bytes read so far are kept.
-    let _ = pipe.read_to_end(&mut bytes);
+    let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     bytes
-}
-
-fn join(reader: JoinHandle<Vec<u8>>) -> Vec<u8> {
-    reader.join().unwrap_or_default()
 }
 
 /// The last line that says something.
