@@ -45,12 +45,12 @@ pub(crate) struct Generated {
 impl Load<'_> {
     /// A burst that cannot be begun in time is begun as soon as possible, and keeps its due time.
     pub(crate) fn generate(&self, sender: &mut impl PacketSender) -> io::Result<Generated> {
-        let mut done = Generated::default();
+        let (mut done, end) = (Generated::default(), self.begin + self.length);
         while !self.stop.load(Relaxed) && !sender.is_over() {
             let due = self
                 .rate
                 .map_or_else(Instant::now, |rate| self.begin + Duration::from_secs_f64(done.sent as f64 / rate));
-            if due >= self.begin + self.length {
+            if due >= end {
                 break;
             }
             if let Some(rate) = self.rate {
@@ -58,7 +58,12 @@ impl Load<'_> {
                 let next = due + Duration::from_secs_f64(self.burst as f64 / rate);
                 done.missed += u64::from(Instant::now() > next);
             }
-            done.sent += sender.send(done.sent, self.burst, due)?;
+            let taken = sender.send(done.sent, self.burst, due)?;
+            // The due time stands still while nothing is taken.
+            if taken == 0 && Instant::now() >= end {
+                break;
+            }
+            done.sent += taken;
         }
         done.time = self.begin.elapsed();
         Ok(done)
@@ -69,8 +74,16 @@ impl Load<'_> {
 mod tests {
     use super::*;
 
-    /// Takes all but the last packet of each burst.
+    /// Takes half of each burst.
     struct Counting(Vec<(u64, Instant)>);
+
+    struct Full;
+
+    impl PacketSender for Full {
+        fn send(&mut self, _number: u64, _count: u64, _due: Instant) -> io::Result<u64> {
+            Ok(0)
+        }
+    }
 
     impl PacketSender for Counting {
         fn send(&mut self, number: u64, count: u64, due: Instant) -> io::Result<u64> {
@@ -87,6 +100,14 @@ mod tests {
         let done = load.generate(&mut sender).unwrap();
         let due = [0, 2, 4, 6, 8].map(|number| (number, begin + Duration::from_millis(number)));
         assert_eq!((sender.0, done.sent), (due.to_vec(), 10));
+    }
+
+    #[test]
+    fn load_ends_when_nothing_is_taken() {
+        let (stop, begin, length) = (AtomicBool::new(false), Instant::now(), Duration::from_millis(5));
+        let load = Load { begin, length, rate: Some(1000.0), burst: 1, stop: &stop };
+        let done = load.generate(&mut Full).unwrap();
+        assert!(done.sent == 0 && done.time >= length, "{done:?}");
     }
 
     #[test]
