@@ -33,10 +33,12 @@ mod tally;
 mod testbed;
 pub mod transport;
 
+use std::io;
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use roost_lab::{DeviceBackend, Lab, LabError};
+use roost_topology::model::HostIndex;
 
 pub use cases::{BenchCase, EmulatorBench};
 pub use frame::{Bench, BenchContext, CaseError, Column, Measured, Row, decimals, measure, whole};
@@ -69,16 +71,20 @@ pub enum BenchError {
     Lab(#[from] LabError),
     /// The system refused something other than a lab.
     #[error("cannot {what}: {error}")]
-    System { what: String, error: std::io::Error },
+    System { what: String, error: io::Error },
 }
 
-fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError {
+fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> BenchError {
     move |error| BenchError::System { what: what.into(), error }
 }
 
 /// True if the carrier of a lab has a real-time priority.
 fn is_realtime(lab: &Lab) -> bool {
     lab.facts().get("realtime").is_some_and(|fact| fact.starts_with("yes"))
+}
+
+fn in_host<T: Send>(lab: &Lab, host: HostIndex, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    lab.run_in(host, call).map_err(io::Error::other)?
 }
 
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {

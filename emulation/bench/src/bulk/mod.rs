@@ -32,7 +32,7 @@ use super::frame::{Bench, BenchContext, CaseError, named};
 use super::probe::{self, Priority};
 use super::program::CompiledProgram;
 use super::transport::Members;
-use super::{BenchError, join, system};
+use super::{BenchError, in_host, join, system};
 
 const SENDING: HostIndex = 0;
 const RECEIVING: HostIndex = 1;
@@ -252,20 +252,21 @@ fn probes(time: Duration) -> probe::ProbeFlow {
 fn carry(lab: &Lab, flow: &BulkFlow<'_>, arrivals: &ByteArrivals) -> io::Result<()> {
     let address = |host| lab.address(host).ok_or_else(|| io::Error::other("a host has no address"));
     let (from, to) = (address(SENDING)?, address(RECEIVING)?);
-    let in_host = |host, call: &(dyn Fn() -> io::Result<()> + Sync)| {
-        let prepared = || {
-            tcp::prepare();
-            call()
-        };
-        lab.run_in(host, prepared).map_err(io::Error::other)?
-    };
     thread::scope(|scope| {
-        let receiver = scope.spawn(|| in_host(RECEIVING, &|| flow.receive(to, arrivals)));
+        let receiver = scope.spawn(|| in_host(lab, RECEIVING, prepared(|| flow.receive(to, arrivals))));
         thread::sleep(arrivals.began().saturating_duration_since(Instant::now()));
-        let sent = in_host(SENDING, &|| flow.send(from, to));
+        let sent = in_host(lab, SENDING, prepared(|| flow.send(from, to)));
         let received = join(receiver);
         sent.and(received)
     })
+}
+
+/// Calls with the host's buffers prepared.
+fn prepared<T>(call: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    move || {
+        tcp::prepare();
+        call()
+    }
 }
 
 #[cfg(test)]

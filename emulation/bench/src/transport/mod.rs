@@ -30,7 +30,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_lab::{Lab, LabError};
+use roost_lab::Lab;
 
 use self::end::{FrameExchange, PATIENCE};
 use self::kernel::KernelStream;
@@ -40,7 +40,7 @@ pub use self::reference::{ReferenceFigure, references};
 pub use self::row::TransportRow;
 pub use self::tally::TransportRun;
 use super::frame::{Bench, BenchContext, CaseError, named};
-use super::{BenchError, join, stalls, system};
+use super::{BenchError, in_host, join, stalls, system};
 
 const PORT: u16 = 7000;
 /// The time for which the network goes on changing after the last frame was begun.
@@ -200,19 +200,15 @@ fn one_run(
     let origin = setting.origin;
     let ends = &Ends { lab, members, cell, setting };
     let ((run, tally), stalls) = stalls::watch(|| ends.carry());
-    let run = run.map_err(io::Error::other)??;
+    let run = run?;
     // The figures of ping-pong are those of the requesting end.
-    let tally =
-        if cell.workload == FrameWorkload::PingPong { run.tally } else { tally.map_err(io::Error::other)?? };
+    let tally = if cell.workload == FrameWorkload::PingPong { run.tally } else { tally? };
     let stalled = stalls.map(|stalls| {
         let excused = tally.late_by_stalls(|due, came| stalls.within(origin + due, origin + came));
         (excused, stalls.longest())
     });
     Ok(TransportRun { tally, stalled, ..run })
 }
-
-/// The result of an end in a host.
-type Carried<T> = Result<io::Result<T>, LabError>;
 
 struct Ends<'a> {
     lab: &'a Lab,
@@ -223,15 +219,14 @@ struct Ends<'a> {
 
 impl Ends<'_> {
     /// Sends in a thread of one host and receives in a thread of the other.
-    fn carry(&self) -> (Carried<TransportRun>, Carried<tally::FrameCounts>) {
+    fn carry(&self) -> (io::Result<TransportRun>, io::Result<tally::FrameCounts>) {
         let (is_ready, ready) = sync_channel(1);
         thread::scope(|scope| {
             // If the receiver fails before it is ready, the sender notices.
-            let receive = move || self.lab.run_in(RECEIVER, || self.receive(|| is_ready.send(()).unwrap_or(())));
-            let receiver = scope.spawn(receive);
-            let run = self.lab.run_in(SENDER, move || self.send(&ready));
-            let tally = join(receiver);
-            (run, tally)
+            let receive = || self.receive(move || is_ready.send(()).unwrap_or(()));
+            let receiver = scope.spawn(|| in_host(self.lab, RECEIVER, receive));
+            let run = in_host(self.lab, SENDER, move || self.send(&ready));
+            (run, join(receiver))
         })
     }
 
