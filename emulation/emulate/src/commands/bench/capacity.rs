@@ -21,8 +21,8 @@ pub(super) struct CapacityArgs {
     #[arg(long, value_name = "M", value_delimiter = ',', requires = "capacity", value_parser = clap::value_parser!(u8).range(1..=MAX_HUBS as i64))]
     mesh: Vec<u8>,
     /// Only this: count, residual or track; may be given more than once
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "capacity")]
-    what: Vec<CapacityMode>,
+    #[arg(long, alias = "what", value_name = "MODE", value_delimiter = ',', requires = "capacity")]
+    mode: Vec<CapacityMode>,
     /// Number of streams that the uplink of a super node carries [default: 905/30]
     #[arg(long, value_name = "L", requires = "capacity", value_parser = uplink)]
     streams: Option<f64>,
@@ -56,7 +56,7 @@ impl CapacityArgs {
     fn cases(&self) -> Vec<CapacityCase> {
         /// With more hubs a track has more subscribers than a machine can run.
         const TRACKS: [u8; 3] = [2, 4, 8];
-        let is_chosen = |what: CapacityMode| self.what.is_empty() || self.what.contains(&what);
+        let is_chosen = |what: CapacityMode| self.mode.is_empty() || self.mode.contains(&what);
         let named = |usual: &[u8]| if self.mesh.is_empty() { usual.to_vec() } else { self.mesh.clone() };
         let all: Vec<u8> = (1..=MAX_HUBS as u8).collect();
         let case = |what| move |hubs: u8| CapacityCase { what, hubs: hubs.into() };
@@ -92,6 +92,7 @@ mod tests {
         let named = cases("--mesh 2,3 --what residual,track");
         let hubs = ["residual, 2", "residual, 3", "track, 2", "track, 3"].map(|case| format!("{case} super nodes"));
         assert_eq!(named, hubs);
+        assert_eq!(cases("--mesh 2,3 --mode residual,track"), hubs);
         assert_eq!(cases("--mesh 17").len() + cases("--streams 1").len() + cases("--what room").len(), 0);
     }
 }

@@ -42,8 +42,8 @@ pub(crate) struct BenchArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     length: Option<Duration>,
     /// The shell command that keeps the processors busy in `busy`, such as a build
-    #[arg(long, value_name = "COMMAND")]
-    beside: Option<String>,
+    #[arg(long, alias = "beside", value_name = "COMMAND")]
+    load: Option<String>,
     /// Print the table as Markdown, for a page
     #[arg(long)]
     markdown: bool,
@@ -190,7 +190,7 @@ impl BenchArgs {
     }
 
     fn options(&self) -> BenchOptions {
-        BenchOptions { length: self.length, load_command: self.beside.clone(), ..self.network.options() }
+        BenchOptions { length: self.length, load_command: self.load.clone(), ..self.network.options() }
     }
 }
 
@@ -290,7 +290,7 @@ mod tests {
             other: None,
             cases: cases.to_vec(),
             length: None,
-            beside: None,
+            load: None,
             markdown: false,
             network: NetworkArgs::default(),
         }
@@ -327,6 +327,20 @@ mod tests {
         assert_eq!(named, BenchCase::ALL);
         for (what, case) in CaseChoice::value_variants().iter().skip(1).zip(BenchCase::ALL) {
             assert_eq!(what.to_possible_value().map(|value| value.get_name().to_owned()), Some(case.name().to_owned()));
+        }
+    }
+
+    #[test]
+    fn load_has_its_former_name() {
+        #[derive(Debug, clap::Parser)]
+        struct BenchTestCli {
+            #[command(flatten)]
+            args: BenchArgs,
+        }
+        for flag in ["--load", "--beside"] {
+            let words = ["emulate", "busy", flag, "make -j2"];
+            let line = <BenchTestCli as clap::Parser>::try_parse_from(words).unwrap();
+            assert_eq!(line.args.options().load_command.as_deref(), Some("make -j2"));
         }
     }
 
