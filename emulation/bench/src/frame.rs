@@ -79,10 +79,8 @@ impl<E: Into<BenchError>> From<E> for CaseError {
     }
 }
 
-/// Rows, and notes on their measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Measured<Row> {
-    /// In the order of the cases.
     pub rows: Vec<Row>,
     /// Missing measurements with the reasons, and other notes: a sentence each.
     pub notes: Vec<String>,

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The sending end of a load.
 pub(crate) trait PacketSender {
     /// Sends `count` packets, numbered from `number` on and due at a time; returns how many the system took. May block
     /// while there is no room.
@@ -29,7 +28,6 @@ pub(crate) struct Load<'a> {
     pub(crate) length: Duration,
     /// Packets per second; `None` for as many as possible.
     pub(crate) rate: Option<f64>,
-    /// Packets that are sent together.
     pub(crate) burst: u64,
     pub(crate) stop: &'a AtomicBool,
 }
@@ -74,7 +72,6 @@ impl Load<'_> {
 mod tests {
     use super::*;
 
-    /// Takes half of each burst.
     struct Counting(Vec<(u64, Instant)>);
 
     struct Full;

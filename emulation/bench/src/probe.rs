@@ -77,7 +77,6 @@ pub(super) enum Priority {
 /// The results of probes, and their cost.
 #[derive(Debug)]
 pub(super) struct ProbeResult {
-    /// By flow.
     pub(super) traces: Vec<PacketTimes>,
     /// The processor time of sending and receiving.
     pub(super) cost: Duration,

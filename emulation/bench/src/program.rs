@@ -261,7 +261,6 @@ fn read(file: &mut File) -> Vec<u8> {
     bytes
 }
 
-/// The last line that says something.
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing").to_owned()
 }

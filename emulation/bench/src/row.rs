@@ -39,7 +39,6 @@ pub struct BenchRow {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StretchTarget {
-    /// In words.
     pub what: String,
     pub met: bool,
 }

@@ -94,10 +94,21 @@ impl Testbed {
     }
 }
 
-pub(super) async fn interrupted(bench: &BenchContext<'_>) {
-    while !bench.is_stopped() {
-        tokio::time::sleep(LOOK).await;
-    }
+/// Plays a scene with daemons until its end, or until the bench is stopped.
+pub(super) fn play<T>(bench: &BenchContext<'_>, scene: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
+    let interrupted = async {
+        while !bench.is_stopped() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            seen = scene => seen,
+            () = interrupted => Err("it was interrupted".to_owned()),
+        }
+    })
 }
 
 /// Receives a stream through the local API of a node until it ends, and returns the reason.

@@ -54,13 +54,11 @@ const PROBE_BYTES: u32 = 64;
 pub enum BulkSender {
     /// TCP of the kernel, unencrypted, with cubic.
     TcpCubic,
-    /// The kernel's TCP with BBR.
     TcpBbr,
     /// The kernel's TCP with cubic and a window of about 32 KB, as it was without tuning.
     Tcp32k,
     /// UDT4 as Debian has it, unencrypted.
     Udt4,
-    /// `quic://` with this congestion control.
     Quic(Congestion),
 }
 
@@ -261,7 +259,6 @@ fn carry(lab: &Lab, flow: &BulkFlow<'_>, arrivals: &ByteArrivals) -> io::Result<
     })
 }
 
-/// Calls with the host's buffers prepared.
 fn prepared<T>(call: impl FnOnce() -> T) -> impl FnOnce() -> T {
     move || {
         tcp::prepare();

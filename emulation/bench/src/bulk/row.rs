@@ -69,7 +69,6 @@ impl BulkRow {
 }
 
 impl BulkRow {
-    /// The row of one run.
     pub(super) fn from_arrivals(
         cell: &BulkCase,
         arrivals: &[&ByteArrivals],

@@ -34,7 +34,6 @@ const CALM: f64 = 0.7;
 /// The rate of a video, bits per second, whose delays are those of real use.
 const VIDEO_BITS: f64 = 30e6;
 
-/// The reference implementations.
 const REFERENCE: SourceProgram = SourceProgram {
     subject: "what is written in C",
     source: include_str!("reference.c"),
@@ -76,7 +75,6 @@ named!(
 pub struct ReflectCase {
     pub implementation: Implementation,
     pub targets: u16,
-    /// Bytes of a datagram.
     pub bytes: usize,
     /// True if the reflector's network card cuts messages into datagrams; otherwise its kernel does.
     pub offload: bool,
@@ -95,7 +93,6 @@ pub struct ReflectBench {
     pair: VethPair,
     /// Compiled at the first use.
     reference: Option<Result<CompiledProgram, String>>,
-    /// The length of a trial.
     time: Duration,
 }
 

@@ -12,7 +12,6 @@ use crate::tally::Delays;
 pub struct ReflectRow {
     pub implementation: Implementation,
     pub targets: u16,
-    /// Bytes of a datagram.
     pub bytes: usize,
     /// True if the network card, and not the kernel, cuts messages into datagrams.
     pub offload: bool,
@@ -47,7 +46,6 @@ pub struct Video {
     pub last_p50_us: Option<u32>,
     /// 99th percentile of that.
     pub last_p99_us: Option<u32>,
-    /// Lost fraction.
     pub lost: f64,
 }
 

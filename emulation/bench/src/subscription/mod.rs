@@ -26,8 +26,8 @@ pub use self::row::SubscriptionRow;
 use self::video::VideoArrivals;
 use super::frame::{Bench, BenchContext, CaseError, named};
 use super::tally::Arrivals;
-use super::testbed::{self, Testbed, TestbedRole, interrupted};
-use super::{join, networks};
+use super::testbed::{self, Testbed, TestbedRole};
+use super::{in_host, join, networks};
 
 /// The provider's super node, and that of the receivers.
 const HUBS: [HostIndex; 2] = [0, 1];
@@ -118,27 +118,17 @@ impl Bench for SubscriptionBench {
 
 /// Runs one case from its daemons' start to their end; a failure is a sentence.
 fn measure(bench: &mut BenchContext<'_>, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
     let parts = parts(case.subscribers());
     let mut stage = Testbed::make(bench, &networks::lan(parts.len(), ONE_WAY), &parts)?;
     let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let Testbed { daemons, lab, .. } = &mut stage;
     thread::scope(|scope| {
-        let sender = scope.spawn(|| lab.run_in(PROVIDER, || video::send(&over, &sent)));
+        let sender = scope.spawn(|| in_host(lab, PROVIDER, || video::send(&over, &sent)));
         let mut scene = SubscriptionScene { daemons, lab, sent: &sent, reflect: case.reflection() };
-        let seen = runtime.block_on(async {
-            tokio::select! {
-                seen = scene.play(case) => seen,
-                () = interrupted(bench) => Err("it was interrupted".to_owned()),
-            }
-        });
+        let seen = testbed::play(bench, scene.play(case));
         over.store(true, Relaxed);
-        let sending = join(sender);
-        let sending =
-            sending.map_err(|error| error.to_string()).and_then(|sent| sent.map_err(|error| error.to_string()));
-        let row = seen?;
-        sending.map(|()| row)
+        let sending = join(sender).map_err(|error| error.to_string());
+        seen.and_then(|row| sending.map(|()| row))
     })
 }
 

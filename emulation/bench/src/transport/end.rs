@@ -25,7 +25,6 @@ pub(super) trait FrameEndpoint {
     /// The next frame; `None` if none comes until then.
     fn receive(&mut self, until: Instant) -> io::Result<Option<Bytes>>;
 
-    /// Waits, while sent frames are delivered.
     fn wait(&mut self, until: Instant) -> io::Result<()>;
 }
 

@@ -48,7 +48,6 @@ const AFTER: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
-    /// Nothing.
     BothUp,
     /// The first link loses 1 % of its packets, each way.
     Loss,
@@ -76,7 +75,6 @@ pub enum BenchTransport {
 /// The sending of frames; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameWorkload {
-    /// At a steady rate.
     Paced,
     /// As many as there is room for.
     Throughput,
