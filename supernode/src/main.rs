@@ -1,7 +1,5 @@
 //! The daemon of a super node: it indexes services, hands requests to providers, and works with other super nodes.
 
-mod bench_reflect;
-
 use std::process::ExitCode;
 
 use roost_core::hub::HubKind;
@@ -17,8 +15,5 @@ impl HubProgram for Supernode {
 }
 
 fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|word| word == bench_reflect::NAME) {
-        return bench_reflect::main();
-    }
     roost_runtime::main::<HubDaemon<Supernode>>()
 }

@@ -48,7 +48,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
             "roost-transport",
         ],
     ),
-    ("roost-supernode", &["roost-runtime", "roost-wire", "roost-core", "roost-reflection"]),
+    ("roost-supernode", &["roost-runtime", "roost-core"]),
     ("roost-cs-server", &["roost-runtime", "roost-core"]),
     // Emulation. Statistics, records and descriptions are below everything that runs. Its
     // crates start the real binaries and share their words only, or drive the machines over
@@ -93,7 +93,8 @@ const ARROWS: [(&str, &[&str]); 27] = [
     ),
     ("roost-report", &["roost-statistics", "roost-results", "roost-topology"]),
     // `emulate bench transport` measures the transport itself, whose two ends need identities;
-    // `emulate bench reflect` makes the packets that a reflector is measured with.
+    // `emulate bench reflect` makes the packets that a reflector is measured with, and runs the reflector's data path
+    // over the socket of `roost-runtime`.
     (
         "roost-bench",
         &[
@@ -101,6 +102,7 @@ const ARROWS: [(&str, &[&str]); 27] = [
             "roost-api",
             "roost-identity",
             "roost-reflection",
+            "roost-runtime",
             "roost-transport",
             "roost-statistics",
             "roost-topology",

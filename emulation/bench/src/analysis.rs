@@ -1,6 +1,10 @@
 //! Figures from arrivals: pure functions.
 
+use std::fmt;
+
 use roost_statistics::{mean, quantile};
+
+use super::BenchRow;
 
 /// The spread of a set of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -15,6 +19,17 @@ impl Spread {
     pub(super) fn from_values(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         Some(Self { p50: quantile(&values, 0.5)?, p99: quantile(&values, 0.99)?, max: *values.last()? })
+    }
+
+    pub(super) fn add_to(self, row: BenchRow) -> BenchRow {
+        row.with("p50_ms", self.p50).with("p99_ms", self.p99).with("max_ms", self.max)
+    }
+}
+
+/// For values in milliseconds.
+impl fmt::Display for Spread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p50 {:.3}, p99 {:.3}, max {:.3} ms", self.p50, self.p99, self.max)
     }
 }
 

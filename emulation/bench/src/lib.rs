@@ -7,7 +7,7 @@
 //! programs `ping`, `iperf3` and `tcpdump`.
 //!
 //! A machine that is busy with other work measures worse, and a row does not show the cause:
-//! [`BenchReport::beside`] has the load of other programs during each case.
+//! [`Measured::beside_each`] has the load of other programs during each case.
 //!
 //! [`transport`] and [`bulk`] measure transports between two hosts, [`reflect`] the data path of a super node, and
 //! [`subscription`] and [`capacity`] the daemons.
@@ -18,10 +18,10 @@ pub mod bulk;
 pub mod capacity;
 mod capture;
 mod cases;
-mod flood;
+mod frame;
 mod iperf;
+mod load;
 mod machine;
-mod measured;
 mod networks;
 mod probe;
 mod program;
@@ -29,84 +29,20 @@ pub mod reflect;
 mod row;
 mod stalls;
 pub mod subscription;
+mod tally;
 mod testbed;
 pub mod transport;
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::io;
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
 
 use roost_lab::{DeviceBackend, Lab, LabError};
-use roost_topology::Topology;
+use roost_topology::model::HostIndex;
 
-use machine::ProcessorSnapshot;
-pub use measured::Measured;
-pub use row::{BenchReport, BenchRow, BenchVerdict, StretchTarget};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum BenchCase {
-    Delay,
-    /// Errors of delays beside programs that keep all processors busy.
-    Busy,
-    /// Errors of rates, and the throughput of TCP.
-    Rate,
-    Loss,
-    /// Errors of the times of scheduled changes.
-    Schedule,
-    Capacity,
-    Scale,
-    /// Times to make and remove networks.
-    Setup,
-    Idle,
-}
-
-impl BenchCase {
-    pub const ALL: [Self; 9] = [
-        Self::Delay,
-        Self::Busy,
-        Self::Rate,
-        Self::Loss,
-        Self::Schedule,
-        Self::Capacity,
-        Self::Scale,
-        Self::Setup,
-        Self::Idle,
-    ];
-
-    /// The name on command lines and in tables.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Delay => "delay",
-            Self::Busy => "busy",
-            Self::Rate => "rate",
-            Self::Loss => "loss",
-            Self::Schedule => "schedule",
-            Self::Capacity => "capacity",
-            Self::Scale => "scale",
-            Self::Setup => "setup",
-            Self::Idle => "idle",
-        }
-    }
-}
-
-impl fmt::Display for BenchCase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for BenchCase {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.into_iter().map(Self::name).collect();
-            format!("`{text}` is nothing that can be measured: write {}", names.join(", "))
-        })
-    }
-}
+pub use cases::{BenchCase, EmulatorBench};
+pub use frame::{Bench, BenchContext, CaseError, Column, Measured, Row, decimals, measure, whole};
+pub use row::{BenchRow, BenchVerdict, StretchTarget};
 
 #[derive(Clone, Debug)]
 pub struct BenchOptions {
@@ -135,111 +71,11 @@ pub enum BenchError {
     Lab(#[from] LabError),
     /// The system refused something other than a lab.
     #[error("cannot {what}: {error}")]
-    System { what: String, error: std::io::Error },
+    System { what: String, error: io::Error },
 }
 
-fn system(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> BenchError {
+fn system(what: impl Into<String>) -> impl FnOnce(io::Error) -> BenchError {
     move |error| BenchError::System { what: what.into(), error }
-}
-
-struct BenchContext<'a> {
-    options: &'a BenchOptions,
-    stop: &'a AtomicBool,
-    facts: BTreeMap<String, String>,
-}
-
-/// Measures each of `cases`, in their order, [inside a sandbox](roost_lab::sandbox::enter).
-///
-/// `watch` is called with each case that begins. When `stop` is set it ends within about a second, and the
-/// report has the complete cases.
-///
-/// # Errors
-/// When a lab cannot be made, or breaks. A missing program is no error: its rows are not measured and give the
-/// reason.
-pub fn run(
-    cases: &[BenchCase],
-    options: &BenchOptions,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(BenchCase),
-) -> Result<BenchReport, BenchError> {
-    let began = Instant::now();
-    let mut report = BenchReport::default();
-    let mut bench = BenchContext { options, stop, facts: roost_experiment::host_facts::facts() };
-    for case in cases {
-        if bench.is_stopped() {
-            break;
-        }
-        watch(*case);
-        let before = ProcessorSnapshot::read_now();
-        let rows = bench.measure(*case)?;
-        if bench.is_stopped() {
-            break;
-        }
-        if let Some(part) = before.and_then(|before| Some(ProcessorSnapshot::read_now()?.other_load_since(&before))) {
-            report.beside.insert(case.name(), part);
-        }
-        report.rows.extend(rows);
-    }
-    report.interrupted = bench.is_stopped();
-    report.machine = bench.facts;
-    report.seconds = began.elapsed().as_secs_f64();
-    Ok(report)
-}
-
-impl BenchContext<'_> {
-    fn measure(&mut self, case: BenchCase) -> Result<Vec<BenchRow>, BenchError> {
-        match case {
-            BenchCase::Delay => cases::delay::quiet(self),
-            BenchCase::Busy => cases::delay::busy(self),
-            BenchCase::Rate => cases::rate::measure(self),
-            BenchCase::Loss => cases::loss::measure(self),
-            BenchCase::Schedule => cases::schedule::measure(self),
-            BenchCase::Capacity => cases::capacity::measure(self),
-            BenchCase::Scale => cases::scale::measure(self),
-            BenchCase::Setup => cases::setup::measure(self),
-            BenchCase::Idle => cases::idle::measure(self),
-        }
-    }
-
-    fn lab(&mut self, topology: &Topology) -> Result<Lab, BenchError> {
-        self.lab_with_seed(topology, self.options.seed)
-    }
-
-    fn lab_with_seed(&mut self, topology: &Topology, seed: u64) -> Result<Lab, BenchError> {
-        let BenchOptions { backend, realtime, .. } = *self.options;
-        let lab = Lab::start(topology, &roost_lab::LabOptions { seed, backend, realtime, ..Default::default() })?;
-        // Facts that all labs of this bench share; the number of interfaces differs.
-        for name in ["backend", "realtime", "tcp", "exact_timers", "frame_overhead"] {
-            if let Some(fact) = lab.facts().get(name) {
-                self.facts.insert(name.to_owned(), fact.clone());
-            }
-        }
-        Ok(lab)
-    }
-
-    /// The length of a measurement; `usual` is the default, which gives the figure its precision.
-    fn length(&self, usual: Duration) -> Duration {
-        self.options.length.unwrap_or(usual)
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.stop.load(Relaxed)
-    }
-
-    /// Waits until the time is up or the bench is stopped.
-    fn sleep_unless_stopped(&self, time: Duration) {
-        /// The delay until a request to stop is noticed; checking costs a little of the time that `idle`
-        /// measures.
-        const NAP: Duration = Duration::from_millis(500);
-        let end = Instant::now() + time;
-        while !self.is_stopped() {
-            let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(NAP));
-        }
-    }
 }
 
 /// True if the carrier of a lab has a real-time priority.
@@ -247,15 +83,10 @@ fn is_realtime(lab: &Lab) -> bool {
     lab.facts().get("realtime").is_some_and(|fact| fact.starts_with("yes"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn in_host<T: Send>(lab: &Lab, host: HostIndex, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    lab.run_in(host, call).map_err(io::Error::other)?
+}
 
-    #[test]
-    fn case_names_round_trip() {
-        for case in BenchCase::ALL {
-            assert_eq!(case.to_string().parse(), Ok(case));
-        }
-        assert!("latency".parse::<BenchCase>().unwrap_err().contains("delay, busy, rate"));
-    }
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }

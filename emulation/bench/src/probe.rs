@@ -17,7 +17,7 @@ use roost_topology::model::HostIndex;
 use roost_wire::random::SplitMix64;
 use rustix::net::sockopt;
 
-use super::{BenchContext, BenchError, is_realtime, machine, system};
+use super::{BenchContext, BenchError, is_realtime, join, machine, system};
 
 /// Bytes of a frame besides its payload: Ethernet, IP and UDP headers.
 pub(super) const HEADERS: u32 = 14 + 20 + 8;
@@ -31,8 +31,6 @@ const TOO_SHORT_TO_SLEEP: u64 = 20_000;
 const LOOK: Duration = Duration::from_millis(50);
 /// The requested receive buffers, so that a late receiver loses nothing.
 const BUFFER_BYTES: usize = 8 << 20;
-/// Receivers are small, and there may be a hundred.
-const STACK_BYTES: usize = 256 << 10;
 
 /// Packets of one size from one host to another.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +77,6 @@ pub(super) enum Priority {
 /// The results of probes, and their cost.
 #[derive(Debug)]
 pub(super) struct ProbeResult {
-    /// By flow.
     pub(super) traces: Vec<PacketTimes>,
     /// The processor time of sending and receiving.
     pub(super) cost: Duration,
@@ -103,20 +100,15 @@ pub(super) fn send_probes(
         let receivers: Vec<_> = flows
             .iter()
             .zip(&sockets)
-            .map(|(flow, (_, socket))| {
-                let body = move || setting.receive(socket, flow.count);
-                thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, body)
-            })
-            .collect::<io::Result<_>>()
-            .map_err(|error| setting.give_up(error, "start a receiver"))?;
-        let (flows, sockets, agenda) = (flows, &sockets, &agenda);
-        let sender = thread::Builder::new().spawn_scoped(scope, move || {
-            let sent = setting.send(flows, sockets, agenda);
+            .map(|(flow, (_, socket))| scope.spawn(move || setting.receive(socket, flow.count)))
+            .collect();
+        // A thread of its own, whose priority ends with it.
+        let sender = scope.spawn(|| {
+            let sent = setting.send(flows, &sockets, &agenda);
             setting.wait(patience);
             setting.over.store(true, Relaxed);
             sent
         });
-        let sender = sender.map_err(|error| setting.give_up(error, "start a sender"))?;
         gather(sender, receivers).map_err(system("send and receive probes"))
     })
 }
@@ -135,10 +127,6 @@ fn gather(sender: ScopedJoinHandle<'_, Sent>, receivers: Vec<ScopedJoinHandle<'_
         traces.push(PacketTimes { sent, received });
     }
     Ok(ProbeResult { traces, cost })
-}
-
-fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// The sockets of a flow: its sender's, and its receiver's.
@@ -252,12 +240,6 @@ impl ProbeContext<'_> {
         while Instant::now() < end && !self.stop.load(Relaxed) {
             thread::sleep(LOOK.min(end.saturating_duration_since(Instant::now())));
         }
-    }
-
-    /// Ends the running receivers, since nobody will send.
-    fn give_up(self, error: io::Error, what: &str) -> BenchError {
-        self.over.store(true, Relaxed);
-        system(what)(error)
     }
 }
 

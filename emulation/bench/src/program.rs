@@ -1,19 +1,19 @@
 //! Independent programs, run inside hosts.
 
-use std::fs;
-use std::io::{self, Read};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_lab::{Lab, LabError};
 use roost_topology::model::HostIndex;
-
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use std::os::unix::process::CommandExt;
+use tempfile::TempDir;
 
 use super::BenchError;
 
@@ -37,6 +37,59 @@ pub(super) const PING: Tool = Tool { name: "ping", package: "iputils-ping" };
 pub(super) const IPERF3: Tool = Tool { name: "iperf3", package: "iperf3" };
 pub(super) const TCPDUMP: Tool = Tool { name: "tcpdump", package: "tcpdump" };
 pub(super) const SHELL: Tool = Tool { name: "sh", package: "dash" };
+
+/// A program for comparison, which is compiled before its measurement.
+pub(super) struct SourceProgram {
+    /// For the sentence that it is not measured.
+    pub(super) subject: &'static str,
+    pub(super) source: &'static str,
+    /// The file's name, whose ending tells the compiler the language.
+    pub(super) file: &'static str,
+    pub(super) compiler: &'static str,
+    pub(super) libraries: &'static [&'static str],
+    /// Packages of compiler and libraries.
+    pub(super) packages: &'static str,
+}
+
+/// A folder with the compiled program, which goes when this value is dropped.
+pub(super) struct CompiledProgram(TempDir);
+
+impl SourceProgram {
+    /// # Errors
+    /// A sentence, if the compiler or a library is missing.
+    pub(super) fn compile(&self) -> Result<CompiledProgram, String> {
+        let Self { subject, compiler, packages, .. } = self;
+        let missing = |why: String| format!("{subject} is not measured: {why}; install {packages}");
+        let folder = tempfile::tempdir().map_err(|error| missing(format!("no folder for it ({error})")))?;
+        let source = folder.path().join(self.file);
+        fs::write(&source, self.source).map_err(|error| missing(format!("it cannot be written ({error})")))?;
+        let program = CompiledProgram(folder);
+        let mut command = Command::new(compiler);
+        command.args(["-O2", "-o"]).arg(program.path()).arg(&source).args(self.libraries);
+        let compiled = command.output().map_err(|error| missing(format!("{compiler} does not start ({error})")))?;
+        let said = String::from_utf8_lossy(&compiled.stderr);
+        let first = said.lines().find(|line| line.contains("error"));
+        let first = first.map_or_else(|| format!("{compiler} failed"), str::to_owned);
+        if compiled.status.success() { Ok(program) } else { Err(missing(first)) }
+    }
+}
+
+impl CompiledProgram {
+    pub(super) fn path(&self) -> PathBuf {
+        self.0.path().join("program")
+    }
+}
+
+/// A process that is killed when this value is dropped.
+pub(super) struct OwnedProcess(pub(super) Child);
+
+impl Drop for OwnedProcess {
+    fn drop(&mut self) {
+        // The program may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ToolError {
@@ -68,8 +121,9 @@ impl ToolError {
 pub(super) struct ToolProcess {
     tool: Tool,
     child: Child,
-    output: Option<JoinHandle<Vec<u8>>>,
-    errors: Option<JoinHandle<Vec<u8>>>,
+    /// Files, so that the program never waits for a reader.
+    output: File,
+    errors: File,
 }
 
 pub(super) struct ToolOutput {
@@ -81,13 +135,14 @@ pub(super) struct ToolOutput {
 impl ToolProcess {
     pub(super) fn start(lab: &Lab, host: HostIndex, tool: Tool, arguments: &[&str]) -> Result<Self, ToolError> {
         let mut command = Command::new(find(tool)?);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let file = || tempfile::tempfile().map_err(super::system("make a file for a program's output"));
+        let shared = |file: &File| file.try_clone().map_err(super::system("share a file"));
+        let (output, errors) = (file()?, file()?);
+        command.args(arguments).stdin(Stdio::null()).stdout(shared(&output)?).stderr(shared(&errors)?);
         // A process group of its own: its children end with it, and Ctrl-C only reaches us.
         command.env("LC_ALL", "C").process_group(0);
         let not_started = |error: io::Error| ToolError::NotMeasured(format!("{} does not start: {error}", tool.name));
-        let mut child = lab.run_in(host, || command.spawn())?.map_err(not_started)?;
-        let output = child.stdout.take().map(|pipe| thread::spawn(move || read(pipe)));
-        let errors = child.stderr.take().map(|pipe| thread::spawn(move || read(pipe)));
+        let child = lab.run_in(host, || command.spawn())?.map_err(not_started)?;
         Ok(Self { tool, child, output, errors })
     }
 
@@ -97,7 +152,7 @@ impl ToolProcess {
             let ended = self.child.try_wait().ok().flatten().is_some();
             if ended || began.elapsed() > READY {
                 self.kill();
-                let said = String::from_utf8_lossy(&self.errors.take().map(join).unwrap_or_default()).into_owned();
+                let said = String::from_utf8_lossy(&read(&mut self.errors)).into_owned();
                 return Err(ToolError::NotMeasured(format!("{} does not start: {}", self.tool.name, one_line(&said))));
             }
             thread::sleep(LOOK);
@@ -129,8 +184,7 @@ impl ToolProcess {
             }
             thread::sleep(LOOK);
         };
-        let output = self.output.take().map(join).unwrap_or_default();
-        let errors = self.errors.take().map(join).unwrap_or_default();
+        let (output, errors) = (read(&mut self.output), read(&mut self.errors));
         Ok(ToolOutput { output, errors: String::from_utf8_lossy(&errors).into_owned(), success: status.success() })
     }
 
@@ -186,7 +240,7 @@ fn in_proc(lab: &Lab, host: HostIndex, file: &str) -> Result<String, LabError> {
     text.map_err(|error| LabError::kernel(format!("read /proc/net/{file}"), error))
 }
 
-fn find(tool: Tool) -> Result<std::path::PathBuf, ToolError> {
+fn find(tool: Tool) -> Result<PathBuf, ToolError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).chain(SYSTEM_FOLDERS.map(Into::into));
     let found = folders.map(|folder| folder.join(tool.name)).find(|file| is_executable(file));
@@ -200,18 +254,13 @@ fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-fn read(mut pipe: impl Read) -> Vec<u8> {
+fn read(file: &mut File) -> Vec<u8> {
     let mut bytes = Vec::new();
     // An error ends the reading; bytes read so far are kept.
-    let _ = pipe.read_to_end(&mut bytes);
+    let _ = file.rewind().and_then(|()| file.read_to_end(&mut bytes));
     bytes
 }
 
-fn join(reader: JoinHandle<Vec<u8>>) -> Vec<u8> {
-    reader.join().unwrap_or_default()
-}
-
-/// The last line that says something.
 fn one_line(text: &str) -> String {
     text.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or("it said nothing").to_owned()
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::BenchCase;
+use super::frame::{Column, Measured, Row, whole};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -19,8 +20,7 @@ pub enum BenchVerdict {
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BenchRow {
-    #[serde(serialize_with = "name")]
-    pub case: BenchCase,
+    pub case: Option<BenchCase>,
     pub what: String,
     /// The target in words; empty if there is none.
     pub target: String,
@@ -39,39 +39,45 @@ pub struct BenchRow {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StretchTarget {
-    /// In words.
     pub what: String,
     pub met: bool,
 }
 
-fn name<S: serde::Serializer>(case: &BenchCase, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(case.name())
+impl Row for BenchRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column("CASE", |row, _| whole(row.case)),
+        Column("WHAT", |row, _| row.what.clone()),
+        Column("TARGET", |row, _| row.target.clone()),
+        Column("AIM", |row, _| row.aim.as_ref().map_or_else(String::new, |aim| aim.what.clone())),
+        Column("SEEN", |row, _| if row.seen.is_empty() { "-".to_owned() } else { row.seen.clone() }),
+        Column("RESULT", |row, _| row.result().to_owned()),
+    ];
 }
 
 impl BenchRow {
-    pub(super) fn judged(
-        case: BenchCase,
-        what: impl Into<String>,
-        target: impl Into<String>,
-        seen: String,
-        met: bool,
-    ) -> Self {
+    fn result(&self) -> &'static str {
+        match (self.verdict, self.aim.as_ref().map(|aim| aim.met)) {
+            (BenchVerdict::Met, Some(true)) => "met, aim too",
+            (BenchVerdict::Met, _) => "met",
+            (BenchVerdict::Missed, _) => "NOT MET",
+            (BenchVerdict::NotMeasured, _) => "not measured",
+            (BenchVerdict::Shown, Some(true)) => "aim met",
+            (BenchVerdict::Shown, _) => "",
+        }
+    }
+
+    pub(super) fn judged(what: impl Into<String>, target: impl Into<String>, seen: String, met: bool) -> Self {
         let verdict = if met { BenchVerdict::Met } else { BenchVerdict::Missed };
         let (what, target) = (what.into(), target.into());
-        Self { case, what, target, aim: None, seen, verdict, note: None, values: BTreeMap::new() }
+        Self { case: None, what, target, aim: None, seen, verdict, note: None, values: BTreeMap::new() }
     }
 
-    pub(super) fn shown(case: BenchCase, what: impl Into<String>, seen: String) -> Self {
-        Self { verdict: BenchVerdict::Shown, ..Self::judged(case, what, "", seen, true) }
+    pub(super) fn shown(what: impl Into<String>, seen: String) -> Self {
+        Self { verdict: BenchVerdict::Shown, ..Self::judged(what, "", seen, true) }
     }
 
-    pub(super) fn unmeasured(
-        case: BenchCase,
-        what: impl Into<String>,
-        target: impl Into<String>,
-        why: impl Into<String>,
-    ) -> Self {
-        let row = Self::judged(case, what, target, String::new(), false);
+    pub(super) fn unmeasured(what: impl Into<String>, target: impl Into<String>, why: impl Into<String>) -> Self {
+        let row = Self::judged(what, target, String::new(), false);
         Self { verdict: BenchVerdict::NotMeasured, note: Some(why.into()), ..row }
     }
 
@@ -89,27 +95,9 @@ impl BenchRow {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct BenchReport {
-    pub rows: Vec<BenchRow>,
-    /// By case, the fraction of all processors that other programs used meanwhile, 0 to 1. The load that
-    /// belongs to a case does not count.
-    pub beside: BTreeMap<&'static str, f64>,
-    /// Facts about this machine, and the carrying of packets on it.
-    pub machine: BTreeMap<String, String>,
-    pub seconds: f64,
-    /// True if it was stopped before its end.
-    pub interrupted: bool,
-}
-
-impl BenchReport {
+impl Measured<BenchRow> {
     pub fn count(&self, verdict: BenchVerdict) -> usize {
         self.rows.iter().filter(|row| row.verdict == verdict).count()
-    }
-
-    /// The case with the most other load, and that load.
-    pub fn busiest(&self) -> Option<(&'static str, f64)> {
-        self.beside.iter().map(|(case, part)| (*case, *part)).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 }
 
@@ -120,19 +108,20 @@ mod tests {
     #[test]
     fn unmeasured_row_is_not_met() {
         let rows = vec![
-            BenchRow::judged(BenchCase::Rate, "1 Mbit/s", "0.2 %", "0.1 %".to_owned(), true)
+            BenchRow::judged("1 Mbit/s", "0.2 %", "0.1 %".to_owned(), true)
                 .with_stretch_target("0.05 %", false)
                 .with("error_percent", 0.1),
-            BenchRow::judged(BenchCase::Rate, "1 Gbit/s", "2 %", "5 %".to_owned(), false),
-            BenchRow::unmeasured(BenchCase::Rate, "TCP", "98 %", "iperf3 is not installed"),
-            BenchRow::shown(BenchCase::Setup, "11 hosts", "3 ms".to_owned()),
+            BenchRow::judged("1 Gbit/s", "2 %", "5 %".to_owned(), false),
+            BenchRow::unmeasured("TCP", "98 %", "iperf3 is not installed"),
+            BenchRow::shown("11 hosts", "3 ms".to_owned()),
         ];
-        let report = BenchReport { rows, ..BenchReport::default() };
+        let report = Measured { rows, ..Measured::default() };
         let counts = [BenchVerdict::Met, BenchVerdict::Missed, BenchVerdict::NotMeasured, BenchVerdict::Shown]
             .map(|one| report.count(one));
         assert_eq!(counts, [1, 1, 1, 1]);
         let json = serde_json::to_value(&report).unwrap();
-        assert_eq!(json["rows"][0]["case"], "rate");
+        let row = BenchRow { case: Some(BenchCase::Rate), ..report.rows[0].clone() };
+        assert_eq!(serde_json::to_value(row).unwrap()["case"], "rate");
         assert_eq!(json["rows"][0]["values"]["error_percent"], 0.1);
         assert_eq!(
             (&json["rows"][0]["aim"]["met"], &json["rows"][1]["aim"]),
@@ -144,8 +133,9 @@ mod tests {
 
     #[test]
     fn the_busiest_case_is_named() {
-        let report = BenchReport { beside: BTreeMap::from([("delay", 0.02), ("rate", 0.4)]), ..BenchReport::default() };
+        let beside_each = [("delay", 0.02), ("rate", 0.4)].map(|(case, part)| (case.to_owned(), part)).into();
+        let report = Measured::<BenchRow> { beside_each, ..Measured::default() };
         assert_eq!(report.busiest(), Some(("rate", 0.4)));
-        assert_eq!(BenchReport::default().busiest(), None);
+        assert_eq!(Measured::<BenchRow>::default().busiest(), None);
     }
 }

@@ -5,12 +5,13 @@ use std::net::Ipv4Addr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use roost_api::State;
+use roost_api::{Client, ClientError, Frame, RequestEvent, State};
 use roost_experiment::{Binaries, Daemon, Launch, Role, RunError, issue, make_group};
 use roost_lab::Lab;
 use roost_topology::Topology;
 use roost_topology::model::HostIndex;
 use roost_wire::Cell;
+use roost_wire::messages::ServiceRequest;
 use tempfile::TempDir;
 
 use super::BenchContext;
@@ -93,10 +94,37 @@ impl Testbed {
     }
 }
 
-pub(super) async fn interrupted(bench: &BenchContext<'_>) {
-    while !bench.is_stopped() {
-        tokio::time::sleep(LOOK).await;
-    }
+/// Plays a scene with daemons until its end, or until the bench is stopped.
+pub(super) fn play<T>(bench: &BenchContext<'_>, scene: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
+    let interrupted = async {
+        while !bench.is_stopped() {
+            tokio::time::sleep(LOOK).await;
+        }
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            seen = scene => seen,
+            () = interrupted => Err("it was interrupted".to_owned()),
+        }
+    })
+}
+
+/// Receives a stream through the local API of a node until it ends, and returns the reason.
+pub(super) async fn receive(socket: &Path, request: &ServiceRequest, mut on_data: impl FnMut(&[u8])) -> String {
+    let received = async {
+        let mut frames = Client::connect(socket).await?.request(request).await?;
+        while let Some(frame) = frames.next().await? {
+            match frame {
+                Frame::Data(data) => on_data(&data),
+                Frame::Event(RequestEvent::Failed { error, .. }) => return Ok(error.to_string()),
+                Frame::Event(_) => {}
+            }
+        }
+        Ok::<_, ClientError>("it ended".to_owned())
+    };
+    received.await.unwrap_or_else(|error| error.to_string())
 }
 
 async fn serves(daemon: &Daemon) -> bool {

@@ -25,9 +25,9 @@ fn reflector(options: &[&str]) -> (Process, tempfile::TempDir, String, [UdpSocke
     sockets.iter().for_each(|socket| socket.set_read_timeout(Some(PATIENCE)).unwrap());
     let listen = bind(0).unwrap().local_addr().unwrap().to_string();
     let folder = tempfile::tempdir().unwrap();
-    let mut command = Command::new(binary("supernode"));
+    let mut command = Command::new(binary("emulate"));
     let to = sockets[0].local_addr().unwrap().to_string();
-    command.args(["bench-reflect", "--listen", &listen, "--to", &to, "--count", "2"]).args(options);
+    command.args(["bench", "reflector", "--listen", &listen, "--to", &to, "--count", "2"]).args(options);
     let process = Process::start(command, folder.path().join("log")).unwrap();
     (process, folder, listen, sockets)
 }

@@ -17,7 +17,6 @@ mod udt4;
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -29,12 +28,11 @@ use roost_wire::Congestion;
 use self::arrivals::ByteArrivals;
 pub use self::route::PathProfile;
 pub use self::row::BulkRow;
-use self::row::{BulkRun, pooled};
-use self::udt4::Udt4;
-use super::measured::{BenchStart, Measured};
+use super::frame::{Bench, BenchContext, CaseError, named};
 use super::probe::{self, Priority};
+use super::program::CompiledProgram;
 use super::transport::Members;
-use super::{BenchContext, BenchError, BenchOptions, system};
+use super::{BenchError, in_host, join, system};
 
 const SENDING: HostIndex = 0;
 const RECEIVING: HostIndex = 1;
@@ -56,42 +54,28 @@ const PROBE_BYTES: u32 = 64;
 pub enum BulkSender {
     /// TCP of the kernel, unencrypted, with cubic.
     TcpCubic,
-    /// The kernel's TCP with BBR.
     TcpBbr,
     /// The kernel's TCP with cubic and a window of about 32 KB, as it was without tuning.
     Tcp32k,
     /// UDT4 as Debian has it, unencrypted.
     Udt4,
-    /// `quic://` with this congestion control.
     Quic(Congestion),
 }
 
+named!(
+    BulkSender,
+    "no sender",
+    Self::TcpCubic => "tcp-cubic",
+    Self::TcpBbr => "tcp-bbr",
+    Self::Tcp32k => "tcp-32k",
+    Self::Udt4 => "udt4",
+    Self::Quic(Congestion::Cubic) => "cubic",
+    Self::Quic(Congestion::Rate) => "rate",
+    Self::Quic(Congestion::Udt) => "udt",
+    Self::Quic(Congestion::Bbr) => "bbr",
+);
+
 impl BulkSender {
-    pub const ALL: [Self; 8] = [
-        Self::TcpCubic,
-        Self::TcpBbr,
-        Self::Tcp32k,
-        Self::Udt4,
-        Self::Quic(Congestion::Cubic),
-        Self::Quic(Congestion::Rate),
-        Self::Quic(Congestion::Udt),
-        Self::Quic(Congestion::Bbr),
-    ];
-
-    /// The name on command lines, in tables and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::TcpCubic => "tcp-cubic",
-            Self::TcpBbr => "tcp-bbr",
-            Self::Tcp32k => "tcp-32k",
-            Self::Udt4 => "udt4",
-            Self::Quic(Congestion::Cubic) => "cubic",
-            Self::Quic(Congestion::Rate) => "rate",
-            Self::Quic(Congestion::Udt) => "udt",
-            Self::Quic(Congestion::Bbr) => "bbr",
-        }
-    }
-
     /// The largest payload of a packet, bytes.
     const fn payload(self) -> f64 {
         match self {
@@ -100,23 +84,6 @@ impl BulkSender {
             // Without the headers, the tag, and the heads of the frame and the chunk.
             Self::Quic(_) => 1410.0,
         }
-    }
-}
-
-impl fmt::Display for BulkSender {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for BulkSender {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|sender| sender.name() == text)
-            .ok_or_else(|| format!("`{text}` is no sender: write {}", Self::ALL.map(Self::name).join(", ")))
     }
 }
 
@@ -138,62 +105,58 @@ impl BulkCase {
     }
 }
 
-pub type BulkReport = Measured<BulkRow>;
-
-/// Measures each of `cells`, in their order and each with `seeds` seeds, for `seconds` or for the default of
-/// its path, [inside a sandbox](roost_lab::sandbox::enter).
-///
-/// `watch` is called with each run that begins. When `stop` is set it ends within a second or so, with the
-/// complete rows.
-///
-/// # Errors
-/// When a lab cannot be made, or breaks. A sender that fails or is missing is no error: a note reports it.
-pub fn run(
-    cells: &[BulkCase],
-    seconds: Option<u32>,
-    seeds: u64,
-    options: &BenchOptions,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(&BulkCase),
-) -> Result<BulkReport, BenchError> {
-    let begun = BenchStart::now();
-    let mut bench = BenchContext { options, stop, facts: roost_experiment::host_facts::facts() };
-    let members = Members::new().map_err(system("make the certificates of a group"))?;
-    let needs_udt4 = cells.iter().any(|cell| cell.senders().any(|sender| sender == BulkSender::Udt4));
-    let tools = Tools { members, udt4: needs_udt4.then(Udt4::compile) };
-    let mut report = BulkReport::default();
-    for cell in cells {
-        let (mut runs, mut aborted) = (Vec::new(), 0);
-        let time = Duration::from_secs(seconds.unwrap_or(cell.route.seconds).into());
-        for seed in 0..seeds {
-            watch(cell);
-            match one_run(&mut bench, &tools, cell, time, options.seed + seed)? {
-                Ok(run) => runs.push(run),
-                Err(error) => {
-                    aborted += 1;
-                    report.notes.push(format!("{}, {}: {error}", cell.route.name, cell.name()));
-                }
-            }
-            if bench.is_stopped() {
-                break;
-            }
-        }
-        if bench.is_stopped() {
-            break;
-        }
-        match runs.is_empty() {
-            true => report.unmeasured += 1,
-            false => report.rows.push(pooled(cell, &runs, aborted)),
-        }
-        report.notes.dedup();
+impl fmt::Display for BulkCase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.route.name, self.name())
     }
-    report.end(&begun, bench.facts);
-    Ok(report)
+}
+
+pub struct BulkBench {
+    tools: Tools,
+    /// The length of a run, instead of the default of its path.
+    seconds: Option<u32>,
+    runs: u32,
+}
+
+impl BulkBench {
+    /// # Errors
+    /// When the certificates cannot be made.
+    pub fn new(seconds: Option<u32>, runs: u32) -> Result<Self, BenchError> {
+        let members = Members::new().map_err(system("make the certificates of a group"))?;
+        Ok(Self { tools: Tools { members, udt4: None }, seconds, runs })
+    }
+}
+
+impl Bench for BulkBench {
+    type Case = BulkCase;
+    type Run = BulkRow;
+    type Row = BulkRow;
+
+    const NAME: &'static str = "bench bulk";
+    const MAY_LACK_RUNS: bool = true;
+
+    fn runs(&self) -> u32 {
+        self.runs
+    }
+
+    fn run(&mut self, context: &mut BenchContext<'_>, case: &BulkCase) -> Result<BulkRow, CaseError> {
+        if case.senders().any(|sender| sender == BulkSender::Udt4) {
+            let compiled = self.tools.udt4.get_or_insert_with(|| udt4::SOURCE.compile());
+            compiled.as_ref().map_err(|why| CaseError::Missing(why.clone()))?;
+        }
+        let time = Duration::from_secs(self.seconds.unwrap_or(case.route.seconds).into());
+        one_run(context, &self.tools, case, time)
+    }
+
+    fn rows(_case: &BulkCase, runs: Vec<BulkRow>, failed: usize) -> Vec<BulkRow> {
+        vec![BulkRow::pooled(&runs, failed)]
+    }
 }
 
 struct Tools {
     members: Members,
-    udt4: Option<Result<Udt4, String>>,
+    /// Compiled at the first use.
+    udt4: Option<Result<CompiledProgram, String>>,
 }
 
 struct BulkFlow<'a> {
@@ -208,16 +171,15 @@ impl BulkFlow<'_> {
         self.over.load(Relaxed)
     }
 
-    fn udt4(&self) -> io::Result<&Udt4> {
-        let compiled = self.tools.udt4.as_ref().ok_or(io::ErrorKind::NotFound)?;
-        compiled.as_ref().map_err(|why| io::Error::other(why.clone()))
+    fn udt4(&self) -> io::Result<&CompiledProgram> {
+        self.tools.udt4.as_ref().and_then(|compiled| compiled.as_ref().ok()).ok_or(io::ErrorKind::NotFound.into())
     }
 
     fn send(&self, from: Ipv4Addr, to: Ipv4Addr) -> io::Result<()> {
         match self.sender {
             BulkSender::TcpCubic | BulkSender::Tcp32k => tcp::send(self, to, "cubic"),
             BulkSender::TcpBbr => tcp::send(self, to, "bbr"),
-            BulkSender::Udt4 => self.udt4()?.send(self, to),
+            BulkSender::Udt4 => udt4::send(self.udt4()?, self, to),
             BulkSender::Quic(congestion) => ours::send(self, &self.tools.members.sender, (from, to), congestion),
         }
     }
@@ -226,21 +188,15 @@ impl BulkFlow<'_> {
         match self.sender {
             BulkSender::TcpCubic | BulkSender::TcpBbr => tcp::receive(self, None, arrivals),
             BulkSender::Tcp32k => tcp::receive(self, Some(tcp::ROOM_32K), arrivals),
-            BulkSender::Udt4 => self.udt4()?.receive(self, arrivals),
+            BulkSender::Udt4 => udt4::receive(self.udt4()?, self, arrivals),
             BulkSender::Quic(congestion) => ours::receive(self, &self.tools.members.receiver, at, congestion, arrivals),
         }
     }
 }
 
-/// Runs the flows of a cell over a new path. The inner error is that of a flow.
-fn one_run(
-    bench: &mut BenchContext<'_>,
-    tools: &Tools,
-    cell: &BulkCase,
-    time: Duration,
-    seed: u64,
-) -> Result<io::Result<BulkRun>, BenchError> {
-    let lab = bench.lab_with_seed(&cell.route.topology(), seed)?;
+/// Runs the flows of a cell over a new path.
+fn one_run(bench: &mut BenchContext<'_>, tools: &Tools, cell: &BulkCase, time: Duration) -> Result<BulkRow, CaseError> {
+    let lab = bench.lab(&cell.route.topology())?;
     let time = if cell.competitor.is_some() { time.max(LEAST_SHARED) } else { time };
     let over = &AtomicBool::new(false);
     let flows: Vec<(BulkFlow<'_>, ByteArrivals)> = (0..)
@@ -252,17 +208,15 @@ fn one_run(
         .collect();
     let (ended, probes) = carry_all(bench, &lab, &flows, over, time);
     let probes = probes?;
-    if let Err(error) = ended {
-        return Ok(Err(error));
-    }
-    let overruns = lab.overruns()?;
-    if overruns > 0 {
-        return Ok(Err(io::Error::other(format!("{overruns} packets were lost because this machine was too slow"))));
+    ended.map_err(|error| error.to_string())?;
+    match lab.overruns()? {
+        0 => {}
+        overruns => Err(format!("{overruns} packets were lost because this machine was too slow"))?,
     }
     let counts = lab.counters()?.into_iter().find(|link| link.host == "from" && link.direction == "to-net");
     let packets = counts.map_or(0, |link| link.packets_in).saturating_sub(probes.traces[0].sent.len() as u64);
     let arrivals: Vec<&ByteArrivals> = flows.iter().map(|(_, arrivals)| arrivals).collect();
-    Ok(Ok(BulkRun::from_arrivals(cell, &arrivals, time, packets, &probes.traces[0])))
+    Ok(BulkRow::from_arrivals(cell, &arrivals, time, packets, &probes.traces[0]))
 }
 
 /// Runs the flows, and probes beside them, until the probes' time is `over`; returns the ends of the flows and
@@ -279,7 +233,7 @@ fn carry_all(
             flows.iter().map(|(flow, arrivals)| scope.spawn(move || carry(lab, flow, arrivals))).collect();
         let probes = probe::send_probes(bench, lab, &[probes(time)], Instant::now(), Duration::ZERO, Priority::Usual);
         over.store(true, Relaxed);
-        let ended = ends.into_iter().map(|end| end.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        let ended = ends.into_iter().map(join);
         // Collecting waits for all of them.
         let ended: Vec<_> = ended.collect();
         (ended.into_iter().collect(), probes)
@@ -296,31 +250,25 @@ fn probes(time: Duration) -> probe::ProbeFlow {
 fn carry(lab: &Lab, flow: &BulkFlow<'_>, arrivals: &ByteArrivals) -> io::Result<()> {
     let address = |host| lab.address(host).ok_or_else(|| io::Error::other("a host has no address"));
     let (from, to) = (address(SENDING)?, address(RECEIVING)?);
-    let in_host = |host, call: &(dyn Fn() -> io::Result<()> + Sync)| {
-        let prepared = || {
-            tcp::prepare();
-            call()
-        };
-        lab.run_in(host, prepared).map_err(io::Error::other)?
-    };
     thread::scope(|scope| {
-        let receiver = scope.spawn(|| in_host(RECEIVING, &|| flow.receive(to, arrivals)));
+        let receiver = scope.spawn(|| in_host(lab, RECEIVING, prepared(|| flow.receive(to, arrivals))));
         thread::sleep(arrivals.began().saturating_duration_since(Instant::now()));
-        let sent = in_host(SENDING, &|| flow.send(from, to));
-        let received = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let sent = in_host(lab, SENDING, prepared(|| flow.send(from, to)));
+        let received = join(receiver);
         sent.and(received)
     })
+}
+
+fn prepared<T>(call: impl FnOnce() -> T) -> impl FnOnce() -> T {
+    move || {
+        tcp::prepare();
+        call()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sender_names_round_trip() {
-        assert!(BulkSender::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
-        assert!("sctp".parse::<BulkSender>().unwrap_err().starts_with("`sctp` is no sender: write tcp-cubic, tcp-bbr"));
-    }
 
     #[test]
     fn loss_comes_after_bottleneck() {

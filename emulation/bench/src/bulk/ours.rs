@@ -6,52 +6,28 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_identity::{Identity, Policy};
-use roost_transport::{Config, Event, Events, Limits, SendError, Transport, bind};
-use roost_wire::{Address, Channel, Congestion, ConnectionId, DialId, Endpoint, RoleSet, Scheme};
-use tokio::runtime::Runtime;
+use roost_identity::Identity;
+use roost_wire::{Address, Congestion, Endpoint, Scheme};
 
-use super::BulkFlow;
 use super::arrivals::ByteArrivals;
+use super::{BulkFlow, LOOK};
+use crate::transport::OverlayEndpoint;
 
 /// In bytes.
 const MESSAGE: usize = 60_000;
-/// The largest packet on plain Ethernet, inside IPv6 and UDP.
-const PACKET_BYTES: usize = 1452;
 /// The interval at which a full sender checks for room.
 const NO_ROOM: Duration = Duration::from_millis(1);
-const BATCH: usize = 64;
+/// The time after which a dial without an end is repeated.
+const AGAIN: Duration = Duration::from_secs(2);
 
-struct BulkEndpoint {
-    transport: Transport,
-    events: Events,
-    batch: Vec<Event>,
-}
-
-fn runtime() -> io::Result<Runtime> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build()
-}
-
-impl BulkEndpoint {
-    async fn open(identity: &Arc<Identity>, at: Ipv4Addr, port: u16, congestion: Congestion) -> io::Result<Self> {
-        let hosts = vec![at.to_string()];
-        let config = Config {
-            identity: Arc::clone(identity),
-            policy: Policy::new(identity).map_err(io::Error::other)?,
-            listen: vec![Endpoint { scheme: Scheme::Quic, hosts, port, congestion: Some(congestion) }],
-            admit: RoleSet::ALL,
-            limits: Limits { packet_bytes: PACKET_BYTES, ..Limits::default() },
-        };
-        let (transport, events) = bind(config).await.map_err(io::Error::other)?;
-        Ok(Self { transport, events, batch: Vec::new() })
-    }
-
-    /// Waits for events, for at most `wait`.
-    async fn events(&mut self, wait: Duration) -> std::vec::Drain<'_, Event> {
-        // Events that come later are returned by the next call.
-        let _ = tokio::time::timeout(wait, self.events.recv_many(&mut self.batch, BATCH)).await;
-        self.batch.drain(..)
-    }
+fn open(
+    flow: &BulkFlow<'_>,
+    identity: &Arc<Identity>,
+    at: Ipv4Addr,
+    control: Congestion,
+) -> io::Result<OverlayEndpoint> {
+    let (hosts, congestion) = (vec![at.to_string()], Some(control));
+    OverlayEndpoint::open(identity, Endpoint { scheme: Scheme::Quic, hosts, port: flow.port, congestion })
 }
 
 pub(super) fn send(
@@ -60,41 +36,22 @@ pub(super) fn send(
     (from, to): (Ipv4Addr, Ipv4Addr),
     congestion: Congestion,
 ) -> io::Result<()> {
-    runtime()?.block_on(async {
-        let mut end = BulkEndpoint::open(identity, from, flow.port, congestion).await?;
-        let mut connection = None;
-        let message = Bytes::from(vec![7; MESSAGE]);
-        let mut dialled = None;
-        while !flow.is_over() {
-            if connection.is_none() && dialled.is_none_or(|at: Instant| at.elapsed() > Duration::from_secs(2)) {
-                let address = Address { scheme: Scheme::Quic, port: flow.port, hosts: vec![to.into()] };
-                end.transport.dial(DialId(1), vec![address], RoleSet::ALL, None);
-                dialled = Some(Instant::now());
-            }
-            for event in end.events(NO_ROOM).await {
-                match event {
-                    Event::Up { connection: up, .. } => connection = Some(up),
-                    Event::Down { reason, .. } => return Err(io::Error::other(reason)),
-                    // The receiver does not listen yet.
-                    Event::DialFailed { .. } => dialled = None,
-                    Event::Message { .. } | Event::Multicast { .. } | Event::Moved { .. } | Event::Presence { .. } => {}
-                }
-            }
-            while let Some(connection) = connection
-                && has_room(&end.transport, connection, &message)?
-            {}
+    let mut end = open(flow, identity, from, congestion)?;
+    let message = Bytes::from(vec![7; MESSAGE]);
+    let mut dialled: Option<Instant> = None;
+    while !flow.is_over() {
+        if !end.is_connected() && dialled.is_none_or(|at| at.elapsed() > AGAIN) {
+            end.start_dial(Address { scheme: Scheme::Quic, port: flow.port, hosts: vec![to.into()] });
+            dialled = Some(Instant::now());
         }
-        Ok(())
-    })
-}
-
-/// Sends a message if there is room for it.
-fn has_room(transport: &Transport, connection: ConnectionId, message: &Bytes) -> io::Result<bool> {
-    match transport.send(connection, Channel::Reliable { flow: 1 }, message.clone()) {
-        Ok(()) => Ok(true),
-        Err(SendError::Full(_)) => Ok(false),
-        Err(error) => Err(io::Error::other(error)),
+        match end.take_events(Instant::now() + NO_ROOM) {
+            // The receiver does not listen yet.
+            Err(_) if !end.is_connected() => dialled = None,
+            other => other?,
+        }
+        while end.is_connected() && end.try_send(&message)? {}
     }
+    Ok(())
 }
 
 pub(super) fn receive(
@@ -104,19 +61,12 @@ pub(super) fn receive(
     congestion: Congestion,
     arrivals: &ByteArrivals,
 ) -> io::Result<()> {
-    runtime()?.block_on(async {
-        let mut end = BulkEndpoint::open(identity, at, flow.port, congestion).await?;
-        let mut bytes = 0;
-        while !flow.is_over() {
-            for event in end.events(super::LOOK).await {
-                match event {
-                    Event::Message { message, .. } => bytes += message.len() as u64,
-                    Event::Down { reason, .. } if !flow.is_over() => return Err(io::Error::other(reason)),
-                    _ => {}
-                }
-            }
-            arrivals.record_bytes(bytes);
-        }
-        Ok(())
-    })
+    let mut end = open(flow, identity, at, congestion)?;
+    let mut bytes = 0;
+    while !flow.is_over() {
+        end.take_events(Instant::now() + LOOK)?;
+        bytes += end.frames.drain(..).map(|message| message.len() as u64).sum::<u64>();
+        arrivals.record_bytes(bytes);
+    }
+    Ok(())
 }

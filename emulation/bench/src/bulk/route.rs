@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use roost_topology::Topology;
-use roost_topology::model::{Host, Leg, Net, NetKind, NetMember, Queue, Routing};
+use roost_topology::model::{Leg, Queue};
 use roost_topology::units::Rate;
+
+use crate::networks;
 
 /// The least size of a queue, bytes: some thirty packets.
 const LEAST_QUEUE: u32 = 45_000;
@@ -57,21 +59,10 @@ impl PathProfile {
         let to_net = Leg { rate, delay: self.one_way(), queue: self.queue(), ..Leg::default() };
         // Without a rate it has no queue: losses here come after the bottleneck.
         let from_net = Leg { loss: self.loss, ..Leg::default() };
-        let member =
-            |host| NetMember { host, address: None, prefix: 24, to_net: to_net.clone(), from_net: from_net.clone() };
-        let host = |name: &str| Host { name: name.to_owned(), ..Host::default() };
-        let net = Net {
-            name: "path".to_owned(),
-            kind: NetKind::Link,
-            members: vec![member(super::SENDING), member(super::RECEIVING)],
-            cost: 1.0,
-        };
-        Topology {
-            name: "bench".to_owned(),
-            hosts: vec![host("from"), host("to")],
-            nets: vec![net],
-            routing: Routing::None,
-            ..Topology::default()
+        let mut topology = networks::between_two([Leg::default()]);
+        for member in topology.nets.iter_mut().flat_map(|net| &mut net.members) {
+            (member.to_net, member.from_net) = (to_net.clone(), from_net.clone());
         }
+        topology
     }
 }

@@ -6,13 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_api::{Client, ClientError, Frame, Member, RoomQuery};
+use roost_api::{Client, ClientError, Member, RoomQuery};
 use roost_experiment::Daemon;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, Cell, NodeId, Service};
 use tokio::task::JoinSet;
 
 use super::participants::RECORD;
+use crate::testbed;
 
 const ROOM: &str = "all";
 /// The length of a request: longer than any measurement.
@@ -102,29 +103,20 @@ async fn stay(socket: PathBuf, streams: &ReceivedStreams) -> Result<(), ClientEr
 
 /// Receives one stream, and repeats the request whenever it ends.
 async fn receive(socket: PathBuf, streams: ReceivedStreams, provider: Provider) {
-    let mut pause = PAUSES[0];
-    loop {
-        // The reason does not matter: only received records count.
-        let _ = attempt(&socket, &streams, provider).await;
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(PAUSES[1]);
-    }
-}
-
-async fn attempt(socket: &PathBuf, streams: &ReceivedStreams, (node, cell): Provider) -> Result<(), ClientError> {
+    let (node, cell) = provider;
     let request = ServiceRequest {
         provider: Some(node.into()),
         duration: Some(ENDLESS),
         reflect: ReflectionPolicy::Always,
         ..ServiceRequest::new(Service::Track, Area::Exact(cell))
     };
-    let mut frames = Client::connect(socket).await?.request(&request).await?;
-    while let Some(frame) = frames.next().await? {
-        if let Frame::Data(data) = frame {
-            lock(streams).entry(node).or_default().append_data(&data);
-        }
+    let mut pause = PAUSES[0];
+    loop {
+        // The reason does not matter: only received records count.
+        testbed::receive(&socket, &request, |data| lock(&streams).entry(node).or_default().append_data(data)).await;
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSES[1]);
     }
-    Ok(())
 }
 
 impl ReceivedStream {

@@ -13,16 +13,12 @@ mod row;
 mod search;
 
 use std::fmt;
-use std::str::FromStr;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use roost_lab::sandbox;
-
 pub use self::model::STREAMS;
-pub use self::row::{CapacityRow, CapacitySample, LOST};
-use super::measured::{BenchStart, Measured};
-use super::{BenchContext, BenchError, BenchOptions};
+pub use self::row::CapacityRow;
+use self::row::CapacitySample;
+use super::frame::{Bench, BenchContext, CaseError, named};
 
 /// The most super nodes: as many as in the printed figures.
 pub const MAX_HUBS: usize = 16;
@@ -44,34 +40,20 @@ enum ServePolicy {
     Residual,
 }
 
+named!(
+    CapacityMode,
+    "nothing that can be measured",
+    Self::Count => "count",
+    Self::Residual => "residual",
+    Self::Track => "track",
+);
+
 impl CapacityMode {
-    pub const ALL: [Self; 3] = [Self::Count, Self::Residual, Self::Track];
-
-    /// The name on command lines, in tables and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Count => "count",
-            Self::Residual => "residual",
-            Self::Track => "track",
-        }
-    }
-
     const fn policy(self) -> ServePolicy {
         match self {
             Self::Count => ServePolicy::Count,
             Self::Residual | Self::Track => ServePolicy::Residual,
         }
-    }
-}
-
-impl FromStr for CapacityMode {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|what| what.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("`{text}` is nothing that can be measured: write {names}")
-        })
     }
 }
 
@@ -84,7 +66,7 @@ pub struct CapacityCase {
 
 impl fmt::Display for CapacityCase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {} super nodes", self.what.name(), self.hubs)
+        write!(f, "{}, {} super nodes", self.what, self.hubs)
     }
 }
 
@@ -96,57 +78,28 @@ pub struct CapacitySettings {
     pub window: Duration,
 }
 
-pub type CapacityReport = Measured<CapacityRow>;
-
 /// The approximate duration if the model's predictions hold.
 pub fn duration(cases: &[CapacityCase], settings: CapacitySettings) -> Duration {
     cases.iter().map(|case| search::duration(*case, settings)).sum()
 }
 
-/// Measures each of `cases`, in their order, [inside a sandbox](roost_lab::sandbox::enter).
-///
-/// `watch` is called with each case that begins. When `stop` is set it ends soon, with the complete cases.
-///
-/// # Errors
-/// When this is no sandbox. A case that fails is no error: a note reports it.
-pub fn run(
-    cases: &[CapacityCase],
-    settings: CapacitySettings,
-    options: &BenchOptions,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(&CapacityCase),
-) -> Result<CapacityReport, BenchError> {
-    let begun = BenchStart::now();
-    sandbox::expect_inside()?;
-    let mut bench = BenchContext { options, stop, facts: roost_experiment::host_facts::facts() };
-    let mut report = CapacityReport::default();
-    for case in cases {
-        watch(case);
-        let found = search::find_limit(&mut bench, *case, settings);
-        if bench.is_stopped() {
-            break;
-        }
-        match found {
-            Ok(looks) => report.rows.push(CapacityRow::from_samples(*case, settings.streams, looks)),
-            Err(why) => {
-                report.unmeasured += 1;
-                report.notes.push(format!("{case}: not measured: {why}"));
-            }
-        }
-    }
-    report.end(&begun, bench.facts);
-    Ok(report)
+pub struct CapacityBench {
+    pub settings: CapacitySettings,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Bench for CapacityBench {
+    type Case = CapacityCase;
+    type Run = CapacityRow;
+    type Row = CapacityRow;
 
-    #[test]
-    fn everything_is_read_by_its_name() {
-        for what in CapacityMode::ALL {
-            assert_eq!(what.name().parse(), Ok(what));
-        }
-        assert!("room".parse::<CapacityMode>().unwrap_err().contains("count, residual"));
+    const NAME: &'static str = "bench reflect --capacity";
+
+    fn run(&mut self, context: &mut BenchContext<'_>, case: &CapacityCase) -> Result<CapacityRow, CaseError> {
+        let samples = search::find_limit(context, *case, self.settings)?;
+        Ok(CapacityRow::from_samples(*case, self.settings.streams, samples))
+    }
+
+    fn rows(_case: &CapacityCase, runs: Vec<CapacityRow>, _failed: usize) -> Vec<CapacityRow> {
+        runs
     }
 }

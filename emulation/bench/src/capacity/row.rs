@@ -1,6 +1,7 @@
 use serde::Serialize;
 
 use super::{CapacityCase, CapacityMode, model};
+use crate::frame::{Column, Row, decimals, whole};
 
 /// A room or a stream with a number of participants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -16,19 +17,28 @@ pub struct CapacitySample {
 }
 
 /// The limit of a stream's lost fraction: the criterion of the original.
-pub const LOST: f64 = 0.01;
+const LOST: f64 = 0.01;
 
 impl CapacitySample {
     /// True if every receiver gets every stream.
     pub(super) fn holds(&self) -> bool {
         self.missing == 0 && self.lost < LOST
     }
+
+    /// Describes why there are too many: missing streams, and losses of the others.
+    fn too_many(&self) -> String {
+        let lost = format!("{:.1} % lost", 100.0 * self.lost);
+        match self.missing {
+            0 => lost,
+            missing if self.lost < LOST => format!("{missing} refused"),
+            missing => format!("{lost}, {missing} missing"),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Serialize)]
 pub struct CapacityRow {
-    /// `count`, `residual` or `track`.
-    pub what: &'static str,
+    pub what: CapacityMode,
     pub hubs: usize,
     /// Streams that the uplink of each carries.
     pub streams: f64,
@@ -46,6 +56,21 @@ pub struct CapacityRow {
     pub beyond: CapacitySample,
 }
 
+impl Row for CapacityRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column(">HUBS", |row, _| row.hubs.to_string()),
+        Column("BY", |row, _| row.what.to_string()),
+        Column(">TABLE 3", |row, _| whole(row.printed)),
+        Column(">TABLE 2", |row, _| whole(row.printed_receive_only)),
+        Column(">COUNTED", |row, _| row.counted.to_string()),
+        Column(">BALANCED", |row, _| row.balanced.to_string()),
+        Column(">MEASURED", |row, _| row.most.count.to_string()),
+        Column(">LOST %", |row, _| decimals(100.0 * row.most.lost, 1)),
+        Column(">SENT", |row, _| decimals(row.most.sent, 1)),
+        Column(">ONE MORE", |row, _| row.beyond.too_many()),
+    ];
+}
+
 impl CapacityRow {
     pub(super) fn from_samples(case: CapacityCase, streams: f64, [most, beyond]: [CapacitySample; 2]) -> Self {
         let CapacityCase { what, hubs } = case;
@@ -57,7 +82,7 @@ impl CapacityRow {
                 ([None; 2], model::track_counted(hubs, streams), model::track_balanced(hubs, streams))
             }
         };
-        Self { what: what.name(), hubs, streams, printed, printed_receive_only, counted, balanced, most, beyond }
+        Self { what, hubs, streams, printed, printed_receive_only, counted, balanced, most, beyond }
     }
 }
 

@@ -11,7 +11,7 @@ use roost_wire::NodeId;
 use super::listener::{SubscriberClient, now_ms};
 use super::{CapacityCase, CapacityMode, CapacitySample, CapacitySettings, model, participants};
 use crate::BenchContext;
-use crate::testbed::{Testbed, TestbedRole, interrupted};
+use crate::testbed::{self, Testbed, TestbedRole};
 
 const SPARE: usize = 2;
 /// The interval at which members join a room.
@@ -72,22 +72,15 @@ fn run_scene(
     CapacitySettings { streams, window }: CapacitySettings,
     counts: RangeInclusive<usize>,
 ) -> Result<Vec<CapacitySample>, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
     let parts = parts(case, streams, *counts.end());
     let mut stage = Testbed::make(bench, &participants::network(case.hubs, parts.len() - case.hubs, streams), &parts)?;
     let Testbed { daemons, lab, .. } = &mut stage;
-    runtime.block_on(async {
-        tokio::select! {
-            looks = async {
-                Testbed::start(daemons, lab).await?;
-                let scene = CapacityScene { nodes: &daemons[case.hubs..], lab, hubs: case.hubs, window };
-                match case.what {
-                    CapacityMode::Count | CapacityMode::Residual => scene.room(*counts.start()).await,
-                    CapacityMode::Track => scene.track().await,
-                }
-            } => looks,
-            () = interrupted(bench) => Err("it was interrupted".to_owned()),
+    testbed::play(bench, async {
+        Testbed::start(daemons, lab).await?;
+        let scene = CapacityScene { nodes: &daemons[case.hubs..], lab, hubs: case.hubs, window };
+        match case.what {
+            CapacityMode::Count | CapacityMode::Residual => scene.room(*counts.start()).await,
+            CapacityMode::Track => scene.track().await,
         }
     })
 }

@@ -11,7 +11,7 @@ use crate::analysis::{Spread, drift};
 use crate::capture::{self, Capture};
 use crate::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
 use crate::program::{PING, SHELL, ToolError, ToolProcess};
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, is_realtime, machine, networks};
+use crate::{BenchContext, BenchError, BenchRow, is_realtime, machine, networks};
 
 const DELAYS_MS: [u64; 5] = [1, 20, 50, 100, 600];
 const RATE: Rate = Rate::from_bps(100_000_000);
@@ -48,7 +48,7 @@ pub(crate) fn quiet(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, Bench
     let captures = captures(&lab);
     let origin = Instant::now();
     let read = probes(bench, &lab, origin, Priority::Usual)?;
-    let core = core_row(&lab, BenchCase::Delay);
+    let core = core_row(&lab);
     let arrived = captures.and_then(|captures| arrivals(bench, captures, origin, &read));
     // Without rights tcpdump does not run; this is the case of an unprivileged user.
     let (traces, note) = match arrived {
@@ -64,7 +64,7 @@ pub(crate) fn quiet(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, Bench
             let target = format!("p50 ≤ {P50_MS}, p99 ≤ {P99_MS} ms");
             let what = format!("one-way delay of {ms} ms, error");
             let within = |error: Spread, p50: f64, p99: f64| error.p50 <= p50 && error.p99 <= p99;
-            let row = row(BenchCase::Delay, what, target, (*error, trace), |error| within(error, P50_MS, P99_MS));
+            let row = row(what, target, (*error, trace), |error| within(error, P50_MS, P99_MS));
             match error {
                 Some(error) => {
                     let aim = format!("p50 ≤ {P50_AIM_MS}, p99 ≤ {P99_AIM_MS} ms");
@@ -79,7 +79,7 @@ pub(crate) fn quiet(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, Bench
     rows.extend(read_row(&read));
     rows.push(ping_row(bench, &lab)?);
     rows.push(core);
-    rows.extend(floor_row(bench, BenchCase::Delay, is_realtime(&lab)));
+    rows.extend(floor_row(bench, is_realtime(&lab)));
     Ok(rows)
 }
 
@@ -87,8 +87,7 @@ pub(crate) fn busy(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchE
     let lab = start(bench)?;
     let what = |ms: &u64| format!("one-way delay of {ms} ms beside a load, error");
     let target = format!("p99 ≤ {P99_MS} ms");
-    let unmeasured =
-        |why: &str| DELAYS_MS.iter().map(|ms| BenchRow::unmeasured(BenchCase::Busy, what(ms), &target, why)).collect();
+    let unmeasured = |why: &str| DELAYS_MS.iter().map(|ms| BenchRow::unmeasured(what(ms), &target, why)).collect();
     if !is_realtime(&lab) {
         return Ok(unmeasured("the target is for a real-time priority, which was not given: see `machine` in --json"));
     }
@@ -100,11 +99,11 @@ pub(crate) fn busy(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchE
     };
     bench.sleep_unless_stopped(WARM_UP);
     let traces = probes(bench, &lab, Instant::now(), Priority::AsTheCore)?;
-    let beside = [Some(core_row(&lab, BenchCase::Busy)), floor_row(bench, BenchCase::Busy, true)];
+    let beside = [Some(core_row(&lab)), floor_row(bench, true)];
     drop(load);
     let rows = DELAYS_MS.iter().zip(spreads(&traces)).zip(&traces);
     let judge = |error: Spread| error.p99 <= P99_MS;
-    let rows = rows.map(|((ms, error), trace)| row(BenchCase::Busy, what(ms), target.clone(), (error, trace), judge));
+    let rows = rows.map(|((ms, error), trace)| row(what(ms), target.clone(), (error, trace), judge));
     Ok(rows.chain(beside.into_iter().flatten()).collect())
 }
 
@@ -176,19 +175,15 @@ fn errors(ms: u64, trace: &PacketTimes) -> impl Iterator<Item = f64> + '_ {
 }
 
 fn row(
-    case: BenchCase,
     what: String,
     target: String,
     (error, trace): (Option<Spread>, &PacketTimes),
     judge: impl Fn(Spread) -> bool,
 ) -> BenchRow {
-    let Some(error) = error else { return BenchRow::unmeasured(case, what, target, "no probe arrived") };
+    let Some(error) = error else { return BenchRow::unmeasured(what, target, "no probe arrived") };
     let (sent, lost) = (trace.sent.len(), trace.lost());
-    let seen = format!("p50 {:.3}, p99 {:.3}, max {:.3} ms", error.p50, error.p99, error.max);
-    let row = BenchRow::judged(case, what, target, seen, judge(error) && lost == 0)
-        .with("p50_ms", error.p50)
-        .with("p99_ms", error.p99)
-        .with("max_ms", error.max)
+    let row = error
+        .add_to(BenchRow::judged(what, target, error.to_string(), judge(error) && lost == 0))
         .with("packets", sent as f64)
         .with("lost", lost as f64);
     if lost == 0 { row } else { row.noting(format!("{lost} of {sent} probes were lost, and none should be")) }
@@ -200,44 +195,38 @@ fn drift_row(errors: &[Option<Spread>]) -> BenchRow {
     match drift(&points.collect::<Vec<_>>()) {
         Some(drift) => {
             let met = drift.abs() <= DRIFT_MS;
-            BenchRow::judged(BenchCase::Delay, what, target, format!("{drift:+.3} ms"), met).with("drift_ms", drift)
+            BenchRow::judged(what, target, format!("{drift:+.3} ms"), met).with("drift_ms", drift)
         }
-        None => BenchRow::unmeasured(BenchCase::Delay, what, target, "too few links were measured"),
+        None => BenchRow::unmeasured(what, target, "too few links were measured"),
     }
 }
 
 /// The errors of all links, as seen by the programs that read the probes.
 fn read_row(read: &[PacketTimes]) -> Option<BenchRow> {
     let spread = Spread::from_values(DELAYS_MS.iter().zip(read).flat_map(|(ms, trace)| errors(*ms, trace)).collect())?;
-    Some(late_row(
-        BenchCase::Delay,
-        "of all links, until a program of usual priority has read the probe, error",
-        spread,
-    ))
+    Some(late_row("of all links, until a program of usual priority has read the probe, error", spread))
 }
 
 /// The core's part of the errors: the rest is wake-ups of the core and of the receiver.
-fn core_row(lab: &Lab, case: BenchCase) -> BenchRow {
+fn core_row(lab: &Lab) -> BenchRow {
     let lateness = lab.lateness();
     let [p50, p99] = [0.5, 0.99].map(|part| lateness.quantile(part).as_secs_f64() * 1e3);
     let max = lateness.max().as_secs_f64() * 1e3;
     let late = Spread { p50, p99, max };
-    late_row(case, "of that, packets were written late by", late)
+    late_row("of that, packets were written late by", late)
 }
 
 /// The limit of this machine: a thread that only sleeps, with the priority of the core.
-fn floor_row(bench: &BenchContext<'_>, case: BenchCase, realtime: bool) -> Option<BenchRow> {
+fn floor_row(bench: &BenchContext<'_>, realtime: bool) -> Option<BenchRow> {
     let interval = INTERVAL / 5;
     let count = (bench.length(LENGTH).as_nanos() / INTERVAL.as_nanos()).max(1) as u32;
     let late = machine::wake_ups(count, interval, realtime, bench.stop);
     let late = Spread::from_values(late.into_iter().map(|late| late / 1e6).collect())?;
-    Some(late_row(case, "for comparison, a sleeping thread is woken late by", late))
+    Some(late_row("for comparison, a sleeping thread is woken late by", late))
 }
 
-fn late_row(case: BenchCase, what: &str, late: Spread) -> BenchRow {
-    let seen = format!("p50 {:.3}, p99 {:.3}, max {:.3} ms", late.p50, late.p99, late.max);
-    let row = BenchRow::shown(case, what, seen);
-    row.with("p50_ms", late.p50).with("p99_ms", late.p99).with("max_ms", late.max)
+fn late_row(what: &str, late: Spread) -> BenchRow {
+    late.add_to(BenchRow::shown(what, late.to_string()))
 }
 
 /// All links, measured by the independent program `ping`.
@@ -245,13 +234,13 @@ fn ping_row(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchError>
     let (what, target) = ("round trip by ping, mean error of the worst link", format!("within ±{PING_MS} ms"));
     let errors = match pings(bench, lab) {
         Ok(errors) => errors,
-        Err(failed) => return Ok(BenchRow::unmeasured(BenchCase::Delay, what, target, failed.reason()?)),
+        Err(failed) => return Ok(BenchRow::unmeasured(what, target, failed.reason()?)),
     };
     let worst = errors.iter().copied().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
-    let Some((ms, error)) = worst else { return Ok(BenchRow::unmeasured(BenchCase::Delay, what, target, "no link")) };
+    let Some((ms, error)) = worst else { return Ok(BenchRow::unmeasured(what, target, "no link")) };
     let delay = format_duration(Duration::from_millis(ms));
     let seen = format!("{error:+.3} ms of {} ms (link of {delay})", 2 * ms);
-    Ok(BenchRow::judged(BenchCase::Delay, what, target, seen, error.abs() <= PING_MS).with("error_ms", error))
+    Ok(BenchRow::judged(what, target, seen, error.abs() <= PING_MS).with("error_ms", error))
 }
 
 /// By link, its delay and the error of the mean round trip, milliseconds.
@@ -316,8 +305,7 @@ mod tests {
     #[test]
     fn a_lost_probe_misses_the_target() {
         let spread = Some(Spread { p50: 0.05, p99: 0.1, max: 0.2 });
-        let judge =
-            |trace: &PacketTimes| row(BenchCase::Delay, String::new(), String::new(), (spread, trace), |_| true);
+        let judge = |trace: &PacketTimes| row(String::new(), String::new(), (spread, trace), |_| true);
         assert_eq!(judge(&trace(&[50], 1)).verdict, BenchVerdict::Met);
         assert_eq!(judge(&PacketTimes { sent: vec![1], received: vec![None] }).verdict, BenchVerdict::Missed);
     }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, machine, networks};
+use crate::{BenchContext, BenchError, BenchRow, machine, networks};
 
 const HOSTS: usize = 100;
 const LENGTH: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ fn row(part: f64) -> BenchRow {
     let percent = part * 100.0;
     let what = format!("processor time of an idle network of {HOSTS} hosts");
     let target = format!("< {TARGET_PERCENT} % of one");
-    BenchRow::judged(BenchCase::Idle, what, target, format!("{percent:.3} %"), percent < TARGET_PERCENT)
+    BenchRow::judged(what, target, format!("{percent:.3} %"), percent < TARGET_PERCENT)
         .with_stretch_target(format!("< {AIM_PERCENT} %"), percent < AIM_PERCENT)
         .with("cpu_percent", percent)
 }

@@ -6,7 +6,7 @@ use roost_lab::Lab;
 use roost_topology::model::Leg;
 
 use crate::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, analysis, iperf, networks};
+use crate::{BenchContext, BenchError, BenchRow, analysis, iperf, networks};
 
 /// Loss, and packets per second: the rarer a loss, the more packets are needed.
 const LINKS: [(f64, u32); 6] =
@@ -79,7 +79,7 @@ fn judged(what: String, loss: f64, sent: u64, lost: u64) -> BenchRow {
     let target = format!("{low} to {high} of {sent}");
     let part = if sent == 0 { 0.0 } else { lost as f64 / sent as f64 };
     let seen = format!("{lost}, which is {part:.6}");
-    BenchRow::judged(BenchCase::Loss, what, target, seen, (low..=high).contains(&lost) && sent > 0)
+    BenchRow::judged(what, target, seen, (low..=high).contains(&lost) && sent > 0)
         .with("loss", part)
         .with("packets", sent as f64)
         .with("lost", lost as f64)
@@ -92,7 +92,7 @@ fn second_look(bench: &BenchContext<'_>, lab: &Lab) -> Result<BenchRow, BenchErr
     let arguments = ["-u", "-b", "8M", "-l", "200"];
     match iperf::run(bench, lab, networks::ends(SECOND_LOOK), IPERF_LENGTH, &arguments) {
         Ok(received) => Ok(judged(what, loss, received.packets, received.lost)),
-        Err(failed) => Ok(BenchRow::unmeasured(BenchCase::Loss, what, "within the 99 % interval", failed.reason()?)),
+        Err(failed) => Ok(BenchRow::unmeasured(what, "within the 99 % interval", failed.reason()?)),
     }
 }
 
@@ -108,7 +108,7 @@ fn repeat_row(first: &[usize], second: &[usize], other: &[usize]) -> BenchRow {
     let words = |same: bool| if same { "the same" } else { "others" };
     let (same, differs) = (first == second, first != other);
     let seen = format!("{} ({} of {}), {}", words(same), first.len(), REPEATED.1, words(!differs));
-    BenchRow::judged(BenchCase::Loss, what, target, seen, same && differs && !first.is_empty())
+    BenchRow::judged(what, target, seen, same && differs && !first.is_empty())
 }
 
 /// The numbers of the packets that are lost with this seed.

@@ -11,7 +11,7 @@ use crate::capture::{self, Capture};
 use crate::iperf::{self, IperfResult};
 use crate::probe::{self, HEADERS, Priority, ProbeFlow};
 use crate::program::ToolError;
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, analysis, networks};
+use crate::{BenchContext, BenchError, BenchRow, analysis, networks};
 
 /// In each direction; the round trip is 10 ms.
 const DELAY: Duration = Duration::from_millis(5);
@@ -66,49 +66,25 @@ struct RateObservation {
 }
 
 const STEPS: [RateStep; 5] = [
+    RateStep { queue: 10, payload: 500, tcp: TcpJudgement::No, ..RateStep::at_bps(56_000) },
+    RateStep { queue: 50, ..RateStep::at_bps(1_000_000) },
+    RateStep { queue: 50, ..RateStep::at_bps(10_000_000) },
+    RateStep { queue: 100, ..RateStep::at_bps(100_000_000) },
     RateStep {
-        rate: Rate::from_bps(56_000),
-        queue: 10,
-        payload: 500,
-        tolerance: 0.002,
-        by_frames: true,
-        tcp: TcpJudgement::No,
-    },
-    RateStep {
-        rate: Rate::from_bps(1_000_000),
-        queue: 50,
-        payload: 1472,
-        tolerance: 0.002,
-        by_frames: true,
-        tcp: TcpJudgement::Judged,
-    },
-    RateStep {
-        rate: Rate::from_bps(10_000_000),
-        queue: 50,
-        payload: 1472,
-        tolerance: 0.002,
-        by_frames: true,
-        tcp: TcpJudgement::Judged,
-    },
-    RateStep {
-        rate: Rate::from_bps(100_000_000),
-        queue: 100,
-        payload: 1472,
-        tolerance: 0.002,
-        by_frames: true,
-        tcp: TcpJudgement::Judged,
-    },
-    RateStep {
-        rate: Rate::from_bps(1_000_000_000),
         queue: 1000,
-        payload: 1472,
         tolerance: 0.02,
         by_frames: false,
         tcp: TcpJudgement::Shown,
+        ..RateStep::at_bps(1_000_000_000)
     },
 ];
 
 impl RateStep {
+    const fn at_bps(bps: u64) -> Self {
+        let (rate, tcp) = (Rate::from_bps(bps), TcpJudgement::Judged);
+        Self { rate, queue: 0, payload: 1472, tolerance: 0.002, by_frames: true, tcp }
+    }
+
     const fn frame_bytes(&self) -> u32 {
         self.payload + HEADERS
     }
@@ -122,12 +98,12 @@ impl RateStep {
         let target = format!("within ±{} %", self.tolerance * 100.0);
         let RateObservation { bits, by, note } = match seen {
             Ok(seen) => seen,
-            Err(why) => return BenchRow::unmeasured(BenchCase::Rate, what, target, why),
+            Err(why) => return BenchRow::unmeasured(what, target, why),
         };
         let error = bits / self.rate.bps() as f64 - 1.0;
         let seen = format!("{:+.3} % by {by}", error * 100.0);
         let aim = self.tolerance / 4.0;
-        let row = BenchRow::judged(BenchCase::Rate, what, target, seen, error.abs() <= self.tolerance)
+        let row = BenchRow::judged(what, target, seen, error.abs() <= self.tolerance)
             .with_stretch_target(format!("±{} %", aim * 100.0), error.abs() <= aim);
         BenchRow { note, ..row }.with("error_percent", error * 100.0)
     }
@@ -138,12 +114,12 @@ impl RateStep {
             if self.tcp == TcpJudgement::Shown { String::new() } else { format!("≥ {} %", TCP_TARGET * 100.0) };
         let part = match seen {
             Ok(bits) => bits / (self.rate.bps() as f64 * TCP_PART),
-            Err(why) => return BenchRow::unmeasured(BenchCase::Rate, what, target, why),
+            Err(why) => return BenchRow::unmeasured(what, target, why),
         };
         let seen = format!("{:.2} %", part * 100.0);
         let (row, aim) = match self.tcp {
-            TcpJudgement::Shown => (BenchRow::shown(BenchCase::Rate, what, seen), TCP_TARGET),
-            _ => (BenchRow::judged(BenchCase::Rate, what, target, seen, part >= TCP_TARGET), TCP_AIM),
+            TcpJudgement::Shown => (BenchRow::shown(what, seen), TCP_TARGET),
+            _ => (BenchRow::judged(what, target, seen, part >= TCP_TARGET), TCP_AIM),
         };
         row.with_stretch_target(format!("≥ {} %", aim * 100.0), part >= aim).with("part_percent", part * 100.0)
     }

@@ -10,7 +10,7 @@ use roost_topology::model::HostIndex;
 use roost_wire::random::SplitMix64;
 
 use crate::probe::{self, PacketTimes, Priority, ProbeFlow};
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, machine};
+use crate::{BenchContext, BenchError, BenchRow, machine};
 
 /// Nodes of the hierarchy; with its server it has 93 hosts.
 const NODES: usize = 92;
@@ -64,36 +64,21 @@ fn rows(lateness: &Lateness, overruns: u64, traces: &[PacketTimes], core: f64) -
     let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|part| lateness.quantile(part).as_secs_f64() * 1e3);
     let what = format!("lateness in the core, {} hosts, {} streams", NODES + 1, SMALL.0 + LARGE.0);
     let seen = format!("p50 {p50:.3}, p99 {p99:.3}, p99.9 {p999:.3} ms of {} deliveries", lateness.packets());
-    let late = BenchRow::judged(
-        BenchCase::Scale,
-        what,
-        format!("p99 ≤ {P99_MS} ms"),
-        seen,
-        p99 <= P99_MS && lateness.packets() > 0,
-    )
-    .with_stretch_target(format!("p99 ≤ {P99_AIM_MS} ms"), p99 <= P99_AIM_MS && lateness.packets() > 0)
-    .with("p50_ms", p50)
-    .with("p99_ms", p99)
-    .with("p999_ms", p999)
-    .with("max_ms", lateness.max().as_secs_f64() * 1e3)
-    .with("packets", lateness.packets() as f64);
+    let late = BenchRow::judged(what, format!("p99 ≤ {P99_MS} ms"), seen, p99 <= P99_MS && lateness.packets() > 0)
+        .with_stretch_target(format!("p99 ≤ {P99_AIM_MS} ms"), p99 <= P99_AIM_MS && lateness.packets() > 0)
+        .with("p50_ms", p50)
+        .with("p99_ms", p99)
+        .with("p999_ms", p999)
+        .with("max_ms", lateness.max().as_secs_f64() * 1e3)
+        .with("packets", lateness.packets() as f64);
     let arrived = format!("{lost} of {sent}, overruns {overruns}");
-    let arrived = BenchRow::judged(
-        BenchCase::Scale,
-        "the same, packets that did not arrive",
-        "none",
-        arrived,
-        lost == 0 && overruns == 0,
-    )
-    .with("lost", lost as f64)
-    .with("packets", sent as f64)
-    .with("overruns", overruns as f64);
-    let cost = BenchRow::shown(
-        BenchCase::Scale,
-        "the same, the core's processor time",
-        format!("{:.1} % of one", core * 100.0),
-    )
-    .with("cpu_percent", core * 100.0);
+    let arrived =
+        BenchRow::judged("the same, packets that did not arrive", "none", arrived, lost == 0 && overruns == 0)
+            .with("lost", lost as f64)
+            .with("packets", sent as f64)
+            .with("overruns", overruns as f64);
+    let cost = BenchRow::shown("the same, the core's processor time", format!("{:.1} % of one", core * 100.0))
+        .with("cpu_percent", core * 100.0);
     vec![late, arrived, cost]
 }
 

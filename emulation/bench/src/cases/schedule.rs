@@ -9,7 +9,7 @@ use roost_topology::model::{Action, Event, Leg, TopologyChange};
 use crate::analysis::StateChange;
 use crate::capture::{self, Capture};
 use crate::probe::{self, HEADERS, PacketTimes, Priority, ProbeFlow};
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, networks};
+use crate::{BenchContext, BenchError, BenchRow, networks};
 
 /// The events of each round, after its beginning.
 const ROUND: Duration = Duration::from_secs(1);
@@ -57,7 +57,7 @@ pub(crate) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, Ben
     let frames = capture.and_then(|capture| capture.finish(bench));
     rows.push(match frames {
         Ok(frames) => witness_row(&frames, capture::since_1970(origin)?, &rounds),
-        Err(failed) => BenchRow::unmeasured(BenchCase::Schedule, WITNESS, target(), failed.reason()?),
+        Err(failed) => BenchRow::unmeasured(WITNESS, target(), failed.reason()?),
     });
     Ok(rows)
 }
@@ -128,7 +128,7 @@ fn change_row(what: &str, probes: &[(u64, bool)], rounds: &[Round], at: impl Fn(
     let turn = |round: &Round| Some(StateChange::find(probes, at(round), REACH.as_nanos() as u64)?.error(at(round)));
     let Some(errors) = rounds.iter().map(turn).collect::<Option<Vec<u64>>>() else {
         let why = "not every change was seen by probes on both sides of it";
-        return BenchRow::unmeasured(BenchCase::Schedule, what, target(), why);
+        return BenchRow::unmeasured(what, target(), why);
     };
     error_row(what, &errors)
 }
@@ -136,7 +136,7 @@ fn change_row(what: &str, probes: &[(u64, bool)], rounds: &[Round], at: impl Fn(
 fn error_row(what: String, errors: &[u64]) -> BenchRow {
     let worst = errors.iter().max().map_or(f64::INFINITY, |worst| *worst as f64 / 1e6);
     let seen = format!("{worst:.3} ms");
-    BenchRow::judged(BenchCase::Schedule, what, target(), seen, worst <= TARGET_MS).with("error_ms", worst)
+    BenchRow::judged(what, target(), seen, worst <= TARGET_MS).with("error_ms", worst)
 }
 
 /// No packet may be accepted while the link is down, except within the target at both ends.
@@ -146,7 +146,7 @@ fn down_row(arrived: &[(u64, bool)], rounds: &[Round]) -> BenchRow {
     let sent: Vec<bool> = arrived.iter().filter(|(sent, _)| down(*sent)).map(|(_, arrived)| *arrived).collect();
     let accepted = sent.iter().filter(|arrived| **arrived).count();
     let seen = format!("{accepted} of {}", sent.len());
-    BenchRow::judged(BenchCase::Schedule, "accepted while down", "none", seen, accepted == 0 && !sent.is_empty())
+    BenchRow::judged("accepted while down", "none", seen, accepted == 0 && !sent.is_empty())
         .with("accepted", accepted as f64)
         .with("packets", sent.len() as f64)
 }
@@ -166,7 +166,7 @@ fn witness_row(frames: &[capture::CapturedFrame], origin: u64, rounds: &[Round])
     });
     match errors.collect::<Option<Vec<u64>>>() {
         Some(errors) => error_row(format!("{WITNESS}, worst of {}", rounds.len()), &errors),
-        None => BenchRow::unmeasured(BenchCase::Schedule, WITNESS, target(), "it saw nothing before or after a change"),
+        None => BenchRow::unmeasured(WITNESS, target(), "it saw nothing before or after a change"),
     }
 }
 

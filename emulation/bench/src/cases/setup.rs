@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use crate::{BenchCase, BenchContext, BenchError, BenchRow, networks, system};
+use crate::{BenchContext, BenchError, BenchRow, networks, system};
 
 /// Hosts, and the longest time to make them.
 const STARS: [(usize, Option<Duration>); 4] =
@@ -36,7 +36,7 @@ fn left_row(before: OpenResources, after: OpenResources) -> BenchRow {
     let files = after.files.saturating_sub(before.files);
     let interfaces = after.interfaces.saturating_sub(before.interfaces);
     let seen = format!("{files} open files, {interfaces} interfaces");
-    BenchRow::judged(BenchCase::Setup, "left of all of them", "nothing", seen, files == 0 && interfaces == 0)
+    BenchRow::judged("left of all of them", "nothing", seen, files == 0 && interfaces == 0)
         .with("files", files as f64)
         .with("interfaces", interfaces as f64)
 }
@@ -48,10 +48,10 @@ fn row(hosts: usize, target: Option<Duration>, up: Duration, down: Duration) -> 
     let row = match target {
         Some(most) => {
             let target = format!("set-up < {:.0} ms", ms(most));
-            let row = BenchRow::judged(BenchCase::Setup, what, target, seen, up < most);
+            let row = BenchRow::judged(what, target, seen, up < most);
             row.with_stretch_target(format!("each ≤ {:.0} ms", ms(most)), up <= most && down <= most)
         }
-        None => BenchRow::shown(BenchCase::Setup, what, seen),
+        None => BenchRow::shown(what, seen),
     };
     row.with("set_up_ms", ms(up)).with("teardown_ms", ms(down))
 }

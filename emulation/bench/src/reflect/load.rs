@@ -3,7 +3,7 @@
 use std::io::{self, Read as _};
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU64;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,6 +18,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 
 use super::pair::{FAR, NEAR, VethPair};
+use crate::join;
+use crate::load::{Load, PacketSender};
+use crate::program::OwnedProcess;
+use crate::tally::Delays;
 
 /// The port of the reflector; those of the sinks begin here as well.
 pub(super) const PORT: u16 = 7000;
@@ -28,17 +32,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_millis(5);
 /// Datagrams that are sent together: paced traffic comes in bursts like video.
-const BURST: usize = 8;
-const UNPACED_BURST: usize = 32;
+const BURST: u64 = 8;
+const UNPACED_BURST: u64 = 32;
 /// The buffer of each sink: 0.1 s at the rates measured here.
 const SINK_BYTES: u32 = 16 << 20;
 /// The number of datagrams whose send time is kept.
 const STAMPS: usize = 1 << 17;
-const MAX_DELAYS: usize = 1 << 20;
 const FIRST_EPOCH: Epoch = Epoch(1);
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
+pub(super) struct TrialLoad {
     pub(super) targets: u16,
     pub(super) bytes: usize,
     pub(super) sealed: bool,
@@ -55,8 +58,8 @@ pub(super) struct TrialResult {
     pub(super) seconds: f64,
     /// Processor time of the reflector, seconds.
     pub(super) cpu: f64,
-    /// Delays from the generator to the arrival at the first and at the last target, microseconds, sorted.
-    pub(super) delays: [Vec<u32>; 2],
+    /// Delays from the generator to the arrival at the first and at the last target.
+    pub(super) delays: [Delays; 2],
 }
 
 #[derive(Debug, Deserialize)]
@@ -71,7 +74,7 @@ struct TrialShared {
 }
 
 /// Runs one trial with a reflector that `command` starts.
-pub(super) fn run(pair: &VethPair, command: Command, load: &Load) -> io::Result<TrialResult> {
+pub(super) fn run(pair: &VethPair, command: Command, load: &TrialLoad) -> io::Result<TrialResult> {
     let shared = TrialShared { over: AtomicBool::new(false), stamps: (0..STAMPS).map(|_| AtomicU64::new(0)).collect() };
     thread::scope(|scope| {
         let (ready, is_ready) = std::sync::mpsc::sync_channel(1);
@@ -86,31 +89,30 @@ pub(super) fn run(pair: &VethPair, command: Command, load: &Load) -> io::Result<
         let _ = is_ready.recv_timeout(PATIENCE);
         let driven = drive(pair, command, load, shared);
         shared.over.store(true, Relaxed);
-        let mut seen = sinks.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let mut seen = join(sinks)?;
         let (sent, seconds, cpu) = driven?;
         (seen.sent, seen.seconds, seen.cpu) = (sent, seconds, cpu);
         Ok(seen)
     })
 }
 
-fn drive(pair: &VethPair, command: Command, load: &Load, shared: &TrialShared) -> io::Result<(u64, f64, f64)> {
+fn drive(pair: &VethPair, command: Command, load: &TrialLoad, shared: &TrialShared) -> io::Result<(u64, f64, f64)> {
     let mut reflector = ReflectorProcess::start(pair, command)?;
     let generated = thread::scope(|scope| {
         let body = || generate(pair, load, shared);
-        scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        join(scope.spawn(body))
     });
     thread::sleep(QUIET);
     let (sent, seconds) = generated?;
     Ok((sent, seconds, reflector.stop()?.cpu))
 }
 
-/// A reflector, killed when this value is dropped.
-struct ReflectorProcess(Child);
+struct ReflectorProcess(OwnedProcess);
 
 impl ReflectorProcess {
     fn start(pair: &VethPair, mut command: Command) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut running = Self(pair.start_far(command)?);
+        let mut running = OwnedProcess(pair.start_far(command)?);
         let table = format!("/proc/{}/net/udp", running.0.id());
         let (began, place) = (Instant::now(), format!(":{PORT:04X} "));
         while !std::fs::read_to_string(&table)?.contains(&place) {
@@ -119,51 +121,50 @@ impl ReflectorProcess {
             }
             thread::sleep(LOOK);
         }
-        Ok(running)
+        Ok(Self(running))
     }
 
     fn stop(&mut self) -> io::Result<ReflectorStats> {
-        kill_process(Pid::from_child(&self.0), Signal::TERM)?;
+        let Self(OwnedProcess(child)) = self;
+        kill_process(Pid::from_child(child), Signal::TERM)?;
         let mut line = String::new();
-        if let Some(output) = &mut self.0.stdout {
+        if let Some(output) = &mut child.stdout {
             output.read_to_string(&mut line)?;
         }
         serde_json::from_str(&line).map_err(|error| io::Error::other(format!("the reflector said `{line}`: {error}")))
     }
 }
 
-impl Drop for ReflectorProcess {
-    fn drop(&mut self) {
-        // The reflector may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Sends for the time of a load; returns the number of datagrams, and the time.
-fn generate(pair: &VethPair, load: &Load, shared: &TrialShared) -> io::Result<(u64, f64)> {
+fn generate(pair: &VethPair, load: &TrialLoad, shared: &TrialShared) -> io::Result<(u64, f64)> {
     pair.enter_near()?;
     // Best effort: without it waiting is less exact.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1000));
     let socket = UdpSocket::bind((NEAR, 0))?;
     socket.connect((FAR, PORT))?;
-    let mut maker = DatagramGenerator::new(load);
     let burst = if load.rate.is_some() { BURST } else { UNPACED_BURST };
-    let (began, mut sent) = (Instant::now(), 0_u64);
-    while began.elapsed() < load.time {
-        if let Some(rate) = load.rate {
-            let due = Duration::from_secs_f64(sent as f64 / rate);
-            thread::sleep(due.saturating_sub(began.elapsed()));
-        }
-        let datagrams: Vec<&[u8]> = maker.make(burst, shared);
+    let mut sender = DatagramSender { socket, generator: DatagramGenerator::new(load), shared };
+    let load = Load { begin: Instant::now(), length: load.time, rate: load.rate, burst, stop: &shared.over };
+    let done = load.generate(&mut sender)?;
+    Ok((done.sent, done.time.as_secs_f64()))
+}
+
+struct DatagramSender<'a> {
+    socket: UdpSocket,
+    generator: DatagramGenerator,
+    shared: &'a TrialShared,
+}
+
+impl PacketSender for DatagramSender<'_> {
+    fn send(&mut self, _number: u64, count: u64, _due: Instant) -> io::Result<u64> {
+        let datagrams = self.generator.make(count, self.shared);
         let vectors: Vec<_> = datagrams.into_iter().map(|datagram| [io::IoSlice::new(datagram)]).collect();
         let mut controls: Vec<_> = vectors.iter().map(|_| SendAncillaryBuffer::default()).collect();
         let mut messages: Vec<_> =
             vectors.iter().zip(&mut controls).map(|(vector, control)| MMsgHdr::new(vector, control)).collect();
         // Datagrams for which the system has no room are lost before they are sent, so they do not count.
-        sent += sendmmsg(&socket, &mut messages, SendFlags::empty()).unwrap_or(0) as u64;
+        Ok(sendmmsg(&self.socket, &mut messages, SendFlags::empty()).unwrap_or(0) as u64)
     }
-    Ok((sent, began.elapsed().as_secs_f64()))
 }
 
 /// A generator of numbered datagrams.
@@ -179,7 +180,7 @@ struct DatagramGenerator {
 }
 
 impl DatagramGenerator {
-    fn new(load: &Load) -> Self {
+    fn new(load: &TrialLoad) -> Self {
         let overhead = if load.sealed { OVERHEAD_BYTES } else { 0 };
         Self {
             sealed: load.sealed,
@@ -190,7 +191,7 @@ impl DatagramGenerator {
         }
     }
 
-    fn make(&mut self, count: usize, shared: &TrialShared) -> Vec<&[u8]> {
+    fn make(&mut self, count: u64, shared: &TrialShared) -> Vec<&[u8]> {
         self.buffer.clear();
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
         for _ in 0..count {
@@ -219,7 +220,7 @@ struct Sinks<'a> {
 }
 
 impl<'a> Sinks<'a> {
-    fn open(pair: &VethPair, load: &Load, shared: &'a TrialShared) -> io::Result<Self> {
+    fn open(pair: &VethPair, load: &TrialLoad, shared: &'a TrialShared) -> io::Result<Self> {
         pair.enter_near()?;
         let bind = |port| {
             let socket = UdpSocket::bind(SocketAddr::from((NEAR, port)))?;
@@ -244,7 +245,6 @@ impl<'a> Sinks<'a> {
                 }
             }
         }
-        seen.delays.iter_mut().for_each(|delays| delays.sort_unstable());
         Ok(seen)
     }
 
@@ -258,10 +258,10 @@ impl<'a> Sinks<'a> {
             seen.reordered += u64::from(number <= *latest);
             *latest = number + arrival.datagrams - 1;
             let left = Duration::from_nanos(self.shared.stamps[(number - 1) as usize % STAMPS].load(Relaxed));
-            let Some(delay) = arrival.at.map(|at| at.saturating_sub(left).as_micros() as u32) else { return };
+            let Some(delay) = arrival.at.map(|at| at.saturating_sub(left)) else { return };
             for (delays, is_side) in seen.delays.iter_mut().zip(sides) {
-                if is_side && delays.len() < MAX_DELAYS {
-                    delays.push(delay);
+                if is_side {
+                    delays.record(delay);
                 }
             }
         });

@@ -8,25 +8,21 @@
 //! generator to the system's time stamp of the arrival.
 
 mod load;
+mod ours;
 mod pair;
-mod reference;
 mod row;
 
 use std::fmt;
-use std::io;
 use std::process::Command;
-use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use roost_lab::sandbox;
-
-use self::load::{FIRST_SINK, Load, PORT, TrialResult};
+use self::load::{FIRST_SINK, PORT, TrialLoad, TrialResult};
+pub use self::ours::{ReflectorSettings, reflect};
 use self::pair::{FAR, NEAR, VethPair};
-use self::reference::ReferenceProgram;
 pub use self::row::{ReflectRow, Video};
 use super::BenchError;
-use super::measured::{BenchStart, Measured};
+use super::frame::{Bench, BenchContext, CaseError, named};
+use super::program::{CompiledProgram, SourceProgram};
 
 /// The fraction of losses that is tolerated.
 const LOST: f64 = 0.001;
@@ -37,6 +33,15 @@ const SAME: f64 = 0.04;
 const CALM: f64 = 0.7;
 /// The rate of a video, bits per second, whose delays are those of real use.
 const VIDEO_BITS: f64 = 30e6;
+
+const REFERENCE: SourceProgram = SourceProgram {
+    subject: "what is written in C",
+    source: include_str!("reference.c"),
+    file: "reference.c",
+    compiler: "gcc",
+    libraries: &[],
+    packages: "gcc and libc6-dev",
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Implementation {
@@ -55,44 +60,21 @@ pub enum Implementation {
     Gso,
 }
 
-impl Implementation {
-    pub const ALL: [Self; 6] = [Self::Gso, Self::Ours, Self::Sealed, Self::Single, Self::Sendmmsg, Self::Naive];
-
-    /// The name on command lines, in tables and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ours => "ours",
-            Self::Sealed => "ours-sealed",
-            Self::Single => "ours-single",
-            Self::Naive => "c-naive",
-            Self::Sendmmsg => "c-sendmmsg",
-            Self::Gso => "c-gso",
-        }
-    }
-}
-
-impl fmt::Display for Implementation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Implementation {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|one| one.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("`{text}` is nothing that reflects: write {names}")
-        })
-    }
-}
+named!(
+    Implementation,
+    "nothing that reflects",
+    Self::Gso => "c-gso",
+    Self::Ours => "ours",
+    Self::Sealed => "ours-sealed",
+    Self::Single => "ours-single",
+    Self::Sendmmsg => "c-sendmmsg",
+    Self::Naive => "c-naive",
+);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReflectCase {
     pub implementation: Implementation,
     pub targets: u16,
-    /// Bytes of a datagram.
     pub bytes: usize,
     /// True if the reflector's network card cuts messages into datagrams; otherwise its kernel does.
     pub offload: bool,
@@ -106,70 +88,54 @@ impl fmt::Display for ReflectCase {
     }
 }
 
-pub type ReflectReport = Measured<ReflectRow>;
-
-/// Measures each of `cells` in their order, each in up to nine trials of `time`, [inside a
-/// sandbox](roost_lab::sandbox::enter).
-///
-/// `watch` is called with each cell that begins. When `stop` is set it ends after the trial.
-///
-/// # Errors
-/// When the two hosts cannot be made. A reflector that fails or is missing is no error: a note reports it.
-pub fn run(
-    cells: &[ReflectCase],
-    time: Duration,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(&ReflectCase),
-) -> Result<ReflectReport, BenchError> {
-    let begun = BenchStart::now();
-    sandbox::expect_inside()?;
-    let pair = VethPair::make().map_err(super::system("make two hosts with a veth pair"))?;
-    let mut bench = ReflectBench { pair, reference: None, time, stop };
-    let mut report = ReflectReport::default();
-    for cell in cells {
-        if stop.load(Relaxed) {
-            break;
-        }
-        watch(cell);
-        match bench.measure(cell) {
-            Ok(row) => report.rows.push(row),
-            Err(why) => {
-                report.unmeasured += 1;
-                if !report.notes.contains(&why) {
-                    report.notes.push(why);
-                }
-            }
-        }
-    }
-    let mut facts = roost_experiment::host_facts::facts();
-    facts.insert("backend".to_owned(), "a veth pair alone".to_owned());
-    facts.insert("realtime".to_owned(), "not asked for".to_owned());
-    report.end(&begun, facts);
-    Ok(report)
-}
-
-struct ReflectBench<'a> {
+/// Measures each case in up to nine trials.
+pub struct ReflectBench {
     pair: VethPair,
     /// Compiled at the first use.
-    reference: Option<Result<ReferenceProgram, String>>,
+    reference: Option<Result<CompiledProgram, String>>,
     time: Duration,
-    stop: &'a AtomicBool,
 }
 
-impl ReflectBench<'_> {
-    fn measure(&mut self, cell: &ReflectCase) -> Result<ReflectRow, String> {
-        self.pair.set_offload(cell.offload).map_err(|error| format!("{cell}: not measured: {error}"))?;
-        let flood = self.trial(cell, None)?;
-        let best = self.highest(cell, &flood)?;
+impl Bench for ReflectBench {
+    type Case = ReflectCase;
+    type Run = ReflectRow;
+    type Row = ReflectRow;
+
+    const NAME: &'static str = "bench reflect";
+
+    fn run(&mut self, context: &mut BenchContext<'_>, case: &ReflectCase) -> Result<ReflectRow, CaseError> {
+        context.facts.insert("backend".to_owned(), "a veth pair alone".to_owned());
+        context.facts.insert("realtime".to_owned(), "not asked for".to_owned());
+        self.pair.set_offload(case.offload).map_err(|error| error.to_string())?;
+        let flood = self.trial(case, None)?;
+        let best = self.highest(context, case, &flood)?;
         let rate = best.sent as f64 / best.seconds;
-        let calm = self.trial(cell, Some(rate * CALM))?;
-        let video = VIDEO_BITS / 8.0 / cell.bytes as f64;
-        let video = (video <= rate * CALM).then(|| self.trial(cell, Some(video))).transpose()?;
-        Ok(ReflectRow::from_trials(cell, &best, &calm, video.as_ref()))
+        let calm = self.trial(case, Some(rate * CALM))?;
+        let video = VIDEO_BITS / 8.0 / case.bytes as f64;
+        let video = (video <= rate * CALM).then(|| self.trial(case, Some(video))).transpose()?;
+        Ok(ReflectRow::from_trials(case, &best, &calm, video.as_ref()))
+    }
+
+    fn rows(_case: &ReflectCase, runs: Vec<ReflectRow>, _failed: usize) -> Vec<ReflectRow> {
+        runs
+    }
+}
+
+impl ReflectBench {
+    /// # Errors
+    /// When the two hosts cannot be made.
+    pub fn new(time: Duration) -> Result<Self, BenchError> {
+        let pair = VethPair::make().map_err(super::system("make two hosts with a veth pair"))?;
+        Ok(Self { pair, reference: None, time })
     }
 
     /// The trial with the highest rate at which hardly anything is lost, by bisection.
-    fn highest(&mut self, cell: &ReflectCase, flood: &TrialResult) -> Result<TrialResult, String> {
+    fn highest(
+        &mut self,
+        context: &BenchContext<'_>,
+        cell: &ReflectCase,
+        flood: &TrialResult,
+    ) -> Result<TrialResult, CaseError> {
         let through = flood.received as f64 / f64::from(cell.targets) / flood.seconds;
         // A flood slows the receivers down: the highest rate may be a little greater.
         let (mut low, mut high) = (0.3 * through, (1.6 * through).min(flood.sent as f64 / flood.seconds));
@@ -184,59 +150,45 @@ impl ReflectBench<'_> {
             } else {
                 high = rate;
             }
-            if best.is_some() && (high - low) / high < SAME || self.stop.load(Relaxed) {
+            if best.is_some() && (high - low) / high < SAME || context.is_stopped() {
                 break;
             }
         }
-        best.ok_or_else(|| format!("{cell}: it loses more than one in a thousand at any rate that was tried"))
+        best.ok_or_else(|| "it loses more than one in a thousand at any rate that was tried".to_owned().into())
     }
 
-    fn trial(&mut self, cell: &ReflectCase, rate: Option<f64>) -> Result<TrialResult, String> {
+    fn trial(&mut self, cell: &ReflectCase, rate: Option<f64>) -> Result<TrialResult, CaseError> {
         let sealed = cell.implementation == Implementation::Sealed;
-        let load = Load { targets: cell.targets, bytes: cell.bytes, sealed, rate, time: self.time };
+        let load = TrialLoad { targets: cell.targets, bytes: cell.bytes, sealed, rate, time: self.time };
         let command = self.command(cell)?;
-        load::run(&self.pair, command, &load).map_err(|error| format!("{cell}: not measured: {error}"))
+        Ok(load::run(&self.pair, command, &load).map_err(|error| error.to_string())?)
     }
 
-    fn command(&mut self, cell: &ReflectCase) -> Result<Command, String> {
+    fn command(&mut self, cell: &ReflectCase) -> Result<Command, CaseError> {
         let way = match cell.implementation {
             Implementation::Naive => "naive",
             Implementation::Sendmmsg => "sendmmsg",
             Implementation::Gso => "gso",
-            Implementation::Ours | Implementation::Sealed | Implementation::Single => return ours(cell),
+            Implementation::Ours | Implementation::Sealed | Implementation::Single => return Ok(ours(cell)?),
         };
-        let reference = self.reference.get_or_insert_with(ReferenceProgram::compile);
-        let path = reference.as_ref().map_err(Clone::clone)?.path();
-        let mut command = Command::new(path);
+        let reference = self.reference.get_or_insert_with(|| REFERENCE.compile());
+        let reference = reference.as_ref().map_err(|why| CaseError::Missing(why.clone()))?;
+        let mut command = Command::new(reference.path());
         command.args([way, &PORT.to_string(), &NEAR.to_string(), &FIRST_SINK.to_string(), &cell.targets.to_string()]);
         Ok(command)
     }
 }
 
+/// This program itself, whose `bench reflector` calls [`reflect`].
 fn ours(cell: &ReflectCase) -> Result<Command, String> {
-    let missing = |error: io::Error| format!("supernode is not beside this program ({error}): install it there");
-    let path = std::env::current_exe().map_err(missing)?.with_file_name("supernode");
-    std::fs::metadata(&path).map_err(missing)?;
+    let path = std::env::current_exe().map_err(|error| format!("this program does not find itself: {error}"))?;
     let mut command = Command::new(path);
     let (listen, to) = (format!("{FAR}:{PORT}"), format!("{NEAR}:{FIRST_SINK}"));
-    command.args(["bench-reflect", "--listen", &listen, "--to", &to, "--count", &cell.targets.to_string()]);
+    command.args(["bench", "reflector", "--listen", &listen, "--to", &to, "--count", &cell.targets.to_string()]);
     match cell.implementation {
         Implementation::Sealed => drop(command.arg("--sealed")),
         Implementation::Single => drop(command.arg("--no-offload")),
         _ => {}
     }
     Ok(command)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn implementation_names_round_trip() {
-        for one in Implementation::ALL {
-            assert_eq!(one.to_string().parse(), Ok(one));
-        }
-        assert!("tee".parse::<Implementation>().unwrap_err().contains("c-gso, ours,"));
-    }
 }

@@ -11,6 +11,8 @@ use roost_lab::netlink::{Netlink, NetlinkRequest};
 use rustix::process::Pid;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
+use crate::join;
+
 pub(super) const NEAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 1);
 pub(super) const FAR: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 const PREFIX: u8 = 24;
@@ -31,7 +33,7 @@ pub(super) struct VethPair {
 impl VethPair {
     pub(super) fn make() -> io::Result<Self> {
         // The thread changes its namespace for good.
-        let made = thread::spawn(|| -> io::Result<(Namespace, Namespace)> {
+        let make = || -> io::Result<(Namespace, Namespace)> {
             let far = Namespace::create()?;
             namespace::configure(false)?;
             let mut far_requests = Netlink::open()?;
@@ -46,8 +48,8 @@ impl VethPair {
             far_requests.apply(&host(FAR, 2))?;
             near_requests.apply(&host(NEAR, 1))?;
             Ok((near, far))
-        });
-        let (near, far) = made.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        };
+        let (near, far) = thread::scope(|scope| join(scope.spawn(make)))?;
         let allowed = sched_getaffinity(None).unwrap_or_default();
         let mut processors = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
         let processors = processors.next().zip(processors.next()).map(|(first, second)| [first, second]);
@@ -83,7 +85,7 @@ impl VethPair {
     fn on_far<T: Send>(&self, what: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         thread::scope(|scope| {
             let body = || self.far.enter().and_then(|()| what());
-            scope.spawn(body).join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            join(scope.spawn(body))
         })
     }
 }

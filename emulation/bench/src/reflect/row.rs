@@ -1,17 +1,17 @@
 //! The row of a combination's trials.
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::load::TrialResult;
 use super::{Implementation, ReflectCase};
+use crate::frame::{Column, Row, decimals, whole};
+use crate::tally::Delays;
 
 /// A row. Delays are in microseconds; `None` for a target that received nothing.
 #[derive(Clone, Debug, Serialize)]
 pub struct ReflectRow {
-    #[serde(serialize_with = "name")]
     pub implementation: Implementation,
     pub targets: u16,
-    /// Bytes of a datagram.
     pub bytes: usize,
     /// True if the network card, and not the kernel, cuts messages into datagrams.
     pub offload: bool,
@@ -46,7 +46,6 @@ pub struct Video {
     pub last_p50_us: Option<u32>,
     /// 99th percentile of that.
     pub last_p99_us: Option<u32>,
-    /// Lost fraction.
     pub lost: f64,
 }
 
@@ -63,8 +62,9 @@ impl Video {
     }
 }
 
-fn percentile(delays: &[u32], percent: usize) -> Option<u32> {
-    delays.get(delays.len() * percent / 100).copied()
+/// In microseconds.
+fn percentile(delays: &Delays, percent: u64) -> Option<u32> {
+    delays.percentile(percent).map(|delay| delay.as_micros() as u32)
 }
 
 fn lost(cell: &ReflectCase, seen: &TrialResult) -> f64 {
@@ -72,11 +72,39 @@ fn lost(cell: &ReflectCase, seen: &TrialResult) -> f64 {
     1.0 - seen.received.min(expected) as f64 / expected as f64
 }
 
-fn name<S: Serializer>(value: &Implementation, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
+impl Row for ReflectRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column(">BYTES", |row, _| row.bytes.to_string()),
+        Column(">TARGETS", |row, _| row.targets.to_string()),
+        Column("OFFLOAD", |row, _| if row.offload { "on" } else { "off" }.to_owned()),
+        Column("BY", |row, _| row.implementation.to_string()),
+        Column(">kpps", |row, _| decimals(row.delivered_pps / 1e3, 1)),
+        Column(">OF C GSO", |row, all| decimals(row.part_of_gso(all), 2)),
+        Column(">ns EACH", |row, _| decimals(row.ns_per_packet, 0)),
+        Column(">FIRST p50 µs", |row, _| whole(row.first_p50_us)),
+        Column(">LAST p50 µs", |row, _| whole(row.p50_us)),
+        Column(">p99 µs", |row, _| whole(row.p99_us)),
+        Column(">LOST %", |row, _| decimals(100.0 * row.lost, 3)),
+        Column(">30M FIRST p50 µs", |row, _| whole(row.video.as_ref().and_then(|video| video.first_p50_us))),
+        Column(">LAST p50 µs", |row, _| whole(row.video.as_ref().and_then(|video| video.last_p50_us))),
+        Column(">p99 µs", |row, _| whole(row.video.as_ref().and_then(|video| video.last_p99_us))),
+    ];
+
+    fn remark(rows: &[Self]) -> String {
+        match rows.iter().map(|row| row.reordered).sum::<u64>() {
+            0 => "No datagram came after later ones; ".to_owned(),
+            moved => format!("{moved} datagrams came after later ones; "),
+        }
+    }
 }
 
 impl ReflectRow {
+    fn part_of_gso(&self, all: &[Self]) -> Option<f64> {
+        let key = |row: &Self| (row.targets, row.bytes, row.offload);
+        let gso = all.iter().find(|row| row.implementation == Implementation::Gso && key(row) == key(self))?;
+        Some(self.delivered_pps / gso.delivered_pps.max(1.0))
+    }
+
     /// Combines the trial with the highest rate, that at 0.7 of it, and that at a video's rate.
     pub(super) fn from_trials(
         cell: &ReflectCase,
@@ -112,7 +140,8 @@ mod tests {
     fn row_has_stable_json_names() {
         let cell = ReflectCase { implementation: Implementation::Ours, targets: 10, bytes: 200, offload: false };
         let best = TrialResult { sent: 1000, received: 10_000, seconds: 0.5, cpu: 0.005, ..TrialResult::default() };
-        let calm = TrialResult { sent: 100, received: 999, delays: [vec![1, 2], (0..100).collect()], ..best.clone() };
+        let delays = [1..3, 0..100].map(|range| range.map(std::time::Duration::from_micros).collect());
+        let calm = TrialResult { sent: 100, received: 999, delays, ..best.clone() };
         let row = serde_json::to_value(ReflectRow::from_trials(&cell, &best, &calm, Some(&calm))).unwrap();
         assert_eq!((&row["implementation"], &row["targets"], &row["bytes"]), (&"ours".into(), &10.into(), &200.into()));
         assert_eq!(row["offload"], false);

@@ -9,17 +9,14 @@ mod row;
 mod video;
 
 use std::ffi::OsString;
-use std::fmt;
 use std::net::Ipv4Addr;
-use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_api::{Client, Frame, RequestEvent};
 use roost_experiment::Daemon;
-use roost_lab::{Lab, sandbox};
+use roost_lab::Lab;
 use roost_topology::model::HostIndex;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, Cell, Service};
@@ -27,9 +24,10 @@ use tokio::task::JoinHandle;
 
 pub use self::row::SubscriptionRow;
 use self::video::VideoArrivals;
-use super::measured::{BenchStart, Measured};
-use super::testbed::{Testbed, TestbedRole, interrupted};
-use super::{BenchContext, BenchError, BenchOptions, networks};
+use super::frame::{Bench, BenchContext, CaseError, named};
+use super::tally::Arrivals;
+use super::testbed::{self, Testbed, TestbedRole};
+use super::{in_host, join, networks};
 
 /// The provider's super node, and that of the receivers.
 const HUBS: [HostIndex; 2] = [0, 1];
@@ -66,36 +64,22 @@ pub enum SubscriptionCase {
     Direct8,
 }
 
+named!(
+    SubscriptionCase,
+    "nothing that can be measured",
+    Self::JoinFirst => "join-first",
+    Self::JoinReflected => "join-reflected",
+    Self::JoinAgain => "join-again",
+    Self::LeaveSubscribers => "leave-subscribers",
+    Self::LeaveProviders => "leave-providers",
+    Self::Uplink1 => "uplink-1",
+    Self::Uplink4 => "uplink-4",
+    Self::Uplink8 => "uplink-8",
+    Self::Direct4 => "direct-4",
+    Self::Direct8 => "direct-8",
+);
+
 impl SubscriptionCase {
-    pub const ALL: [Self; 10] = [
-        Self::JoinFirst,
-        Self::JoinReflected,
-        Self::JoinAgain,
-        Self::LeaveSubscribers,
-        Self::LeaveProviders,
-        Self::Uplink1,
-        Self::Uplink4,
-        Self::Uplink8,
-        Self::Direct4,
-        Self::Direct8,
-    ];
-
-    /// The name on command lines, in tables and in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::JoinFirst => "join-first",
-            Self::JoinReflected => "join-reflected",
-            Self::JoinAgain => "join-again",
-            Self::LeaveSubscribers => "leave-subscribers",
-            Self::LeaveProviders => "leave-providers",
-            Self::Uplink1 => "uplink-1",
-            Self::Uplink4 => "uplink-4",
-            Self::Uplink8 => "uplink-8",
-            Self::Direct4 => "direct-4",
-            Self::Direct8 => "direct-8",
-        }
-    }
-
     const fn subscribers(self) -> usize {
         match self {
             Self::JoinFirst | Self::Uplink1 => 1,
@@ -113,83 +97,38 @@ impl SubscriptionCase {
     }
 }
 
-impl fmt::Display for SubscriptionCase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+/// Measures each case with daemons of its own.
+pub struct SubscriptionBench;
+
+impl Bench for SubscriptionBench {
+    type Case = SubscriptionCase;
+    type Run = SubscriptionRow;
+    type Row = SubscriptionRow;
+
+    const NAME: &'static str = "bench subscription";
+
+    fn run(&mut self, context: &mut BenchContext<'_>, case: &SubscriptionCase) -> Result<SubscriptionRow, CaseError> {
+        Ok(measure(context, *case)?)
     }
-}
 
-impl FromStr for SubscriptionCase {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|case| case.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            format!("`{text}` is nothing that can be measured: write {names}")
-        })
+    fn rows(_case: &SubscriptionCase, runs: Vec<SubscriptionRow>, _failed: usize) -> Vec<SubscriptionRow> {
+        runs
     }
-}
-
-pub type SubscriptionReport = Measured<SubscriptionRow>;
-
-/// Measures each of `cases`, in their order, each with daemons of its own, [inside a
-/// sandbox](roost_lab::sandbox::enter).
-///
-/// `watch` is called with each case that begins. When `stop` is set it ends soon, with the complete cases.
-///
-/// # Errors
-/// When this is no sandbox. A case that fails is no error: a note reports it.
-pub fn run(
-    cases: &[SubscriptionCase],
-    options: &BenchOptions,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(&SubscriptionCase),
-) -> Result<SubscriptionReport, BenchError> {
-    let begun = BenchStart::now();
-    sandbox::expect_inside()?;
-    let mut bench = BenchContext { options, stop, facts: roost_experiment::host_facts::facts() };
-    let mut report = SubscriptionReport::default();
-    for case in cases {
-        watch(case);
-        let measured = measure(&mut bench, *case);
-        if bench.is_stopped() {
-            break;
-        }
-        match measured {
-            Ok(row) => report.rows.push(row),
-            Err(why) => {
-                report.unmeasured += 1;
-                report.notes.push(format!("{case}: not measured: {why}"));
-            }
-        }
-    }
-    report.end(&begun, bench.facts);
-    Ok(report)
 }
 
 /// Runs one case from its daemons' start to their end; a failure is a sentence.
 fn measure(bench: &mut BenchContext<'_>, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot wait for daemons: {error}"))?;
     let parts = parts(case.subscribers());
     let mut stage = Testbed::make(bench, &networks::lan(parts.len(), ONE_WAY), &parts)?;
     let (over, sent) = (AtomicBool::new(false), AtomicU64::new(0));
     let Testbed { daemons, lab, .. } = &mut stage;
     thread::scope(|scope| {
-        let sender = scope.spawn(|| lab.run_in(PROVIDER, || video::send(&over, &sent)));
+        let sender = scope.spawn(|| in_host(lab, PROVIDER, || video::send(&over, &sent)));
         let mut scene = SubscriptionScene { daemons, lab, sent: &sent, reflect: case.reflection() };
-        let seen = runtime.block_on(async {
-            tokio::select! {
-                seen = scene.play(case) => seen,
-                () = interrupted(bench) => Err("it was interrupted".to_owned()),
-            }
-        });
+        let seen = testbed::play(bench, scene.play(case));
         over.store(true, Relaxed);
-        let sending = sender.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let sending =
-            sending.map_err(|error| error.to_string()).and_then(|sent| sent.map_err(|error| error.to_string()));
-        let row = seen?;
-        sending.map(|()| row)
+        let sending = join(sender).map_err(|error| error.to_string());
+        seen.and_then(|row| sending.map(|()| row))
     })
 }
 
@@ -243,14 +182,14 @@ impl SubscriptionScene<'_> {
     /// Subscribes, and waits until the stream has arrived for a while.
     async fn watching(&self, watcher: usize) -> Result<StreamSubscriber, String> {
         let mut watcher = self.ask(watcher);
-        watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
+        watcher.until("a picture", |arrivals| arrivals.first_picture).await?;
         tokio::time::sleep(STEADY / 2).await;
         Ok(watcher)
     }
 
     async fn join(&self, case: SubscriptionCase, watcher: usize) -> Result<SubscriptionRow, String> {
         let mut watcher = self.ask(watcher);
-        let at = watcher.until("a picture", |arrivals| arrivals.first_picture()).await?;
+        let at = watcher.until("a picture", |arrivals| arrivals.first_picture).await?;
         Ok(SubscriptionRow::joined(case, at - watcher.asked))
     }
 
@@ -265,9 +204,10 @@ impl SubscriptionScene<'_> {
 
     async fn leave(&mut self, case: SubscriptionCase, hub: usize) -> Result<SubscriptionRow, String> {
         let watchers = self.all_watching(case).await?;
-        let before = Instant::now();
+        watchers.iter().for_each(|watcher| watcher.lock().tally = Arrivals::default());
         tokio::time::sleep(STEADY).await;
         let left = Instant::now();
+        let steady = watchers.iter().map(|watcher| watcher.lock().take_gap(left)).max();
         self.daemons[hub].leave();
         while self.daemons[hub].is_running() {
             if left.elapsed() > LEAVE {
@@ -277,16 +217,14 @@ impl SubscriptionScene<'_> {
         }
         tokio::time::sleep(STEADY).await;
         let end = Instant::now();
-        let (mut gaps, mut counts) = ([Duration::ZERO; 2], (0, 0));
+        let (mut gap, mut counts) = (Duration::ZERO, (0, 0));
         for watcher in watchers {
-            let all = watcher.arrivals()?;
-            let [steady, moved] = [all.between(before, left), all.between(left, end)];
-            let last = moved.last().unwrap_or(left);
-            gaps = [gaps[0].max(steady.longest_gap()), gaps[1].max(moved.longest_gap()).max(end - last)];
-            let (lost, twice) = all.between(before, end).lost_and_duplicated();
-            counts = (counts.0 + lost, counts.1 + twice);
+            watcher.still_receives()?;
+            let mut arrivals = watcher.lock();
+            gap = gap.max(arrivals.take_gap(end));
+            counts = (counts.0 + arrivals.tally.missing(), counts.1 + arrivals.tally.duplicated);
         }
-        Ok(SubscriptionRow::moved(case, gaps, counts))
+        Ok(SubscriptionRow::moved(case, [steady.unwrap_or_default(), gap], counts))
     }
 
     async fn uplink(&self, case: SubscriptionCase) -> Result<SubscriptionRow, String> {
@@ -296,7 +234,7 @@ impl SubscriptionScene<'_> {
         let after = (self.uplink_bytes()?, self.sent.load(Relaxed));
         for watcher in watchers {
             // A stream that has ended would cost nothing.
-            watcher.arrivals()?;
+            watcher.still_receives()?;
         }
         let payload = (after.1 - before.1).max(1) * video::DATAGRAM_BYTES as u64;
         Ok(SubscriptionRow::sent(case, (after.0 - before.0) as f64 / payload as f64))
@@ -320,32 +258,17 @@ struct StreamSubscriber {
 
 impl StreamSubscriber {
     fn ask(daemon: &Daemon, reflect: ReflectionPolicy) -> Self {
-        let arrivals = Arc::new(Mutex::new(VideoArrivals::default()));
-        let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let asked = Instant::now();
+        let arrivals = Arc::new(Mutex::new(VideoArrivals::since(asked)));
+        let (socket, noted) = (daemon.launch.socket.clone(), Arc::clone(&arrivals));
         let task = tokio::spawn(async move {
-            let took = async {
-                let request = ServiceRequest {
-                    duration: Some(WATCH),
-                    reflect,
-                    ..ServiceRequest::new(Service::Video, Area::Exact(PROVIDER_CELL))
-                };
-                let mut stream = Client::connect(socket).await?.request(&request).await?;
-                while let Some(frame) = stream.next().await? {
-                    match frame {
-                        Frame::Data(data) => {
-                            noted
-                                .lock()
-                                .unwrap_or_else(PoisonError::into_inner)
-                                .record_datagrams(Instant::now(), &data);
-                        }
-                        Frame::Event(RequestEvent::Failed { error, .. }) => return Ok(error.to_string()),
-                        Frame::Event(_) => {}
-                    }
-                }
-                Ok::<_, roost_api::ClientError>("it ended".to_owned())
+            let request = ServiceRequest {
+                duration: Some(WATCH),
+                reflect,
+                ..ServiceRequest::new(Service::Video, Area::Exact(PROVIDER_CELL))
             };
-            took.await.unwrap_or_else(|error| error.to_string())
+            let on_data = |data: &[u8]| lock(&noted).record_datagrams(Instant::now(), data);
+            testbed::receive(&socket, &request, on_data).await
         });
         Self { asked, name: daemon.launch.name.clone(), arrivals, task }
     }
@@ -353,7 +276,7 @@ impl StreamSubscriber {
     /// Waits until `look` finds its result among the arrivals.
     async fn until<T>(&mut self, what: &str, look: impl Fn(&VideoArrivals) -> Option<T>) -> Result<T, String> {
         loop {
-            if let Some(seen) = look(&self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)) {
+            if let Some(seen) = look(&self.lock()) {
                 return Ok(seen);
             }
             if self.task.is_finished() {
@@ -367,30 +290,22 @@ impl StreamSubscriber {
         }
     }
 
-    /// The arrivals so far; an error once the stream has ended.
-    fn arrivals(&self) -> Result<VideoArrivals, String> {
-        if self.task.is_finished() {
-            return Err(format!("{} has lost its stream", self.name));
-        }
-        Ok(self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    fn lock(&self) -> MutexGuard<'_, VideoArrivals> {
+        lock(&self.arrivals)
     }
+
+    /// An error once the stream has ended.
+    fn still_receives(&self) -> Result<(), String> {
+        if self.task.is_finished() { Err(format!("{} has lost its stream", self.name)) } else { Ok(()) }
+    }
+}
+
+fn lock(arrivals: &Mutex<VideoArrivals>) -> MutexGuard<'_, VideoArrivals> {
+    arrivals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for StreamSubscriber {
     fn drop(&mut self) {
         self.task.abort();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn case_names_round_trip() {
-        for case in SubscriptionCase::ALL {
-            assert_eq!(case.to_string().parse(), Ok(case));
-        }
-        assert!("watch".parse::<SubscriptionCase>().unwrap_err().contains("join-first, join-reflected"));
     }
 }

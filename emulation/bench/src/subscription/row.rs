@@ -4,6 +4,7 @@ use roost_wire::messages::ReflectionPolicy;
 use serde::Serialize;
 
 use super::{ONE_WAY, SubscriptionCase};
+use crate::frame::{Column, Row, decimals, whole};
 
 /// The tolerance of a join beyond a round trip, and of a gap while a path changes.
 const MARGIN_MS: f64 = 20.0;
@@ -33,6 +34,21 @@ pub struct SubscriptionRow {
     pub copies: Option<f64>,
     /// True if the target is met; `None` without a target.
     pub met: Option<bool>,
+}
+
+impl Row for SubscriptionRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column("CASE", |row, _| row.case.to_owned()),
+        Column(">WATCHERS", |row, _| row.watchers.to_string()),
+        Column(">RTT ms", |row, _| decimals(row.round_trip_ms, 0)),
+        Column(">PICTURE ms", |row, _| decimals(row.picture_ms, 1)),
+        Column(">GAP ms", |row, _| decimals(row.gap_ms, 1)),
+        Column(">BEFORE ms", |row, _| decimals(row.gap_before_ms, 1)),
+        Column(">LOST", |row, _| whole(row.lost)),
+        Column(">TWICE", |row, _| whole(row.twice)),
+        Column(">COPIES", |row, _| decimals(row.copies, 2)),
+        Column("RESULT", |row, _| row.met.map_or("", |met| if met { "met" } else { "NOT MET" }).to_owned()),
+    ];
 }
 
 impl SubscriptionRow {

@@ -3,8 +3,10 @@
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::load::{Load, PacketSender};
+use crate::tally::Arrivals;
 
 const PACKET_BYTES: usize = 188;
 pub(super) const DATAGRAM_BYTES: usize = 7 * PACKET_BYTES;
@@ -17,6 +19,9 @@ const KEY_DATAGRAMS: u64 = 10;
 const FRAME_DATAGRAMS: u64 = 5;
 /// The port at which the provider's daemon receives it.
 pub(super) const PORT: u16 = 5004;
+
+/// Longer than any case.
+const ENDLESS: Duration = Duration::from_secs(3600);
 
 const TABLE_PID: u16 = 0x100;
 const VIDEO_PID: u16 = 0x101;
@@ -31,19 +36,27 @@ const PROGRAMMES: [u8; 17] = [0, 0x00, 0xb0, 13, 0, 1, 0xc1, 0, 0, 0, 1, 0xe1, 0
 const STREAMS: [u8; 22] =
     [0, 0x02, 0xb0, 18, 0, 1, 0xc1, 0, 0, 0xe1, 0x01, 0xf0, 0, 0x1b, 0xe1, 0x01, 0xf0, 0, 0, 0, 0, 0];
 
-/// Sends it to the calling host's provider until it is `over`, and counts in `sent`.
+/// The sending to the calling host's provider.
+struct VideoSender<'a> {
+    socket: UdpSocket,
+    sent: &'a AtomicU64,
+}
+
+/// Sends it until it is `over`, and counts in `sent`.
 pub(super) fn send(over: &AtomicBool, sent: &AtomicU64) -> io::Result<()> {
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-    let began = Instant::now();
-    while !over.load(Relaxed) {
-        let number = sent.load(Relaxed);
-        let due = INTERVAL.mul_f64(number as f64);
-        thread::sleep(due.saturating_sub(began.elapsed()));
+    let mut sender = VideoSender { socket: UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?, sent };
+    let rate = Some(1.0 / INTERVAL.as_secs_f64());
+    let load = Load { begin: Instant::now(), length: ENDLESS, rate, burst: 1, stop: over };
+    load.generate(&mut sender).map(drop)
+}
+
+impl PacketSender for VideoSender<'_> {
+    fn send(&mut self, number: u64, _count: u64, _due: Instant) -> io::Result<u64> {
         // Nobody receives it before the first subscription.
-        let _ = socket.send_to(&datagram(number), (Ipv4Addr::LOCALHOST, PORT));
-        sent.store(number + 1, Relaxed);
+        let _ = self.socket.send_to(&datagram(number), (Ipv4Addr::LOCALHOST, PORT));
+        self.sent.store(number + 1, Relaxed);
+        Ok(1)
     }
-    Ok(())
 }
 
 fn datagram(number: u64) -> Vec<u8> {
@@ -82,48 +95,38 @@ pub(super) fn numbers(bytes: &[u8]) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The arrivals of datagrams with their times: a few thousand in a run.
-#[derive(Clone, Debug, Default)]
-pub(super) struct VideoArrivals(Vec<(Instant, u64)>);
+/// The arrivals of datagrams, and of the first key frame with its parameter sets.
+#[derive(Debug)]
+pub(super) struct VideoArrivals {
+    began: Instant,
+    pub(super) tally: Arrivals,
+    /// Datagrams of the latest key frame that have not come.
+    wanted: Vec<u64>,
+    pub(super) first_picture: Option<Instant>,
+}
 
 impl VideoArrivals {
+    pub(super) fn since(began: Instant) -> Self {
+        Self { began, tally: Arrivals::default(), wanted: Vec::new(), first_picture: None }
+    }
+
     pub(super) fn record_datagrams(&mut self, now: Instant, bytes: &[u8]) {
-        self.0.extend(numbers(bytes).map(|number| (now, number)));
-    }
-
-    pub(super) fn last(&self) -> Option<Instant> {
-        self.0.last().map(|(at, _)| *at)
-    }
-
-    /// The time at which the first key frame was complete, with its parameter sets.
-    pub(super) fn first_picture(&self) -> Option<Instant> {
-        let mut wanted = Vec::new();
-        self.0.iter().find_map(|(at, number)| {
+        for number in numbers(bytes) {
+            self.tally.record(number, DATAGRAM_BYTES, now - self.began);
             if number.is_multiple_of(KEY_EVERY) {
-                wanted = (*number..number + KEY_DATAGRAMS).collect();
+                self.wanted = (number..number + KEY_DATAGRAMS).collect();
             }
-            let before = wanted.len();
-            wanted.retain(|one| one != number);
-            (before == 1 && wanted.is_empty()).then_some(*at)
-        })
+            let before = self.wanted.len();
+            self.wanted.retain(|one| *one != number);
+            if before == 1 && self.wanted.is_empty() {
+                self.first_picture.get_or_insert(now);
+            }
+        }
     }
 
-    pub(super) fn between(&self, from: Instant, until: Instant) -> Self {
-        Self(self.0.iter().filter(|(at, _)| (from..until).contains(at)).copied().collect())
-    }
-
-    pub(super) fn longest_gap(&self) -> Duration {
-        self.0.windows(2).map(|pair| pair[1].0 - pair[0].0).max().unwrap_or_default()
-    }
-
-    /// The number of datagrams missing between the first and the last, and of duplicates.
-    pub(super) fn lost_and_duplicated(&self) -> (u64, u64) {
-        let mut numbers: Vec<u64> = self.0.iter().map(|(_, number)| *number).collect();
-        numbers.sort_unstable();
-        let all = numbers.len() as u64;
-        numbers.dedup();
-        let (first, last) = (numbers.first().copied().unwrap_or(1), numbers.last().copied().unwrap_or(0));
-        ((last + 1).saturating_sub(first) - numbers.len() as u64, all - numbers.len() as u64)
+    /// The longest gap between datagrams since the last call.
+    pub(super) fn take_gap(&mut self, now: Instant) -> Duration {
+        self.tally.take_gap(now - self.began)
     }
 }
 
@@ -132,7 +135,8 @@ mod tests {
     use super::*;
 
     fn arrivals(numbers: impl IntoIterator<Item = u64>) -> (Instant, VideoArrivals) {
-        let (began, mut arrivals) = (Instant::now(), VideoArrivals::default());
+        let began = Instant::now();
+        let mut arrivals = VideoArrivals::since(began);
         for (count, number) in (0..).zip(numbers) {
             arrivals.record_datagrams(began + INTERVAL * count, &datagram(number));
         }
@@ -151,16 +155,15 @@ mod tests {
     #[test]
     fn picture_needs_whole_key_frame() {
         let (began, middle) = arrivals(240..300);
-        assert_eq!(middle.first_picture(), Some(began + INTERVAL * 19));
+        assert_eq!(middle.first_picture, Some(began + INTERVAL * 19));
         let (_, torn) = arrivals((240..255).chain(256..499));
-        assert_eq!(torn.first_picture(), None);
+        assert_eq!(torn.first_picture, None);
     }
 
     #[test]
     fn lost_and_duplicated_are_counted() {
-        let (began, some) = arrivals([3, 4, 4, 7, 6, 10]);
-        assert_eq!((some.lost_and_duplicated(), some.longest_gap()), ((3, 1), INTERVAL));
-        assert_eq!(some.between(began + INTERVAL, began + INTERVAL * 3).lost_and_duplicated(), (0, 1));
-        assert_eq!(VideoArrivals::default().lost_and_duplicated(), (0, 0));
+        let (began, mut some) = arrivals([3, 4, 4, 7, 6, 10]);
+        assert_eq!((some.tally.missing(), some.tally.duplicated), (3, 1));
+        assert_eq!(some.take_gap(began + INTERVAL * 5), INTERVAL * 2);
     }
 }

@@ -1,7 +1,7 @@
 //! The behaviour of a connection's two ends, over any transport.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::FrameWorkload;
 use super::frame::{self, BenchFrameKind, Head};
 use super::tally::{FrameCounts, TransportRun};
+use crate::load::{Generated, Load, PacketSender};
 
 /// The silence after which an end gives the other up: a TCP that backs off through an outage of 2 s is silent
 /// for up to 5 s.
@@ -24,7 +25,6 @@ pub(super) trait FrameEndpoint {
     /// The next frame; `None` if none comes until then.
     fn receive(&mut self, until: Instant) -> io::Result<Option<Bytes>>;
 
-    /// Waits, while sent frames are delivered.
     fn wait(&mut self, until: Instant) -> io::Result<()>;
 }
 
@@ -34,7 +34,8 @@ pub(super) struct FrameExchange<'a> {
     pub(super) origin: Instant,
     pub(super) workload: FrameWorkload,
     pub(super) frame_bytes: usize,
-    pub(super) period: Duration,
+    /// Paced frames per second.
+    pub(super) hz: f64,
     pub(super) time: Duration,
     pub(super) stop: &'a AtomicBool,
 }
@@ -46,64 +47,20 @@ impl FrameExchange<'_> {
 
     /// Sends the workload; returns the frames sent, those that could not be begun in time, and the answers.
     pub(super) fn send_workload(&self, end: &mut impl FrameEndpoint) -> io::Result<TransportRun> {
-        let begin = self.now() + LEAD;
-        end.wait(self.origin + begin)?;
-        let run = match self.workload {
-            FrameWorkload::Paced => self.pace(end, begin),
-            FrameWorkload::Throughput => self.flood(end, begin),
-            FrameWorkload::PingPong => self.send_ping_pong(end, begin),
-        }?;
-        self.send(end, BenchFrameKind::End, run.sent, self.now())?;
-        Ok(run)
+        let begin = Instant::now() + LEAD;
+        end.wait(begin)?;
+        let rate = (self.workload == FrameWorkload::Paced).then_some(self.hz);
+        let load = Load { begin, length: self.time, rate, burst: 1, stop: self.stop };
+        let mut sender = FrameSender { exchange: self, end, tally: FrameCounts::default(), is_over: false };
+        let Generated { sent, missed, .. } = load.generate(&mut sender)?;
+        let tally = sender.tally;
+        self.send(end, BenchFrameKind::End, sent, self.now())?;
+        Ok(TransportRun { sent, missed, tally, stalled: None })
     }
 
     fn send(&self, end: &mut impl FrameEndpoint, kind: BenchFrameKind, number: u64, due: Duration) -> io::Result<()> {
         let bytes = if kind == BenchFrameKind::Data { self.frame_bytes } else { 0 };
         end.send(frame::write(Head { kind, number, due }, bytes))
-    }
-
-    fn is_over(&self, begin: Duration) -> bool {
-        self.now() >= begin + self.time || self.stop.load(Relaxed)
-    }
-
-    /// Sends a frame each period. A frame that cannot be begun in time is begun as soon as possible, and keeps
-    /// its due time.
-    fn pace(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
-        let mut run = TransportRun::default();
-        let mut due = begin;
-        while due < begin + self.time && !self.stop.load(Relaxed) {
-            end.wait(self.origin + due)?;
-            run.missed += u64::from(self.now() > due + self.period);
-            self.send(end, BenchFrameKind::Data, run.sent, due)?;
-            run.sent += 1;
-            due += self.period;
-        }
-        Ok(run)
-    }
-
-    /// Sends as many frames as there is room for.
-    fn flood(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
-        let mut run = TransportRun::default();
-        while !self.is_over(begin) {
-            self.send(end, BenchFrameKind::Data, run.sent, self.now())?;
-            run.sent += 1;
-        }
-        Ok(run)
-    }
-
-    /// Each frame waits for the previous answer.
-    fn send_ping_pong(&self, end: &mut impl FrameEndpoint, begin: Duration) -> io::Result<TransportRun> {
-        let mut run = TransportRun::default();
-        while !self.is_over(begin) {
-            self.send(end, BenchFrameKind::Data, run.sent, self.now())?;
-            run.sent += 1;
-            // A duplicate or late answer does not count.
-            while run.tally.received() < run.sent {
-                let Some(answer) = end.receive(Instant::now() + PATIENCE)? else { return Ok(run) };
-                record_frame(&mut run.tally, &answer, self.now());
-            }
-        }
-        Ok(run)
     }
 
     /// Receives frames until their end, or until the silence lasts too long; with ping-pong it answers them.
@@ -118,6 +75,39 @@ impl FrameExchange<'_> {
             }
         }
         Ok(tally)
+    }
+}
+
+struct FrameSender<'a, E> {
+    exchange: &'a FrameExchange<'a>,
+    end: &'a mut E,
+    /// The answers, with ping-pong.
+    tally: FrameCounts,
+    /// True once an answer did not come.
+    is_over: bool,
+}
+
+impl<E: FrameEndpoint> PacketSender for FrameSender<'_, E> {
+    fn send(&mut self, number: u64, _count: u64, due: Instant) -> io::Result<u64> {
+        let Self { exchange, end, tally, is_over } = self;
+        exchange.send(*end, BenchFrameKind::Data, number, due.saturating_duration_since(exchange.origin))?;
+        // A duplicate or late answer does not count.
+        while exchange.workload == FrameWorkload::PingPong && tally.arrivals.received <= number {
+            let Some(answer) = end.receive(Instant::now() + PATIENCE)? else {
+                *is_over = true;
+                break;
+            };
+            record_frame(tally, &answer, exchange.now());
+        }
+        Ok(1)
+    }
+
+    fn wait(&mut self, until: Instant) -> io::Result<()> {
+        self.end.wait(until)
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over
     }
 }
 
@@ -161,8 +151,8 @@ mod tests {
     }
 
     fn setting(workload: FrameWorkload, stop: &AtomicBool) -> FrameExchange<'_> {
-        let (origin, period, time) = (Instant::now(), Duration::from_millis(10), Duration::from_millis(55));
-        FrameExchange { origin, workload, frame_bytes: 1000, period, time, stop }
+        let (origin, time) = (Instant::now(), Duration::from_millis(55));
+        FrameExchange { origin, workload, frame_bytes: 1000, hz: 100.0, time, stop }
     }
 
     #[test]
@@ -172,8 +162,8 @@ mod tests {
         let mut end = Mirror { frames: VecDeque::new(), trouble: |frame| vec![frame] };
         let run = setting.send_workload(&mut end).unwrap();
         let tally = setting.receive_workload(&mut end).unwrap();
-        assert_eq!((run.sent, tally.received(), tally.bytes), (6, 6, 6000));
-        assert_eq!((tally.duplicated, tally.reordered, tally.corrupted), (0, 0, 0));
+        assert_eq!((run.sent, tally.arrivals.received, tally.arrivals.bytes), (6, 6, 6000));
+        assert_eq!((tally.arrivals.duplicated, tally.arrivals.reordered, tally.corrupted), (0, 0, 0));
     }
 
     #[test]
@@ -193,7 +183,7 @@ mod tests {
         let mut end = Mirror { frames: VecDeque::new(), trouble };
         let run = setting.send_workload(&mut end).unwrap();
         let tally = setting.receive_workload(&mut end).unwrap();
-        assert_eq!((run.sent, tally.received(), tally.corrupted, tally.duplicated), (6, 4, 1, 1));
+        assert_eq!((run.sent, tally.arrivals.received, tally.corrupted, tally.arrivals.duplicated), (6, 4, 1, 1));
     }
 
     #[test]
@@ -202,6 +192,8 @@ mod tests {
         let setting = setting(FrameWorkload::PingPong, &stop);
         let mut end = Mirror { frames: VecDeque::new(), trouble: |frame: Bytes| vec![frame.clone(), frame] };
         let run = setting.send_workload(&mut end).unwrap();
-        assert!(run.sent > 1 && run.tally.received() == run.sent && run.tally.duplicated + 1 == run.sent);
+        assert!(
+            run.sent > 1 && run.tally.arrivals.received == run.sent && run.tally.arrivals.duplicated + 1 == run.sent
+        );
     }
 }

@@ -17,6 +17,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, connect, ipproto
 use super::end::{FrameEndpoint, PATIENCE};
 use super::network::{RECEIVER, SENDER};
 use super::{BenchTransport, PORT};
+use crate::in_host;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
@@ -71,10 +72,6 @@ pub(super) fn prepare_mptcp(lab: &Lab) -> io::Result<()> {
 fn subnet(address: Ipv4Addr, prefix: u8) -> String {
     let mask = u32::MAX.checked_shl(32 - u32::from(prefix)).unwrap_or(0);
     format!("{}/{prefix}", Ipv4Addr::from_bits(address.to_bits() & mask))
-}
-
-fn in_host<T: Send>(lab: &Lab, host: HostIndex, call: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    lab.run_in(host, call).map_err(io::Error::other)?
 }
 
 fn ip(words: &[&str]) -> io::Result<()> {

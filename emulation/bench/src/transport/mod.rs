@@ -26,24 +26,21 @@ mod tally;
 use std::fmt;
 use std::io;
 use std::net::Ipv4Addr;
-use std::str::FromStr;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_lab::{Lab, LabError};
+use roost_lab::Lab;
 
 use self::end::{FrameExchange, PATIENCE};
 use self::kernel::KernelStream;
 use self::network::{RECEIVER, SENDER};
-pub(super) use self::ours::Members;
-use self::ours::OverlayEndpoint;
+pub(super) use self::ours::{Members, OverlayEndpoint};
 pub use self::reference::{ReferenceFigure, references};
 pub use self::row::TransportRow;
-use self::tally::TransportRun;
-use super::measured::{BenchStart, Measured};
-use super::{BenchContext, BenchError, BenchOptions, stalls, system};
+pub use self::tally::TransportRun;
+use super::frame::{Bench, BenchContext, CaseError, named};
+use super::{BenchError, in_host, join, stalls, system};
 
 const PORT: u16 = 7000;
 /// The time for which the network goes on changing after the last frame was begun.
@@ -51,7 +48,6 @@ const AFTER: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Condition {
-    /// Nothing.
     BothUp,
     /// The first link loses 1 % of its packets, each way.
     Loss,
@@ -79,7 +75,6 @@ pub enum BenchTransport {
 /// The sending of frames; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum FrameWorkload {
-    /// At a steady rate.
     Paced,
     /// As many as there is room for.
     Throughput,
@@ -87,50 +82,24 @@ pub enum FrameWorkload {
     PingPong,
 }
 
-macro_rules! named {
-    ($type:ident, $what:literal, $($variant:ident => $name:literal),+ $(,)?) => {
-        impl $type {
-            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
-
-            /// The name on command lines, in tables and in JSON.
-            pub const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name),+
-                }
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(self.name())
-            }
-        }
-
-        impl FromStr for $type {
-            type Err = String;
-
-            fn from_str(text: &str) -> Result<Self, String> {
-                let found = Self::ALL.iter().find(|one| one.name() == text);
-                found.copied().ok_or_else(|| {
-                    format!("`{text}` is no {}: write {}", $what, [$($name),+].join(", "))
-                })
-            }
-        }
-    };
-}
-
-named!(Condition, "condition", BothUp => "both-up", Loss => "loss", Failures => "failures");
+named!(Condition, "no condition", Self::BothUp => "both-up", Self::Loss => "loss", Self::Failures => "failures");
 named!(
     BenchTransport,
-    "transport",
-    QuicStripe => "quic-stripe",
-    QuicDuplicate => "quic-duplicate",
-    Udp => "udp",
-    Tcp => "tcp",
-    KernelTcp => "kernel-tcp",
-    KernelMptcp => "kernel-mptcp",
+    "no transport",
+    Self::QuicStripe => "quic-stripe",
+    Self::QuicDuplicate => "quic-duplicate",
+    Self::Udp => "udp",
+    Self::Tcp => "tcp",
+    Self::KernelTcp => "kernel-tcp",
+    Self::KernelMptcp => "kernel-mptcp",
 );
-named!(FrameWorkload, "workload", Paced => "paced", Throughput => "throughput", PingPong => "ping-pong");
+named!(
+    FrameWorkload,
+    "no workload",
+    Self::Paced => "paced",
+    Self::Throughput => "throughput",
+    Self::PingPong => "ping-pong",
+);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportCase {
@@ -151,84 +120,60 @@ impl fmt::Display for TransportCase {
     }
 }
 
-pub type TransportReport = Measured<TransportRow>;
-
-/// Measures each of `cells`, in their order and each in `runs` runs of `time`, [inside a
-/// sandbox](roost_lab::sandbox::enter).
-///
-/// `watch` is called with each run that begins. When `stop` is set it ends within a second or so, with the
-/// complete rows.
-///
-/// # Errors
-/// When a lab cannot be made, or breaks. A transport that fails or is missing is no error: a note reports it.
-pub fn run(
-    cells: &[TransportCase],
+pub struct TransportBench {
+    members: Members,
+    /// Why there is no MPTCP, if so.
+    without_mptcp: Option<String>,
     time: Duration,
     runs: u32,
-    options: &BenchOptions,
-    stop: &AtomicBool,
-    watch: &mut dyn FnMut(&TransportCase),
-) -> Result<TransportReport, BenchError> {
-    let begun = BenchStart::now();
-    let mut bench = BenchContext { options, stop, facts: roost_experiment::host_facts::facts() };
-    let mut report = TransportReport::default();
-    let without_mptcp = kernel::mptcp_is_missing();
-    report.notes.extend(without_mptcp.clone().filter(|_| cells.iter().any(TransportCase::is_mptcp)));
-    let members = Members::new().map_err(system("make the certificates of a group"))?;
-    for cell in cells {
-        if cell.is_mptcp() && without_mptcp.is_some() {
-            report.unmeasured += 1;
-            continue;
-        }
-        match all_runs(&mut bench, &members, cell, time, runs, &mut report.notes, watch)? {
-            Some(runs) => report.rows.push(TransportRow::from_runs(cell, &runs)),
-            None if bench.is_stopped() => break,
-            None => report.unmeasured += 1,
-        }
+}
+
+impl TransportBench {
+    /// Measures each case in `runs` runs of `time`.
+    ///
+    /// # Errors
+    /// When the certificates cannot be made.
+    pub fn new(time: Duration, runs: u32) -> Result<Self, BenchError> {
+        let members = Members::new().map_err(system("make the certificates of a group"))?;
+        Ok(Self { members, without_mptcp: kernel::mptcp_is_missing(), time, runs })
     }
-    // This replaces the hosts' own setting, which has no effect here.
-    bench.facts.extend(kernel::congestion().map(|name| ("tcp".to_owned(), name)));
-    report.end(&begun, bench.facts);
-    Ok(report)
+}
+
+impl Bench for TransportBench {
+    type Case = TransportCase;
+    type Run = TransportRun;
+    type Row = TransportRow;
+
+    const NAME: &'static str = "bench transport";
+
+    fn runs(&self) -> u32 {
+        self.runs
+    }
+
+    fn run(&mut self, context: &mut BenchContext<'_>, case: &TransportCase) -> Result<TransportRun, CaseError> {
+        if let Some(why) = self.without_mptcp.as_ref().filter(|_| case.is_mptcp()) {
+            return Err(CaseError::Missing(why.clone()));
+        }
+        let lab = context.lab(&network::for_condition(case.condition, self.time + AFTER))?;
+        // This replaces the hosts' own setting, which has no effect here.
+        context.facts.extend(kernel::congestion().map(|name| ("tcp".to_owned(), name)));
+        let run = one_run(context, &lab, &self.members, case, self.time);
+        let overruns = lab.overruns()?;
+        if overruns > 0 {
+            context.notes.push(format!("{case}: {overruns} packets were lost because this machine was too slow"));
+        }
+        Ok(run.map_err(|error| error.to_string())?)
+    }
+
+    fn rows(case: &TransportCase, runs: Vec<TransportRun>, _failed: usize) -> Vec<TransportRow> {
+        vec![TransportRow::from_runs(case, &runs)]
+    }
 }
 
 impl TransportCase {
     fn is_mptcp(&self) -> bool {
         self.transport == BenchTransport::KernelMptcp
     }
-}
-
-/// All runs of a combination; `None` if one of them failed or was stopped.
-fn all_runs(
-    bench: &mut BenchContext<'_>,
-    members: &Members,
-    cell: &TransportCase,
-    time: Duration,
-    runs: u32,
-    notes: &mut Vec<String>,
-    watch: &mut dyn FnMut(&TransportCase),
-) -> Result<Option<Vec<TransportRun>>, BenchError> {
-    let mut seen = Vec::new();
-    for _ in 0..runs {
-        watch(cell);
-        let lab = bench.lab(&network::for_condition(cell.condition, time + AFTER))?;
-        let run = one_run(bench, &lab, members, cell, time);
-        if bench.is_stopped() {
-            return Ok(None);
-        }
-        let overruns = lab.overruns()?;
-        if overruns > 0 {
-            notes.push(format!("{cell}: {overruns} packets were lost because this machine was too slow"));
-        }
-        match run {
-            Ok(run) => seen.push(run),
-            Err(error) => {
-                notes.push(format!("{cell}: not measured: {error}"));
-                return Ok(None);
-            }
-        }
-    }
-    Ok(Some(seen))
 }
 
 /// Sends and receives, in a thread of each host.
@@ -246,26 +191,22 @@ fn one_run(
         origin: Instant::now(),
         workload: cell.workload,
         frame_bytes: cell.frame_bytes as usize,
-        period: Duration::from_secs(1) / cell.hz.max(1),
+        hz: cell.hz.max(1).into(),
         time,
         stop: bench.stop,
     };
     let origin = setting.origin;
     let ends = &Ends { lab, members, cell, setting };
     let ((run, tally), stalls) = stalls::watch(|| ends.carry());
-    let run = run.map_err(io::Error::other)??;
+    let run = run?;
     // The figures of ping-pong are those of the requesting end.
-    let tally =
-        if cell.workload == FrameWorkload::PingPong { run.tally } else { tally.map_err(io::Error::other)?? };
+    let tally = if cell.workload == FrameWorkload::PingPong { run.tally } else { tally? };
     let stalled = stalls.map(|stalls| {
         let excused = tally.late_by_stalls(|due, came| stalls.within(origin + due, origin + came));
         (excused, stalls.longest())
     });
     Ok(TransportRun { tally, stalled, ..run })
 }
-
-/// The result of an end in a host.
-type Carried<T> = Result<io::Result<T>, LabError>;
 
 struct Ends<'a> {
     lab: &'a Lab,
@@ -276,15 +217,14 @@ struct Ends<'a> {
 
 impl Ends<'_> {
     /// Sends in a thread of one host and receives in a thread of the other.
-    fn carry(&self) -> (Carried<TransportRun>, Carried<tally::FrameCounts>) {
+    fn carry(&self) -> (io::Result<TransportRun>, io::Result<tally::FrameCounts>) {
         let (is_ready, ready) = sync_channel(1);
         thread::scope(|scope| {
             // If the receiver fails before it is ready, the sender notices.
-            let receive = move || self.lab.run_in(RECEIVER, || self.receive(|| is_ready.send(()).unwrap_or(())));
-            let receiver = scope.spawn(receive);
-            let run = self.lab.run_in(SENDER, move || self.send(&ready));
-            let tally = receiver.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            (run, tally)
+            let receive = || self.receive(move || is_ready.send(()).unwrap_or(()));
+            let receiver = scope.spawn(|| in_host(self.lab, RECEIVER, receive));
+            let run = in_host(self.lab, SENDER, move || self.send(&ready));
+            (run, join(receiver))
         })
     }
 
@@ -337,19 +277,5 @@ impl Ends<'_> {
     fn addresses(&self, host: usize) -> io::Result<Vec<Ipv4Addr>> {
         let links = if matches!(self.cell.transport, BenchTransport::Udp | BenchTransport::Tcp) { 1 } else { 2 };
         (0..links).map(|link| kernel::address(self.lab, link, host)).collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn everything_is_read_by_its_name() {
-        assert!(Condition::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
-        assert!(BenchTransport::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
-        assert!(FrameWorkload::ALL.iter().all(|one| one.to_string().parse() == Ok(*one)));
-        let refused = "sctp".parse::<BenchTransport>().unwrap_err();
-        assert!(refused.starts_with("`sctp` is no transport: write quic-stripe, quic-duplicate, udp"), "{refused}");
     }
 }

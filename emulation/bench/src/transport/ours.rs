@@ -42,24 +42,21 @@ impl Members {
 }
 
 /// An end of a connection of ours.
-pub(super) struct OverlayEndpoint {
+pub(crate) struct OverlayEndpoint {
     runtime: Runtime,
     transport: roost_transport::Transport,
     events: Events,
     batch: Vec<Event>,
-    frames: VecDeque<Bytes>,
+    pub(crate) frames: VecDeque<Bytes>,
     connection: Option<ConnectionId>,
     over: Option<String>,
     delivery: Delivery,
 }
 
 impl OverlayEndpoint {
-    /// Opens the transport at these addresses of this host.
-    fn open(transport: BenchTransport, identity: &Arc<Identity>, hosts: &[Ipv4Addr]) -> io::Result<Self> {
+    /// Opens the transport at addresses of this host.
+    pub(crate) fn open(identity: &Arc<Identity>, listen: Endpoint) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let hosts: Vec<String> = hosts.iter().map(ToString::to_string).collect();
-        let listen = format!("{}://{}:{PORT}", scheme(transport), hosts.join("+"));
-        let listen: Endpoint = listen.parse().map_err(io::Error::other)?;
         let packet_bytes = if listen.scheme == Scheme::Quic { QUIC_PACKET_BYTES } else { PACKET_BYTES };
         let config = Config {
             identity: Arc::clone(identity),
@@ -68,12 +65,20 @@ impl OverlayEndpoint {
             admit: RoleSet::ALL,
             limits: Limits { packet_bytes, ..Limits::default() },
         };
-        let (handle, events) = runtime.block_on(bind(config)).map_err(io::Error::other)?;
-        let class =
-            if transport == BenchTransport::QuicDuplicate { DeliveryClass::Duplicate } else { DeliveryClass::Stripe };
-        let delivery = Delivery { class, ..Delivery::default() };
+        let (transport, events) = runtime.block_on(bind(config)).map_err(io::Error::other)?;
         let (batch, frames) = (Vec::with_capacity(BATCH), VecDeque::new());
-        Ok(Self { runtime, transport: handle, events, batch, frames, connection: None, over: None, delivery })
+        let (connection, over, delivery) = (None, None, Delivery::default());
+        Ok(Self { runtime, transport, events, batch, frames, connection, over, delivery })
+    }
+
+    fn open_for(transport: BenchTransport, identity: &Arc<Identity>, hosts: &[Ipv4Addr]) -> io::Result<Self> {
+        let hosts = hosts.iter().map(ToString::to_string).collect();
+        let listen = Endpoint { scheme: scheme(transport), hosts, port: PORT, congestion: None };
+        let mut end = Self::open(identity, listen)?;
+        if transport == BenchTransport::QuicDuplicate {
+            end.delivery.class = DeliveryClass::Duplicate;
+        }
+        Ok(end)
     }
 
     /// Listens; `ready` is called once the other end may dial.
@@ -83,7 +88,7 @@ impl OverlayEndpoint {
         hosts: &[Ipv4Addr],
         ready: impl FnOnce(),
     ) -> io::Result<Self> {
-        let mut end = Self::open(transport, identity, hosts)?;
+        let mut end = Self::open_for(transport, identity, hosts)?;
         ready();
         end.await_connection()?;
         Ok(end)
@@ -95,11 +100,10 @@ impl OverlayEndpoint {
         hosts: &[Ipv4Addr],
         remote: &[Ipv4Addr],
     ) -> io::Result<Self> {
-        let mut end = Self::open(transport, identity, hosts)?;
+        let mut end = Self::open_for(transport, identity, hosts)?;
         let hosts = remote.iter().map(|host| IpAddr::V4(*host)).collect();
         let address = Address { scheme: scheme(transport), port: PORT, hosts };
-        let dial = || end.transport.dial(DialId(1), vec![address], RoleSet::ALL, None);
-        end.runtime.block_on(async { dial() });
+        end.start_dial(address);
         let connection = end.await_connection()?;
         let due = Instant::now() + PATIENCE;
         let has_all =
@@ -111,6 +115,26 @@ impl OverlayEndpoint {
             end.take_events(Instant::now() + NO_ROOM)?;
         }
         Ok(end)
+    }
+
+    /// Begins to connect; a failure shows when events are taken.
+    pub(crate) fn start_dial(&mut self, address: Address) {
+        self.over = None;
+        self.runtime.block_on(async { self.transport.dial(DialId(1), vec![address], RoleSet::ALL, None) });
+    }
+
+    pub(crate) const fn is_connected(&self) -> bool {
+        self.connection.is_some()
+    }
+
+    /// Sends a frame; false if there is no room for it.
+    pub(crate) fn try_send(&self, frame: &Bytes) -> io::Result<bool> {
+        let connection = self.connection.ok_or(io::ErrorKind::NotConnected)?;
+        match self.transport.send_as(connection, CHANNEL, &self.delivery, frame.clone()) {
+            Ok(()) => Ok(true),
+            Err(SendError::Full(_)) => Ok(false),
+            Err(error) => Err(io::Error::other(error)),
+        }
     }
 
     fn await_connection(&mut self) -> io::Result<ConnectionId> {
@@ -127,7 +151,7 @@ impl OverlayEndpoint {
     }
 
     /// Waits for events until then, while the transport works.
-    fn take_events(&mut self, until: Instant) -> io::Result<()> {
+    pub(crate) fn take_events(&mut self, until: Instant) -> io::Result<()> {
         if let Some(reason) = &self.over {
             return Err(io::Error::other(reason.clone()));
         }
@@ -179,13 +203,8 @@ const fn scheme(transport: BenchTransport) -> Scheme {
 
 impl FrameEndpoint for OverlayEndpoint {
     fn send(&mut self, frame: Bytes) -> io::Result<()> {
-        let connection = self.connection.ok_or(io::ErrorKind::NotConnected)?;
-        loop {
-            match self.transport.send_as(connection, CHANNEL, &self.delivery, frame.clone()) {
-                Ok(()) => break,
-                Err(SendError::Full(_)) => self.take_events(Instant::now() + NO_ROOM)?,
-                Err(error) => return Err(io::Error::other(error)),
-            }
+        while !self.try_send(&frame)? {
+            self.take_events(Instant::now() + NO_ROOM)?;
         }
         self.transport.flush();
         Ok(())

@@ -2,20 +2,19 @@
 
 use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::tally::TransportRun;
 use super::{BenchTransport, Condition, FrameWorkload, TransportCase, network};
+use crate::frame::{Column, Row, decimals, whole};
+use crate::tally::Delays;
 
 /// A transport under one condition with one workload, over all its runs. Figures that a workload lacks are
 /// `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TransportRow {
-    #[serde(serialize_with = "condition")]
     pub condition: Condition,
-    #[serde(serialize_with = "transport")]
     pub transport: BenchTransport,
-    #[serde(serialize_with = "workload")]
     pub workload: FrameWorkload,
     pub frame_bytes: u32,
     /// Due frames per second, of paced ones.
@@ -52,35 +51,50 @@ pub struct TransportRow {
     pub runs: u32,
 }
 
-fn condition<S: Serializer>(value: &Condition, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
-}
+impl Row for TransportRow {
+    const COLUMNS: &'static [Column<Self>] = &[
+        Column("WORKLOAD", |row, _| row.workload.to_string()),
+        Column(">BYTES", |row, _| row.frame_bytes.to_string()),
+        Column(">HZ", |row, _| whole(row.hz)),
+        Column("CONDITION", |row, _| row.condition.to_string()),
+        Column("TRANSPORT", |row, _| row.transport.to_string()),
+        Column(">Mbit/s", |row, _| decimals(row.mbps, 1)),
+        Column(">OF C %", |row, _| decimals(row.capacity_pct, 1)),
+        Column(">LATE %", |row, _| decimals(row.late_pct, 2)),
+        Column(">STALLED %", |row, _| decimals(row.stalled_late_pct, 2)),
+        Column(">GAP ms", |row, _| decimals(row.max_gap_ms, 1)),
+        Column(">AVG ms", |row, _| decimals(row.avg_ms, 3)),
+        Column(">p99 ms", |row, _| decimals(row.p99_ms, 2)),
+        Column(">MAX ms", |row, _| decimals(row.max_ms, 1)),
+        Column(">STALL ms", |row, _| decimals(row.stall_ms, 1)),
+        Column(">LOST", |row, _| row.lost.to_string()),
+        Column(">TWICE", |row, _| row.duplicated.to_string()),
+    ];
 
-fn transport<S: Serializer>(value: &BenchTransport, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
-}
-
-fn workload<S: Serializer>(value: &FrameWorkload, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(value.name())
+    fn remark(rows: &[Self]) -> String {
+        match rows.iter().map(|row| row.reordered + row.corrupted).sum::<u64>() {
+            0 => "no frame came out of order or changed; ".to_owned(),
+            wrong => format!("{wrong} frames came out of order or changed; "),
+        }
+    }
 }
 
 impl TransportRow {
     pub(super) fn from_runs(cell: &TransportCase, runs: &[TransportRun]) -> Self {
         let sum = |count: fn(&TransportRun) -> u64| runs.iter().map(count).sum::<u64>();
         let (sent, late) = (sum(|run| run.sent), sum(|run| run.tally.late()));
-        let lost = sum(|run| run.sent.saturating_sub(run.tally.received()));
+        let lost = sum(|run| run.sent.saturating_sub(run.tally.arrivals.received));
         let part = |count: u64| (sent > 0).then(|| round(100.0 * count as f64 / sent as f64));
         let is_paced = cell.workload == FrameWorkload::Paced;
         let is_one_way = cell.workload != FrameWorkload::PingPong;
         let rates: Vec<f64> = runs.iter().filter(|_| is_one_way).filter_map(rate).collect();
-        let mut delays: Vec<Duration> = runs.iter().flat_map(|run| &run.tally.delays).copied().collect();
-        delays.sort_unstable();
-        let total: Duration = delays.iter().sum();
+        let mut delays = Delays::default();
+        runs.iter().for_each(|run| delays.merge(&run.tally.arrivals.delays));
         let mean = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
         let capacity = network::capacity_mbps(cell.condition);
         let stalled: Option<Vec<(u64, Duration)>> = runs.iter().map(|run| run.stalled).collect();
         let excused = stalled.as_ref().map(|runs| runs.iter().map(|(excused, _)| excused).sum());
-        let gap = runs.iter().map(|run| run.tally.max_gap).max();
+        let gap = runs.iter().map(|run| run.tally.arrivals.max_gap).max();
         Self {
             condition: cell.condition,
             transport: cell.transport,
@@ -94,14 +108,14 @@ impl TransportRow {
             stalled_late_pct: excused.and_then(part).filter(|_| is_paced),
             missed_pct: part(sum(|run| run.missed)).filter(|_| is_paced),
             max_gap_ms: gap.filter(|_| is_one_way).map(ms),
-            avg_ms: (!delays.is_empty()).then(|| ms(total / delays.len() as u32)),
-            p99_ms: delays.get(delays.len() * 99 / 100).copied().map(ms),
-            max_ms: delays.last().copied().map(ms),
+            avg_ms: delays.mean().map(ms),
+            p99_ms: delays.percentile(99).map(ms),
+            max_ms: delays.max().map(ms),
             stall_ms: stalled.and_then(|runs| runs.iter().map(|(_, longest)| *longest).max()).map(ms),
             sent,
             lost,
-            duplicated: sum(|run| run.tally.duplicated),
-            reordered: sum(|run| run.tally.reordered),
+            duplicated: sum(|run| run.tally.arrivals.duplicated),
+            reordered: sum(|run| run.tally.arrivals.reordered),
             corrupted: sum(|run| run.tally.corrupted),
             runs: runs.len() as u32,
         }
@@ -110,8 +124,8 @@ impl TransportRow {
 
 /// Payload rate in Mbit/s.
 fn rate(run: &TransportRun) -> Option<f64> {
-    let span = run.tally.span().as_secs_f64();
-    (span > 0.0).then(|| run.tally.bytes as f64 * 8.0 / 1e6 / span)
+    let span = run.tally.arrivals.span().as_secs_f64();
+    (span > 0.0).then(|| run.tally.arrivals.bytes as f64 * 8.0 / 1e6 / span)
 }
 
 fn ms(time: Duration) -> f64 {

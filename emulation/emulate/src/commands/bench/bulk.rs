@@ -1,22 +1,11 @@
 //! `emulate bench bulk`: goodput of an object on long and lossy paths.
 
 use clap::Args;
-use roost_bench::bulk::{self, BulkCase, BulkReport, BulkRow, BulkSender, PathProfile};
-use roost_lab::sandbox::{self, SandboxEntry};
-use roost_terminal::{Output, Steps, Table};
+use roost_bench::bulk::{BulkBench, BulkCase, BulkSender, PathProfile};
+use roost_terminal::Output;
 
-use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
-use crate::commands::interrupt;
-use crate::failure::{CommandResult, Failure, FailureCode};
-
-/// Published measurements of TCP cubic, TCP BBR and UDT4: goodput over link rate.
-const ELSEWHERE: [(&str, [f64; 3]); 5] = [
-    ("thin", [0.19, 0.86, 0.37]),
-    ("regional", [0.27, 0.92, 0.15]),
-    ("satellite", [0.18, 0.70, 0.35]),
-    ("clean", [0.88, 0.88, 0.70]),
-    ("nearly-clean", [0.42, 0.87, 0.60]),
-];
+use super::measured::{NetworkArgs, chosen, run_bench};
+use crate::failure::CommandResult;
 
 /// `emulate bench bulk`.
 #[derive(Debug, Args)]
@@ -49,30 +38,13 @@ fn routes(text: &str) -> Result<PathProfile, String> {
 }
 
 pub(crate) fn run(args: &BulkArgs, output: Output) -> CommandResult {
-    if let SandboxEntry::Done(code) = sandbox::enter()? {
-        return Err(Failure::ProgramExit(code));
-    }
-    let interrupted = interrupt::catch_sigint()?;
-    let cells = args.cells();
-    let steps = Steps::start(output, "bench bulk", cells.len() * args.seeds as usize);
-    let mut watch = stepping(steps, |cell: &BulkCase| format!("bench bulk: {}, {}", cell.route.name, cell.name()));
-    let report =
-        bulk::run(&cells, args.seconds, args.seeds.into(), &args.network.options(), interrupted.flag(), &mut watch)?;
-    drop(watch);
-    show(&report, output)?;
-    interrupted.check()?;
-    all_measured(&report)?;
-    match report.rows.iter().map(|row| row.aborted).sum::<usize>() {
-        0 => Ok(()),
-        aborted => Err(Failure::new(FailureCode::Invalid, format!("{aborted} runs did not come to an end, see above"))),
-    }
+    run_bench(BulkBench::new(args.seconds, args.seeds), &args.cells(), &args.network.options(), output)
 }
 
 impl BulkArgs {
     /// The combinations by path, so that comparable ones are and run side by side.
     fn cells(&self) -> Vec<BulkCase> {
-        let senders: Vec<BulkSender> =
-            BulkSender::ALL.into_iter().filter(|one| self.sender.is_empty() || self.sender.contains(one)).collect();
+        let senders: Vec<BulkSender> = chosen(BulkSender::ALL, &self.sender).collect();
         let is_chosen = |route: &PathProfile| self.path.is_empty() || self.path.contains(route);
         let mut cells = Vec::new();
         for route in PathProfile::ALL.into_iter().filter(is_chosen) {
@@ -89,46 +61,6 @@ impl BulkArgs {
         }
         cells
     }
-}
-
-fn show(report: &BulkReport, output: Output) -> CommandResult {
-    let mut table = Table::new(&[
-        "PATH",
-        "SENDER",
-        ">GOODPUT",
-        ">ELSEWHERE",
-        ">STEADY",
-        ">WASTE %",
-        ">QUEUE ms",
-        ">p95 ms",
-        ">JAIN",
-        ">LATER",
-    ]);
-    report.rows.iter().for_each(|row| table.row(cells(row)));
-    show_measured(report, &table, "", output)
-}
-
-/// Published goodput of a sender on a path.
-fn published_goodput(row: &BulkRow) -> Option<f64> {
-    let (_, seen) = ELSEWHERE.iter().find(|(path, _)| *path == row.path)?;
-    let sender = ["tcp-cubic", "tcp-bbr", "udt4"].iter().position(|one| *one == row.sender)?;
-    Some(seen[sender])
-}
-
-fn cells(row: &BulkRow) -> [String; 10] {
-    let ratio = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
-    [
-        row.path.to_owned(),
-        row.sender.clone(),
-        ratio(Some(row.goodput_ratio)),
-        ratio(published_goodput(row)),
-        ratio(Some(row.steady_ratio)),
-        format!("{:.1}", row.waste * 100.0),
-        format!("{:.0}", row.mean_queue_ms),
-        format!("{:.0}", row.p95_queue_ms),
-        ratio(row.jain),
-        ratio(row.later_share),
-    ]
 }
 
 #[cfg(test)]

@@ -3,14 +3,10 @@
 use std::time::Duration;
 
 use clap::Args;
-use roost_bench::capacity::{
-    self, CapacityCase, CapacityMode, CapacityReport, CapacityRow, CapacitySample, CapacitySettings, LOST, MAX_HUBS,
-    STREAMS,
-};
-use roost_terminal::{Output, Steps, Table};
+use roost_bench::capacity::{self, CapacityBench, CapacityCase, CapacityMode, CapacitySettings, MAX_HUBS, STREAMS};
+use roost_terminal::Output;
 
-use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
-use crate::commands::interrupt;
+use super::measured::{NetworkArgs, run_bench};
 use crate::failure::CommandResult;
 
 /// The part of `emulate bench reflect` that is about a mesh.
@@ -25,8 +21,8 @@ pub(super) struct CapacityArgs {
     #[arg(long, value_name = "M", value_delimiter = ',', requires = "capacity", value_parser = clap::value_parser!(u8).range(1..=MAX_HUBS as i64))]
     mesh: Vec<u8>,
     /// Only this: count, residual or track; may be given more than once
-    #[arg(long, value_name = "WHAT", value_delimiter = ',', requires = "capacity")]
-    what: Vec<CapacityMode>,
+    #[arg(long, alias = "what", value_name = "MODE", value_delimiter = ',', requires = "capacity")]
+    mode: Vec<CapacityMode>,
     /// Number of streams that the uplink of a super node carries [default: 905/30]
     #[arg(long, value_name = "L", requires = "capacity", value_parser = uplink)]
     streams: Option<f64>,
@@ -44,7 +40,6 @@ fn uplink(text: &str) -> Result<f64, String> {
 
 /// Measures inside a sandbox, and prints the results.
 pub(super) fn run(args: &CapacityArgs, output: Output) -> CommandResult {
-    let interrupted = interrupt::catch_sigint()?;
     let cases = args.cases();
     let settings =
         CapacitySettings { streams: args.streams.unwrap_or(STREAMS), window: Duration::from_secs(args.seconds) };
@@ -53,13 +48,7 @@ pub(super) fn run(args: &CapacityArgs, output: Output) -> CommandResult {
         "{} measurements, about {minutes} minutes; Ctrl-C ends it with those that are done.",
         cases.len()
     ));
-    let steps = Steps::start(output, "bench reflect --capacity", cases.len());
-    let mut stepped = stepping(steps, |case: &CapacityCase| format!("capacity: {case}"));
-    let report = capacity::run(&cases, settings, &args.network.options(), interrupted.flag(), &mut stepped)?;
-    drop(stepped);
-    show(&report, output)?;
-    interrupted.check()?;
-    all_measured(&report)
+    run_bench(Ok(CapacityBench { settings }), &cases, &args.network.options(), output)
 }
 
 impl CapacityArgs {
@@ -67,7 +56,7 @@ impl CapacityArgs {
     fn cases(&self) -> Vec<CapacityCase> {
         /// With more hubs a track has more subscribers than a machine can run.
         const TRACKS: [u8; 3] = [2, 4, 8];
-        let is_chosen = |what: CapacityMode| self.what.is_empty() || self.what.contains(&what);
+        let is_chosen = |what: CapacityMode| self.mode.is_empty() || self.mode.contains(&what);
         let named = |usual: &[u8]| if self.mesh.is_empty() { usual.to_vec() } else { self.mesh.clone() };
         let all: Vec<u8> = (1..=MAX_HUBS as u8).collect();
         let case = |what| move |hubs: u8| CapacityCase { what, hubs: hubs.into() };
@@ -76,49 +65,6 @@ impl CapacityArgs {
             .flat_map(|hubs| [CapacityMode::Count, CapacityMode::Residual].map(|what| case(what)(hubs)));
         let tracks = named(&TRACKS).into_iter().map(case(CapacityMode::Track));
         rooms.chain(tracks).filter(|case| is_chosen(case.what)).collect()
-    }
-}
-
-fn show(report: &CapacityReport, output: Output) -> CommandResult {
-    let mut table = Table::new(&[
-        ">HUBS",
-        "BY",
-        ">TABLE 3",
-        ">TABLE 2",
-        ">COUNTED",
-        ">BALANCED",
-        ">MEASURED",
-        ">LOST %",
-        ">SENT",
-        ">ONE MORE",
-    ]);
-    report.rows.iter().for_each(|row| table.row(cells(row)));
-    show_measured(report, &table, "", output)
-}
-
-fn cells(row: &CapacityRow) -> [String; 10] {
-    let number = |value: Option<usize>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    [
-        row.hubs.to_string(),
-        row.what.to_owned(),
-        number(row.printed),
-        number(row.printed_receive_only),
-        row.counted.to_string(),
-        row.balanced.to_string(),
-        row.most.count.to_string(),
-        format!("{:.1}", 100.0 * row.most.lost),
-        format!("{:.1}", row.most.sent),
-        too_many(&row.beyond),
-    ]
-}
-
-/// Describes why there are too many: missing streams, and losses of the others.
-fn too_many(look: &CapacitySample) -> String {
-    let lost = format!("{:.1} % lost", 100.0 * look.lost);
-    match look.missing {
-        0 => lost,
-        missing if look.lost < LOST => format!("{missing} refused"),
-        missing => format!("{lost}, {missing} missing"),
     }
 }
 
@@ -146,6 +92,7 @@ mod tests {
         let named = cases("--mesh 2,3 --what residual,track");
         let hubs = ["residual, 2", "residual, 3", "track, 2", "track, 3"].map(|case| format!("{case} super nodes"));
         assert_eq!(named, hubs);
+        assert_eq!(cases("--mesh 2,3 --mode residual,track"), hubs);
         assert_eq!(cases("--mesh 17").len() + cases("--streams 1").len() + cases("--what room").len(), 0);
     }
 }

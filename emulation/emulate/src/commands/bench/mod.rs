@@ -4,6 +4,7 @@ mod bulk;
 mod capacity;
 mod measured;
 mod reflect;
+mod reflector;
 mod subscription;
 mod transport;
 
@@ -11,18 +12,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use roost_bench::{BenchCase, BenchError, BenchOptions, BenchReport, BenchRow, BenchVerdict};
-use roost_lab::DeviceBackend;
+use roost_bench::{BenchCase, BenchError, BenchOptions, BenchRow, BenchVerdict, EmulatorBench, Measured, Row};
 use roost_lab::sandbox::{self, SandboxEntry};
-use roost_terminal::{Output, SCHEMA, Steps, Table};
+use roost_terminal::{Output, SCHEMA};
 use roost_topology::units::parse_duration;
 use serde_json::json;
 
 use self::bulk::BulkArgs;
+use self::measured::{NetworkArgs, chosen, measured, table};
 use self::reflect::ReflectArgs;
+use self::reflector::ReflectorArgs;
 use self::subscription::SubscriptionArgs;
 use self::transport::TransportArgs;
-use super::interrupt;
 use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// The fraction of all processors from which on other load is mentioned.
@@ -41,20 +42,13 @@ pub(crate) struct BenchArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration)]
     length: Option<Duration>,
     /// The shell command that keeps the processors busy in `busy`, such as a build
-    #[arg(long, value_name = "COMMAND")]
-    beside: Option<String>,
+    #[arg(long, alias = "beside", value_name = "COMMAND")]
+    load: Option<String>,
     /// Print the table as Markdown, for a page
     #[arg(long)]
     markdown: bool,
-    /// The seed of losses and of probe times
-    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Network")]
-    seed: u64,
-    /// Device that takes packets to the core: auto, tap or veth
-    #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
-    backend: DeviceBackend,
-    /// Never ask for real-time priority
-    #[arg(long, help_heading = "Network")]
-    no_realtime: bool,
+    #[command(flatten)]
+    network: NetworkArgs,
 }
 
 /// Measurements on the emulator, not of it.
@@ -130,6 +124,9 @@ enum BenchSubcommand {
   emulate bench subscription --case uplink-8 --json
 ")]
     Subscription(SubscriptionArgs),
+    /// Send each datagram to many, as a super node reflects streams, and count
+    #[command(hide = true)]
+    Reflector(ReflectorArgs),
 }
 
 /// See [`BenchArgs::cases`].
@@ -158,47 +155,28 @@ enum CaseChoice {
 }
 
 impl CaseChoice {
-    fn cases(self) -> Vec<BenchCase> {
-        vec![match self {
-            Self::All => return BenchCase::ALL.to_vec(),
-            Self::Delay => BenchCase::Delay,
-            Self::Busy => BenchCase::Busy,
-            Self::Rate => BenchCase::Rate,
-            Self::Loss => BenchCase::Loss,
-            Self::Schedule => BenchCase::Schedule,
-            Self::Capacity => BenchCase::Capacity,
-            Self::Scale => BenchCase::Scale,
-            Self::Setup => BenchCase::Setup,
-            Self::Idle => BenchCase::Idle,
-        }]
+    fn cases(self) -> &'static [BenchCase] {
+        // The cases follow `all` in their own order.
+        (self as usize).checked_sub(1).map_or(BenchCase::ALL, |place| &BenchCase::ALL[place..=place])
     }
 }
 
 /// Measures, and prints results beside their targets.
 pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
+    if let Some(BenchSubcommand::Reflector(args)) = &args.other {
+        return reflector::run(args);
+    }
+    if let SandboxEntry::Done(code) = sandbox::enter()? {
+        return Err(Failure::ProgramExit(code));
+    }
     match &args.other {
         Some(BenchSubcommand::Transport(args)) => return transport::run(args, output),
         Some(BenchSubcommand::Bulk(args)) => return bulk::run(args, output),
         Some(BenchSubcommand::Reflect(args)) => return reflect::run(args, output),
         Some(BenchSubcommand::Subscription(args)) => return subscription::run(args, output),
-        None => {}
+        Some(BenchSubcommand::Reflector(_)) | None => {}
     }
-    if let SandboxEntry::Done(code) = sandbox::enter()? {
-        return Err(Failure::ProgramExit(code));
-    }
-    let interrupted = interrupt::catch_sigint()?;
-    let cases = args.chosen();
-    let steps = Steps::start(output, "bench", cases.len());
-    let mut begun = 0;
-    let mut watch = |case: BenchCase| {
-        steps.say(format!("bench: {case}"));
-        if begun > 0 {
-            steps.advance();
-        }
-        begun += 1;
-    };
-    let report = roost_bench::run(&cases, &args.options(), interrupted.flag(), &mut watch)?;
-    drop(steps);
+    let (report, interrupted) = measured(Ok(EmulatorBench), &args.chosen(), &args.options(), output)?;
     show(&report, args.markdown, output)?;
     interrupted.check()?;
     verdict(&report)
@@ -207,18 +185,12 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
 impl BenchArgs {
     /// The named cases, each once, in the order of measurement.
     fn chosen(&self) -> Vec<BenchCase> {
-        let named: Vec<BenchCase> = self.cases.iter().flat_map(|what| what.cases()).collect();
-        BenchCase::ALL.into_iter().filter(|case| named.is_empty() || named.contains(case)).collect()
+        let named: Vec<BenchCase> = self.cases.iter().flat_map(|what| what.cases()).copied().collect();
+        chosen(BenchCase::ALL, &named).collect()
     }
 
     fn options(&self) -> BenchOptions {
-        BenchOptions {
-            seed: self.seed,
-            backend: self.backend,
-            realtime: !self.no_realtime,
-            length: self.length,
-            load_command: self.beside.clone(),
-        }
+        BenchOptions { length: self.length, load_command: self.load.clone(), ..self.network.options() }
     }
 }
 
@@ -231,53 +203,47 @@ impl From<BenchError> for Failure {
     }
 }
 
-const HEADINGS: [&str; 6] = ["CASE", "WHAT", "TARGET", "AIM", "SEEN", "RESULT"];
-
-fn show(report: &BenchReport, as_markdown: bool, output: Output) -> CommandResult {
+fn show(report: &Measured<BenchRow>, as_markdown: bool, output: Output) -> CommandResult {
     if output.is_json() {
-        let passed = report.count(BenchVerdict::Missed) + report.count(BenchVerdict::NotMeasured) == 0;
-        return Ok(output.json(&json!({"schema": SCHEMA, "passed": passed, "bench": report}))?);
+        let passed =
+            report.count(BenchVerdict::Missed) + report.count(BenchVerdict::NotMeasured) + report.unmeasured == 0;
+        let Measured { rows, beside_each, machine, seconds, interrupted, .. } = report;
+        let bench = json!({
+            "rows": rows,
+            "beside": beside_each,
+            "machine": machine,
+            "seconds": seconds,
+            "interrupted": interrupted,
+        });
+        return Ok(output.json(&json!({"schema": SCHEMA, "passed": passed, "bench": bench}))?);
     }
     if as_markdown {
         output.data(&markdown(report))?;
     } else {
-        let mut table = Table::new(&HEADINGS);
-        report.rows.iter().for_each(|row| table.row(cells(row)));
-        output.table(&table)?;
+        output.table(&table(&report.rows))?;
     }
     for row in &report.rows {
-        if let Some(note) = &row.note {
-            output.say(format!("{}: {}: {note}", row.case, row.what));
+        if let (Some(case), Some(note)) = (row.case, &row.note) {
+            output.say(format!("{case}: {}: {note}", row.what));
         }
     }
+    report.notes.iter().for_each(|note| output.say(note));
     output.say(closing(report));
     Ok(())
 }
 
-fn cells(row: &BenchRow) -> [String; 6] {
-    let result = match (row.verdict, row.aim.as_ref().map(|aim| aim.met)) {
-        (BenchVerdict::Met, Some(true)) => "met, aim too",
-        (BenchVerdict::Met, _) => "met",
-        (BenchVerdict::Missed, _) => "NOT MET",
-        (BenchVerdict::NotMeasured, _) => "not measured",
-        (BenchVerdict::Shown, Some(true)) => "aim met",
-        (BenchVerdict::Shown, _) => "",
-    };
-    let seen = if row.seen.is_empty() { "-" } else { &row.seen };
-    let aim = row.aim.as_ref().map_or("", |aim| &aim.what);
-    [row.case.name(), &row.what, &row.target, aim, seen, result].map(str::to_owned)
-}
-
 /// A table for a page, with the facts of the machine.
-fn markdown(report: &BenchReport) -> String {
-    let line = |cells: [String; 6]| format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
-    let mut text = line(HEADINGS.map(str::to_lowercase));
-    text += "|---|---|---|---|---|---|\n";
+fn markdown(report: &Measured<BenchRow>) -> String {
+    let line = |cells: Vec<String>| format!("| {} |\n", cells.join(" | "));
+    let columns = BenchRow::COLUMNS;
+    let mut text = line(columns.iter().map(|column| column.0.to_lowercase()).collect());
+    text += &format!("|{}\n", "---|".repeat(columns.len()));
+    let cells = |row| columns.iter().map(|column| column.1(row, &report.rows).replace('|', "\\|")).collect();
     report.rows.iter().for_each(|row| text += &line(cells(row)));
     text + "\n" + &closing(report) + "\n"
 }
 
-fn closing(report: &BenchReport) -> String {
+fn closing(report: &Measured<BenchRow>) -> String {
     let mut text = surroundings(&report.machine, report.seconds);
     if let Some((case, part)) = report.busiest().filter(|(_, part)| *part >= BUSY) {
         text += &format!(
@@ -300,9 +266,9 @@ fn surroundings(machine: &BTreeMap<String, String>, seconds: f64) -> String {
     )
 }
 
-fn verdict(report: &BenchReport) -> CommandResult {
-    let judged = report.rows.len() - report.count(BenchVerdict::Shown);
-    match (report.count(BenchVerdict::Missed), report.count(BenchVerdict::NotMeasured)) {
+fn verdict(report: &Measured<BenchRow>) -> CommandResult {
+    let judged = report.rows.len() - report.count(BenchVerdict::Shown) + report.unmeasured;
+    match (report.count(BenchVerdict::Missed), report.count(BenchVerdict::NotMeasured) + report.unmeasured) {
         (0, 0) => Ok(()),
         (0, open) => Err(Failure::new(
             FailureCode::Missing,
@@ -320,24 +286,20 @@ mod tests {
     use super::*;
 
     fn args(cases: &[CaseChoice]) -> BenchArgs {
-        let (length, beside) = (None, None);
-        let (markdown, no_realtime) = (false, true);
         BenchArgs {
             other: None,
             cases: cases.to_vec(),
-            length,
-            beside,
-            markdown,
-            seed: 1,
-            backend: DeviceBackend::Auto,
-            no_realtime,
+            length: None,
+            load: None,
+            markdown: false,
+            network: NetworkArgs::default(),
         }
     }
 
     #[test]
     fn report_prints_markdown_table() {
         let row = |verdict, aim| BenchRow {
-            case: BenchCase::Idle,
+            case: Some(BenchCase::Idle),
             what: "a | b".into(),
             target: "< 1 %".into(),
             aim,
@@ -347,9 +309,9 @@ mod tests {
             values: Default::default(),
         };
         let aim = roost_bench::StretchTarget { what: "< 0.5 %".into(), met: true };
-        let report = BenchReport {
+        let report = Measured {
             rows: vec![row(BenchVerdict::Met, Some(aim)), row(BenchVerdict::Missed, None)],
-            ..BenchReport::default()
+            ..Measured::default()
         };
         let text = markdown(&report);
         let lines: Vec<&str> = text.lines().collect();
@@ -360,10 +322,25 @@ mod tests {
 
     #[test]
     fn every_case_can_be_named() {
-        let named: Vec<BenchCase> = CaseChoice::value_variants().iter().skip(1).flat_map(|what| what.cases()).collect();
+        let named: Vec<BenchCase> =
+            CaseChoice::value_variants().iter().skip(1).flat_map(|what| what.cases()).copied().collect();
         assert_eq!(named, BenchCase::ALL);
         for (what, case) in CaseChoice::value_variants().iter().skip(1).zip(BenchCase::ALL) {
             assert_eq!(what.to_possible_value().map(|value| value.get_name().to_owned()), Some(case.name().to_owned()));
+        }
+    }
+
+    #[test]
+    fn load_has_its_former_name() {
+        #[derive(Debug, clap::Parser)]
+        struct BenchTestCli {
+            #[command(flatten)]
+            args: BenchArgs,
+        }
+        for flag in ["--load", "--beside"] {
+            let words = ["emulate", "busy", flag, "make -j2"];
+            let line = <BenchTestCli as clap::Parser>::try_parse_from(words).unwrap();
+            assert_eq!(line.args.options().load_command.as_deref(), Some("make -j2"));
         }
     }
 

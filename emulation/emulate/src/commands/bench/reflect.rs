@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use roost_bench::reflect::{self, Implementation, ReflectCase, ReflectReport, ReflectRow};
-use roost_lab::sandbox::{self, SandboxEntry};
-use roost_terminal::{Output, Steps, Table};
+use roost_bench::BenchOptions;
+use roost_bench::reflect::{Implementation, ReflectBench, ReflectCase};
+use roost_terminal::Output;
 
 use super::capacity::{self, CapacityArgs};
-use super::measured::{all_measured, show_measured, stepping};
-use crate::commands::interrupt;
-use crate::failure::{CommandResult, Failure};
+use super::measured::{chosen, run_bench};
+use crate::failure::CommandResult;
 
 /// `emulate bench reflect`.
 #[derive(Debug, Args)]
@@ -46,87 +45,32 @@ enum Offload {
 }
 
 pub(crate) fn run(args: &ReflectArgs, output: Output) -> CommandResult {
-    if let SandboxEntry::Done(code) = sandbox::enter()? {
-        return Err(Failure::ProgramExit(code));
-    }
     if args.mesh.capacity {
         return capacity::run(&args.mesh, output);
     }
-    let interrupted = interrupt::catch_sigint()?;
-    let cells = args.cells();
-    let steps = Steps::start(output, "bench reflect", cells.len());
-    let mut watch = stepping(steps, |cell: &ReflectCase| format!("bench reflect: {cell}"));
-    let time = Duration::from_millis(args.trial.into());
-    let report = reflect::run(&cells, time, interrupted.flag(), &mut watch)?;
-    drop(watch);
-    show(&report, output)?;
-    interrupted.check()?;
-    all_measured(&report)
+    let bench = ReflectBench::new(Duration::from_millis(args.trial.into()));
+    run_bench(bench, &args.cells(), &BenchOptions::default(), output)
 }
 
 impl ReflectArgs {
     /// The combinations, so that comparable ones are and run side by side.
     fn cells(&self) -> Vec<ReflectCase> {
-        let is_chosen = |one: &Implementation| self.implementation.is_empty() || self.implementation.contains(one);
         let mut cells = Vec::new();
         for offload in self.offload.iter().map(|offload| *offload == Offload::On) {
             for bytes in self.bytes.iter().map(|bytes| usize::from(*bytes)) {
                 for &targets in &self.targets {
-                    let chosen = Implementation::ALL.into_iter().filter(is_chosen);
-                    cells.extend(chosen.map(|implementation| ReflectCase { implementation, targets, bytes, offload }));
+                    let implementations = chosen(Implementation::ALL, &self.implementation);
+                    cells.extend(implementations.map(|implementation| ReflectCase {
+                        implementation,
+                        targets,
+                        bytes,
+                        offload,
+                    }));
                 }
             }
         }
         cells
     }
-}
-
-fn show(report: &ReflectReport, output: Output) -> CommandResult {
-    let mut table = Table::new(&[
-        ">BYTES",
-        ">TARGETS",
-        "OFFLOAD",
-        "BY",
-        ">kpps",
-        ">OF C GSO",
-        ">ns EACH",
-        ">FIRST p50 µs",
-        ">LAST p50 µs",
-        ">p99 µs",
-        ">LOST %",
-        ">30M FIRST p50 µs",
-        ">LAST p50 µs",
-        ">p99 µs",
-    ]);
-    report.rows.iter().for_each(|row| table.row(cells(row, &report.rows)));
-    let moved: u64 = report.rows.iter().map(|row| row.reordered).sum();
-    let moved = if moved == 0 { "No datagram".to_owned() } else { format!("{moved} datagrams") };
-    show_measured(report, &table, &format!("{moved} came after later ones; "), output)
-}
-
-fn cells(row: &ReflectRow, all: &[ReflectRow]) -> [String; 14] {
-    let number = |value: Option<u32>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-    let is_beside = |other: &&ReflectRow| {
-        (other.implementation, other.targets, other.bytes, other.offload)
-            == (Implementation::Gso, row.targets, row.bytes, row.offload)
-    };
-    let part = all.iter().find(is_beside).map(|other| row.delivered_pps / other.delivered_pps.max(1.0));
-    [
-        row.bytes.to_string(),
-        row.targets.to_string(),
-        if row.offload { "on" } else { "off" }.to_owned(),
-        row.implementation.to_string(),
-        format!("{:.1}", row.delivered_pps / 1e3),
-        part.map_or_else(|| "-".to_owned(), |part| format!("{part:.2}")),
-        format!("{:.0}", row.ns_per_packet),
-        number(row.first_p50_us),
-        number(row.p50_us),
-        number(row.p99_us),
-        format!("{:.3}", 100.0 * row.lost),
-        number(row.video.as_ref().and_then(|video| video.first_p50_us)),
-        number(row.video.as_ref().and_then(|video| video.last_p50_us)),
-        number(row.video.as_ref().and_then(|video| video.last_p99_us)),
-    ]
 }
 
 #[cfg(test)]

@@ -5,14 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 use roost_bench::transport::figures;
-use roost_bench::transport::{
-    self, BenchTransport, Condition, FrameWorkload, TransportCase, TransportReport, TransportRow,
-};
-use roost_lab::sandbox::{self, SandboxEntry};
-use roost_terminal::{Output, Steps, Table};
+use roost_bench::transport::{BenchTransport, Condition, FrameWorkload, TransportBench, TransportCase, TransportRow};
+use roost_terminal::Output;
 
-use super::measured::{NetworkArgs, all_measured, show_measured, stepping};
-use crate::commands::interrupt;
+use super::measured::{NetworkArgs, chosen, measured, show_all};
 use crate::failure::{CommandResult, Failure};
 
 /// The defaults: bytes of frames, and due frames per second.
@@ -67,22 +63,12 @@ fn transports(text: &str) -> Result<Several, String> {
 }
 
 pub(crate) fn run(args: &TransportArgs, output: Output) -> CommandResult {
-    if let SandboxEntry::Done(code) = sandbox::enter()? {
-        return Err(Failure::ProgramExit(code));
-    }
-    let interrupted = interrupt::catch_sigint()?;
-    let cells = args.cells();
-    let steps = Steps::start(output, "bench transport", cells.len() * args.runs as usize);
-    let mut watch = stepping(steps, |cell: &TransportCase| format!("bench transport: {cell}"));
-    let time = Duration::from_secs(args.seconds.into());
-    let report = transport::run(&cells, time, args.runs, &args.network.options(), interrupted.flag(), &mut watch)?;
-    drop(watch);
+    let bench = TransportBench::new(Duration::from_secs(args.seconds.into()), args.runs);
+    let measured = measured(bench, &args.cells(), &args.network.options(), output)?;
     if let Some(folder) = &args.figures {
-        draw(folder, &report, output)?;
+        draw(folder, &measured.0.rows, output)?;
     }
-    show(&report, output)?;
-    interrupted.check()?;
-    all_measured(&report)
+    show_all(measured, output)
 }
 
 impl TransportArgs {
@@ -121,73 +107,14 @@ impl TransportArgs {
     }
 }
 
-/// Keeps the values that are named, or all if none is.
-fn chosen<T: Copy + PartialEq>(all: &[T], named: &[T]) -> impl Iterator<Item = T> {
-    all.iter().copied().filter(|one| named.is_empty() || named.contains(one))
-}
-
-fn draw(folder: &Path, report: &TransportReport, output: Output) -> CommandResult {
+fn draw(folder: &Path, rows: &[TransportRow], output: Output) -> CommandResult {
     std::fs::create_dir_all(folder).map_err(|error| Failure::file("make", folder, &error))?;
-    for (name, svg) in figures::transport(&report.rows) {
+    for (name, svg) in figures::transport(rows) {
         let path = folder.join(format!("{name}.svg"));
         std::fs::write(&path, svg).map_err(|error| Failure::file("write", &path, &error))?;
         output.say(format!("Wrote {}", path.display()));
     }
     Ok(())
-}
-
-fn show(report: &TransportReport, output: Output) -> CommandResult {
-    let mut table = Table::new(&[
-        "WORKLOAD",
-        ">BYTES",
-        ">HZ",
-        "CONDITION",
-        "TRANSPORT",
-        ">Mbit/s",
-        ">OF C %",
-        ">LATE %",
-        ">STALLED %",
-        ">GAP ms",
-        ">AVG ms",
-        ">p99 ms",
-        ">MAX ms",
-        ">STALL ms",
-        ">LOST",
-        ">TWICE",
-    ]);
-    report.rows.iter().for_each(|row| table.row(cells(row)));
-    show_measured(report, &table, &correctness(report), output)
-}
-
-fn cells(row: &TransportRow) -> [String; 16] {
-    let number = |value: Option<f64>, decimals: usize| {
-        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.decimals$}"))
-    };
-    [
-        row.workload.to_string(),
-        row.frame_bytes.to_string(),
-        row.hz.map_or_else(|| "-".to_owned(), |hz| hz.to_string()),
-        row.condition.to_string(),
-        row.transport.to_string(),
-        number(row.mbps, 1),
-        number(row.capacity_pct, 1),
-        number(row.late_pct, 2),
-        number(row.stalled_late_pct, 2),
-        number(row.max_gap_ms, 1),
-        number(row.avg_ms, 3),
-        number(row.p99_ms, 2),
-        number(row.max_ms, 1),
-        number(row.stall_ms, 1),
-        row.lost.to_string(),
-        row.duplicated.to_string(),
-    ]
-}
-
-fn correctness(report: &TransportReport) -> String {
-    match report.rows.iter().map(|row| row.reordered + row.corrupted).sum::<u64>() {
-        0 => "no frame came out of order or changed; ".to_owned(),
-        wrong => format!("{wrong} frames came out of order or changed; "),
-    }
 }
 
 #[cfg(test)]

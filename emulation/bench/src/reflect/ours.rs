@@ -1,75 +1,39 @@
-//! `supernode bench-reflect`: the reflector's data path by itself, for any harness to drive.
-//!
-//! Sends each datagram that arrives at one address to ports of another, until a signal, and then prints one line of
-//! JSON. There is no identity and no lease: it is for measurements between trusted hosts.
+//! The reflector's data path by itself, as a process of its own: it sends each datagram that arrives at one address to
+//! ports of another, until a signal, and then prints a line of JSON. It checks no identity and no lease, so that only
+//! trusted hosts may drive it.
 
 use std::io::{self, Write as _};
 use std::net::SocketAddr;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use clap::Parser;
 use roost_reflection::{
     Fanout, FanoutConfig, Header, LagLimits, RetentionLimits, StartPoint, StreamId, StreamReflector, TargetOptions,
 };
 use roost_runtime::media::Socket;
 use roost_wire::Time;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-/// The word that the command line begins with.
-pub(crate) const NAME: &str = "bench-reflect";
+use crate::machine::processor_time;
 
 /// The longest wait for a datagram before a look at the stop flag.
 const LOOK: Duration = Duration::from_millis(100);
 /// The longest wait for room, before a look for datagrams.
 const NO_ROOM: Duration = Duration::from_millis(1);
 
-/// Send each datagram to many, as a super node reflects streams, and count
-///
-/// Ends on SIGTERM or SIGINT and prints one line of JSON: datagrams in, out and refused by the
-/// system, processor time and time since the first, in seconds.
-#[derive(Debug, Parser)]
-#[command(name = "supernode bench-reflect", bin_name = "supernode bench-reflect", max_term_width = 100)]
-struct Args {
-    /// The address that receives datagrams
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    listen: SocketAddr,
-    /// The target address; datagrams go to this port and to those that follow it
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    to: SocketAddr,
-    /// The number of ports
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
-    count: u16,
-    /// Take sealed packets of one stream, as from a publisher, instead of any datagrams
-    #[arg(long)]
-    sealed: bool,
-    /// Send each packet by itself, without segmentation offload
-    #[arg(long)]
-    no_offload: bool,
-}
-
-pub(crate) fn main() -> ExitCode {
-    let args = match Args::try_parse_from(std::env::args_os().skip(1)) {
-        Ok(args) => args,
-        Err(error) => {
-            let code = if error.use_stderr() { roost_runtime::Failure::USAGE } else { 0 };
-            // Nobody is left to be told that the output is closed.
-            let _ = error.print();
-            return ExitCode::from(code);
-        }
-    };
-    match run(&args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            // As above.
-            let _ = writeln!(io::stderr(), "supernode: cannot reflect from {} to {}: {error}", args.listen, args.to);
-            ExitCode::from(roost_runtime::Failure::FAILED)
-        }
-    }
+#[derive(Clone, Copy, Debug)]
+pub struct ReflectorSettings {
+    pub listen: SocketAddr,
+    /// The first target; the others have the ports that follow.
+    pub to: SocketAddr,
+    /// At least one.
+    pub count: u16,
+    /// True for sealed packets of one stream, as from a publisher.
+    pub sealed: bool,
+    /// False to send each packet by itself.
+    pub offload: bool,
 }
 
 /// The object of the measurement: with a header to read, or without.
@@ -92,7 +56,11 @@ struct Tally {
     first: Option<(Instant, Duration)>,
 }
 
-fn run(args: &Args) -> io::Result<()> {
+/// Reflects until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When an address cannot be used, or the ports do not fit.
+pub fn reflect(args: &ReflectorSettings) -> io::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -100,7 +68,7 @@ fn run(args: &Args) -> io::Result<()> {
     let last = args.to.port().checked_add(args.count - 1);
     let last = last.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there are not so many ports"))?;
     let targets = (args.to.port()..=last).map(|port| SocketAddr::new(args.to.ip(), port)).collect();
-    let mut socket = Socket::bind(args.listen, !args.no_offload)?;
+    let mut socket = Socket::bind(args.listen, args.offload)?;
     let mut path = ForwardMode::new(args.sealed, targets)?;
     let (began, mut tally) = (Instant::now(), Tally::default());
     while !stop.load(Relaxed) {
@@ -190,11 +158,6 @@ fn wait(socket: &Socket, what: PollFlags, time: Duration) -> io::Result<()> {
         Err(error) if error != rustix::io::Errno::INTR => Err(error.into()),
         _ => Ok(()),
     }
-}
-
-fn processor_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }
 
 impl Tally {
