@@ -35,6 +35,9 @@ mod private;
 mod programs;
 mod redirection;
 pub mod requester;
+mod room_recorder;
+mod room_visitor;
+mod rooms;
 mod run;
 mod run_loop;
 mod sampler;
@@ -54,5 +57,7 @@ pub use placement::{PlacedHub, PlacedNode, Placement, Targets, classes_that_ask}
 pub use plan::{Architecture, Plan};
 pub use plan_sweep::{SweepRun, sweep_runs, with_values};
 pub use prepare::Prepared;
+pub use room_recorder::{RoomRecorder, RoomStep, RoomStreamKey};
+pub use rooms::RoomStay;
 pub use run::{FinishedRun, run, run_network};
 pub use sampler::since;

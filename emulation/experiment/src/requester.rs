@@ -53,7 +53,7 @@ pub(super) struct RequesterContext {
 }
 
 impl RequesterContext {
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }
 
@@ -62,7 +62,7 @@ impl RequesterContext {
         self.origin.elapsed().as_secs_f64()
     }
 
-    fn instant(&self, time: Time) -> Instant {
+    pub(super) fn instant(&self, time: Time) -> Instant {
         self.origin + Duration::from_nanos(time.as_nanos())
     }
 }
