@@ -4,11 +4,11 @@
 
 use roost_results::Results;
 use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service};
-use roost_results::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
+use roost_results::record::{PositionRecord, ProgramRecord, RequestRecord, RoomStreamRecord, RunRecord, TrafficRecord};
 
 pub(super) type CsvFile = (&'static str, String);
 
-/// All files; those about programs, traffic agents and positions only if there are any.
+/// All files; those about programs, traffic agents, positions and rooms only if there are any.
 pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     let run = &results.run;
     let mut files = vec![
@@ -28,6 +28,9 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     }
     if !results.positions.is_empty() {
         files.push(("positions.csv", positions(&results.positions)));
+    }
+    if !results.room_streams.is_empty() {
+        files.push(("rooms.csv", rooms(&results.room_streams)));
     }
     files
 }
@@ -321,6 +324,28 @@ fn positions(positions: &[PositionRecord]) -> String {
     let mut csv = Csv::new("t_s,node,x,y");
     for PositionRecord { t, node, x, y } in positions {
         csv.row([number(*t), node.clone(), x.to_string(), y.to_string()]);
+    }
+    csv.0
+}
+
+fn rooms(streams: &[RoomStreamRecord]) -> String {
+    let mut csv = Csv::new(
+        "room,node,provider,service,entered_s,until_s,first_packet_ms,packets,missing,longest_gap_ms,requests",
+    );
+    for stream in streams {
+        csv.row([
+            stream.room.clone(),
+            stream.node.clone(),
+            stream.provider.clone(),
+            stream.service.clone(),
+            number(stream.t),
+            number(stream.until),
+            maybe(stream.first_packet_ms),
+            stream.packets.to_string(),
+            stream.missing.to_string(),
+            maybe(stream.longest_gap_ms),
+            stream.requests.to_string(),
+        ]);
     }
     csv.0
 }

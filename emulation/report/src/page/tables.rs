@@ -3,19 +3,20 @@
 use roost_results::Results;
 use roost_results::metrics::{Metrics, NodeUse, RequestCounts, Service};
 
-use super::{FEW, Page, Rows};
+use super::{FEW, Page, Rows, rooms};
 use crate::figure::{daemon_name, direction, part_name};
 use crate::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
 
 /// A longer table is folded.
 const OPEN: usize = 15;
 /// The most rows of a table; the CSV has all of them.
-const MOST: usize = 200;
+pub(super) const MOST: usize = 200;
 
 pub(super) fn all(page: &mut Page, results: &Results, metrics: &Metrics) {
     if metrics.requests.asked > 0 {
         services(page, metrics);
     }
+    rooms::all(page, results, metrics);
     traffic(page, metrics);
     hubs(page, results, metrics);
     nodes(page, results, metrics);
@@ -132,7 +133,7 @@ fn traffic(page: &mut Page, metrics: &Metrics) {
 }
 
 /// A table that is folded if it is long.
-fn folded(page: &mut Page, title: &str, length: usize, table: &str) {
+pub(super) fn folded(page: &mut Page, title: &str, length: usize, table: &str) {
     page.markup(format_args!("<details{}>", if length <= OPEN { " open" } else { "" }));
     page.element("summary", "", title);
     page.markup(table);
