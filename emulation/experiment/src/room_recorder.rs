@@ -30,7 +30,7 @@ pub enum RoomStep {
     Cancel(RoomStreamKey),
 }
 
-/// One stay of a member in a room.
+/// A member's stay in a room, with its streams.
 #[derive(Debug)]
 pub struct RoomRecorder {
     stay: RoomStay,

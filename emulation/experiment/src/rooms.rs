@@ -23,7 +23,7 @@ pub struct RoomStay {
     pub services: Vec<Service>,
     pub from: Time,
     pub until: Time,
-    /// The other members, as indices among the nodes, with the times of their entries.
+    /// All further members, as indices among the nodes, with the times of their entries.
     pub others: Vec<(usize, Time)>,
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Distribution;
 use crate::record::RoomStreamRecord;
 
-/// One stay of a member, from its entry until it left.
+/// A member's stay, from its entry until it left.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RoomUse {
     pub room: String,
