@@ -34,7 +34,8 @@ mod prepare;
 mod private;
 mod programs;
 mod redirection;
-pub mod requester;
+mod request_recorder;
+mod requester;
 mod room_recorder;
 mod room_visitor;
 mod rooms;
@@ -57,6 +58,7 @@ pub use placement::{PlacedHub, PlacedNode, Placement, Targets, classes_that_ask}
 pub use plan::{Architecture, Plan};
 pub use plan_sweep::{SweepRun, sweep_runs, with_values};
 pub use prepare::Prepared;
+pub use request_recorder::{RequestEnd, RequestRecorder, RequestSettings, TransferFigures};
 pub use room_recorder::{RoomRecorder, RoomStep, RoomStreamKey};
 pub use rooms::RoomStay;
 pub use run::{FinishedRun, run, run_network};

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_experiment::Prepared;
 use roost_experiment::mobility::Mobility;
 use roost_experiment::plan::{DaemonAction, FaultKind};
 use roost_experiment::workload::Workload;
+use roost_experiment::{Prepared, RequestEnd, RequestSettings};
 use roost_results::metrics::room_uses;
 use roost_results::record;
 use roost_wire::{Cell, NodeId, Scheme, Time};
@@ -84,9 +84,7 @@ pub(super) fn run_with_hook(
         world,
         stage: SimRequestContext {
             placement,
-            transport: plan.transport,
-            stream: plan.stream,
-            reflect: plan.reflection_policy(),
+            settings: RequestSettings::from_plan(plan),
             places: &places,
             walk: Mobility::from_plan(plan, placement),
         },
@@ -312,7 +310,7 @@ impl SimRun<'_, '_> {
     fn give_up(&mut self, place: usize, outcome: record::RequestOutcome) {
         let machine = self.world.machine_of(MachineRole::Node(place));
         let (now, ticket) = (self.now(), self.requesters[place].ticket());
-        if let Some(request) = self.requesters[place].give_up(now, outcome, &self.stage) {
+        if let Some(request) = self.requesters[place].end(now, RequestEnd::new(outcome), &self.stage) {
             self.ended(place, request);
         }
         if let Some(ticket) = ticket {
@@ -363,8 +361,7 @@ impl SimRun<'_, '_> {
         }
         let progress = self.rooms.machine_gone(now, &mut self.world, machine);
         progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
-        if let Some(mut request) = self.requesters[place].give_up(now, record::RequestOutcome::Failed, &self.stage) {
-            request.error = Some("daemon-gone".to_owned());
+        if let Some(request) = self.requesters[place].end(now, RequestEnd::failed("daemon-gone"), &self.stage) {
             self.ended(place, request);
         }
     }

@@ -217,10 +217,11 @@ pub enum SuperNodes {
 /// The most tiers: a request goes up through all of them, across, and down again, and may cross eight hubs.
 pub const MAX_TIERS: usize = 4;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportChoice {
     Only(Scheme),
     /// As published: streams over UDP, objects over TCP.
+    #[default]
     Paper,
 }
 
