@@ -14,7 +14,6 @@ use roost_results::metrics::RequestCounts;
 use roost_results::record::{Record, RunRecord, RunVerdict, SCHEMA};
 use roost_results::{EVENTS_FILE, RUN_FILE};
 use roost_wire::NodeId;
-use roost_wire::messages::ReflectionPolicy;
 
 use super::bar::RunProgressBar;
 use super::error::RunError;
@@ -24,7 +23,7 @@ use super::job::RunSpec;
 use super::journal::Journal;
 use super::mobility::Mobility;
 use super::participants::RequesterTasks;
-use super::plan::{Plan, TransportChoice};
+use super::request_recorder::RequestSettings;
 use super::requester::RequesterContext;
 use super::run::write;
 use super::run_loop::{RunLoop, RunOutcome, deaths};
@@ -127,9 +126,7 @@ impl RunRecorder<'_> {
             origin,
             is_warm_up: false,
             journal: Rc::clone(journal),
-            transport: plan.map_or(TransportChoice::Paper, |plan| plan.transport),
-            stream: plan.map_or(Duration::ZERO, |plan| plan.stream),
-            reflect: plan.map_or_else(ReflectionPolicy::default, Plan::reflection_policy),
+            settings: plan.map(RequestSettings::from_plan).unwrap_or_default(),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
             walk: RefCell::new(
                 self.job

@@ -13,6 +13,7 @@ use tokio::time::{sleep_until, timeout};
 use super::fleet::Fleet;
 use super::prepare::Prepared;
 use super::requester::{ANSWER, NodeRequester, Phase, RequesterContext};
+use super::room_visitor::RoomVisitor;
 use super::workload::Workload;
 
 /// All requesters, and the phase of the run.
@@ -26,7 +27,7 @@ impl RequesterTasks {
     /// none.
     pub(super) fn spawn_requesters(prepared: Option<&Prepared>, fleet: &Fleet, stage: &Rc<RequesterContext>) -> Self {
         let mut cast = Self { requesters: JoinSet::new(), phase: watch::Sender::new(Phase::Asking) };
-        let Some(Prepared { plan, .. }) = prepared else { return cast };
+        let Some(prepared @ Prepared { plan, .. }) = prepared else { return cast };
         for (index, (socket, alive)) in fleet.nodes().into_iter().enumerate() {
             let node = &stage.nodes[index];
             let of = if stage.is_warm_up { Workload::warm_up_from_plan } else { Workload::from_plan };
@@ -37,11 +38,20 @@ impl RequesterTasks {
         }
         if !stage.is_warm_up {
             cast.requesters.spawn_local(publish_moves(Rc::clone(stage), fleet.nodes(), cast.phase.subscribe()));
+            cast.spawn_members(prepared, fleet, stage);
         }
         cast
     }
 
-    /// Stops new requests; those in progress may end.
+    fn spawn_members(&mut self, prepared: &Prepared, fleet: &Fleet, stage: &Rc<RequesterContext>) {
+        for stay in prepared.room_stays() {
+            let (socket, alive) = fleet.nodes().swap_remove(stay.node);
+            let (stage, phase) = (Rc::clone(stage), self.phase.subscribe());
+            self.requesters.spawn_local(RoomVisitor { stage, stay, socket, phase, alive }.run());
+        }
+    }
+
+    /// Stops new requests and ends all rooms; requests in progress may end.
     pub(super) fn drain(&self) {
         self.phase.send_replace(Phase::Draining);
     }

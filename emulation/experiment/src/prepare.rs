@@ -12,6 +12,7 @@ use roost_topology::{amend, file};
 use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::rooms;
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
 
 /// The approximate time before the first request, for the network, its test, and the daemons.
@@ -59,6 +60,7 @@ impl Prepared {
     /// When the two do not fit.
     pub fn from_plan(mut plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
         let placement = placement::place(&plan, &network, file)?;
+        rooms::check(&plan, &placement, &network, file)?;
         name_hub(&mut plan, &network, &placement);
         let mut topology = network.clone();
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;

@@ -5,11 +5,9 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use roost_api::error::{Code, Error};
 use roost_api::{Client, ClientError, ConnectionRow, Frame, RequestEvent, RequestStream, TransferSummary};
 use roost_results::record::{Record, RequestOutcome, RequestRecord};
-use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
-use roost_wire::{Area, NodeId, SchemeSet, Time};
+use roost_wire::{NodeId, Time};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_local};
 use tokio::time::sleep_until;
@@ -17,11 +15,14 @@ use tokio::time::sleep_until;
 use super::journal::Journal;
 use super::mobility::Mobility;
 use super::placement::PlacedNode;
-use super::plan::TransportChoice;
+use super::request_recorder::{RequestEnd, RequestRecorder, RequestSettings, TransferFigures};
 use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 
 /// The longest time for a daemon to list its connections, and to take a position.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
+
+/// The reason of requests whose daemon broke off.
+const DAEMON_GONE: &str = "daemon-gone";
 
 /// The phase of a run; it only moves forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,10 +42,7 @@ pub(super) struct RequesterContext {
     /// True in the warm-up, whose requests are not recorded.
     pub(super) is_warm_up: bool,
     pub(super) journal: Rc<Journal>,
-    pub(super) transport: TransportChoice,
-    pub(super) stream: Duration,
-    /// The policy of requests for streams.
-    pub(super) reflect: ReflectionPolicy,
+    pub(super) settings: RequestSettings,
     pub(super) nodes: Vec<PlacedNode>,
     pub(super) walk: RefCell<Mobility>,
     /// The ids of the nodes, which a restarted daemon keeps.
@@ -53,7 +51,7 @@ pub(super) struct RequesterContext {
 }
 
 impl RequesterContext {
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time::ZERO + self.origin.elapsed()
     }
 
@@ -62,7 +60,7 @@ impl RequesterContext {
         self.origin.elapsed().as_secs_f64()
     }
 
-    fn instant(&self, time: Time) -> Instant {
+    pub(super) fn instant(&self, time: Time) -> Instant {
         self.origin + Duration::from_nanos(time.as_nanos())
     }
 }
@@ -86,32 +84,10 @@ struct ConnectionList {
     rows: Vec<ConnectionRow>,
 }
 
-#[derive(Default)]
 struct ReceiveProgress {
     /// Requested when the offer was accepted.
     connections: Option<JoinHandle<Option<ConnectionList>>>,
-    provider: Option<NodeId>,
-    transport: Option<&'static str>,
-    relayed: bool,
-    bytes: u64,
-    first_byte: Option<Duration>,
-    summary: Option<TransferSummary>,
-}
-
-/// The outcome of a request, and the reason of a failure.
-struct RequestResult(RequestOutcome, Option<FailureReason>);
-
-struct FailureReason {
-    /// As the daemon's API names it.
-    code: Option<String>,
-    /// In the daemon's words.
-    sentence: Option<String>,
-}
-
-impl FailureReason {
-    fn daemon_gone() -> Self {
-        Self { code: Some("daemon-gone".to_owned()), sentence: None }
-    }
+    recorder: RequestRecorder,
 }
 
 impl NodeRequester {
@@ -153,20 +129,23 @@ impl NodeRequester {
     async fn request(&mut self, wanted: WorkloadRequest) -> RequestEnding {
         let stage = Rc::clone(&self.stage);
         let began = stage.now();
-        let mut progress = ReceiveProgress::default();
+        let recorder = RequestRecorder::new(self.node, wanted, began);
+        let mut progress = ReceiveProgress { connections: None, recorder };
         stage.active.set(stage.active.get() + 1);
         let over = async { self.phase.wait_for(|phase| *phase == Phase::Over).await.map(drop) };
-        let RequestResult(outcome, why) = tokio::select! {
+        let end = tokio::select! {
             biased;
-            _ = over => RequestResult(RequestOutcome::Cut, None),
-            end = receive(&stage, &self.socket, wanted, began, &mut progress) => end,
-            () = sleep_until(stage.instant(wanted.deadline).into()) => RequestResult(RequestOutcome::TimedOut, None),
+            _ = over => RequestEnd::new(RequestOutcome::Cut),
+            end = receive(&stage, &self.socket, wanted, &mut progress) => end,
+            () = sleep_until(stage.instant(wanted.deadline).into()) => RequestEnd::new(RequestOutcome::TimedOut),
         };
+        let outcome = end.outcome;
         stage.active.set(stage.active.get() - 1);
         if !stage.is_warm_up {
-            let (error, detail) = why.map(|why| (why.code, why.sentence)).unwrap_or_default();
-            let record = RequestRecord { error, detail, ..self.record(wanted, began, &progress, outcome) };
-            self.write_record(record, stage.instant(began), progress);
+            let place_of = |id| stage.ids.iter().position(|known| *known == id);
+            let record = progress.recorder.record(stage.now(), end, &stage.nodes, place_of);
+            let drained = *self.phase.borrow() == Phase::Draining;
+            self.write_record(RequestRecord { drained, ..record }, stage.instant(began), progress);
         }
         if outcome == RequestOutcome::Failed { RequestEnding::Declined } else { RequestEnding::Finished }
     }
@@ -185,62 +164,21 @@ impl NodeRequester {
             stage.journal.write(&Record::Request(record));
         });
     }
-
-    fn record(
-        &self,
-        wanted: WorkloadRequest,
-        began: Time,
-        progress: &ReceiveProgress,
-        outcome: RequestOutcome,
-    ) -> RequestRecord {
-        let RequesterContext { nodes, ids, .. } = &*self.stage;
-        let node = &nodes[self.node];
-        let provider = progress.provider.and_then(|id| ids.iter().position(|known| *known == id));
-        let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-        let summary = progress.summary.as_ref();
-        // The daemon's own times where it gives them: this process may have read its events late.
-        let own_elapsed = ms(self.stage.now() - began);
-        RequestRecord {
-            t: (began - Time::ZERO).as_secs_f64(),
-            node: node.name.clone(),
-            class: node.class.clone(),
-            service: wanted.service.name().to_owned(),
-            target: nodes[wanted.target].name.clone(),
-            provider: provider.map(|place| nodes[place].name.clone()),
-            outcome,
-            error: None,
-            detail: None,
-            first_byte_ms: summary.and_then(|summary| summary.first_byte_ms).or(progress.first_byte.map(ms)),
-            elapsed_ms: summary.map_or(own_elapsed, |summary| summary.elapsed_ms),
-            bytes: summary.map_or(progress.bytes, |summary| summary.bytes),
-            packets: summary.map_or(0, |summary| summary.packets),
-            lost: summary.map_or(0, |summary| summary.lost),
-            dropped_by_reader: summary.map_or(0, |summary| summary.unread),
-            first_contact: None,
-            transport: progress.transport.map(str::to_owned),
-            relayed: progress.relayed,
-            drained: *self.phase.borrow() == Phase::Draining,
-        }
-    }
 }
 
 async fn receive(
     stage: &RequesterContext,
     socket: &PathBuf,
     wanted: WorkloadRequest,
-    began: Time,
     progress: &mut ReceiveProgress,
-) -> RequestResult {
-    let mut stream = match open(stage, socket, wanted, began).await {
+) -> RequestEnd {
+    let mut stream = match open(stage, socket, wanted, progress.recorder.began()).await {
         Ok(stream) => stream,
         Err(error) => return end_of(&error),
     };
     loop {
         match stream.next().await {
-            Ok(Some(Frame::Data(data))) => {
-                progress.first_byte.get_or_insert_with(|| stage.now() - began);
-                progress.bytes += data.len() as u64;
-            }
+            Ok(Some(Frame::Data(data))) => progress.recorder.record_data(stage.now(), data.len()),
             Ok(Some(Frame::Event(event))) => {
                 let is_accepted = matches!(event, RequestEvent::Accepted(_));
                 let end = progress.apply_event(event);
@@ -251,7 +189,7 @@ async fn receive(
                     return end;
                 }
             }
-            Ok(None) => return RequestResult(RequestOutcome::Failed, Some(FailureReason::daemon_gone())),
+            Ok(None) => return RequestEnd::failed(DAEMON_GONE),
             Err(error) => return end_of(&error),
         }
     }
@@ -270,61 +208,33 @@ async fn open(
     wanted: WorkloadRequest,
     began: Time,
 ) -> Result<RequestStream, ClientError> {
-    let is_stream = wanted.service.is_stream();
     let cell = stage.walk.borrow().cell(wanted.target);
-    let request = ServiceRequest {
-        reflect: if is_stream { stage.reflect } else { ReflectionPolicy::default() },
-        duration: is_stream.then_some(stage.stream),
-        transports: SchemeSet::only(stage.transport.for_service(is_stream)),
-        timeout: Some(wanted.deadline - began),
-        ..ServiceRequest::new(wanted.service, Area::Exact(cell))
-    };
+    let request = stage.settings.service_request(wanted, began, cell);
     Client::connect(socket).await?.request(&request).await
 }
 
-fn end_of(error: &ClientError) -> RequestResult {
+fn end_of(error: &ClientError) -> RequestEnd {
     match error {
-        ClientError::Api(error) => end_of_api(error),
-        _ => RequestResult(RequestOutcome::Failed, Some(FailureReason::daemon_gone())),
+        ClientError::Api(error) => RequestEnd::from_code(error.code, Some(error.message.clone())),
+        _ => RequestEnd::failed(DAEMON_GONE),
     }
-}
-
-/// A time-out of the API is that of the request.
-fn end_of_api(error: &Error) -> RequestResult {
-    RequestResult(
-        outcome_of(error.code),
-        Some(FailureReason { code: name_of(error.code), sentence: Some(error.message.clone()) }),
-    )
-}
-
-/// The outcome of a request that a daemon reports as failed.
-pub fn outcome_of(code: Code) -> RequestOutcome {
-    let silent = matches!(code, Code::TimedOut | Code::UnreachableAbove);
-    if silent { RequestOutcome::TimedOut } else { RequestOutcome::Failed }
-}
-
-/// The name of a code in the daemons' API.
-pub fn name_of(code: Code) -> Option<String> {
-    serde_json::to_value(code).ok().and_then(|value| value.as_str().map(str::to_owned))
 }
 
 impl ReceiveProgress {
     /// Records an event; the last one ends the request.
-    fn apply_event(&mut self, event: RequestEvent) -> Option<RequestResult> {
+    fn apply_event(&mut self, event: RequestEvent) -> Option<RequestEnd> {
         match event {
             RequestEvent::Accepted(accepted) => {
-                self.provider = Some(accepted.provider);
-                self.transport = Some(accepted.transport.name());
-                self.relayed = accepted.relayed;
+                self.recorder.record_acceptance(accepted.provider, accepted.transport, accepted.relayed);
                 None
             }
             RequestEvent::Finished(summary) => {
-                self.conclude(Some(summary));
-                Some(RequestResult(RequestOutcome::Completed, None))
+                self.conclude(&summary);
+                Some(RequestEnd::new(RequestOutcome::Completed))
             }
             RequestEvent::Failed { error, summary } => {
-                self.conclude(summary);
-                Some(end_of_api(&error))
+                summary.iter().for_each(|summary| self.conclude(summary));
+                Some(RequestEnd::from_code(error.code, Some(error.message)))
             }
             _ => None,
         }
@@ -333,8 +243,9 @@ impl ReceiveProgress {
     /// True if the connection to the provider over this transport came up after the request began. Relayed data
     /// needs no such connection.
     fn is_first_contact(&self, began: Instant, listed: &ConnectionList) -> Option<bool> {
-        let (provider, transport) = self.provider.zip(self.transport).filter(|_| !self.relayed)?;
-        let is_it = |row: &&ConnectionRow| row.node == provider && row.transport.name() == transport;
+        let RequestRecorder { provider, scheme, relayed, .. } = self.recorder;
+        let (provider, scheme) = provider.zip(scheme).filter(|_| !relayed)?;
+        let is_it = |row: &&ConnectionRow| row.node == provider && row.transport == scheme;
         let up = listed.rows.iter().filter(is_it).map(|row| row.since_s).reduce(f64::max)?;
         let since_began = |at: Instant| at.saturating_duration_since(began).as_secs_f64();
         match up {
@@ -345,19 +256,23 @@ impl ReceiveProgress {
         }
     }
 
-    fn conclude(&mut self, summary: Option<TransferSummary>) {
-        if let Some(summary) = &summary {
-            self.provider = Some(summary.provider);
-            self.transport = Some(summary.transport.name());
-            self.relayed = summary.relayed;
-        }
-        self.summary = summary;
+    fn conclude(&mut self, summary: &TransferSummary) {
+        self.recorder.record_acceptance(summary.provider, summary.transport, summary.relayed);
+        self.recorder.record_figures(TransferFigures {
+            first_byte_ms: summary.first_byte_ms,
+            // This process may have read the end late.
+            elapsed_ms: Some(summary.elapsed_ms),
+            bytes: summary.bytes,
+            packets: summary.packets,
+            lost: summary.lost,
+            dropped_by_reader: summary.unread,
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use roost_wire::{Role, Scheme};
+    use roost_wire::{Role, Scheme, Service};
 
     use super::*;
 
@@ -391,8 +306,10 @@ mod tests {
     fn first_contact_needs_new_connection() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
-        let progress =
-            ReceiveProgress { provider: Some(node(1)), transport: Some("udp"), ..ReceiveProgress::default() };
+        let request = WorkloadRequest { service: Service::Video, target: 0, deadline: Time::ZERO };
+        let recorder = RequestRecorder::new(0, request, Time::ZERO);
+        let mut progress = ReceiveProgress { connections: None, recorder };
+        progress.recorder.record_acceptance(node(1), Scheme::Udp, false);
         // Asked 300 ms after the beginning, answered after 310 ms.
         let first = |rows: &[(u8, f64)], progress: &ReceiveProgress| {
             let rows = rows.iter().map(|(number, since_s)| row(*number, *since_s)).collect();
@@ -403,6 +320,7 @@ mod tests {
         assert_eq!(first(&[(1, 0.305)], &progress), None, "it may have come up just before or just after");
         assert_eq!(first(&[(2, 0.2)], &progress), None, "it has gone");
         assert_eq!(first(&[(1, 0.2), (1, 9.0)], &progress), Some(false), "there were two, and the older was there");
-        assert_eq!(first(&[(1, 0.2)], &ReceiveProgress { relayed: true, ..progress }), None);
+        progress.recorder.record_acceptance(node(1), Scheme::Udp, true);
+        assert_eq!(first(&[(1, 0.2)], &progress), None);
     }
 }

@@ -24,7 +24,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use roost_experiment::plan::TransportChoice;
+use roost_experiment::plan::{Mix, TransportChoice};
 use roost_experiment::{Architecture, Plan, Prepared};
 use roost_topology::model::HostIndex;
 use roost_topology::suggest::did_you_mean;
@@ -54,6 +54,8 @@ pub enum PlacementError {
     /// The plan has no hubs to place.
     #[error("multicast alone needs no super nodes: choose a plan with super-node or client-server")]
     Multicast,
+    #[error("the nodes of this plan request nothing, so no place is better than another: name a plan with requests")]
+    Idle,
     #[error("the plan has super nodes in {0} tiers, and one tier can be placed: say how many with --super-nodes")]
     Tiers(usize),
     /// Zero, or more than allowed.
@@ -142,6 +144,9 @@ pub fn advise(
 ) -> Result<PlacementAdvice, PlacementError> {
     if prepared.plan.architecture == Architecture::Multicast {
         return Err(PlacementError::Multicast);
+    }
+    if prepared.placement.nodes.iter().all(|node| node.mix == Mix::IDLE) {
+        return Err(PlacementError::Idle);
     }
     let tiers = prepared.placement.tiers();
     if tiers > 1 {

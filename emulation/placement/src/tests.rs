@@ -137,3 +137,9 @@ fn impossible_placement_is_one_sentence() {
     assert!(told.starts_with("the plan has super nodes in 2 tiers"), "{told}");
     assert!(wrong(HubsToPlace::SuperNodes(12), &["node1"]).contains("12 super nodes do not fit on 11 hosts"));
 }
+
+#[test]
+fn plan_without_requests_needs_no_place() {
+    let idle = format!("{STAR}reflect = true\n[classes.star]\nmix = 'idle'\n[rooms.ops]\nmembers = 'all'\n");
+    assert_eq!(advise(&prepared(&idle), HubsToPlace::SuperNodes(1), None), Err(PlacementError::Idle));
+}

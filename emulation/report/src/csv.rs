@@ -6,11 +6,11 @@ use std::iter;
 
 use roost_results::Results;
 use roost_results::metrics::{Metrics, NodeUse, Second};
-use roost_results::record::{PositionRecord, ProgramRecord, RequestRecord, RunRecord, TrafficRecord};
+use roost_results::record::{PositionRecord, ProgramRecord, RequestRecord, RoomStreamRecord, RunRecord, TrafficRecord};
 
 pub(super) type CsvFile = (&'static str, String);
 
-/// All files; those about programs, traffic agents and positions only if there are any.
+/// All files; those about programs, traffic agents, positions and rooms only if there are any.
 pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     let run = &results.run;
     let mut files = vec![
@@ -30,6 +30,9 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     }
     if !results.positions.is_empty() {
         files.push(("positions.csv", positions(&results.positions)));
+    }
+    if !results.room_streams.is_empty() {
+        files.push(("rooms.csv", rooms(&results.room_streams)));
     }
     files
 }
@@ -304,6 +307,25 @@ fn positions(positions: &[PositionRecord]) -> String {
             ("node", |one| one.node.clone()),
             ("x", |one| one.x.to_string()),
             ("y", |one| one.y.to_string()),
+        ],
+    )
+}
+
+fn rooms(streams: &[RoomStreamRecord]) -> String {
+    lines(
+        streams,
+        &[
+            ("room", |one| one.room.clone()),
+            ("node", |one| one.node.clone()),
+            ("provider", |one| one.provider.clone()),
+            ("service", |one| one.service.clone()),
+            ("entered_s", |one| number(one.t)),
+            ("until_s", |one| number(one.until)),
+            ("first_packet_ms", |one| maybe(one.first_packet_ms)),
+            ("packets", |one| one.packets.to_string()),
+            ("missing", |one| one.missing.to_string()),
+            ("longest_gap_ms", |one| maybe(one.longest_gap_ms)),
+            ("requests", |one| one.requests.to_string()),
         ],
     )
 }

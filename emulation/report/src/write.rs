@@ -5,12 +5,12 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use roost_results::metrics::Metrics;
+use roost_results::metrics::{Metrics, RoomUse};
 use roost_results::record::RunRecord;
 use roost_results::{ReadError, read};
 
 use super::measure::measures;
-use super::text_format::{bytes, count, or_dash, percent, quantile, slowest};
+use super::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, slowest};
 use super::{csv, figure, page};
 
 #[derive(Clone, Debug)]
@@ -92,9 +92,10 @@ pub(super) fn distrust_reasons(run: &RunRecord) -> Vec<String> {
 
 fn headline(metrics: &Metrics) -> Vec<(String, String)> {
     let (requests, traffic) = (&metrics.requests, &metrics.traffic);
+    let rooms = rooms(metrics);
     if requests.asked == 0 {
         let offered = or_dash(traffic.offered_bytes.map(|bytes| bytes as f64), bytes);
-        return vec![("offered by hosts".to_owned(), offered)];
+        return rooms.chain([("offered by hosts".to_owned(), offered)]).collect();
     }
     let success = or_dash(requests.success_ratio(), percent);
     let mut lines = vec![(
@@ -110,7 +111,27 @@ fn headline(metrics: &Metrics) -> Vec<(String, String)> {
     lines.push(("traffic per service".to_owned(), format!("{each} offered, {ports} over all ports")));
     let overhead = or_dash(traffic.overhead_per_service, |each| format!("{} per service", bytes(each)));
     lines.push(("all but payload".to_owned(), overhead));
-    lines
+    rooms.chain(lines).collect()
+}
+
+fn rooms(metrics: &Metrics) -> impl Iterator<Item = (String, String)> {
+    let mut rooms: BTreeMap<&str, Vec<&RoomUse>> = BTreeMap::new();
+    metrics.rooms.iter().for_each(|stay| rooms.entry(&stay.room).or_default().push(stay));
+    rooms.into_iter().map(|(room, stays)| {
+        let sum = |figure: fn(&RoomUse) -> u64| count(stays.iter().map(|stay| figure(stay)).sum());
+        let longest = |figure: fn(&RoomUse) -> Option<f64>| {
+            or_dash(stays.iter().filter_map(|stay| figure(stay)).reduce(f64::max), milliseconds)
+        };
+        let told = format!(
+            "{} of {} streams came, the latest after {}; {} packets missing; longest gap {}",
+            sum(|stay| stay.came),
+            sum(|stay| stay.streams),
+            longest(|stay| stay.first_packet.max),
+            sum(|stay| stay.missing),
+            longest(|stay| stay.longest_gap_ms),
+        );
+        (format!("room {room}"), told)
+    })
 }
 
 /// Writes one file under another name first, so that no reader sees half of it.
@@ -132,7 +153,7 @@ pub(super) fn put(path: &Path, text: &str) -> Result<PathBuf, WriteError> {
 
 #[cfg(test)]
 mod tests {
-    use roost_results::record::{ProgramEnd, ProgramRecord, TrafficRecord};
+    use roost_results::record::{ProgramEnd, ProgramRecord, RoomStreamRecord, TrafficRecord};
     use roost_results::testing;
 
     use super::*;
@@ -252,6 +273,33 @@ mod tests {
         let programs = &files.iter().find(|(name, _)| *name == "programs.csv").unwrap().1;
         assert!(programs.ends_with("ask,n1,\"ping -c 5 <n2>, twice\",1,4.1,exited,1,0,\n"), "{programs}");
         assert!(files.iter().any(|(name, text)| *name == "agents.csv" && text.contains("cbr0,,,,12,12000")));
+    }
+
+    #[test]
+    fn streams_of_rooms_are_told() {
+        let mut run = testing::small();
+        let stream = |node: &str, first_packet_ms| RoomStreamRecord {
+            room: "<ops>".into(),
+            node: node.into(),
+            provider: "n3".into(),
+            service: "video".into(),
+            first_packet_ms,
+            packets: 700,
+            missing: 2,
+            longest_gap_ms: first_packet_ms,
+            requests: 1,
+            until: 60.0,
+            ..RoomStreamRecord::default()
+        };
+        run.results.room_streams = vec![stream("n1", Some(250.0)), stream("n2", None)];
+        let metrics = Metrics::from_results(&run.results);
+        let text = page::of_run(&run.results, &metrics);
+        assert!(text.contains("&lt;ops&gt;") && text.contains("video of n3 at n1") && text.contains("2 streams"));
+        let files = csv::files(&run.results, &metrics);
+        let rooms = &files.iter().find(|(name, _)| *name == "rooms.csv").unwrap().1;
+        assert!(rooms.ends_with("<ops>,n2,n3,video,0,60,,700,2,,1\n"), "{rooms}");
+        let told = "1 of 2 streams came, the latest after 250 ms; 4 packets missing; longest gap 250 ms";
+        assert_eq!(headline(&metrics)[0], ("room <ops>".to_owned(), told.to_owned()));
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::{
-    LinkRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord, RunRecord, SCHEMA,
-    SampleRecord, TrafficRecord,
+    LinkRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord,
+    RunRecord, SCHEMA, SampleRecord, TrafficRecord,
 };
 
 /// The events, one JSON object for each line.
@@ -46,6 +46,8 @@ pub struct Results {
     pub traffic: Vec<TrafficRecord>,
     /// The cells of nodes, and their moves; empty for a plan without movement.
     pub positions: Vec<PositionRecord>,
+    /// The streams of rooms, those of one member together.
+    pub room_streams: Vec<RoomStreamRecord>,
     /// Irregularities of the files, one sentence each.
     pub remarks: Vec<String>,
 }
@@ -151,6 +153,7 @@ impl Results {
             programs: Vec::new(),
             traffic: Vec::new(),
             positions: Vec::new(),
+            room_streams: Vec::new(),
             remarks: Vec::new(),
         }
     }
@@ -212,6 +215,7 @@ impl Results {
             Record::Program(program) => self.programs.push(program),
             Record::Traffic(traffic) => self.traffic.push(traffic),
             Record::Position(position) => self.positions.push(position),
+            Record::RoomStream(stream) => self.room_streams.push(stream),
         }
     }
 
@@ -222,7 +226,8 @@ impl Results {
 
 /// True if the line is a record of a kind that a later version may have added.
 fn is_unknown(line: &[u8]) -> bool {
-    const KNOWN: [&str; 8] = ["request", "incident", "sample", "node", "link", "program", "traffic", "position"];
+    const KNOWN: [&str; 9] =
+        ["request", "incident", "sample", "node", "link", "program", "traffic", "position", "room-stream"];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     let kind = value.as_ref().and_then(|value| value.get("record")).and_then(serde_json::Value::as_str);
     kind.is_some_and(|kind| !KNOWN.contains(&kind))

@@ -33,6 +33,33 @@ pub enum Record {
     /// The cell of a node: recorded for each node of a plan with movement at the start of the workload, and at
     /// each move.
     Position(PositionRecord),
+    /// The stream of one member of a room at another: recorded when the other one leaves the room.
+    RoomStream(RoomStreamRecord),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RoomStreamRecord {
+    /// The time at which the receiving node entered the room.
+    pub t: f64,
+    pub room: String,
+    /// The receiving node.
+    pub node: String,
+    /// The member whose stream it is.
+    pub provider: String,
+    pub service: String,
+    /// From the time at which both are to be in the room; absent if no packet came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_packet_ms: Option<f64>,
+    pub packets: u64,
+    /// Packets that never came, as the numbers of the others tell.
+    pub missing: u64,
+    /// The longest time without a packet, from the first packet to `until`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub longest_gap_ms: Option<f64>,
+    /// How often the stream was requested; more than once if it broke off.
+    pub requests: u64,
+    /// The time at which one of both left the room.
+    pub until: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@
 //! | `media` | reflected streams: the media ports of nodes and hubs |
 //! | `world` | all machines, started, driven, frozen, killed |
 //! | `requester` | the workload |
+//! | `rooms` | the members of rooms |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
 //! | `invariants` | invariants of every run |
 //! | [`growth`] | one network in several sizes, measured |
@@ -37,7 +38,6 @@ mod media;
 mod network;
 mod record;
 mod requester;
-#[cfg(test)]
 mod rooms;
 mod run;
 #[cfg(test)]
@@ -50,6 +50,7 @@ use std::path::{Path, PathBuf};
 
 use roost_experiment::{Prepared, RunError};
 use roost_netcore::wiring::WiringError;
+use roost_results::metrics::RoomUse;
 use roost_topology::addresses::AddressError;
 
 pub use invariants::Violation;
@@ -75,6 +76,7 @@ pub struct SimOutcome {
     pub steps: u64,
     /// The outcome of the requests for each service.
     pub by_service: BTreeMap<String, ServiceCounts>,
+    pub rooms: Vec<RoomUse>,
     /// The packets of all machines, by purpose.
     pub shares: TrafficBreakdown,
     /// Violated invariants; empty if all is well.

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use roost_core::flow::MAX_STREAM_DURATION;
 use roost_core::hub::{self, Hub, HubEvent};
 use roost_core::machine::{Input, Machine as _};
-use roost_core::node::{self, Node, NodeCommand, NodeEvent, SessionId, SourceOutput};
+use roost_core::node::{self, Node, NodeCommand, NodeEvent, SessionId, SourceOutput, Ticket};
 use roost_core::{Deadline, Transmit};
 use roost_reflection::{HubInput, HubOutput, HubReflection, NodeInput};
 use roost_wire::{FlowKind, Service, StreamId, Time};
@@ -74,6 +74,14 @@ impl Machine {
         match &self.inner {
             NodeOrHub::Node { .. } => None,
             NodeOrHub::Hub { hub, .. } => Some(hub),
+        }
+    }
+
+    /// Packets of a request's reflected stream that never came.
+    pub(super) fn missing_packets(&self, ticket: Ticket) -> Option<u64> {
+        match &self.inner {
+            NodeOrHub::Node { media, .. } => media.as_ref()?.missing_packets(ticket),
+            NodeOrHub::Hub { .. } => None,
         }
     }
 

@@ -211,6 +211,11 @@ impl NodeMedia {
         }
     }
 
+    /// Packets of a request's reflected stream that never came.
+    pub(super) fn missing_packets(&self, ticket: Ticket) -> Option<u64> {
+        Some(self.requests.get(&ticket)?.reflected()?.lost)
+    }
+
     fn update(&mut self, ticket: Ticket, reception: Reception) -> bool {
         self.requests.get_mut(&ticket).is_some_and(|request| request.update(reception))
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use roost_experiment::{Prepared, RunError, since};
 use roost_results::metrics::Distribution;
 use roost_results::record::{
-    LinkRecord, NodeRecord, PositionRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict, SCHEMA,
-    SIMULATION, SampleRecord,
+    LinkRecord, NodeRecord, PositionRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord, RunRecord,
+    RunVerdict, SCHEMA, SIMULATION, SampleRecord,
 };
 use roost_results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
 use roost_topology::Topology;
@@ -64,6 +64,7 @@ pub(super) struct Recorder {
     tell: Option<ProgressListener>,
     failure: Option<io::Error>,
     services: BTreeMap<String, (ServiceCounts, Vec<f64>)>,
+    room_streams: Vec<RoomStreamRecord>,
     lans: BTreeSet<String>,
     before: Vec<LinkRecord>,
     completed: u64,
@@ -78,6 +79,7 @@ impl Recorder {
             tell: None,
             failure: None,
             services: BTreeMap::new(),
+            room_streams: Vec::new(),
             lans: lans.collect(),
             before: Vec::new(),
             completed: 0,
@@ -147,6 +149,15 @@ impl Recorder {
         self.completed += u64::from(request.outcome == RequestOutcome::Completed);
         self.failed += u64::from(matches!(request.outcome, RequestOutcome::Failed | RequestOutcome::TimedOut));
         self.write(Record::Request(request));
+    }
+
+    pub(super) fn room_stream(&mut self, stream: RoomStreamRecord) {
+        self.room_streams.push(stream.clone());
+        self.write(Record::RoomStream(stream));
+    }
+
+    pub(super) fn room_streams(&self) -> &[RoomStreamRecord] {
+        &self.room_streams
     }
 
     pub(super) fn incident(&mut self, at: Duration, object: &str, what: String) {

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_experiment::Prepared;
 use roost_experiment::mobility::Mobility;
 use roost_experiment::plan::{DaemonAction, FaultKind};
 use roost_experiment::workload::Workload;
+use roost_experiment::{Prepared, RequestEnd, RequestSettings};
+use roost_results::metrics::room_uses;
 use roost_results::record;
 use roost_wire::{Cell, NodeId, Scheme, Time};
 
@@ -15,6 +16,7 @@ use super::connections::MachineId;
 use super::event_queue::SimEventQueue;
 use super::record::{Recorder, SimProgress};
 use super::requester::{RequesterAction, SimRequestContext, SimRequester};
+use super::rooms::{RoomProgress, SimRooms};
 use super::world::{MachineRole, SimWorld};
 use super::{Detail, SimOutcome, SimulateError, Violation};
 
@@ -32,6 +34,7 @@ pub(super) struct SimRun<'a, 'r> {
     world: SimWorld<'a>,
     stage: SimRequestContext<'a>,
     requesters: Vec<SimRequester>,
+    rooms: SimRooms,
     calendar: SimEventQueue<SimRunTimer>,
     recorder: &'r mut Recorder,
     begin: Time,
@@ -51,6 +54,8 @@ enum SimRunTimer {
     Late(usize, Ticket),
     Move,
     Sample,
+    /// A member enters or leaves its room, or requests a stream again.
+    Room(usize),
 }
 
 pub(super) fn run(prepared: &Prepared, detail: Detail, recorder: &mut Recorder) -> Result<SimOutcome, SimulateError> {
@@ -74,13 +79,12 @@ pub(super) fn run_with_hook(
         prepared,
         begin: world.now,
         is_warm_up: false,
+        rooms: SimRooms::new(prepared, &world),
         without_home: placement.nodes.iter().filter(|node| !node.hubs.is_empty()).count(),
         world,
         stage: SimRequestContext {
             placement,
-            transport: plan.transport,
-            stream: plan.stream,
-            reflect: plan.reflection_policy(),
+            settings: RequestSettings::from_plan(plan),
             places: &places,
             walk: Mobility::from_plan(plan, placement),
         },
@@ -164,6 +168,7 @@ impl SimRun<'_, '_> {
         let Prepared { plan, placement, .. } = self.prepared;
         self.start_workloads(placement.nodes.iter().map(|node| Workload::from_plan(plan, node)).collect());
         self.calendar.push(Time::ZERO + SAMPLE, SimRunTimer::Sample);
+        self.rooms.entries().for_each(|(place, at)| self.calendar.push(at, SimRunTimer::Room(place)));
         {
             let Self { recorder, world, .. } = self;
             recorder.begin(world);
@@ -202,6 +207,7 @@ impl SimRun<'_, '_> {
             SimRunTimer::Fault(place) => self.inject_fault(place),
             SimRunTimer::Ask(place) => self.ask(place),
             SimRunTimer::Move => self.move_nodes(),
+            SimRunTimer::Room(place) => self.visit_room(place),
             SimRunTimer::Late(place, ticket) => {
                 if self.requesters[place].ticket() == Some(ticket) {
                     self.give_up(place, record::RequestOutcome::TimedOut);
@@ -216,6 +222,21 @@ impl SimRun<'_, '_> {
                 });
                 self.calendar.push(self.now() + SAMPLE, SimRunTimer::Sample);
             }
+        }
+    }
+
+    fn visit_room(&mut self, place: usize) {
+        let progress = self.rooms.act(self.now(), &mut self.world, place);
+        self.apply_room_progress(progress);
+    }
+
+    fn apply_room_progress(&mut self, progress: RoomProgress) {
+        let RoomProgress { deadline, records, incident } = progress;
+        deadline.into_iter().for_each(|(place, at)| self.calendar.push(at, SimRunTimer::Room(place)));
+        records.into_iter().for_each(|record| self.recorder.room_stream(record));
+        if let Some((node, why)) = incident {
+            let name = &self.prepared.placement.nodes[node].name;
+            self.recorder.incident(self.now() - Time::ZERO, name, format!("is not in its room any more: {why}"));
         }
     }
 
@@ -255,6 +276,11 @@ impl SimRun<'_, '_> {
     fn handle_events(&mut self) {
         while let Some((machine, event)) = self.world.poll() {
             let Some(place) = self.node(machine) else { continue };
+            let now = self.now();
+            if let Some(progress) = self.rooms.handle_event(now, &mut self.world, machine, &event) {
+                self.apply_room_progress(progress);
+                continue;
+            }
             let Some((ticket, ends)) = about(&event) else { continue };
             let current = self.requesters[place].ticket();
             if ends {
@@ -263,7 +289,6 @@ impl SimRun<'_, '_> {
             if current != Some(ticket) {
                 continue;
             }
-            let now = self.now();
             if let NodeEvent::Accepted { provider, scheme, relayed: false, .. } = &event {
                 let first = self.is_first_contact(machine, place, *provider, *scheme);
                 self.requesters[place].record_contact(first);
@@ -285,7 +310,7 @@ impl SimRun<'_, '_> {
     fn give_up(&mut self, place: usize, outcome: record::RequestOutcome) {
         let machine = self.world.machine_of(MachineRole::Node(place));
         let (now, ticket) = (self.now(), self.requesters[place].ticket());
-        if let Some(request) = self.requesters[place].give_up(now, outcome, &self.stage) {
+        if let Some(request) = self.requesters[place].end(now, RequestEnd::new(outcome), &self.stage) {
             self.ended(place, request);
         }
         if let Some(ticket) = ticket {
@@ -325,16 +350,18 @@ impl SimRun<'_, '_> {
         self.after_fault(machine);
     }
 
-    /// Ends the requests of a machine that is gone, and starts those of one that is back.
+    /// Ends the requests and stays of a machine that is gone, and starts those of one that is back.
     fn after_fault(&mut self, machine: MachineId) {
         self.handle_events();
         let Some(place) = self.node(machine) else { return };
-        if self.world.runs(machine) {
-            return self.calendar.push(self.now(), SimRunTimer::Ask(place));
-        }
         let now = self.now();
-        if let Some(mut request) = self.requesters[place].give_up(now, record::RequestOutcome::Failed, &self.stage) {
-            request.error = Some("daemon-gone".to_owned());
+        if self.world.runs(machine) {
+            self.calendar.push(now, SimRunTimer::Ask(place));
+            return self.rooms.of_machine(machine).into_iter().for_each(|place| self.visit_room(place));
+        }
+        let progress = self.rooms.machine_gone(now, &mut self.world, machine);
+        progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
+        if let Some(request) = self.requesters[place].end(now, RequestEnd::failed("daemon-gone"), &self.stage) {
             self.ended(place, request);
         }
     }
@@ -342,6 +369,8 @@ impl SimRun<'_, '_> {
     /// Ends requests in progress, checks everything once more, and sums up.
     fn conclude(mut self, started: Instant) -> SimOutcome {
         let (ran, drained) = (self.world.now.since(self.begin), self.prepared.plan.duration);
+        let progress = self.rooms.end(self.now(), &mut self.world);
+        progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
         for place in 0..self.requesters.len() {
             let now = self.now();
             self.requesters[place].stop(now);
@@ -373,6 +402,7 @@ impl SimRun<'_, '_> {
             steps: world.steps,
             shares: world.shares(),
             by_service,
+            rooms: room_uses(recorder.room_streams()),
             violations: violations.collect(),
             overflows,
         }

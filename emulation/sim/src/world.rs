@@ -189,6 +189,11 @@ impl<'a> SimWorld<'a> {
         self.machines[machine].as_ref().and_then(Machine::as_node)
     }
 
+    /// Packets of a request's reflected stream that never came.
+    pub(super) fn missing_packets(&self, machine: MachineId, ticket: Ticket) -> Option<u64> {
+        self.machines[machine].as_ref()?.missing_packets(ticket)
+    }
+
     pub(super) fn runs(&self, machine: MachineId) -> bool {
         self.machines[machine].is_some()
     }

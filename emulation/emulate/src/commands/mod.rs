@@ -16,6 +16,7 @@ pub(crate) mod place;
 mod process;
 pub(crate) mod report;
 pub(crate) mod reproduce;
+mod rooms;
 pub(crate) mod run;
 pub(crate) mod shell;
 pub(crate) mod simulate;

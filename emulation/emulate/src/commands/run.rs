@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::report::{failure, require_trusted};
+use super::rooms;
 use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// `emulate run`.
@@ -211,6 +212,7 @@ fn show(finished: &FinishedRun, results: &Results, output: Output) -> CommandRes
     let metrics = Metrics::from_results(results);
     let tables = [
         (!metrics.services.is_empty()).then(|| services(&metrics)),
+        rooms::table(&metrics.rooms),
         (!results.programs.is_empty()).then(|| programs(&results.programs)),
         (!results.traffic.is_empty()).then(|| traffic(&results.traffic)),
     ];

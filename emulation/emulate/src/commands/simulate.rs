@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use roost_experiment::{Architecture, Plan, Prepared, RunError};
-use roost_results::metrics;
+use roost_results::metrics::{self, RoomUse};
 use roost_sim::{Detail, ProgressListener, ServiceCounts, SimOutcome as Simulated, SimProgress, SimulateError};
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::units::{format_duration, parse_length};
 use serde::Serialize;
 
+use super::rooms;
 use crate::failure::{CommandResult, Failure};
 
 /// The most violations of a run that are printed.
@@ -57,6 +58,8 @@ struct SimulateJson<'a> {
     nodes: usize,
     steps: u64,
     by_service: &'a BTreeMap<String, ServiceCounts>,
+    #[serde(skip_serializing_if = "<[RoomUse]>::is_empty")]
+    rooms: &'a [RoomUse],
     violations: Vec<String>,
     overflows: u64,
 }
@@ -131,6 +134,7 @@ fn object(seed: u64, simulated: &Simulated) -> SimulateJson<'_> {
         nodes: simulated.nodes,
         steps: simulated.steps,
         by_service: &simulated.by_service,
+        rooms: &simulated.rooms,
         violations: simulated.violations.iter().map(roost_sim::Violation::sentence).collect(),
         overflows: simulated.overflows,
     }
@@ -151,7 +155,12 @@ fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> CommandRe
             .map(|(value, thousandths)| ms(value, service.completed, thousandths));
         table.row(std::iter::once(name.clone()).chain(counts).chain(latencies));
     }
-    output.table(&table)?;
+    let rooms = rooms::table(&simulated.rooms);
+    if rooms.is_none() || !simulated.by_service.is_empty() {
+        output.table(&table)?;
+        output.data(if rooms.is_some() { "\n" } else { "" })?;
+    }
+    rooms.map_or(Ok(()), |table| output.table(&table))?;
     let Simulated { completed, requested, nodes, virtual_s, wall_s, trace_hash, .. } = simulated;
     output.data(&format!(
         "\n{}, {} over {}: {completed} of {requested} services completed by {nodes} nodes in {virtual_s:.1} s, \

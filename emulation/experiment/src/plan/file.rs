@@ -14,10 +14,11 @@ use serde::de::{self, Deserializer};
 use toml::Spanned;
 
 use super::fault::{FaultFile, LinkFile};
+use super::room::RoomFile;
 use super::{
     Architecture, BackendChoice, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality,
-    MAX_SPEED, MAX_TIERS, MIN_SPEED, Movement, Named, Participation, Plan, PlanError, PlanErrors, SuperNodes,
-    TopologySource, TransportChoice, unit_text,
+    MAX_SPEED, MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, Room,
+    SuperNodes, TopologySource, TransportChoice, unit_text,
 };
 
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -94,6 +95,8 @@ struct PlanFile {
     links: BTreeMap<Spanned<String>, LinkFile>,
     #[serde(default)]
     faults: Vec<FaultFile>,
+    #[serde(default)]
+    rooms: BTreeMap<Spanned<String>, RoomFile>,
     movement: Option<MovementFile>,
     #[serde(default)]
     lab: LabFile,
@@ -313,6 +316,10 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         None => places(file.super_nodes, "super node", &lines).map(SuperNodes::Flat),
     };
     let reflect = wrong.value_or(reflect_of(file.reflect, file.architecture.0, &lines), false);
+    let rooms = rooms_of(file.rooms, (file.architecture.0, reflect), duration, &lines, &mut wrong);
+    let classes: BTreeMap<String, Class> =
+        file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect();
+    wrong.record_error(idle_needs_room(&classes, &rooms, &lines));
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -333,13 +340,26 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         transport: file.transport.0.unwrap_or(TransportChoice::Paper),
         seed: file.seed,
         linktest: file.linktest,
-        classes: file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect(),
+        classes,
         links,
         faults,
+        rooms,
         movement: wrong.value_or(movement, None),
         lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },
     };
     wrong.into_result().map(|()| plan)
+}
+
+/// The rooms in the order of the names, so that a plan means the same however it is written.
+fn rooms_of(
+    files: BTreeMap<Spanned<String>, RoomFile>,
+    reflect: (Architecture, bool),
+    duration: Duration,
+    lines: &PlanLines<'_>,
+    wrong: &mut PlanErrors,
+) -> Vec<Room> {
+    let rooms = files.into_iter().map(|(name, room)| room.read(&name, reflect, duration, lines).map(Some));
+    rooms.filter_map(|room| wrong.value_or(room, None)).collect()
 }
 
 /// Reads the key `reflect`, which only super nodes can follow.
@@ -350,8 +370,7 @@ fn reflect_of(
 ) -> Result<bool, PlanError> {
     let Some(given) = given else { return Ok(false) };
     let line = lines.line_of(given.span());
-    let has_super_nodes = !architecture.has_server() && architecture != Architecture::Multicast;
-    if *given.get_ref() && !has_super_nodes {
+    if *given.get_ref() && !architecture.has_rooms() {
         let name = architecture.name();
         return Err(lines.error(line, format!("`{name}` has no super nodes to reflect streams: leave out `reflect`")));
     }
@@ -393,7 +412,7 @@ fn places(
     }
 }
 
-fn all_named(names: Vec<String>, line: usize) -> Vec<Named> {
+pub(super) fn all_named(names: Vec<String>, line: usize) -> Vec<Named> {
     names.into_iter().map(|name| Named { name, line }).collect()
 }
 
@@ -422,6 +441,13 @@ fn class_of(name: Spanned<String>, file: &ClassFile, lines: &PlanLines<'_>) -> (
     });
     let line = lines.line_of(name.span());
     (name.into_inner(), Class { line, part: file.mix, locality })
+}
+
+/// Checks that a plan has something to do for its nodes that ask for nothing.
+fn idle_needs_room(classes: &BTreeMap<String, Class>, rooms: &[Room], lines: &PlanLines<'_>) -> Result<(), PlanError> {
+    let is_idle = |class: &&Class| class.part == Some(Participation::Active(Mix::IDLE));
+    let idle = classes.values().find(is_idle).filter(|_| rooms.is_empty());
+    idle.map_or(Ok(()), |class| Err(lines.error(class.line, "nodes with the mix `idle` need a room: [rooms.NAME]")))
 }
 
 /// Checks that movement is possible: a restarted daemon would stand at its initial position, and a frozen one

@@ -35,6 +35,9 @@ impl Mix {
     /// High-flying nodes, from the same table.
     pub const X45: Self = Self::percent([40, 5, 20, 5, 30]);
 
+    /// Pauses alone, for nodes that only visit rooms.
+    pub const IDLE: Self = Self::percent([0, 0, 0, 0, 100]);
+
     const fn percent(parts: [u64; 5]) -> Self {
         let [video, track, image, sensor, pause] = parts;
         let weights = [video * 1000, track * 1000, image * 1000, sensor * 1000, pause * 1000];
@@ -77,10 +80,10 @@ impl Mix {
         if sum != WHOLE {
             return Err(format!("the shares of a mix add up to {} %, not to 100 %", sum as f64 / 1000.0));
         }
-        if weights[4] == WHOLE {
-            return Err("a mix of nothing but idle asks for nothing: write mix = \"none\" instead".to_owned());
+        match (Self { weights }) {
+            Self::IDLE => Err("a mix of nothing but idle asks for nothing: write mix = \"none\" instead".to_owned()),
+            mix => Ok(mix),
         }
-        Ok(Self { weights })
     }
 }
 
@@ -97,8 +100,8 @@ impl FromStr for Mix {
         let value =
             if text.contains('=') { format!("{{ {text} }}") } else { toml::Value::String(text.to_owned()).to_string() };
         match toml::from_str::<MixText>(&format!("mix = {value}")) {
-            Ok(MixText { mix: Participation::Active(mix) }) => Ok(mix),
-            Ok(MixText { mix: Participation::None }) => Err("with the mix `none` nobody asks for anything".to_owned()),
+            Ok(MixText { mix: Participation::Active(mix) }) if mix != Self::IDLE => Ok(mix),
+            Ok(_) => Err(format!("with the mix `{text}` nobody asks for anything")),
             Err(error) => Err(error.message().to_owned()),
         }
     }
@@ -123,18 +126,19 @@ impl<'de> Visitor<'de> for ParticipationVisitor {
     type Value = Participation;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, none, or a table of percentages", NAMES.join(", "))
+        write!(f, "{}, idle, none, or a table of percentages", NAMES.join(", "))
     }
 
     fn visit_str<E: de::Error>(self, name: &str) -> Result<Participation, E> {
-        if name == "none" {
-            return Ok(Participation::None);
-        }
         let unknown = || {
             let near = suggest::did_you_mean(name, NAMES);
-            E::custom(format!("there is no mix `{name}`: write {}, or none{near}", NAMES.join(", ")))
+            E::custom(format!("there is no mix `{name}`: write {}, idle, or none{near}", NAMES.join(", ")))
         };
-        Mix::named(name).map(Participation::Active).ok_or_else(unknown)
+        match name {
+            "none" => Ok(Participation::None),
+            "idle" => Ok(Participation::Active(Mix::IDLE)),
+            _ => Mix::named(name).map(Participation::Active).ok_or_else(unknown),
+        }
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Participation, A::Error> {
@@ -172,6 +176,7 @@ mod tests {
     fn mixes_are_named_or_written_out() {
         assert_eq!(read("mix = 'star'"), Ok(Participation::Active(Mix::LOW)));
         assert_eq!(read("mix = 'none'"), Ok(Participation::None));
+        assert_eq!(read("mix = 'idle'"), Ok(Participation::Active(Mix::IDLE)));
         let written = read("mix = { video = 25, track = 25, image = 25, sensor = 5, idle = 20 }");
         assert_eq!(written, Ok(Participation::Active(Mix::TACTICAL)));
         assert!(read("mix = { sensor = 99.5, idle = 0.5 }").is_ok());
@@ -182,7 +187,9 @@ mod tests {
         assert_eq!("x45".parse(), Ok(Mix::X45));
         assert_eq!("video=25,track=25,image=25,sensor=5,idle=20".parse(), Ok(Mix::TACTICAL));
         assert!("idle=100".parse::<Mix>().unwrap_err().contains("asks for nothing"));
-        assert!("none".parse::<Mix>().unwrap_err().contains("nobody asks"));
+        for silent in ["none", "idle"] {
+            assert!(silent.parse::<Mix>().unwrap_err().contains("nobody asks"));
+        }
         assert!("vidio=100".parse::<Mix>().unwrap_err().contains("unknown field `vidio`"));
     }
 

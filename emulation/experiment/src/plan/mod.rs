@@ -15,6 +15,9 @@
 //! at = "20s"
 //! kill = "node-3"
 //!
+//! [rooms.ops]
+//! members = ["node1", "node2"]
+//!
 //! [movement]
 //! speed = 2.0                   # cells a minute
 //! ```
@@ -23,6 +26,7 @@ mod error;
 mod fault;
 mod file;
 mod mix;
+mod room;
 mod source;
 mod unit_text;
 mod write;
@@ -43,6 +47,7 @@ pub use error::PlanError;
 pub(crate) use error::PlanErrors;
 pub use fault::{DaemonAction, DaemonRef, Fault, FaultKind};
 pub use mix::{Draw, Mix, Participation};
+pub use room::{Room, RoomMembers};
 pub use source::TopologySource;
 pub(crate) use write::write;
 
@@ -85,6 +90,8 @@ pub struct Plan {
     pub links: Vec<(Named, Vec<TopologyChange>)>,
     /// Sorted by time.
     pub faults: Vec<Fault>,
+    /// By name.
+    pub rooms: Vec<Room>,
     pub movement: Option<Movement>,
     pub lab: LabSettings,
 }
@@ -161,6 +168,11 @@ impl Architecture {
         matches!(self, Self::ClientServer | Self::ClientServerCaching)
     }
 
+    /// True if it has super nodes, which reflect streams and keep rooms.
+    pub const fn has_rooms(self) -> bool {
+        !self.has_server() && !matches!(self, Self::Multicast)
+    }
+
     /// The nodes' setting `discovery`; `None` for the default.
     pub const fn discovery(self) -> Option<Discovery> {
         match self {
@@ -205,10 +217,11 @@ pub enum SuperNodes {
 /// The most tiers: a request goes up through all of them, across, and down again, and may cross eight hubs.
 pub const MAX_TIERS: usize = 4;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportChoice {
     Only(Scheme),
     /// As published: streams over UDP, objects over TCP.
+    #[default]
     Paper,
 }
 

@@ -8,7 +8,9 @@ use roost_topology::model::{Topology, TopologyChange};
 use roost_topology::units::format_duration;
 use roost_wire::Role;
 
-use super::{BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, TopologySource};
+use super::{
+    BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, Room, RoomMembers, TopologySource,
+};
 use crate::placement::Placement;
 
 /// Writes the plan with every choice filled in. A topology file is replaced by the one in the results.
@@ -53,6 +55,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     }
     lines.extend(plan.links.iter().flat_map(link));
     lines.extend(plan.faults.iter().flat_map(fault));
+    lines.extend(plan.rooms.iter().flat_map(room));
     lines.extend(plan.movement.map(|movement| format!("\n[movement]\nspeed = {}", float(movement.speed))));
     let backend = match plan.lab.backend {
         BackendChoice::Auto => "auto",
@@ -116,6 +119,9 @@ fn class(part: Participation, locality: Locality) -> Vec<String> {
 }
 
 fn mixed(mix: Mix) -> String {
+    if mix == Mix::IDLE {
+        return "mix = \"idle\"".to_owned();
+    }
     let [video, track, image, sensor, idle] = mix.percentages();
     format!("mix = {{ video = {video}, track = {track}, image = {image}, sensor = {sensor}, idle = {idle} }}")
 }
@@ -130,6 +136,21 @@ fn fault(fault: &Fault) -> Vec<String> {
         FaultKind::Net { net, from, changes } => lines.extend(net_fault(net, from.as_ref(), changes)),
     }
     lines
+}
+
+fn room(room: &Room) -> Vec<String> {
+    let list = |names: Vec<&str>| format!("[{}]", names.into_iter().map(quoted).collect::<Vec<_>>().join(", "));
+    let members = match &room.members {
+        RoomMembers::All => quoted("all"),
+        RoomMembers::Count(count) => count.to_string(),
+        RoomMembers::Hosts(hosts) => list(hosts.iter().map(|host| host.name.as_str()).collect()),
+    };
+    vec![
+        format!("\n[rooms.{}]", quoted(&room.name.name)),
+        format!("members = {members}"),
+        format!("services = {}", list(room.services.iter().map(|service| service.name()).collect())),
+        format!("from = {}\nevery = {}\nuntil = {}", span(room.from), span(room.every), span(room.until)),
+    ]
 }
 
 fn net_fault(net: &Named, from: Option<&Named>, changes: &[TopologyChange]) -> Vec<String> {

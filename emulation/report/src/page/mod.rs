@@ -2,6 +2,7 @@
 
 mod compare;
 mod programs;
+mod rooms;
 mod run;
 mod sweep;
 mod tables;

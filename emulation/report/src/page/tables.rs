@@ -4,18 +4,19 @@ use maud::{Markup, html};
 use roost_results::Results;
 use roost_results::metrics::{Metrics, NodeUse, RequestCounts, Service};
 
-use super::{FEW, row, table};
+use super::{FEW, rooms, row, table};
 use crate::figure::{daemon_name, direction, part_name};
 use crate::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
 
 /// A longer table is folded.
 const OPEN: usize = 15;
 /// The most rows of a table; the CSV has all of them.
-const MOST: usize = 200;
+pub(super) const MOST: usize = 200;
 
 pub(super) fn all(results: &Results, metrics: &Metrics) -> Markup {
     html! {
         @if metrics.requests.asked > 0 { (services(metrics)) }
+        @if !metrics.rooms.is_empty() { (rooms::all(results, metrics)) }
         (traffic(metrics))
         (hubs(results, metrics))
         h2 { "Hosts and links" }
@@ -125,7 +126,7 @@ fn traffic(metrics: &Metrics) -> Markup {
 }
 
 /// A table that is folded if it is long.
-fn folded(title: &str, length: usize, table: &Markup) -> Markup {
+pub(super) fn folded(title: &str, length: usize, table: &Markup) -> Markup {
     html! { details open[length <= OPEN] { summary { (title) } (table) } }
 }
 

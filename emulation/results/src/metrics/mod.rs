@@ -2,6 +2,7 @@
 
 mod latency;
 mod parts;
+mod rooms;
 mod tally;
 mod timeline;
 mod traffic;
@@ -14,6 +15,7 @@ use serde::Serialize;
 pub use latency::{Distribution, has_enough_values};
 pub use parts::TrafficPart;
 pub use parts::host_of;
+pub use rooms::{RoomUse, room_uses};
 pub use tally::RequestCounts;
 pub use timeline::Second;
 pub use traffic::{Drops, LinkUse, NodeUse, TrafficMetrics};
@@ -38,6 +40,8 @@ pub struct Metrics {
     /// The use of each direction of each link, most bytes first.
     pub links: Vec<LinkUse>,
     pub timeline: Vec<Second>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rooms: Vec<RoomUse>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -73,6 +77,7 @@ impl Metrics {
             nodes: traffic::nodes(results),
             links: traffic::links(results),
             timeline: timeline::timeline(&results.samples),
+            rooms: room_uses(&results.room_streams),
         }
     }
 
