@@ -100,7 +100,8 @@ fn run(args: &Args) -> io::Result<()> {
     let last = args.to.port().checked_add(args.count - 1);
     let last = last.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there are not so many ports"))?;
     let targets = (args.to.port()..=last).map(|port| SocketAddr::new(args.to.ip(), port)).collect();
-    let mut socket = Socket::bind(args.listen, !args.no_offload)?;
+    let socket = Socket::bind(args.listen)?;
+    let mut socket = if args.no_offload { socket.without_offload() } else { socket };
     let mut path = ForwardMode::new(args.sealed, targets)?;
     let (began, mut tally) = (Instant::now(), Tally::default());
     while !stop.load(Relaxed) {
