@@ -55,7 +55,6 @@ pub fn check(topology: &Topology, lines: &TopologyLines, policy: ValidationPolic
     check.findings
 }
 
-/// A subnet of a net.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct NetSubnet {
     subnet: Subnet,

@@ -17,7 +17,6 @@ use crate::product_code::drop_tests;
 /// Types that hold what they are generic over, one value or many.
 const WRAPPERS: [&str; 6] = ["Option", "Vec", "VecDeque", "Box", "Arc", "BTreeSet"];
 
-/// The functions and calls of product code.
 #[derive(Default)]
 pub(crate) struct Code {
     functions: Vec<Function>,
@@ -98,7 +97,6 @@ impl Code {
         parsed.items
     }
 
-    /// The functions that take a tuple.
     pub(crate) fn tuples(&self) -> Vec<String> {
         let with_tuple = |function: &&Function| function.parameters.contains(&Parameter::Tuple);
         self.functions.iter().filter(with_tuple).map(|function| function.place.clone()).collect()

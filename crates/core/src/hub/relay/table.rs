@@ -20,7 +20,6 @@ pub(super) struct RelayedMessage<'a> {
     pub(super) id: RequestId,
     pub(super) side: Side,
     pub(super) connection: ConnectionId,
-    /// One of [`kind`].
     pub(super) kind: u32,
     pub(super) message: &'a [u8],
 }

@@ -33,7 +33,6 @@ pub(crate) struct OutgoingPushes {
     pub(crate) calls: ConnectRequests,
 }
 
-/// An object for a node.
 #[derive(Debug)]
 pub(crate) struct OfferedObject {
     pub(crate) to: Provider,
