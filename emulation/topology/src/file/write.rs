@@ -88,10 +88,9 @@ fn host_stanza(first: &Host, group: &[Host]) -> Stanza {
     if let Some(cell) = first.cell {
         stanza.raw("cell", format!("[{}, {}]", cell.0, cell.1));
     }
-    if let Some(step) = group.get(1).and_then(|second| distance(first, second)) {
-        if step != (0, 0) {
-            stanza.raw("step", format!("[{}, {}]", step.0, step.1));
-        }
+    let step = group.get(1).and_then(|second| distance(first, second)).filter(|step| *step != (0, 0));
+    if let Some((columns, rows)) = step {
+        stanza.raw("step", format!("[{columns}, {rows}]"));
     }
     stanza.optional("os", first.os.as_deref());
     stanza.optional("hardware", first.hardware.as_deref());
