@@ -176,7 +176,7 @@ pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, Stri
     (code, why.to_owned())
 }
 
-async fn lookup(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+async fn lookup(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, timeout, names } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let found = node.find(service, area, count, everybody(names), timeout).await?;
@@ -185,7 +185,7 @@ async fn lookup(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) 
     Ok(json_response(&lookup))
 }
 
-async fn ping(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+async fn ping(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let selector = Params::new(&pairs, &["node"])?.selector("node")?;
     let none =
         |selector: NodeSelector| move || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));
@@ -212,7 +212,7 @@ fn no_answer(reply: Option<Reply>, late: &str) -> ApiError {
     }
 }
 
-async fn watch(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+async fn watch(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let WatchQuery { services, area, names } = WatchQuery::from_pairs(&pairs)?;
     let replies =
         node.open_ticket(Purpose::Other, |ticket| NodeCommand::Watch { ticket, services, area, names }).await?;
@@ -225,7 +225,7 @@ async fn watch(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -
     }))
 }
 
-async fn room(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+async fn room(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let RoomQuery { name, names } = RoomQuery::from_pairs(&pairs)?;
     let room = RoomId::named(&name);
     let replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::JoinRoom { ticket, room }).await?;
@@ -264,7 +264,7 @@ where
     ([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response()
 }
 
-async fn relocate(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+async fn relocate(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let to: Cell = Params::new(&pairs, &["at"])?.required("at")?;
     let from = node.machine_status().await.map_err(leaving)?.cell;
     node.mailbox.command(NodeCommand::Move { cell: to }).await.map_err(leaving)?;
@@ -273,7 +273,7 @@ async fn relocate(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs
 }
 
 /// Ends a reflected stream early, so that its requester gets the summary.
-async fn end(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<(), ApiError> {
+async fn end(State(node): State<NodeService>, pairs: QueryPairs) -> Result<(), ApiError> {
     let ticket = Ticket(Params::new(&pairs, &["request"])?.required("request")?);
     let requests = node.machine_status().await.map_err(leaving)?.requests;
     match requests.iter().find(|request| request.ticket == ticket) {

@@ -314,12 +314,13 @@ impl Offer {
 
 #[cfg(test)]
 mod tests {
-    use roost_runtime::config::Layers;
+    use roost_runtime::config::{Layers, NamedText};
 
     use super::*;
 
     fn read(flags: &[(&str, &str)]) -> Result<Config, String> {
-        let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+        let given = |(name, text): &(&str, &str)| NamedText { name: (*name).to_owned(), text: (*text).to_owned() };
+        let flags = flags.iter().map(given).collect();
         let layers = Layers { flags, ..Layers::default() };
         let settings = layers.read(settings()).map_err(|errors| errors[0].to_string())?;
         Config::read(&settings).map_err(|error| error.to_string())

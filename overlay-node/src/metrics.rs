@@ -5,7 +5,7 @@ use prometheus::{
     Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
 };
 use roost_core::node::{NodeStatus, RequestSummary};
-use roost_runtime::metrics::{CounterSet, Metrics, Total};
+use roost_runtime::metrics::{CounterRow, CounterSet, Metrics};
 use roost_wire::Service;
 use roost_wire::messages::{Reason, RequestMode};
 
@@ -31,35 +31,49 @@ pub(crate) struct NodeMetrics {
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-const MACHINE: [(&str, &str, Total<NodeStatus>); 18] = [
-    ("roost_node_redirects_total", "Times that the hub sent the node to another one.", |s| s.counters.redirects),
-    ("roost_node_failbacks_total", "Times that it went back to a hub that it had lost.", |s| s.counters.returns),
-    ("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
-    ("roost_node_reverse_dials_total", "Providers dialled that did not reach the node.", |s| s.counters.provider_dials),
-    ("roost_node_hedges_total", "Requests also sent to the standby because the hub was silent.", |s| s.counters.hedges),
-    ("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
-    ("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| s.counters.declined_busy),
-    ("roost_node_displaced_total", "Requests ended in favour of requesters served less.", |s| s.counters.displaced),
-    ("roost_node_malformed_total", "Messages that could not be read.", |s| s.counters.malformed),
-    ("roost_node_unknown_messages_total", "Messages of later versions, which were skipped.", |s| s.counters.later),
-    ("roost_node_refused_total", "Messages from one who may not send them.", |s| s.counters.refused),
-    ("roost_node_stale_total", "Messages of requests that are over.", |s| s.counters.stale),
-    ("roost_node_multicast_requests_total", "Requests sent by multicast, repetitions included.", |s| {
+const MACHINE: [CounterRow<NodeStatus>; 18] = [
+    CounterRow("roost_node_redirects_total", "Times that the hub sent the node to another one.", |s| {
+        s.counters.redirects
+    }),
+    CounterRow("roost_node_failbacks_total", "Times that it went back to a hub that it had lost.", |s| {
+        s.counters.returns
+    }),
+    CounterRow("roost_node_failovers_total", "Times that the hub was lost.", |s| s.counters.failovers),
+    CounterRow("roost_node_reverse_dials_total", "Providers dialled that did not reach the node.", |s| {
+        s.counters.provider_dials
+    }),
+    CounterRow("roost_node_hedges_total", "Requests also sent to the standby because the hub was silent.", |s| {
+        s.counters.hedges
+    }),
+    CounterRow("roost_node_retries_total", "Requests sent again because nothing was heard.", |s| s.counters.retries),
+    CounterRow("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| {
+        s.counters.declined_busy
+    }),
+    CounterRow("roost_node_displaced_total", "Requests ended in favour of requesters served less.", |s| {
+        s.counters.displaced
+    }),
+    CounterRow("roost_node_malformed_total", "Messages that could not be read.", |s| s.counters.malformed),
+    CounterRow("roost_node_unknown_messages_total", "Messages of later versions, which were skipped.", |s| {
+        s.counters.later
+    }),
+    CounterRow("roost_node_refused_total", "Messages from one who may not send them.", |s| s.counters.refused),
+    CounterRow("roost_node_stale_total", "Messages of requests that are over.", |s| s.counters.stale),
+    CounterRow("roost_node_multicast_requests_total", "Requests sent by multicast, repetitions included.", |s| {
         s.counters.multicast_requests
     }),
-    ("roost_node_multicast_found_total", "Requests served by who was found by multicast.", |s| {
+    CounterRow("roost_node_multicast_found_total", "Requests served by who was found by multicast.", |s| {
         s.counters.found_by_multicast
     }),
-    ("roost_node_multicast_missed_total", "Requests that nobody answered by multicast.", |s| {
+    CounterRow("roost_node_multicast_missed_total", "Requests that nobody answered by multicast.", |s| {
         s.counters.missed_by_multicast
     }),
-    ("roost_node_multicast_replies_total", "Requests of others answered by multicast.", |s| {
+    CounterRow("roost_node_multicast_replies_total", "Requests of others answered by multicast.", |s| {
         s.counters.multicast_replies
     }),
-    ("roost_node_multicast_suppressed_total", "Requests of others left to another provider.", |s| {
+    CounterRow("roost_node_multicast_suppressed_total", "Requests of others left to another provider.", |s| {
         s.counters.suppressed
     }),
-    ("roost_node_multicast_requests_ignored_total", "Requests by multicast beyond the limit.", |s| {
+    CounterRow("roost_node_multicast_requests_ignored_total", "Requests by multicast beyond the limit.", |s| {
         s.counters.multicast_requests_ignored
     }),
 ];

@@ -76,7 +76,8 @@ impl Program for OverlayNode {
     }
 
     async fn check(config: &Config, running: bool) -> Result<(), Failure> {
-        check_sources(&config.offer.sources, running).await?;
+        let ports = if running { SourcePorts::InUse } else { SourcePorts::Free };
+        check_sources(&config.offer.sources, ports).await?;
         match &config.inbox {
             Some(inbox) => inbox.check().map_err(Failure::config),
             None => Ok(()),
@@ -113,7 +114,7 @@ impl Program for OverlayNode {
                 mailbox: mailbox.clone(),
             };
             relay = bound.map(|bound| start_relay(bound, &output, &shared, &metrics)).transpose();
-            let known = relay.as_ref().ok().cloned().flatten();
+            let (address, media) = relay.as_ref().ok().cloned().flatten().unzip();
             let inbox = InboxService {
                 inbox,
                 tickets: Arc::clone(&tickets),
@@ -122,10 +123,9 @@ impl Program for OverlayNode {
                 names: Arc::clone(&names),
                 refusals: Arc::default(),
             };
-            let media = known.as_ref().map(|(_, media)| media.clone());
-            let sessions = Sessions::new(registry.clone(), mailbox.clone(), Arc::clone(&shared), media);
+            let sessions = Sessions::new(registry.clone(), mailbox.clone(), Arc::clone(&shared), media.clone());
             let sealer = identity.group_key().map(|key| KeySealer::new(identity.node(), *key.bytes()));
-            NodeEventHandler::new(inbox, sessions, RelayClient::new(known, output), metrics.clone(), sealer)
+            NodeEventHandler::new(inbox, sessions, RelayClient::new(address, media, output), metrics.clone(), sealer)
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(|error: std::io::Error| Failure::failed(error))?;
@@ -181,12 +181,18 @@ fn join_multicast(config: &Config, identity: &Identity, shared: &DaemonContext) 
     Ok(())
 }
 
-/// Checks all sources. Those of a `running` node may have their ports in use already.
-async fn check_sources(sources: &Sources, running: bool) -> Result<(), Failure> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SourcePorts {
+    Free,
+    /// By sources of this node.
+    InUse,
+}
+
+async fn check_sources(sources: &Sources, ports: SourcePorts) -> Result<(), Failure> {
     for source in sources.iter() {
         match source.check().await {
             Ok(()) => {}
-            Err(SourceError::CannotListen { .. }) if running => {}
+            Err(SourceError::CannotListen { .. }) if ports == SourcePorts::InUse => {}
             Err(error) => {
                 let service = source.service();
                 return Err(Failure::config(format!("the {service} source cannot be used: {error}")));
@@ -250,7 +256,7 @@ impl NodeService {
         let Some((mut streams, watched)) = media.inspect(look).await else { return relayed::none() };
         // The machine of a node that ends does not answer.
         if let Ok(machine) = self.machine_status().await {
-            rows::name_streams(&mut streams.streams, &machine, &watched);
+            rows::name_streams(&mut streams.streams, &machine, watched.into_iter());
             machine.home.iter().for_each(|home| rows::name_home(&mut streams.streams, home));
         }
         for row in &mut streams.streams {
@@ -305,7 +311,7 @@ impl Endpoints for NodeService {
     async fn reload(&self, settings: &Settings) -> Result<(), Failure> {
         let offer = Offer::read(settings)?;
         let Offer { sources, max_streams, uplink_kbps } = offer;
-        check_sources(&sources, true).await?;
+        check_sources(&sources, SourcePorts::InUse).await?;
         let services = sources.services();
         self.registry.replace(sources);
         self.registry.prepare();

@@ -50,13 +50,17 @@ pub(crate) fn receiving(request: &RequestStatus) -> Transfer {
 }
 
 /// Adds the services of streams that begin here, or that requests have.
-pub(crate) fn name_streams(rows: &mut [StreamRow], machine: &node::NodeStatus, watched: &[(StreamId, Ticket)]) {
+pub(crate) fn name_streams(
+    rows: &mut [StreamRow],
+    machine: &node::NodeStatus,
+    watched: impl Iterator<Item = (StreamId, Ticket)>,
+) {
     let published = machine.publications.iter();
     let published =
         published.filter_map(|one| Some((one.stream?, one.service, Some(machine.cell), Some(machine.node))));
-    let taken = watched.iter().filter_map(|(stream, ticket)| {
-        let request = machine.requests.iter().find(|request| request.ticket == *ticket)?;
-        Some((*stream, request.service, request.cell, request.provider))
+    let taken = watched.filter_map(|(stream, ticket)| {
+        let request = machine.requests.iter().find(|request| request.ticket == ticket)?;
+        Some((stream, request.service, request.cell, request.provider))
     });
     for (stream, service, cell, provider) in published.chain(taken) {
         let stream = stream.to_string();

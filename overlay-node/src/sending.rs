@@ -24,7 +24,7 @@ use crate::tickets::{Purpose, Reply};
 type PublishedService = Option<(Service, Cell)>;
 
 /// `POST /v1/send`: offers a file to a node. Each line of the answer names a chunk to read.
-pub(crate) async fn send(State(node): State<NodeService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+pub(crate) async fn send(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let query = SendQuery::from_pairs(&pairs)?;
     let (to, place) = find(&node, &query).await?;
     let SendQuery { node: selector, name, bytes: length, digest, timeout: deadline, .. } = query;
@@ -61,7 +61,7 @@ pub(crate) async fn send(State(node): State<NodeService>, QueryPairs(pairs): Que
 /// `POST /v1/chunk`: a chunk of the file.
 pub(crate) async fn receive_chunk(
     State(node): State<NodeService>,
-    QueryPairs(pairs): QueryPairs,
+    pairs: QueryPairs,
     bytes: Bytes,
 ) -> Result<(), ApiError> {
     let params = Params::new(&pairs, &["session", "offset"])?;

@@ -52,7 +52,7 @@ impl LookupQuery {
 
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
-    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+    pub fn from_pairs(pairs: &QueryPairs) -> Result<Self, QueryError> {
         let params = Params::with_area(pairs, &["service", "k", "timeout", "names"])?;
         Ok(Self {
             service: params.required("service")?,
@@ -78,7 +78,7 @@ impl LookupQuery {
 impl WatchQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
-    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+    pub fn from_pairs(pairs: &QueryPairs) -> Result<Self, QueryError> {
         let params = Params::with_area(pairs, &["service", "names"])?;
         let services = match params.get("service") {
             None => ServiceSet::ALL,
@@ -111,6 +111,10 @@ impl AreaQuery {
     }
 }
 
+/// The keys of a query with their texts, as they were given.
+#[derive(Debug)]
+pub struct QueryPairs(pub Vec<(String, String)>);
+
 /// The parameters of one query, each known and given once.
 #[derive(Debug)]
 pub struct Params<'a>(&'a [(String, String)]);
@@ -122,7 +126,8 @@ impl<'a> Params<'a> {
     ///
     /// # Errors
     /// Names the wrong parameter.
-    pub fn new(pairs: &'a [(String, String)], known: &[&str]) -> Result<Self, QueryError> {
+    pub fn new(pairs: &'a QueryPairs, known: &[&str]) -> Result<Self, QueryError> {
+        let QueryPairs(pairs) = pairs;
         for (index, (key, _)) in pairs.iter().enumerate() {
             if !known.contains(&key.as_str()) {
                 let names = known.join(", ");
@@ -136,7 +141,7 @@ impl<'a> Params<'a> {
     }
 
     /// As [`Self::new`], for a query that also names an area.
-    fn with_area(pairs: &'a [(String, String)], known: &[&str]) -> Result<Self, QueryError> {
+    fn with_area(pairs: &'a QueryPairs, known: &[&str]) -> Result<Self, QueryError> {
         Self::new(pairs, &[known, Self::AREA.as_slice()].concat())
     }
 
@@ -257,9 +262,9 @@ pub(crate) fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn pairs(text: &str) -> Vec<(String, String)> {
+    fn pairs(text: &str) -> QueryPairs {
         let pair = |part: &str| part.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())).unwrap();
-        text.split('&').map(pair).collect()
+        QueryPairs(text.split('&').map(pair).collect())
     }
 
     #[test]

@@ -184,16 +184,19 @@ pub(crate) struct DialedHosts {
     dialled: BTreeMap<IpAddr, (u32, NodeId)>,
 }
 
+/// A dial to a host that a member names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NamedDial {
+    pub(crate) member: NodeId,
+    pub(crate) scheme: Scheme,
+    pub(crate) host: IpAddr,
+    pub(crate) on_credit: bool,
+}
+
 impl DialedHosts {
-    /// True if one more dial over this transport may go to `host` because `member`, with this
-    /// allowance, names it; the allowance is charged for it, if need be on credit.
-    pub(crate) fn admit(
-        &mut self,
-        now: Time,
-        (member, allowance): (NodeId, &mut DialAllowance),
-        (scheme, host): (Scheme, IpAddr),
-        on_credit: bool,
-    ) -> bool {
+    /// True if the dial may be made; then the member's allowance is charged for it, if need be on credit.
+    pub(crate) fn admit(&mut self, now: Time, allowance: &mut DialAllowance, dial: NamedDial) -> bool {
+        let NamedDial { member, scheme, host, on_credit } = dial;
         if now.since(self.since) >= WINDOW {
             self.since = now;
             self.dialled.clear();
@@ -273,9 +276,9 @@ mod tests {
                 now = now + Duration::from_millis(300);
                 allowance.record_received(bytes);
                 heard += bytes as u64;
-                let target = (Scheme::ALL[scheme], IpAddr::from([10, 0, 0, host]));
-                let is_admitted = targets.admit(now, (MEMBER, &mut allowance), target, false);
-                spent += if is_admitted { cost(target.0) } else { 0 };
+                let (scheme, host) = (Scheme::ALL[scheme], IpAddr::from([10, 0, 0, host]));
+                let dial = NamedDial { member: MEMBER, scheme, host, on_credit: false };
+                spent += if targets.admit(now, &mut allowance, dial) { cost(scheme) } else { 0 };
                 prop_assert!(spent <= heard / BYTES_FOR_ONE);
             }
         }
@@ -325,7 +328,8 @@ mod tests {
     fn one_host_is_dialled_few_times() {
         let (mut targets, host) = (DialedHosts::default(), IpAddr::from([10, 0, 0, 9]));
         let ask = |targets: &mut DialedHosts, now| {
-            targets.admit(now, (MEMBER, &mut DialAllowance::default()), (Scheme::Tcp, host), false)
+            let dial = NamedDial { member: MEMBER, scheme: Scheme::Tcp, host, on_credit: false };
+            targets.admit(now, &mut DialAllowance::default(), dial)
         };
         let admitted = (0..100).filter(|_| ask(&mut targets, Time::ZERO)).count();
         assert_eq!(admitted, MOST_TO_HOST as usize);

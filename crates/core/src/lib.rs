@@ -27,6 +27,7 @@ pub mod flow;
 pub mod hub;
 pub mod machine;
 pub mod node;
+mod request_key;
 mod wall;
 
 pub use machine::{Deadline, Input, Machine, Traffic, Transmit};

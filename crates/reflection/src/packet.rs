@@ -92,6 +92,14 @@ impl Hop {
     }
 }
 
+/// A packet of which the header has been read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadPacket<'a> {
+    pub(crate) hop: Hop,
+    pub(crate) header: &'a Header,
+    pub(crate) datagram: &'a [u8],
+}
+
 /// Authenticated header of a packet, in clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use roost_wire::Time;
 
 use crate::fanout::{Fanout, FanoutConfig};
-use crate::packet::{Header, Hop, StreamId};
+use crate::packet::{Header, Hop, ReadPacket, StreamId};
 use crate::replay::{FilterOutcome, ReplayFilter};
 use crate::ring::Mark;
 
@@ -44,7 +44,7 @@ pub struct StreamReflector {
     stream: StreamId,
     max_hops: u8,
     /// True if it is kept for targets, or only looked at.
-    sends_on: bool,
+    pub(crate) sends_on: bool,
     fan: Fanout,
     tracks: ReplayFilter,
     arrivals: ArrivalCounts,
@@ -91,11 +91,6 @@ impl StreamReflector {
         self.last
     }
 
-    /// Keeps packets for targets, or not: a host that only subscribes need not.
-    pub(crate) fn set_sends_on(&mut self, sends_on: bool) {
-        self.sends_on = sends_on;
-    }
-
     pub fn fanout(&mut self) -> &mut Fanout {
         &mut self.fan
     }
@@ -125,9 +120,9 @@ impl StreamReflector {
         &mut self,
         now: Time,
         from: SocketAddr,
-        (hop, header): (Hop, &Header),
-        datagram: &[u8],
+        packet: ReadPacket<'_>,
     ) -> Result<FilterOutcome, DropReason> {
+        let ReadPacket { hop, header, datagram } = packet;
         let taken = self.try_take(now, Some(from), hop, header, datagram);
         self.count(taken.err());
         taken

@@ -88,10 +88,7 @@ async fn connections<S: DaemonService>(Extract(service): Extract<S>) -> Result<R
     Ok(json_response(&service.connections().await?))
 }
 
-async fn log<S: DaemonService>(
-    Extract(service): Extract<S>,
-    QueryPairs(pairs): QueryPairs,
-) -> Result<Response, ApiError> {
+async fn log<S: DaemonService>(Extract(service): Extract<S>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let level: String = Params::new(&pairs, &["level"])?.required("level")?;
     service.shared().level.set(&level).map_err(|reason| ApiError::new(Code::Usage, reason))?;
     tracing::info!(%level, "the log level was changed through the control socket");

@@ -56,9 +56,9 @@ pub fn show(findings: &[Finding], output: Output) -> Result<(), OutputError> {
     }
     for finding in findings {
         let word = match finding.verdict {
-            Verdict::Ok => output.verdict(true, "ok  "),
+            Verdict::Ok => output.good("ok  "),
             Verdict::Warn => "warn".to_owned(),
-            Verdict::Fail => output.verdict(false, "FAIL"),
+            Verdict::Fail => output.bad("FAIL"),
         };
         output.painted(&format!("{word}  {:<13}{}\n", finding.check, printable(&finding.found)))?;
         if let Some(fix) = &finding.fix {

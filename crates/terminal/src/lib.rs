@@ -14,13 +14,11 @@
 mod finding;
 pub mod generate;
 mod output;
-mod output_args;
 mod steps;
 mod table;
 pub mod usage;
 
 pub use finding::{Finding, Verdict, show};
-pub use output::{ErrorReport, Output, OutputError, SCHEMA};
-pub use output_args::OutputArgs;
+pub use output::{ErrorReport, Output, OutputArgs, OutputError, SCHEMA};
 pub use steps::{Steps, TICK};
 pub use table::{Alignment, Table};

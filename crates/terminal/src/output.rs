@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
+use clap::Args;
 use roost_wire::{printable, printable_json, printable_lines};
 use serde::Serialize;
 use serde_json::json;
@@ -40,6 +41,34 @@ pub struct ErrorReport<'a> {
     pub message: &'a str,
 }
 
+/// The flags that every command has, to be flattened into its own.
+#[derive(Clone, Copy, Debug, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub struct OutputArgs {
+    /// Print JSON (each object carries "schema") instead of tables
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Say nothing but errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+    /// Never colour (also NO_COLOR and TERM=dumb)
+    #[arg(long, global = true)]
+    pub no_color: bool,
+}
+
+impl OutputArgs {
+    /// The output that these flags and the environment ask for.
+    pub fn output(self) -> Output {
+        let Self { json, quiet, verbose, no_color } = self;
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        Output { json, quiet, verbose, plain: no_color || set("NO_COLOR") || dumb, beside_data: false }
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     json: bool,
@@ -50,13 +79,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// Reads the environment as well as the global flags.
-    pub fn new(json: bool, quiet: bool, verbose: bool, no_colour: bool) -> Self {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        Self { json, quiet, verbose, plain: no_colour || set("NO_COLOR") || dumb, beside_data: false }
-    }
-
     /// An output for a command that writes received data to stdout: JSON then goes to stderr, so that the two
     /// do not mix.
     pub fn beside_data(self) -> Self {
@@ -149,13 +171,18 @@ impl Output {
         }
     }
 
-    /// `text` in the colour of a verdict, if stdout is a terminal.
-    pub fn verdict(self, good: bool, text: &str) -> String {
-        if self.plain || !io::stdout().is_terminal() {
-            return text.to_owned();
-        }
-        let colour = if good { AnsiColor::Green } else { AnsiColor::Red };
-        paint(colour.on_default(), text)
+    /// `text` in green, if stdout is a terminal.
+    pub fn good(self, text: &str) -> String {
+        self.coloured(AnsiColor::Green, text)
+    }
+
+    /// `text` in red, if stdout is a terminal.
+    pub fn bad(self, text: &str) -> String {
+        self.coloured(AnsiColor::Red, text)
+    }
+
+    fn coloured(self, colour: AnsiColor, text: &str) -> String {
+        if self.plain || !io::stdout().is_terminal() { text.to_owned() } else { paint(colour.on_default(), text) }
     }
 
     fn whisper(self, text: impl Display) {

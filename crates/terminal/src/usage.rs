@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::output::{ErrorReport, Output, OutputError};
+use crate::output::{ErrorReport, Output, OutputArgs, OutputError};
 
 /// The exit code of a wrong command line.
 pub const EXIT: u8 = 2;
@@ -38,7 +38,7 @@ pub fn explain(error: &clap::Error) -> ExitCode {
 /// The output that the raw command line requests, since it could not be parsed.
 fn output() -> Output {
     let given = |flag: &str| std::env::args_os().take_while(|arg| arg != "--").any(|arg| arg == flag);
-    Output::new(given("--json"), false, false, given("--no-color"))
+    OutputArgs { json: given("--json"), no_color: given("--no-color"), ..OutputArgs::default() }.output()
 }
 
 pub fn sentence(error: &clap::Error) -> String {

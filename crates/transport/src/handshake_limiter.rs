@@ -97,6 +97,14 @@ impl HandshakeRateLimiter {
     }
 }
 
+/// A host whose certificate is not known yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stranger {
+    /// Has proved its address by an answer.
+    Heard,
+    Silent,
+}
+
 impl HandshakeLimiter {
     /// A limiter with `limit` slots, at least one.
     pub(crate) fn new(limit: usize) -> Arc<Self> {
@@ -111,10 +119,9 @@ impl HandshakeLimiter {
         self.lock().len()
     }
 
-    /// Gives a slot to a stranger. `heard` says that the stranger has sent something. The flag in the result is true if
-    /// another stranger lost its slot for this one. `None` if too many have lost theirs in the last second, so that
+    /// Gives a slot to a stranger. The flag in the result is true if another stranger lost its slot for this one. `None` if too many have lost theirs in the last second, so that
     /// this one is turned away.
-    pub(crate) fn acquire_slot(self: &Arc<Self>, host: IpAddr, heard: bool) -> Option<(HandshakeSlot, bool)> {
+    pub(crate) fn acquire_slot(self: &Arc<Self>, host: IpAddr, stranger: Stranger) -> Option<(HandshakeSlot, bool)> {
         let (holder, lost) = oneshot::channel();
         let host = network_of(host);
         let mut places = self.lock();
@@ -125,7 +132,10 @@ impl HandshakeLimiter {
         places.last += 1;
         let number = places.last;
         *places.by_host.entry(host).or_default() += 1;
-        let whereto = if heard { &mut places.heard } else { &mut places.silent };
+        let whereto = match stranger {
+            Stranger::Heard => &mut places.heard,
+            Stranger::Silent => &mut places.silent,
+        };
         whereto.insert(number, Holder { host, _slot: holder });
         Some((HandshakeSlot { number, lost, limiter: Arc::clone(self) }, is_full))
     }
@@ -221,15 +231,15 @@ mod tests {
     #[tokio::test]
     async fn oldest_silent_gives_way_then_oldest() {
         let crowd = HandshakeLimiter::new(2);
-        let (mut first, _) = crowd.acquire_slot(host(1), true).unwrap();
-        let (mut silent, displaced) = crowd.acquire_slot(host(1), false).unwrap();
+        let (mut first, _) = crowd.acquire_slot(host(1), Stranger::Heard).unwrap();
+        let (mut silent, displaced) = crowd.acquire_slot(host(1), Stranger::Silent).unwrap();
         assert!(!displaced);
-        let (third, displaced) = crowd.acquire_slot(host(1), false).unwrap();
+        let (third, displaced) = crowd.acquire_slot(host(1), Stranger::Silent).unwrap();
         assert!(displaced && crowd.len() == 2);
         assert_eq!(silent.hold(pending::<()>()).await, None);
         assert_eq!(first.hold(ready(1)).await, Some(1));
         third.mark_active();
-        let (_fourth, displaced) = crowd.acquire_slot(host(1), false).unwrap();
+        let (_fourth, displaced) = crowd.acquire_slot(host(1), Stranger::Silent).unwrap();
         assert!(displaced);
         assert_eq!(first.hold(pending::<()>()).await, None);
         drop((first, silent, third));
@@ -240,15 +250,16 @@ mod tests {
     async fn one_host_displaces_itself_alone() {
         let crowd = HandshakeLimiter::new(64);
         let mut honest: Vec<HandshakeSlot> =
-            (1..=8).map(|number| crowd.acquire_slot(host(number), false).unwrap().0).collect();
+            (1..=8).map(|number| crowd.acquire_slot(host(number), Stranger::Silent).unwrap().0).collect();
         // All addresses of one network count as one host.
         let stranger = |number: u64| IpAddr::V6((0x2001_0db8_u128 << 96 | u128::from(number)).into());
-        let flood: Vec<_> = (0..10_000).filter_map(|number| crowd.acquire_slot(stranger(number), false)).collect();
+        let flood: Vec<_> =
+            (0..10_000).filter_map(|number| crowd.acquire_slot(stranger(number), Stranger::Silent)).collect();
         assert_eq!((crowd.len(), flood.len()), (64, 10_000));
         for place in &mut honest {
             assert_eq!(place.hold(ready(1)).await, Some(1));
         }
-        assert!(crowd.acquire_slot(host(9), false).is_some());
+        assert!(crowd.acquire_slot(host(9), Stranger::Silent).is_some());
     }
 
     #[test]
@@ -287,7 +298,7 @@ mod tests {
     fn many_hosts_turn_over_half() {
         let crowd = HandshakeLimiter::new(64);
         let hosts = (0..=255).map(host);
-        let taken: Vec<_> = hosts.filter_map(|host| crowd.acquire_slot(host, false)).collect();
+        let taken: Vec<_> = hosts.filter_map(|host| crowd.acquire_slot(host, Stranger::Silent)).collect();
         assert!((96..=110).contains(&taken.len()), "{}", taken.len());
     }
 }

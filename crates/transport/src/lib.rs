@@ -37,6 +37,7 @@ mod fair_queue;
 #[doc(hidden)]
 pub mod fuzzing;
 mod handshake_limiter;
+mod handshake_side;
 mod handshake_timeout;
 mod known_remotes;
 mod local_addresses;

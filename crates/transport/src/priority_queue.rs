@@ -56,7 +56,8 @@ impl PriorityQueue {
     pub(crate) fn push(
         &mut self,
         now: Instant,
-        (channel, delivery): (Channel, &Delivery),
+        channel: Channel,
+        delivery: &Delivery,
         message: Bytes,
         limit: usize,
     ) -> Pushed {
@@ -132,8 +133,8 @@ mod tests {
             (0, Delivery::CONTROL),
         ];
         for (mark, delivery) in of {
-            waiting.push(now, (RELIABLE, &delivery), vec![mark; 100].into(), LIMIT);
-            waiting.push(now, (Channel::Datagram, &delivery), vec![10 + mark; 100].into(), LIMIT);
+            waiting.push(now, RELIABLE, &delivery, vec![mark; 100].into(), LIMIT);
+            waiting.push(now, Channel::Datagram, &delivery, vec![10 + mark; 100].into(), LIMIT);
         }
         assert_eq!(waiting.level(now), Some(0));
         assert_eq!(order(&mut waiting, now), [10, 0, 12, 2, 15, 5]);
@@ -144,8 +145,8 @@ mod tests {
     fn expired_message_is_not_sent() {
         let (mut waiting, now) = (PriorityQueue::default(), Instant::now());
         let short = Delivery { lifetime: Some(Duration::from_millis(250)), ..Delivery::CONTROL };
-        waiting.push(now, (Channel::Datagram, &short), vec![1; 10].into(), LIMIT);
-        waiting.push(now, (Channel::Datagram, &Delivery::default()), vec![2; 10].into(), LIMIT);
+        waiting.push(now, Channel::Datagram, &short, vec![1; 10].into(), LIMIT);
+        waiting.push(now, Channel::Datagram, &Delivery::default(), vec![2; 10].into(), LIMIT);
         let later = now + Duration::from_millis(250);
         assert_eq!(waiting.level(later), Some(3));
         assert_eq!(order(&mut waiting, later), [2]);
@@ -155,7 +156,7 @@ mod tests {
     fn each_class_has_its_room() {
         let (mut waiting, now) = (PriorityQueue::default(), Instant::now());
         let message = Bytes::from(vec![0; 60]);
-        let mut push = |channel| waiting.push(now, (channel, &Delivery::default()), message.clone(), 200);
+        let mut push = |channel| waiting.push(now, channel, &Delivery::default(), message.clone(), 200);
         assert_eq!([push(RELIABLE), push(RELIABLE)], [Pushed::Queued, Pushed::Full]);
         assert_eq!([push(Channel::Datagram), push(Channel::Datagram)], [Pushed::Queued, Pushed::Dropped]);
     }

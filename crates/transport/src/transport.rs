@@ -228,7 +228,7 @@ impl Transport {
             return Err(SendError::TooLong(message.len()));
         }
         match self.shared.context.registry.get(connection).ok_or(SendError::NoConnection(connection))? {
-            AnyConnection::Udp(endpoint, slot) => endpoint.send(slot, connection, (channel, delivery), message),
+            AnyConnection::Udp(endpoint, slot) => endpoint.send(slot, connection, channel, delivery, message),
             AnyConnection::Tcp(tcp) => tcp.send(channel, delivery, message),
             AnyConnection::Quic(quic) => quic.send(channel, delivery, message),
         }

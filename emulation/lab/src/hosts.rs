@@ -28,7 +28,7 @@ pub(crate) struct LabHost {
 pub(crate) fn make(plans: &[HostPlan], backend: DeviceBackend, tcp: Option<&str>) -> Result<Vec<LabHost>, LabError> {
     let outer = Namespace::current().map_err(|error| LabError::kernel("find its network namespace", error))?;
     if backend == DeviceBackend::Veth {
-        namespace::configure(false).map_err(|error| LabError::kernel("prepare the carrier's namespace", error))?;
+        namespace::configure().map_err(|error| LabError::kernel("prepare the carrier's namespace", error))?;
     }
     let line = HostBuildQueue {
         plans,
@@ -91,7 +91,10 @@ impl HostBuildQueue<'_> {
     }
 
     fn create_devices(&self, plan: &HostPlan, outer_requests: &mut Netlink) -> io::Result<Vec<Device>> {
-        namespace::configure(plan.forwards)?;
+        namespace::configure()?;
+        if plan.forwards {
+            namespace::forward_packets()?;
+        }
         self.tcp.map_or(Ok(()), namespace::set_tcp)?;
         let mut inner = Netlink::open()?;
         let mut sides = DeviceNamespaces { outer: self.outer, outer_requests, inner_requests: &mut inner };

@@ -37,7 +37,7 @@ impl Namespace {
 
 /// Prepares the calling thread's namespace for future interfaces: no IPv6, no unsolicited packets, no packets
 /// dropped for their source, and no rate limit of ICMP.
-pub fn configure(forwards: bool) -> io::Result<()> {
+pub fn configure() -> io::Result<()> {
     // Without IPv6 in the kernel there is nothing to switch off. `lo` keeps it: changing an existing interface
     // takes the kernel's network lock, for which a write to such a file retries in a loop.
     let _ = set("ipv6/conf/default/disable_ipv6", "1");
@@ -47,7 +47,12 @@ pub fn configure(forwards: bool) -> io::Result<()> {
     }
     set("ipv4/icmp_ratelimit", "0")?;
     set("ipv4/icmp_ratemask", "0")?;
-    set("ipv4/ip_forward", if forwards { "1" } else { "0" })
+    set("ipv4/ip_forward", "0")
+}
+
+/// Lets the calling thread's namespace pass on packets of others.
+pub fn forward_packets() -> io::Result<()> {
+    set("ipv4/ip_forward", "1")
 }
 
 /// The file that sets the congestion control of the calling thread's namespace.

@@ -15,7 +15,7 @@ impl TclInterpreter {
         match method {
             "node" => {
                 self.extra(arguments, 0, "node");
-                self.make_node(false)
+                self.make_node(NsNode::default())
             }
             "duplex-link" => self.duplex_link(arguments),
             "make-lan" => self.make_lan(arguments),
@@ -49,7 +49,7 @@ impl TclInterpreter {
         match method {
             "bridge" => {
                 self.warn("a bridge is a host like any other here: it does not join its links");
-                self.make_node(true)
+                self.make_node(NsNode { bridge: true, ..NsNode::default() })
             }
             "make-san" => {
                 arity(arguments, 1, 1, "$ns make-san nodes")?;
@@ -97,13 +97,13 @@ impl TclInterpreter {
         Ok(TclValue::from(name))
     }
 
-    pub(crate) fn make_node(&mut self, bridge: bool) -> TclResult {
+    pub(crate) fn make_node(&mut self, node: NsNode) -> TclResult {
         self.world.nodes += 1;
         if self.world.nodes > MAX_LAB_HOSTS {
             return Err(TclCompletion::refuse(format!("there are more than {MAX_LAB_HOSTS} nodes")));
         }
         let name = format!("tbnode-n{}", self.world.next_made());
-        let id = self.world.add(name.clone(), self.line, NsObjectKind::Node(NsNode { bridge, ..NsNode::default() }))?;
+        let id = self.world.add(name.clone(), self.line, NsObjectKind::Node(node))?;
         if self.world.simulated {
             self.world.object_mut(id).variables.insert("type".to_owned(), TclValue::from("sim"));
         }

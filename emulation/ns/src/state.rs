@@ -57,7 +57,7 @@ pub(crate) struct NsState {
     /// The topology of `$ns run`, with the lines of its parts.
     pub finished: Option<(Topology, TopologyLines)>,
     notes: Notes,
-    noted: BTreeSet<(bool, u32, String)>,
+    noted: BTreeSet<(NoteKind, u32, String)>,
     left_out: usize,
 }
 
@@ -292,8 +292,8 @@ impl NsState {
         notes
     }
 
-    fn add_note(&mut self, warning: bool, line: u32, text: String) {
-        let noted = (warning, line, text);
+    fn add_note(&mut self, kind: NoteKind, line: u32, text: String) {
+        let noted = (kind, line, text);
         if self.noted.contains(&noted) {
             return;
         }
@@ -303,19 +303,28 @@ impl NsState {
         }
         let text = noted.2.clone();
         self.noted.insert(noted);
-        let list = if warning { &mut self.notes.warnings } else { &mut self.notes.ignored };
+        let list = match kind {
+            NoteKind::Ignored => &mut self.notes.ignored,
+            NoteKind::Warning => &mut self.notes.warnings,
+        };
         list.push(Note { line, text });
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum NoteKind {
+    Ignored,
+    Warning,
 }
 
 impl TclInterpreter {
     /// Notes a part that was understood and has no effect.
     pub(crate) fn ignored(&mut self, text: impl Into<String>) {
-        self.world.add_note(false, self.line, text.into());
+        self.world.add_note(NoteKind::Ignored, self.line, text.into());
     }
 
     /// Notes a part that is probably a mistake.
     pub(crate) fn warn(&mut self, text: impl Into<String>) {
-        self.world.add_note(true, self.line, text.into());
+        self.world.add_note(NoteKind::Warning, self.line, text.into());
     }
 }

@@ -1,7 +1,7 @@
 //! Blockstores. Like Emulab, this makes a host and a link for remote ones; there is no storage behind them.
 
 use super::methods::arity;
-use super::state::{Blockstore, NsObjectId, NsObjectKind};
+use super::state::{Blockstore, NsNode, NsObjectId, NsObjectKind};
 use super::tcl::completion::{TclCompletion, TclResult};
 use super::tcl::interp::TclInterpreter;
 use super::tcl::value::TclValue;
@@ -57,7 +57,7 @@ impl TclInterpreter {
 
     fn make_storage_host(&mut self, id: NsObjectId) -> Result<NsObjectId, TclCompletion> {
         let name = format!("blockhost-{}", self.world.name(id));
-        let node = self.make_node(false)?;
+        let node = self.make_node(NsNode::default())?;
         let host = self.object_named(&node)?;
         let here = std::mem::replace(&mut self.current, 0);
         let named = self.name_object(&name, &node);

@@ -139,7 +139,7 @@ fn flow(plan: &Plan, service: Service, relayed: bool) -> RequestFlow {
     match service.flow_kind() {
         FlowKind::Stream { bits_per_second, packet_bytes } => {
             let accept = accept(FlowDescription::Stream { duration_ms: millis(plan.stream), bits_per_second, format });
-            let (bytes, first) = pair.stream(&accept, (bits_per_second, packet_bytes), plan.stream);
+            let (bytes, first) = pair.stream(&accept, bits_per_second, packet_bytes, plan.stream);
             let onward = || RelayedData { lead: 0, rounds: if relayed { vec![first] } else { Vec::new() } };
             RequestFlow { bytes, rounds: [vec![first], vec![first]], onward: [onward(), onward()], ..flow }
         }
@@ -281,7 +281,8 @@ impl ConnectionPair {
     fn stream(
         &mut self,
         accept: &Message,
-        (bits_per_second, packet_bytes): (u32, u32),
+        bits_per_second: u32,
+        packet_bytes: u32,
         length: Duration,
     ) -> (BytesBothWays, f64) {
         let (begun, sample) = (self.now, length.min(SAMPLE));

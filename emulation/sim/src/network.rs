@@ -163,7 +163,7 @@ impl<P: Clone> SimNetwork<P> {
         if let Some(from) = own(target.net) {
             return Some((from, target.port));
         }
-        let fits = |route: &&HostRoute| addresses::overlap((route.destination, route.prefix), (to, 32));
+        let fits = |route: &&HostRoute| route.subnet().contains(to);
         let route = self.routes[host].iter().filter(fits).max_by_key(|route| route.prefix)?;
         let gateway = self.members.get(&route.via.unwrap_or(to))?;
         Some((own(route.net)?, gateway.port))

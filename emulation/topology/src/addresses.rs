@@ -5,6 +5,7 @@
 //! subnet, and the other members take free addresses in it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use super::model::{Net, Topology};
@@ -61,10 +62,28 @@ pub fn broadcast(address: Ipv4Addr, prefix: u8) -> Ipv4Addr {
     Ipv4Addr::from_bits(address.to_bits() | !mask(prefix))
 }
 
-/// True if two subnets share an address.
-pub fn overlap(one: (Ipv4Addr, u8), other: (Ipv4Addr, u8)) -> bool {
-    let prefix = one.1.min(other.1);
-    network(one.0, prefix) == network(other.0, prefix)
+/// A subnet, by its first address or another one of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subnet {
+    pub address: Ipv4Addr,
+    pub prefix: u8,
+}
+
+impl fmt::Display for Subnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.address, self.prefix)
+    }
+}
+
+impl Subnet {
+    pub fn contains(self, address: Ipv4Addr) -> bool {
+        network(self.address, self.prefix) == network(address, self.prefix)
+    }
+
+    /// True if two subnets share an address.
+    pub fn overlaps(self, other: Self) -> bool {
+        if self.prefix < other.prefix { self.contains(other.address) } else { other.contains(self.address) }
+    }
 }
 
 fn mask(prefix: u8) -> u32 {
@@ -215,8 +234,9 @@ mod tests {
 
     #[test]
     fn overlap_is_by_the_shorter_prefix() {
-        assert!(overlap((address("10.0.1.0"), 24), (address("10.0.0.0"), 16)));
-        assert!(!overlap((address("10.0.1.0"), 24), (address("10.0.2.0"), 24)));
+        let subnet = |first, prefix| Subnet { address: address(first), prefix };
+        assert!(subnet("10.0.1.0", 24).overlaps(subnet("10.0.0.0", 16)));
+        assert!(!subnet("10.0.1.0", 24).overlaps(subnet("10.0.2.0", 24)));
         assert_eq!(
             (network(address("10.9.8.7"), 0), broadcast(address("10.9.8.7"), 22)),
             (address("0.0.0.0"), address("10.9.11.255"))
@@ -228,11 +248,12 @@ mod tests {
         fn every_interface_gets_unique_address(topology in testing::any_topology()) {
             let assigned = assign(&topology).unwrap();
             let mut seen = BTreeSet::new();
-            let mut subnets: Vec<(Ipv4Addr, u8)> = Vec::new();
+            let mut subnets: Vec<Subnet> = Vec::new();
             for (net, before) in assigned.nets.iter().zip(&topology.nets) {
                 let (first, prefix) = (net.members[0].address.unwrap(), net.members[0].prefix);
-                prop_assert!(!subnets.iter().any(|other| overlap(*other, (first, prefix))));
-                subnets.push((network(first, prefix), prefix));
+                let own = Subnet { address: network(first, prefix), prefix };
+                prop_assert!(!subnets.iter().any(|other| other.overlaps(own)));
+                subnets.push(own);
                 for (member, given) in net.members.iter().zip(&before.members) {
                     let own = member.address.unwrap();
                     prop_assert!(seen.insert(own), "{own} twice");

@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::Ipv4Addr;
 
-use super::addresses::{network, overlap};
+use super::addresses::{Subnet, network};
 use super::model::{HostIndex, Net, NetIndex, RouteTarget, Routing, Topology};
 
 pub use host_paths::{Crossing, HostPaths};
@@ -24,6 +24,12 @@ pub struct HostRoute {
     pub net: NetIndex,
     /// The host's index among that net's members.
     pub member: usize,
+}
+
+impl HostRoute {
+    pub fn subnet(self) -> Subnet {
+        Subnet { address: self.destination, prefix: self.prefix }
+    }
 }
 
 /// Computes the routes of every host, besides those to its own subnets.
@@ -47,7 +53,7 @@ pub fn compute(topology: &Topology) -> Vec<Vec<HostRoute>> {
             }
             let Some(hop) = map.next_hop(host, &distances) else { continue };
             let prefixes = map.prefixes[target].iter();
-            routes.extend(prefixes.map(|&(destination, prefix)| HostRoute { destination, prefix, ..hop }));
+            routes.extend(prefixes.map(|to| HostRoute { destination: to.address, prefix: to.prefix, ..hop }));
         }
     }
     for (host, routes) in remote.into_iter().enumerate() {
@@ -65,12 +71,12 @@ struct RouteGraph<'a> {
     /// The indices of members that forward, by net.
     gateways: Vec<Vec<usize>>,
     /// The destinations that a route to each net needs.
-    prefixes: Vec<Vec<(Ipv4Addr, u8)>>,
+    prefixes: Vec<Vec<Subnet>>,
 }
 
 impl<'a> RouteGraph<'a> {
     fn from_topology(topology: &'a Topology) -> Self {
-        let subnets: Vec<Vec<(Ipv4Addr, u8)>> = topology.nets.iter().map(subnets).collect();
+        let subnets: Vec<Vec<Subnet>> = topology.nets.iter().map(subnets).collect();
         let shared = shared_subnets(&subnets);
         let prefixes = topology.nets.iter().zip(subnets).zip(shared);
         let prefixes = prefixes.map(|((net, subnets), shared)| if shared { singly(net) } else { subnets }).collect();
@@ -96,10 +102,10 @@ impl<'a> RouteGraph<'a> {
                 RouteTarget::Host(host) => {
                     let main = self.interfaces[host].first();
                     let address = main.and_then(|(net, member)| self.nets[*net].members[*member].address);
-                    address.map(|address| (address, 32)).into_iter().collect()
+                    address.map(|address| Subnet { address, prefix: 32 }).into_iter().collect()
                 }
             };
-            let routes = targets.into_iter().map(|(destination, prefix)| HostRoute { destination, prefix, ..hop });
+            let routes = targets.into_iter().map(|to| HostRoute { destination: to.address, prefix: to.prefix, ..hop });
             tables[route.host].extend(routes);
         }
         tables
@@ -122,7 +128,8 @@ impl<'a> RouteGraph<'a> {
             let Some(address) = own.address else { continue };
             let others =
                 self.nets[net].members.iter().filter(|other| other.host != host).filter_map(|other| other.address);
-            let strangers = others.filter(|other| !overlap((*other, 32), (address, own.prefix)));
+            let subnet = Subnet { address, prefix: own.prefix };
+            let strangers = others.filter(|other| !subnet.contains(*other));
             routes.extend(strangers.map(|destination| HostRoute { destination, prefix: 32, via: None, net, member }));
         }
         routes
@@ -212,11 +219,11 @@ impl Ord for RouteCost {
     }
 }
 
-fn subnets(net: &Net) -> Vec<(Ipv4Addr, u8)> {
-    let mut subnets: Vec<(Ipv4Addr, u8)> = Vec::new();
+fn subnets(net: &Net) -> Vec<Subnet> {
+    let mut subnets: Vec<Subnet> = Vec::new();
     for member in &net.members {
         let Some(address) = member.address else { continue };
-        let subnet = (network(address, member.prefix), member.prefix);
+        let subnet = Subnet { address: network(address, member.prefix), prefix: member.prefix };
         if !subnets.contains(&subnet) {
             subnets.push(subnet);
         }
@@ -225,36 +232,36 @@ fn subnets(net: &Net) -> Vec<(Ipv4Addr, u8)> {
 }
 
 /// True for each net with a subnet that overlaps one of another net.
-fn shared_subnets(subnets: &[Vec<(Ipv4Addr, u8)>]) -> Vec<bool> {
-    let mut sorted: Vec<(Ipv4Addr, u8, NetIndex)> = Vec::new();
+fn shared_subnets(subnets: &[Vec<Subnet>]) -> Vec<bool> {
+    let mut sorted: Vec<(Subnet, NetIndex)> = Vec::new();
     for (net, of_net) in subnets.iter().enumerate() {
-        sorted.extend(of_net.iter().map(|(address, prefix)| (*address, *prefix, net)));
+        sorted.extend(of_net.iter().map(|subnet| (*subnet, net)));
     }
     // After sorting, a subnet comes right before those that it contains.
     sorted.sort_unstable();
     let mut shared = vec![false; subnets.len()];
-    let mut widest: Option<(Ipv4Addr, u8, NetIndex)> = None;
-    for &(address, prefix, net) in &sorted {
+    let mut widest: Option<(Subnet, NetIndex)> = None;
+    for &(subnet, net) in &sorted {
         match widest {
-            Some(wide) if overlap((wide.0, wide.1), (address, prefix)) => {
-                shared[net] |= wide.2 != net;
-                shared[wide.2] |= wide.2 != net;
+            Some((wide, other)) if wide.overlaps(subnet) => {
+                shared[net] |= other != net;
+                shared[other] |= other != net;
             }
-            _ => widest = Some((address, prefix, net)),
+            _ => widest = Some((subnet, net)),
         }
     }
     shared
 }
 
-fn singly(net: &Net) -> Vec<(Ipv4Addr, u8)> {
-    net.members.iter().filter_map(|member| Some((member.address?, 32))).collect()
+fn singly(net: &Net) -> Vec<Subnet> {
+    net.members.iter().filter_map(|member| Some(Subnet { address: member.address?, prefix: 32 })).collect()
 }
 
 /// Joins adjacent subnets with the same gateway into shorter prefixes. A host's `own` subnets may be covered:
 /// its direct routes to them are longer, and win.
-fn merge(routes: Vec<HostRoute>, own: impl Iterator<Item = (Ipv4Addr, u8)>) -> Vec<HostRoute> {
+fn merge(routes: Vec<HostRoute>, own: impl Iterator<Item = Subnet>) -> Vec<HostRoute> {
     let mut table: BTreeMap<(u8, u32), Option<HostRoute>> = BTreeMap::new();
-    table.extend(own.map(|(address, prefix)| ((prefix, address.to_bits()), None)));
+    table.extend(own.map(|subnet| ((subnet.prefix, subnet.address.to_bits()), None)));
     table.extend(routes.into_iter().map(|route| ((route.prefix, route.destination.to_bits()), Some(route))));
     for prefix in (1..=32).rev() {
         let bit = 1_u32 << (32 - u32::from(prefix));

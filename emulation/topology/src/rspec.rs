@@ -12,7 +12,7 @@ use std::time::Duration;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event as Xml};
 
-use crate::addresses::{AddressError, assign, network, overlap};
+use crate::addresses::{AddressError, Subnet, assign, network};
 use crate::model::{Action, HostIndex, HostProgram, Leg, Net, NetKind, ProgramAction, Queue, Routing, Topology};
 use crate::routes::{self, HostRoute};
 
@@ -141,22 +141,22 @@ fn routing(topology: &Topology, host: HostIndex, routes: &[HostRoute]) -> Option
     }
     for route in routes {
         let Some(via) = route.via else { continue };
-        let subnets =
-            if route.prefix == 0 { far_subnets(topology, host) } else { vec![(route.destination, route.prefix)] };
-        commands.extend(subnets.iter().map(|(to, prefix)| format!("sudo ip route replace {to}/{prefix} via {via}")));
+        let subnets = if route.prefix == 0 { far_subnets(topology, host) } else { vec![route.subnet()] };
+        commands.extend(subnets.iter().map(|to| format!("sudo ip route replace {to} via {via}")));
     }
     (!commands.is_empty()).then(|| commands.join(" && "))
 }
 
 /// The subnets that a host is not on. If all are in 10/8, as automatic ones are, 10/8 stands for them: the
 /// host's own subnets are more specific.
-fn far_subnets(topology: &Topology, host: HostIndex) -> Vec<(Ipv4Addr, u8)> {
-    let ten = (Ipv4Addr::new(10, 0, 0, 0), 8);
+fn far_subnets(topology: &Topology, host: HostIndex) -> Vec<Subnet> {
+    let ten = Subnet { address: Ipv4Addr::new(10, 0, 0, 0), prefix: 8 };
     let far = topology.nets.iter().filter(|net| net.members.iter().all(|member| member.host != host));
     let addresses =
         far.filter_map(|net| net.members.first()).filter_map(|member| Some((member.address?, member.prefix)));
-    let subnets: Vec<(Ipv4Addr, u8)> = addresses.map(|(address, prefix)| (network(address, prefix), prefix)).collect();
-    if subnets.iter().all(|subnet| overlap(*subnet, ten)) { vec![ten] } else { subnets }
+    let subnet = |(address, prefix)| Subnet { address: network(address, prefix), prefix };
+    let subnets: Vec<Subnet> = addresses.map(subnet).collect();
+    if subnets.iter().all(|subnet| subnet.overlaps(ten)) { vec![ten] } else { subnets }
 }
 
 /// The programs that start when the hosts are ready, with their commands.

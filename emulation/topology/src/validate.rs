@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use self::reach::{parts, unrouted};
-use super::addresses::{self, broadcast, network, overlap};
+use super::addresses::{self, Subnet, broadcast, network};
 use super::model::{
     Action, Discipline, HostIndex, MAX_EVENTS, MAX_HOSTS, MAX_MEMBERS, MAX_NETS, MAX_PROGRAMS, MAX_ROUTES, Net,
     NetKind, Note, ProgramAction, Queue, Red, RouteTarget, Routing, Topology, TopologyChange,
@@ -53,6 +53,12 @@ pub fn check(topology: &Topology, lines: &TopologyLines, policy: ValidationPolic
         check.reach();
     }
     check.findings
+}
+
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct NetSubnet {
+    subnet: Subnet,
+    net: usize,
 }
 
 struct TopologyCheck<'a> {
@@ -160,7 +166,7 @@ impl TopologyCheck<'_> {
 
     fn addresses(&mut self) {
         let mut owners: BTreeMap<Ipv4Addr, HostIndex> = BTreeMap::new();
-        let mut subnets: Vec<(Ipv4Addr, u8, usize)> = Vec::new();
+        let mut subnets = Vec::new();
         for (index, net) in self.topology.nets.iter().enumerate() {
             let at = line(&self.lines.nets, index);
             for member in &net.members {
@@ -176,7 +182,8 @@ impl TopologyCheck<'_> {
                     );
                     self.doubt(at, text);
                 }
-                subnets.push((network(address, member.prefix), member.prefix, index));
+                let first = network(address, member.prefix);
+                subnets.push(NetSubnet { subnet: Subnet { address: first, prefix: member.prefix }, net: index });
             }
             self.subnet(net, at);
             self.queues(net, at);
@@ -190,11 +197,11 @@ impl TopologyCheck<'_> {
 
     /// All explicit addresses of a net must be in one subnet.
     fn subnet(&mut self, net: &Net, at: u32) {
-        let mut given = net.members.iter().filter_map(|member| Some((member.address?, member.prefix)));
+        let mut given =
+            net.members.iter().filter_map(|member| Some(Subnet { address: member.address?, prefix: member.prefix }));
         let Some(first) = given.next() else { return };
-        if let Some(other) = given.find(|other| other.1 != first.1 || !overlap(first, *other)) {
-            let text =
-                format!("{}/{} and {}/{} on `{}` are not in one subnet", first.0, first.1, other.0, other.1, net.name);
+        if let Some(other) = given.find(|other| other.prefix != first.prefix || !first.overlaps(*other)) {
+            let text = format!("{first} and {other} on `{}` are not in one subnet", net.name);
             self.doubt(at, text);
         }
     }
@@ -208,18 +215,18 @@ impl TopologyCheck<'_> {
     }
 
     /// No two nets share a subnet.
-    fn shared_subnets(&mut self, mut subnets: Vec<(Ipv4Addr, u8, usize)>) {
+    fn shared_subnets(&mut self, mut subnets: Vec<NetSubnet>) {
         subnets.sort_unstable();
         let mut told = BTreeSet::new();
         for pair in subnets.windows(2) {
             let [one, other] = pair else { continue };
-            let apart = one.2 == other.2 || !overlap((one.0, one.1), (other.0, other.1));
-            let nets = (one.2.min(other.2), one.2.max(other.2));
+            let apart = one.net == other.net || !one.subnet.overlaps(other.subnet);
+            let nets = (one.net.min(other.net), one.net.max(other.net));
             if apart || !told.insert(nets) {
                 continue;
             }
             let (first, second) = (&self.topology.nets[nets.0].name, &self.topology.nets[nets.1].name);
-            let text = format!("`{first}` and `{second}` share the subnet {}/{}", one.0, one.1);
+            let text = format!("`{first}` and `{second}` share the subnet {}", one.subnet);
             self.doubt(line(&self.lines.nets, nets.1), text);
         }
     }

@@ -55,8 +55,11 @@ pub(crate) struct RelayClient {
 }
 
 impl RelayClient {
-    pub(crate) fn new(relay: Option<(SocketAddr, RelayMailbox<NodeRelayHandler>)>, output: SubscriberOutput) -> Self {
-        let (address, media) = relay.unzip();
+    pub(crate) fn new(
+        address: Option<SocketAddr>,
+        media: Option<RelayMailbox<NodeRelayHandler>>,
+        output: SubscriberOutput,
+    ) -> Self {
         Self { media, address, output }
     }
 

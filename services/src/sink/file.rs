@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::fs::File;
 use tokio::io::{AsyncWriteExt, BufWriter};
 
-use super::Finished;
+use super::{Finished, TransferEnd};
 use crate::SinkError;
 
 /// Bytes gathered before a write: each write is a task on another thread.
@@ -66,7 +66,7 @@ impl Draft {
     }
 
     /// Syncs the draft to disk and gives it its final name, if it is complete.
-    pub(super) async fn finish(mut self, complete: bool, bytes: u64) -> Result<Finished, SinkError> {
+    pub(super) async fn finish(mut self, end: TransferEnd, bytes: u64) -> Result<Finished, SinkError> {
         let Some(mut file) = self.file.take() else { return Ok(Finished::Discarded) };
         let unwritable = |path: &Path, error: std::io::Error| SinkError::unwritable(path.display().to_string(), &error);
         if self.keep_part && bytes == 0 {
@@ -74,11 +74,11 @@ impl Draft {
             self.keep_part = false;
             return Ok(Finished::Discarded);
         }
-        if !complete && !self.keep_part {
+        if end == TransferEnd::BrokenOff && !self.keep_part {
             return Ok(Finished::Discarded); // dropping it removes it
         }
         file.flush().await.map_err(|error| self.unwritable(&error))?;
-        if !complete {
+        if end == TransferEnd::BrokenOff {
             let path = part(&self.target);
             tokio::fs::rename(&self.draft, &path).await.map_err(|error| unwritable(&path, error))?;
             self.settled = true;

@@ -134,6 +134,12 @@ pub enum Finished {
     Discarded,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TransferEnd {
+    Complete,
+    BrokenOff,
+}
+
 #[derive(Debug)]
 pub struct Sink {
     encoding: SinkEncoding,
@@ -321,7 +327,7 @@ impl Sink {
             let held = std::mem::take(held);
             self.reader_gone = self.output.put(&held).await? == SinkState::Closed;
         }
-        self.end(true).await
+        self.end(TransferEnd::Complete).await
     }
 
     /// Ends a transfer that is incomplete or damaged. Dropping the sink has the same effect.
@@ -332,14 +338,14 @@ impl Sink {
         if matches!(self.encoding, SinkEncoding::Object(Some(_))) {
             return Ok(Finished::Discarded);
         }
-        self.end(false).await
+        self.end(TransferEnd::BrokenOff).await
     }
 
-    async fn end(self, complete: bool) -> Result<Finished, SinkError> {
+    async fn end(self, end: TransferEnd) -> Result<Finished, SinkError> {
         if self.reader_gone {
             return Ok(Finished::ReaderGone);
         }
-        self.output.finish(complete, self.bytes).await
+        self.output.finish(end, self.bytes).await
     }
 }
 

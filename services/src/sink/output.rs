@@ -9,7 +9,7 @@ use tokio::io::{AsyncWriteExt, Stdout};
 use tokio::net::UdpSocket;
 
 use super::part::PartialFile;
-use super::{Draft, Finished, SinkSpec, SinkState};
+use super::{Draft, Finished, SinkSpec, SinkState, TransferEnd};
 use crate::SinkError;
 
 #[derive(Debug)]
@@ -77,9 +77,9 @@ impl Output {
         }
     }
 
-    pub(super) async fn finish(self, complete: bool, bytes: u64) -> Result<Finished, SinkError> {
+    pub(super) async fn finish(self, end: TransferEnd, bytes: u64) -> Result<Finished, SinkError> {
         match self {
-            Self::Draft(draft) => draft.finish(complete, bytes).await,
+            Self::Draft(draft) => draft.finish(end, bytes).await,
             Self::Part(Some(part)) => blocking(move || part.finish()).await,
             Self::Part(None) => Ok(Finished::Discarded),
             Self::Stdout(_) | Self::Device(..) | Self::Udp(..) => Ok(Finished::Written { bytes, path: None }),

@@ -72,7 +72,7 @@ impl PartialFile {
         let Some(of) = PartNote::read(&note_path_for(&target)) else { return Ok(None) };
         let at = part(&target);
         let failed = |error: Error| SinkError::unwritable(at.display().to_string(), &error);
-        let Some(mut file) = open(&at, false)? else { return Ok(None) };
+        let Some(mut file) = open(&at, MissingPart::Leave)? else { return Ok(None) };
         let mut hash = Sha256::new();
         let bytes = hash_up_to(of.length, &mut file, &mut hash, &mut heard).map_err(failed)?;
         Ok(Some(Self { file, target, path: at, of, hash, hashed: bytes, bytes, gathered: Vec::new(), anew: None }))
@@ -85,7 +85,9 @@ impl PartialFile {
     pub fn create(path: &Path, of: ObjectIdentity) -> Result<Self, SinkError> {
         let target = canonical(path);
         let at = part(&target);
-        let Some(file) = open(&at, true)? else { return Err(SinkError::InUse { path: at.display().to_string() }) };
+        let Some(file) = open(&at, MissingPart::Create)? else {
+            return Err(SinkError::InUse { path: at.display().to_string() });
+        };
         let (hash, gathered) = (Sha256::new(), Vec::new());
         let mut this = Self { file, target, path: at, of, hash, hashed: 0, bytes: 0, gathered, anew: None };
         this.restart(of)?;
@@ -277,14 +279,21 @@ fn write_note(path: &Path, json: &[u8]) -> std::io::Result<()> {
     options.write(true).create(true).truncate(true).custom_flags(NO_FOLLOW).open(path)?.write_all(json)
 }
 
-/// Opens the file at `path` and locks it; `None` if there is none and `make` is false. Blocks.
-fn open(path: &Path, make: bool) -> Result<Option<File>, SinkError> {
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum MissingPart {
+    Create,
+    Leave,
+}
+
+/// Opens the file at `path` and locks it; `None` if there is none and none is created. Blocks.
+fn open(path: &Path, missing: MissingPart) -> Result<Option<File>, SinkError> {
+    let creates = missing == MissingPart::Create;
     for _ in 0..MAX_TRIES {
         let mut options = OpenOptions::new();
-        options.read(true).write(true).create(make).truncate(false).custom_flags(NO_FOLLOW);
+        options.read(true).write(true).create(creates).truncate(false).custom_flags(NO_FOLLOW);
         let file = match options.open(path) {
             Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound && !make => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound && !creates => return Ok(None),
             Err(error) => return Err(SinkError::unwritable(path.display().to_string(), &error)),
         };
         if claim(&file, path)? {

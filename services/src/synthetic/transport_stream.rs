@@ -32,7 +32,7 @@ pub(super) fn datagram(slot: Slot) -> Bytes {
 /// Appends a null packet. Receivers skip its content; it repeats the packet's number, so that a test can tell
 /// packets apart.
 fn put_null(out: &mut BytesMut, number: u64) {
-    out.put_slice(&header(NULL_PID, false, 0));
+    out.put_slice(&header(NULL_PID, 0));
     for _ in 0..(PACKET_BYTES - 4) / 8 {
         out.put_u64(number);
     }
@@ -40,15 +40,18 @@ fn put_null(out: &mut BytesMut, number: u64) {
 
 fn put_section(out: &mut BytesMut, pid: u16, counter: u64, section: &[u8]) {
     let start = out.len();
-    out.put_slice(&header(pid, true, counter));
+    out.put_slice(&header(UNIT_START | pid, counter));
     out.put_u8(0); // the section starts right here
     out.put_slice(section);
     out.resize(start + PACKET_BYTES, 0xff);
 }
 
-fn header(pid: u16, starts: bool, counter: u64) -> [u8; 4] {
-    let [high, low] = pid.to_be_bytes();
-    [SYNC, high | u8::from(starts) << 6, low, 0x10 | (counter & 0x0f) as u8]
+/// The flag beside a pid that a section starts in the packet.
+const UNIT_START: u16 = 0x4000;
+
+fn header(pid_with_flags: u16, counter: u64) -> [u8; 4] {
+    let [high, low] = pid_with_flags.to_be_bytes();
+    [SYNC, high, low, 0x10 | (counter & 0x0f) as u8]
 }
 
 /// Program association table: program 1 is described at [`PROGRAM_PID`].

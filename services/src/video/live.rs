@@ -18,9 +18,7 @@ pub(super) async fn start(port: &Port, packing: Packing) -> Result<Video, Source
     let (address, stream) = (port.address.clone(), RtpSender::default());
     let control = match packing {
         Packing::MpegTs => None,
-        // A transport stream has its own clock in its packets, and loses its RTP header.
-        Packing::RtpMpegTs => Control::start(port, stream.clone(), false).await,
-        Packing::RtpH264 => Control::start(port, stream.clone(), true).await,
+        Packing::RtpMpegTs | Packing::RtpH264 => Control::start(port, stream.clone(), packing).await,
     };
     let decoder = Decoder { packing, address: address.clone(), strangers: Some(0), stream };
     Ok(Video { datagrams: Datagrams { socket, address, decoder }, control })

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio::net::UdpSocket;
 use tokio::time::Instant;
 
-use super::rtp;
+use super::{Packing, rtp};
 use crate::net::Port;
 use crate::shared_reader::Outlet;
 
@@ -79,10 +79,18 @@ pub(super) struct Control {
 
 impl Control {
     /// Listens at the port after `port`. A source works without it, so a failure is only logged.
-    pub(super) async fn start(port: &Port, stream: RtpSender, passes: bool) -> Option<Self> {
+    pub(super) async fn start(port: &Port, stream: RtpSender, packing: Packing) -> Option<Self> {
         let next = port.next()?;
         match next.listen().await {
-            Ok(socket) => Some(Self { socket, stream, passes, sender: None, asked: None, passed: None }),
+            // A transport stream has its own clock in its packets, and loses its RTP header.
+            Ok(socket) => Some(Self {
+                socket,
+                stream,
+                passes: packing == Packing::RtpH264,
+                sender: None,
+                asked: None,
+                passed: None,
+            }),
             Err(error) => {
                 tracing::info!(%error, "a source of RTP is not asked for key frames");
                 None

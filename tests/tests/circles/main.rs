@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 mod modules;
+mod product_code;
 mod reader;
 
 use std::fs;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
-use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Block, ImplItem, Item, ItemMod, ItemUse, Macro, Meta, Token, TraitItem, UseTree, Visibility};
+use syn::{Attribute, Block, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
 use crate::modules::{Mention, Module, Modules, Names};
+use crate::product_code::{attributes_and_name, drop_tests};
 
 /// The text of each file, by its path from the crate's `src`.
 pub(crate) type Sources = BTreeMap<String, String>;
@@ -32,7 +32,8 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read_file(&mut self, file: &str) {
-        let parsed = syn::parse_file(&self.sources[file]).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let mut parsed = syn::parse_file(&self.sources[file]).unwrap_or_else(|error| panic!("{file}: {error}"));
+        drop_tests(&mut parsed.items);
         self.read_module(file, &parsed.items);
     }
 
@@ -114,11 +115,7 @@ impl Reader<'_> {
 
 impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        let (attributes, name) = attributes_and_name(item);
-        if is_for_tests(attributes) {
-            return;
-        }
-        if let Some(name) = name.filter(|_| self.blocks == 0) {
+        if let Some(name) = attributes_and_name(item).1.filter(|_| self.blocks == 0) {
             self.current().items.insert(name.to_string());
         }
         visit::visit_item(self, item);
@@ -144,23 +141,6 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         self.read_use(&item.tree, &[], !matches!(item.vis, Visibility::Inherited));
     }
 
-    fn visit_impl_item(&mut self, item: &'ast ImplItem) {
-        let attributes = match item {
-            ImplItem::Const(item) => &item.attrs,
-            ImplItem::Fn(item) => &item.attrs,
-            _ => return visit::visit_impl_item(self, item),
-        };
-        if !is_for_tests(attributes) {
-            visit::visit_impl_item(self, item);
-        }
-    }
-
-    fn visit_trait_item(&mut self, item: &'ast TraitItem) {
-        if !matches!(item, TraitItem::Fn(item) if is_for_tests(&item.attrs)) {
-            visit::visit_trait_item(self, item);
-        }
-    }
-
     fn visit_block(&mut self, block: &'ast Block) {
         self.blocks += 1;
         visit::visit_block(self, block);
@@ -180,38 +160,4 @@ impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_attribute(&mut self, _: &'ast Attribute) {}
 
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
-}
-
-fn attributes_and_name(item: &Item) -> (&[Attribute], Option<&Ident>) {
-    match item {
-        Item::Const(item) => (&item.attrs, Some(&item.ident)),
-        Item::Enum(item) => (&item.attrs, Some(&item.ident)),
-        Item::Fn(item) => (&item.attrs, Some(&item.sig.ident)),
-        Item::Impl(item) => (&item.attrs, None),
-        Item::Macro(item) => (&item.attrs, item.ident.as_ref()),
-        Item::Mod(item) => (&item.attrs, None),
-        Item::Static(item) => (&item.attrs, Some(&item.ident)),
-        Item::Struct(item) => (&item.attrs, Some(&item.ident)),
-        Item::Trait(item) => (&item.attrs, Some(&item.ident)),
-        Item::Type(item) => (&item.attrs, Some(&item.ident)),
-        Item::Union(item) => (&item.attrs, Some(&item.ident)),
-        Item::Use(item) => (&item.attrs, None),
-        _ => (&[], None),
-    }
-}
-
-fn is_for_tests(attributes: &[Attribute]) -> bool {
-    let mut conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
-    conditions.any(|attribute| attribute.parse_args::<Meta>().is_ok_and(|condition| !holds_without_tests(&condition)))
-}
-
-/// True if a condition can hold outside tests.
-fn holds_without_tests(condition: &Meta) -> bool {
-    let Meta::List(list) = condition else { return !condition.path().is_ident("test") };
-    let parts = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated).unwrap_or_default();
-    match () {
-        () if list.path.is_ident("not") => true,
-        () if list.path.is_ident("any") => parts.iter().any(holds_without_tests),
-        () => parts.iter().all(holds_without_tests),
-    }
 }

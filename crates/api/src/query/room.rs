@@ -1,4 +1,4 @@
-use super::{Params, QueryError, escaped, push_names};
+use super::{Params, QueryError, QueryPairs, escaped, push_names};
 
 const MAX_NAME_BYTES: usize = 200;
 
@@ -14,7 +14,7 @@ pub struct RoomQuery {
 impl RoomQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
-    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+    pub fn from_pairs(pairs: &QueryPairs) -> Result<Self, QueryError> {
         let params = Params::new(pairs, &["name", "names"])?;
         let (name, names): (String, _) = (params.required("name")?, params.parsed("names")?.unwrap_or(false));
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     fn named(name: &str) -> Result<RoomQuery, QueryError> {
-        RoomQuery::from_pairs(&[("name".to_owned(), name.to_owned())])
+        RoomQuery::from_pairs(&QueryPairs(vec![("name".to_owned(), name.to_owned())]))
     }
 
     #[test]
@@ -47,6 +47,6 @@ mod tests {
         for (name, part) in [(String::new(), "has 0 bytes"), ("x".repeat(MAX_NAME_BYTES + 1), "has 201 bytes")] {
             assert!(named(&name).unwrap_err().to_string().contains(part));
         }
-        assert!(RoomQuery::from_pairs(&[]).unwrap_err().to_string().contains("is missing"));
+        assert!(RoomQuery::from_pairs(&QueryPairs(Vec::new())).unwrap_err().to_string().contains("is missing"));
     }
 }

@@ -5,7 +5,7 @@ use roost_wire::messages::DEFAULT_TIMEOUT;
 use roost_wire::object::{digest_text, parse_digest};
 use roost_wire::{Endpoint, NodeSelector};
 
-use super::{Params, QueryError, escaped, push_duration};
+use super::{Params, QueryError, QueryPairs, escaped, push_duration};
 
 /// The query of `POST /v1/send`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct SendQuery {
 impl SendQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
-    pub fn from_pairs(pairs: &[(String, String)]) -> Result<Self, QueryError> {
+    pub fn from_pairs(pairs: &QueryPairs) -> Result<Self, QueryError> {
         let params = Params::new(pairs, &["node", "address", "name", "bytes", "sha256", "timeout"])?;
         let digest = params.required::<String>("sha256")?;
         let wrong = || QueryError(format!("sha256={digest}: expected 64 hexadecimal digits"));
@@ -76,6 +76,6 @@ mod tests {
         let text = query.to_text();
         let uri: axum::http::Uri = format!("/v1/send?{text}").parse().unwrap();
         let pairs = axum::extract::Query::<Vec<(String, String)>>::try_from_uri(&uri).unwrap();
-        assert_eq!(SendQuery::from_pairs(&pairs.0), Ok(query));
+        assert_eq!(SendQuery::from_pairs(&QueryPairs(pairs.0)), Ok(query));
     }
 }

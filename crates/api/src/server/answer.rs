@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::SCHEMA;
 use crate::error::{Code, Error, ErrorBody};
-use crate::query::QueryError;
+use crate::query::{QueryError, QueryPairs};
 
 const MAX_JSON_BYTES: usize = 64 * 1024;
 
@@ -49,9 +49,6 @@ pub fn json_line<T: Serialize>(value: &T) -> String {
     // The types of this API hold texts and numbers, which always have a JSON form.
     serde_json::to_string(value).unwrap_or_default() + "\n"
 }
-
-#[derive(Debug)]
-pub struct QueryPairs(pub Vec<(String, String)>);
 
 impl<S: Send + Sync> FromRequestParts<S> for QueryPairs {
     type Rejection = ApiError;

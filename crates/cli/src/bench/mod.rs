@@ -58,7 +58,7 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     let steps = Steps::start(output, "attaching nodes", nodes as usize);
     let mut bench = BenchNodes { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
     let measured = tokio::select! {
-        measured = measure(args, &maker, (nodes, kept), &mut bench, &steps) => measured,
+        measured = measure(args, &maker, nodes, kept, &mut bench, &steps) => measured,
         _ = tokio::signal::ctrl_c() => Err(Failure::new(Code::Interrupted, "interrupted; its nodes have left the hub")),
     };
     steps.say("leaving");
@@ -74,7 +74,8 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
 async fn measure(
     args: &BenchHubArgs,
     maker: &Arc<NodeFactory>,
-    (nodes, kept): (u32, u32),
+    nodes: u32,
+    kept: u32,
     bench: &mut BenchNodes,
     steps: &Steps,
 ) -> Outcome<BenchReport> {

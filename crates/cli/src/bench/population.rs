@@ -111,7 +111,8 @@ impl Population {
     ) -> Outcome {
         let first = sample.len() as u32;
         for (number, node) in (0..first).zip(sample) {
-            self.keep(number, phase(number, first), node, true);
+            let phase = phase(number, first);
+            self.keep(number, phase, node, Some(Instant::now() + phase));
             steps.advance();
         }
         let mut number = first;
@@ -124,7 +125,7 @@ impl Population {
             }
             let Some(joined) = joining.join_next().await else { return Ok(()) };
             let (own, node) = joined.map_err(|error| Failure::failed(error.to_string()))??;
-            self.keep(own, phase(own - first, count - first), node, false);
+            self.keep(own, phase(own - first, count - first), node, None);
             steps.advance();
         }
     }
@@ -147,15 +148,12 @@ impl Population {
         while self.tasks.join_next().await.is_some() {}
     }
 
-    /// Hands a node to a task that keeps its lease.
-    fn keep(&mut self, number: u32, phase: Duration, node: BenchNode, published: bool) {
+    /// Hands a node to a task that keeps its lease. `renew` is the time of the first renewal, if it has one already.
+    fn keep(&mut self, number: u32, phase: Duration, node: BenchNode, renew: Option<Instant>) {
         self.transports.push((node.transport.clone(), node.scheme()));
-        let mut member = Member { node, number, phase, renew: None, slots: Arc::clone(&self.slots) };
+        let mut member = Member { node, number, phase, renew, slots: Arc::clone(&self.slots) };
         let (mut stage, done, lost) = (self.stage.subscribe(), self.done.clone(), Arc::clone(&self.lost));
         self.tasks.spawn(async move {
-            if published {
-                member.renew = Some(Instant::now() + member.phase);
-            }
             // The receivers live as long as the population does.
             let _ = done.send(member.wait(&mut stage).await);
             if member.live(&mut stage).await {

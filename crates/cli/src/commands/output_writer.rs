@@ -223,6 +223,7 @@ pub(crate) fn unwritten(error: &SinkError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use roost_terminal::OutputArgs;
     use roost_wire::object::{digest, digest_text};
 
     use super::*;
@@ -259,9 +260,13 @@ mod tests {
     }
 
     async fn begin(spec: &SinkSpec) -> OutputWriter<'_> {
-        let keeping =
-            OutputWriter::begin(Service::Image, Some(spec), TrackFormat::Raw, Output::new(false, true, false, true))
-                .await;
+        let keeping = OutputWriter::begin(
+            Service::Image,
+            Some(spec),
+            TrackFormat::Raw,
+            OutputArgs { quiet: true, no_color: true, ..OutputArgs::default() }.output(),
+        )
+        .await;
         keeping.map_err(|failure| failure.to_string()).unwrap()
     }
 

@@ -139,7 +139,7 @@ impl<'a> DemoReport<'a> {
         let ok = self.rows.iter().filter(|row| row.ok).count();
         let payload: u64 = self.rows.iter().map(|row| row.payload_bytes).sum();
         let all = ok == self.rows.len();
-        let word = output.verdict(all, if all { "All is well:" } else { "Not all is well:" });
+        let word = if all { output.good("All is well:") } else { output.bad("Not all is well:") };
         let payload = payload as f64 / 1e6;
         format!("{word} {ok} of {} requests brought what was sent, {payload:.1} MB in all.", self.rows.len())
     }

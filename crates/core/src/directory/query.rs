@@ -63,14 +63,16 @@ enum ProviderAvailability {
 impl Rank {
     /// The rank of a provider of `service` at `cell`, seen from `centre`, of
     /// whom no more is known.
-    pub fn new(service: Service, centre: Cell, cell: Cell, capacity: Capacity, suspended: bool, node: NodeId) -> Self {
-        let state = match suspended {
-            true => ProviderAvailability::Suspended,
-            false if is_full(service, capacity) => ProviderAvailability::Full,
-            false => ProviderAvailability::Free,
-        };
+    pub fn new(service: Service, centre: Cell, cell: Cell, capacity: Capacity, node: NodeId) -> Self {
+        let is_full = is_full(service, capacity);
+        let state = if is_full { ProviderAvailability::Full } else { ProviderAvailability::Free };
         let left = Reverse((capacity.streams, capacity.uplink_kbps));
         Self { distance_squared: centre.distance_squared(cell), state, left, pace: u8::MAX, node }
+    }
+
+    /// The rank of a provider that is held back until it speaks again.
+    pub(super) fn suspended(self) -> Self {
+        Self { state: ProviderAvailability::Suspended, ..self }
     }
 
     /// The rank in the light of what was seen of the provider.

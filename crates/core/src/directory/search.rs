@@ -201,7 +201,8 @@ impl DirectorySearch<'_> {
         if self.query.except == Some(node) || suspended && self.query.aim == SearchPurpose::List {
             return;
         }
-        let rank = Rank::new(self.query.service, self.centre, cell, entry.capacity(), suspended, node);
+        let rank = Rank::new(self.query.service, self.centre, cell, entry.capacity(), node);
+        let rank = if suspended { rank.suspended() } else { rank };
         let hit = Hit { rank: rank.seen(&entry.slot.health, self.directory.now), slot: key.slot() };
         let place = self.best.partition_point(|better| better.rank.precedes(&hit.rank, self.query.aim));
         if place < self.query.count {

@@ -73,8 +73,8 @@ impl Model {
             .map(|(record, _, suspended)| {
                 let standing = self.standings.get(&record.node).copied().unwrap_or_default();
                 let (centre, capacity) = (query.centre(), record.capacity);
-                Rank::new(query.service, centre, record.cell, capacity, *suspended, record.node)
-                    .seen(&standing, self.now)
+                let rank = Rank::new(query.service, centre, record.cell, capacity, record.node);
+                if *suspended { rank.suspended() } else { rank }.seen(&standing, self.now)
             })
             .collect();
         match query.aim {

@@ -155,7 +155,7 @@ impl StreamReceiver {
         if sequence >= self.next {
             let skipped = (sequence - self.next).min(WINDOW);
             for missing in (sequence - skipped)..sequence {
-                self.set(missing, false);
+                self.clear(missing);
             }
             self.next = sequence.saturating_add(1);
         } else if self.next - sequence > WINDOW || self.is_set(sequence) {
@@ -163,7 +163,8 @@ impl StreamReceiver {
         } else {
             self.statistics.reordered += 1;
         }
-        self.set(sequence, true);
+        let (word, mask) = self.bit(sequence);
+        *word |= mask;
         true
     }
 
@@ -172,11 +173,15 @@ impl StreamReceiver {
         self.seen[(bit / 64) as usize] & 1 << (bit % 64) != 0
     }
 
-    fn set(&mut self, sequence: u64, value: bool) {
+    fn clear(&mut self, sequence: u64) {
+        let (word, mask) = self.bit(sequence);
+        *word &= !mask;
+    }
+
+    /// The word with a number's bit, and a mask of that bit.
+    fn bit(&mut self, sequence: u64) -> (&mut u64, u64) {
         let bit = sequence % WINDOW;
-        let word = &mut self.seen[(bit / 64) as usize];
-        let mask = 1 << (bit % 64);
-        *word = if value { *word | mask } else { *word & !mask };
+        (&mut self.seen[(bit / 64) as usize], 1 << (bit % 64))
     }
 
     /// RFC 3550, section 6.4.1: `J += (|D| − J) / 16`, with the clocks'

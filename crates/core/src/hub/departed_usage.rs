@@ -71,7 +71,7 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
-    use crate::address_filter::DialedHosts;
+    use crate::address_filter::{DialedHosts, NamedDial};
     use roost_wire::address::Scheme;
 
     fn node(number: u32) -> NodeId {
@@ -99,10 +99,11 @@ mod tests {
     fn departed_node_keeps_dial_usage() {
         let (mut debts, mut debt, mut targets) =
             (DepartedUsage::default(), QuotaUsage::none(Time::ZERO), DialedHosts::default());
-        let named = (Scheme::Tcp, IpAddr::from([10, 0, 0, 9]));
+        let host = IpAddr::from([10, 0, 0, 9]);
+        let dial = NamedDial { member: node(1), scheme: Scheme::Tcp, host, on_credit: false };
         let now = Time::ZERO + Duration::from_secs(1);
         for admitted in [true, false] {
-            assert_eq!(targets.admit(now, (node(1), &mut debt.allowance), named, false), admitted);
+            assert_eq!(targets.admit(now, &mut debt.allowance, dial), admitted);
             debts.keep(now, node(1), debt);
             debt = debts.take_usage(now, node(1));
         }

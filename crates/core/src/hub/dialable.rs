@@ -10,6 +10,7 @@ use roost_wire::{Address, ConnectionId, NodeId};
 use super::HubLimit;
 use super::core::HubCore;
 use crate::address_filter;
+use crate::address_filter::NamedDial;
 
 /// A repeated dial to the same provider is not charged again, and a standby, of which a node names one
 /// at a time, is dialled on credit once.
@@ -37,8 +38,8 @@ impl HubCore {
             return true;
         }
         let Some(remote) = self.remotes.get_mut(node) else { return false };
-        let payer = (node, &mut remote.debt.allowance);
-        let admitted = self.targets.admit(now, payer, (address.scheme, host), turn == DialAttempt::Standby);
+        let dial = NamedDial { member: node, scheme: address.scheme, host, on_credit: turn == DialAttempt::Standby };
+        let admitted = self.targets.admit(now, &mut remote.debt.allowance, dial);
         if !admitted {
             self.over_limit(node, HubLimit::Dials);
         }

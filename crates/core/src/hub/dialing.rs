@@ -9,8 +9,8 @@ use super::core::HubCore;
 use super::mesh::{DialAdmission, DialPurpose};
 use super::relation::Relation;
 use super::remotes::RemoteConnection;
-use super::request_key::RequestKey;
 use crate::machine::Traffic;
+use crate::request_key::RequestKey;
 
 /// Interval at which hubs are asked for a sign of life, if they are few.
 const PING_EVERY: Duration = Duration::from_secs(5);

@@ -23,6 +23,13 @@ use crate::machine::Traffic;
 const BY_NODE: &str = "a node may not say that to a hub";
 const BY_HUB: &str = "a hub may not say that to a hub";
 
+/// A full lease names siblings and the hub's own addresses, a short one neither.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum LeaseContent {
+    Full,
+    Short,
+}
+
 impl Hub {
     pub(super) fn handle_message(&mut self, connection: ConnectionId, bytes: &Bytes) {
         let now = self.core.now;
@@ -182,12 +189,12 @@ impl Hub {
             // The node learns from the lease which version it has to exceed.
             PublishOutcome::Stale => {
                 let held = self.registry.records().get(node).map_or(version, |entry| entry.version());
-                return self.grant_lease(from, Traffic::Join, held, false);
+                return self.grant_lease(from, Traffic::Join, held, LeaseContent::Short);
             }
             PublishOutcome::Full => return self.close(from.connection, "the hub's directory is full"),
         }
         self.core.events.push_back(HubEvent::Published { node, cell, services });
-        self.grant_lease(from, Traffic::Join, version, true);
+        self.grant_lease(from, Traffic::Join, version, LeaseContent::Full);
     }
 
     /// Sends a node elsewhere, if it is new here and another hub has fewer. In a crowd everybody stays
@@ -225,19 +232,16 @@ impl Hub {
         }
     }
 
-    pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, with_siblings: bool) {
+    pub(super) fn grant_lease(&mut self, from: Sender, traffic: Traffic, version: Version, content: LeaseContent) {
+        let is_full = content == LeaseContent::Full;
         let lease_ms = u32::try_from(self.core.config.lease.as_millis()).unwrap_or(u32::MAX);
-        let mut siblings = if with_siblings {
-            self.members.standby_candidates(&self.core, from.connection, from.node)
-        } else {
-            Vec::new()
-        };
+        let mut siblings =
+            if is_full { self.members.standby_candidates(&self.core, from.connection, from.node) } else { Vec::new() };
         siblings.truncate(MAX_ADDRESSES);
         let siblings = (!siblings.is_empty()).then_some(siblings);
-        let own = if with_siblings { self.core.own_addresses(from.connection) } else { Vec::new() };
+        let own = if is_full { self.core.own_addresses(from.connection) } else { Vec::new() };
         let addresses = (!own.is_empty()).then_some(own);
-        let media =
-            self.core.config.reflection.filter(|_| with_siblings).map(|reflection| MediaAddress(reflection.media));
+        let media = self.core.config.reflection.filter(|_| is_full).map(|reflection| MediaAddress(reflection.media));
         let lease = RegistrationMessage::Lease { version, lease_ms, siblings, addresses, media };
         self.core.send(from.connection, Channel::Datagram, traffic, lease);
     }
@@ -254,7 +258,9 @@ impl Hub {
         }
         // Another hub may have come since it joined.
         let has_standby = self.replication.standby_of(from.node).is_some_and(|hub| self.core.remotes.is_up(hub));
-        self.grant_lease(from, Traffic::Renew, renew.version, !has_standby && self.members.len() > 0);
+        let lacks_standby = !has_standby && self.members.len() > 0;
+        let content = if lacks_standby { LeaseContent::Full } else { LeaseContent::Short };
+        self.grant_lease(from, Traffic::Renew, renew.version, content);
     }
 
     fn ask_for_record(&mut self, from: Sender, traffic: Traffic) {
@@ -310,7 +316,7 @@ impl Hub {
         }
         let version = adopt.version;
         let home = match self.registry.adopt_node(&mut self.core, from, &adopt) {
-            AdoptOutcome::Renewed => return self.grant_lease(from, Traffic::Join, version, true),
+            AdoptOutcome::Renewed => return self.grant_lease(from, Traffic::Join, version, LeaseContent::Full),
             AdoptOutcome::Unknown => return self.ask_for_record(from, Traffic::Join),
             AdoptOutcome::Adopted(home) => home,
         };
@@ -320,7 +326,7 @@ impl Hub {
             let (cell, services) = (entry.cell(), entry.services());
             self.core.events.push_back(HubEvent::Published { node: from.node, cell, services });
         }
-        self.grant_lease(from, Traffic::Join, version, true);
+        self.grant_lease(from, Traffic::Join, version, LeaseContent::Full);
         if let Some(home) = home.filter(|_| adopt.is_failback == Some(true)) {
             self.note_own_load();
             self.members.rebalance_returned(&mut self.core, home);

@@ -6,9 +6,9 @@ use roost_wire::random::SplitMix64;
 use roost_wire::{Address, DialId, NodeId, SchemeSet, Time};
 
 use super::relation::Relation;
-use super::request_key::RequestKey;
 use super::{HubConfig, HubEvent, HubKind};
 use crate::connections::{Backoff, Dials};
+use crate::request_key::RequestKey;
 
 /// The first pause before a hub is dialled again; it doubles up to [`MAX_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(250);

@@ -13,7 +13,7 @@
 //! | file | content |
 //! |---|---|
 //! | `api`, `config`, `status`, `counters` | the interface to the owner |
-//! | `sender`, `request_key`, `relation`, `copy_room`, `provider_event` | words that the parts share |
+//! | `sender`, `found_candidate`, `relation`, `copy_room`, `provider_event` | words that the parts share |
 //! | `core`, `remotes`, `mesh`, `dialing`, `tree` | connections, dials, and how other hubs stand to this one |
 //! | `disclose`, `dialable` | addresses that a remote gets to see, or at which a node may be dialed |
 //! | `hub_limit`, `query_quota`, `departed_usage` | limits of what each remote may ask, also if it comes anew |
@@ -42,6 +42,7 @@ mod dialable;
 mod dialing;
 mod disclose;
 mod dispatch;
+mod found_candidate;
 mod hub_limit;
 mod hub_lookup;
 mod leave;
@@ -59,7 +60,6 @@ mod relay;
 mod remotes;
 mod replica_sync;
 mod replication;
-mod request_key;
 mod requests;
 mod rooms;
 mod route;

@@ -32,10 +32,10 @@ impl Hub {
             }
             RequestMessage::Decline(decline) => self.on_decline(from, &decline),
             RequestMessage::Pending { id, requester, provider } => {
-                self.with_requests(|requests, turn| requests.handle_pending(turn, from, (id, requester), provider))
+                self.with_requests(|requests, turn| requests.handle_pending(turn, from, id, requester, provider))
             }
             RequestMessage::RequestAck { id, requester, provider } => {
-                self.on_request_taken(from, (id, requester), provider);
+                self.on_request_taken(from, id, requester, provider);
             }
             RequestMessage::HopReport(traced) => self.requests.handle_trace(&mut self.core, from, traced),
             RequestMessage::Push(_) | RequestMessage::PushStatus { .. } | RequestMessage::Tunneled { .. } => {
@@ -62,14 +62,9 @@ impl Hub {
         self.core.counters.stray += u64::from(!is_awaited);
     }
 
-    fn on_request_taken(
-        &mut self,
-        from: Sender,
-        (id, requester): (RequestId, Option<NodeId>),
-        provider: Option<NodeId>,
-    ) {
+    fn on_request_taken(&mut self, from: Sender, id: RequestId, requester: Option<NodeId>, provider: Option<NodeId>) {
         let is_awaited = self
-            .with_requests(|requests, turn| requests.handle_request_ack(turn, from, (id, requester), provider))
+            .with_requests(|requests, turn| requests.handle_request_ack(turn, from, id, requester, provider))
             || requester.is_none() && self.hub_lookups.confirm_hub_lookup(&mut self.core, from.node, id);
         self.core.counters.stray += u64::from(!is_awaited);
     }

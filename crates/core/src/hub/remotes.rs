@@ -8,8 +8,8 @@ use roost_wire::{Address, ConnectionId, NodeId, NodeSelector, RemoteIdentity, Ro
 use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::relation::Relation;
-use super::request_key::RequestKey;
 use crate::connections::{Connection, Rtt, excess};
+use crate::request_key::RequestKey;
 
 /// Cost of a publication to its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;

@@ -167,7 +167,8 @@ impl HubCore {
     pub(super) fn promote_to_sibling(&mut self, hub: NodeId) {
         if self.relation(hub) == Some(Relation::StandbyOnly) {
             self.send_to_hub(hub, HierarchyMessage::StandbyOnly(false));
-            self.set_standby_only(hub, false);
+            self.remotes.relate(hub, Relation::Sibling);
+            self.relations_changed = true;
         }
     }
 }

@@ -5,6 +5,8 @@ use roost_wire::messages::{Reason, RequestMode, ServiceRequest};
 
 use super::Node;
 use super::api::{Discovery, NodeCommand, NodeEvent};
+use super::pushes::outgoing::OfferedObject;
+use super::watch::OutgoingWatch;
 
 impl Node {
     pub(super) fn on_command(&mut self, command: NodeCommand) {
@@ -33,7 +35,7 @@ impl Node {
                 core.emit(NodeEvent::Failed { ticket, reason: Reason::NotAllowed, detail, retry_after: None });
             }
             NodeCommand::Watch { ticket, services, area, names } => {
-                watches.watch(core, attach.home(), ticket, (services, area, names));
+                watches.watch(core, attach.home(), OutgoingWatch::new(ticket, services, area, names));
             }
             NodeCommand::JoinRoom { ticket, room } => rooms.enter(core, attach, ticket, room),
             NodeCommand::Ping { ticket, node } => {
@@ -54,9 +56,10 @@ impl Node {
                 }
             }
             NodeCommand::EndSubscription { ticket } => requests.end(core, ticket),
-            NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline } => {
+            NodeCommand::Push { ticket, to, published_service, name, length: bytes, digest, deadline } => {
                 let addresses = attach.record().addresses.clone();
-                pushes.push(core, ticket, (to, place), (name, length, digest), (addresses, deadline));
+                let object = OfferedObject { to, published_service, name, bytes, digest, addresses, deadline };
+                pushes.push(core, ticket, object);
             }
             NodeCommand::PushStarted { from, id } => receptions.begun(from, id),
             NodeCommand::PushEnded { from, id, state: reception } => receptions.received(core, from, id, reception),
@@ -71,7 +74,7 @@ impl Node {
             NodeCommand::SourceFailed { session, .. } => provide.on_open_failed(core, session),
             NodeCommand::Data { session, payload } => provide.on_payload(core, session, payload),
             NodeCommand::SourceEnded { session } => provide.on_ended(core, session),
-            NodeCommand::Rekey { session, epoch, secret } => provide.rekey(core, session, (epoch, secret)),
+            NodeCommand::Rekey { session, epoch, secret } => provide.rekey(core, session, epoch, secret),
             NodeCommand::Sealed { session, sealed } => provide.on_sealed(core, session, sealed),
             NodeCommand::Unsealed { ticket, provider, opening } => {
                 requests.on_unsealed(core, ticket, provider, opening)

@@ -173,7 +173,7 @@ impl Node {
             Timer::Trace(ticket) => requests.traces.emit_trace(core, ticket),
             Timer::Idle(connection) => self.on_idle_timer(connection),
             Timer::MulticastSearch(id) => requests.on_multicast_search_timer(core, attach, id),
-            Timer::MulticastReply(node, id) => multicast.on_timer(ResponderParts { core, attach, provide }, (node, id)),
+            Timer::MulticastReply(key) => multicast.on_timer(ResponderParts { core, attach, provide }, key),
         }
     }
 

@@ -14,7 +14,7 @@ use roost_wire::messages::{
     Candidate, MAX_CANDIDATES, MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression, Request,
     RequestMode, Route,
 };
-use roost_wire::{Address, NodeId, Record, RequestId, Time};
+use roost_wire::{Address, Record, Time};
 
 use super::core::Core;
 use super::home::HomeRegistration;
@@ -22,6 +22,7 @@ use super::sessions::ProviderSessions;
 use super::sessions::serve_request::ServeRequest;
 use super::timers::Timer;
 use crate::address_filter;
+use crate::request_key::RequestKey;
 
 /// The parts of the machine that an answer needs.
 pub(super) struct ResponderParts<'a> {
@@ -41,7 +42,7 @@ const MAX_DEADLINE: Duration = Duration::from_secs(60);
 pub(super) struct MulticastResponder {
     /// The name in this node's certificate.
     name: String,
-    heard: BTreeMap<(NodeId, RequestId), MulticastEntry>,
+    heard: BTreeMap<RequestKey, MulticastEntry>,
 }
 
 #[derive(Debug)]
@@ -73,9 +74,9 @@ impl MulticastResponder {
         let core = &mut *ctx.core;
         let MulticastRequest { mut request, attempt } = inquiry;
         let Some(Route { requester, reply_to, .. }) = &mut request.route else { return };
-        let (key, spec) = ((*requester, request.id), &request.spec);
+        let (key, spec) = (RequestKey { requester: *requester, id: request.id }, &request.spec);
         let is_meant = spec.provider.is_none_or(|selector| selector.matches(core.node, Some(&self.name)));
-        if key.0 == core.node || !is_meant || !ctx.provide.offers(spec.service, spec.area) {
+        if key.requester == core.node || !is_meant || !ctx.provide.offers(spec.service, spec.area) {
             return;
         }
         let again = match self.heard.get(&key).filter(|heard| heard.request.nonce == request.nonce) {
@@ -97,12 +98,12 @@ impl MulticastResponder {
         }
         let nanos = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
         let delay = Duration::from_nanos(core.random.below(nanos));
-        core.timers.set(Timer::MulticastReply(key.0, key.1), (core.now + delay).min(until));
+        core.timers.set(Timer::MulticastReply(key), (core.now + delay).min(until));
     }
 
     /// Somebody answers an inquiry, or its requester has what it wanted.
     pub(super) fn on_multicast_suppression(&mut self, core: &mut Core, taken: MulticastSuppression) {
-        let key = (taken.requester, taken.id);
+        let key = RequestKey { requester: taken.requester, id: taken.id };
         let Some(heard) = self.heard.get_mut(&key) else { return };
         if heard.stage == ReplyStage::Waiting && heard.attempt <= taken.attempt {
             core.counters.suppressed += 1;
@@ -112,7 +113,7 @@ impl MulticastResponder {
 
     /// Somebody else is there: a lookup lists no more than it wants.
     pub(super) fn on_multicast_candidate(&mut self, core: &mut Core, present: &MulticastCandidate) {
-        let key = (present.requester, present.id);
+        let key = RequestKey { requester: present.requester, id: present.id };
         let Some(heard) = self.heard.get_mut(&key).filter(|heard| heard.stage == ReplyStage::Waiting) else { return };
         heard.present += 1;
         let wanted = match heard.request.spec.count {
@@ -126,7 +127,7 @@ impl MulticastResponder {
     }
 
     /// The node answers now, or the inquiry can be forgotten.
-    pub(super) fn on_timer(&mut self, ctx: ResponderParts<'_>, key: (NodeId, RequestId)) {
+    pub(super) fn on_timer(&mut self, ctx: ResponderParts<'_>, key: RequestKey) {
         match self.heard.get(&key) {
             Some(heard) if heard.stage == ReplyStage::Waiting && ctx.core.now < heard.until => self.answer(ctx, key),
             _ => {
@@ -135,10 +136,10 @@ impl MulticastResponder {
         }
     }
 
-    fn answer(&mut self, ctx: ResponderParts<'_>, key: (NodeId, RequestId)) {
+    fn answer(&mut self, ctx: ResponderParts<'_>, key: RequestKey) {
         let ResponderParts { core, attach, provide } = ctx;
         let Some(MulticastEntry { request, attempt, until, .. }) = self.heard.get(&key) else { return };
-        let (requester, id, attempt) = (key.0, key.1, *attempt);
+        let (RequestKey { requester, id }, attempt) = (key, *attempt);
         if request.spec.mode == RequestMode::Lookup {
             let name = request.spec.provider.map(|_| self.name.clone());
             let candidate = candidate(attach.record(), name);
@@ -148,9 +149,9 @@ impl MulticastResponder {
         let request = ServeRequest {
             addresses: request.reply_to().to_vec(),
             deadline: until.since(core.now),
-            ..provide.serve_request(key, None, request)
+            ..provide.serve_request((requester, id), None, request)
         };
-        let takes = provide.knows(key) || provide.takes(core, &request);
+        let takes = provide.knows((requester, id)) || provide.takes(core, &request);
         if takes {
             let node = core.node;
             core.counters.multicast_replies += 1;
@@ -166,10 +167,10 @@ impl MulticastResponder {
     }
 
     /// Keeps the inquiry so that a repetition is recognised.
-    fn rest(&mut self, core: &mut Core, key: (NodeId, RequestId), stage: ReplyStage) {
+    fn rest(&mut self, core: &mut Core, key: RequestKey, stage: ReplyStage) {
         if let Some(heard) = self.heard.get_mut(&key) {
             heard.stage = stage;
-            core.timers.set(Timer::MulticastReply(key.0, key.1), heard.until);
+            core.timers.set(Timer::MulticastReply(key), heard.until);
         }
     }
 }

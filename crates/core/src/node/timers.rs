@@ -6,6 +6,7 @@ use roost_wire::{ConnectionId, NodeId, RequestId, Time};
 
 use super::api::{SessionId, Ticket};
 use crate::machine::Deadline;
+use crate::request_key::RequestKey;
 
 /// Why the machine wants to be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,7 +68,7 @@ pub(super) enum Timer {
     /// Nobody on the link has answered an inquiry.
     MulticastSearch(RequestId),
     /// The node answers an inquiry of another one, or forgets it.
-    MulticastReply(NodeId, RequestId),
+    MulticastReply(RequestKey),
 }
 
 impl Timer {

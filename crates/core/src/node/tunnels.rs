@@ -81,7 +81,8 @@ impl ConnectRequests {
         core: &mut Core,
         home: Option<ConnectionId>,
         node: NodeId,
-        (service, cell): (Service, Cell),
+        service: Service,
+        cell: Cell,
     ) {
         let Some(home) = home else { return };
         let known = self.outgoing.iter().find(|(_, call)| call.node == node).map(|(id, _)| *id);

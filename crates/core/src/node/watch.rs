@@ -31,7 +31,7 @@ pub(super) struct OutgoingWatches {
 }
 
 #[derive(Debug)]
-struct OutgoingWatch {
+pub(super) struct OutgoingWatch {
     ticket: Ticket,
     services: ServiceSet,
     area: Area,
@@ -58,21 +58,9 @@ struct WatchedNode {
     capacity: Capacity,
 }
 
-impl OutgoingWatches {
-    pub(super) fn watch(
-        &mut self,
-        core: &mut Core,
-        home: Option<ConnectionId>,
-        ticket: Ticket,
-        (services, area, names): (ServiceSet, Area, bool),
-    ) {
-        if self.watches.len() >= MAX_WATCHES || !area.is_valid() {
-            let detail = "the watch is malformed or one too many".to_owned();
-            return core.emit(NodeEvent::Failed { ticket, reason: Reason::TooMany, detail, retry_after: None });
-        }
-        let id = core.next_request();
-        let (known, doubtful) = (BTreeMap::new(), BTreeSet::new());
-        let watching = OutgoingWatch {
+impl OutgoingWatch {
+    pub(super) fn new(ticket: Ticket, services: ServiceSet, area: Area, names: bool) -> Self {
+        Self {
             ticket,
             services,
             area,
@@ -80,11 +68,22 @@ impl OutgoingWatches {
             seen: 0,
             tries: 0,
             told: 0,
-            known,
-            doubtful,
+            known: BTreeMap::new(),
+            doubtful: BTreeSet::new(),
             coverage: None,
             told_coverage: None,
-        };
+        }
+    }
+}
+
+impl OutgoingWatches {
+    pub(super) fn watch(&mut self, core: &mut Core, home: Option<ConnectionId>, watching: OutgoingWatch) {
+        let OutgoingWatch { ticket, area, .. } = watching;
+        if self.watches.len() >= MAX_WATCHES || !area.is_valid() {
+            let detail = "the watch is malformed or one too many".to_owned();
+            return core.emit(NodeEvent::Failed { ticket, reason: Reason::TooMany, detail, retry_after: None });
+        }
+        let id = core.next_request();
         self.watches.insert(id, watching);
         self.subscribe(core, home, id);
     }

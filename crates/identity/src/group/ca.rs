@@ -64,7 +64,7 @@ impl Signer {
         not_after: SystemTime,
     ) -> Result<Made, rcgen::Error> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        Ok(Made { certificate: self.certify(&key, subject, (not_before, not_after))?, key })
+        Ok(Made { certificate: self.certify(&key, subject, not_before, not_after)?, key })
     }
 
     /// Makes a further certificate for the key that a member has.
@@ -72,7 +72,8 @@ impl Signer {
         &self,
         key: &impl PublicKeyData,
         subject: &Subject,
-        (not_before, not_after): (SystemTime, SystemTime),
+        not_before: SystemTime,
+        not_after: SystemTime,
     ) -> Result<Certificate, rcgen::Error> {
         let mut params = params(&subject.name, not_before, not_after)?;
         params.subject_alt_names = vec![SanType::URI(subject.to_string().try_into()?)];

@@ -30,7 +30,8 @@ impl Group {
         }
         let parsed = Certificate::parse(&old).ok_or(refused(Refusal::Malformed))?;
         let key = SubjectPublicKeyInfo::from_der(parsed.key())?;
-        let made = self.signer.certify(&key, &leaf.subject, self.period(validity)?)?;
+        let (not_before, not_after) = self.period(validity)?;
+        let made = self.signer.certify(&key, &leaf.subject, not_before, not_after)?;
         let fresh = Certificate::parse(made.der()).and_then(|certificate| certificate.leaf());
         let issued = Issued::new(&fresh.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?);
         let listed = index.add_issued(&issued);

@@ -70,14 +70,14 @@ impl ReflectionMachine for NodeReflection {
             NodeInput::Publish(new) => publications.publish(now, relay, new),
             NodeInput::Payload { stream, payload } => publications.push_payload(now, relay, stream, &payload),
             NodeInput::Unpublish { session } => publications.unpublish(now, relay, session),
-            NodeInput::Offer { stream, to, tag } => publications.offer(now, relay, stream, (to, tag)),
+            NodeInput::Offer { stream, to, tag } => publications.offer(now, relay, stream, to, tag),
             NodeInput::MemberLeft { session } => publications.record_departure(now, session),
             NodeInput::Expect { ticket, tag, door } => {
                 subscriptions.expect(now, relay, ticket, tag);
                 door.into_iter().for_each(|door| relay.punch_hole(now, tag, door));
             }
             NodeInput::Confirm { ticket, tag, source, key } => {
-                subscriptions.confirm(now, relay, (ticket, tag), &NamedStream { source, key });
+                subscriptions.confirm(now, relay, ticket, tag, &NamedStream { source, key });
             }
             NodeInput::Foretell { ticket, source, key } => {
                 subscriptions.foretell(now, ticket, &NamedStream { source, key });

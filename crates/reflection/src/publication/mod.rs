@@ -125,7 +125,7 @@ impl Publication {
         }
         let (pieces, mut failed) = (payload.len().div_ceil(most), None);
         for (number, piece) in payload.chunks(most).enumerate() {
-            let flags = flags(&marks, number == 0, number + 1 == pieces);
+            let flags = flags(&marks, number, pieces);
             self.sealed.clear();
             match self.publisher.seal(now, marks.frame, flags, piece, &mut self.sealed) {
                 Ok(()) => send(&self.sealed),
@@ -195,7 +195,9 @@ impl Publication {
     }
 }
 
-fn flags(marks: &FrameMarks, is_first: bool, is_last: bool) -> Flags {
+/// The flags of one piece, counted from 0, of a payload.
+fn flags(marks: &FrameMarks, piece: usize, pieces: usize) -> Flags {
+    let (is_first, is_last) = (piece == 0, piece + 1 == pieces);
     let set = [
         (marks.key_frame && is_first, Flags::KEY_FRAME),
         (marks.parameters && is_first, Flags::PARAMETERS),

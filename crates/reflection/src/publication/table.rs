@@ -82,7 +82,7 @@ impl Publications {
     }
 
     /// Offers a stream to a hub's media address, under the hub's tag.
-    pub(crate) fn offer(&mut self, now: Time, relay: &mut Relay, stream: StreamId, (to, tag): (SocketAddr, StreamTag)) {
+    pub(crate) fn offer(&mut self, now: Time, relay: &mut Relay, stream: StreamId, to: SocketAddr, tag: StreamTag) {
         if let Err(reason) = relay.offer(now, stream, to, tag) {
             self.outputs.push_back(NodeOutput::OfferRefused { stream, reason });
         }

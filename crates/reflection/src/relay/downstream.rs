@@ -16,13 +16,21 @@ use crate::target::{StartPoint, TargetOptions};
 /// The most bytes of a stream for a host that has not answered: it may not have asked. Most key frames fit.
 const MAX_UNANSWERED_BYTES: u64 = 128 << 10;
 
+/// The copy of a downstream that was trusted to want the stream, hence has it already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum TrustedCopy {
+    GoesOn,
+    BeginsAnew,
+}
+
 impl Relay {
     /// Offers a stream to an address, or under one more tag.
     pub(super) fn add_downstream(
         &mut self,
         now: Time,
         stream: StreamId,
-        (to, begin): (SocketAddr, StartCondition),
+        to: SocketAddr,
+        begin: StartCondition,
         tag: StreamTag,
         kind: DownstreamKind,
     ) -> Result<(), AdmissionError> {
@@ -41,7 +49,7 @@ impl Relay {
         let may_begin = self.may_begin_unanswered(now, to, begin);
         let word = self.random.draw_token();
         let Some(known) = self.streams.get_mut(&stream) else { return Err(AdmissionError::NoStream) };
-        known.reflector.set_sends_on(true);
+        known.reflector.sends_on = true;
         let member = known.downstreams.entry(to).or_insert_with(|| Downstream::new(now, kind, word));
         member.offer(now, tag);
         if kind == DownstreamKind::Subscriber {
@@ -120,19 +128,24 @@ impl Relay {
         self.locals.record_current(now);
         let start = if next > 0 { StartPoint::At(next) } else { StartPoint::KeyFrame };
         match answered {
-            Answered::First { was_repeated } => self.start(now, from, stream, start, was_repeated || next > 0),
+            Answered::First { was_repeated } if was_repeated || next > 0 => {
+                self.start(now, from, stream, start, TrustedCopy::BeginsAnew);
+            }
+            Answered::First { .. } => self.start(now, from, stream, start, TrustedCopy::GoesOn),
             Answered::Again => {}
         }
     }
 
-    /// Sends the stream to a downstream that wants it. One that was trusted to has it already, and
-    /// begins anew only if it did not know what it got, or has what is before.
-    fn start(&mut self, now: Time, to: SocketAddr, stream: StreamId, start: StartPoint, anew: bool) {
+    /// Sends the stream to a downstream that wants it. A trusted copy begins anew only if the downstream did not
+    /// know what it got, or has what is before.
+    fn start(&mut self, now: Time, to: SocketAddr, stream: StreamId, start: StartPoint, trusted: TrustedCopy) {
         let Some(known) = self.streams.get_mut(&stream) else { return };
         let Some(member) = known.downstreams.get_mut(&to) else { return };
         member.target.into_iter().for_each(|target| known.reflector.fanout().allow_all(target));
         match member.target {
-            Some(target) if anew => known.reflector.fanout().restart_target(target, start),
+            Some(target) if trusted == TrustedCopy::BeginsAnew => {
+                known.reflector.fanout().restart_target(target, start)
+            }
             Some(_) => {}
             None => {
                 let terms = TargetOptions { kind: member.kind, ..TargetOptions::SUBSCRIBER };
@@ -164,7 +177,7 @@ impl Relay {
         let parity = member.parity;
         known.note_parity(now, parity);
         if is_first {
-            self.start(now, from, stream, StartPoint::At(said.highest.saturating_add(1)), false);
+            self.start(now, from, stream, StartPoint::At(said.highest.saturating_add(1)), TrustedCopy::GoesOn);
         }
     }
 
@@ -310,7 +323,7 @@ impl Relay {
         let linger = self.config.linger;
         let Some(known) = self.streams.get_mut(&stream) else { return };
         if known.downstreams.is_empty() {
-            known.reflector.set_sends_on(known.is_published || !known.is_local);
+            known.reflector.sends_on = known.is_published || !known.is_local;
             self.timers.advance(Timer::Idle(stream), now + linger);
             return;
         }

@@ -57,7 +57,7 @@ impl Relay {
         }
         self.withdraw(now, stream, tag);
         // If there is no room, the subscriber hears of it by getting no offer.
-        let _ = self.add_downstream(now, stream, (from, StartCondition::Answered), tag, kind);
+        let _ = self.add_downstream(now, stream, from, StartCondition::Answered, tag, kind);
     }
 
     /// A stream is no longer offered under a tag at the address where it was: one tag stands for one
@@ -101,7 +101,7 @@ mod tests {
         let mut relay = Relay::new(RelayConfig::default(), [1; 32]);
         relay.publish(Time::ZERO, STREAM).unwrap();
         relay
-            .add_downstream(Time::ZERO, STREAM, (to, StartCondition::Answered), TAG, DownstreamKind::Subscriber)
+            .add_downstream(Time::ZERO, STREAM, to, StartCondition::Answered, TAG, DownstreamKind::Subscriber)
             .unwrap();
         assert_eq!(offers(&mut relay).len(), 1);
         relay
@@ -145,7 +145,8 @@ mod tests {
             .add_downstream(
                 Time::ZERO,
                 STREAM,
-                (at(1, 5000), StartCondition::Answered),
+                at(1, 5000),
+                StartCondition::Answered,
                 StreamTag(98),
                 DownstreamKind::Subscriber,
             )
@@ -159,7 +160,8 @@ mod tests {
                 .add_downstream(
                     Time::ZERO,
                     STREAM,
-                    (at(1, 5000), StartCondition::Answered),
+                    at(1, 5000),
+                    StartCondition::Answered,
                     TAG,
                     DownstreamKind::Subscriber,
                 )

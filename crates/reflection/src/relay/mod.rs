@@ -182,7 +182,7 @@ impl Relay {
         let published = self.stream_or_new(stream).ok_or(AdmissionError::TooManyStreams)?;
         published.is_published = true;
         published.is_watched = true;
-        published.reflector.set_sends_on(true);
+        published.reflector.sends_on = true;
         self.update_demand(now, stream);
         Ok(())
     }
@@ -208,7 +208,7 @@ impl Relay {
     /// # Errors
     /// Any [`AdmissionError`], but for [`TooManyTags`](AdmissionError::TooManyTags).
     pub fn offer(&mut self, now: Time, stream: StreamId, to: SocketAddr, tag: StreamTag) -> Result<(), AdmissionError> {
-        self.add_downstream(now, stream, (to, StartCondition::Answered), tag, DownstreamKind::Reflector)
+        self.add_downstream(now, stream, to, StartCondition::Answered, tag, DownstreamKind::Reflector)
     }
 
     /// Sends on what is offered under the grant's tag. A stream that the grant names and that is
@@ -233,7 +233,7 @@ impl Relay {
         }
         let carried = self.streams.iter().find(|(_, stream)| stream.is_called(&name) && !stream.upstreams.is_empty());
         if let Some(stream) = carried.map(|(stream, _)| *stream) {
-            self.add_downstream(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind)?;
+            self.add_downstream(now, stream, grant.to, grant.begin, grant.their_tag, grant.kind)?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::{Relay, RelayEvent};
 use crate::control::ControlPacket;
 use crate::datagram_path::DatagramPath;
 use crate::fec::ParityPacket;
-use crate::packet::{Header, Hop};
+use crate::packet::{Header, Hop, ReadPacket};
 use crate::transmit::{SendOutcome, Transmit};
 
 /// The most that is due and done at once.
@@ -58,7 +58,8 @@ impl Relay {
         let Some(known) = known.filter(|known| known.upstreams.iter().any(|leg| leg.address == from)) else {
             return self.unknown_upstream(now, from, header.stream);
         };
-        let is_taken = known.receive_packet(now, from, (hop, &header), datagram);
+        let packet = ReadPacket { hop, header: &header, datagram };
+        let is_taken = known.receive_packet(now, from, packet);
         let leads = known.reflector.leads(header.counter);
         match known.upstream_mut(from) {
             Some(leg) if leads => leg.record_packet(now, hop, &header),
@@ -66,7 +67,7 @@ impl Relay {
             None => {}
         }
         if is_taken {
-            self.forward_packet(now, from, (hop, &header), datagram, deliver);
+            self.forward_packet(now, from, packet, deliver);
         }
     }
 
@@ -75,10 +76,10 @@ impl Relay {
         &mut self,
         now: Time,
         from: SocketAddr,
-        (hop, header): (Hop, &Header),
-        datagram: &[u8],
+        packet: ReadPacket<'_>,
         deliver: &mut dyn FnMut(StreamId, &[u8]),
     ) {
+        let ReadPacket { hop, header, datagram } = packet;
         let stream = header.stream;
         let Some(known) = self.streams.get_mut(&stream) else { return };
         if known.is_local {
@@ -103,15 +104,16 @@ impl Relay {
         back: Vec<Vec<u8>>,
         deliver: &mut dyn FnMut(StreamId, &[u8]),
     ) {
-        for mut packet in back {
+        for mut datagram in back {
             let Some(known) = self.streams.get_mut(&stream) else { return };
             let Some(leg) = known.upstream_mut(from) else { return };
-            packet[0] = Hop { hops: leg.depth, catch_up: true }.byte();
+            datagram[0] = Hop { hops: leg.depth, catch_up: true }.byte();
             // Forged parity brings back nonsense.
-            let Ok((hop, header)) = Header::decode(&packet) else { continue };
-            if header.stream == stream && known.receive_packet(now, from, (hop, &header), &packet) {
+            let Ok((hop, header)) = Header::decode(&datagram) else { continue };
+            let packet = ReadPacket { hop, header: &header, datagram: &datagram };
+            if header.stream == stream && known.receive_packet(now, from, packet) {
                 known.upstream_mut(from).into_iter().for_each(|leg| leg.brought_back(now, header.counter));
-                self.forward_packet(now, from, (hop, &header), &packet, deliver);
+                self.forward_packet(now, from, packet, deliver);
             }
         }
     }
@@ -142,7 +144,7 @@ impl Relay {
         };
         match said {
             ControlPacket::Offer(tag) => self.handle_offer(now, from, stream, word, tag),
-            ControlPacket::Heartbeat { depth, next } => self.handle_heartbeat(now, from, stream, word, (depth, next)),
+            ControlPacket::Heartbeat { depth, next } => self.handle_heartbeat(now, from, stream, word, depth, next),
             ControlPacket::Leaving => self.handle_leaving(now, from, stream, word),
             ControlPacket::Parity(parity) if self.known_upstream(from, stream, word).is_some() => {
                 self.handle_parity(now, from, stream, parity, deliver);

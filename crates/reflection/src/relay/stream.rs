@@ -14,7 +14,7 @@ use crate::control::{ControlPacket, PathToken};
 use crate::fanout::FanoutConfig;
 use crate::fec::{MAX_PARITY, ParityDecoder, ParityEncoder, ParityPacket};
 use crate::loss_tracker::LossTracker;
-use crate::packet::{Header, Hop};
+use crate::packet::ReadPacket;
 use crate::reflector::StreamReflector;
 use crate::replay::FilterOutcome;
 use crate::transmit::{TargetId, Transmit};
@@ -92,7 +92,7 @@ pub(super) struct RelayStream {
 impl RelayStream {
     pub(super) fn new(stream: StreamId, config: FanoutConfig) -> Self {
         let mut reflector = StreamReflector::new(stream, config);
-        reflector.set_sends_on(false);
+        reflector.sends_on = false;
         Self {
             reflector,
             is_published: false,
@@ -164,14 +164,8 @@ impl RelayStream {
     }
 
     /// Takes a packet from an upstream; answers whether it is to be sent on.
-    pub(super) fn receive_packet(
-        &mut self,
-        now: Time,
-        from: SocketAddr,
-        packet: (Hop, &Header),
-        datagram: &[u8],
-    ) -> bool {
-        let taken = self.reflector.take_read(now, from, packet, datagram);
+    pub(super) fn receive_packet(&mut self, now: Time, from: SocketAddr, packet: ReadPacket<'_>) -> bool {
+        let taken = self.reflector.take_read(now, from, packet);
         if taken == Ok(FilterOutcome::Resynced) {
             self.gaps.reset_sequence();
             self.upstreams.iter_mut().for_each(Upstream::reset_sequence);

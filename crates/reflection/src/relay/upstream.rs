@@ -70,7 +70,7 @@ impl Relay {
             StreamUse::Forwarded(grant) => {
                 known.call(StreamName::from(&grant));
                 // If there is no room, the control plane has refused, or the downstream asks again.
-                let _ = self.add_downstream(now, stream, (grant.to, grant.begin), grant.their_tag, grant.kind);
+                let _ = self.add_downstream(now, stream, grant.to, grant.begin, grant.their_tag, grant.kind);
                 self.update_demand(now, stream);
             }
         }
@@ -101,7 +101,8 @@ impl Relay {
         from: SocketAddr,
         stream: StreamId,
         word: PathToken,
-        (depth, next): (u8, u64),
+        depth: u8,
+        next: u64,
     ) {
         let Some(leg) = self.known_upstream(from, stream, word) else {
             return self.unknown_upstream(now, from, stream);

@@ -76,7 +76,8 @@ impl Subscriptions {
         &mut self,
         now: Time,
         relay: &mut Relay,
-        (ticket, tag): (Ticket, StreamTag),
+        ticket: Ticket,
+        tag: StreamTag,
         named: &NamedStream,
     ) {
         // A request that is not expected is over.

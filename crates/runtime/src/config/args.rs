@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, ArgAction, Command};
 
-use super::{Layers, Setting, default_file};
+use super::{Layers, NamedText, Setting, default_file};
 
 #[derive(Clone, Debug)]
 pub struct Invocation {
@@ -50,11 +50,11 @@ impl Invocation {
         let mut flags = Vec::new();
         for setting in table {
             for text in matches.get_many::<String>(setting.key).into_iter().flatten() {
-                flags.push((setting.key.to_owned(), text.clone()));
+                flags.push(NamedText { name: setting.key.to_owned(), text: text.clone() });
             }
         }
         let readable = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
-            Some((name.into_string().ok()?, value.into_string().ok()?))
+            Some(NamedText { name: name.into_string().ok()?, text: value.into_string().ok()? })
         };
         let environment = std::env::vars_os().filter_map(readable).collect();
         Ok(Self { action, layers: Layers { file, environment, flags } })

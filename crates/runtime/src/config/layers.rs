@@ -68,9 +68,16 @@ pub const ROOST_VARIABLES: [&str; 49] = [
 #[derive(Clone, Debug, Default)]
 pub struct Layers {
     pub file: Option<PathBuf>,
-    pub environment: Vec<(String, String)>,
-    /// Keys of settings and their texts, in order.
-    pub flags: Vec<(String, String)>,
+    pub environment: Vec<NamedText>,
+    /// Named by the keys of settings, in order.
+    pub flags: Vec<NamedText>,
+}
+
+/// A value as text, and the name under which it was given.
+#[derive(Clone, Debug)]
+pub struct NamedText {
+    pub name: String,
+    pub text: String,
 }
 
 impl Layers {
@@ -149,11 +156,11 @@ impl Builder {
         }
     }
 
-    fn lay_environment(&mut self, environment: &[(String, String)]) {
-        for (name, value) in environment {
+    fn lay_environment(&mut self, environment: &[NamedText]) {
+        for NamedText { name, text } in environment {
             let matching = self.rows.iter().find(|row| row.setting.variable() == *name);
             let origin = SettingOrigin::Environment(name.clone());
-            if let Some((key, texts)) = matching.map(|row| (row.setting.key, row.setting.kind.split(value))) {
+            if let Some((key, texts)) = matching.map(|row| (row.setting.key, row.setting.kind.split(text))) {
                 self.set(key, texts, origin);
             } else if name.starts_with("ROOST_") && !ROOST_VARIABLES.contains(&name.as_str()) {
                 let nearest = self.near_variable(name);
@@ -162,13 +169,13 @@ impl Builder {
         }
     }
 
-    fn lay_flags(&mut self, flags: &[(String, String)]) {
+    fn lay_flags(&mut self, flags: &[NamedText]) {
         for row in 0..self.rows.len() {
             let setting = &self.rows[row].setting;
             let (key, kind, flag) = (setting.key, setting.kind, setting.flag());
-            let given = flags.iter().filter(|(name, _)| name == key);
-            let texts: Vec<String> = given.flat_map(|(_, text)| kind.split(text)).collect();
-            if flags.iter().any(|(name, _)| name == key) {
+            let given = flags.iter().filter(|flag| flag.name == key);
+            let texts: Vec<String> = given.flat_map(|flag| kind.split(&flag.text)).collect();
+            if flags.iter().any(|flag| flag.name == key) {
                 self.set(key, texts, SettingOrigin::Flag(flag));
             }
         }
@@ -261,8 +268,8 @@ mod tests {
         file
     }
 
-    fn pair(key: &str, value: &str) -> (String, String) {
-        (key.to_owned(), value.to_owned())
+    fn pair(name: &str, text: &str) -> NamedText {
+        NamedText { name: name.to_owned(), text: text.to_owned() }
     }
 
     #[test]

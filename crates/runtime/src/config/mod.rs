@@ -19,7 +19,7 @@ use roost_wire::Endpoint;
 
 pub use args::{Action, Invocation, usage};
 pub use common::{Common, LogFormat, settings as common_settings};
-pub use layers::{Layers, ROOST_VARIABLES, default_file};
+pub use layers::{Layers, NamedText, ROOST_VARIABLES, default_file};
 pub use render::{default_toml, reference, show};
 pub use setting::{Kind, Setting};
 

@@ -84,7 +84,7 @@ pub fn show(settings: &Settings) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Layers, common_settings};
+    use crate::config::{Layers, NamedText, common_settings};
 
     #[test]
     fn uncommented_default_file_is_valid() {
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn shown_settings_name_their_origin() {
-        let flags = vec![("drain".to_owned(), "1s".to_owned())];
+        let flags = vec![NamedText { name: "drain".to_owned(), text: "1s".to_owned() }];
         let settings = Layers { flags, ..Layers::default() }.read(common_settings("overlay-node", 0)).unwrap();
         let text = show(&settings);
         assert!(text.contains("drain = \"1s\"  # --drain\n"), "{text}");

@@ -52,7 +52,7 @@ fn leaving(gone: DriverStopped) -> ApiError {
     ApiError::new(Code::Leaving, gone.to_string())
 }
 
-async fn index(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+async fn index(State(hub): State<HubService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let params = Params::new(&pairs, &["limit", "after"])?;
     let limit = params.parsed::<usize>("limit")?.unwrap_or(DEFAULT_INDEX).min(MAX_INDEX);
     let after = match params.selector("after")? {
@@ -100,7 +100,7 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
 }
 
 /// Searches this hub's own directory. The coverage says so if there are other hubs, since nodes ask those too.
-async fn lookup(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+async fn lookup(State(hub): State<HubService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let LookupQuery { service, area, count, .. } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let count = if count == 0 { MAX_CANDIDATES } else { usize::from(count) };
@@ -145,7 +145,7 @@ async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
 }
 
 /// The round trip to a connected remote, as its connection measured it last.
-async fn ping(State(hub): State<HubService>, QueryPairs(pairs): QueryPairs) -> Result<Response, ApiError> {
+async fn ping(State(hub): State<HubService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let none = || ApiError::new(Code::Usage, "a hub has no hub of its own: name the node to ping");
     let selector = Params::new(&pairs, &["node"])?.selector("node")?.ok_or_else(none)?;
     let none = || ApiError::new(Code::NotFound, format!("no connection with {selector} is up"));

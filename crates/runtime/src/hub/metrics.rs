@@ -4,7 +4,7 @@ use roost_wire::Service;
 use roost_wire::messages::RequestMode;
 
 use super::status_rows::connected;
-use crate::metrics::{CounterSet, Metrics, Total, follow};
+use crate::metrics::{CounterRow, CounterSet, Metrics, follow};
 
 #[derive(Clone)]
 pub(super) struct HubMetrics {
@@ -44,57 +44,73 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_warming_up", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [(&str, &str, Total<HubCounters>); 44] = [
-    ("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
-    ("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
-    ("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
-    ("roost_hub_unknown_renews_total", "Renewals of a version that was not held.", |c| c.unknown_renews),
-    ("roost_hub_withdrawals_total", "Records withdrawn by their nodes.", |c| c.withdrawals),
-    ("roost_hub_expiries_total", "Records whose lease ended.", |c| c.expiries),
-    ("roost_hub_claimed_total", "Records that went to another hub.", |c| c.claimed),
-    ("roost_hub_adoptions_total", "Nodes that adopted their standby here as their home.", |c| c.adoptions),
-    ("roost_hub_replica_updates_sent_total", "Messages to standbys.", |c| c.replica_updates_sent),
-    ("roost_hub_retry_after_total", "Times that a node was told to publish later.", |c| c.postponed),
-    ("roost_hub_full_total", "Records refused because the directory was full.", |c| c.full),
-    ("roost_hub_malformed_total", "Messages that could not be read.", |c| c.malformed),
-    ("roost_hub_unknown_messages_total", "Messages of later versions, which were skipped.", |c| c.newer_version),
-    ("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| c.refused_by_role),
-    ("roost_hub_foreign_publishes_total", "Records that somebody else tried to publish.", |c| c.foreign_records),
-    ("roost_hub_unknown_flow_total", "Messages of flows that the hub does not know.", |c| c.stray),
-    ("roost_hub_forwards_total", "Requests handed to providers.", |c| c.forwards),
-    ("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
-    ("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
-    ("roost_hub_failures_total", "Providers ranked last because they did not serve.", |c| c.failures),
-    ("roost_hub_hub_lookups_answered_total", "Searches of other super nodes that were answered.", |c| {
+const COUNTERS: [CounterRow<HubCounters>; 44] = [
+    CounterRow("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
+    CounterRow("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
+    CounterRow("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
+    CounterRow("roost_hub_unknown_renews_total", "Renewals of a version that was not held.", |c| c.unknown_renews),
+    CounterRow("roost_hub_withdrawals_total", "Records withdrawn by their nodes.", |c| c.withdrawals),
+    CounterRow("roost_hub_expiries_total", "Records whose lease ended.", |c| c.expiries),
+    CounterRow("roost_hub_claimed_total", "Records that went to another hub.", |c| c.claimed),
+    CounterRow("roost_hub_adoptions_total", "Nodes that adopted their standby here as their home.", |c| c.adoptions),
+    CounterRow("roost_hub_replica_updates_sent_total", "Messages to standbys.", |c| c.replica_updates_sent),
+    CounterRow("roost_hub_retry_after_total", "Times that a node was told to publish later.", |c| c.postponed),
+    CounterRow("roost_hub_full_total", "Records refused because the directory was full.", |c| c.full),
+    CounterRow("roost_hub_malformed_total", "Messages that could not be read.", |c| c.malformed),
+    CounterRow("roost_hub_unknown_messages_total", "Messages of later versions, which were skipped.", |c| {
+        c.newer_version
+    }),
+    CounterRow("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| {
+        c.refused_by_role
+    }),
+    CounterRow("roost_hub_foreign_publishes_total", "Records that somebody else tried to publish.", |c| {
+        c.foreign_records
+    }),
+    CounterRow("roost_hub_unknown_flow_total", "Messages of flows that the hub does not know.", |c| c.stray),
+    CounterRow("roost_hub_forwards_total", "Requests handed to providers.", |c| c.forwards),
+    CounterRow("roost_hub_repeats_total", "Requests handed to the same provider again.", |c| c.repeats),
+    CounterRow("roost_hub_suspensions_total", "Providers held back because they stayed silent.", |c| c.suspensions),
+    CounterRow("roost_hub_failures_total", "Providers ranked last because they did not serve.", |c| c.failures),
+    CounterRow("roost_hub_hub_lookups_answered_total", "Searches of other super nodes that were answered.", |c| {
         c.hub_lookups_answered
     }),
-    ("roost_hub_hub_lookups_sent_total", "Hub lookups sent to other super nodes.", |c| c.hub_lookups_sent),
-    ("roost_hub_partial_hub_lookups_total", "Hub lookups that not all super nodes answered in time.", |c| {
+    CounterRow("roost_hub_hub_lookups_sent_total", "Hub lookups sent to other super nodes.", |c| c.hub_lookups_sent),
+    CounterRow("roost_hub_partial_hub_lookups_total", "Hub lookups that not all super nodes answered in time.", |c| {
         c.hub_lookups_partial
     }),
-    ("roost_hub_routed_requests_total", "Requests passed on to another super node.", |c| c.requests_routed),
-    ("roost_hub_hedges_total", "Requests that a super node did not confirm in time.", |c| c.hop_timeouts),
-    ("roost_hub_cache_hits_total", "Lookups that a cache answered from what the server had told it.", |c| c.cache_hits),
-    ("roost_hub_negative_cache_hits_total", "Requests answered by \"there is none\" from memory.", |c| c.negatives),
-    ("roost_hub_summaries_sent_total", "Summaries sent to parents and to the roots that own a block.", |c| {
+    CounterRow("roost_hub_routed_requests_total", "Requests passed on to another super node.", |c| c.requests_routed),
+    CounterRow("roost_hub_hedges_total", "Requests that a super node did not confirm in time.", |c| c.hop_timeouts),
+    CounterRow("roost_hub_cache_hits_total", "Lookups that a cache answered from what the server had told it.", |c| {
+        c.cache_hits
+    }),
+    CounterRow("roost_hub_negative_cache_hits_total", "Requests answered by \"there is none\" from memory.", |c| {
+        c.negatives
+    }),
+    CounterRow("roost_hub_summaries_sent_total", "Summaries sent to parents and to the roots that own a block.", |c| {
         c.summaries_sent
     }),
-    ("roost_hub_block_services_sent_total", "Block services in sent summaries.", |c| c.block_services_sent),
-    ("roost_hub_summaries_received_total", "Summaries received from children and roots.", |c| c.summaries_heard),
-    ("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
-    ("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
-    ("roost_hub_relayed_bytes_total", "Bytes of messages relayed, counted once.", |c| c.relayed_bytes),
-    ("roost_hub_overruns_total", "Flows ended because their provider sent more than it may.", |c| c.overruns),
-    ("roost_hub_redirects_total", "New nodes sent to a super node that has fewer.", |c| c.redirects),
-    ("roost_hub_moves_total", "Nodes sent to a super node that has joined.", |c| c.rebalanced),
-    ("roost_hub_gossip_messages_total", "Messages of membership sent to other super nodes.", |c| c.gossip_sent),
-    ("roost_hub_gossip_bytes_total", "Bytes of these messages.", |c| c.gossip_bytes),
-    ("roost_hub_grants_total", "Copies of streams that the relay may send.", |c| c.grants),
-    ("roost_hub_saturated_total", "Requests for a copy of a stream for which there was no room.", |c| c.saturated),
-    ("roost_hub_keys_stored_total", "Sealed stream keys that the hub stored.", |c| c.keys_stored),
-    ("roost_hub_keys_handed_total", "Sealed stream keys that the hub forwarded.", |c| c.keys_handed),
-    ("roost_hub_keys_expired_total", "Sealed stream keys that expired.", |c| c.keys_expired),
-    ("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
+    CounterRow("roost_hub_block_services_sent_total", "Block services in sent summaries.", |c| c.block_services_sent),
+    CounterRow("roost_hub_summaries_received_total", "Summaries received from children and roots.", |c| {
+        c.summaries_heard
+    }),
+    CounterRow("roost_hub_relayed_flows_total", "Flows relayed.", |c| c.relays),
+    CounterRow("roost_hub_relayed_messages_total", "Messages relayed.", |c| c.relayed_messages),
+    CounterRow("roost_hub_relayed_bytes_total", "Bytes of messages relayed, counted once.", |c| c.relayed_bytes),
+    CounterRow("roost_hub_overruns_total", "Flows ended because their provider sent more than it may.", |c| c.overruns),
+    CounterRow("roost_hub_redirects_total", "New nodes sent to a super node that has fewer.", |c| c.redirects),
+    CounterRow("roost_hub_moves_total", "Nodes sent to a super node that has joined.", |c| c.rebalanced),
+    CounterRow("roost_hub_gossip_messages_total", "Messages of membership sent to other super nodes.", |c| {
+        c.gossip_sent
+    }),
+    CounterRow("roost_hub_gossip_bytes_total", "Bytes of these messages.", |c| c.gossip_bytes),
+    CounterRow("roost_hub_grants_total", "Copies of streams that the relay may send.", |c| c.grants),
+    CounterRow("roost_hub_saturated_total", "Requests for a copy of a stream for which there was no room.", |c| {
+        c.saturated
+    }),
+    CounterRow("roost_hub_keys_stored_total", "Sealed stream keys that the hub stored.", |c| c.keys_stored),
+    CounterRow("roost_hub_keys_handed_total", "Sealed stream keys that the hub forwarded.", |c| c.keys_handed),
+    CounterRow("roost_hub_keys_expired_total", "Sealed stream keys that expired.", |c| c.keys_expired),
+    CounterRow("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
 
 const MODES: [(RequestMode, &str); 3] =

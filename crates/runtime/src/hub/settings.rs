@@ -235,10 +235,11 @@ impl HubSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Layers;
+    use crate::config::{Layers, NamedText};
 
     fn read(kind: HubKind, flags: &[(&str, &str)]) -> Result<HubSettings, String> {
-        let flags = flags.iter().map(|(key, text)| ((*key).to_owned(), (*text).to_owned())).collect();
+        let given = |(name, text): &(&str, &str)| NamedText { name: (*name).to_owned(), text: (*text).to_owned() };
+        let flags = flags.iter().map(given).collect();
         let settings =
             Layers { flags, ..Layers::default() }.read(table(kind)).map_err(|errors| errors[0].to_string())?;
         HubSettings::read(&settings).map_err(|error| error.to_string())

@@ -77,7 +77,7 @@ impl MediaSocket {
     /// # Errors
     /// Fails if the address is in use or not this host's.
     pub fn at(address: SocketAddr) -> io::Result<Self> {
-        let socket = Socket::bind(address, true)?;
+        let socket = Socket::bind(address)?;
         let address = socket.local_addr()?;
         Ok(Self { socket, address })
     }

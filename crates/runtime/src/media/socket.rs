@@ -42,11 +42,9 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Binds a socket; without `offload` each packet leaves by itself.
-    ///
     /// # Errors
     /// Fails if the address is in use or not this host's.
-    pub fn bind(at: SocketAddr, offload: bool) -> io::Result<Self> {
+    pub fn bind(at: SocketAddr) -> io::Result<Self> {
         let socket = UdpSocket::bind(at)?;
         let io = UdpSocketState::new((&socket).into())?;
         // Smaller buffers only cost losses, see [`SOCKET_BUFFER_BYTES`].
@@ -54,9 +52,14 @@ impl Socket {
         let _ = io.set_send_buffer_size((&socket).into(), SOCKET_BUFFER_BYTES);
         let slots = std::array::from_fn(|_| vec![0; SLOT_BYTES].into_boxed_slice());
         let metas = [RecvMeta::default(); BATCH_SIZE];
-        let offload = offload && io.max_gso_segments() > 1;
+        let offload = io.max_gso_segments() > 1;
         let (has_any, is_v6) = (at.ip().is_unspecified(), at.is_ipv6());
         Ok(Self { socket, io, slots, metas, offered: BATCH_SIZE, offload, has_any, is_v6 })
+    }
+
+    /// Lets each packet leave by itself.
+    pub fn without_offload(self) -> Self {
+        Self { offload: false, ..self }
     }
 
     /// The bound address.
@@ -169,7 +172,8 @@ mod tests {
 
     /// Sends what came in one batch to two receivers, and returns what they got.
     fn reflect(datagrams: &[Vec<u8>], offload: bool) -> [Vec<Vec<u8>>; 2] {
-        let mut socket = Socket::bind(LOOPBACK.into(), offload).unwrap();
+        let mut socket = Socket::bind(LOOPBACK.into()).unwrap();
+        socket.offload &= offload;
         let receivers = [receiver(), receiver()];
         let mut fan = Fanout::new(StreamId(1), FanoutConfig::default());
         for (_, address) in &receivers {
@@ -210,7 +214,7 @@ mod tests {
 
     #[test]
     fn empty_datagrams_count_in_batch() {
-        let mut socket = Socket::bind(LOOPBACK.into(), true).unwrap();
+        let mut socket = Socket::bind(LOOPBACK.into()).unwrap();
         let (sender, _) = receiver();
         for _ in 0..BATCH_PACKETS + 8 {
             sender.send_to(&[], socket.local_addr().unwrap()).unwrap();
@@ -230,7 +234,7 @@ mod tests {
             .map(|target| fan.add_target(Time::ZERO, target, TargetOptions::SUBSCRIBER, StartPoint::KeyFrame).unwrap());
         (0..10).for_each(|number| fan.push_opaque(Time::ZERO, address_of_nobody(), &[number; 100]));
         fan.close(Time::ZERO);
-        let socket = Socket::bind(LOOPBACK.into(), true).unwrap();
+        let socket = Socket::bind(LOOPBACK.into()).unwrap();
         while let Some(transmit) = fan.poll_transmit(Time::ZERO) {
             fan.record_outcome(Time::ZERO, &transmit, socket.send(&transmit));
         }
@@ -252,7 +256,7 @@ mod tests {
             (0..2).for_each(|_| fan.push_opaque(Time::ZERO, address_of_nobody(), &[0; 100]));
             fan.close(Time::ZERO);
             let transmit = fan.poll_transmit(Time::ZERO).unwrap();
-            Socket::bind(LOOPBACK.into(), true).unwrap().send(&transmit)
+            Socket::bind(LOOPBACK.into()).unwrap().send(&transmit)
         };
         // EINVAL is what port 0 and a device without offload have in common.
         assert_eq!(outcome, SendOutcome { sent: 0, failed: 2, refuses_offload: true, is_full: false });
@@ -260,7 +264,7 @@ mod tests {
 
     /// Takes in one datagram that a host sends to this address of the socket's, and answers it.
     fn answered(bind: &str, dial: [u8; 4]) -> (DatagramPath, SocketAddr, SocketAddr) {
-        let mut socket = Socket::bind(bind.parse().unwrap(), true).unwrap();
+        let mut socket = Socket::bind(bind.parse().unwrap()).unwrap();
         let dialled = SocketAddr::from((dial, socket.local_addr().unwrap().port()));
         let (sender, address) = receiver();
         sender.send_to(b"here", dialled).unwrap();

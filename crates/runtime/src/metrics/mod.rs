@@ -63,6 +63,9 @@ impl Metrics {
 /// Reads a total in another part's counts.
 pub type Total<T> = fn(&T) -> u64;
 
+/// The name, the help and the total of a counter.
+pub struct CounterRow<T: 'static>(pub &'static str, pub &'static str, pub Total<T>);
+
 /// Counters that follow totals which are counted elsewhere.
 #[derive(Clone)]
 pub struct CounterSet<T> {
@@ -70,13 +73,13 @@ pub struct CounterSet<T> {
 }
 
 impl<T> CounterSet<T> {
-    /// Registers a counter for each row: its name, its help, and its total.
+    /// Registers a counter for each row.
     ///
     /// # Errors
     /// Fails if a name is taken.
-    pub fn register(metrics: &Metrics, rows: &[(&str, &str, Total<T>)]) -> Result<Self, prometheus::Error> {
+    pub fn register(metrics: &Metrics, rows: &[CounterRow<T>]) -> Result<Self, prometheus::Error> {
         let counter = |name: &str, help: &str| metrics.register(IntCounter::new(name, help)?);
-        let rows = rows.iter().map(|(name, help, total)| Ok((counter(name, help)?, *total)));
+        let rows = rows.iter().map(|CounterRow(name, help, total)| Ok((counter(name, help)?, *total)));
         Ok(Self { counters: rows.collect::<Result<_, prometheus::Error>>()? })
     }
 

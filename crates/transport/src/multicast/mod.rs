@@ -7,6 +7,7 @@ mod interfaces;
 mod seal;
 mod socket;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -212,7 +213,8 @@ impl MulticastShared {
             }
             stays
         });
-        let mut lacking = missing(&self.config, &places);
+        let present: BTreeSet<&str> = places.iter().map(|(interface, _)| interface.name.as_str()).collect();
+        let mut lacking = missing(&self.config, &present);
         for (interface, group) in places {
             if members.iter().any(|member| member.interface == interface) {
                 continue;
@@ -264,11 +266,11 @@ fn places(config: &MulticastConfig) -> Vec<(Interface, SocketAddr)> {
 }
 
 /// A sentence for each interface that should take part and is not there.
-fn missing(config: &MulticastConfig, places: &[(Interface, SocketAddr)]) -> Vec<String> {
-    if config.interfaces.is_empty() && places.is_empty() {
+fn missing(config: &MulticastConfig, present: &BTreeSet<&str>) -> Vec<String> {
+    if config.interfaces.is_empty() && present.is_empty() {
         return vec!["no multicast interface is up: the node will use one that appears".to_owned()];
     }
-    let missing = config.interfaces.iter().filter(|name| places.iter().all(|(one, _)| one.name != **name));
+    let missing = config.interfaces.iter().filter(|name| !present.contains(name.as_str()));
     let say = |name: &String| {
         format!(
             "there is no interface {name} that is up with multicast: see `ip address`; the node uses it when it appears"

@@ -122,18 +122,16 @@ impl PathState {
     /// True if another chunk of `bytes` may be put on the path now. Twice the content of the path and a short queue
     /// lets the rate grow as fast as any congestion control does, and limits the bytes that are stuck when the path
     /// dies.
-    ///
-    /// A path that is `alone` gets more, since its chunks could go nowhere else: twice the window, so that the
-    /// congestion control, whose window may double until the next acknowledgement, never waits for chunks. Messages
-    /// that do not fill a chunk still wait as on other paths, so that they are packed with later ones.
-    pub(super) fn has_room(&self, bytes: usize, alone: bool) -> bool {
-        if self.copies.len() >= MAX_COPIES {
-            return false;
-        }
-        if alone {
-            return self.outstanding + bytes <= self.window().saturating_mul(2).saturating_add(FLOOR);
-        }
-        self.outstanding == 0 || self.outstanding + bytes <= self.room()
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        self.copies.len() < MAX_COPIES && (self.outstanding == 0 || self.outstanding + bytes <= self.room())
+    }
+
+    /// As [`Self::has_room`] for the only path, which gets more, since its chunks could go nowhere else: twice the
+    /// window, so that the congestion control, whose window may double until the next acknowledgement, never waits for
+    /// chunks. Messages that do not fill a chunk still wait as on other paths, so that they are packed with later ones.
+    pub(super) fn has_room_alone(&self, bytes: usize) -> bool {
+        let room = self.window().saturating_mul(2).saturating_add(FLOOR);
+        self.copies.len() < MAX_COPIES && self.outstanding + bytes <= room
     }
 
     /// As [`Self::has_room`] for a copy of a chunk that another path has room for as well. The copy's wait here delays
@@ -179,7 +177,7 @@ impl PathState {
             ahead: self.outstanding,
             delivered: self.rate.delivered,
             delivered_at: self.rate.delivered_at,
-            was_full: !self.has_room(CHUNK_BYTES, false),
+            was_full: !self.has_room(CHUNK_BYTES),
         }
     }
 

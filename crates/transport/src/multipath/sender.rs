@@ -172,7 +172,7 @@ impl ChunkSender {
     /// another is chosen, unless all waiting messages would arrive sooner by waiting for the first.
     fn choose(&self, class: DeliveryClass, bytes: usize, level: usize) -> Option<PathId> {
         let alone = self.paths.len() == 1 && self.outbox.has_chunk();
-        let has_room = |path: &PathState| path.has_room(bytes, alone);
+        let has_room = |path: &PathState| if alone { path.has_room_alone(bytes) } else { path.has_room(bytes) };
         let (id, soonest) = match class {
             DeliveryClass::Backup => self.usable().min_by_key(|(id, path)| (path.rank, *id)),
             DeliveryClass::Stripe | DeliveryClass::Duplicate => self.usable().min_by_key(|(_, path)| path.eta(bytes)),

@@ -52,7 +52,7 @@ use stateless_reset::{ResetSender, first_id};
 use crate::connection::{AnyConnection, ConnectionIdentity, VerifiedRemote, seen_at};
 use crate::counters::{LiveSchemeCounters, SchemeCounters};
 use crate::dial::{DialRequest, TOO_LATE, unexpected};
-use crate::handshake_limiter::HandshakeLimiter;
+use crate::handshake_limiter::{HandshakeLimiter, Stranger};
 use crate::multipath::PathId;
 use crate::tcp::verified;
 use crate::transport::Context;
@@ -134,7 +134,8 @@ impl Quic {
         let (limits, trips) = (&inner.context.limits, &inner.context.round_trips);
         let limit = limits.first_answer(trips.expected_rtt(to.ip(), request.node));
         let Ok(connected) =
-            timeout(limit, inner.connect(&endpoint, to, request.expect, Flight::usual(has_several))).await
+            timeout(limit, inner.connect(&endpoint, to, request.expect, Flight { has_several, ..Flight::DEFAULT }))
+                .await
         else {
             trips.mark_unresponsive(to.ip(), request.node);
             return Err(format!("no answer in {} s", limit.as_secs_f32()));
@@ -181,7 +182,7 @@ impl Quic {
         let (inner, busy, dialled) = (Arc::clone(inner), Arc::clone(&self.busy), hosts.to_vec());
         let keeper = PathManager { inner, connection, welcome, dialled, port: to.port(), expect, busy };
         if let Some(first) = first {
-            tokio::spawn(keeper.maintain_paths(((from, to), first)));
+            tokio::spawn(keeper.maintain_paths((from, to), first));
         }
         Ok(())
     }
@@ -242,8 +243,11 @@ async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
         }
         let has_room = inner.context.registry.len() < limits.connections && bucket.try_take_token(Instant::now());
         // `true`, since the stranger has sent a ClientHello.
-        let place =
-            if has_room { inner.handshake_limiter.acquire_slot(incoming.remote_address().ip(), true) } else { None };
+        let place = if has_room {
+            inner.handshake_limiter.acquire_slot(incoming.remote_address().ip(), Stranger::Heard)
+        } else {
+            None
+        };
         let Some((mut place, displaced)) = place else {
             LiveSchemeCounters::add(&inner.live.turned_away, 1);
             incoming.refuse();

@@ -75,8 +75,8 @@ pub(super) struct PathManager {
 impl PathManager {
     /// Keeps the paths until the connection is over; the first one exists. Missing paths are tried concurrently, so
     /// that none waits for another.
-    pub(super) async fn maintain_paths(self, first: (PathAddresses, PathId)) {
-        let mut paths = BTreeMap::from([(first.0, MissingPath::new(Some(first.1), Instant::now()))]);
+    pub(super) async fn maintain_paths(self, addresses: PathAddresses, first: PathId) {
+        let mut paths = BTreeMap::from([(addresses, MissingPath::new(Some(first), Instant::now()))]);
         let (mut trying, mut told) = (FuturesUnordered::new(), UnverifiedHosts::default());
         while !self.connection.is_over() {
             let wanted = self.want(&mut paths);
@@ -181,7 +181,7 @@ impl PathManager {
     }
 
     fn attempt(&self, to: SocketAddr, path: &MissingPath, told: &UnverifiedHosts) -> Attempt {
-        let (is_told, flight) = (self.is_told(to, told), Flight::usual(true));
+        let (is_told, flight) = (self.is_told(to, told), Flight { has_several: true, ..Flight::DEFAULT });
         // Another route to the remote may be longer.
         let longest = self.inner.context.limits.incoming_handshake_timeout();
         if !is_told {

@@ -64,9 +64,7 @@ pub(super) struct Flight {
 }
 
 impl Flight {
-    pub(super) const fn usual(has_several: bool) -> Self {
-        Self { has_several, rtt: INITIAL_RTT }
-    }
+    pub(super) const DEFAULT: Self = Self { has_several: false, rtt: INITIAL_RTT };
 }
 
 /// The settings of a QUIC connection with packets of this size.
@@ -113,7 +111,7 @@ pub(super) fn accepting(
     has_several: bool,
 ) -> Arc<ServerConfig> {
     let mut config = server.clone();
-    config.transport_config(transport(context.limits.packet(), probing, Flight::usual(has_several)));
+    config.transport_config(transport(context.limits.packet(), probing, Flight { has_several, ..Flight::DEFAULT }));
     Arc::new(config)
 }
 

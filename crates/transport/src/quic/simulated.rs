@@ -23,6 +23,7 @@ use super::probing::Probing;
 use super::settings::DATAGRAM_BUFFER;
 use super::state::{DIRECT_AHEAD, as_sent};
 use crate::config::Limits;
+use crate::handshake_side::HandshakeSide;
 use crate::multipath::{Action, MAX_PATHS, MultipathConnection, PathId};
 use crate::simulated::{EndEvent, SimPacket, SimulatedEnd, UDP_BYTES};
 
@@ -65,18 +66,18 @@ enum QuicEndPhase {
 impl QuicEnd {
     /// Dials over `count` paths, at least one and at most [`MAX_PATHS`].
     pub(crate) fn dial(now: Instant, congestion: Congestion, count: u8) -> Self {
-        let mut end = Self::new(now, congestion, false, count.clamp(1, MAX_PATHS as u8));
+        let mut end = Self::new(now, congestion, HandshakeSide::Client, count.clamp(1, MAX_PATHS as u8));
         end.connect(now, FIRST);
         end
     }
 
     /// Accepts the paths that the dialing side uses; `several` says if there will be more than one.
     pub(crate) fn accept(now: Instant, congestion: Congestion, several: bool) -> Self {
-        Self::new(now, congestion, true, 1 + u8::from(several))
+        Self::new(now, congestion, HandshakeSide::Server, 1 + u8::from(several))
     }
 
-    fn new(now: Instant, congestion: Congestion, is_incoming: bool, count: u8) -> Self {
-        let limits = Limits::default();
+    fn new(now: Instant, congestion: Congestion, side: HandshakeSide, count: u8) -> Self {
+        let (limits, is_incoming) = (Limits::default(), side == HandshakeSide::Server);
         let until = now + if is_incoming { limits.incoming_handshake_timeout() } else { limits.first_answer(None) };
         Self {
             endpoint: settings::endpoint(is_incoming),
@@ -300,7 +301,7 @@ impl QuicEnd {
             }
             DatagramEvent::NewConnection(incoming) => {
                 let probing = Probing::new(self.congestion);
-                let config = settings::server(Some(&probing), self.count > 1);
+                let config = settings::server_of(&probing, self.count > 1);
                 match self.endpoint.accept(incoming, now, &mut self.buffer, Some(config)) {
                     Ok((handle, quinn_connection)) => {
                         self.paths.insert(number, SimulatedPath::new(now, handle, quinn_connection, probing));

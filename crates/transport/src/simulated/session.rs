@@ -292,7 +292,7 @@ impl SimulatedEnd for SessionEnd {
         }
         match (&mut self.stream, channel) {
             // Messages that are queued at the same time share segments, so nothing leaves before the next packets.
-            (Some(stream), _) => return stream.push(now, (channel, delivery), message),
+            (Some(stream), _) => return stream.push(now, channel, delivery, message),
             // A message that does not fit into the queue is lost.
             (None, Channel::Reliable { flow }) => drop(self.session.send_reliable(now, flow, delivery, message)),
             (None, Channel::Datagram) => {

@@ -28,8 +28,8 @@ pub(super) struct Stream {
 
 impl Stream {
     /// Queues a message. As in the product, a message that does not fit into the queue is lost.
-    pub(super) fn push(&mut self, now: Instant, how: (Channel, &Delivery), message: Bytes) {
-        self.queue.push(now, how, message, Limits::default().connection_queue_bytes);
+    pub(super) fn push(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes) {
+        self.queue.push(now, channel, delivery, message, Limits::default().connection_queue_bytes);
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -77,8 +77,8 @@ mod tests {
         let mut stream = Stream::default();
         let (now, usual) = (Instant::now(), Delivery::default());
         let reliable = Channel::Reliable { flow: 1 };
-        (0..6).for_each(|_| stream.push(now, (reliable, &usual), vec![7; 16_400].into()));
-        stream.push(now, (Channel::Datagram, &usual), vec![8; 10].into());
+        (0..6).for_each(|_| stream.push(now, reliable, &usual, vec![7; 16_400].into()));
+        stream.push(now, Channel::Datagram, &usual, vec![8; 10].into());
         let segments: Vec<_> = std::iter::from_fn(|| stream.segment(now, 1448)).collect();
         let (last, full) = segments.split_last().unwrap();
         assert!(full.iter().all(|segment| segment.len() == 1448) && last.len() < 1448);

@@ -103,7 +103,7 @@ impl TcpConnection {
         if queue.farewell.is_some() {
             return Err(SendError::NoConnection(connection));
         }
-        match queue.push(Instant::now(), (channel, delivery), message, self.context.limits.connection_queue_bytes) {
+        match queue.push(Instant::now(), channel, delivery, message, self.context.limits.connection_queue_bytes) {
             Pushed::Queued => {}
             Pushed::Dropped => {
                 LiveSchemeCounters::add(&self.live.dropped, 1);

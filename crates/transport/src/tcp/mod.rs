@@ -31,7 +31,7 @@ use frame::Frame;
 use crate::connection::{ConnectionIdentity, LiveConnectionCounters, VerifiedRemote, seen_at};
 use crate::counters::LiveSchemeCounters;
 use crate::dial::{DialRequest, TOO_LATE, unexpected};
-use crate::handshake_limiter::{HandshakeLimiter, HandshakeSlot};
+use crate::handshake_limiter::{HandshakeLimiter, HandshakeSlot, Stranger};
 use crate::transport::{Context, given};
 use crate::udp::Bucket;
 
@@ -184,7 +184,7 @@ impl Listener {
                 LiveSchemeCounters::add(&self.live.turned_away, 1);
                 continue;
             }
-            let Some((place, displaced)) = self.handshake_limiter.acquire_slot(from.ip(), false) else {
+            let Some((place, displaced)) = self.handshake_limiter.acquire_slot(from.ip(), Stranger::Silent) else {
                 LiveSchemeCounters::add(&self.live.turned_away, 1);
                 continue;
             };

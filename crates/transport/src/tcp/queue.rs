@@ -27,8 +27,15 @@ pub(crate) struct WriteQueue {
 impl WriteQueue {
     /// Queues a message if there is room for it: `limit` bytes for each class, and a little less for all but the most
     /// urgent level.
-    pub(crate) fn push(&mut self, now: Instant, how: (Channel, &Delivery), message: Bytes, limit: usize) -> Pushed {
-        self.waiting.push(now, how, message, room_for(how.1.priority.into(), limit))
+    pub(crate) fn push(
+        &mut self,
+        now: Instant,
+        channel: Channel,
+        delivery: &Delivery,
+        message: Bytes,
+        limit: usize,
+    ) -> Pushed {
+        self.waiting.push(now, channel, delivery, message, room_for(delivery.priority.into(), limit))
     }
 
     /// Moves up to [`WRITE_BATCH`] bytes, or one message, or the short messages before a long one, into `bytes`.
@@ -62,7 +69,7 @@ mod tests {
     fn backlog_does_not_block_urgent() {
         let (mut queue, now, limit) = (WriteQueue::default(), Instant::now(), 1 << 20);
         for channel in [Channel::Reliable { flow: 1 }, Channel::Datagram] {
-            let mut push = |delivery| queue.push(now, (channel, &delivery), vec![0; 16_384].into(), limit);
+            let mut push = |delivery| queue.push(now, channel, &delivery, vec![0; 16_384].into(), limit);
             while push(Delivery::for_service(Service::Track)) == Pushed::Queued {}
             assert_eq!(push(Delivery::CONTROL), Pushed::Queued);
         }
@@ -73,7 +80,7 @@ mod tests {
         let (mut queue, now) = (WriteQueue::default(), Instant::now());
         for length in [50, 1040, 16_384, 16_384, 1200, 1200, 1200, 16_384] {
             let usual = Delivery::default();
-            queue.push(now, (Channel::Reliable { flow: 1 }, &usual), vec![5; length].into(), 1 << 20);
+            queue.push(now, Channel::Reliable { flow: 1 }, &usual, vec![5; length].into(), 1 << 20);
         }
         let batches = std::iter::from_fn(|| {
             let mut batch = Vec::new();
@@ -90,12 +97,12 @@ mod tests {
         let (mut queue, now) = (WriteQueue::default(), Instant::now());
         let reliable = Channel::Reliable { flow: 1 };
         for _ in 0..40 {
-            queue.push(now, (reliable, &Delivery::for_service(Service::Image)), vec![5; 16_384].into(), 1 << 20);
+            queue.push(now, reliable, &Delivery::for_service(Service::Image), vec![5; 16_384].into(), 1 << 20);
         }
         let mut batch = Vec::new();
         queue.take_batch(now, &mut batch);
         assert!(batch.len() <= WRITE_BATCH + 16_384 + HEADER);
-        queue.push(now, (reliable, &Delivery::CONTROL), vec![0; 10].into(), 1 << 20);
+        queue.push(now, reliable, &Delivery::CONTROL, vec![0; 10].into(), 1 << 20);
         batch.clear();
         queue.take_batch(now, &mut batch);
         assert_eq!(batch[HEADER], 0);

@@ -9,7 +9,7 @@ use super::entry::{DtlsPhase, Entry, SessionChange};
 use super::hello::{self, ClientHello};
 use super::table::EndpointTurn;
 use crate::counters::LiveSchemeCounters;
-use crate::handshake_limiter::HandshakeSlot;
+use crate::handshake_limiter::{HandshakeSlot, Stranger};
 
 impl EndpointTurn<'_> {
     /// Gives a slot to a stranger that begins a handshake with a first datagram of `size` bytes, if it may.
@@ -23,9 +23,9 @@ impl EndpointTurn<'_> {
             return None;
         }
         let host = route.to.ip();
-        let is_proved = self.has_proved(route, greeting);
+        let stranger = if self.has_proved(route, greeting) { Stranger::Heard } else { Stranger::Silent };
         let admitted = self.table.shares.try_begin_handshake(host, self.now);
-        let entered = admitted.then(|| self.table.handshake_limiter.acquire_slot(host, is_proved)).flatten();
+        let entered = admitted.then(|| self.table.handshake_limiter.acquire_slot(host, stranger)).flatten();
         if entered.as_ref().is_none_or(|(_, displaced)| *displaced) {
             LiveSchemeCounters::add(&self.endpoint.live.turned_away, 1);
         }

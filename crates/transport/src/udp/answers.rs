@@ -15,6 +15,7 @@ use super::handshake::{Handshake, most_bytes};
 use super::hello::{self, COOKIE, DatagramKind, UdpSessionId};
 use super::table::EndpointTurn;
 use crate::counters::LiveSchemeCounters;
+use crate::handshake_side::HandshakeSide;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trust {
@@ -136,7 +137,7 @@ impl Entry {
         let begins = handshake.restart(cx.now, cx.context.limits.incoming_handshake_timeout());
         if begins {
             tracing::debug!(remote = %self.route.to, "a handshake begins anew");
-            self.dtls = cx.endpoint.dtls(true, cx.now);
+            self.dtls = cx.endpoint.dtls(HandshakeSide::Client, cx.now);
             self.dtls_deadline = Some(cx.now);
             self.late.clear();
         }

@@ -26,6 +26,7 @@ use crate::connection::ConnectionInfo;
 use crate::counters::LiveSchemeCounters;
 use crate::error::SendError;
 use crate::event::Event;
+use crate::handshake_side::HandshakeSide;
 use crate::known_remotes::KnownRemote;
 use crate::stateless_reset::reset_token;
 use crate::transport::Context;
@@ -71,9 +72,9 @@ impl UdpEndpoint {
     }
 
     /// The DTLS state of a handshake that begins now.
-    pub(super) fn dtls(&self, client: bool, now: Instant) -> Dtls {
+    pub(super) fn dtls(&self, side: HandshakeSide, now: Instant) -> Dtls {
         let mut dtls = Dtls::new_13(Arc::clone(&self.config), self.certificate(), now);
-        dtls.set_active(client);
+        dtls.set_active(side == HandshakeSide::Client);
         dtls
     }
 
@@ -162,7 +163,7 @@ impl UdpEndpoint {
             return;
         }
         let expect = dialling.request.expect;
-        turning.begin(Route { to, from: None }, Some(dialling), true, expect);
+        turning.begin(Route { to, from: None }, Some(dialling), HandshakeSide::Client, expect);
         self.send_out(&mut table);
         drop(table);
         self.context.queue.waker.wake();
@@ -173,14 +174,15 @@ impl UdpEndpoint {
         self: &Arc<Self>,
         slot: SessionSlot,
         connection: ConnectionId,
-        how: (Channel, &Delivery),
+        channel: Channel,
+        delivery: &Delivery,
         message: Bytes,
     ) -> Result<(), SendError> {
         let mut table = self.lock();
         let mut sent = Err(SendError::NoConnection(connection));
         let mut turning = EndpointTurn::new(self, &mut table);
         let sooner = turning.run_on_session(slot, |entry, cx| {
-            sent = entry.send(connection, how, message, cx);
+            sent = entry.send(connection, channel, delivery, message, cx);
             SessionChange::Same
         });
         let failed = !table.events.is_empty();

@@ -152,7 +152,8 @@ impl Entry {
     pub(super) fn send(
         &mut self,
         connection: ConnectionId,
-        (channel, delivery): (Channel, &Delivery),
+        channel: Channel,
+        delivery: &Delivery,
         message: Bytes,
         cx: &mut SessionContext<'_>,
     ) -> Result<(), SendError> {

@@ -15,6 +15,7 @@ use crate::config::Limits;
 use crate::connection::VerifiedRemote;
 use crate::dial::{DialRequest, unexpected};
 use crate::handshake_limiter::HandshakeSlot;
+use crate::handshake_side::HandshakeSide;
 
 /// Shortest time after which a client that gets no answer repeats its `Ready`. It doubles each time.
 const READY_INTERVAL: Duration = Duration::from_millis(250);
@@ -94,9 +95,15 @@ pub(super) enum ConnectedAction {
 }
 
 impl Handshake {
-    pub(super) fn new(client: bool, dial: Option<PendingDial>, expect: RoleSet, now: Instant, limit: Duration) -> Self {
+    pub(super) fn new(
+        side: HandshakeSide,
+        dial: Option<PendingDial>,
+        expect: RoleSet,
+        now: Instant,
+        limit: Duration,
+    ) -> Self {
         Self {
-            client,
+            client: side == HandshakeSide::Client,
             dial,
             slot: None,
             expect,
@@ -159,7 +166,7 @@ impl Handshake {
         let Some(answers) = self.answers.for_restart().filter(|_| self.client && !self.is_answered()) else {
             return false;
         };
-        let fresh = Self::new(true, self.dial.take(), self.expect, now, limit);
+        let fresh = Self::new(HandshakeSide::Client, self.dial.take(), self.expect, now, limit);
         let (since, until) = (self.since, self.until.max(fresh.until));
         let cookie = self.cookie.filter(|(_, trust)| *trust == Trust::Echoed);
         *self = Self { answers, since, until, cookie, unsent: self.unsent.take(), ..fresh };
@@ -294,7 +301,7 @@ mod tests {
     #[test]
     fn timeout_names_unsent_datagram() {
         let (now, limit) = (Instant::now(), Duration::from_secs(5));
-        let mut handshake = Handshake::new(true, None, RoleSet::ALL, now, limit);
+        let mut handshake = Handshake::new(HandshakeSide::Client, None, RoleSet::ALL, now, limit);
         assert_eq!(handshake.overdue(now), None);
         assert_eq!(handshake.overdue(now + limit).unwrap(), "no answer in 5 s");
         handshake.unsent = Some("the system did not send 1250 bytes: Message too long".into());

@@ -42,7 +42,7 @@ use super::datagram_queue::Route;
 use super::endpoint::{SessionSlot, UdpEndpoint};
 use super::entry::{DtlsPhase, Entry, SessionChange, SessionContext};
 use super::hello::{self, COOKIE, UdpSessionId};
-use super::session::write_moved;
+use super::session::{PathChange, write_moved};
 use super::table::EndpointTurn;
 use super::unspecified;
 use crate::connection::seen_at;
@@ -160,7 +160,8 @@ impl Entry {
             identified.address = address.clone();
             cx.events.push(Event::Moved { connection, address });
         }
-        self.session.change_path(cx.now, from.ip() != to.ip());
+        let change = if from.ip() == to.ip() { PathChange::Port } else { PathChange::Host };
+        self.session.change_path(cx.now, change);
         self.greet(cx);
     }
 
@@ -179,7 +180,7 @@ impl Entry {
         let is_other = before.is_some_and(|before| before != source);
         if is_other {
             tracing::debug!(to = %self.route.to, %source, "our address is another one");
-            self.session.change_path(cx.now, true);
+            self.session.change_path(cx.now, PathChange::Host);
             self.greet(cx);
         }
         is_other

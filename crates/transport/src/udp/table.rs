@@ -21,6 +21,7 @@ use crate::config::Limits;
 use crate::counters::LiveSchemeCounters;
 use crate::event::Event;
 use crate::handshake_limiter::{HandshakeLimiter, HandshakeRateLimiter};
+use crate::handshake_side::HandshakeSide;
 
 /// The most timers that fire in one turn.
 const TIMERS: usize = 256;
@@ -185,7 +186,7 @@ impl<'a> EndpointTurn<'a> {
         let is_proved = self.has_proved(route, greeting);
         let (dial, time) = inherited.unzip();
         let expect = dial.as_ref().map_or(self.endpoint.context.admit, |dial: &PendingDial| dial.request.expect);
-        let Some(slot) = self.begin(route, dial, false, expect) else { return };
+        let Some(slot) = self.begin(route, dial, HandshakeSide::Server, expect) else { return };
         if let Some(Entry { phase: DtlsPhase::Handshake(handshake), .. }) = self.entry(slot) {
             handshake.random = Some(random);
             handshake.echo = greeting.echo();
@@ -202,17 +203,20 @@ impl<'a> EndpointTurn<'a> {
         &mut self,
         route: Route,
         dial: Option<PendingDial>,
-        client: bool,
+        side: HandshakeSide,
         expect: RoleSet,
     ) -> Option<SessionSlot> {
         let endpoint = self.endpoint;
         let limits = endpoint.context.limits;
         let slot = self.table.free.pop().unwrap_or(self.table.entries.len() as SessionSlot);
-        let dtls = endpoint.dtls(client, self.now);
+        let dtls = endpoint.dtls(side, self.now);
         let known =
             endpoint.context.round_trips.expected_rtt(route.to.ip(), dial.as_ref().and_then(|dial| dial.request.node));
-        let limit = if client { limits.first_answer(known) } else { limits.incoming_handshake_timeout() };
-        let handshake = Handshake::new(client, dial, expect, self.now, limit);
+        let limit = match side {
+            HandshakeSide::Client => limits.first_answer(known),
+            HandshakeSide::Server => limits.incoming_handshake_timeout(),
+        };
+        let handshake = Handshake::new(side, dial, expect, self.now, limit);
         let session = Session::new(limits.packet(), limits.connection_queue_bytes, limit);
         let entry = Entry::new(slot, route, dtls, session, handshake);
         if slot as usize == self.table.entries.len() {

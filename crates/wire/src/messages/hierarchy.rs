@@ -1,5 +1,7 @@
 //! Messages of hubs about their tiers, their groups and the services below them.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
@@ -115,23 +117,23 @@ pub struct Summary {
     /// Grows with each summary of a run; the greater one wins, block by block.
     #[n(1)]
     pub version: u64,
-    /// The number of offers in each block, here and below, in ascending order of the blocks; 0 if none is left.
+    /// The number of offers in each block, here and below; 0 if none is left.
     /// At most [`MAX_SUMMARY_BLOCKS`].
     #[cbor(n(2), with = "block_services_codec")]
-    pub block_services: Vec<(BlockService, u32)>,
+    pub block_services: BTreeMap<BlockService, u32>,
     /// If set, everything that there is has been told since this version:
     /// what was told before it is void.
     #[n(3)]
     pub since: Option<u64>,
 }
 
-/// The blocks as one flat array: each one's distance from the one before, then
+/// The blocks as one flat array in ascending order: each one's distance from the one before, then
 /// its count. Remotes on the grid are then a few bytes each.
 mod block_services_codec {
     use super::*;
 
     pub(super) fn encode<C, W: Write>(
-        block_services: &[(BlockService, u32)],
+        block_services: &BTreeMap<BlockService, u32>,
         e: &mut Encoder<W>,
         _: &mut C,
     ) -> Result<(), EncodeError<W::Error>> {
@@ -144,19 +146,19 @@ mod block_services_codec {
         Ok(())
     }
 
-    pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<Vec<(BlockService, u32)>, DecodeError> {
+    pub(super) fn decode<C>(d: &mut Decoder<'_>, _: &mut C) -> Result<BTreeMap<BlockService, u32>, DecodeError> {
         let wrong = || DecodeError::message("a summary's blocks are out of order or off the grid");
         let length = d.array()?.filter(|length| length % 2 == 0 && *length <= 2 * MAX_SUMMARY_BLOCKS as u64);
         let length = length.ok_or_else(|| DecodeError::message("a summary of too many blocks"))? / 2;
-        let mut block_services: Vec<(BlockService, u32)> = Vec::with_capacity(length as usize);
+        let mut block_services = BTreeMap::new();
         for _ in 0..length {
             let distance = d.u64()?;
-            let before = block_services.last().map(|(block, _)| block.number());
+            let before = block_services.last_key_value().map(|(block, _): (&BlockService, _)| block.number());
             let number = match before {
                 Some(_) if distance == 0 => return Err(wrong()),
                 before => before.unwrap_or(0).checked_add(distance).ok_or_else(wrong)?,
             };
-            block_services.push((BlockService::from_number(number).ok_or_else(wrong)?, d.u32()?));
+            block_services.insert(BlockService::from_number(number).ok_or_else(wrong)?, d.u32()?);
         }
         Ok(block_services)
     }

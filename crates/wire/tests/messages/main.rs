@@ -227,7 +227,6 @@ fn summary_takes_few_bytes_per_block() {
     let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
     let block_services: BTreeMap<BlockService, u32> =
         cells.map(|cell| (BlockService::from_cell(Service::Track, cell), 3)).collect();
-    let block_services: Vec<(BlockService, u32)> = block_services.into_iter().collect();
     let summary = |block_services| {
         Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run: u32::MAX,

@@ -68,7 +68,8 @@ pub fn reflect(args: &ReflectorSettings) -> io::Result<()> {
     let last = args.to.port().checked_add(args.count - 1);
     let last = last.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "there are not so many ports"))?;
     let targets = (args.to.port()..=last).map(|port| SocketAddr::new(args.to.ip(), port)).collect();
-    let mut socket = Socket::bind(args.listen, args.offload)?;
+    let socket = Socket::bind(args.listen)?;
+    let mut socket = if args.offload { socket } else { socket.without_offload() };
     let mut path = ForwardMode::new(args.sealed, targets)?;
     let (began, mut tally) = (Instant::now(), Tally::default());
     while !stop.load(Relaxed) {

@@ -35,10 +35,10 @@ impl VethPair {
         // The thread changes its namespace for good.
         let make = || -> io::Result<(Namespace, Namespace)> {
             let far = Namespace::create()?;
-            namespace::configure(false)?;
+            namespace::configure()?;
             let mut far_requests = Netlink::open()?;
             let near = Namespace::create()?;
-            namespace::configure(false)?;
+            namespace::configure()?;
             let mut near_requests = Netlink::open()?;
             let name = || "eth0".to_owned();
             let (outer_index, outer_namespace) = (INDEX, far.raw());

@@ -222,7 +222,7 @@ fn show(finished: &FinishedRun, results: &Results, output: Output) -> CommandRes
     }
     output.data(&format!("{}\n", sentence(finished, &metrics)))?;
     if run.verdict.valid {
-        output.painted(&format!("{} ", output.verdict(true, "Valid:")))?;
+        output.painted(&format!("{} ", output.good("Valid:")))?;
         output.data(&format!("{}\n", trust(run)))?;
     }
     Ok(output.data(&format!("Look at {}\n", folder.join("index.html").display()))?)

@@ -287,6 +287,7 @@ impl From<SimulateError> for Failure {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use roost_terminal::OutputArgs;
 
     use super::*;
 
@@ -309,7 +310,7 @@ mod tests {
     #[test]
     fn progress_is_told_now_and_then() {
         let mut sparse = ProgressLog {
-            output: Output::new(false, true, false, true),
+            output: OutputArgs { quiet: true, no_color: true, ..OutputArgs::default() }.output(),
             of: String::new(),
             began: Instant::now(),
             next: SILENCE,

@@ -171,24 +171,25 @@ fn arp(body: &[u8]) -> CarrierFrameKind {
 
 /// The answer to an ARP request: `asked` has the [`Mac`] of its own address.
 pub(super) fn arp_answer(asked: Ipv4Addr, sender: Ipv4Addr, sender_mac: Mac) -> [u8; ARP_FRAME_BYTES] {
-    arp_frame(sender_mac, 2, (Mac::from_ipv4(asked), asked), (sender_mac, sender))
+    let target = ArpAddresses { mac: sender_mac, ip: sender };
+    arp_frame(sender_mac, 2, ArpAddresses { mac: Mac::from_ipv4(asked), ip: asked }, target)
 }
 
-fn arp_frame(
-    to: Mac,
-    operation: u8,
-    (sender_mac, sender): (Mac, Ipv4Addr),
-    (target_mac, target): (Mac, Ipv4Addr),
-) -> [u8; ARP_FRAME_BYTES] {
+struct ArpAddresses {
+    mac: Mac,
+    ip: Ipv4Addr,
+}
+
+fn arp_frame(to: Mac, operation: u8, sender: ArpAddresses, target: ArpAddresses) -> [u8; ARP_FRAME_BYTES] {
     let mut frame = [0; ARP_FRAME_BYTES];
     frame[..6].copy_from_slice(&to.0);
-    frame[6..12].copy_from_slice(&sender_mac.0);
+    frame[6..12].copy_from_slice(&sender.mac.0);
     frame[12..14].copy_from_slice(&TYPE_ARP.to_be_bytes());
     frame[14..22].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, operation]);
-    frame[22..28].copy_from_slice(&sender_mac.0);
-    frame[28..32].copy_from_slice(&sender.octets());
-    frame[32..38].copy_from_slice(&target_mac.0);
-    frame[38..42].copy_from_slice(&target.octets());
+    frame[22..28].copy_from_slice(&sender.mac.0);
+    frame[28..32].copy_from_slice(&sender.ip.octets());
+    frame[32..38].copy_from_slice(&target.mac.0);
+    frame[38..42].copy_from_slice(&target.ip.octets());
     frame
 }
 
@@ -201,7 +202,8 @@ pub(super) mod testing {
 
     /// An ARP request as a host sends it.
     pub(in crate::carrier) fn arp_request(from: Ipv4Addr, asked: Ipv4Addr) -> Vec<u8> {
-        arp_frame(Mac::BROADCAST, 1, (Mac::from_ipv4(from), from), (Mac([0; 6]), asked)).to_vec()
+        let sender = ArpAddresses { mac: Mac::from_ipv4(from), ip: from };
+        arp_frame(Mac::BROADCAST, 1, sender, ArpAddresses { mac: Mac([0; 6]), ip: asked }).to_vec()
     }
 
     /// An IPv4 frame of `bytes` bytes in total; its content is `mark`.

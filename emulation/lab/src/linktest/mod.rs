@@ -81,7 +81,7 @@ fn measure<W: ProbeCarrier>(
     for (test, pace) in LinktestKind::ALL.into_iter().zip(PACE) {
         if options.tests.contains(&test) && !wire.stopped() {
             watch(test.name());
-            found.extend(try_paths(topology, options, wire, (test, pace))?);
+            found.extend(try_paths(topology, options, wire, test, pace)?);
         }
     }
     found.sort_by_key(|(net, _)| *net);
@@ -115,7 +115,8 @@ fn try_paths<W: ProbeCarrier>(
     topology: &Topology,
     options: &LinktestOptions,
     wire: &mut W,
-    (test, pace): (LinktestKind, f64),
+    test: LinktestKind,
+    pace: f64,
 ) -> Result<Vec<(NetIndex, LinktestMeasurement)>, W::Error> {
     let jobs = jobs(topology, options, test);
     let mut done: Vec<LinktestMeasurement> = jobs.iter().map(|job| unmeasured(topology, job)).collect();
@@ -160,7 +161,7 @@ fn jobs(topology: &Topology, options: &LinktestOptions, test: LinktestKind) -> V
     };
     let of_net = |net: NetIndex| {
         let pairs = pairs(&topology.nets[net]);
-        pairs.into_iter().filter_map(move |pair| plan::job(topology, test, net, pair, options))
+        pairs.into_iter().filter_map(move |(from, to)| plan::job(topology, test, net, from, to, options))
     };
     nets.into_iter().flat_map(of_net).collect()
 }

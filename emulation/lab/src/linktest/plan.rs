@@ -60,7 +60,8 @@ pub(super) fn job(
     topology: &Topology,
     test: LinktestKind,
     net: NetIndex,
-    (from, to): (usize, usize),
+    from: usize,
+    to: usize,
     options: &LinktestOptions,
 ) -> Option<PathTest> {
     let members = &topology.nets.get(net)?.members;
@@ -208,7 +209,7 @@ mod tests {
     }
 
     fn planned(test: LinktestKind, change: impl Fn(&mut roost_topology::model::Leg)) -> PathTest {
-        job(&topology(change), test, 0, (0, 1), &LinktestOptions::default()).unwrap()
+        job(&topology(change), test, 0, 0, 1, &LinktestOptions::default()).unwrap()
     }
 
     #[test]
@@ -246,7 +247,8 @@ mod tests {
             &topology(|leg| leg.rate = Rate::from_bps(8_000)),
             LinktestKind::Rate,
             0,
-            (0, 1),
+            0,
+            1,
             &LinktestOptions { quick: true, ..LinktestOptions::default() },
         );
         let flow = quick.unwrap().flow.unwrap();

@@ -201,11 +201,16 @@ impl TclInterpreter {
         matches!(self.frames[0].variables.get(name), Some(Slot::Scalar(_) | Slot::Array(_)))
     }
 
-    /// The names of the variables of `frame`, including links if `linked` is set.
-    pub(crate) fn variable_names(&self, frame: usize, linked: bool) -> Vec<String> {
+    /// The names of the variables of `frame`, links included.
+    pub(crate) fn variable_names(&self, frame: usize) -> Vec<String> {
+        self.frames[frame].variables.keys().map(str::to_owned).collect()
+    }
+
+    /// The names of the variables that `frame` holds itself.
+    pub(crate) fn own_variable_names(&self, frame: usize) -> Vec<String> {
         let variables = &self.frames[frame].variables;
-        let seen = |name: &&str| linked || !matches!(variables.get(name), Some(Slot::Link(_)));
-        variables.keys().filter(seen).map(str::to_owned).collect()
+        let is_own = |name: &&str| !matches!(variables.get(name), Some(Slot::Link(_)));
+        variables.keys().filter(is_own).map(str::to_owned).collect()
     }
 
     /// Subtracts the values of a frame that ends from the count.

@@ -165,7 +165,8 @@ impl RootHubs {
         let block_services: Vec<(BlockService, u32)> =
             block_services.iter().map(|service| (*service, PER_HOME as u32 / 4)).collect();
         for (version, block_services) in (1..).zip(block_services.chunks(MAX_SUMMARY_BLOCKS)) {
-            let summary = Summary { run: 1, version, block_services: block_services.to_vec(), since: None };
+            let summary =
+                Summary { run: 1, version, block_services: block_services.iter().copied().collect(), since: None };
             deliver_message(hub, Time::ZERO, connection, &Message::Hierarchy(HierarchyMessage::Summary(summary)));
         }
     }

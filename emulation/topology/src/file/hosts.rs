@@ -39,8 +39,11 @@ impl TopologyReader<'_> {
             hardware: fields.string("hardware"),
             ..Host::default()
         };
+        let step = step.unwrap_or_default();
+        let along = |first: i32, step: i32, index: i32| first.saturating_add(step.saturating_mul(index));
+        let stepped = |first: (i32, i32), index| (along(first.0, step.0, index), along(first.1, step.1, index));
         let host = |(name, index): (Located<String>, i32)| {
-            let cell = cell.map(|first| stepped(first, step.unwrap_or_default(), index));
+            let cell = cell.map(|first| stepped(first, index));
             let host = Host { name: name.value.clone(), cell, ..like.clone() };
             (name, host)
         };
@@ -58,9 +61,4 @@ impl TopologyReader<'_> {
         self.lines.hosts.push(self.source.line(name.at));
         true
     }
-}
-
-fn stepped(first: (i32, i32), step: (i32, i32), index: i32) -> (i32, i32) {
-    let along = |first: i32, step: i32| first.saturating_add(step.saturating_mul(index));
-    (along(first.0, step.0), along(first.1, step.1))
 }

@@ -68,15 +68,16 @@ fn is_group(group: &[Host]) -> bool {
     match (before.cell, last.cell) {
         (None, None) => true,
         (Some(_), Some(_)) => {
-            let step = first.cell.zip(second.cell).map(|(a, b)| distance(a, b));
-            names::follows(&before.name, &last.name) && before.cell.zip(last.cell).map(|(a, b)| distance(a, b)) == step
+            names::follows(&before.name, &last.name) && distance(before, last) == distance(first, second)
         }
         _ => false,
     }
 }
 
-fn distance(from: (i32, i32), to: (i32, i32)) -> (i64, i64) {
-    (i64::from(to.0) - i64::from(from.0), i64::from(to.1) - i64::from(from.1))
+/// The distance between two hosts' cells, in columns and rows.
+fn distance(from: &Host, to: &Host) -> Option<(i64, i64)> {
+    let (from, to) = from.cell.zip(to.cell)?;
+    Some((i64::from(to.0) - i64::from(from.0), i64::from(to.1) - i64::from(from.1)))
 }
 
 fn host_stanza(first: &Host, group: &[Host]) -> Stanza {
@@ -87,11 +88,9 @@ fn host_stanza(first: &Host, group: &[Host]) -> Stanza {
     if let Some(cell) = first.cell {
         stanza.raw("cell", format!("[{}, {}]", cell.0, cell.1));
     }
-    if let Some((from, to)) = first.cell.zip(group.get(1).and_then(|host| host.cell)) {
-        let step = distance(from, to);
-        if step != (0, 0) {
-            stanza.raw("step", format!("[{}, {}]", step.0, step.1));
-        }
+    let step = group.get(1).and_then(|second| distance(first, second)).filter(|step| *step != (0, 0));
+    if let Some((columns, rows)) = step {
+        stanza.raw("step", format!("[{columns}, {rows}]"));
     }
     stanza.optional("os", first.os.as_deref());
     stanza.optional("hardware", first.hardware.as_deref());
@@ -191,7 +190,7 @@ fn values(topology: &Topology, net: &Net, stanza: &mut Stanza) {
     if let Some(addresses) = addresses.filter(|_| all_given) {
         stanza.raw("addresses", list(addresses.into_iter()));
     }
-    let legs = legs(topology, net, &(up, down), prefix, all_given);
+    let legs = legs(topology, net, &up, &down, prefix, all_given);
     match legs.as_slice() {
         [] => {}
         [one] => stanza.raw("leg", format!("[{one}]")),
@@ -210,7 +209,7 @@ fn base(net: &Net) -> ((Leg, Leg), bool) {
             (most.clone(), most)
         }
     };
-    let exact = read_back(net, &pair).zip(&net.members).all(|((to_net, from_net), member)| {
+    let exact = read_back(net, &pair.0, &pair.1).zip(&net.members).all(|((to_net, from_net), member)| {
         LegOverrides::between(&to_net, &member.to_net) == LegOverrides::default()
             && LegOverrides::between(&from_net, &member.from_net) == LegOverrides::default()
     });
@@ -231,7 +230,7 @@ pub fn most_common<T: PartialEq>(items: impl Iterator<Item = T>) -> Option<T> {
 }
 
 /// The legs that the reader would make from a base.
-fn read_back<'a>(net: &'a Net, (up, down): &'a (Leg, Leg)) -> impl Iterator<Item = (Leg, Leg)> + 'a {
+fn read_back<'a>(net: &'a Net, up: &'a Leg, down: &'a Leg) -> impl Iterator<Item = (Leg, Leg)> + 'a {
     (0..net.members.len()).map(move |place| match (net.kind, place) {
         (NetKind::Link, 0) => (up.halves().0, down.halves().1),
         (NetKind::Link, _) => (down.halves().0, up.halves().1),
@@ -254,9 +253,9 @@ pub fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
 }
 
 /// Writes the members that differ from the base; equal ones share a stanza.
-fn legs(topology: &Topology, net: &Net, pair: &(Leg, Leg), prefix: u8, all_given: bool) -> Vec<String> {
+fn legs(topology: &Topology, net: &Net, up: &Leg, down: &Leg, prefix: u8, all_given: bool) -> Vec<String> {
     let mut groups: Vec<(Stanza, Vec<&str>)> = Vec::new();
-    for ((to_net, from_net), member) in read_back(net, pair).zip(&net.members) {
+    for ((to_net, from_net), member) in read_back(net, up, down).zip(&net.members) {
         let mut stanza = Stanza::new("");
         let up = LegOverrides::between(&to_net, &member.to_net);
         let down = LegOverrides::between(&from_net, &member.from_net);

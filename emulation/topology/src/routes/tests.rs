@@ -97,7 +97,7 @@ fn walk(topology: &Topology, tables: &[Vec<HostRoute>], from: usize, to: Ipv4Add
             member: *place,
         });
         let all = connected.chain(tables[host].iter().copied());
-        let matching = all.filter(|route| overlap((route.destination, route.prefix), (to, 32)));
+        let matching = all.filter(|route| route.subnet().contains(to));
         let route = matching.max_by_key(|route| route.prefix)?;
         let next = route.via.unwrap_or(to);
         let there = topology.nets[route.net].members.iter().find(|member| member.address == Some(next))?;

@@ -17,12 +17,13 @@ use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, Loo
 use roost_wire::{Area, ConnectionId, NodeId, NodeSelector, RequestId, Scope, Service, Time};
 
 use super::HubLimit;
+use super::found_candidate::FoundCandidate;
 use super::remotes::SEARCH;
-use super::request_key::RequestKey;
 use super::route::{HubQuery, RoutePlan};
 use super::sender::Sender;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
+use crate::request_key::RequestKey;
 
 /// The most time that a search takes, however long the requester would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);
@@ -67,8 +68,8 @@ struct PendingLookup {
     /// None once it was answered early; then it lingers.
     waiters: Vec<Waiter>,
     awaited: BTreeMap<NodeId, Awaited>,
-    /// With the hub that named each; of a node's records the newest only.
-    found: Vec<(NodeId, Candidate)>,
+    /// Of a node's records the newest only.
+    found: Vec<FoundCandidate>,
     coverage: Coverage,
 }
 
@@ -100,7 +101,7 @@ pub(super) enum Waiter {
 pub(super) struct ConcludedLookup {
     pub(super) waiters: Vec<Waiter>,
     pub(super) scope: Scope,
-    pub(super) found: Vec<(NodeId, Candidate)>,
+    pub(super) found: Vec<FoundCandidate>,
     pub(super) coverage: Coverage,
 }
 
@@ -357,10 +358,11 @@ impl PendingLookup {
 
     /// Keeps the newest record of each node, at most as many as all hubs may send.
     fn add(&mut self, hub: NodeId, candidate: Candidate) {
-        match self.found.iter_mut().find(|(_, held)| held.node == candidate.node) {
-            Some((_, held)) if held.version >= candidate.version => {}
-            Some(held) => *held = (hub, candidate),
-            None => self.found.push((hub, candidate)),
+        let found = FoundCandidate { hub, candidate };
+        match self.found.iter_mut().find(|held| held.candidate.node == found.candidate.node) {
+            Some(held) if held.candidate.version >= found.candidate.version => {}
+            Some(held) => *held = found,
+            None => self.found.push(found),
         }
     }
 }

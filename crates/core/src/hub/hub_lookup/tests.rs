@@ -300,7 +300,7 @@ fn seek(id: u32, area: Area, way: RouteDirection) -> Message {
 }
 
 fn has(cell: Cell) -> Message {
-    let blocks = vec![(BlockService::from_cell(Service::Track, cell), 1)];
+    let blocks = [(BlockService::from_cell(Service::Track, cell), 1)].into();
     Message::Hierarchy(HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None }))
 }
 

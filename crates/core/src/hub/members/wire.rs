@@ -54,12 +54,11 @@ impl Wire {
         if here { told } else { told.into_iter().filter_map(Address::without_local_hosts).collect() }
     }
 
-    fn addresses(&self, d: &mut Decoder<'_>, resolve: bool) -> Result<Vec<Address>, WireError> {
+    fn addresses(&self, d: &mut Decoder<'_>, seen: Option<IpAddr>) -> Result<Vec<Address>, WireError> {
         let addresses = read_addresses(d).map_err(malformed)?;
         if addresses.len() > MAX_ADDRESSES {
             return Err(WireError::OutOfBounds("too many addresses of a super node"));
         }
-        let seen = self.seen.filter(|_| resolve);
         let resolved = addresses.into_iter().map(|address| match seen {
             Some(seen) => address.with_observed_host(seen),
             None => address,
@@ -76,7 +75,7 @@ impl Wire {
         }
         let generation = d.u32().map_err(malformed)?;
         let src_incarnation = d.u16().map_err(malformed)?;
-        let addresses = self.addresses(d, true)?;
+        let addresses = self.addresses(d, self.seen)?;
         let dst = MemberIdentity::named(self.own, d.u32().map_err(malformed)?);
         let message = message(d)?;
         Ok(Header { src: MemberIdentity { node, generation, addresses }, src_incarnation, dst, message })
@@ -91,7 +90,7 @@ impl Wire {
             2 => State::Down,
             _ => return Err(WireError::OutOfBounds("a super node neither alive nor dead")),
         };
-        id.addresses = self.addresses(d, false)?;
+        id.addresses = self.addresses(d, None)?;
         Ok(foca::Member::new(id, incarnation, state))
     }
 }

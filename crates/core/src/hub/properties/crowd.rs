@@ -1,7 +1,5 @@
 //! A crowd around one hub, which does and says anything, from a seed.
 
-use std::collections::BTreeMap;
-
 use bytes::Bytes;
 use roost_wire::block::BlockService;
 use roost_wire::messages::{
@@ -416,7 +414,7 @@ impl RandomRemotes {
     }
 
     fn summary(&mut self) -> Message {
-        let blocks: BTreeMap<BlockService, u32> = (0..self.below(4))
+        let block_services = (0..self.below(4))
             .map(|_| {
                 let cell = Cell::new(8 * self.below(6) as i32, 0);
                 (BlockService::from_cell(Service::ALL[self.below(4) as usize], cell), self.below(3) as u32)
@@ -427,7 +425,7 @@ impl RandomRemotes {
         Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run: self.below(2) as u32,
             version,
-            block_services: blocks.into_iter().collect(),
+            block_services,
             since,
         }))
     }

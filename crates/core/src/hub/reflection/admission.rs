@@ -11,7 +11,7 @@ use super::subscriber_copies::{MAX_COPIES_EACH, MAX_GRANTED_EACH};
 use crate::hub::OverflowPolicy;
 use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
-use crate::hub::request_key::RequestKey;
+use crate::request_key::RequestKey;
 
 impl ReflectionState {
     /// The owner says what is left of its uplink, and how many nodes are sent
@@ -58,9 +58,7 @@ impl ReflectionState {
         let Self { reservations, subscribers, .. } = self;
         let is_subscriber = copy.kind == DownstreamKind::Subscriber;
         let (reserved, reserved_kbps) = if is_subscriber { reservations.reserved_by(requester) } else { (0, 0) };
-        if reserved >= MAX_RESERVATIONS_EACH
-            || is_subscriber && !self.is_modest(core, requester, (reserved, reserved_kbps), kbps)
-        {
+        if reserved >= MAX_RESERVATIONS_EACH || is_subscriber && !self.is_modest(core, requester, kbps) {
             return false;
         }
         let is_fair = |mine: u32, one: u32, left: u32| {
@@ -80,7 +78,8 @@ impl ReflectionState {
 
     /// True if a node with these pledges that is sent one more copy leaves others something: who has more
     /// than half of all that there is room for leaves them the last eighth.
-    fn is_modest(&self, core: &HubCore, requester: NodeId, (reserved, reserved_kbps): (usize, u32), kbps: u32) -> bool {
+    fn is_modest(&self, core: &HubCore, requester: NodeId, kbps: u32) -> bool {
+        let (reserved, reserved_kbps) = self.reservations.reserved_by(requester);
         let Self { sent, sent_kbps, subscriber_copies, reservations, .. } = self;
         let begun = subscriber_copies.copies_of(requester).filter(|receiver| sent.contains(receiver));
         let rate = |copy: &CopyReceiver| self.rate(copy.service, Some(copy.provider));

@@ -32,8 +32,8 @@ pub(super) use stream_copy::{StreamCopy, kind_of};
 use subscriber_copies::SubscriberCopies;
 
 use super::core::HubCore;
-use super::request_key::RequestKey;
 use super::{HubEvent, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
+use crate::request_key::RequestKey;
 
 /// Knowledge of the relay of this hub.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use roost_wire::reflection::DownstreamKind;
 use roost_wire::{NodeId, Time};
 
 use super::stream_copy::{BEGINNING, CopyReceiver, StreamCopy};
-use crate::hub::request_key::RequestKey;
+use crate::request_key::RequestKey;
 
 /// The most pledges. Where room is limited nothing is granted beyond.
 pub(super) const MAX_RESERVATIONS: usize = 4_096;

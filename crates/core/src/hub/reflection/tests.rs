@@ -283,7 +283,7 @@ fn child(bench: &mut Bench) -> ConnectionId {
     bench.hub.core.config.tier = 1;
     let child = bench.up(100, Role::SuperNode);
     bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
-    let blocks = vec![(BlockService::from_cell(Service::Video, HERE), 2)];
+    let blocks = [(BlockService::from_cell(Service::Video, HERE), 2)].into();
     bench.say(child, HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None }));
     child
 }

@@ -19,6 +19,7 @@ use roost_wire::{Area, NodeId, Record, Time};
 use crate::directory::{Directory, DirectoryQuery, PublishOutcome};
 use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
+use crate::hub::found_candidate::FoundCandidate;
 use crate::hub::timers::MAX_PER_WAKE;
 
 /// Number of nodes that a cache holds copies of, about 1 KB each; what is
@@ -67,7 +68,7 @@ impl RecordCache {
 
     /// The copies that answer a lookup: any at the place that it names, or wherever. Only the
     /// server knows which is nearest, all that there is, and who has a certain name.
-    pub(super) fn answer(&self, core: &mut HubCore, area: Area, query: &DirectoryQuery) -> Vec<(NodeId, Candidate)> {
+    pub(super) fn answer(&self, core: &mut HubCore, area: Area, query: &DirectoryQuery) -> Vec<FoundCandidate> {
         let is_by_name = query.names.is_some_and(|selector| !selector.is_everybody());
         if !core.is_cache() || is_by_name || !matches!(area, Area::Exact(_) | Area::Anywhere) {
             return Vec::new();
@@ -84,7 +85,7 @@ impl RecordCache {
             return Vec::new();
         }
         core.counters.cache_hits += u64::from(!cached.is_empty());
-        cached.into_iter().map(|candidate| (core.config.node, candidate)).collect()
+        cached.into_iter().map(|candidate| FoundCandidate { hub: core.config.node, candidate }).collect()
     }
 
     fn with_name(&self, candidate: Candidate) -> Option<Candidate> {

@@ -6,13 +6,14 @@ use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
 use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, Request, RequestMode};
-use roost_wire::{Area, ConnectionId, NodeId, RequestId, Scope, Service};
+use roost_wire::{Area, ConnectionId, RequestId, Scope, Service};
 
 use super::Registry;
 use crate::directory::{Directory, DirectoryQuery, Hit, Rank};
 use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::disclose::without_local_hosts;
+use crate::hub::found_candidate::FoundCandidate;
 use crate::hub::summaries::Summaries;
 
 /// A lookup to answer: its number, and the connection over which it came.
@@ -44,7 +45,7 @@ impl Registry {
         reply: LookupReply,
         query: &DirectoryQuery,
         scope: Scope,
-        remote: &[(NodeId, Candidate)],
+        remote: &[FoundCandidate],
         coverage: Coverage,
     ) {
         let hits = self.search_within(core, scope, query);
@@ -60,19 +61,20 @@ impl Registry {
         hits: Vec<Hit>,
         reply: LookupReply,
         query: &DirectoryQuery,
-        remote: &[(NodeId, Candidate)],
+        remote: &[FoundCandidate],
         coverage: Coverage,
     ) -> LookupResult {
         let named = |candidate| if query.names.is_some() { core.named(candidate) } else { candidate };
-        let mut ranked: Vec<(Rank, Candidate)> =
-            hits.iter().map(|hit| (hit.rank, named(self.directory.hit(*hit).candidate()))).collect();
+        let own =
+            |hit: &Hit| RankedCandidate { rank: hit.rank, candidate: named(self.directory.hit(*hit).candidate()) };
+        let mut ranked: Vec<RankedCandidate> = hits.iter().map(own).collect();
         self.hits = hits;
-        for (_, candidate) in remote {
+        for FoundCandidate { candidate, .. } in remote {
             merge(&mut ranked, query, candidate);
         }
-        ranked.sort_unstable_by_key(|(rank, _)| *rank);
+        ranked.sort_unstable_by_key(|ranked| ranked.rank);
         ranked.truncate(query.count);
-        let candidates = ranked.into_iter().map(|(_, candidate)| core.shown(reply.connection, candidate)).collect();
+        let candidates = ranked.into_iter().map(|ranked| core.shown(reply.connection, ranked.candidate)).collect();
         LookupResult { id: reply.id, candidates, coverage }
     }
 
@@ -82,7 +84,7 @@ impl Registry {
         core: &mut HubCore,
         reply: LookupReply,
         query: &DirectoryQuery,
-        remote: &[(NodeId, Candidate)],
+        remote: &[FoundCandidate],
         coverage: Coverage,
     ) {
         let hits = self.search(core, query);
@@ -138,14 +140,20 @@ impl HubCore {
     }
 }
 
+struct RankedCandidate {
+    rank: Rank,
+    candidate: Candidate,
+}
+
 /// Adds a candidate unless a newer record of its node is there.
-fn merge(ranked: &mut Vec<(Rank, Candidate)>, query: &DirectoryQuery, candidate: &Candidate) {
+fn merge(ranked: &mut Vec<RankedCandidate>, query: &DirectoryQuery, candidate: &Candidate) {
     let Candidate { node, cell, capacity, .. } = *candidate;
-    let rank = Rank::new(query.service, query.centre(), cell, capacity, false, node);
-    match ranked.iter_mut().find(|(_, held)| held.node == node) {
-        Some((_, held)) if held.version >= candidate.version => {}
-        Some(held) => *held = (rank, candidate.clone()),
-        None => ranked.push((rank, candidate.clone())),
+    let rank = Rank::new(query.service, query.centre(), cell, capacity, node);
+    let added = RankedCandidate { rank, candidate: candidate.clone() };
+    match ranked.iter_mut().find(|held| held.candidate.node == node) {
+        Some(held) if held.candidate.version >= candidate.version => {}
+        Some(held) => *held = added,
+        None => ranked.push(added),
     }
 }
 
@@ -197,6 +205,7 @@ mod tests {
 
     use super::*;
     use crate::directory::SearchPurpose;
+    use roost_wire::NodeId;
     use roost_wire::address::{Address, Scheme};
     use roost_wire::grid::Cell;
     use roost_wire::messages::Message;

@@ -31,6 +31,7 @@ use super::core::HubCore;
 use super::provider_event::ProviderEvent;
 use super::timers::{HubTimer, HubTimers};
 use crate::directory::{Directory, DirectoryQuery, Hit, PreviousEntry};
+use crate::hub::found_candidate::FoundCandidate;
 
 #[derive(Debug)]
 pub(super) struct Registry {
@@ -95,12 +96,7 @@ impl Registry {
     }
 
     /// Copies that a cache holds and that answer a lookup.
-    pub(super) fn cached_for(
-        &self,
-        core: &mut HubCore,
-        area: Area,
-        query: &DirectoryQuery,
-    ) -> Vec<(NodeId, Candidate)> {
+    pub(super) fn cached_for(&self, core: &mut HubCore, area: Area, query: &DirectoryQuery) -> Vec<FoundCandidate> {
         self.cached.answer(core, area, query)
     }
 

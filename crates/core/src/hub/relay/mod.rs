@@ -18,14 +18,14 @@ use bytes::Bytes;
 use self::credit::Credit;
 use self::exchange::DuplexCredit;
 use self::header::{Header, Side, is_whole, kind, with_id};
-use self::table::{IDLE, Relay, RelayVerdict};
+use self::table::{IDLE, Relay, RelayVerdict, RelayedMessage};
 pub(super) use self::table::{RelayNotice, Relays};
-use super::request_key::RequestKey;
 use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
 use super::{HubEvent, HubLimit};
 use crate::hub::core::HubCore;
 use crate::machine::{Traffic, Transmit};
+use crate::request_key::RequestKey;
 use roost_wire::messages::{FlowMessage, Message, Reason};
 use roost_wire::{Channel, ConnectionId, DeliveryPreferences, NodeId, RequestId, SchemeSet, Service};
 
@@ -112,7 +112,8 @@ impl Relays {
             self.lose_provider(core, id);
             return true;
         }
-        match self.pass(now, (id, side), from.connection, (header.kind, bytes)) {
+        let relayed = RelayedMessage { id, side, connection: from.connection, kind: header.kind, message: bytes };
+        match self.pass(now, relayed) {
             RelayVerdict::Open { connection, channel, delivery, id } => {
                 let (delivery, message) = (delivery.on_channel(channel), with_id(bytes, &header, id));
                 core.counters.relayed_messages += 1;

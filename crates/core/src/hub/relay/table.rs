@@ -9,11 +9,20 @@ use roost_wire::{Channel, ConnectionId, Delivery, DeliveryPreferences, NodeId, R
 use super::credit::Credit;
 use super::exchange::DuplexCredit;
 use super::header::{Side, kind};
-use crate::hub::request_key::RequestKey;
+use crate::request_key::RequestKey;
 
 /// Time for which a flow may be silent before it is forgotten. Receivers report
 /// every second, and a provider may take a request's deadline to accept.
 pub(super) const IDLE: Duration = Duration::from_secs(60);
+
+/// A message that one side of a relay sent.
+pub(super) struct RelayedMessage<'a> {
+    pub(super) id: RequestId,
+    pub(super) side: Side,
+    pub(super) connection: ConnectionId,
+    pub(super) kind: u32,
+    pub(super) message: &'a [u8],
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Relays {
@@ -231,15 +240,9 @@ impl Relays {
             .map(|(id, _)| *id)
     }
 
-    /// Takes note of a message that one side sent over `connection`, and says where
-    /// it goes, how, and under which id.
-    pub(super) fn pass(
-        &mut self,
-        now: Time,
-        (id, side): (RequestId, Side),
-        connection: ConnectionId,
-        (kind, message): (u32, &[u8]),
-    ) -> RelayVerdict {
+    /// Takes note of a message, and says where it goes, how, and under which id.
+    pub(super) fn pass(&mut self, now: Time, relayed: RelayedMessage<'_>) -> RelayVerdict {
+        let RelayedMessage { id, side, connection, kind, message } = relayed;
         let Some(relay) = self.table.get_mut(&id) else { return RelayVerdict::Closed };
         relay.heard = now;
         if kind == kind::REPORT

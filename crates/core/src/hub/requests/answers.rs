@@ -15,10 +15,10 @@ use crate::address_filter;
 use crate::hub::HubLimit;
 use crate::hub::core::HubCore;
 use crate::hub::provider_event::ProviderEvent;
-use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::sender::Sender;
 use crate::machine::{Traffic, Transmit};
+use crate::request_key::RequestKey;
 
 /// Pause before a copy is asked for again for which there was no room: subscribers come and go in seconds, not at
 /// once.
@@ -150,7 +150,8 @@ impl Requests {
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
-        (id, requester): (RequestId, Option<NodeId>),
+        id: RequestId,
+        requester: Option<NodeId>,
         told: Option<ProviderAddress>,
     ) {
         let now = turn.core.now;
@@ -160,7 +161,7 @@ impl Requests {
         };
         self.note_answer(turn.core, key);
         self.note_dialling(key);
-        let provider = self.provider_address(turn, key, (to, from.connection), told);
+        let provider = self.provider_address(turn, key, to, from.connection, told);
         let Some(asked) = self.table.get_mut(key) else { return };
         if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
             *repeated = false;
@@ -181,7 +182,8 @@ impl Requests {
         &self,
         turn: &RequestTurn<'_>,
         key: RequestKey,
-        (to, connection): (RequestTarget, ConnectionId),
+        to: RequestTarget,
+        connection: ConnectionId,
         told: Option<ProviderAddress>,
     ) -> Option<ProviderAddress> {
         let asked = self.table.get(key).filter(|asked| asked.relay().is_none())?;

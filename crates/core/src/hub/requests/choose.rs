@@ -10,9 +10,10 @@ use super::handoff::AnswerWay;
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::directory::{DirectoryQuery, Rank};
 use crate::hub::core::HubCore;
-use crate::hub::request_key::RequestKey;
+use crate::hub::found_candidate::FoundCandidate;
 use crate::hub::requests::{RequestEffect, RequestTurn, Requests, WantedLookup};
 use crate::hub::route::RoutePlan;
+use crate::request_key::RequestKey;
 
 impl Requests {
     /// In one cell the hub tries its own providers, then the other hubs one
@@ -24,7 +25,8 @@ impl Requests {
         &mut self,
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
-        (area, scope): (Area, Scope),
+        area: Area,
+        scope: Scope,
         query: DirectoryQuery,
     ) {
         let now = turn.core.now;
@@ -57,7 +59,7 @@ impl Requests {
             ranks.iter().map(|rank| self.choice(turn, key, rank.node())).collect::<Vec<RequestTarget>>()
         };
         let (free, rest) = (choices(free), choices(rest));
-        let reflected = self.reflected_choice(turn, key, (area, scope)).filter(|_| is_reflected);
+        let reflected = self.reflected_choice(turn, key, area, scope).filter(|_| is_reflected);
         let Some(asked) = self.table.get_mut(key) else { return };
         let is_other = |choice: &RequestTarget| Some(*choice) != reflected;
         asked.choices.extend(reflected.into_iter().chain(free.into_iter().filter(is_other)));
@@ -71,7 +73,8 @@ impl Requests {
         &self,
         turn: &RequestTurn<'_>,
         key: RequestKey,
-        (area, scope): (Area, Scope),
+        area: Area,
+        scope: Scope,
     ) -> Option<RequestTarget> {
         let asked = self.table.get(key)?;
         let (provider, cell) = self.reflection.find_stream_in(asked.spec.service, area)?;
@@ -136,16 +139,16 @@ impl Requests {
         turn: &mut RequestTurn<'_>,
         key: RequestKey,
         query: &DirectoryQuery,
-        remote: &[(NodeId, Candidate)],
+        remote: &[FoundCandidate],
         coverage: Coverage,
     ) {
         let Some(asked) = self.table.get(key).filter(|asked| asked.stage == RequestStage::LookingUp) else { return };
         let scope = asked.route_plan.unwrap_or(RoutePlan::BEGIN).scope();
-        let mut ranked = self.rank_own(turn, (key, scope), query, remote);
-        for (hub, Candidate { node, cell, capacity, .. }) in remote {
+        let mut ranked = self.rank_own(turn, key, scope, query, remote);
+        for FoundCandidate { hub, candidate: Candidate { node, cell, capacity, .. } } in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
-                let rank = Rank::new(query.service, query.centre(), *cell, *capacity, false, *node);
+                let rank = Rank::new(query.service, query.centre(), *cell, *capacity, *node);
                 let (way, named) = (turn.core.way_to(*hub), Some((*node, *cell)));
                 ranked.push((rank, RequestTarget::Hub { hub: *hub, way, named, silences: 0 }));
             }
@@ -168,9 +171,10 @@ impl Requests {
     fn rank_own(
         &mut self,
         turn: &mut RequestTurn<'_>,
-        (key, scope): (RequestKey, Scope),
+        key: RequestKey,
+        scope: Scope,
         query: &DirectoryQuery,
-        remote: &[(NodeId, Candidate)],
+        remote: &[FoundCandidate],
     ) -> Vec<(Rank, RequestTarget)> {
         let mut hits = std::mem::take(&mut self.hits);
         turn.view.records.search_within(turn.core, scope, query, &mut hits);
@@ -178,8 +182,10 @@ impl Requests {
         for hit in &hits {
             let entry = turn.view.records.directory().hit(*hit);
             let node = entry.node();
-            let newer = |(_, other): &&(NodeId, Candidate)| other.node == node && other.version > entry.version();
-            if !remote.iter().any(|other| newer(&other)) {
+            let newer = |FoundCandidate { candidate, .. }: &FoundCandidate| {
+                candidate.node == node && candidate.version > entry.version()
+            };
+            if !remote.iter().any(newer) {
                 ranked.push((hit.rank, self.choice(turn, key, node)));
             }
         }
@@ -224,7 +230,12 @@ impl Requests {
             self.note_absence(turn.core, key, plan);
         }
         if let Some(asked) = self.table.get_mut(key) {
-            asked.choices.extend(route.into_iter().map(RequestTarget::hub).chain(rest));
+            asked.choices.extend(
+                route
+                    .into_iter()
+                    .map(|(hub, way)| RequestTarget::Hub { hub, way, named: None, silences: 0 })
+                    .chain(rest),
+            );
         }
     }
 

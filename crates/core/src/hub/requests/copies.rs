@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use roost_wire::messages::{CopyTarget, Reason, SealedKeys};
+use roost_wire::messages::{CopyTarget, Reason, RouteDirection, SealedKeys};
 use roost_wire::reflection::{DownstreamKind, StartCondition};
 use roost_wire::{Cell, ConnectionId, NodeId, ReflectionGrant, RequestId, Service};
 
@@ -12,8 +12,8 @@ use super::{RequestTurn, Requests};
 use crate::hub::ReflectionConfig;
 use crate::hub::core::HubCore;
 use crate::hub::reflection::{CopySource, KeyRequest, OverflowPlan, StreamCopy, kind_of};
-use crate::hub::request_key::RequestKey;
 use crate::hub::sender::Sender;
+use crate::request_key::RequestKey;
 
 /// The most super nodes that reflect a stream one after the other: the
 /// provider's home, the subscriber's, and one between them.
@@ -79,8 +79,8 @@ impl Requests {
                 let provider = choice.provider();
                 let Some(cell) = self.cell_of(turn, key, provider) else { return Ok(false) };
                 let (named, reason) = (provider.map(|provider| (provider, cell)), asked.reason);
-                let choices: Vec<RequestTarget> =
-                    hubs.into_iter().map(|hub| RequestTarget::overflow(hub, named)).chain([choice]).collect();
+                let overflow = |hub| RequestTarget::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 };
+                let choices: Vec<RequestTarget> = hubs.into_iter().map(overflow).chain([choice]).collect();
                 self.table.send_elsewhere(key, choices.into_iter());
                 Err(reason)
             }

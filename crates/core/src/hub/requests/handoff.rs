@@ -11,11 +11,11 @@ use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
 use crate::hub::provider_event::ProviderEvent;
 use crate::hub::relay::RelayEnd;
-use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::{ASKS, HOPS};
 use crate::hub::sender::Sender;
 use crate::machine::Traffic;
+use crate::request_key::RequestKey;
 
 /// The least time between two repetitions that go on to another hub. The
 /// requester, who knows the way to its home only, repeats more often than a

@@ -11,9 +11,9 @@ use super::routed_request::RequestStage;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
 use crate::hub::registry::Records;
-use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::timers::MAX_PER_WAKE;
+use crate::request_key::RequestKey;
 
 /// Longest time that a request is held after it came.
 const GRACE: Duration = Duration::from_secs(2);
@@ -71,7 +71,7 @@ impl Requests {
         (asked.reason, asked.climbed) = (Reason::NotFound, false);
         match asked.named_provider() {
             Some(provider) => self.choose_named(turn, key, provider),
-            None => self.choose_or_lookup(turn, key, (query.area, scope), query),
+            None => self.choose_or_lookup(turn, key, query.area, scope, query),
         }
     }
 }

@@ -9,10 +9,10 @@ use super::routed_request::{PassedRequest, RequestStage, RequestTarget, RoutedRe
 use crate::directory::{DirectoryEntry, DirectoryQuery, SearchPurpose};
 use crate::hub::core::HubCore;
 use crate::hub::relation::Relation;
-use crate::hub::request_key::RequestKey;
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::RoutePlan;
 use crate::hub::sender::Sender;
+use crate::request_key::RequestKey;
 
 impl Requests {
     /// Another hub passes a request on to this one.
@@ -90,7 +90,7 @@ impl Requests {
                     aim: SearchPurpose::Serve,
                     names: None,
                 };
-                self.choose_or_lookup(turn, key, (area, Scope::Anywhere), query);
+                self.choose_or_lookup(turn, key, area, Scope::Anywhere, query);
             }
             Some(provider) if self.table.get(key).is_some_and(RoutedRequest::is_overflow_here) => {
                 let named = Some((provider, cell));
@@ -200,7 +200,8 @@ impl Requests {
         &mut self,
         turn: &mut RequestTurn<'_>,
         from: Sender,
-        (id, requester): (RequestId, Option<NodeId>),
+        id: RequestId,
+        requester: Option<NodeId>,
         provider: Option<NodeId>,
     ) -> bool {
         match self.handed_to(from, id, requester) {

@@ -29,7 +29,6 @@ use roost_wire::messages::{Reason, Request, RequestMode};
 use roost_wire::random::RootSecret;
 use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service, Time};
 
-use super::request_key::RequestKey;
 use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
 use super::{HubKind, HubLimit, ReflectedStream};
@@ -44,6 +43,7 @@ use crate::hub::relay::{RelayNotice, Relays};
 use crate::hub::route::RoutePlan;
 use crate::hub::summaries::BlockIndex;
 use crate::hub::timers::{HubTimer, HubTimers};
+use crate::request_key::RequestKey;
 pub(super) use routed_request::PassedRequest;
 use routed_request::{RequestStage, RoutedRequest};
 pub(super) use table::RequestTable;
@@ -231,7 +231,7 @@ impl Requests {
             self.choose_named(turn, key, provider);
             return None;
         }
-        self.choose_or_lookup(turn, key, (area, scope), query);
+        self.choose_or_lookup(turn, key, area, scope, query);
         None
     }
 

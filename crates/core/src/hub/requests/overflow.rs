@@ -6,8 +6,8 @@ use super::handoff::AnswerWay;
 use super::routed_request::{Overflow, RequestTarget};
 use super::{RequestTurn, Requests};
 use crate::hub::core::HubCore;
-use crate::hub::request_key::RequestKey;
 use crate::hub::sender::Sender;
+use crate::request_key::RequestKey;
 use roost_wire::NodeId;
 
 impl Requests {

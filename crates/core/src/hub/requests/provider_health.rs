@@ -10,8 +10,8 @@ use roost_wire::messages::Reason;
 use super::routed_request::{RequestStage, RequestTarget};
 use crate::hub::core::HubCore;
 use crate::hub::provider_event::ProviderEvent;
-use crate::hub::request_key::RequestKey;
 use crate::hub::requests::Requests;
+use crate::request_key::RequestKey;
 
 impl Requests {
     /// The provider has said something about a request: so fast does it answer.

@@ -383,16 +383,6 @@ impl RequestTarget {
     pub(crate) fn is_overflow(self) -> bool {
         matches!(self, Self::Hub { way: RouteDirection::Overflow, .. })
     }
-
-    /// A hub that is to reflect in the place of this one.
-    pub(super) fn overflow(hub: NodeId, named: Option<(NodeId, Cell)>) -> Self {
-        Self::Hub { hub, way: RouteDirection::Overflow, named, silences: 0 }
-    }
-
-    /// Another hub that has not been asked yet.
-    pub(super) fn hub((hub, way): (NodeId, RouteDirection)) -> Self {
-        Self::Hub { hub, way, named: None, silences: 0 }
-    }
 }
 
 /// Time at which an acceptance is of no use any more.

@@ -7,7 +7,7 @@ use roost_wire::{NodeId, Scope, StreamTag, Time};
 
 use super::routed_request::{Granted, Overflow, RequestStage, RequestTarget, RoutedRequest};
 use crate::directory::DirectoryQuery;
-use crate::hub::request_key::RequestKey;
+use crate::request_key::RequestKey;
 
 /// Number of requests that are looked at to find one that may be forgotten.
 const MAX_LOOKED_AT: usize = 256;

@@ -8,10 +8,10 @@ use roost_wire::{Channel, ConnectionId, NodeId, Role};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use crate::hub::core::HubCore;
-use crate::hub::request_key::RequestKey;
 use crate::hub::requests::Requests;
 use crate::hub::sender::Sender;
 use crate::machine::Traffic;
+use crate::request_key::RequestKey;
 
 /// The most reports on one request that a hub makes or passes on.
 const MAX_REPORTS: u8 = 32;

@@ -61,6 +61,11 @@ struct VersionedCount {
     version: u64,
 }
 
+struct CountChange {
+    before: u32,
+    after: u32,
+}
+
 impl Summaries {
     /// Nothing is known. `run` tells this run of the hub from earlier ones.
     pub(super) fn new(run: u32) -> Self {
@@ -179,8 +184,8 @@ impl SummarySource {
         false
     }
 
-    /// Takes in what was told of one block; gives the counts before and after.
-    fn update_count(&mut self, block_service: BlockService, told: VersionedCount, limit: usize) -> Option<(u32, u32)> {
+    /// Takes in what was told of one block; gives the change, unless nothing was news.
+    fn update_count(&mut self, block_service: BlockService, told: VersionedCount, limit: usize) -> Option<CountChange> {
         let before = self.block_services.get(&block_service).copied();
         if before.is_some_and(|before| before.version >= told.version) {
             return None;
@@ -198,7 +203,7 @@ impl SummarySource {
                 *total += u32::from(before.is_none());
             }
         }
-        Some((before.map_or(0, |before| before.count), told.count))
+        Some(CountChange { before: before.map_or(0, |before| before.count), after: told.count })
     }
 }
 
@@ -280,7 +285,7 @@ impl Summaries {
         core: &mut HubCore,
         hub: NodeId,
         block_service: BlockService,
-        (before, after): (u32, u32),
+        CountChange { before, after }: CountChange,
     ) -> bool {
         let below = self.sources.get(&hub).is_some_and(|source| source.below);
         if below && self.count(block_service, before, after) {
@@ -303,7 +308,7 @@ impl Summaries {
             source.totals[block_service.service() as usize] -= 1;
         }
         for (block_service, count) in void {
-            self.source_changed(core, hub, block_service, (count, 0));
+            self.source_changed(core, hub, block_service, CountChange { before: count, after: 0 });
         }
     }
 

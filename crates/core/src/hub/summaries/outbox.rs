@@ -117,7 +117,7 @@ impl Outbox {
     }
 
     /// Takes note of what the hub has been told.
-    pub(super) fn record_sent(&mut self, block_services: &[(BlockService, u32)]) {
+    pub(super) fn record_sent(&mut self, block_services: &BTreeMap<BlockService, u32>) {
         for (block_service, count) in block_services {
             self.news.remove(*block_service);
             if *count > 0 {

@@ -34,7 +34,9 @@ type ReceivedSummary = (Vec<(BlockService, u32)>, Option<u64>);
 
 fn told(sent: &[(ConnectionId, Message)], to: ConnectionId) -> Vec<ReceivedSummary> {
     let summaries = sent.iter().filter(|(connection, _)| *connection == to).filter_map(|(_, message)| match message {
-        Message::Hierarchy(HierarchyMessage::Summary(summary)) => Some((summary.block_services.clone(), summary.since)),
+        Message::Hierarchy(HierarchyMessage::Summary(summary)) => {
+            Some((summary.block_services.clone().into_iter().collect(), summary.since))
+        }
         _ => None,
     });
     summaries.collect()
@@ -45,7 +47,8 @@ fn track(cell: Cell) -> BlockService {
 }
 
 fn says(run: u32, version: u64, blocks: &[(BlockService, u32)], since: Option<u64>) -> Message {
-    Message::Hierarchy(HierarchyMessage::Summary(Summary { run, version, block_services: blocks.to_vec(), since }))
+    let block_services = blocks.iter().copied().collect();
+    Message::Hierarchy(HierarchyMessage::Summary(Summary { run, version, block_services, since }))
 }
 
 fn only_track(number: u8, sequence: u32, cell: Cell) -> Message {

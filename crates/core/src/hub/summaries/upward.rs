@@ -1,6 +1,6 @@
 //! Telling those above, or the owners among the roots, what there is here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use roost_wire::block::BlockService;
 use roost_wire::messages::{HierarchyMessage, Message, Summary};
@@ -71,8 +71,8 @@ impl Summaries {
         let now = core.now;
         let first = self.outboxes.iter().min_by_key(|(_, outbox)| outbox.due);
         if let Some(hub) = first.filter(|(_, outbox)| outbox.due <= now).map(|(hub, _)| *hub) {
-            let block_services = self.take_block_services(core, hub);
-            self.tell_summary(core, hub, block_services);
+            let (block_services, since) = self.take_block_services(core, hub);
+            self.tell_summary(core, hub, block_services, since);
         }
     }
 
@@ -125,7 +125,8 @@ impl Summaries {
         &mut self,
         core: &mut HubCore,
         hub: NodeId,
-        (block_services, since): (BTreeSet<BlockService>, Option<u64>),
+        block_services: BTreeSet<BlockService>,
+        since: Option<u64>,
     ) {
         let now = core.now;
         let rate = core.summary_rate();
@@ -142,7 +143,7 @@ impl Summaries {
         let aggregate = &self.aggregate;
         let counted =
             |block_service: BlockService| (block_service, aggregate.get(&block_service).copied().unwrap_or_default());
-        let told: Vec<(BlockService, u32)> = block_services.into_iter().map(counted).collect();
+        let told: BTreeMap<BlockService, u32> = block_services.into_iter().map(counted).collect();
         core.counters.summaries_sent += 1;
         core.counters.block_services_sent += told.len() as u64;
         let message = Message::Hierarchy(HierarchyMessage::Summary(Summary {

@@ -5,27 +5,27 @@ use std::collections::btree_map::Entry;
 use std::time::Duration;
 
 use roost_wire::block::{Block, BlockService};
-use roost_wire::messages::{Candidate, DirectoryMessage, RouteDirection, Watch, WatchChange};
+use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, RouteDirection, Watch, WatchChange};
 use roost_wire::{NodeId, RequestId};
 
 use super::ActiveWatch;
 use crate::hub::core::HubCore;
 use crate::hub::relation::Relation;
-use crate::hub::request_key::RequestKey;
 use crate::hub::sender::Sender;
 use crate::hub::summaries::BlockIndex;
 use crate::hub::timers::MAX_PER_WAKE;
 use crate::hub::watches::WatchTable;
+use crate::request_key::RequestKey;
 
 /// Pause before a watch that was refused is offered again; jittered.
 const OFFER_AGAIN: Duration = Duration::from_secs(30);
 
 impl ActiveWatch {
-    /// Notes whether a hub sees everything that it is to tell. True if the
+    /// Notes how a hub covers what it is to tell; `None` is all of it. True if the
     /// watcher is to hear of that.
-    fn note_sight(&mut self, hub: NodeId, sees_all: bool) -> bool {
+    fn note_sight(&mut self, hub: NodeId, coverage: Option<Coverage>) -> bool {
         let before = self.coverage();
-        if sees_all {
+        if coverage.is_none() {
             self.blind.remove(&hub);
         } else {
             self.blind.insert(hub);
@@ -109,7 +109,7 @@ impl WatchTable {
         }
         let Some(watching) = self.table.get_mut(&key) else { return };
         watching.told.insert(from.node, Some(change.sequence));
-        let news = watching.note_sight(from.node, change.coverage.is_none());
+        let news = watching.note_sight(from.node, change.coverage);
         let present: Vec<Candidate> =
             change.updated.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
         let gone: Vec<NodeId> = change.removed.into_iter().filter(|node| watching.loses(*node, source)).collect();
@@ -127,7 +127,7 @@ impl WatchTable {
         if watching.told.remove(&hub).is_none() {
             return false;
         }
-        let news = watching.note_sight(hub, false);
+        let news = watching.note_sight(hub, Some(Coverage::Partial));
         if watching.offer.is_none() {
             let at = now + core.random.jitter(OFFER_AGAIN);
             watching.offer = Some(at);
@@ -166,7 +166,7 @@ impl WatchTable {
         let gone: Vec<NodeId> = said.map(|(node, _)| *node).collect();
         watching.followed.retain(|_, (_, said)| *said != Some(hub));
         let told = watching.told.remove(&hub).is_some();
-        let news = watching.note_sight(hub, true);
+        let news = watching.note_sight(hub, None);
         if news || !gone.is_empty() {
             self.send_change(core, key, Vec::new(), gone);
         }

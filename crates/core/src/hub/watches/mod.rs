@@ -25,7 +25,6 @@ use roost_wire::{Area, Cell, Channel, ConnectionId, NodeId, RequestId, SchemeSet
 use super::HubLimit;
 use super::relation::Relation;
 use super::remotes::WATCH;
-use super::request_key::RequestKey;
 use super::route::RoutePlan;
 use super::sender::Sender;
 use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
@@ -33,6 +32,7 @@ use crate::hub::core::HubCore;
 use crate::hub::registry::Records;
 use crate::hub::summaries::BlockIndex;
 use crate::machine::Traffic;
+use crate::request_key::RequestKey;
 
 /// The most nodes that one watch follows. More than that is no list for people.
 const MAX_FOLLOWED: usize = 1_024;

@@ -33,6 +33,19 @@ pub(crate) struct OutgoingPushes {
     pub(crate) calls: ConnectRequests,
 }
 
+#[derive(Debug)]
+pub(crate) struct OfferedObject {
+    pub(crate) to: Provider,
+    /// A service of its and where, by which hubs find it.
+    pub(crate) published_service: Option<(Service, Cell)>,
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) digest: [u8; 32],
+    /// Addresses at which the receiver may dial this node.
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) deadline: Duration,
+}
+
 /// An object that is offered.
 #[derive(Debug)]
 struct OutgoingPush {
@@ -57,14 +70,8 @@ impl OutgoingPushes {
     }
 
     /// Offers an object to a node.
-    pub(crate) fn push(
-        &mut self,
-        core: &mut Core,
-        ticket: Ticket,
-        (to, place): (Provider, Option<(Service, Cell)>),
-        (name, bytes, digest): (String, u64, [u8; 32]),
-        (addresses, deadline): (Vec<Address>, Duration),
-    ) {
+    pub(crate) fn push(&mut self, core: &mut Core, ticket: Ticket, object: OfferedObject) {
+        let OfferedObject { to, published_service, name, bytes, digest, addresses, deadline } = object;
         let objection = if core.hub_role == Role::Server {
             Some((Reason::NotAllowed, "with a server all data goes through it: a file cannot be sent to a node"))
         } else if to.node == core.node {
@@ -87,7 +94,7 @@ impl OutgoingPushes {
             OutgoingPush {
                 ticket,
                 to,
-                published_service: place,
+                published_service,
                 push,
                 until,
                 tries: 0,
@@ -122,8 +129,8 @@ impl OutgoingPushes {
             // Nothing has come of a dial, or nothing comes over what is there.
             let is_reached = core.connections.way_to(to.node).is_some()
                 || core.connections.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
-            if let Some(place) = place.filter(|_| !is_reached) {
-                self.calls.request_connect(core, home, to.node, place);
+            if let Some((service, cell)) = place.filter(|_| !is_reached) {
+                self.calls.request_connect(core, home, to.node, service, cell);
             }
             return self.offer(core, id);
         }

@@ -33,7 +33,7 @@ pub(super) struct IncomingFlow {
     pub(super) relayed: bool,
     flow: FlowReceiver,
     /// Time at which a stream has gone on for too long.
-    until: Option<Time>,
+    pub(super) until: Option<Time>,
     /// End of a stream that goes on after an outage: its provider was asked for the rest before it was
     /// known how long that would last.
     over_at: Option<Time>,
@@ -98,7 +98,7 @@ impl IncomingFlow {
         origin: FlowOrigin,
         cell: Cell,
         description: &FlowDescription,
-        (until, request): (Option<Time>, &ServiceRequest),
+        request: &ServiceRequest,
     ) -> Self {
         let FlowOrigin { provider, relayed, scheme, reflected } = origin;
         let (profile, patience) = (request.profile, request.patience());
@@ -110,7 +110,7 @@ impl IncomingFlow {
             scheme,
             relayed,
             flow,
-            until,
+            until: None,
             over_at: None,
             is_kept: profile.is_some_and(Profile::is_whole),
             reported: 0,

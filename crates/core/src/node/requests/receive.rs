@@ -118,7 +118,8 @@ impl OutgoingRequests {
         let ends = asked.subscription.ends.or(stream_duration(asked, &flow).map(|span| core.now + span));
         asked.subscription.ends = ends;
         let until = ends.map(|ends| ends + core.scaled_timeout(connection, OVERRUN)).filter(|_| reflected.is_none());
-        let mut receiving = IncomingFlow::new(core.now, connection, id, origin, cell, &flow, (until, &asked.request));
+        let mut receiving = IncomingFlow::new(core.now, connection, id, origin, cell, &flow, &asked.request);
+        receiving.until = until;
         receiving.measure(core);
         // The source of a reflected stream does not know when one subscriber has enough.
         let looked_at = if reflected.is_some() { ends } else { Some(core.now + LOOK) };

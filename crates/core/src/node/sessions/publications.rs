@@ -70,9 +70,10 @@ impl LiveStream {
         bits_per_second: u32,
         format: String,
         stream: StreamId,
-        present: (Epoch, EpochSecret),
+        epoch: Epoch,
+        secret: EpochSecret,
     ) -> Self {
-        Self { bits_per_second, format, stream, present, next: None, rekeyed: now }
+        Self { bits_per_second, format, stream, present: (epoch, secret), next: None, rekeyed: now }
     }
 
     /// The keys of the stream from now on.
@@ -86,12 +87,12 @@ impl LiveStream {
     }
 
     /// Takes over the next epoch; returns false if it is not later than all before.
-    pub(super) fn rekey(&mut self, now: Time, next: (Epoch, EpochSecret)) -> bool {
+    pub(super) fn rekey(&mut self, now: Time, epoch: Epoch, secret: EpochSecret) -> bool {
         let last = self.next.as_ref().unwrap_or(&self.present);
-        if next.0 <= last.0 {
+        if epoch <= last.0 {
             return false;
         }
-        (self.present, self.next, self.rekeyed) = (last.clone(), Some(next), now);
+        (self.present, self.next, self.rekeyed) = (last.clone(), Some((epoch, secret)), now);
         true
     }
 }

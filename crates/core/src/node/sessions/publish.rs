@@ -106,11 +106,11 @@ impl ProviderSessions {
     }
 
     /// The owner has drawn the next epoch.
-    pub(crate) fn rekey(&mut self, core: &mut Core, id: SessionId, next: (Epoch, EpochSecret)) {
+    pub(crate) fn rekey(&mut self, core: &mut Core, id: SessionId, epoch: Epoch, secret: EpochSecret) {
         let cell = self.cell;
         let Some(Publication { service, live: Some(live), .. }) = self.publications.all.get_mut(&id) else { return };
-        let (stream, (epoch, secret)) = (live.stream, next.clone());
-        if !live.rekey(core.now, next) {
+        let stream = live.stream;
+        if !live.rekey(core.now, epoch, secret.clone()) {
             return;
         }
         for member in self.live.iter() {

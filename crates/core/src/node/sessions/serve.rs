@@ -31,7 +31,7 @@ impl ProviderSessions {
     /// The source of a session has started, or its object is here.
     pub(crate) fn on_opened(&mut self, core: &mut Core, id: SessionId, opened: SourceOutput) {
         if let SourceOutput::Reflected { bits_per_second, format, stream, epoch, secret } = opened {
-            let live = LiveStream::new(core.now, bits_per_second, format, stream, (epoch, secret));
+            let live = LiveStream::new(core.now, bits_per_second, format, stream, epoch, secret);
             return self.published(core, id, live);
         }
         if self.publications.has(id) {

@@ -35,22 +35,26 @@ pub(super) fn endpoint(is_incoming: bool) -> Endpoint {
     let mut config = EndpointConfig::new(Arc::new(reset));
     // A greased bit would make a packet look like none of QUIC, and tests nothing here.
     config.rng_seed(Some([3; 32])).grease_quic_bit(false).cid_generator(|| Box::new(Numbered(0)));
-    Endpoint::new(Arc::new(config), is_incoming.then(|| server(None, false)), false, None)
+    Endpoint::new(Arc::new(config), is_incoming.then(|| Arc::new(server())), false, None)
 }
 
 pub(super) fn client(path: u8, probing: &Probing, has_several: bool) -> ClientConfig {
     let mut config = ClientConfig::new(Arc::new(NullCrypto));
-    config.transport_config(transport(Limits::default().packet(), probing, Flight::usual(has_several)));
+    config.transport_config(transport(Limits::default().packet(), probing, Flight { has_several, ..Flight::DEFAULT }));
     config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&[7 + path; 20])));
     config
 }
 
-/// The settings for accepting QUIC connections, or one of them with its congestion control.
-pub(super) fn server(probing: Option<&Probing>, has_several: bool) -> Arc<ServerConfig> {
-    let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
-    let mut config = ServerConfig::new(Arc::new(NullCrypto), Arc::new(token));
-    if let Some(probing) = probing {
-        config.transport_config(transport(Limits::default().packet(), probing, Flight::usual(has_several)));
-    }
+/// The settings for accepting one QUIC connection with its congestion control.
+pub(super) fn server_of(probing: &Probing, has_several: bool) -> Arc<ServerConfig> {
+    let mut config = server();
+    let flight = Flight { has_several, ..Flight::DEFAULT };
+    config.transport_config(transport(Limits::default().packet(), probing, flight));
     Arc::new(config)
+}
+
+/// The settings for accepting QUIC connections.
+fn server() -> ServerConfig {
+    let token = hkdf::Salt::new(hkdf::HKDF_SHA256, &[]).extract(&[5; 64]);
+    ServerConfig::new(Arc::new(NullCrypto), Arc::new(token))
 }

@@ -26,6 +26,14 @@ use receive::ReliableReceiver;
 use send::ReliableSender;
 pub(crate) use send::{QueueFull, RemoteSilent};
 
+/// The part of an address, of either side, that changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PathChange {
+    Host,
+    /// Only the remote's port.
+    Port,
+}
+
 #[derive(Debug)]
 pub(crate) struct Session {
     packet_bytes: usize,
@@ -96,11 +104,10 @@ impl Session {
         self.sender.as_ref().is_some_and(|sender| sender.is_probing())
     }
 
-    /// Continues over a changed path, with all packets under way counted as lost. `is_other` says that the address of
-    /// either host changed, not only the remote's port.
-    pub(crate) fn change_path(&mut self, now: Instant, is_other: bool) {
+    /// Continues over a changed path, with all packets under way counted as lost.
+    pub(crate) fn change_path(&mut self, now: Instant, change: PathChange) {
         if let Some(sender) = &mut self.sender {
-            sender.change_path(now, is_other);
+            sender.change_path(now, change);
         }
     }
 
@@ -127,9 +134,9 @@ impl Session {
                 self.drop_idle_fragments();
             }
             Packet::Reliable { number, follows, part } => {
-                let at = (now, self.rtt());
+                let rtt = self.rtt();
                 let receiver = self.receiver.get_or_insert_default();
-                return receiver.insert(at, number, follows, &part, &mut deliver);
+                return receiver.insert(now, rtt, number, follows, &part, &mut deliver);
             }
             Packet::Ack(ack) => {
                 if let Some(sender) = &mut self.sender {

@@ -85,7 +85,8 @@ impl ReliableReceiver {
     /// Handles a reliable packet, and delivers the messages that it allows.
     pub(super) fn insert(
         &mut self,
-        (now, rtt): (Instant, Duration),
+        now: Instant,
+        rtt: Duration,
         number: u32,
         follows: u16,
         part: &MessagePart<'_>,
@@ -277,10 +278,10 @@ mod tests {
         let part = |message, bytes| MessagePart { message, index: 0, count: 1, bytes };
         let mut delivered = Vec::new();
         let mut deliver = |message: Bytes| delivered.push(message);
-        receiver.insert((now, RTT), 2, 1, &part(2, b"third"), &mut deliver).unwrap();
-        receiver.insert((now, RTT), 3, 0, &part(3, b"other flow"), &mut deliver).unwrap();
-        receiver.insert((now, RTT), 1, 1, &part(1, b"second"), &mut deliver).unwrap();
-        receiver.insert((now, RTT), 0, 0, &part(0, b"first"), &mut deliver).unwrap();
+        receiver.insert(now, RTT, 2, 1, &part(2, b"third"), &mut deliver).unwrap();
+        receiver.insert(now, RTT, 3, 0, &part(3, b"other flow"), &mut deliver).unwrap();
+        receiver.insert(now, RTT, 1, 1, &part(1, b"second"), &mut deliver).unwrap();
+        receiver.insert(now, RTT, 0, 0, &part(0, b"first"), &mut deliver).unwrap();
         assert_eq!(delivered, ["other flow", "first", "second", "third"]);
         assert_eq!(receiver.held(), 0);
     }
@@ -289,7 +290,7 @@ mod tests {
     fn reminders_back_off_and_end() {
         let (mut receiver, mut now) = (ReliableReceiver::default(), Instant::now());
         let part = |index| MessagePart { message: 0, index, count: 3, bytes: b"part" };
-        receiver.insert((now, RTT), 0, 0, &part(0), &mut |_| ()).unwrap();
+        receiver.insert(now, RTT, 0, 0, &part(0), &mut |_| ()).unwrap();
         let mut pauses = Vec::new();
         while let Some(at) = receiver.deadline() {
             assert_eq!(receiver.poll_ack(at, RTT).unwrap().ranges, [(0, 0)]);
@@ -297,10 +298,10 @@ mod tests {
             now = at;
         }
         assert_eq!(pauses, [5, 495, 1000, 2000, 4000, 8000]);
-        receiver.insert((now, RTT), 1, 0, &part(1), &mut |_| ()).unwrap();
+        receiver.insert(now, RTT, 1, 0, &part(1), &mut |_| ()).unwrap();
         receiver.poll_ack(now + MAX_ACK_DELAY, RTT).unwrap();
         assert_eq!(receiver.deadline(), Some(now + MISSED));
-        receiver.insert((now, RTT), 2, 0, &part(2), &mut |_| ()).unwrap();
+        receiver.insert(now, RTT, 2, 0, &part(2), &mut |_| ()).unwrap();
         receiver.poll_ack(now + MAX_ACK_DELAY, RTT).unwrap();
         assert_eq!(receiver.deadline(), None);
     }
@@ -310,7 +311,7 @@ mod tests {
         let (mut receiver, now) = (ReliableReceiver::default(), Instant::now());
         for (message, number) in [(0, u32::MAX), (1, 0), (2, u32::MAX)] {
             let part = MessagePart { message, index: 0, count: 1, bytes: b"" };
-            receiver.insert((now, RTT), number, 0, &part, &mut |_| ()).unwrap();
+            receiver.insert(now, RTT, number, 0, &part, &mut |_| ()).unwrap();
         }
         assert_eq!(receiver.poll_ack(now, RTT).unwrap().ranges, [(u32::MAX, u32::MAX), (0, 0)]);
     }
@@ -320,7 +321,7 @@ mod tests {
         let (mut receiver, now) = (ReliableReceiver::default(), Instant::now());
         for message in 1..MESSAGE_WINDOW {
             let part = MessagePart { message, index: 0, count: 64, bytes: b"" };
-            receiver.insert((now, RTT), message, 0, &part, &mut |_| ()).unwrap();
+            receiver.insert(now, RTT, message, 0, &part, &mut |_| ()).unwrap();
         }
         let started = receiver.slots.iter().filter(|slot| matches!(slot, MessageSlot::Incomplete(_))).count();
         assert!(started * 64 * size_of::<Option<Bytes>>() <= MAX_BYTES, "{started}");
@@ -330,14 +331,14 @@ mod tests {
     fn oversized_message_is_a_violation() {
         let (mut receiver, now, half) = (ReliableReceiver::default(), Instant::now(), vec![0; 40_000]);
         let part = |index| MessagePart { message: 0, index, count: 2, bytes: &half };
-        receiver.insert((now, RTT), 0, 0, &part(0), &mut |_| ()).unwrap();
-        assert!(receiver.insert((now, RTT), 1, 0, &part(1), &mut |_| panic!("delivered")).is_err());
+        receiver.insert(now, RTT, 0, 0, &part(0), &mut |_| ()).unwrap();
+        assert!(receiver.insert(now, RTT, 1, 0, &part(1), &mut |_| panic!("delivered")).is_err());
     }
 
     #[test]
     fn message_beyond_window_is_violation() {
         let mut receiver = ReliableReceiver::default();
         let part = MessagePart { message: MESSAGE_WINDOW, index: 0, count: 1, bytes: b"" };
-        assert!(receiver.insert((Instant::now(), RTT), 0, 0, &part, &mut |_| ()).is_err());
+        assert!(receiver.insert(Instant::now(), RTT, 0, 0, &part, &mut |_| ()).is_err());
     }
 }

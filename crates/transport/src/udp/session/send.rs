@@ -122,7 +122,7 @@ impl ReliableSender {
         message: Bytes,
     ) -> Result<(), QueueFull> {
         let limit = room_for(delivery.priority.into(), self.queue_bytes).saturating_sub(self.queued);
-        match self.waiting.push(now, (Channel::Reliable { flow }, delivery), message, limit) {
+        match self.waiting.push(now, Channel::Reliable { flow }, delivery, message, limit) {
             Pushed::Queued => Ok(()),
             Pushed::Full | Pushed::Dropped => Err(QueueFull),
         }
@@ -141,7 +141,7 @@ impl ReliableSender {
             return false;
         };
         self.probes = self.probes.saturating_sub(1);
-        self.write_part(now, (message, part), probing, into);
+        self.write_part(now, message, part, probing, into);
         true
     }
 
@@ -235,7 +235,7 @@ impl ReliableSender {
 
     /// Writes a part. A probe does not postpone the next one: `unknown` answers can cause probes, and silence must be
     /// noticed nevertheless.
-    fn write_part(&mut self, now: Instant, (message, part): (u32, u8), is_probe: bool, into: &mut Vec<u8>) {
+    fn write_part(&mut self, now: Instant, message: u32, part: u8, is_probe: bool, into: &mut Vec<u8>) {
         let Some(outgoing) = self.outgoing(message) else { return };
         let count = self.parts(outgoing);
         let start = usize::from(part) * self.part_bytes();

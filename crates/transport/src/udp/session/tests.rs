@@ -287,14 +287,14 @@ fn urgent_overtakes_queued_and_lost() {
 
 #[test]
 fn path_change_retransmits_in_flight() {
-    for is_other in [false, true] {
+    for change in [PathChange::Port, PathChange::Host] {
         let mut pair = SessionPair::new(WireProfile::default(), 1);
         for index in 0..8 {
             pair.send(1, 3, message(1, index, 1000)).unwrap();
         }
         pair.transmit();
         pair.wire.clear();
-        pair.sides[0].change_path(pair.now, is_other);
+        pair.sides[0].change_path(pair.now, change);
         let start = pair.now;
         while pair.inbox[1].len() < 8 {
             pair.step().expect("the remote is there");

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::super::PathChange;
 use super::super::recovery::{Pacer, REORDERING, Window};
 use super::{ReliableSender, Sent};
 
@@ -49,9 +50,9 @@ impl ReliableSender {
         self.probes > 0
     }
 
-    /// Counts all packets under way as lost, since they went to the remote's former address. If the path is another
-    /// one, its measurements do not apply any more (RFC 9000, section 9.4).
-    pub(in crate::udp::session) fn change_path(&mut self, now: Instant, is_other: bool) {
+    /// Counts all packets under way as lost, since they went to the remote's former address. Measurements of another
+    /// host's path do not apply any more (RFC 9000, section 9.4).
+    pub(in crate::udp::session) fn change_path(&mut self, now: Instant, change: PathChange) {
         for sent in std::mem::take(&mut self.under_way).into_values() {
             self.note_lost(&sent);
         }
@@ -59,7 +60,7 @@ impl ReliableSender {
         self.failures = 0;
         self.silent_since = None;
         self.timer_from = self.has_lost().then_some(now);
-        if is_other {
+        if change == PathChange::Host {
             self.window = Window::new(self.packet_bytes);
             self.pacer = self.pacer.take().map(|_| Pacer::default());
             self.rtt.measure_anew();
