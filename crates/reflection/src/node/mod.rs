@@ -226,6 +226,30 @@ mod tests {
         assert_eq!(node.relay().streams(now).count(), 0);
     }
 
+    /// A provider was restarted: under the tag of the request its home offers the former stream, which it has still,
+    /// and the provider accepts with another one.
+    #[test]
+    fn former_stream_leaves_tag_awaited() {
+        let (mut former, mut watcher, now, tag) = (node(), node(), Time::ZERO, StreamTag(5));
+        let [from, to] = [1, 2].map(|host| SocketAddr::from(([10, 0, 0, host], 7702)));
+        publish(&mut former);
+        former.handle_input(now, NodeInput::Offer { stream: STREAM, to, tag });
+        let offer = former.poll_transmit(now).unwrap().contents.to_vec();
+        watcher.handle_input(now, NodeInput::Expect { ticket: TICKET, tag, door: None });
+        watcher.handle_datagram(now, DatagramPath::from(from), &offer);
+        outputs(&mut watcher, now);
+        let source = StreamSource { stream: StreamId(8), provider: NodeId::from_bytes([1; 16]) };
+        watcher.handle_input(now, NodeInput::Confirm { ticket: TICKET, tag, source, key: key() });
+        outputs(&mut watcher, now);
+        let later = now + std::time::Duration::from_secs(6);
+        watcher.handle_timeout(later);
+        let outputs = outputs(&mut watcher, later);
+        assert!(
+            matches!(outputs[..], [NodeOutput::Command(NodeCommand::Resubscribe { ticket: TICKET, lost: true })]),
+            "{outputs:?}"
+        );
+    }
+
     #[test]
     fn unoffered_request_asks_for_another_way() {
         let mut node = node();

@@ -82,12 +82,17 @@ impl Subscriptions {
         // A request that is not expected is over.
         let Some(subscription) = self.by_ticket.get_mut(&ticket) else { return };
         let source = named.source;
+        let has_come = subscription.stream() == Some(source.stream) || subscription.begun.contains(&source.stream);
         subscription.accept(now, relay, tag);
         let before = subscription.source.replace(source).filter(|before| *before != source);
         let others: Vec<StreamId> =
             subscription.begun.drain(..).chain(before.map(|source| source.stream)).chain([source.stream]).collect();
         self.move_to(now, ticket, source, before);
         others.into_iter().for_each(|other| self.forget_unwanted(now, relay, other));
+        if !has_come {
+            // A stream that came under the tag before, and is forgotten now, has taken the tag with it. There is room.
+            let _ = relay.expect_offer(now, tag);
+        }
         self.add_key(now, ticket, &named.key);
     }
 

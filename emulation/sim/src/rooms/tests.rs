@@ -90,6 +90,7 @@ fn restarted_member_enters_again() {
         streams.iter().map(|stream| (stream.node.as_str(), stream.t, stream.packets > 0)).collect();
     assert_eq!(entries, [("node6", 0.0, true), ("node1", 0.0, true), ("node6", 32.0, true)]);
     assert_all_see_all(&[&streams[..1], &streams[2..]].concat());
+    assert!(streams[1].longest_gap_ms.is_some_and(|gap| gap < 15_000.0), "{:?}", streams[1]);
 }
 
 #[test]
