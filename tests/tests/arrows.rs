@@ -203,7 +203,7 @@ fn protocol_libraries_have_one_owner() {
 #[test]
 fn core_has_no_runtime_dependency() {
     let pure = [
-        ("roost-wire", BTreeSet::from(["bytes", "minicbor", "serde", "sha2", "thiserror"])),
+        ("roost-wire", BTreeSet::from(["bytes", "minicbor", "serde", "sha2", "smallvec", "thiserror"])),
         // foca has neither clock nor sockets, and takes its chance through rand_core.
         ("roost-core", BTreeSet::from(["roost-wire", "bytes", "foca", "minicbor", "rand_core", "sha2", "thiserror"])),
         ("roost-netcore", BTreeSet::from(["roost-wire", "roost-results", "roost-topology", "thiserror"])),

@@ -237,6 +237,7 @@ mod tests {
         let offer = former.poll_transmit(now).unwrap().contents.to_vec();
         watcher.handle_input(now, NodeInput::Expect { ticket: TICKET, tag, door: None });
         watcher.handle_datagram(now, DatagramPath::from(from), &offer);
+        outputs(&mut watcher, now);
         let source = StreamSource { stream: StreamId(8), provider: NodeId::from_bytes([1; 16]) };
         watcher.handle_input(now, NodeInput::Confirm { ticket: TICKET, tag, source, key: key() });
         outputs(&mut watcher, now);
