@@ -100,7 +100,7 @@ impl HandshakeRateLimiter {
 /// A host whose certificate is not known yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stranger {
-    /// Has proved its address by an answer.
+    /// Has sent something.
     Heard,
     Silent,
 }
@@ -119,8 +119,8 @@ impl HandshakeLimiter {
         self.lock().len()
     }
 
-    /// Gives a slot to a stranger. The flag in the result is true if another stranger lost its slot for this one. `None` if too many have lost theirs in the last second, so that
-    /// this one is turned away.
+    /// Gives a slot to a stranger. The flag in the result is true if another stranger lost its slot for this one.
+    /// `None` if too many have lost theirs in the last second, so that this one is turned away.
     pub(crate) fn acquire_slot(self: &Arc<Self>, host: IpAddr, stranger: Stranger) -> Option<(HandshakeSlot, bool)> {
         let (holder, lost) = oneshot::channel();
         let host = network_of(host);

@@ -154,20 +154,7 @@ fn run_cases<B: Bench>(
             break;
         }
         let before = ProcessorSnapshot::read_now();
-        let (mut runs, mut failed) = (Vec::new(), Vec::new());
-        for run in 0..bench.runs() {
-            watch(case);
-            context.seed = options.seed.wrapping_add(run.into());
-            match bench.run(&mut context, case) {
-                _ if context.is_stopped() => break,
-                Ok(run) => runs.push(run),
-                Err(CaseError::Bench(error)) if report.rows.is_empty() && runs.is_empty() => return Err(error),
-                Err(error) => failed.push(error),
-            }
-            if !failed.is_empty() && !B::MAY_LACK_RUNS {
-                break;
-            }
-        }
+        let CaseRuns { runs, failed } = run_case(bench, case, &mut context, &report, watch)?;
         context.notes.drain(..).for_each(|note| report.add_note(note));
         if context.is_stopped() {
             break;
@@ -189,6 +176,37 @@ fn run_cases<B: Bench>(
     report.machine = context.facts;
     report.interrupted = context.stop.load(Relaxed);
     Ok(report)
+}
+
+/// The runs of one case.
+struct CaseRuns<R> {
+    runs: Vec<R>,
+    failed: Vec<CaseError>,
+}
+
+/// Fails if the lab breaks before `report` has anything.
+fn run_case<B: Bench>(
+    bench: &mut B,
+    case: &B::Case,
+    context: &mut BenchContext<'_>,
+    report: &Measured<B::Row>,
+    watch: &mut dyn FnMut(&B::Case),
+) -> Result<CaseRuns<B::Run>, BenchError> {
+    let mut done = CaseRuns { runs: Vec::new(), failed: Vec::new() };
+    for run in 0..bench.runs() {
+        watch(case);
+        context.seed = context.options.seed.wrapping_add(run.into());
+        match bench.run(context, case) {
+            _ if context.is_stopped() => break,
+            Ok(run) => done.runs.push(run),
+            Err(CaseError::Bench(error)) if report.rows.is_empty() && done.runs.is_empty() => return Err(error),
+            Err(error) => done.failed.push(error),
+        }
+        if !done.failed.is_empty() && !B::MAY_LACK_RUNS {
+            break;
+        }
+    }
+    Ok(done)
 }
 
 fn other_load(before: Option<ProcessorSnapshot>) -> Option<f64> {

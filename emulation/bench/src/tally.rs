@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
+/// No run has so many packets: a greater number is that of a corrupted one.
+const MAX_PACKETS: u64 = 1 << 28;
+
 /// Significant digits of a delay.
 const DIGITS: u8 = 3;
 
@@ -28,8 +31,11 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Records a packet; false if it is a duplicate.
+    /// Records a packet; false if it is a duplicate or corrupted.
     pub(crate) fn record(&mut self, number: u64, bytes: usize, now: Duration) -> bool {
+        if number >= MAX_PACKETS {
+            return false;
+        }
         let place = number as usize;
         if self.seen.len() <= place {
             self.seen.resize(place + 1, false);

@@ -19,7 +19,7 @@ struct Limit {
     flags: usize,
 }
 
-/// What the tree has today: lower a limit with each change that allows it. Other folders have none.
+/// The tree as it stands: lower a limit with each change that allows it. Other folders have none.
 const LIMITS: [Limit; 9] = [
     Limit { folder: "emulation/bench/", tuples: 14, flags: 4 },
     Limit { folder: "emulation/experiment/", tuples: 8, flags: 1 },

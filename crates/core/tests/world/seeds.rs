@@ -5,6 +5,9 @@ use std::iter;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A scenario that fails with so many seeds is broken; the rest say nothing new.
+const MAX_FAILURES: usize = 5;
+
 /// Runs a scenario for `ROOST_SEEDS` seeds from `ROOST_FIRST_SEED` (0) on, or as many as it
 /// takes by default; with `ROOST_SEED` for that one alone.
 pub fn for_seeds<S: Fn(u64)>(default: u64, scenario: S) {
@@ -37,16 +40,23 @@ fn each<S: Fn(u64)>(seeds: impl Iterator<Item = u64>, scenario: S) {
 
 fn all<S: Fn(u64)>(seeds: impl Iterator<Item = u64>, scenario: S) {
     let mut schedules = 0;
+    let mut failures = Vec::new();
     for seed in seeds {
         schedules += 1;
         if let Err(cause) = catch_unwind(AssertUnwindSafe(|| scenario(seed))) {
-            let said = cause.downcast_ref::<String>().cloned();
-            let said = said.or_else(|| cause.downcast_ref::<&str>().map(|said| (*said).to_owned()));
-            panic!("{}\nTo replay it:\n    {}", said.unwrap_or_default(), replay(type_name::<S>(), seed));
+            failures.push((seed, cause));
+        }
+        if failures.len() == MAX_FAILURES {
+            break;
         }
     }
     // `scripts/soak` adds them up.
     println!("schedules: {schedules}");
+    let Some((_, cause)) = failures.first() else { return };
+    let said = cause.downcast_ref::<String>().cloned();
+    let said = said.or_else(|| cause.downcast_ref::<&str>().map(|said| (*said).to_owned()));
+    let replays: Vec<String> = failures.iter().map(|(seed, _)| replay(type_name::<S>(), *seed)).collect();
+    panic!("{}\nTo replay:\n    {}", said.unwrap_or_default(), replays.join("\n    "));
 }
 
 /// The command that runs one seed of the test in which this closure is.
@@ -61,6 +71,6 @@ fn failing_seed_prints_replay_command() {
     let cause = catch_unwind(|| all(0..5, scenario)).unwrap_err();
     let said = cause.downcast_ref::<String>().unwrap();
     let test = "world::seeds::failing_seed_prints_replay_command";
-    let command = format!("    ROOST_SEED=3 cargo test -p roost-core --test scenarios {test} -- --exact");
-    assert_eq!(said.lines().collect::<Vec<_>>(), ["three is too many", "To replay it:", &command]);
+    let command = |seed| format!("    ROOST_SEED={seed} cargo test -p roost-core --test scenarios {test} -- --exact");
+    assert_eq!(said.lines().collect::<Vec<_>>(), ["three is too many", "To replay:", &command(3), &command(4)]);
 }

@@ -242,7 +242,7 @@ async fn accept(inner: Arc<QuicShared>, endpoint: Endpoint, busy: Arc<()>) {
             continue;
         }
         let has_room = inner.context.registry.len() < limits.connections && bucket.try_take_token(Instant::now());
-        // `true`, since the stranger has sent a ClientHello.
+        // Heard, since the stranger has sent a ClientHello.
         let place = if has_room {
             inner.handshake_limiter.acquire_slot(incoming.remote_address().ip(), Stranger::Heard)
         } else {

@@ -122,7 +122,7 @@ impl fmt::Display for TransportCase {
 
 pub struct TransportBench {
     members: Members,
-    /// Why there is no MPTCP, if so.
+    /// The reason if there is no MPTCP.
     without_mptcp: Option<String>,
     time: Duration,
     runs: u32,

@@ -11,7 +11,7 @@ fn room_capacity_matches_hub_links() {
     let _turn = crate::turn();
     let streams = 6.2;
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
-    command.args(["bench", "reflect", "--capacity", "--mesh", "1,2", "--what", "residual", "--seconds", "3", "--json"]);
+    command.args(["bench", "reflect", "--capacity", "--mesh", "1,2", "--mode", "residual", "--seconds", "3", "--json"]);
     command.args(["--streams", &streams.to_string()]).stdin(Stdio::null()).env("TERM", "dumb");
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

@@ -1,6 +1,6 @@
 //! `tb-` commands that are understood and have no effect here.
 //!
-//! Their arguments are not read: a mistake in them changes nothing in the network.
+//! Arguments are not read: a mistake in them changes nothing in the network.
 
 use roost_topology::suggest;
 

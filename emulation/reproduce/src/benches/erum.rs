@@ -65,7 +65,7 @@ const FEWER: f64 = 1.5;
 
 fn capacity(scale: StudyScale) -> Study {
     let hubs = ROWS.map(|row| row.0 as u32);
-    let args = |what: &str, hubs: u32| format!("reflect --capacity --what {what} --mesh {hubs}");
+    let args = |what: &str, hubs: u32| format!("reflect --capacity --mode {what} --mesh {hubs}");
     let most = |what: &str, hubs| Estimator::Mean(MeasureKey::new(what, hubs, "most.count"));
     let serve = |hubs| if hubs > 1.0 { format!("{hubs} reflectors serve") } else { "One reflector serves".to_owned() };
     // Counted, not timed: one seed suffices.

@@ -36,7 +36,7 @@ pub(crate) struct OutgoingPushes {
 #[derive(Debug)]
 pub(crate) struct OfferedObject {
     pub(crate) to: Provider,
-    /// A service of its and where, by which hubs find it.
+    /// A service that the receiver publishes, and its cell: hubs find the receiver by it.
     pub(crate) published_service: Option<(Service, Cell)>,
     pub(crate) name: String,
     pub(crate) bytes: u64,

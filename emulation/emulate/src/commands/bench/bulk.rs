@@ -38,7 +38,7 @@ fn routes(text: &str) -> Result<PathProfile, String> {
 }
 
 pub(crate) fn run(args: &BulkArgs, output: Output) -> CommandResult {
-    run_bench(BulkBench::new(args.seconds, args.seeds), &args.cells(), &args.network.options(), output)
+    run_bench(|| BulkBench::new(args.seconds, args.seeds), &args.cells(), &args.network.options(), output)
 }
 
 impl BulkArgs {

@@ -14,7 +14,7 @@ use crate::failure::{CommandResult, Failure, FailureCode};
 #[derive(Debug, Default, Args)]
 #[command(next_help_heading = "Network")]
 pub(super) struct NetworkArgs {
-    /// Seed of losses and of probe times, in the first run
+    /// Seed of losses and of probe times; each further run has the next one
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Device that takes packets to the core: auto, tap or veth
@@ -38,30 +38,31 @@ pub(super) fn chosen<T: Copy + PartialEq>(all: &[T], named: &[T]) -> impl Iterat
 
 /// Measures and prints rows; fails if one is missing.
 pub(super) fn run_bench<B: Bench>(
-    bench: Result<B, BenchError>,
+    bench: impl FnOnce() -> Result<B, BenchError>,
     cases: &[B::Case],
     options: &BenchOptions,
     output: Output,
 ) -> CommandResult {
-    show_all(measured(bench, cases, options, output)?, output)
+    let (report, interrupted) = measured(bench, cases, options, output)?;
+    show_all(&report, &interrupted, output)
 }
 
 /// Prints rows; fails if one is missing.
-pub(super) fn show_all<R: Row>((report, interrupted): (Measured<R>, Interrupted), output: Output) -> CommandResult {
-    show(&report, output)?;
+pub(super) fn show_all<R: Row>(report: &Measured<R>, interrupted: &Interrupted, output: Output) -> CommandResult {
+    show(report, output)?;
     interrupted.check()?;
-    all_measured(&report)
+    all_measured(report)
 }
 
 /// Measures with a display of progress, until it is done or interrupted.
 pub(super) fn measured<B: Bench>(
-    bench: Result<B, BenchError>,
+    bench: impl FnOnce() -> Result<B, BenchError>,
     cases: &[B::Case],
     options: &BenchOptions,
     output: Output,
 ) -> CommandResult<(Measured<B::Row>, Interrupted)> {
     let interrupted = interrupt::catch_sigint()?;
-    let mut bench = bench?;
+    let mut bench = bench()?;
     let steps = Steps::start(output, B::NAME, cases.len() * bench.runs() as usize);
     let mut begun = false;
     let mut watch = |case: &B::Case| {

@@ -176,7 +176,7 @@ pub(crate) fn run(args: &BenchArgs, output: Output) -> CommandResult {
         Some(BenchSubcommand::Subscription(args)) => return subscription::run(args, output),
         Some(BenchSubcommand::Reflector(_)) | None => {}
     }
-    let (report, interrupted) = measured(Ok(EmulatorBench), &args.chosen(), &args.options(), output)?;
+    let (report, interrupted) = measured(|| Ok(EmulatorBench), &args.chosen(), &args.options(), output)?;
     show(&report, args.markdown, output)?;
     interrupted.check()?;
     verdict(&report)
@@ -207,9 +207,10 @@ fn show(report: &Measured<BenchRow>, as_markdown: bool, output: Output) -> Comma
     if output.is_json() {
         let passed =
             report.count(BenchVerdict::Missed) + report.count(BenchVerdict::NotMeasured) + report.unmeasured == 0;
-        let Measured { rows, beside_each, machine, seconds, interrupted, .. } = report;
+        let Measured { rows, notes, beside_each, machine, seconds, interrupted, .. } = report;
         let bench = json!({
             "rows": rows,
+            "notes": notes,
             "beside": beside_each,
             "machine": machine,
             "seconds": seconds,

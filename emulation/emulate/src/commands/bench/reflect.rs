@@ -48,7 +48,7 @@ pub(crate) fn run(args: &ReflectArgs, output: Output) -> CommandResult {
     if args.mesh.capacity {
         return capacity::run(&args.mesh, output);
     }
-    let bench = ReflectBench::new(Duration::from_millis(args.trial.into()));
+    let bench = || ReflectBench::new(Duration::from_millis(args.trial.into()));
     run_bench(bench, &args.cells(), &BenchOptions::default(), output)
 }
 

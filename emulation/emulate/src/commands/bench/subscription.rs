@@ -20,5 +20,5 @@ pub(crate) struct SubscriptionArgs {
 
 pub(crate) fn run(args: &SubscriptionArgs, output: Output) -> CommandResult {
     let cases: Vec<SubscriptionCase> = chosen(SubscriptionCase::ALL, &args.case).collect();
-    run_bench(Ok(SubscriptionBench), &cases, &args.network.options(), output)
+    run_bench(|| Ok(SubscriptionBench), &cases, &args.network.options(), output)
 }

@@ -63,12 +63,12 @@ fn transports(text: &str) -> Result<Several, String> {
 }
 
 pub(crate) fn run(args: &TransportArgs, output: Output) -> CommandResult {
-    let bench = TransportBench::new(Duration::from_secs(args.seconds.into()), args.runs);
-    let measured = measured(bench, &args.cells(), &args.network.options(), output)?;
+    let bench = || TransportBench::new(Duration::from_secs(args.seconds.into()), args.runs);
+    let (report, interrupted) = measured(bench, &args.cells(), &args.network.options(), output)?;
     if let Some(folder) = &args.figures {
-        draw(folder, &measured.0.rows, output)?;
+        draw(folder, &report.rows, output)?;
     }
-    show_all(measured, output)
+    show_all(&report, &interrupted, output)
 }
 
 impl TransportArgs {
