@@ -206,6 +206,9 @@ mod tests {
         let text = format!("{PLAN}[classes.star]\nmix = 'idle'\n");
         let told = Prepared::from_text(&text, Path::new("p.toml")).unwrap_err().to_string();
         assert_eq!(told, "p.toml:5: nodes with the mix `idle` need a room: [rooms.NAME]");
+        // The mistake of a room is no second one.
+        let told = prepared("members = 'all'\nuntil = '61s'\n[classes.star]\nmix = 'idle'").unwrap_err();
+        assert_eq!(told, "p.toml:7: until 61s: the plan's duration is 60s");
     }
 
     #[test]
