@@ -69,6 +69,11 @@ impl RequestEnd {
         Self { error: Some(error.to_owned()), ..Self::new(RequestOutcome::Failed) }
     }
 
+    /// The end of a request whose daemon broke off.
+    pub fn daemon_gone() -> Self {
+        Self::failed("daemon-gone")
+    }
+
     /// The end of a request that fails with this code of the API. A time-out of the API is that of the request.
     pub fn from_code(code: Code, detail: Option<String>) -> Self {
         let is_silent = matches!(code, Code::TimedOut | Code::UnreachableAbove);
