@@ -122,13 +122,13 @@ impl RequestRecorder {
         self.figures = TransferFigures { first_byte_ms, ..figures };
     }
 
-    /// The record at the end; `place_of` gives the index of a provider among the nodes.
+    /// The record at the end; `index_of` gives the index of a provider among the nodes.
     pub fn record(
         &self,
         now: Time,
         end: RequestEnd,
         nodes: &[PlacedNode],
-        place_of: impl FnOnce(NodeId) -> Option<usize>,
+        index_of: impl FnOnce(NodeId) -> Option<usize>,
     ) -> RequestRecord {
         let figures = self.figures;
         RequestRecord {
@@ -137,7 +137,7 @@ impl RequestRecorder {
             class: nodes[self.node].class.clone(),
             service: self.request.service.name().to_owned(),
             target: nodes[self.request.target].name.clone(),
-            provider: self.provider.and_then(place_of).map(|place| nodes[place].name.clone()),
+            provider: self.provider.and_then(index_of).map(|index| nodes[index].name.clone()),
             outcome: end.outcome,
             error: end.error,
             detail: end.detail,

@@ -139,8 +139,8 @@ impl NodeRequester {
         let outcome = end.outcome;
         stage.active.set(stage.active.get() - 1);
         if !stage.is_warm_up {
-            let place_of = |id| stage.ids.iter().position(|known| *known == id);
-            let record = progress.recorder.record(stage.now(), end, &stage.nodes, place_of);
+            let index_of = |id| stage.ids.iter().position(|known| *known == id);
+            let record = progress.recorder.record(stage.now(), end, &stage.nodes, index_of);
             let drained = *self.phase.borrow() == Phase::Draining;
             self.write_record(RequestRecord { drained, ..record }, stage.instant(began), progress);
         }
