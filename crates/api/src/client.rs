@@ -1,8 +1,10 @@
 //! A client of a daemon's local API.
 
 use std::io;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -299,6 +301,10 @@ impl WatchStream {
         self.0.next().await?.map(|line| read_line(&line)).transpose()
     }
 }
+
+/// The pause before a member of a room requests a stream that has failed again: twice as long each time, until the
+/// stream comes.
+pub const STREAM_PAUSES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
 
 /// The members of a room, with every change. Dropping the stream leaves the room.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ pub const MAX_DURATION: Duration = MAX_REQUEST_TIME;
 mod room;
 mod send;
 
-pub use room::RoomQuery;
+pub use room::{MAX_ROOM_NAME_BYTES, RoomQuery};
 pub use send::SendQuery;
 
 /// The error of a malformed query. The daemon did nothing.

@@ -39,8 +39,10 @@ impl Journal {
     /// Adds a record. A record that cannot be written ends the run: see [`Self::broken`].
     pub(super) fn write(&self, record: &Record) {
         let mut inner = self.lock();
-        if let Record::Request(request) = record {
-            inner.tally.add(request);
+        match record {
+            Record::Request(request) => inner.tally.add(request),
+            Record::RoomStream(stream) => inner.tally.dropped_by_reader += stream.dropped_by_reader,
+            _ => {}
         }
         if inner.failure.is_some() {
             return;
@@ -84,6 +86,8 @@ fn write_line(file: &mut File, record: &Record) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use roost_results::record::RoomStreamRecord;
+
     use super::*;
 
     #[test]
@@ -98,6 +102,16 @@ mod tests {
         assert!(
             matches!(&lines[..], [Record::Incident { t: 1.5, .. }, Record::Incident { object, .. }] if object == "n2")
         );
+    }
+
+    #[test]
+    fn datagrams_that_reader_dropped_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let journal = Journal::create(&folder.path().join("events.jsonl")).unwrap();
+        let stream = |dropped_by_reader| RoomStreamRecord { dropped_by_reader, ..RoomStreamRecord::default() };
+        journal.write(&Record::RoomStream(stream(3)));
+        journal.write(&Record::RoomStream(stream(2)));
+        assert_eq!(journal.tally().dropped_by_reader, 5);
     }
 
     #[tokio::test]

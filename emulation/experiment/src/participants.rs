@@ -13,6 +13,7 @@ use tokio::time::{sleep_until, timeout};
 use super::fleet::Fleet;
 use super::prepare::Prepared;
 use super::requester::{ANSWER, NodeRequester, Phase, RequesterContext};
+use super::room_stays::RoomStays;
 use super::room_visitor::RoomVisitor;
 use super::workload::Workload;
 
@@ -46,8 +47,9 @@ impl RequesterTasks {
     fn spawn_members(&mut self, prepared: &Prepared, fleet: &Fleet, stage: &Rc<RequesterContext>) {
         for stay in prepared.room_stays() {
             let (socket, alive) = fleet.nodes().swap_remove(stay.node);
+            let stays = RoomStays::new(stay);
             let (stage, phase) = (Rc::clone(stage), self.phase.subscribe());
-            self.requesters.spawn_local(RoomVisitor { stage, stay, socket, phase, alive }.run());
+            self.requesters.spawn_local(RoomVisitor { stage, stays, socket, phase, alive }.run());
         }
     }
 

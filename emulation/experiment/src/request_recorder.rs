@@ -69,6 +69,11 @@ impl RequestEnd {
         Self { error: Some(error.to_owned()), ..Self::new(RequestOutcome::Failed) }
     }
 
+    /// The end of a request whose daemon broke off.
+    pub fn daemon_gone() -> Self {
+        Self::failed("daemon-gone")
+    }
+
     /// The end of a request that fails with this code of the API. A time-out of the API is that of the request.
     pub fn from_code(code: Code, detail: Option<String>) -> Self {
         let is_silent = matches!(code, Code::TimedOut | Code::UnreachableAbove);
@@ -117,13 +122,13 @@ impl RequestRecorder {
         self.figures = TransferFigures { first_byte_ms, ..figures };
     }
 
-    /// The record at the end; `place_of` gives the index of a provider among the nodes.
+    /// The record at the end; `index_of` gives the index of a provider among the nodes.
     pub fn record(
         &self,
         now: Time,
         end: RequestEnd,
         nodes: &[PlacedNode],
-        place_of: impl FnOnce(NodeId) -> Option<usize>,
+        index_of: impl FnOnce(NodeId) -> Option<usize>,
     ) -> RequestRecord {
         let figures = self.figures;
         RequestRecord {
@@ -132,7 +137,7 @@ impl RequestRecorder {
             class: nodes[self.node].class.clone(),
             service: self.request.service.name().to_owned(),
             target: nodes[self.request.target].name.clone(),
-            provider: self.provider.and_then(place_of).map(|place| nodes[place].name.clone()),
+            provider: self.provider.and_then(index_of).map(|index| nodes[index].name.clone()),
             outcome: end.outcome,
             error: end.error,
             detail: end.detail,

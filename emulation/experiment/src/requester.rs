@@ -21,9 +21,6 @@ use super::workload::{RequestEnding, Workload, WorkloadRequest, WorkloadStep};
 /// The longest time for a daemon to list its connections, and to take a position.
 pub(super) const ANSWER: Duration = Duration::from_secs(1);
 
-/// The reason of requests whose daemon broke off.
-const DAEMON_GONE: &str = "daemon-gone";
-
 /// The phase of a run; it only moves forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
@@ -142,8 +139,8 @@ impl NodeRequester {
         let outcome = end.outcome;
         stage.active.set(stage.active.get() - 1);
         if !stage.is_warm_up {
-            let place_of = |id| stage.ids.iter().position(|known| *known == id);
-            let record = progress.recorder.record(stage.now(), end, &stage.nodes, place_of);
+            let index_of = |id| stage.ids.iter().position(|known| *known == id);
+            let record = progress.recorder.record(stage.now(), end, &stage.nodes, index_of);
             let drained = *self.phase.borrow() == Phase::Draining;
             self.write_record(RequestRecord { drained, ..record }, stage.instant(began), progress);
         }
@@ -189,7 +186,7 @@ async fn receive(
                     return end;
                 }
             }
-            Ok(None) => return RequestEnd::failed(DAEMON_GONE),
+            Ok(None) => return RequestEnd::daemon_gone(),
             Err(error) => return end_of(&error),
         }
     }
@@ -216,7 +213,7 @@ async fn open(
 fn end_of(error: &ClientError) -> RequestEnd {
     match error {
         ClientError::Api(error) => RequestEnd::from_code(error.code, Some(error.message.clone())),
-        _ => RequestEnd::failed(DAEMON_GONE),
+        _ => RequestEnd::daemon_gone(),
     }
 }
 
@@ -260,7 +257,7 @@ impl ReceiveProgress {
         self.recorder.record_acceptance(summary.provider, summary.transport, summary.relayed);
         self.recorder.record_figures(TransferFigures {
             first_byte_ms: summary.first_byte_ms,
-            // This process may have read the end late.
+            // The end may have been read late.
             elapsed_ms: Some(summary.elapsed_ms),
             bytes: summary.bytes,
             packets: summary.packets,

@@ -5,9 +5,9 @@
 //! polls again at the deadline and after each list and break.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use roost_api::client::STREAM_PAUSES;
 use roost_results::record::RoomStreamRecord;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, Cell, NodeId, Service, Time};
@@ -15,19 +15,23 @@ use roost_wire::{Area, Cell, NodeId, Service, Time};
 use super::placement::PlacedNode;
 use super::rooms::RoomStay;
 
-/// The pause before a stream that has failed is requested again: twice as long each time, until it comes. Those of
-/// `roost join-room`.
-const PAUSES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
-
 /// A member, and a service of it.
 pub type RoomStreamKey = (NodeId, Service);
 
+/// A request of a stream. The driver may report on one when another has taken its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoomRequestId {
+    pub stream: RoomStreamKey,
+    /// Counts the requests of the stream, from 1.
+    number: u64,
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum RoomStep {
-    /// Request this stream, and report its packets and its break.
-    Request(RoomStreamKey, Box<ServiceRequest>),
-    /// Cancel its request: the member has left.
-    Cancel(RoomStreamKey),
+    /// Send this request, and report its packets and its break.
+    Request(RoomRequestId, Box<ServiceRequest>),
+    /// Cancel the request: the member has left.
+    Cancel(RoomRequestId),
 }
 
 /// A member's stay in a room, with its streams.
@@ -35,6 +39,8 @@ pub enum RoomStep {
 pub struct RoomRecorder {
     stay: RoomStay,
     entered: Time,
+    /// True once the node has had a list of the members.
+    is_inside: bool,
     streams: BTreeMap<RoomStreamKey, RecordedStream>,
 }
 
@@ -55,6 +61,7 @@ struct RecordedStream {
     packets: u64,
     /// Of earlier requests, and of the present one.
     missing: [u64; 2],
+    dropped_by_reader: u64,
     /// The member left at this time, and has not entered again.
     until: Option<Time>,
 }
@@ -77,11 +84,16 @@ impl RoomRecorder {
             let stream = RecordedStream::new(*provider, now.max(*from));
             keys(*provider).zip(std::iter::repeat_with(move || stream.clone()))
         });
-        Self { stay: stay.clone(), entered: now, streams: streams.collect() }
+        Self { stay: stay.clone(), entered: now, is_inside: false, streams: streams.collect() }
+    }
+
+    pub(super) const fn is_inside(&self) -> bool {
+        self.is_inside
     }
 
     /// Takes the list of all other members.
     pub fn set_members(&mut self, now: Time, members: impl Iterator<Item = (NodeId, Cell, Vec<Service>)>) {
+        self.is_inside = true;
         let listed: BTreeMap<RoomStreamKey, Cell> = members
             .flat_map(|(node, cell, services)| services.into_iter().map(move |service| ((node, service), cell)))
             .collect();
@@ -96,10 +108,13 @@ impl RoomRecorder {
     /// The next step, or `None` until the deadline.
     pub fn poll(&mut self, now: Time) -> Option<RoomStep> {
         self.streams.iter_mut().find_map(|(key, stream)| match stream.state {
-            RecordedState::Due(at) if at <= now => Some(RoomStep::Request(*key, Box::new(stream.request(*key)))),
+            RecordedState::Due(at) if at <= now => {
+                let request = Box::new(stream.request(*key));
+                Some(RoomStep::Request(stream.request_id(*key), request))
+            }
             RecordedState::Unwanted => {
                 stream.state = RecordedState::Absent;
-                Some(RoomStep::Cancel(*key))
+                Some(RoomStep::Cancel(stream.request_id(*key)))
             }
             _ => None,
         })
@@ -113,29 +128,36 @@ impl RoomRecorder {
         due.min()
     }
 
-    /// Counts a packet, and the packets of the present request that never came, if they are known.
-    pub fn count_packet(&mut self, now: Time, key: RoomStreamKey, missing: Option<u64>) {
-        let Some(stream) = self.streams.get_mut(&key) else { return };
-        stream.end_gap(now);
-        stream.first.get_or_insert(now);
-        stream.last = Some(now);
-        stream.pause = *PAUSES.start();
-        stream.packets += 1;
+    /// Counts a packet, and the packets of its request that never came, if they are known.
+    pub fn count_packet(&mut self, now: Time, id: RoomRequestId, missing: Option<u64>) {
+        let Some(stream) = self.stream_of(id) else { return };
+        stream.count_packet(now);
         stream.set_missing(missing);
     }
 
-    /// Counts the packets of the present request that never came.
-    pub fn set_missing(&mut self, key: RoomStreamKey, missing: Option<u64>) {
-        self.streams.get_mut(&key).into_iter().for_each(|stream| stream.set_missing(missing));
+    /// Counts the packets of a request that never came.
+    pub fn set_missing(&mut self, id: RoomRequestId, missing: Option<u64>) {
+        self.stream_of(id).into_iter().for_each(|stream| stream.set_missing(missing));
+    }
+
+    /// Counts packets of a request that came, and that the emulator was too slow to read.
+    pub fn count_dropped_by_reader(&mut self, id: RoomRequestId, packets: u64) {
+        self.stream_of(id).into_iter().for_each(|stream| stream.dropped_by_reader += packets);
     }
 
     /// A stream does not come, or no longer.
-    pub fn handle_break(&mut self, now: Time, key: RoomStreamKey) {
-        self.streams.get_mut(&key).into_iter().for_each(|stream| stream.handle_break(now));
+    pub fn handle_break(&mut self, now: Time, id: RoomRequestId) {
+        self.stream_of(id).into_iter().for_each(|stream| stream.handle_break(now));
     }
 
-    /// Ends the stay; `nodes` have the names.
-    pub fn leave(mut self, now: Time, nodes: &[PlacedNode]) -> Vec<RoomStreamRecord> {
+    /// The stream of a request, unless a later request has taken its place.
+    fn stream_of(&mut self, id: RoomRequestId) -> Option<&mut RecordedStream> {
+        self.streams.get_mut(&id.stream).filter(|stream| stream.requests == id.number)
+    }
+
+    /// Ends the stay; `nodes` have the names. A member that was to enter later has no record.
+    pub(super) fn leave(mut self, now: Time, nodes: &[PlacedNode]) -> Vec<RoomStreamRecord> {
+        self.streams.retain(|_, stream| stream.since < now || stream.packets > 0);
         self.streams.values_mut().for_each(|stream| stream.leave(now));
         let seconds = |at: Time| at.as_nanos() as f64 / 1e9;
         let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
@@ -148,6 +170,7 @@ impl RoomRecorder {
             first_packet_ms: stream.first.map(|first| ms(first.since(stream.since))),
             packets: stream.packets,
             missing: stream.missing.iter().sum(),
+            dropped_by_reader: stream.dropped_by_reader,
             longest_gap_ms: stream.first.map(|_| ms(stream.longest_gap)),
             requests: stream.requests,
             until: seconds(stream.until.unwrap_or(now)),
@@ -167,13 +190,14 @@ impl RecordedStream {
             since,
             state: RecordedState::Absent,
             cell: Cell::new(0, 0),
-            pause: *PAUSES.start(),
+            pause: *STREAM_PAUSES.start(),
             requests: 0,
             first: None,
             last: None,
             longest_gap: Duration::ZERO,
             packets: 0,
             missing: [0; 2],
+            dropped_by_reader: 0,
             until: None,
         }
     }
@@ -208,6 +232,21 @@ impl RecordedStream {
         }
     }
 
+    const fn request_id(&self, stream: RoomStreamKey) -> RoomRequestId {
+        RoomRequestId { stream, number: self.requests }
+    }
+
+    fn count_packet(&mut self, now: Time) {
+        self.end_gap(now);
+        self.first.get_or_insert(now);
+        // No gap grows while the member is out of the room.
+        if matches!(self.state, RecordedState::Due(_) | RecordedState::Requested) {
+            self.last = Some(now);
+        }
+        self.pause = *STREAM_PAUSES.start();
+        self.packets += 1;
+    }
+
     fn end_gap(&mut self, now: Time) {
         let gap = self.last.map_or(Duration::ZERO, |last| now.since(last));
         self.longest_gap = self.longest_gap.max(gap);
@@ -218,12 +257,14 @@ impl RecordedStream {
     }
 
     fn handle_break(&mut self, now: Time) {
-        self.state = match self.state {
-            RecordedState::Requested => RecordedState::Due(now + self.pause),
-            RecordedState::Unwanted => RecordedState::Absent,
-            state => state,
-        };
-        self.pause = (self.pause * 2).min(*PAUSES.end());
+        match self.state {
+            RecordedState::Requested => {
+                self.state = RecordedState::Due(now + self.pause);
+                self.pause = (self.pause * 2).min(*STREAM_PAUSES.end());
+            }
+            RecordedState::Unwanted => self.state = RecordedState::Absent,
+            RecordedState::Absent | RecordedState::Due(_) => {}
+        }
     }
 }
 
@@ -236,6 +277,11 @@ mod tests {
     const A: NodeId = NodeId::from_bytes([1; 16]);
     const B: NodeId = NodeId::from_bytes([2; 16]);
     const STREAM: RoomStreamKey = (B, Service::Video);
+
+    /// The request of this number.
+    const fn id(number: u64) -> RoomRequestId {
+        RoomRequestId { stream: STREAM, number }
+    }
 
     const fn at(ms: u64) -> Time {
         Time::from_nanos(ms * 1_000_000)
@@ -260,7 +306,7 @@ mod tests {
 
     fn requested(step: Option<RoomStep>) -> Option<Area> {
         match step {
-            Some(RoomStep::Request(STREAM, request)) => Some(request.area),
+            Some(RoomStep::Request(id, request)) if id.stream == STREAM => Some(request.area),
             _ => None,
         }
     }
@@ -278,7 +324,7 @@ mod tests {
         list(&mut recorder, 2_100, 3);
         assert_eq!(requested(recorder.poll(at(2_100))), Some(Area::Exact(Cell::new(3, 0))));
         for (ms, missing) in [(2_300, None), (2_400, Some(2)), (4_000, Some(1))] {
-            recorder.count_packet(at(ms), STREAM, missing);
+            recorder.count_packet(at(ms), id(1), missing);
         }
         let record = left(recorder, 5_000);
         assert_eq!((record.node.as_str(), record.provider.as_str(), record.t, record.until), ("a", "b", 1.0, 5.0));
@@ -291,7 +337,7 @@ mod tests {
         let mut recorder = entered();
         list(&mut recorder, 2_000, 3);
         recorder.poll(at(2_000));
-        recorder.count_packet(at(2_500), STREAM, None);
+        recorder.count_packet(at(2_500), id(1), None);
         assert_eq!(left(recorder, 9_500).longest_gap_ms, Some(7_000.0));
         let silent = left(entered(), 9_500);
         assert_eq!((silent.packets, silent.first_packet_ms, silent.longest_gap_ms), (0, None, None));
@@ -302,19 +348,19 @@ mod tests {
         let mut recorder = entered();
         list(&mut recorder, 2_000, 3);
         recorder.poll(at(2_000));
-        recorder.handle_break(at(2_100), STREAM);
+        recorder.handle_break(at(2_100), id(1));
         assert_eq!((recorder.poll(at(3_000)), recorder.deadline()), (None, Some(at(3_100))));
         // The member has moved.
         list(&mut recorder, 3_050, 4);
         assert_eq!(requested(recorder.poll(at(3_100))), Some(Area::Exact(Cell::new(4, 0))));
-        recorder.handle_break(at(3_100), STREAM);
+        recorder.handle_break(at(3_100), id(2));
         assert_eq!(recorder.deadline(), Some(at(5_100)), "twice the pause");
         recorder.poll(at(5_100));
-        recorder.count_packet(at(5_200), STREAM, Some(7));
-        recorder.handle_break(at(6_000), STREAM);
+        recorder.count_packet(at(5_200), id(3), Some(7));
+        recorder.handle_break(at(6_000), id(3));
         assert_eq!(recorder.deadline(), Some(at(7_000)), "the first pause, since a packet came");
         recorder.poll(at(7_000));
-        recorder.set_missing(STREAM, Some(1));
+        recorder.set_missing(id(4), Some(1));
         let record = left(recorder, 8_000);
         assert_eq!((record.requests, record.missing), (4, 8));
     }
@@ -324,15 +370,63 @@ mod tests {
         let mut recorder = entered();
         list(&mut recorder, 2_000, 3);
         recorder.poll(at(2_000));
-        recorder.count_packet(at(2_500), STREAM, None);
+        recorder.count_packet(at(2_500), id(1), None);
         recorder.set_members(at(3_000), std::iter::empty());
-        assert_eq!(recorder.poll(at(3_000)), Some(RoomStep::Cancel(STREAM)));
+        assert_eq!(recorder.poll(at(3_000)), Some(RoomStep::Cancel(id(1))));
         assert_eq!((recorder.poll(at(3_000)), recorder.deadline()), (None, None));
         list(&mut recorder, 20_000, 3);
         assert!(requested(recorder.poll(at(20_000))).is_some());
-        recorder.count_packet(at(20_500), STREAM, None);
+        recorder.count_packet(at(20_500), id(2), None);
         recorder.set_members(at(21_000), std::iter::empty());
         let record = left(recorder, 60_000);
         assert_eq!((record.until, record.longest_gap_ms), (21.0, Some(500.0)));
+    }
+
+    #[test]
+    fn earlier_request_changes_nothing() {
+        let mut recorder = entered();
+        list(&mut recorder, 2_000, 3);
+        recorder.poll(at(2_000));
+        recorder.set_members(at(3_000), std::iter::empty());
+        assert_eq!(recorder.poll(at(3_000)), Some(RoomStep::Cancel(id(1))));
+        list(&mut recorder, 4_000, 3);
+        assert!(requested(recorder.poll(at(4_000))).is_some());
+        recorder.set_missing(id(1), Some(9));
+        recorder.count_dropped_by_reader(id(1), 9);
+        recorder.handle_break(at(4_100), id(1));
+        assert_eq!(recorder.deadline(), None, "the second request goes on");
+        recorder.count_dropped_by_reader(id(2), 4);
+        recorder.handle_break(at(5_000), id(2));
+        // A further word of the same break.
+        recorder.handle_break(at(5_001), id(2));
+        assert_eq!(recorder.deadline(), Some(at(6_000)));
+        recorder.poll(at(6_000));
+        recorder.handle_break(at(6_100), id(3));
+        assert_eq!(recorder.deadline(), Some(at(8_100)), "twice the pause, not four times");
+        let record = left(recorder, 8_000);
+        assert_eq!((record.requests, record.missing, record.dropped_by_reader), (3, 0, 4));
+    }
+
+    #[test]
+    fn late_packet_begins_no_gap() {
+        let mut recorder = entered();
+        list(&mut recorder, 2_000, 3);
+        recorder.poll(at(2_000));
+        recorder.count_packet(at(2_500), id(1), None);
+        recorder.set_members(at(3_000), std::iter::empty());
+        // On its way when the member left.
+        recorder.count_packet(at(3_001), id(1), None);
+        recorder.poll(at(3_001));
+        recorder.count_packet(at(3_002), id(1), None);
+        list(&mut recorder, 20_000, 3);
+        recorder.poll(at(20_000));
+        recorder.count_packet(at(20_100), id(2), None);
+        let record = left(recorder, 20_200);
+        assert_eq!((record.packets, record.longest_gap_ms), (4, Some(500.0)));
+    }
+
+    #[test]
+    fn member_of_later_has_no_record() {
+        assert_eq!(entered().leave(at(2_000), &["a", "b"].map(node)), []);
     }
 }

@@ -1,9 +1,10 @@
 //! The stays of a plan's members in its rooms.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
+use roost_core::node::MAX_ROOMS;
 use roost_topology::Topology;
 use roost_topology::units::format_duration;
 use roost_wire::room::MAX_MEMBERS;
@@ -60,7 +61,28 @@ pub(super) fn check(plan: &Plan, placement: &Placement, network: &Topology, file
             _ => check_last_entry(room, count, file),
         });
     }
-    wrong.into_result()
+    wrong.into_result()?;
+    check_rooms_of_nodes(plan, placement, network, file)
+}
+
+/// Checks that no node is in more rooms at once than its daemon takes.
+fn check_rooms_of_nodes(plan: &Plan, placement: &Placement, network: &Topology, file: &Path) -> Result<(), PlanError> {
+    let stays_of = |room| stays(room, members(room, plan, placement, network));
+    let mut all: Vec<(&Room, RoomStay)> =
+        plan.rooms.iter().flat_map(|room| stays_of(room).into_iter().map(move |stay| (room, stay))).collect();
+    all.sort_by_key(|(_, stay)| stay.from);
+    let mut present: BTreeMap<usize, Vec<Time>> = BTreeMap::new();
+    for (room, stay) in all {
+        let ends = present.entry(stay.node).or_default();
+        ends.retain(|end| *end > stay.from);
+        if ends.len() >= MAX_ROOMS {
+            let node = &placement.nodes[stay.node].name;
+            let message = format!("{node} would be in more than {MAX_ROOMS} rooms at once, the most of a node");
+            return Err(PlanError::new(file, room.name.line, message));
+        }
+        ends.push(stay.until);
+    }
+    Ok(())
 }
 
 /// Checks that a node runs on a member's host.
@@ -206,6 +228,22 @@ mod tests {
         let text = format!("{PLAN}[classes.star]\nmix = 'idle'\n");
         let told = Prepared::from_text(&text, Path::new("p.toml")).unwrap_err().to_string();
         assert_eq!(told, "p.toml:5: nodes with the mix `idle` need a room: [rooms.NAME]");
+        // The mistake of a room is no second one.
+        let told = prepared("members = 'all'\nuntil = '61s'\n[classes.star]\nmix = 'idle'").unwrap_err();
+        assert_eq!(told, "p.toml:7: until 61s: the plan's duration is 60s");
+    }
+
+    #[test]
+    fn node_has_a_limit_of_rooms() {
+        let read = |last: &str| {
+            let room = |number: usize| format!("[rooms.r{number:02}]\nmembers = ['node1', 'node2']\nuntil = '30s'\n");
+            let rooms: String = (0..MAX_ROOMS).map(room).collect();
+            let text = format!("{PLAN}{rooms}[rooms.s]\nmembers = ['node2', 'node3']\nfrom = '{last}'\n");
+            Prepared::from_text(&text, Path::new("p.toml")).map(drop).map_err(|error| error.to_string())
+        };
+        let told = "p.toml:53: node2 would be in more than 16 rooms at once, the most of a node";
+        assert_eq!(read("29s"), Err(told.to_owned()));
+        assert_eq!(read("30s"), Ok(()));
     }
 
     #[test]

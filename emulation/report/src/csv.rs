@@ -324,6 +324,7 @@ fn rooms(streams: &[RoomStreamRecord]) -> String {
             ("first_packet_ms", |one| maybe(one.first_packet_ms)),
             ("packets", |one| one.packets.to_string()),
             ("missing", |one| one.missing.to_string()),
+            ("dropped_by_reader", |one| one.dropped_by_reader.to_string()),
             ("longest_gap_ms", |one| maybe(one.longest_gap_ms)),
             ("requests", |one| one.requests.to_string()),
         ],

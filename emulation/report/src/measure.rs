@@ -1,6 +1,6 @@
 //! Measures that are compared between runs, each under one name.
 
-use roost_results::metrics::Metrics;
+use roost_results::metrics::{Distribution, Metrics, RoomUse};
 use serde::Serialize;
 
 use super::figure::part_name;
@@ -42,6 +42,18 @@ pub enum MeasureKind {
     Part(String),
     /// Processor time of the busiest hub, as a part of one processor.
     HubCpu,
+    Room(RoomFigure),
+}
+
+/// A figure over all streams of all rooms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RoomFigure {
+    /// The part of the streams that came.
+    Came,
+    MedianFirstPacket,
+    LatestFirstPacket,
+    Missing,
+    LongestGap,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -164,11 +176,39 @@ pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
     let hubs = metrics.nodes.iter().filter(|node| node.is_hub());
     let busiest = hubs.filter_map(|hub| hub.cpu_share).reduce(f64::max);
     add(MeasureKind::HubCpu, "processor of the busiest hub", MeasureUnit::Part, MeasureDirection::Lower, busiest);
+    all.extend(of_rooms(&metrics.rooms));
     all.into_iter().filter_map(|(measure, value)| Some((measure, value.filter(|value| value.is_finite())?))).collect()
+}
+
+/// Measures of a run with rooms.
+fn of_rooms(stays: &[RoomUse]) -> Vec<(Measure, Option<f64>)> {
+    if stays.is_empty() {
+        return Vec::new();
+    }
+    let sum = |figure: fn(&RoomUse) -> u64| stays.iter().map(figure).sum::<u64>() as f64;
+    let came = sum(|stay| stay.came) / sum(|stay| stay.streams);
+    let first = stays.iter().flat_map(|stay| &stay.first_packet.sorted).copied();
+    let first = Distribution::from_values(first.collect());
+    let gap = stays.iter().filter_map(|stay| stay.longest_gap_ms).reduce(f64::max);
+    let (higher, lower) = (MeasureDirection::Higher, MeasureDirection::Lower);
+    let measure = |figure, name: &str, unit, better| Measure::new(MeasureKind::Room(figure), name, unit, better);
+    let median = measure(RoomFigure::MedianFirstPacket, "first packet in rooms, median", MeasureUnit::Ms, lower);
+    let few = !first.is_quantile_reliable(500);
+    vec![
+        (measure(RoomFigure::Came, "streams of rooms that came", MeasureUnit::Part, higher), Some(came)),
+        (Measure { few, ..median }, first.p50),
+        (measure(RoomFigure::LatestFirstPacket, "first packet in rooms, latest", MeasureUnit::Ms, lower), first.max),
+        (
+            measure(RoomFigure::Missing, "packets missing in rooms", MeasureUnit::Count, lower),
+            Some(sum(|stay| stay.missing)),
+        ),
+        (measure(RoomFigure::LongestGap, "longest gap in rooms", MeasureUnit::Ms, lower), gap),
+    ]
 }
 
 #[cfg(test)]
 mod tests {
+    use roost_results::record::RoomStreamRecord;
     use roost_results::testing;
 
     use super::*;
@@ -211,5 +251,33 @@ mod tests {
         assert_eq!(value(&MeasureKind::Latency("sensor".into(), 500)), None);
         assert_eq!(value(&MeasureKind::PortsEach), Some(5900.0));
         assert_eq!(value(&MeasureKind::HubCpu), Some(0.25));
+    }
+
+    #[test]
+    fn rooms_have_measures() {
+        let mut results = testing::by_hand();
+        let measured = |results: &_| -> Vec<(String, f64, bool)> {
+            let all = measures(&Metrics::from_results(results));
+            let of_rooms = all.into_iter().filter(|(measure, _)| matches!(measure.kind, MeasureKind::Room(_)));
+            of_rooms.map(|(measure, value)| (measure.name, value, measure.few)).collect()
+        };
+        assert_eq!(measured(&results), []);
+        let stream = |node: &str, first_packet_ms| RoomStreamRecord {
+            node: node.to_owned(),
+            first_packet_ms,
+            longest_gap_ms: first_packet_ms.map(|first| first * 2.0),
+            missing: 3,
+            ..RoomStreamRecord::default()
+        };
+        results.room_streams =
+            vec![stream("n1", Some(100.0)), stream("n1", Some(200.0)), stream("n2", Some(900.0)), stream("n3", None)];
+        let expected = [
+            ("streams of rooms that came", 0.75, false),
+            ("first packet in rooms, median", 200.0, true),
+            ("first packet in rooms, latest", 900.0, false),
+            ("packets missing in rooms", 12.0, false),
+            ("longest gap in rooms", 1800.0, false),
+        ];
+        assert_eq!(measured(&results), expected.map(|(name, value, few)| (name.to_owned(), value, few)));
     }
 }

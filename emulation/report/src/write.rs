@@ -291,13 +291,16 @@ mod tests {
             until: 60.0,
             ..RoomStreamRecord::default()
         };
+        let text = page::of_run(&run.results, &Metrics::from_results(&run.results));
+        assert!(!text.contains("rooms.csv"));
         run.results.room_streams = vec![stream("n1", Some(250.0)), stream("n2", None)];
         let metrics = Metrics::from_results(&run.results);
         let text = page::of_run(&run.results, &metrics);
         assert!(text.contains("&lt;ops&gt;") && text.contains("video of n3 at n1") && text.contains("2 streams"));
+        assert!(text.contains("href=\"rooms.csv\""));
         let files = csv::files(&run.results, &metrics);
         let rooms = &files.iter().find(|(name, _)| *name == "rooms.csv").unwrap().1;
-        assert!(rooms.ends_with("<ops>,n2,n3,video,0,60,,700,2,,1\n"), "{rooms}");
+        assert!(rooms.ends_with("<ops>,n2,n3,video,0,60,,700,2,0,,1\n"), "{rooms}");
         let told = "1 of 2 streams came, the latest after 250 ms; 4 packets missing; longest gap 250 ms";
         assert_eq!(headline(&metrics)[0], ("room <ops>".to_owned(), told.to_owned()));
     }

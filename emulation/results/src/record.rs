@@ -53,10 +53,13 @@ pub struct RoomStreamRecord {
     pub packets: u64,
     /// Packets that never came, as the numbers of the others tell.
     pub missing: u64,
+    /// Packets that came, and that this emulator was too slow to read from the daemon.
+    #[serde(default)]
+    pub dropped_by_reader: u64,
     /// The longest time without a packet, from the first packet to `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub longest_gap_ms: Option<f64>,
-    /// How often the stream was requested; more than once if it broke off.
+    /// More than one if the stream broke off.
     pub requests: u64,
     /// The time at which one of both left the room.
     pub until: f64,

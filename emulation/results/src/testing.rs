@@ -69,7 +69,8 @@ impl Synthetic {
             .chain(incidents)
             .chain(results.samples.iter().cloned().map(Record::Sample))
             .chain(spans.map(|span| Record::Node(span.last.clone())))
-            .chain(results.links.iter().cloned().map(Record::Link));
+            .chain(results.links.iter().cloned().map(Record::Link))
+            .chain(results.room_streams.iter().cloned().map(Record::RoomStream));
         let lines: String = records.map(|record| serde_json::to_string(&record).unwrap() + "\n").collect();
         fs::write(folder.join(EVENTS_FILE), lines).unwrap();
     }

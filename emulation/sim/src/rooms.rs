@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use roost_core::node::{NodeCommand, NodeEvent, Provider, Ticket};
-use roost_experiment::{Prepared, RoomRecorder, RoomStay, RoomStep, RoomStreamKey};
+use roost_experiment::{Prepared, REENTRY_PAUSE, RoomRecorder, RoomRequestId, RoomStay, RoomStays, RoomStep, StayEnd};
 use roost_results::record::RoomStreamRecord;
 use roost_wire::{NodeId, RoomId, Time};
 
@@ -13,7 +13,7 @@ use super::world::{MachineRole, SimWorld};
 /// The first ticket of rooms, beyond those of any requester.
 const FIRST_TICKET: u64 = 1 << 32;
 
-/// All stays of a run. Times are those of the run, whose time 0 is `begin` in the world.
+/// The members of all rooms of a run. Times are those of the run, whose time 0 is `begin` in the world.
 pub(super) struct SimRooms {
     members: Vec<SimRoomMember>,
     ids: Vec<NodeId>,
@@ -23,42 +23,40 @@ pub(super) struct SimRooms {
 }
 
 struct SimRoomMember {
-    stay: RoomStay,
     machine: MachineId,
-    /// While the node is in the room.
-    recorder: Option<RoomRecorder>,
+    stays: RoomStays,
 }
 
-/// A ticket's place among the stays, and its purpose there.
+/// The index of a ticket's member, and the purpose of the ticket there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RoomPurpose {
     Room(usize),
-    Stream(usize, RoomStreamKey),
+    Stream(usize, RoomRequestId),
 }
 
 impl RoomPurpose {
-    const fn place(self) -> usize {
+    const fn index(self) -> usize {
         match self {
-            Self::Room(place) | Self::Stream(place, _) => place,
+            Self::Room(index) | Self::Stream(index, _) => index,
         }
     }
 }
 
-/// The consequence of an event or of a time for one stay.
+/// The consequence of an event or of a time for one member.
 #[derive(Debug, Default)]
 pub(super) struct RoomProgress {
-    /// The time at which the stay wants to act.
+    /// The index of the member, and the time of its next act.
     pub(super) deadline: Option<(usize, Time)>,
     /// The records of a stay that is over.
     pub(super) records: Vec<RoomStreamRecord>,
-    /// The end of a stay before its time: the node, and the reason.
+    /// The node, and the incident.
     pub(super) incident: Option<(usize, String)>,
 }
 
 impl SimRooms {
     pub(super) fn new(prepared: &Prepared, world: &SimWorld<'_>) -> Self {
         let machine = |node| world.machine_of(MachineRole::Node(node));
-        let member = |stay: RoomStay| SimRoomMember { machine: machine(stay.node), stay, recorder: None };
+        let member = |stay: RoomStay| SimRoomMember { machine: machine(stay.node), stays: RoomStays::new(stay) };
         let ids = (0..prepared.placement.nodes.len()).map(|node| world.participants()[machine(node)].id);
         Self {
             members: prepared.room_stays().into_iter().map(member).collect(),
@@ -68,28 +66,29 @@ impl SimRooms {
         }
     }
 
-    /// The times of all entries, with the places of the stays.
+    /// The times of all entries, with the indices of the members.
     pub(super) fn entries(&self) -> impl Iterator<Item = (usize, Time)> {
-        self.members.iter().enumerate().map(|(place, member)| (place, member.stay.from))
+        self.members.iter().enumerate().map(|(index, member)| (index, member.stays.planned().from))
     }
 
     pub(super) fn of_machine(&self, machine: MachineId) -> Vec<usize> {
-        (0..self.members.len()).filter(|place| self.members[*place].machine == machine).collect()
+        (0..self.members.len()).filter(|index| self.members[*index].machine == machine).collect()
     }
 
     /// Enters, leaves, or requests streams again, whichever is due.
-    pub(super) fn act(&mut self, now: Time, world: &mut SimWorld<'_>, place: usize) -> RoomProgress {
-        let SimRoomMember { stay, machine, recorder } = &mut self.members[place];
-        if now >= stay.until {
-            return self.leave(now, world, place);
+    pub(super) fn poll_stay(&mut self, now: Time, world: &mut SimWorld<'_>, index: usize) -> RoomProgress {
+        let SimRoomMember { machine, stays } = &mut self.members[index];
+        let (from, until) = (stays.planned().from, stays.planned().until);
+        if now >= until {
+            return self.leave(now, world, index, None);
         }
-        if recorder.is_none() && now >= stay.from && world.runs(*machine) {
-            *recorder = Some(RoomRecorder::new(now, stay, &self.ids));
-            let (machine, room) = (*machine, RoomId::named(&stay.room));
-            let ticket = self.open_ticket(machine, RoomPurpose::Room(place));
+        if stays.recorder().is_none() && now >= from && world.runs(*machine) {
+            stays.enter(now, &self.ids);
+            let (machine, room) = (*machine, RoomId::named(&stays.planned().room));
+            let ticket = self.open_ticket(machine, RoomPurpose::Room(index));
             world.command(machine, NodeCommand::JoinRoom { ticket, room });
         }
-        self.request_streams(now, world, place)
+        self.request_streams(now, world, index)
     }
 
     fn open_ticket(&mut self, machine: MachineId, purpose: RoomPurpose) -> Ticket {
@@ -99,27 +98,27 @@ impl SimRooms {
         ticket
     }
 
-    fn request_streams(&mut self, now: Time, world: &mut SimWorld<'_>, place: usize) -> RoomProgress {
-        let SimRoomMember { stay, machine, .. } = &self.members[place];
-        let (machine, until) = (*machine, stay.until);
-        while let Some(step) = self.recorder(place).and_then(|recorder| recorder.poll(now)) {
+    fn request_streams(&mut self, now: Time, world: &mut SimWorld<'_>, index: usize) -> RoomProgress {
+        let SimRoomMember { machine, stays } = &self.members[index];
+        let (machine, until) = (*machine, stays.planned().until);
+        while let Some(step) = self.recorder(index).and_then(|recorder| recorder.poll(now)) {
             match step {
-                RoomStep::Request(key, request) => {
-                    let ticket = self.open_ticket(machine, RoomPurpose::Stream(place, key));
-                    let provider = Some(Provider { node: key.0, addresses: Vec::new() });
+                RoomStep::Request(id, request) => {
+                    let ticket = self.open_ticket(machine, RoomPurpose::Stream(index, id));
+                    let provider = Some(Provider { node: id.stream.0, addresses: Vec::new() });
                     world.command(machine, NodeCommand::Request { ticket, request: *request, provider });
                 }
-                RoomStep::Cancel(key) => {
-                    self.cancel(world, machine, |purpose| purpose == RoomPurpose::Stream(place, key));
+                RoomStep::Cancel(id) => {
+                    self.cancel(world, machine, |purpose| purpose == RoomPurpose::Stream(index, id));
                 }
             }
         }
-        let deadline = self.recorder(place).map(|recorder| recorder.deadline().unwrap_or(until).min(until));
-        RoomProgress { deadline: deadline.map(|at| (place, at)), ..RoomProgress::default() }
+        let deadline = self.recorder(index).map(|recorder| recorder.deadline().unwrap_or(until).min(until));
+        RoomProgress { deadline: deadline.map(|at| (index, at)), ..RoomProgress::default() }
     }
 
-    fn recorder(&mut self, place: usize) -> Option<&mut RoomRecorder> {
-        self.members[place].recorder.as_mut()
+    fn recorder(&mut self, index: usize) -> Option<&mut RoomRecorder> {
+        self.members[index].stays.recorder()
     }
 
     fn cancel(&mut self, world: &mut SimWorld<'_>, machine: MachineId, is_meant: impl Fn(RoomPurpose) -> bool) {
@@ -131,14 +130,14 @@ impl SimRooms {
         }
     }
 
-    /// Ends a stay, if the node is in the room: at the end of its time, or because its machine is gone.
-    pub(super) fn leave(&mut self, now: Time, world: &mut SimWorld<'_>, place: usize) -> RoomProgress {
-        let SimRoomMember { stay, machine, recorder } = &mut self.members[place];
-        let Some(recorder) = recorder.take() else { return RoomProgress::default() };
-        let (machine, end) = (*machine, now.min(stay.until));
-        self.cancel(world, machine, |purpose| purpose.place() == place);
-        let records = recorder.leave(end, &world.prepared.placement.nodes);
-        RoomProgress { records, ..RoomProgress::default() }
+    /// Ends a stay in progress: at the end of its time, or because the room is lost.
+    fn leave(&mut self, now: Time, world: &mut SimWorld<'_>, index: usize, lost: Option<&str>) -> RoomProgress {
+        let machine = self.members[index].machine;
+        self.cancel(world, machine, |purpose| purpose.index() == index);
+        let stays = &mut self.members[index].stays;
+        let StayEnd { records, incident } = stays.leave(now, lost, &world.prepared.placement.nodes);
+        let incident = incident.map(|what| (stays.planned().node, what));
+        RoomProgress { records, incident, deadline: None }
     }
 
     /// Handles an event of a node; `None` if it is of no room.
@@ -159,31 +158,31 @@ impl SimRooms {
         };
         let purpose = *self.purposes.get(&(machine, *ticket))?;
         match (purpose, event) {
-            (RoomPurpose::Room(place), NodeEvent::Roster { members, .. }) => {
+            (RoomPurpose::Room(index), NodeEvent::Roster { members, .. }) => {
                 let members = members.iter().map(|member| (member.node, member.cell, member.services.iter().collect()));
-                self.recorder(place)?.set_members(now, members);
+                self.recorder(index)?.set_members(now, members);
             }
-            (RoomPurpose::Room(place), NodeEvent::Failed { detail, .. }) => {
+            (RoomPurpose::Room(index), NodeEvent::Failed { detail, .. }) => {
                 self.purposes.remove(&(machine, *ticket));
-                let incident = Some((self.members[place].stay.node, detail.clone()));
-                return Some(RoomProgress { incident, ..self.leave(now, world, place) });
+                let again = Some((index, now + REENTRY_PAUSE));
+                return Some(RoomProgress { deadline: again, ..self.leave(now, world, index, Some(detail)) });
             }
-            (RoomPurpose::Stream(place, key), NodeEvent::Data { .. }) => {
+            (RoomPurpose::Stream(index, id), NodeEvent::Data { .. }) => {
                 let missing = world.missing_packets(machine, *ticket);
-                self.recorder(place)?.count_packet(now, key, missing);
+                self.recorder(index)?.count_packet(now, id, missing);
                 return Some(RoomProgress::default());
             }
-            (RoomPurpose::Stream(place, key), NodeEvent::Finished { .. } | NodeEvent::Failed { .. }) => {
+            (RoomPurpose::Stream(index, id), NodeEvent::Finished { .. } | NodeEvent::Failed { .. }) => {
                 self.purposes.remove(&(machine, *ticket));
-                let recorder = self.recorder(place)?;
+                let recorder = self.recorder(index)?;
                 if let NodeEvent::Finished { summary, .. } = event {
-                    recorder.set_missing(key, Some(summary.lost));
+                    recorder.set_missing(id, Some(summary.lost));
                 }
-                recorder.handle_break(now, key);
+                recorder.handle_break(now, id);
             }
             _ => return Some(RoomProgress::default()),
         }
-        Some(self.request_streams(now, world, purpose.place()))
+        Some(self.request_streams(now, world, purpose.index()))
     }
 
     /// Forgets the tickets of a machine that is gone, and ends its stays.
@@ -194,11 +193,12 @@ impl SimRooms {
         machine: MachineId,
     ) -> Vec<RoomProgress> {
         self.purposes.retain(|(of, _), _| *of != machine);
-        self.of_machine(machine).into_iter().map(|place| self.leave(now, world, place)).collect()
+        let lost = Some("its daemon is gone");
+        self.of_machine(machine).into_iter().map(|index| self.leave(now, world, index, lost)).collect()
     }
 
     pub(super) fn end(&mut self, now: Time, world: &mut SimWorld<'_>) -> Vec<RoomProgress> {
-        (0..self.members.len()).map(|place| self.leave(now, world, place)).collect()
+        (0..self.members.len()).map(|index| self.leave(now, world, index, None)).collect()
     }
 }
 

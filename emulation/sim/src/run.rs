@@ -168,7 +168,7 @@ impl SimRun<'_, '_> {
         let Prepared { plan, placement, .. } = self.prepared;
         self.start_workloads(placement.nodes.iter().map(|node| Workload::from_plan(plan, node)).collect());
         self.calendar.push(Time::ZERO + SAMPLE, SimRunTimer::Sample);
-        self.rooms.entries().for_each(|(place, at)| self.calendar.push(at, SimRunTimer::Room(place)));
+        self.rooms.entries().for_each(|(index, at)| self.calendar.push(at, SimRunTimer::Room(index)));
         {
             let Self { recorder, world, .. } = self;
             recorder.begin(world);
@@ -207,7 +207,7 @@ impl SimRun<'_, '_> {
             SimRunTimer::Fault(place) => self.inject_fault(place),
             SimRunTimer::Ask(place) => self.ask(place),
             SimRunTimer::Move => self.move_nodes(),
-            SimRunTimer::Room(place) => self.visit_room(place),
+            SimRunTimer::Room(index) => self.visit_room(index),
             SimRunTimer::Late(place, ticket) => {
                 if self.requesters[place].ticket() == Some(ticket) {
                     self.give_up(place, record::RequestOutcome::TimedOut);
@@ -225,18 +225,18 @@ impl SimRun<'_, '_> {
         }
     }
 
-    fn visit_room(&mut self, place: usize) {
-        let progress = self.rooms.act(self.now(), &mut self.world, place);
+    fn visit_room(&mut self, index: usize) {
+        let progress = self.rooms.poll_stay(self.now(), &mut self.world, index);
         self.apply_room_progress(progress);
     }
 
     fn apply_room_progress(&mut self, progress: RoomProgress) {
         let RoomProgress { deadline, records, incident } = progress;
-        deadline.into_iter().for_each(|(place, at)| self.calendar.push(at, SimRunTimer::Room(place)));
+        deadline.into_iter().for_each(|(index, at)| self.calendar.push(at, SimRunTimer::Room(index)));
         records.into_iter().for_each(|record| self.recorder.room_stream(record));
-        if let Some((node, why)) = incident {
+        if let Some((node, what)) = incident {
             let name = &self.prepared.placement.nodes[node].name;
-            self.recorder.incident(self.now() - Time::ZERO, name, format!("is not in its room any more: {why}"));
+            self.recorder.incident(self.now() - Time::ZERO, name, what);
         }
     }
 
@@ -357,11 +357,11 @@ impl SimRun<'_, '_> {
         let now = self.now();
         if self.world.runs(machine) {
             self.calendar.push(now, SimRunTimer::Ask(place));
-            return self.rooms.of_machine(machine).into_iter().for_each(|place| self.visit_room(place));
+            return self.rooms.of_machine(machine).into_iter().for_each(|index| self.visit_room(index));
         }
         let progress = self.rooms.machine_gone(now, &mut self.world, machine);
         progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
-        if let Some(request) = self.requesters[place].end(now, RequestEnd::failed("daemon-gone"), &self.stage) {
+        if let Some(request) = self.requesters[place].end(now, RequestEnd::daemon_gone(), &self.stage) {
             self.ended(place, request);
         }
     }

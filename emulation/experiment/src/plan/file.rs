@@ -14,7 +14,7 @@ use serde::de::{self, Deserializer};
 use toml::Spanned;
 
 use super::fault::{FaultFile, LinkFile};
-use super::room::RoomFile;
+use super::room::{RoomFile, RoomPlan};
 use super::{
     Architecture, BackendChoice, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality,
     MAX_SPEED, MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, Room,
@@ -316,10 +316,14 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         None => places(file.super_nodes, "super node", &lines).map(SuperNodes::Flat),
     };
     let reflect = wrong.value_or(reflect_of(file.reflect, file.architecture.0, &lines), false);
-    let rooms = rooms_of(file.rooms, (file.architecture.0, reflect), duration, &lines, &mut wrong);
+    let has_rooms = !file.rooms.is_empty();
+    let of_rooms = RoomPlan { architecture: file.architecture.0, reflect, duration };
+    let rooms = rooms_of(file.rooms, of_rooms, &lines, &mut wrong);
     let classes: BTreeMap<String, Class> =
         file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect();
-    wrong.record_error(idle_needs_room(&classes, &rooms, &lines));
+    if !has_rooms {
+        wrong.record_error(idle_needs_room(&classes, &lines));
+    }
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -353,12 +357,11 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
 /// The rooms in the order of the names, so that a plan means the same however it is written.
 fn rooms_of(
     files: BTreeMap<Spanned<String>, RoomFile>,
-    reflect: (Architecture, bool),
-    duration: Duration,
+    plan: RoomPlan,
     lines: &PlanLines<'_>,
     wrong: &mut PlanErrors,
 ) -> Vec<Room> {
-    let rooms = files.into_iter().map(|(name, room)| room.read(&name, reflect, duration, lines).map(Some));
+    let rooms = files.into_iter().map(|(name, room)| room.read(&name, plan, lines).map(Some));
     rooms.filter_map(|room| wrong.value_or(room, None)).collect()
 }
 
@@ -443,11 +446,13 @@ fn class_of(name: Spanned<String>, file: &ClassFile, lines: &PlanLines<'_>) -> (
     (name.into_inner(), Class { line, part: file.mix, locality })
 }
 
-/// Checks that a plan has something to do for its nodes that ask for nothing.
-fn idle_needs_room(classes: &BTreeMap<String, Class>, rooms: &[Room], lines: &PlanLines<'_>) -> Result<(), PlanError> {
+/// Checks that a plan without rooms has no nodes that ask for nothing.
+fn idle_needs_room(classes: &BTreeMap<String, Class>, lines: &PlanLines<'_>) -> Result<(), PlanError> {
     let is_idle = |class: &&Class| class.part == Some(Participation::Active(Mix::IDLE));
-    let idle = classes.values().find(is_idle).filter(|_| rooms.is_empty());
-    idle.map_or(Ok(()), |class| Err(lines.error(class.line, "nodes with the mix `idle` need a room: [rooms.NAME]")))
+    classes
+        .values()
+        .find(is_idle)
+        .map_or(Ok(()), |class| Err(lines.error(class.line, "nodes with the mix `idle` need a room: [rooms.NAME]")))
 }
 
 /// Checks that movement is possible: a restarted daemon would stand at its initial position, and a frozen one

@@ -81,7 +81,11 @@ impl Mix {
             return Err(format!("the shares of a mix add up to {} %, not to 100 %", sum as f64 / 1000.0));
         }
         match (Self { weights }) {
-            Self::IDLE => Err("a mix of nothing but idle asks for nothing: write mix = \"none\" instead".to_owned()),
+            Self::IDLE => {
+                Err("a mix of nothing but idle asks for nothing: write mix = \"none\", or mix = \"idle\" in a \
+                               plan with rooms"
+                    .to_owned())
+            }
             mix => Ok(mix),
         }
     }
@@ -197,7 +201,8 @@ mod tests {
     fn invalid_mix_is_refused() {
         assert_eq!(read("mix = { video = 50 }").unwrap_err(), "the shares of a mix add up to 50 %, not to 100 %");
         assert!(read("mix = { video = -1, track = 101 }").unwrap_err().contains("from 0 to 100"));
-        assert!(read("mix = { idle = 100 }").unwrap_err().contains("none"));
+        let told = read("mix = { idle = 100 }").unwrap_err();
+        assert!(told.contains("\"none\"") && told.contains("\"idle\" in a plan with rooms"), "{told}");
         assert!(read("mix = { vidio = 100 }").unwrap_err().contains("unknown field `vidio`"));
         assert!(read("mix = 'stars'").unwrap_err().contains("there is no mix `stars`"));
     }

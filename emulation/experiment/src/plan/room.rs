@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use roost_api::query::MAX_ROOM_NAME_BYTES;
 use roost_topology::suggest;
 use roost_topology::units::format_duration;
 use roost_wire::Service;
@@ -11,9 +12,6 @@ use toml::Spanned;
 
 use super::file::{DurationText, Moment, PlanLines, all_named};
 use super::{Architecture, Named, PlanError};
-
-/// The longest name of a room that the daemons' local API takes, bytes.
-const MAX_NAME_BYTES: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -61,19 +59,21 @@ enum AllText {
     All,
 }
 
+/// The parts of a plan that decide about its rooms.
+#[derive(Clone, Copy)]
+pub(super) struct RoomPlan {
+    pub(super) architecture: Architecture,
+    pub(super) reflect: bool,
+    pub(super) duration: Duration,
+}
+
 impl RoomFile {
-    /// Reads the room in a plan whose workload lasts for `duration`.
-    pub(super) fn read(
-        self,
-        name: &Spanned<String>,
-        (architecture, reflect): (Architecture, bool),
-        duration: Duration,
-        lines: &PlanLines<'_>,
-    ) -> Result<Room, PlanError> {
+    pub(super) fn read(self, name: &Spanned<String>, plan: RoomPlan, lines: &PlanLines<'_>) -> Result<Room, PlanError> {
+        let RoomPlan { architecture, reflect, duration } = plan;
         let name = lines.named(name);
         let error = |message: &str| Err(lines.error(name.line, message));
-        if !(1..=MAX_NAME_BYTES).contains(&name.name.len()) {
-            return error(&format!("the name of a room has 1 to {MAX_NAME_BYTES} bytes"));
+        if !(1..=MAX_ROOM_NAME_BYTES).contains(&name.name.len()) {
+            return error(&format!("the name of a room has 1 to {MAX_ROOM_NAME_BYTES} bytes"));
         }
         if !architecture.has_rooms() {
             return error(&format!("`{}` has no super nodes, and only they keep rooms", architecture.name()));

@@ -77,13 +77,14 @@ fn figures(rows: &[&ComparisonRow]) -> Vec<Figure> {
         let title = format!("{group}: {}", finding(&rows));
         (!rows.is_empty()).then(|| Figure { name: group.into(), title, caption: CAPTION.into(), sheet: forest(&rows) })
     };
-    ["Services", "Latency", "Traffic and load"].into_iter().filter_map(figure).collect()
+    ["Services", "Latency", "Rooms", "Traffic and load"].into_iter().filter_map(figure).collect()
 }
 
 const fn group(kind: &MeasureKind) -> &'static str {
     match kind {
         MeasureKind::Completed | MeasureKind::Success | MeasureKind::CompletedOf(_) => "Services",
         MeasureKind::Latency(..) | MeasureKind::MeanLatency(_) => "Latency",
+        MeasureKind::Room(_) => "Rooms",
         _ => "Traffic and load",
     }
 }

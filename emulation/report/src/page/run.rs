@@ -36,7 +36,7 @@ pub(crate) fn of_run(results: &Results, metrics: &Metrics) -> String {
             h2 { "What the words mean" }
             (terms(run, has_requests))
         },
-        footer: footer(run),
+        footer: footer(results),
     };
     page.document()
 }
@@ -268,11 +268,12 @@ fn terms(run: &RunRecord, has_requests: bool) -> Markup {
 
 const TABLES: [&str; 6] = ["summary", "services", "latency", "nodes", "links", "timeline"];
 
-fn footer(run: &RunRecord) -> Markup {
-    let version = run.versions.get("emulate").map_or_else(String::new, |version| format!(" {version}"));
+fn footer(results: &Results) -> Markup {
+    let rooms = (!results.room_streams.is_empty()).then_some("rooms");
+    let version = results.run.versions.get("emulate").map_or_else(String::new, |version| format!(" {version}"));
     html! {
         "Beside this page: "
-        @for name in TABLES { a href={ (name) ".csv" } { (name) ".csv" } ", " }
+        @for name in TABLES.into_iter().chain(rooms) { a href={ (name) ".csv" } { (name) ".csv" } ", " }
         "the raw " a href="events.jsonl" { "events.jsonl" } " and " a href="run.json" { "run.json" }
         ", and each figure as SVG in " a href="figures/" { "figures/" } "."
         p { "Written by emulate" (version) " from the records alone; emulate report writes it again." }

@@ -141,7 +141,8 @@ fn in_table(kind: &MeasureKind) -> bool {
         | MeasureKind::Ports
         | MeasureKind::PortsEach
         | MeasureKind::OfferedEach
-        | MeasureKind::Overhead => true,
+        | MeasureKind::Overhead
+        | MeasureKind::Room(_) => true,
         MeasureKind::Latency(_, thousandths) => *thousandths == 500,
         _ => false,
     }

@@ -7,7 +7,7 @@ use roost_statistics::welch;
 
 use super::{Mean, Overview, SeedGroup, axes, union, with_half};
 use crate::figure::{self, Figure, FigureBar, Ink, LineAxes, PlotLine};
-use crate::measure::{Measure, MeasureKind};
+use crate::measure::{Measure, MeasureKind, RoomFigure};
 use crate::text_format::{capital, three};
 
 /// Ratios of means with a smaller logarithm are no difference for a title.
@@ -48,7 +48,8 @@ impl Overview<'_> {
         let title = self.title(measure, cells, &places);
         let sheet = if places.len() > 1 {
             // An interval may exceed all of it; the axis does not.
-            let most = if measure.kind == MeasureKind::Success { 1.0 } else { f64::INFINITY };
+            let is_part = matches!(measure.kind, MeasureKind::Success | MeasureKind::Room(RoomFigure::Came));
+            let most = if is_part { 1.0 } else { f64::INFINITY };
             let along = LineAxes { title: &self.axes.x_title, most };
             figure::lines(&lines, &places, along, |value| measure.show(value))
         } else {
@@ -123,6 +124,11 @@ fn file_name(kind: &MeasureKind) -> Option<String> {
         MeasureKind::Overhead => "overhead-per-service".into(),
         MeasureKind::Latency(service, 500) => format!("latency-{}", file_safe(service)),
         MeasureKind::HubCpu => "hub-processor".into(),
+        MeasureKind::Room(RoomFigure::Came) => "rooms-came".into(),
+        MeasureKind::Room(RoomFigure::MedianFirstPacket) => "rooms-first-packet".into(),
+        MeasureKind::Room(RoomFigure::LatestFirstPacket) => "rooms-latest-first-packet".into(),
+        MeasureKind::Room(RoomFigure::Missing) => "rooms-missing".into(),
+        MeasureKind::Room(RoomFigure::LongestGap) => "rooms-longest-gap".into(),
         _ => return None,
     })
 }

@@ -278,6 +278,7 @@ pub(super) fn with_half(measure: &Measure, mean: f64, half: Option<f64>) -> Stri
 mod tests {
     use std::fs;
 
+    use roost_results::record::RoomStreamRecord;
     use roost_results::testing::SyntheticShape;
 
     use super::*;
@@ -395,6 +396,27 @@ mod tests {
         let cells = fs::read_to_string(folder.path().join("cells.csv")).unwrap();
         let image = cells.lines().find(|line| line.contains(",completed image,")).unwrap();
         assert!(image.starts_with("star,super-node,10,nodes,1,"), "{image}");
+    }
+
+    #[test]
+    fn rooms_of_runs_are_compared() {
+        let folder = tempfile::tempdir().unwrap();
+        let stream = |first_packet_ms| RoomStreamRecord { first_packet_ms, ..RoomStreamRecord::default() };
+        for seed in 1..=2 {
+            let mut run = SyntheticShape { seed, requests: 60, ..SyntheticShape::default() }.make();
+            run.results.room_streams = vec![stream(Some(100.0 * seed as f64)), stream(None)];
+            run.write(&folder.path().join(seed.to_string()));
+        }
+        let written = combine(folder.path()).unwrap();
+        let read = |file: &str| fs::read_to_string(folder.path().join(file)).unwrap();
+        let cells = read("cells.csv");
+        assert!(cells.contains(",2,streams of rooms that came,0.5,"), "{cells}");
+        assert!(cells.contains(",2,\"first packet in rooms, latest\",150,"), "{cells}");
+        assert_eq!(read("runs.csv").matches("longest gap in rooms").count(), 0, "no gap was seen");
+        assert_eq!(read("runs.csv").matches("packets missing in rooms").count(), 2);
+        let page = fs::read_to_string(&written.page).unwrap();
+        assert!(page.contains("streams of rooms that came"));
+        assert!(folder.path().join("figures/rooms-came.svg").is_file());
     }
 
     #[test]

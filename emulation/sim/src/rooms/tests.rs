@@ -1,9 +1,11 @@
 //! Plans with rooms.
 
 use std::path::Path;
+use std::time::Duration;
 
 use roost_results::Results;
 use roost_results::record::RoomStreamRecord;
+use roost_wire::messages::Reason;
 
 use super::*;
 use crate::{Detail, simulate, simulate_with_results};
@@ -120,4 +122,47 @@ fn room_and_requests_are_independent() {
     assert_eq!((first.trace_hash, &first.rooms), (again.trace_hash, &again.rooms));
     assert!(first.violations.is_empty() && first.requested > 50 && first.completed > first.requested * 9 / 10);
     assert!(first.rooms.len() == 6 && first.rooms.iter().all(|stay| stay.came == 5));
+}
+
+#[test]
+fn lost_room_is_entered_again() {
+    let prepared = Prepared::from_text(PLAN, Path::new("room.toml")).unwrap();
+    let mut world = SimWorld::new(&prepared, Detail::Packet).unwrap();
+    let mut rooms = SimRooms::new(&prepared, &world);
+    let machine = rooms.members[0].machine;
+    let until = world.now + Duration::from_secs(60);
+    while !world.runs(machine) {
+        assert!(world.step(until));
+    }
+    let enter = |rooms: &mut SimRooms, world: &mut SimWorld<'_>, seconds| {
+        rooms.poll_stay(Time::ZERO + Duration::from_secs(seconds), world, 0);
+        rooms.purposes.keys().map(|(_, ticket)| *ticket).collect::<Vec<_>>()
+    };
+    let lose = |rooms: &mut SimRooms, world: &mut SimWorld<'_>, seconds, ticket| {
+        let (reason, detail) = (Reason::NotAllowed, "it is full".to_owned());
+        let event = NodeEvent::Failed { ticket, reason, detail, retry_after: None };
+        let progress = rooms.handle_event(Time::ZERO + Duration::from_secs(seconds), world, machine, &event).unwrap();
+        (progress.deadline.unwrap().1, progress.incident)
+    };
+    let tickets = enter(&mut rooms, &mut world, 1);
+    assert_eq!(tickets.len(), 1);
+    let node = rooms.members[0].stays.planned().node;
+    let incident = Some((node, "is not in the room ops: it is full".to_owned()));
+    let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
+    assert_eq!(lose(&mut rooms, &mut world, 2, tickets[0]), (at(3), incident));
+    let again = enter(&mut rooms, &mut world, 3);
+    assert!(again.len() == 1 && again != tickets);
+    assert_eq!(lose(&mut rooms, &mut world, 4, again[0]), (at(5), None), "the outage goes on");
+    assert_eq!(enter(&mut rooms, &mut world, 60), [], "the stay is over");
+}
+
+#[test]
+fn node_that_leaves_enters_after_restart() {
+    let faults = fault("stop = 'node6'") + "[[faults]]\nat = '35s'\nstart = 'node6'\n";
+    let results = results(&faults, "members = ['node1', 'node6']");
+    let entries: Vec<(&str, f64)> =
+        results.room_streams.iter().map(|stream| (stream.node.as_str(), stream.t)).collect();
+    assert_eq!(entries, [("node6", 0.0), ("node1", 0.0), ("node6", 35.0)]);
+    let told = results.incidents.iter().filter(|incident| incident.what.starts_with("is not in the room ops: "));
+    assert_eq!(told.map(|incident| incident.object.as_str()).collect::<Vec<_>>(), ["node6"]);
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use roost_api::client::STREAM_PAUSES;
 use roost_api::{Client, Frame, RequestEvent};
 use roost_services::{SinkSpec, SinkState, TrackFormat};
 use roost_terminal::Output;
@@ -12,9 +13,6 @@ use tokio::sync::{mpsc, watch};
 use super::super::output_writer::OutputWriter;
 use super::outputs::MemberStream;
 use crate::failure::{Code, Failure, Outcome};
-
-/// The pause before the stream of a member that has failed is requested again: twice as long each time, until it comes.
-const PAUSES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
 
 pub(super) enum StreamUpdate {
     Accepted {
@@ -64,7 +62,7 @@ struct StreamProgress {
 impl StreamTask {
     /// Receives until the other end of `place`, which tells the member's cell, is dropped.
     pub(super) async fn run(self, mut place: watch::Receiver<Cell>) {
-        let mut pause = *PAUSES.start();
+        let mut pause = *STREAM_PAUSES.start();
         let keeping = OutputWriter::begin(self.request.service, self.to.as_ref(), self.format, self.output).await;
         let mut keeping = match keeping {
             Ok(keeping) => keeping,
@@ -82,10 +80,10 @@ impl StreamTask {
                     break false;
                 }
             };
-            pause = if brought.bytes > 0 { *PAUSES.start() } else { pause };
+            pause = if brought.bytes > 0 { *STREAM_PAUSES.start() } else { pause };
             self.send_update(StreamUpdate::Broken { failure, again: pause }).await;
             tokio::select! {
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(*PAUSES.end()),
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(*STREAM_PAUSES.end()),
                 () = dropped(&mut place) => break true,
             }
         };
