@@ -100,7 +100,7 @@ impl HandshakeRateLimiter {
 /// A host whose certificate is not known yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Stranger {
-    /// Has sent something.
+    /// Has sent something, so that its address may be its own.
     Heard,
     Silent,
 }

@@ -178,7 +178,6 @@ fn run_cases<B: Bench>(
     Ok(report)
 }
 
-/// The runs of one case.
 struct CaseRuns<R> {
     runs: Vec<R>,
     failed: Vec<CaseError>,

@@ -90,7 +90,7 @@ pub struct Plan {
     pub links: Vec<(Named, Vec<TopologyChange>)>,
     /// Sorted by time.
     pub faults: Vec<Fault>,
-    /// By name.
+    /// Sorted by name, as the keys of the file are.
     pub rooms: Vec<Room>,
     pub movement: Option<Movement>,
     pub lab: LabSettings,

@@ -48,7 +48,7 @@ pub(super) fn run(args: &CapacityArgs, output: Output) -> CommandResult {
         "{} measurements, about {minutes} minutes; Ctrl-C ends it with those that are done.",
         cases.len()
     ));
-    run_bench(Ok(CapacityBench { settings }), &cases, &args.network.options(), output)
+    run_bench(|| Ok(CapacityBench { settings }), &cases, &args.network.options(), output)
 }
 
 impl CapacityArgs {
