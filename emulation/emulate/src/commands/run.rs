@@ -236,12 +236,13 @@ fn sentence(finished: &FinishedRun, metrics: &Metrics) -> String {
         return format!("{} ran for {:.1} s{offered}.", run.name, run.ran_s);
     }
     let each = metrics.traffic.offered_per_service.map(|each| format!(", {:.0} kB a service", each / 1e3));
+    let has_requests = metrics.requests.asked > 0;
+    let services = if has_requests { format!("{} services completed by ", tally.completed) } else { String::new() };
     format!(
-        "{}, {} over {}: {} services completed by {} nodes in {:.0} s{offered}{}.",
+        "{}, {} over {}: {services}{} nodes in {:.0} s{offered}{}.",
         run.name,
         run.architecture,
         run.transport,
-        tally.completed,
         run.nodes,
         run.ran_s,
         each.unwrap_or_default(),

@@ -162,8 +162,10 @@ fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> CommandRe
     }
     rooms.map_or(Ok(()), |table| output.table(&table))?;
     let Simulated { completed, requested, nodes, virtual_s, wall_s, trace_hash, .. } = simulated;
+    let services =
+        if *requested > 0 { format!("{completed} of {requested} services completed by ") } else { String::new() };
     output.data(&format!(
-        "\n{}, {} over {}: {completed} of {requested} services completed by {nodes} nodes in {virtual_s:.1} s, \
+        "\n{}, {} over {}: {services}{nodes} nodes in {virtual_s:.1} s, \
          computed in {wall_s:.2} s ({} times as fast).\nTrace {trace_hash:016x} of seed {}.\n",
         prepared.plan.name,
         prepared.plan.architecture.name(),
