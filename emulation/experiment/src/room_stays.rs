@@ -21,7 +21,6 @@ pub struct RoomStays {
     is_told: bool,
 }
 
-/// The end of a stay.
 #[derive(Debug, Default, PartialEq)]
 pub struct StayEnd {
     /// Of a member that had a list of the others.
