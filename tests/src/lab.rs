@@ -25,7 +25,7 @@ impl<'a> Lab<'a> {
     /// Starts a network of these links, each called after its hosts (`a-b`, a second one between them `a-b-2`).
     ///
     /// # Panics
-    /// When this machine cannot make namespaces; it says why.
+    /// Panics when this machine cannot make namespaces; it says why.
     pub fn new(network: &'a Network, connections: &[Connection<'_>]) -> Self {
         let topology = network.path("lab.toml");
         std::fs::write(&topology, describe(connections)).expect("the topology is written");

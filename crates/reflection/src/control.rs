@@ -193,7 +193,7 @@ impl ControlPacket {
     /// Reads a datagram.
     ///
     /// # Errors
-    /// When it is none of these, or not as long as they are.
+    /// Fails when it is none of these, or not as long as they are.
     pub fn decode(datagram: &[u8]) -> Result<(StreamId, PathToken, Self), Malformed> {
         let (head, rest) = datagram.split_at_checked(HEAD_BYTES).ok_or(Malformed("too short"))?;
         let number = |bytes: &[u8]| u64::from_be_bytes(array(bytes));

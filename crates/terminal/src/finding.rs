@@ -49,7 +49,7 @@ struct Report<'a> {
 /// Prints the findings, each with its fix below it.
 ///
 /// # Errors
-/// When stdout cannot be written to.
+/// Fails when stdout cannot be written to.
 pub fn show(findings: &[Finding], output: Output) -> Result<(), OutputError> {
     if output.is_json() {
         return output.json(&Report { schema: SCHEMA, findings });

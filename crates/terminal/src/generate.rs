@@ -29,7 +29,7 @@ pub fn completions(mut command: Command, shell: Shell) -> String {
 /// does not exist.
 ///
 /// # Errors
-/// When the folder or a page cannot be written.
+/// Fails when the folder or a page cannot be written.
 pub fn man(command: Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     clap_mangen::generate_to(command, folder)

@@ -102,7 +102,7 @@ impl Output {
     /// Writes data. Terminal escapes are made harmless, since the text may come from remotes.
     ///
     /// # Errors
-    /// When stdout cannot be written to.
+    /// Fails when stdout cannot be written to.
     pub fn data(self, text: &str) -> Result<(), OutputError> {
         self.painted(&printable_lines(text))
     }
@@ -120,7 +120,7 @@ impl Output {
     /// Writes a table, with its heading in bold on a terminal.
     ///
     /// # Errors
-    /// When stdout cannot be written to.
+    /// Fails when stdout cannot be written to.
     pub fn table(self, table: &Table) -> Result<(), OutputError> {
         let bold = !self.plain && io::stdout().is_terminal();
         self.painted(&table.render(|line| if bold { paint(Style::new().bold(), line) } else { line.to_owned() }))
@@ -129,7 +129,7 @@ impl Output {
     /// Writes one JSON object on one line.
     ///
     /// # Errors
-    /// When stdout cannot be written to.
+    /// Fails when stdout cannot be written to.
     pub fn json(self, value: &impl Serialize) -> Result<(), OutputError> {
         if self.beside_data {
             // A closed stderr leaves nobody to inform.

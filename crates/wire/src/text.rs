@@ -18,7 +18,7 @@ pub fn serialize<T: Display, S: Serializer>(value: &T, serializer: S) -> Result<
 /// Reads the value as people write it.
 ///
 /// # Errors
-/// When the text is no such value.
+/// Fails when the text is no such value.
 pub fn deserialize<'de, T, D>(deserializer: D) -> Result<T, D::Error>
 where
     T: FromStr<Err: Display>,
@@ -46,7 +46,7 @@ pub mod option {
     /// Reads the value as people write it; null is none.
     ///
     /// # Errors
-    /// When the text is no such value.
+    /// Fails when the text is no such value.
     pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Option<T>, D::Error>
     where
         T: FromStr<Err: Display>,
@@ -72,7 +72,7 @@ pub mod list {
     /// Reads each value as people write it.
     ///
     /// # Errors
-    /// When one of the texts is no such value.
+    /// Fails when one of the texts is no such value.
     pub fn deserialize<'de, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
     where
         T: FromStr<Err: Display>,

@@ -31,7 +31,7 @@ pub trait Bench {
     }
 
     /// # Errors
-    /// When the run fails; the next cases are measured all the same.
+    /// Fails if the run does; the next cases are measured all the same.
     fn run(&mut self, context: &mut BenchContext<'_>, case: &Self::Case) -> Result<Self::Run, CaseError>;
 
     /// The rows of a case; `runs` is not empty.
@@ -127,7 +127,7 @@ impl<Row> Measured<Row> {
 /// cases.
 ///
 /// # Errors
-/// When this is no sandbox, or when the lab breaks before anything was measured.
+/// Fails when this is no sandbox, or when the lab breaks before anything was measured.
 pub fn measure<B: Bench>(
     bench: &mut B,
     cases: &[B::Case],

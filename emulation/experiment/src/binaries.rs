@@ -42,7 +42,7 @@ impl Binaries {
 /// programs of one version may still differ.
 ///
 /// # Errors
-/// When a program is missing.
+/// Fails when a program is missing.
 pub fn hashes(architecture: Architecture) -> Result<BTreeMap<String, String>, RunError> {
     let binaries = Binaries::beside_this()?;
     let mut paths = vec![("emulate", OWN.into())];
@@ -63,7 +63,7 @@ pub fn hashes(architecture: Architecture) -> Result<BTreeMap<String, String>, Ru
 /// The SHA-256 of this program.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Fails when it cannot be read.
 pub fn own_digest() -> Result<String, RunError> {
     hash(Path::new(OWN))
 }

@@ -29,7 +29,7 @@ impl NetworkRun {
     /// Reads the topology in a file; the seed is 1, and other settings are a plan's defaults.
     ///
     /// # Errors
-    /// When the topology is wrong.
+    /// Fails when the topology is wrong.
     pub fn load(path: &Path) -> Result<Self, RunError> {
         let topology = roost_ns::load(path).map_err(|error| RunError::Topology(error.to_string()))?;
         let (file, lab) = (path.to_owned(), LabSettings::default());
@@ -56,7 +56,7 @@ impl NetworkRun {
     /// Checks that the run does something and ends.
     ///
     /// # Errors
-    /// When it does not; the message has advice.
+    /// Fails when it does not; the message has advice.
     pub fn check(&self) -> Result<(), RunError> {
         let wrong = |what: &str| Err(RunError::Topology(format!("{}: {what}", self.file.display())));
         let events = &self.topology.events;

@@ -21,7 +21,7 @@ pub struct SweepRun {
 /// Replaces some values of a plan. A key may be dotted: `topology.star.nodes`.
 ///
 /// # Errors
-/// When the plan is no TOML, or a key leads into something that is no table.
+/// Fails when the plan is no TOML, or a key leads into something that is no table.
 pub fn with_values(text: &str, file: &Path, values: &[(String, Value)]) -> Result<String, PlanError> {
     let mut table = read(text, file)?;
     for (key, value) in values {
@@ -34,7 +34,7 @@ pub fn with_values(text: &str, file: &Path, values: &[(String, Value)]) -> Resul
 /// fastest.
 ///
 /// # Errors
-/// When there is no such table, or it holds something else than lists.
+/// Fails when there is no such table, or it holds something else than lists.
 pub fn sweep_runs(text: &str, file: &Path) -> Result<Vec<SweepRun>, PlanError> {
     let wrong = |message: String| PlanError::new(file, 0, message);
     let mut table = read(text, file)?;

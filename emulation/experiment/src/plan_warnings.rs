@@ -8,7 +8,7 @@ impl Prepared {
     /// Checks that the plan needs nothing that daemons lack.
     ///
     /// # Errors
-    /// When it does.
+    /// Fails when it does.
     pub fn check_for_daemons(&self) -> Result<(), RunError> {
         if self.plan.handshake.is_some() {
             let message = "daemons have no `handshake`, whose length follows the path: run it with emulate simulate";

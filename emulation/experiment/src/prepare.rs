@@ -38,7 +38,7 @@ impl Prepared {
     /// Reads the plan in a file.
     ///
     /// # Errors
-    /// When the plan or its topology is wrong, or the two do not fit.
+    /// Fails when the plan or its topology is wrong, or the two do not fit.
     pub fn load(path: &Path) -> Result<Self, RunError> {
         Self::from_text(&Plan::text(path)?, path)
     }
@@ -57,7 +57,7 @@ impl Prepared {
     /// Prepares a plan on the given network instead of its own.
     ///
     /// # Errors
-    /// When the two do not fit.
+    /// Fails when the two do not fit.
     pub fn from_plan(mut plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;

@@ -38,7 +38,7 @@ pub struct FinishedRun {
 /// The folder is the process's working folder during the run, because the paths of Unix sockets must be short.
 ///
 /// # Errors
-/// When the run could not start, or its records could not be written. Records up to then are in the folder.
+/// Fails when the run could not start, or its records could not be written. Records up to then are in the folder.
 pub fn run(
     prepared: &Prepared,
     folder: &Path,

@@ -37,7 +37,7 @@ impl DeviceBackend {
     /// Resolves `Auto` to one of the others.
     ///
     /// # Errors
-    /// When TAP devices are required and the device file does not open; the message gives the reason.
+    /// Fails when TAP devices are required and the device file does not open; the message gives the reason.
     pub(crate) fn choose(self) -> io::Result<Self> {
         match (self, kernel::probe_tap()) {
             (Self::Auto, Ok(())) => Ok(Self::Tap),

@@ -23,7 +23,7 @@ impl Interrupt {
     /// Starts to listen, on a thread of its own, so that the second signal ends the process at any time.
     ///
     /// # Errors
-    /// When the system refuses to install the handlers.
+    /// Fails when the system refuses to install the handlers.
     pub fn listen() -> Result<Self, LabError> {
         let failed = |error: std::io::Error| LabError::kernel("listen to signals", error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;

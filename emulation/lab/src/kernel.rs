@@ -46,7 +46,7 @@ pub fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
 /// Checks that this user can make TAP devices.
 ///
 /// # Errors
-/// When `/dev/net/tun` does not exist, is denied to this user, or is something else.
+/// Fails when `/dev/net/tun` does not exist, is denied to this user, or is something else.
 pub fn probe_tap() -> io::Result<()> {
     let device = OpenOptions::new().read(true).write(true).open(TUN_DEVICE)?;
     // SAFETY: TUNGETFEATURES writes one unsigned int.
@@ -61,7 +61,7 @@ pub fn probe_tap() -> io::Result<()> {
 /// many namespaces down together, but waits some 20 ms for each that goes by itself.
 ///
 /// # Errors
-/// When `/dev/net/tun` does not exist or is denied to this user, or the kernel refuses.
+/// Fails when `/dev/net/tun` does not exist or is denied to this user, or the kernel refuses.
 pub fn open_tap(name: &str, index: u32) -> io::Result<OwnedFd> {
     let flags = (OFlags::NONBLOCK | OFlags::CLOEXEC).bits().cast_signed();
     let device = OpenOptions::new().read(true).write(true).custom_flags(flags).open(TUN_DEVICE)?;
@@ -81,7 +81,7 @@ pub fn open_tap(name: &str, index: u32) -> io::Result<OwnedFd> {
 /// checksums as well.
 ///
 /// # Errors
-/// When there is no such interface, or its driver refuses.
+/// Fails when there is no such interface, or its driver refuses.
 pub fn finish_checksums(name: &str) -> io::Result<()> {
     let socket = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     let mut value = EthtoolValue { command: ETHTOOL_STXCSUM, data: 0 };
@@ -103,7 +103,7 @@ pub fn finish_checksums(name: &str) -> io::Result<()> {
 /// itself.
 ///
 /// # Errors
-/// When the interface does not exist or the user may not open such sockets.
+/// Fails when the interface does not exist or the user may not open such sockets.
 pub fn open_packet_socket(index: u32, receive_buffer_bytes: u32) -> io::Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     // Protocol 0 receives nothing until the socket is bound to its interface.
@@ -131,7 +131,7 @@ pub fn open_packet_socket(index: u32, receive_buffer_bytes: u32) -> io::Result<O
 /// Frames that a packet socket dropped for lack of room since the last call.
 ///
 /// # Errors
-/// When it is no packet socket.
+/// Fails when it is no packet socket.
 pub fn packet_socket_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     let mut counters = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
     let mut length = size_of::<libc::tpacket_stats>() as libc::socklen_t;
@@ -164,7 +164,7 @@ pub struct DatagramBatch {
 /// message.
 ///
 /// # Errors
-/// When it is no UDP socket. A smaller buffer than requested is no error.
+/// Fails when it is no UDP socket. A smaller buffer than requested is no error.
 pub fn prepare_heads(socket: impl AsFd, receive_buffer_bytes: u32) -> io::Result<()> {
     let bytes = receive_buffer_bytes.cast_signed();
     if set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, bytes).is_err() {
@@ -257,7 +257,7 @@ pub fn become_idle() -> io::Result<()> {
 /// each as a `signalfd_siginfo`. Its children inherit the mask, and [release](release_signals) it.
 ///
 /// # Errors
-/// When the process has too many open files.
+/// Fails when the process has too many open files.
 pub fn open_signals(signals: &[c_int]) -> io::Result<OwnedFd> {
     let set = signal_set(signals)?;
     // SAFETY: reads `set`, and the old mask is not asked for.
@@ -285,7 +285,7 @@ pub fn is_ignored(signal: c_int) -> bool {
 /// Unblocks signals in the calling thread.
 ///
 /// # Errors
-/// When one of them is no signal.
+/// Fails when one of them is no signal.
 pub fn release_signals(signals: &[c_int]) -> io::Result<()> {
     let set = signal_set(signals)?;
     // SAFETY: reads `set`, and the old mask is not asked for.
@@ -295,7 +295,7 @@ pub fn release_signals(signals: &[c_int]) -> io::Result<()> {
 /// Takes over a socket that this process inherited.
 ///
 /// # Errors
-/// When there is no such descriptor, or it is no stream socket.
+/// Fails when there is no such descriptor, or it is no stream socket.
 pub fn inherit(number: i32) -> io::Result<OwnedFd> {
     let mut kind: c_int = 0;
     let mut length = size_of::<c_int>() as libc::socklen_t;

@@ -100,7 +100,7 @@ impl Lab {
     /// Must be called [inside a sandbox](sandbox::enter).
     ///
     /// # Errors
-    /// When the topology has too many hosts or no addresses left, or the system refuses. Hosts made before are
+    /// Fails when the topology has too many hosts or no addresses left, or the system refuses. Hosts made before are
     /// removed.
     pub fn start(topology: &Topology, options: &LabOptions) -> Result<Self, LabError> {
         let started = Instant::now();
@@ -153,10 +153,10 @@ impl Lab {
     /// belong to the host and stay there. They see the host's name as the system's name.
     ///
     /// # Errors
-    /// When there is no such host, or the system refuses another thread.
+    /// Fails when there is no such host, or the system refuses another thread.
     ///
     /// # Panics
-    /// When `call` panics.
+    /// Panics when `call` panics.
     pub fn run_in<T: Send>(&self, host: HostIndex, call: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         let missing = || LabError::NoSuch(format!("there is no host number {host}"));
         let namespace = self.hosts.get(host).ok_or_else(missing)?;
@@ -179,7 +179,7 @@ impl Lab {
     /// its exact time. Returns that time, and the counters of the links at it.
     ///
     /// # Errors
-    /// When the schedule is too long, or the carrier has ended.
+    /// Fails when the schedule is too long, or the carrier has ended.
     pub fn begin(&self) -> Result<ScheduleStart, LabError> {
         let begun = self.carrier.begin()?;
         *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
@@ -196,7 +196,7 @@ impl Lab {
     /// a LAN.
     ///
     /// # Errors
-    /// When there is no such net, or the host is not on it, or the carrier has ended.
+    /// Fails when there is no such net, or the host is not on it, or the carrier has ended.
     pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Result<(), LabError> {
         Ok(self.carrier.apply(net, from, change)?)
     }
@@ -204,7 +204,7 @@ impl Lab {
     /// The counters of every direction of every link and LAN until now.
     ///
     /// # Errors
-    /// When the carrier has ended.
+    /// Fails when the carrier has ended.
     pub fn counters(&self) -> Result<Vec<record::LinkRecord>, LabError> {
         Ok(self.carrier.counters()?)
     }
@@ -223,7 +223,7 @@ impl Lab {
     /// there are any, the run does not show the network described.
     ///
     /// # Errors
-    /// When the carrier has ended.
+    /// Fails when the carrier has ended.
     pub fn overruns(&self) -> Result<u64, LabError> {
         Ok(self.carrier.overruns() + self.carrier.overflows()?)
     }

@@ -14,7 +14,7 @@ const FILES_PER_INTERFACE: u64 = 2;
 /// Raises the soft limit of open files to the hard one, and checks that it is enough.
 ///
 /// # Errors
-/// When the hard limit is too low; the message gives the number needed.
+/// Fails when the hard limit is too low; the message gives the number needed.
 pub(crate) fn raise_open_files(hosts: usize, interfaces: usize) -> Result<(), LabError> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {

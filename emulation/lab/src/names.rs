@@ -33,7 +33,7 @@ impl LabNames {
     /// `name-net`, like Emulab.
     ///
     /// # Errors
-    /// When the system has no such file, or refuses to mount over it.
+    /// Fails when the system has no such file, or refuses to mount over it.
     pub(crate) fn publish(topology: &Topology) -> io::Result<Self> {
         let lab = lines(topology);
         let text = without(&fs::read_to_string(HOSTS)?, &lab) + "\n" + &lab;

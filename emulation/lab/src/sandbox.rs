@@ -85,7 +85,7 @@ pub fn enter() -> Result<SandboxEntry, LabError> {
 /// Refuses to make a lab outside a sandbox: it would change this system's own network.
 ///
 /// # Errors
-/// When [`enter`] has not returned [`SandboxEntry::Inside`].
+/// Fails when [`enter`] has not returned [`SandboxEntry::Inside`].
 pub fn expect_inside() -> Result<(), LabError> {
     match INSIDE.load(Relaxed) {
         true => Ok(()),

@@ -25,7 +25,7 @@ impl Usage {
     /// Reads the usage of the process `pid`, as the caller's PID namespace numbers it.
     ///
     /// # Errors
-    /// When it has ended, or `/proc` shows the processes of another namespace.
+    /// Fails when it has ended, or `/proc` shows the processes of another namespace.
     pub fn read_process(pid: u32) -> io::Result<Self> {
         if fs::read_link("/proc/self")?.to_str() != Some(&std::process::id().to_string()) {
             return Err(io::Error::other("/proc shows the processes of another namespace"));

@@ -156,7 +156,7 @@ impl<P: Clone> Network<P> {
     /// Changes for the same time happen in the order of the calls.
     ///
     /// # Errors
-    /// When there are too many; nothing is scheduled then.
+    /// Fails when there are too many; nothing is scheduled then.
     pub fn schedule(&mut self, at: Time, change: PipeChange) -> Result<(), ScheduleFull> {
         if self.changes.len() >= self.limits.changes {
             return Err(ScheduleFull(self.limits.changes));
@@ -169,7 +169,7 @@ impl<P: Clone> Network<P> {
     /// Schedules all of these, as [`Self::schedule`] does, or none.
     ///
     /// # Errors
-    /// When there are too many; nothing is scheduled then.
+    /// Fails when there are too many; nothing is scheduled then.
     pub fn schedule_all(&mut self, changes: Vec<(Time, PipeChange)>) -> Result<(), ScheduleFull> {
         if changes.len() > self.limits.changes.saturating_sub(self.changes.len()) {
             return Err(ScheduleFull(self.limits.changes));

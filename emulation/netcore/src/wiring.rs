@@ -103,7 +103,7 @@ impl Wiring {
     /// wait for a program are left to the caller, who sees it end.
     ///
     /// # Errors
-    /// When an event is about an unknown host, or there are too many; nothing is scheduled then.
+    /// Fails when an event is about an unknown host, or there are too many; nothing is scheduled then.
     pub fn begin<P: Clone>(&self, network: &mut Network<P>, begin: Time) -> Result<(), WiringError> {
         let mut changes = Vec::new();
         for event in &self.schedule {
@@ -116,7 +116,7 @@ impl Wiring {
     /// Translates a change of a net, or of one host's legs of it, into changes of pipes.
     ///
     /// # Errors
-    /// When there is no such net, or the host is not on it.
+    /// Fails when there is no such net, or the host is not on it.
     pub fn changes(
         &self,
         net: NetIndex,

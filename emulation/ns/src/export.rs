@@ -36,7 +36,7 @@ pub enum ExportError {
 /// not empty.
 ///
 /// # Errors
-/// When a part has no form in NS and cannot be added in comments.
+/// Fails when a part has no form in NS and cannot be added in comments.
 pub fn write(topology: &Topology, comment: &str) -> Result<String, ExportError> {
     let read = |text: &str| load_text(Path::new("export.ns"), text);
     let names = NsNames::from_topology(topology, "");

@@ -113,7 +113,7 @@ impl std::error::Error for NsError {}
 /// Reads an NS file; `name` is the name of the file, for messages and for the topology.
 ///
 /// # Errors
-/// When Emulab would refuse it (a misspelt name, an unknown unit or command, no `$ns run`), when it accesses
+/// Fails when Emulab would refuse it (a misspelt name, an unknown unit or command, no `$ns run`), when it accesses
 /// anything outside (a file, a process), or when it uses more than `limits` allow.
 pub fn parse(name: &str, source: &str, limits: &NsLimits) -> Result<Topology, NsError> {
     let error = |fault: TclError| NsError {

@@ -35,7 +35,7 @@ pub enum LoadError {
 /// topology's notes. Addresses that the file does not give are left open, for [`roost_topology::addresses::assign`].
 ///
 /// # Errors
-/// When the file cannot be read, or is wrong: each mistake with its line.
+/// Fails when the file cannot be read, or is wrong: each mistake with its line.
 pub fn load(path: &Path) -> Result<Topology, LoadError> {
     let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(unreadable)?.len();
@@ -83,7 +83,7 @@ impl TopologyFormat {
 /// messages.
 ///
 /// # Errors
-/// When the text is wrong: each mistake with its line.
+/// Fails when the text is wrong: each mistake with its line.
 pub fn load_text(path: &Path, text: &str) -> Result<Topology, LoadError> {
     let wrong = |problems| LoadError::Wrong { path: path.to_owned(), problems };
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());

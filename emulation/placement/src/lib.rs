@@ -136,7 +136,7 @@ pub struct LinkForecast {
 /// hosts: 170 MB for 4 096 of them.
 ///
 /// # Errors
-/// When the number or the user's choice does not fit the network.
+/// Fails when the number or the user's choice does not fit the network.
 pub fn advise(
     prepared: &Prepared,
     part: HubsToPlace,

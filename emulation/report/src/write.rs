@@ -55,7 +55,7 @@ pub enum WriteError {
 /// the folder is touched; files of an earlier report are replaced atomically.
 ///
 /// # Errors
-/// When the run cannot be read, or a file cannot be written.
+/// Fails when the run cannot be read, or a file cannot be written.
 pub fn write(folder: &Path) -> Result<WrittenReport, WriteError> {
     let results = read(folder)?;
     let metrics = Metrics::from_results(&results);

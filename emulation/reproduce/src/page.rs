@@ -21,7 +21,7 @@ const SCHEMA: u32 = 2;
 /// runs.
 ///
 /// # Errors
-/// When a file cannot be written.
+/// Fails when a file cannot be written.
 pub fn write(
     studies: &[Study],
     runs: &[StudyRun],

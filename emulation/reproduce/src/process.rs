@@ -28,7 +28,7 @@ pub(super) struct EmulateOutput {
 /// Runs `emulate WORDS` to its end; `None` if `interrupt` was set, and then it has ended as well.
 ///
 /// # Errors
-/// When it cannot be started or waited for.
+/// Fails when it cannot be started or waited for.
 pub(super) fn run(words: &[impl AsRef<OsStr>], interrupt: &AtomicBool) -> io::Result<Option<EmulateOutput>> {
     // Temporary files, since a full pipe would block a process that prints much.
     let (mut printed, mut said) = (tempfile::tempfile()?, tempfile::tempfile()?);

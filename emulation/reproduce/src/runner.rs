@@ -35,7 +35,7 @@ pub enum RunnerError {
 /// after the others, or beside them if that is allowed, since the others only use processors that are idle.
 ///
 /// # Errors
-/// When one cannot be made or kept, or `interrupt` was set.
+/// Fails when one cannot be made or kept, or `interrupt` was set.
 pub fn run(
     studies: &[Study],
     store: &Store,

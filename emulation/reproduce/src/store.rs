@@ -122,7 +122,7 @@ impl Store {
     /// Stores a run; returns it with the programs' digest in it.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails when it cannot be written.
     pub fn keep(&self, study: &str, point: &str, seed: u64, kept: StoredRun) -> Result<StoredRun, StoreError> {
         let kept = StoredRun { programs: self.programs.clone(), ..kept };
         let text = serde_json::to_string(&kept).unwrap_or_default();
@@ -133,7 +133,7 @@ impl Store {
     /// Writes a file below the folder.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails when it cannot be written.
     pub fn put(&self, name: &str, text: &str) -> Result<PathBuf, StoreError> {
         let path = self.folder.join(name);
         put(&path, text)?;

@@ -96,7 +96,7 @@ pub enum ReadError {
 /// remark; records of kinds that this version does not know are skipped with a remark.
 ///
 /// # Errors
-/// When a file is missing or malformed; the error names the file and the line.
+/// Fails when a file is missing or malformed; the error names the file and the line.
 pub fn read(folder: &Path) -> Result<Results, ReadError> {
     let path = folder.join(RUN_FILE);
     if !path.is_file() {

@@ -158,7 +158,7 @@ pub enum SimulateError {
 /// Simulates a plan without writing results.
 ///
 /// # Errors
-/// When the plan does not fit its network.
+/// Fails when the plan does not fit its network.
 pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<SimOutcome, SimulateError> {
     run::run(prepared, detail, &mut Recorder::new(&prepared.topology))
 }
@@ -166,7 +166,7 @@ pub fn simulate(prepared: &Prepared, detail: Detail) -> Result<SimOutcome, Simul
 /// Simulates a plan and keeps in memory the results that [`simulate_into`] would write.
 ///
 /// # Errors
-/// When the plan does not fit its network.
+/// Fails when the plan does not fit its network.
 pub fn simulate_with_results(
     prepared: &Prepared,
     detail: Detail,
@@ -178,7 +178,7 @@ pub fn simulate_with_results(
 /// plan, the topology, the records.
 ///
 /// # Errors
-/// When the plan does not fit its network, or a file cannot be written.
+/// Fails when the plan does not fit its network, or a file cannot be written.
 pub fn simulate_into(prepared: &Prepared, detail: Detail, folder: &Path) -> Result<SimOutcome, SimulateError> {
     record::simulate_to_folder(prepared, detail, folder, &BTreeMap::new(), None)
 }

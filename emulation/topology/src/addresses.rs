@@ -39,7 +39,7 @@ impl AddressError {
 /// itself gives one twice.
 ///
 /// # Errors
-/// When a subnet or the pool of subnets is too small.
+/// Fails when a subnet or the pool of subnets is too small.
 pub fn assign(topology: &Topology) -> Result<Topology, AddressError> {
     let mut topology = topology.clone();
     let mut taken = UsedAddresses::from_nets(&topology.nets);

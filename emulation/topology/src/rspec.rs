@@ -39,7 +39,7 @@ pub enum RspecError {
 /// Writes a request.
 ///
 /// # Errors
-/// When some interface gets no address.
+/// Fails when some interface gets no address.
 pub fn write(topology: &Topology) -> Result<RspecRequest, RspecError> {
     let topology = assign(topology)?;
     let lost = lost(&topology);

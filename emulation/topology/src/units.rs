@@ -88,7 +88,7 @@ impl fmt::Display for Rate {
 /// Reads `50ms`, `1.5s`, `200us`, `80ns`, `2m` or `1h20m3s`: a unit is required.
 ///
 /// # Errors
-/// When it is no duration, or longer than a year.
+/// Fails when it is no duration, or longer than a year.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
     let wrong = || UnitError(format!("`{text}` is no duration: write 50ms, 1.5s, 200us or 1m30s"));
     let mut rest = text;

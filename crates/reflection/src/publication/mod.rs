@@ -78,7 +78,7 @@ impl Publication {
     /// A stream from its first epoch on.
     ///
     /// # Errors
-    /// If the cryptography fails.
+    /// Fails if the cryptography fails.
     pub(crate) fn new(
         now: Time,
         session: SessionId,

@@ -120,7 +120,7 @@ pub struct BulkBench {
 
 impl BulkBench {
     /// # Errors
-    /// When the certificates cannot be made.
+    /// Fails when the certificates cannot be made.
     pub fn new(seconds: Option<u32>, runs: u32) -> Result<Self, BenchError> {
         let members = Members::new().map_err(system("make the certificates of a group"))?;
         Ok(Self { tools: Tools { members, udt4: None }, seconds, runs })

@@ -123,7 +123,7 @@ impl Bench for ReflectBench {
 
 impl ReflectBench {
     /// # Errors
-    /// When the two hosts cannot be made.
+    /// Fails when the two hosts cannot be made.
     pub fn new(time: Duration) -> Result<Self, BenchError> {
         let pair = VethPair::make().map_err(super::system("make two hosts with a veth pair"))?;
         Ok(Self { pair, reference: None, time })

@@ -59,7 +59,7 @@ struct Tally {
 /// Reflects until SIGTERM or SIGINT.
 ///
 /// # Errors
-/// When an address cannot be used, or the ports do not fit.
+/// Fails when an address cannot be used, or the ports do not fit.
 pub fn reflect(args: &ReflectorSettings) -> io::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {

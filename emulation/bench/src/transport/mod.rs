@@ -132,7 +132,7 @@ impl TransportBench {
     /// Measures each case in `runs` runs of `time`.
     ///
     /// # Errors
-    /// When the certificates cannot be made.
+    /// Fails when the certificates cannot be made.
     pub fn new(time: Duration, runs: u32) -> Result<Self, BenchError> {
         let members = Members::new().map_err(system("make the certificates of a group"))?;
         Ok(Self { members, without_mptcp: kernel::mptcp_is_missing(), time, runs })

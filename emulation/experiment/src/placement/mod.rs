@@ -80,7 +80,7 @@ impl Placement {
 /// Places a plan on a topology; `file` is the plan's, for messages.
 ///
 /// # Errors
-/// When the two do not fit; with the plan's line where there is one.
+/// Fails when the two do not fit; with the plan's line where there is one.
 pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Placement, PlanError> {
     let placer = Placer { plan, topology, file, map: DistanceMap::from_topology(topology) };
     placer.check_classes()?;

@@ -318,7 +318,7 @@ impl Plan {
     /// Reads the text of a plan's file.
     ///
     /// # Errors
-    /// When it cannot be read, is longer than a plan may be, or is an NS file.
+    /// Fails when it cannot be read, is longer than a plan may be, or is an NS file.
     pub fn text(path: &Path) -> Result<String, PlanError> {
         let text = read_text(path)?;
         let is_ns = path.extension().is_some_and(|extension| extension == "ns" || extension == "tcl");
@@ -333,7 +333,7 @@ impl Plan {
     /// Reads a plan from the text of `file`.
     ///
     /// # Errors
-    /// When it is no valid plan; with the line.
+    /// Fails when it is no valid plan; with the line.
     pub fn parse(text: &str, file: &Path) -> Result<Self, PlanError> {
         file::parse(text, file)
     }
@@ -342,7 +342,7 @@ impl Plan {
 /// Reads the text of a plan or topology.
 ///
 /// # Errors
-/// When it cannot be read, is longer than a plan may be, or is no text.
+/// Fails when it cannot be read, is longer than a plan may be, or is no text.
 fn read_text(path: &Path) -> Result<String, PlanError> {
     let cannot = |error: std::io::Error| PlanError::new(path, 0, format!("cannot be read: {error}"));
     let length = std::fs::metadata(path).map_err(cannot)?.len();

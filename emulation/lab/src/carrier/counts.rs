@@ -172,7 +172,7 @@ impl DeviceStatistics {
     /// `/proc`, and keeps the namespace alive.
     ///
     /// # Errors
-    /// When there is no `/proc`, or no such interface.
+    /// Fails when there is no `/proc`, or no such interface.
     pub fn open(name: &str) -> io::Result<Self> {
         let statistics = Self { list: File::open("/proc/thread-self/net/dev")?, name: name.to_owned() };
         statistics.counts()?;

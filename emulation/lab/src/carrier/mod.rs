@@ -143,7 +143,7 @@ impl Carrier {
     /// [`facts`](Self::facts) tells.
     ///
     /// # Errors
-    /// When the system refuses a required step, or two wires of one net have the same address. All wires are
+    /// Fails when the system refuses a required step, or two wires of one net have the same address. All wires are
     /// closed then.
     pub fn start(
         network: Network<CarrierFrame>,
@@ -174,7 +174,7 @@ impl Carrier {
     /// of the schedule and the counters at it.
     ///
     /// # Errors
-    /// When it has begun before, an event has an unknown object, there are too many, or the carrier has ended;
+    /// Fails when it has begun before, an event has an unknown object, there are too many, or the carrier has ended;
     /// nothing is scheduled then.
     pub fn begin(&self) -> Result<ScheduleStart, CarrierError> {
         let (time, counted) =
@@ -186,7 +186,7 @@ impl Carrier {
     /// Changes a link or LAN now, or one host's legs of it.
     ///
     /// # Errors
-    /// When there is no such net, or the host is not on it, or the carrier has ended.
+    /// Fails when there is no such net, or the host is not on it, or the carrier has ended.
     pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Result<(), CarrierError> {
         let result = self.call(move |core, now| {
             let changes = core.wiring.changes(net, from, change)?;
@@ -199,7 +199,7 @@ impl Carrier {
     /// The counters of every direction of every link and LAN until now.
     ///
     /// # Errors
-    /// When the carrier has ended.
+    /// Fails when the carrier has ended.
     pub fn counters(&self) -> Result<Vec<record::LinkRecord>, CarrierError> {
         // Frames wait during the call, so it only copies numbers.
         let counted = self.call(|core, _now| core.wiring.count(&core.network))?;
@@ -209,7 +209,7 @@ impl Carrier {
     /// Packets that were dropped because of the network's [limits](roost_netcore::NetworkLimits).
     ///
     /// # Errors
-    /// When the carrier has ended.
+    /// Fails when the carrier has ended.
     pub fn overflows(&self) -> Result<u64, CarrierError> {
         self.call(|core, _now| core.network.overflows())
     }

@@ -21,7 +21,7 @@ const PRIORITY: u8 = 1;
 /// within 0.1 s, with the results so far.
 ///
 /// # Errors
-/// When a host's namespace cannot be entered, sockets cannot be opened there, or the carrier has ended.
+/// Fails when a host's namespace cannot be entered, sockets cannot be opened there, or the carrier has ended.
 pub fn run(
     lab: &Lab,
     described: &Topology,

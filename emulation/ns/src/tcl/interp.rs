@@ -267,7 +267,7 @@ impl TclInterpreter {
     /// Takes steps from the file's limit.
     ///
     /// # Errors
-    /// When the limit is reached; `catch` does not catch this.
+    /// Fails when the limit is reached; `catch` does not catch this.
     pub(crate) fn spend(&mut self, steps: usize) -> Result<(), TclCompletion> {
         self.steps = self.steps.saturating_add(steps as u64);
         match self.steps > self.limits.steps {

@@ -20,7 +20,7 @@ const MAX_RUNS: usize = 10_000;
 /// `out/client-server_*`, `out/client-server-1` and so on, but not `out/client-servers`.
 ///
 /// # Errors
-/// When there is none, or a folder cannot be read.
+/// Fails when there is none, or a folder cannot be read.
 pub fn runs(folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
     let mut found = Vec::new();
     match folder.try_exists() {

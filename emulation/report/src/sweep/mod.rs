@@ -69,7 +69,7 @@ pub(super) struct SeedGroup<'a> {
 /// shown separately and are in no mean, unless there are no others; runs that cannot be read are named.
 ///
 /// # Errors
-/// When there is no run, none can be read, or a file cannot be written.
+/// Fails when there is no run, none can be read, or a file cannot be written.
 pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
     let (points, remarks) = read_all(folder)?;
     let overview = Overview::from_points(&points);

@@ -47,7 +47,7 @@ pub struct HubMemory {
 /// Measures a home with a hundred nodes, each with a record of four services and three addresses.
 ///
 /// # Errors
-/// When the system does not tell the size of the process.
+/// Fails when the system does not tell the size of the process.
 pub fn of_home() -> std::io::Result<HubMemory> {
     let before = resident()?;
     let homes: Vec<Hub> = (0..MAX_COPIES).map(|number| home(number as u32)).collect();
@@ -75,7 +75,7 @@ fn home(number: u32) -> Hub {
 /// summaries of the middles below them, and exchange theirs.
 ///
 /// # Errors
-/// When such a forest cannot be made, or the system does not tell the size of the process.
+/// Fails when such a forest cannot be made, or the system does not tell the size of the process.
 pub fn of_root(nodes: usize) -> Result<HubMemory, SimulateError> {
     let told = MiddleSummaries::for_nodes(nodes)?;
     let entries: usize = told.block_services.values().map(BTreeSet::len).sum();

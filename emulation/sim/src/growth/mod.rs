@@ -127,7 +127,7 @@ pub struct HubContents {
 /// Builds, runs and measures one size.
 ///
 /// # Errors
-/// When a forest of that size cannot be made, or does not come up.
+/// Fails when a forest of that size cannot be made, or does not come up.
 pub fn measure(nodes: usize, settings: &GrowthSettings) -> Result<GrowthResult, SimulateError> {
     let started = Instant::now();
     let prepared = forest(nodes, settings.seed)?;

@@ -20,7 +20,7 @@ const SCHEMA: u32 = 1;
 /// Describes a topology read from `source`.
 ///
 /// # Errors
-/// When some interface gets no address.
+/// Fails when some interface gets no address.
 pub fn describe(topology: &Topology, source: &str) -> Result<Description, AddressError> {
     let assigned = assign(topology)?;
     let events: Vec<EventRow> = emulab::events(topology).into_iter().map(event_row).collect();

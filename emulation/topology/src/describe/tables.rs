@@ -19,7 +19,7 @@ pub struct Section {
 /// Lists everything that a topology holds, for people. Consecutive hosts that are alike share a row.
 ///
 /// # Errors
-/// When some interface gets no address.
+/// Fails when some interface gets no address.
 pub fn sections(topology: &Topology) -> Result<Vec<Section>, AddressError> {
     let assigned = assign(topology)?;
     let all = [

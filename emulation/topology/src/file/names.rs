@@ -10,7 +10,7 @@ const MAX_DIGITS: usize = 9;
 /// `uav[08-10]` keeps the leading zero: `uav08`, `uav09`, `uav10`.
 ///
 /// # Errors
-/// When the brackets hold no range, or one with too many numbers.
+/// Fails when the brackets hold no range, or one with too many numbers.
 pub(super) fn expand(word: &str) -> Result<Vec<String>, String> {
     let Some((before, rest)) = word.split_once('[') else {
         return Ok(vec![word.to_owned()]);

@@ -64,7 +64,7 @@ impl Forest {
     /// Makes the topology.
     ///
     /// # Errors
-    /// When there are too few or too many nodes, or too few cells for them.
+    /// Fails when there are too few or too many nodes, or too few cells for them.
     pub fn topology(&self) -> Result<Topology, GenerateError> {
         in_range("a forest", self.nodes, 2)?;
         for (what, number) in [("per_home", self.per_home), ("per_middle", self.per_middle), ("roots", self.roots)] {

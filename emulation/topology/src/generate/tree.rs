@@ -50,7 +50,7 @@ impl TreeShape {
     /// The shape with some classes given; the rest are low-flying nodes.
     ///
     /// # Errors
-    /// When the given classes do not sum up to the number of nodes.
+    /// Fails when the given classes do not sum up to the number of nodes.
     pub fn from_classes(
         nodes: Option<usize>,
         x45: Option<usize>,
@@ -102,7 +102,7 @@ impl Tree {
     /// Makes the topology.
     ///
     /// # Errors
-    /// When a class is empty or larger than the one below it, or there are too many.
+    /// Fails when a class is empty or larger than the one below it, or there are too many.
     pub fn topology(&self) -> Result<Topology, GenerateError> {
         self.shape.check()?;
         let nodes = self.shape.nodes();
