@@ -9,6 +9,8 @@ mod schedule;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use serde::Deserialize;
+
 use super::emulab::EmulabFacts;
 
 pub use leg::{Burst, Discipline, Leg, Queue, Red};
@@ -108,7 +110,8 @@ pub struct Host {
     pub hardware: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Routing {
     /// Only routes to attached nets: NS's default.
     #[default]

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use serde::de::{self, Deserialize, Deserializer, Visitor};
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rate(u64);
 
@@ -69,6 +71,12 @@ impl FromStr for Rate {
         }
         // In range, as checked above.
         Ok(Self(bps as u64))
+    }
+}
+
+impl<'de> Deserialize<'de> for Rate {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text_with_unit(deserializer, "Mbit")?.parse().map_err(de::Error::custom)
     }
 }
 
@@ -146,6 +154,41 @@ pub fn format_duration(duration: Duration) -> String {
     match part {
         0 => format!("{whole}{unit}"),
         _ => format!("{whole}.{}{unit}", format!("{part:03}").trim_end_matches('0')),
+    }
+}
+
+/// Reads a text. For a bare number the message says that the unit is missing, and shows the number with `unit`.
+pub fn text_with_unit<'de, D: Deserializer<'de>>(deserializer: D, unit: &'static str) -> Result<String, D::Error> {
+    deserializer.deserialize_any(WithUnit { unit })
+}
+
+struct WithUnit {
+    unit: &'static str,
+}
+
+impl WithUnit {
+    fn wrong<E: de::Error>(&self, number: impl fmt::Display) -> E {
+        E::custom(format!("`{number}` has no unit: write \"{number}{}\"", self.unit))
+    }
+}
+
+impl Visitor<'_> for WithUnit {
+    type Value = String;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a text with its unit, such as \"10{}\"", self.unit)
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<String, E> {
+        Ok(text.to_owned())
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<String, E> {
+        Err(self.wrong(number))
+    }
+
+    fn visit_f64<E: de::Error>(self, number: f64) -> Result<String, E> {
+        Err(self.wrong(number))
     }
 }
 

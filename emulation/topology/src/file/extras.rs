@@ -5,27 +5,60 @@
 use std::collections::BTreeMap;
 
 use ::toml::Spanned;
-use ::toml::de::{DeTable, DeValue};
+use serde::Deserialize;
 
 use super::TopologyReader;
-use super::fields::{Fields, Located, SourceText};
-use super::hosts;
-use super::nets::read_prefix;
+use super::fields::SourceText;
+use super::hosts::HostFile;
+use super::nets::{LegFile, Prefix, RouteFile};
+use super::schedule::{EventFile, ProgramFile, TrafficFile};
 use super::schedule_text;
 use super::shape::LegOverrides;
 use super::stanza::{Stanza, list, quote, table};
-use super::write;
+use super::{values, write};
 use crate::model::{Action, Event, Host, Net, NetMember, Note, Topology};
 use crate::validate::{self, TopologyLines, ValidationPolicy};
 
 /// The prefix of an extension line.
 const MARK: &str = "# roost:";
 
-const KEYS: [&str; 10] =
-    ["name", "names", "sync_server", "replace", "host", "net", "route", "program", "traffic", "event"];
-const OF_NET: [&str; 4] = ["name", "cost", "prefix", "leg"];
 /// Sections that are given completely, or not at all.
 const SECTIONS: [&str; 4] = ["route", "program", "traffic", "event"];
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ExtraFile {
+    name: Option<String>,
+    /// Pairs of names: NS's, then the original.
+    names: Vec<(String, String)>,
+    sync_server: Option<Spanned<String>>,
+    replace: Vec<Replaced>,
+    host: Vec<Spanned<HostFile>>,
+    net: Vec<Spanned<NetFile>>,
+    route: Vec<Spanned<RouteFile>>,
+    program: Vec<Spanned<ProgramFile>>,
+    traffic: Vec<Spanned<TrafficFile>>,
+    event: Vec<Spanned<EventFile>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct NetFile {
+    name: Option<Spanned<String>>,
+    #[serde(deserialize_with = "values::cost")]
+    cost: Option<f64>,
+    prefix: Option<Prefix>,
+    leg: Vec<Spanned<LegFile>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Replaced {
+    Route,
+    Program,
+    Traffic,
+    Event,
+}
 
 /// Applies the extension lines of an NS file to the topology read from it.
 ///
@@ -39,40 +72,19 @@ pub fn apply(topology: Topology, ns: &str) -> Result<Topology, Vec<Note>> {
     let own = |line: &str| line.strip_prefix(MARK).unwrap_or("").trim_start().to_owned() + "\n";
     let text: String = ns.lines().map(own).collect();
     let source = SourceText::new(&text);
-    let root = match DeTable::parse(&text) {
-        Ok(root) => root,
-        Err(error) => {
-            source.refuse(error.span().map_or(0, |span| span.start), error.message().trim_end().replace('\n', ", "));
-            return Err(source.into_problems());
-        }
-    };
-    let fields = Fields::new(&source, "what is said to roost", root.get_ref(), 0, &KEYS);
+    let Some(file) = source.read::<ExtraFile>("what is said to roost") else { return Err(source.problems()) };
     let mut topology = topology;
-    rename(&mut topology, &names(&fields));
+    rename(&mut topology, &file.names.iter().cloned().collect());
     let mut reader = TopologyReader::over(&source, topology);
-    reader.lay_over(&fields);
+    reader.lay_over(file);
     let topology = reader.topology;
-    if source.problems() > 0 {
-        return Err(source.into_problems());
+    let problems = source.problems();
+    if !problems.is_empty() {
+        return Err(problems);
     }
     // The file itself was checked before, so any error now is from these lines.
     let errors = validate::check(&topology, &TopologyLines::default(), ValidationPolicy::Lenient).errors;
     if errors.is_empty() { Ok(topology) } else { Err(errors) }
-}
-
-/// The pairs of names at the beginning of the lines.
-fn names(fields: &Fields<'_>) -> BTreeMap<String, String> {
-    let Some(value) = fields.value("names") else { return BTreeMap::new() };
-    let text = |value: &Spanned<DeValue<'_>>| value.get_ref().as_str().map(str::to_owned);
-    let pair = |value: &Spanned<DeValue<'_>>| match value.get_ref().as_array().map(|pair| pair.iter().as_slice()) {
-        Some([here, there]) => Some((text(here)?, text(there)?)),
-        _ => None,
-    };
-    let pairs = value.get_ref().as_array().and_then(|pairs| pairs.iter().map(pair).collect::<Option<BTreeMap<_, _>>>());
-    pairs.unwrap_or_else(|| {
-        fields.source().refuse(value.span().start, "`names` is a list of pairs of names: [[\"u-1\", \"u.1\"]]");
-        BTreeMap::new()
-    })
 }
 
 /// Writes the extension lines that turn `read`, the topology without them, into `wanted`; `None` if the hosts
@@ -225,9 +237,9 @@ fn leg(topology: &Topology, read: &NetMember, wanted: &NetMember, uniform: bool)
 
 impl<'t> TopologyReader<'t> {
     /// A reader that continues with a topology from another format.
-    fn over(source: &'t SourceText, topology: Topology) -> Self {
+    fn over(source: &'t SourceText<'t>, topology: Topology) -> Self {
         let index = |names: Vec<&String>| names.into_iter().cloned().zip(0..).collect();
-        let mut reader = Self::empty(source);
+        let mut reader = Self::new(source);
         reader.hosts = index(topology.hosts.iter().map(|host| &host.name).collect());
         reader.nets = index(topology.nets.iter().map(|net| &net.name).collect());
         reader.programs = index(topology.programs.iter().map(|program| &program.name).collect());
@@ -236,59 +248,46 @@ impl<'t> TopologyReader<'t> {
         reader
     }
 
-    fn lay_over(&mut self, fields: &Fields<'t>) {
-        if let Some(name) = fields.string("name") {
+    fn lay_over(&mut self, file: ExtraFile) {
+        if let Some(name) = file.name {
             self.topology.name = name;
         }
-        self.topology.sync_server = self.one_host(fields, "sync_server").or(self.topology.sync_server);
-        self.clear(fields);
-        for item in fields.tables("host") {
-            if let Some(host) = Fields::from_value(fields.source(), "a host", item, &hosts::KEYS) {
-                self.lay_over_hosts(&host);
-            }
-        }
-        for item in fields.tables("net") {
-            if let Some(net) = Fields::from_value(fields.source(), "a net", item, &OF_NET) {
-                self.lay_over_net(&net);
-            }
-        }
-        self.read_routes(fields);
-        self.read_programs(fields);
-        self.read_traffic(fields);
-        self.read_events(fields);
+        let sync_server = file.sync_server.and_then(|name| self.host(&name));
+        self.topology.sync_server = sync_server.or(self.topology.sync_server);
+        self.clear(&file.replace);
+        file.host.into_iter().for_each(|host| self.lay_over_hosts(host));
+        file.net.into_iter().for_each(|net| self.lay_over_net(net));
+        self.read_routes(file.route);
+        self.read_programs(file.program);
+        self.read_traffic(file.traffic);
+        self.read_events(file.event);
     }
 
     /// Removes sections that the lines give completely.
-    fn clear(&mut self, fields: &Fields<'t>) {
-        let words = fields.texts("replace").unwrap_or_default();
-        for word in words {
-            match word.value {
-                "route" => self.topology.manual_routes.clear(),
-                "program" => {
+    fn clear(&mut self, sections: &[Replaced]) {
+        for section in sections {
+            match section {
+                Replaced::Route => self.topology.manual_routes.clear(),
+                Replaced::Program => {
                     self.topology.programs.clear();
                     self.programs.clear();
-                    self.clear_events();
                 }
-                "traffic" => {
+                Replaced::Traffic => {
                     self.topology.traffic.clear();
                     self.traffic.clear();
-                    self.clear_events();
                 }
-                "event" => self.clear_events(),
-                other => self.source.refuse(word.at, format!("`{other}` is not one of {}", SECTIONS.join(", "))),
+                Replaced::Event => {}
             }
+        }
+        // Events refer to programs and agents by index, and Emulab's listing shows the old events.
+        if sections.iter().any(|section| *section != Replaced::Route) {
+            self.topology.events.clear();
+            self.topology.emulab.events.clear();
         }
     }
 
-    /// Removes the events, since they refer to programs and agents by index, and with them Emulab's listing of
-    /// the old events.
-    fn clear_events(&mut self) {
-        self.topology.events.clear();
-        self.topology.emulab.events.clear();
-    }
-
-    fn lay_over_hosts(&mut self, fields: &Fields<'t>) {
-        for (name, given) in self.hosts_of(fields) {
+    fn lay_over_hosts(&mut self, file: Spanned<HostFile>) {
+        for (name, given) in self.hosts_of(file) {
             let Some(index) = self.host(&name) else { continue };
             let host = &mut self.topology.hosts[index];
             host.class = given.class.or_else(|| host.class.clone());
@@ -296,17 +295,17 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
-    fn lay_over_net(&mut self, fields: &Fields<'t>) {
-        let name = fields.required("name", fields.text("name"), "\"link0\"");
-        let Some(name) = name else { return };
-        let named = Located { value: name.value.to_owned(), at: name.at };
-        let Some(index) = self.find(&self.nets, "link or LAN", &named) else { return };
+    fn lay_over_net(&mut self, file: Spanned<NetFile>) {
+        let at = file.span().start;
+        let NetFile { name, cost, prefix, leg } = file.into_inner();
+        let Some(name) = self.source.required(at, "a net", "name", name, "\"link0\"") else { return };
+        let Some(index) = self.find(&self.nets, "link or LAN", &name) else { return };
         let Some(mut net) = self.topology.nets.get(index).cloned() else { return };
-        if let Some(prefix) = read_prefix(fields) {
-            net.members.iter_mut().for_each(|member| member.prefix = prefix);
+        if let Some(prefix) = prefix {
+            net.members.iter_mut().for_each(|member| member.prefix = prefix.0);
         }
-        self.read_legs(fields, &mut net);
-        net.cost = self.cost(fields).unwrap_or(net.cost);
+        self.read_legs(&leg, &mut net);
+        net.cost = cost.unwrap_or(net.cost);
         self.topology.nets[index] = net;
     }
 }

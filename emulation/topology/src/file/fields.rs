@@ -1,26 +1,42 @@
-//! Reading of TOML tables, with the line of every mistake.
+//! Reading of TOML into declared structures, with the line of every mistake.
 
 use std::cell::RefCell;
-use std::fmt::Display;
-use std::time::Duration;
+use std::ops::Range;
 
 use ::toml::Spanned;
-use ::toml::de::{DeTable, DeValue};
+use ::toml::de::{DeTable, DeValue, Deserializer};
+use serde::de::DeserializeOwned;
 
 use crate::model::Note;
 use crate::suggest::did_you_mean;
-use crate::units::{Rate, UnitError, parse_duration};
+
+/// The most wrong keys and values that are reported together: the file is read again after each.
+const MAX_WRONG: usize = 1000;
 
 /// The text being read, and its mistakes so far.
-pub struct SourceText {
+pub struct SourceText<'t> {
+    text: &'t str,
     lines: Vec<usize>,
     problems: RefCell<Vec<Note>>,
+    left_out: RefCell<Vec<LeftOut>>,
 }
 
-impl SourceText {
-    pub fn new(text: &str) -> Self {
+/// A key that was left out because it is unknown, or its value wrong; or an item of a list of tables.
+#[derive(Default)]
+struct LeftOut {
+    table: usize,
+    what: String,
+    key: String,
+    /// The table that is the key's value, or the item, in messages; `what` is the table of the key.
+    inner: String,
+    is_unknown: bool,
+}
+
+impl<'t> SourceText<'t> {
+    pub fn new(text: &'t str) -> Self {
         let begins = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        Self { lines: std::iter::once(0).chain(begins).collect(), problems: RefCell::default() }
+        let lines = std::iter::once(0).chain(begins).collect();
+        Self { text, lines, problems: RefCell::default(), left_out: RefCell::default() }
     }
 
     /// The line, from 1, of a byte offset.
@@ -33,240 +49,149 @@ impl SourceText {
         self.problems.borrow_mut().push(Note { line: self.line(at), text: text.into() });
     }
 
-    pub fn into_problems(self) -> Vec<Note> {
-        let mut problems = self.problems.into_inner();
+    pub fn problems(&self) -> Vec<Note> {
+        let mut problems = self.problems.borrow().clone();
         problems.sort();
         problems.dedup();
         problems
     }
 
-    pub fn problems(&self) -> usize {
-        self.problems.borrow().len()
-    }
-}
-
-/// A value and its position in the text.
-#[derive(Clone, Copy, Debug)]
-pub struct Located<T> {
-    pub value: T,
-    /// Byte offset in the text.
-    pub at: usize,
-}
-
-/// A table with a fixed set of known keys.
-pub struct Fields<'t> {
-    source: &'t SourceText,
-    table: &'t DeTable<'t>,
-    what: &'static str,
-    at: usize,
-    /// True if every key is known. Otherwise a missing key may be present under a misspelt name.
-    whole: bool,
-}
-
-impl<'t> Fields<'t> {
-    /// Reads the table in a value; reports another kind of value, and keys that are not in `known`.
-    pub fn from_value(
-        source: &'t SourceText,
-        what: &'static str,
-        value: &'t Spanned<DeValue<'t>>,
-        known: &[&str],
-    ) -> Option<Self> {
-        let at = value.span().start;
-        match value.get_ref() {
-            DeValue::Table(table) => Some(Self::new(source, what, table, at, known)),
-            other => {
-                source.refuse(at, format!("{what} is a table with keys, not {}", kind(other)));
-                None
+    /// Reads the text; `what` describes it in messages. A key that is unknown or has a wrong value is recorded and
+    /// left out, and the rest is read again. `None` if nothing can be read.
+    pub fn read<T: DeserializeOwned>(&self, what: &str) -> Option<T> {
+        let refuse = |error: &::toml::de::Error| {
+            self.refuse(error.span().map_or(0, |span| span.start), error.message().trim_end().replace('\n', ", "));
+        };
+        let mut root = DeTable::parse(self.text).map_err(|error| refuse(&error)).ok()?;
+        for _ in 0..MAX_WRONG {
+            let error = match T::deserialize(Deserializer::from(root.clone())) {
+                Ok(read) => return Some(read),
+                Err(error) => error,
+            };
+            let place = error.span().unwrap_or_default();
+            let missing = error.message().strip_prefix("missing field `").map(|key| key.trim_end_matches('`'));
+            let is_explained = missing.is_some_and(|key| self.explains(place.start, key));
+            let left_out = leave_out(root.get_mut(), 0, what, &place);
+            match &left_out {
+                _ if is_explained => {}
+                Some(of) => self.refuse(place.start, reworded(error.message(), of)),
+                None => refuse(&error),
             }
+            self.left_out.borrow_mut().push(left_out?);
+        }
+        None
+    }
+
+    /// True if a table misses a key since it was left out, or since it may be present under a misspelt name.
+    fn explains(&self, table: usize, key: &str) -> bool {
+        self.left_out.borrow().iter().any(|out| out.table == table && (out.is_unknown || out.key == key))
+    }
+
+    /// Records that a table misses a key.
+    pub fn miss(&self, at: usize, key: &str, text: impl Into<String>) {
+        if !self.explains(at, key) {
+            self.refuse(at, text);
         }
     }
 
-    /// Reads a table that begins at the offset `at`; reports keys that are not in `known`.
-    pub fn new(source: &'t SourceText, what: &'static str, table: &'t DeTable<'t>, at: usize, known: &[&str]) -> Self {
-        let mut whole = true;
-        for key in table.keys() {
-            let name: &str = key.get_ref();
-            if !known.contains(&name) {
-                let hint = did_you_mean(name, known.iter().copied());
-                source.refuse(key.span().start, format!("`{name}` is no key of {what}{hint}"));
-                whole = false;
-            }
-        }
-        Self { source, table, what, at, whole }
-    }
-
-    pub fn source(&self) -> &'t SourceText {
-        self.source
-    }
-
-    pub fn at(&self) -> usize {
-        self.at
-    }
-
-    /// Records a mistake about the table as a whole.
-    pub fn refuse(&self, text: impl Into<String>) {
-        self.source.refuse(self.at, text);
-    }
-
-    /// Records a missing key, unless an unknown key may be its misspelling.
-    pub fn miss(&self, text: impl Into<String>) {
-        if self.whole {
-            self.refuse(text);
-        }
-    }
-
-    pub fn has(&self, key: &str) -> bool {
-        self.table.contains_key(key)
-    }
-
-    pub fn value(&self, key: &str) -> Option<&'t Spanned<DeValue<'t>>> {
-        self.table.get(key)
-    }
-
-    /// The value of a key; reports it if it is missing.
-    pub fn required<T>(&self, key: &str, value: Option<T>, example: &str) -> Option<T> {
-        if value.is_none() && !self.has(key) {
-            self.miss(format!("{} needs `{key}`: write {key} = {example}", self.what));
+    /// The value of a key; records it if it is missing.
+    pub fn required<T>(&self, at: usize, what: &str, key: &str, value: Option<T>, example: &str) -> Option<T> {
+        if value.is_none() {
+            self.miss(at, key, format!("{what} needs `{key}`: write {key} = {example}"));
         }
         value
     }
 
-    pub fn text(&self, key: &str) -> Option<Located<&'t str>> {
-        let value = self.value(key)?;
-        match value.get_ref() {
-            DeValue::String(text) => Some(Located { value: text.as_ref(), at: value.span().start }),
-            other => self.wrong(key, value, "a text in quotes", other),
-        }
-    }
-
-    pub fn string(&self, key: &str) -> Option<String> {
-        self.text(key).map(|text| text.value.to_owned())
-    }
-
-    pub fn parsed<T, E: Display>(&self, key: &str, read: impl Fn(&str) -> Result<T, E>) -> Option<T> {
-        let text = self.text(key)?;
-        match read(text.value) {
-            Ok(value) => Some(value),
-            Err(error) => {
-                self.source.refuse(text.at, format!("`{key}` of {}: {error}", self.what));
-                None
-            }
-        }
-    }
-
-    pub fn rate(&self, key: &str) -> Option<Rate> {
-        self.parsed(key, str::parse::<Rate>)
-    }
-
-    /// A duration with its unit, at most `most`.
-    pub fn duration(&self, key: &str, most: Duration) -> Option<Duration> {
-        let within = |text: &str| {
-            let duration = parse_duration(text).map_err(|error: UnitError| error.to_string())?;
-            if duration > most {
-                return Err(format!("`{text}` is longer than {}", crate::units::format_duration(most)));
-            }
-            Ok(duration)
-        };
-        self.parsed(key, within)
-    }
-
-    pub fn texts(&self, key: &str) -> Option<Vec<Located<&'t str>>> {
-        let value = self.value(key)?;
-        let items = match value.get_ref() {
-            DeValue::Array(items) => items.iter().collect(),
-            _ => vec![value],
-        };
-        let text = |item: &'t Spanned<DeValue<'t>>| match item.get_ref() {
-            DeValue::String(text) => Some(Located { value: text.as_ref(), at: item.span().start }),
-            other => self.wrong(key, item, "a text or a list of texts", other),
-        };
-        items.into_iter().map(text).collect()
-    }
-
-    /// The items of a list of tables, in either notation.
-    pub fn tables(&self, key: &str) -> &'t [Spanned<DeValue<'t>>] {
-        match self.value(key).map(|value| (value, value.get_ref())) {
-            None => &[],
-            Some((_, DeValue::Array(items))) => items,
-            Some((value, other)) => {
-                let message = format!("`{key}` is a list of tables: write [[{key}]], not {}", kind(other));
-                self.source.refuse(value.span().start, message);
-                &[]
-            }
-        }
-    }
-
-    pub fn flag(&self, key: &str) -> Option<bool> {
-        let value = self.value(key)?;
-        match value.get_ref() {
-            DeValue::Boolean(flag) => Some(*flag),
-            other => self.wrong(key, value, "true or false", other),
-        }
-    }
-
-    pub fn whole(&self, key: &str, least: i64, most: i64) -> Option<i64> {
-        let value = self.value(key)?;
-        let DeValue::Integer(number) = value.get_ref() else {
-            return self.wrong(key, value, "a whole number", value.get_ref());
-        };
-        let number = i64::from_str_radix(number.as_str(), number.radix()).ok();
-        let within = number.filter(|number| (least..=most).contains(number));
-        if within.is_none() {
-            let message = format!("`{key}` of {} is a whole number from {least} to {most}", self.what);
-            self.source.refuse(value.span().start, message);
-        }
-        within
-    }
-
-    /// A number within bounds; `meaning` describes it in messages: "a probability from 0 to 1".
-    pub fn number(&self, key: &str, least: f64, most: f64, meaning: &str) -> Option<f64> {
-        let value = self.value(key)?;
-        let number: Option<f64> = match value.get_ref() {
-            DeValue::Integer(number) => {
-                i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number as f64)
-            }
-            DeValue::Float(number) => number.as_str().parse().ok(),
-            other => return self.wrong(key, value, "a number", other),
-        };
-        let within = number.filter(|number| (least..=most).contains(number));
-        if within.is_none() {
-            self.source.refuse(value.span().start, format!("`{key}` of {} is {meaning}", self.what));
-        }
-        within
-    }
-
-    pub fn pair(&self, key: &str) -> Option<(i32, i32)> {
-        let value = self.value(key)?;
-        let whole = |item: &Spanned<DeValue<'_>>| match item.get_ref() {
-            DeValue::Integer(number) => i32::from_str_radix(number.as_str(), number.radix()).ok(),
-            _ => None,
-        };
-        if let DeValue::Array(items) = value.get_ref()
-            && let [x, y] = items.as_ref()
-            && let (Some(x), Some(y)) = (whole(x), whole(y))
-        {
-            return Some((x, y));
-        }
-        let message = format!("`{key}` of {} is two whole numbers: write {key} = [27, 92]", self.what);
-        self.source.refuse(value.span().start, message);
-        None
-    }
-
-    fn wrong<T>(&self, key: &str, value: &Spanned<DeValue<'_>>, expected: &str, got: &DeValue<'_>) -> Option<T> {
-        let message = format!("`{key}` of {} is {expected}, not {}", self.what, kind(got));
-        self.source.refuse(value.span().start, message);
-        None
+    /// True if a key of the table was left out.
+    pub fn is_partial(&self, at: usize) -> bool {
+        self.left_out.borrow().iter().any(|out| out.table == at)
     }
 }
 
-fn kind(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a text",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
+/// Removes the key with a place, or whose value has it, from a table and those within.
+fn leave_out(table: &mut DeTable<'_>, at: usize, what: &str, place: &Range<usize>) -> Option<LeftOut> {
+    let is_here = |value: &Spanned<DeValue<'_>>| value.span() == *place;
+    let has = |value: &Spanned<DeValue<'_>>| {
+        let mut items = value.get_ref().as_array().into_iter().flatten();
+        is_here(value) || items.any(|item| is_here(item) && !item.get_ref().is_table())
+    };
+    let found = table.iter().find(|(key, value)| key.span() == *place || has(value));
+    if let Some((key, is_unknown)) = found.map(|(key, _)| (key.get_ref().to_string(), key.span() == *place)) {
+        table.remove(key.as_str());
+        return Some(LeftOut { table: at, what: what.to_owned(), inner: described(what, &key), key, is_unknown });
+    }
+    table.iter_mut().find_map(|(key, value)| leave_out_within(value, described(what, key.get_ref()), place))
+}
+
+fn leave_out_within(value: &mut Spanned<DeValue<'_>>, what: String, place: &Range<usize>) -> Option<LeftOut> {
+    let at = value.span().start;
+    match value.get_mut() {
+        DeValue::Table(table) => leave_out(table, at, &what, place),
+        DeValue::Array(items) if items.iter().any(|item| item.span() == *place) => {
+            *items = items.iter().filter(|item| item.span() != *place).cloned().collect();
+            Some(LeftOut { inner: what, ..LeftOut::default() })
+        }
+        DeValue::Array(items) => items.iter_mut().find_map(|item| leave_out_within(item, what.clone(), place)),
+        _ => None,
+    }
+}
+
+/// The table of a key in another one, in messages.
+fn described(within: &str, key: &str) -> String {
+    match (within, key) {
+        ("classes", _) => "a class".to_owned(),
+        ("links", _) => "a link".to_owned(),
+        ("rooms", _) => "a room".to_owned(),
+        (_, "event") => "an event".to_owned(),
+        (_, "faults") => "a fault".to_owned(),
+        (_, "lan") => "a LAN".to_owned(),
+        (_, "up" | "down") => "a direction".to_owned(),
+        (_, "classes" | "defaults" | "lab" | "links" | "movement" | "red" | "rooms" | "topology" | "traffic") => {
+            key.to_owned()
+        }
+        _ => format!("a {key}"),
+    }
+}
+
+fn reworded(text: &str, of: &LeftOut) -> String {
+    let LeftOut { key, what, inner, .. } = of;
+    let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let known = quoted.iter().skip(1).copied();
+    if text.starts_with("unknown field") {
+        let near = did_you_mean(key, known);
+        let all = if near.is_empty() { format!(": choose {}", quoted[1..].join(", ")) } else { near };
+        return format!("`{key}` is no key of {what}{all}");
+    }
+    if let (Some(word), true) = (quoted.first(), text.starts_with("unknown variant")) {
+        let words = quoted[1..].join(", ");
+        return format!("`{key}` of {what}: `{word}` is not one of {words}{}", did_you_mean(word, known));
+    }
+    if let (Some(missing), true) = (quoted.first(), text.starts_with("missing field")) {
+        return format!("{inner} needs `{missing}`");
+    }
+    let wrong = text.strip_prefix("invalid type: ").or_else(|| text.strip_prefix("invalid value: "));
+    match wrong.and_then(|text| text.split_once(", expected ")) {
+        None if text.starts_with("is ") => format!("`{key}` of {what} {text}"),
+        None if text == "wanted string or table" => format!("`{key}` of {what} is a text in quotes"),
+        None => format!("`{key}` of {what}: {text}"),
+        Some((got, "a sequence")) => format!("`{key}` is a list of tables: write [[{key}]], not {}", noun(got)),
+        Some((got, wanted)) if wanted.starts_with("struct") => {
+            format!("{inner} is a table with keys, not {}", noun(got))
+        }
+        Some((got, wanted)) if noun(got) == noun(wanted) => format!("`{key}` of {what} is out of range"),
+        Some((got, wanted)) => format!("`{key}` of {what} is {}, not {}", noun(wanted), noun(got)),
+    }
+}
+
+/// The word that serde uses for a kind of values, as ours.
+fn noun(word: &str) -> &str {
+    match word.trim_start_matches("a ").split(' ').next() {
+        Some("string") => "a text in quotes",
+        Some("integer" | "i32" | "i64" | "u64" | "usize") => "a whole number",
+        Some("floating" | "f64") => "a number",
+        Some("boolean") => "true or false",
+        Some("sequence") => "a list",
+        Some("map") => "a table",
+        _ => word,
     }
 }

@@ -12,14 +12,19 @@ mod schedule;
 mod schedule_text;
 mod shape;
 mod stanza;
+mod values;
 mod write;
 
 use std::collections::BTreeMap;
 
-use ::toml::de::DeTable;
+use ::toml::Spanned;
+use serde::Deserialize;
 
-use self::fields::{Fields, Located, SourceText};
-use self::shape::LegOverrides;
+use self::fields::SourceText;
+use self::hosts::HostFile;
+use self::nets::{LanFile, LinkFile, RouteFile};
+use self::schedule::{EventFile, ProgramFile, TrafficFile};
+use self::shape::{LegOverrides, Shape};
 use super::model::{HostIndex, NetIndex, Note, Routing, Topology};
 use super::suggest::did_you_mean;
 use super::validate::{self, TopologyLines, ValidationPolicy};
@@ -28,20 +33,22 @@ pub(super) use self::names::compress;
 
 pub use self::write::{most_common, whole_of, write};
 
-const KEYS: [&str; 12] = [
-    "name",
-    "routing",
-    "lenient",
-    "sync_server",
-    "defaults",
-    "host",
-    "link",
-    "lan",
-    "route",
-    "program",
-    "traffic",
-    "event",
-];
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct TopologyFile {
+    name: Option<String>,
+    routing: Option<Spanned<Routing>>,
+    lenient: bool,
+    sync_server: Option<Spanned<String>>,
+    defaults: Shape,
+    host: Vec<Spanned<HostFile>>,
+    link: Vec<Spanned<LinkFile>>,
+    lan: Vec<Spanned<LanFile>>,
+    route: Vec<Spanned<RouteFile>>,
+    program: Vec<Spanned<ProgramFile>>,
+    traffic: Vec<Spanned<TrafficFile>>,
+    event: Vec<Spanned<EventFile>>,
+}
 
 /// Reads a topology; `name` is the default name.
 ///
@@ -49,27 +56,14 @@ const KEYS: [&str; 12] = [
 /// All mistakes, by line.
 pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
     let source = SourceText::new(text);
-    let root = match DeTable::parse(text) {
-        Ok(root) => root,
-        Err(error) => {
-            source.refuse(error.span().map_or(0, |span| span.start), error.message().trim_end().replace('\n', ", "));
-            return Err(source.into_problems());
-        }
-    };
-    let fields = Fields::new(&source, "a topology", root.get_ref(), 0, &KEYS);
-    let mut reader = TopologyReader::new(&source, &fields, name);
-    reader.read_hosts(&fields);
-    reader.read_nets(&fields);
-    reader.topology.sync_server = reader.one_host(&fields, "sync_server");
-    reader.read_routes(&fields);
-    reader.read_programs(&fields);
-    reader.read_traffic(&fields);
-    reader.read_events(&fields);
+    let Some(file) = source.read::<TopologyFile>("a topology") else { return Err(source.problems()) };
+    let policy = if file.lenient { ValidationPolicy::Lenient } else { ValidationPolicy::Strict };
+    let mut reader = TopologyReader::new(&source);
+    reader.read(file, name);
     let (mut topology, lines) = (reader.topology, reader.lines);
-    let policy =
-        if fields.flag("lenient") == Some(true) { ValidationPolicy::Lenient } else { ValidationPolicy::Strict };
-    if source.problems() > 0 {
-        return Err(source.into_problems());
+    let problems = source.problems();
+    if !problems.is_empty() {
+        return Err(problems);
     }
     let findings = validate::check(&topology, &lines, policy);
     if !findings.errors.is_empty() {
@@ -80,7 +74,7 @@ pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
 }
 
 struct TopologyReader<'t> {
-    source: &'t SourceText,
+    source: &'t SourceText<'t>,
     topology: Topology,
     lines: TopologyLines,
     defaults: LegOverrides,
@@ -92,25 +86,7 @@ struct TopologyReader<'t> {
 }
 
 impl<'t> TopologyReader<'t> {
-    fn new(source: &'t SourceText, fields: &Fields<'t>, name: &str) -> Self {
-        let defaults =
-            fields.value("defaults").and_then(|value| Fields::from_value(source, "defaults", value, &shape::KEYS));
-        let routing = |text: &str| match text {
-            "static" => Ok(Routing::Static),
-            "session" => Ok(Routing::Session),
-            "manual" => Ok(Routing::Manual),
-            "none" => Ok(Routing::None),
-            other => Err(format!("`{other}` is not one of static, session, manual, none")),
-        };
-        let mut reader = Self::empty(source);
-        reader.topology.name = fields.string("name").unwrap_or_else(|| name.to_owned());
-        reader.topology.routing = fields.parsed("routing", routing).unwrap_or(Routing::Static);
-        reader.lines.routing = source.line(fields.value("routing").map_or(0, |value| value.span().start));
-        reader.defaults = defaults.map(|fields| LegOverrides::read(&fields)).unwrap_or_default();
-        reader
-    }
-
-    fn empty(source: &'t SourceText) -> Self {
+    fn new(source: &'t SourceText<'t>) -> Self {
         Self {
             source,
             topology: Topology::default(),
@@ -123,14 +99,28 @@ impl<'t> TopologyReader<'t> {
         }
     }
 
+    fn read(&mut self, file: TopologyFile, name: &str) {
+        self.topology.name = file.name.unwrap_or_else(|| name.to_owned());
+        self.topology.routing = file.routing.as_ref().map_or(Routing::Static, |routing| *routing.get_ref());
+        self.lines.routing = self.source.line(file.routing.map_or(0, |routing| routing.span().start));
+        self.defaults = file.defaults.shape(self.source);
+        self.read_hosts(file.host);
+        self.read_nets(file.link, file.lan);
+        self.topology.sync_server = file.sync_server.and_then(|name| self.host(&name));
+        self.read_routes(file.route);
+        self.read_programs(file.program);
+        self.read_traffic(file.traffic);
+        self.read_events(file.event);
+    }
+
     /// Expands the words of a key into names.
-    fn names(&self, words: Vec<Located<&str>>) -> Option<Vec<Located<String>>> {
+    fn names(&self, words: &[Spanned<String>]) -> Option<Vec<Spanned<String>>> {
         let mut names = Vec::new();
         for word in words {
-            match names::expand(word.value) {
-                Ok(expanded) => names.extend(expanded.into_iter().map(|value| Located { value, at: word.at })),
+            match names::expand(word.get_ref()) {
+                Ok(expanded) => names.extend(expanded.into_iter().map(|name| Spanned::new(word.span(), name))),
                 Err(error) => {
-                    self.source.refuse(word.at, error);
+                    self.source.refuse(word.span().start, error);
                     return None;
                 }
             }
@@ -139,26 +129,21 @@ impl<'t> TopologyReader<'t> {
     }
 
     /// The host of a name; reports a name that is unknown.
-    fn host(&self, name: &Located<String>) -> Option<HostIndex> {
+    fn host(&self, name: &Spanned<String>) -> Option<HostIndex> {
         self.find(&self.hosts, "host", name)
     }
 
     /// Expands the words of a key into hosts.
-    fn host_list(&self, words: Vec<Located<&str>>) -> Option<Vec<Located<HostIndex>>> {
+    fn host_list(&self, words: &[Spanned<String>]) -> Option<Vec<Spanned<HostIndex>>> {
         let names = self.names(words)?;
-        names.iter().map(|name| Some(Located { value: self.host(name)?, at: name.at })).collect()
+        names.iter().map(|name| Some(Spanned::new(name.span(), self.host(name)?))).collect()
     }
 
-    fn one_host(&self, fields: &Fields<'_>, key: &str) -> Option<HostIndex> {
-        let text = fields.text(key)?;
-        self.host(&Located { value: text.value.to_owned(), at: text.at })
-    }
-
-    fn find(&self, known: &BTreeMap<String, usize>, what: &str, name: &Located<String>) -> Option<usize> {
-        let found = known.get(&name.value).copied();
+    fn find(&self, known: &BTreeMap<String, usize>, what: &str, name: &Spanned<String>) -> Option<usize> {
+        let found = known.get(name.get_ref()).copied();
         if found.is_none() {
-            let hint = did_you_mean(&name.value, known.keys().map(String::as_str));
-            self.source.refuse(name.at, format!("there is no {what} `{}`{hint}", name.value));
+            let hint = did_you_mean(name.get_ref(), known.keys().map(String::as_str));
+            self.source.refuse(name.span().start, format!("there is no {what} `{}`{hint}", name.get_ref()));
         }
         found
     }

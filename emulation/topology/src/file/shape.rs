@@ -2,23 +2,94 @@
 
 use std::time::Duration;
 
-use ::toml::de::DeValue;
+use ::toml::Spanned;
+use serde::Deserialize;
 
-use super::fields::{Fields, Located};
-use crate::model::{Burst, Discipline, Leg, MAX_DELAY, Queue, Red};
+use super::fields::SourceText;
+use super::values::{self, Switch, Whole};
+use crate::model::{Burst, Discipline, Leg, Queue, Red};
 use crate::units::Rate;
 
-pub(super) const KEYS: [&str; 6] = ["rate", "delay", "loss", "jitter", "burst", "queue"];
-const BURST_KEYS: [&str; 3] = ["enter", "leave", "loss"];
-const QUEUE_KEYS: [&str; 3] = ["limit", "in", "red"];
-const RED_KEYS: [&str; 5] = ["min", "max", "linterm", "weight", "gentle"];
 /// The longest queue, in packets or bytes.
 const MAX_QUEUE: i64 = 1 << 30;
-const PROBABILITY: &str = "a probability from 0 to 1: 1 % is 0.01";
 
-#[cfg(test)]
-pub(super) fn keys() -> Vec<&'static str> {
-    [&KEYS[..], &BURST_KEYS, &QUEUE_KEYS, &RED_KEYS].concat()
+type Packets = Whole<u32, 1, MAX_QUEUE>;
+
+/// Declares the table of a stanza with its keys and those of a shape, all of which may be absent.
+///
+/// A flattened structure would lose the lines.
+macro_rules! with_shape {
+    ($name:ident { $($(#[$how:meta])* $key:ident: $value:ty),* $(,)? }) => {
+        #[derive(Default, serde::Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(super) struct $name {
+            $($(#[$how])* $key: $value,)*
+            rate: Option<crate::units::Rate>,
+            #[serde(deserialize_with = "crate::file::values::delay")]
+            delay: Option<std::time::Duration>,
+            #[serde(deserialize_with = "crate::file::values::probability")]
+            loss: Option<f64>,
+            #[serde(deserialize_with = "crate::file::values::delay")]
+            jitter: Option<std::time::Duration>,
+            burst: Option<::toml::Spanned<crate::file::values::Switch<crate::file::shape::BurstFile>>>,
+            queue: Option<::toml::Spanned<crate::file::shape::QueueFile>>,
+        }
+
+        impl $name {
+            pub(super) fn shape(&self, source: &crate::file::fields::SourceText<'_>) -> crate::file::shape::LegOverrides {
+                crate::file::shape::LegOverrides {
+                    rate: self.rate,
+                    delay: self.delay,
+                    loss: self.loss,
+                    jitter: self.jitter,
+                    burst: self.burst.as_ref().and_then(|burst| crate::file::shape::burst(source, burst)),
+                    queue: self.queue.as_ref().and_then(|queue| crate::file::shape::queue(source, queue)),
+                }
+            }
+        }
+    };
+}
+pub(super) use with_shape;
+
+with_shape!(Shape {});
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct BurstFile {
+    #[serde(deserialize_with = "values::probability")]
+    enter: Option<f64>,
+    #[serde(deserialize_with = "values::positive_probability")]
+    leave: Option<f64>,
+    #[serde(deserialize_with = "values::probability")]
+    loss: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct QueueFile {
+    limit: Option<Packets>,
+    #[serde(rename = "in")]
+    unit: Unit,
+    red: Option<Switch<RedFile>>,
+}
+
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Unit {
+    #[default]
+    Packets,
+    Bytes,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RedFile {
+    min: Option<Packets>,
+    max: Option<Packets>,
+    linterm: Option<Packets>,
+    #[serde(deserialize_with = "values::weight")]
+    weight: Option<f64>,
+    gentle: Option<bool>,
 }
 
 /// The values that a table gives; `None` for those it leaves out.
@@ -33,24 +104,6 @@ pub(super) struct LegOverrides {
 }
 
 impl LegOverrides {
-    pub(super) fn read(fields: &Fields<'_>) -> Self {
-        Self {
-            rate: fields.rate("rate"),
-            delay: fields.duration("delay", MAX_DELAY),
-            loss: fields.number("loss", 0.0, 1.0, PROBABILITY),
-            jitter: fields.duration("jitter", MAX_DELAY),
-            burst: read_burst(fields),
-            queue: read_queue(fields),
-        }
-    }
-
-    /// Reads the values of one direction, in a table under `up` or `down`.
-    pub(super) fn direction(fields: &Fields<'_>, key: &str) -> Self {
-        let inner =
-            fields.value(key).and_then(|value| Fields::from_value(fields.source(), "a direction", value, &KEYS));
-        inner.map_or_else(Self::default, |inner| Self::read(&inner))
-    }
-
     /// Replaces values of a leg by the given ones.
     pub(super) fn lay_over(&self, leg: &mut Leg) {
         leg.rate = self.rate.unwrap_or(leg.rate);
@@ -74,63 +127,39 @@ impl LegOverrides {
     }
 }
 
-pub(super) fn read_burst(fields: &Fields<'_>) -> Option<Option<Burst>> {
-    let value = fields.value("burst")?;
-    if matches!(value.get_ref(), DeValue::Boolean(false)) {
-        return Some(None);
-    }
-    let inner = Fields::from_value(fields.source(), "a burst", value, &BURST_KEYS)?;
-    let enter = inner.number("enter", 0.0, 1.0, PROBABILITY);
-    let leave = inner.number("leave", f64::MIN_POSITIVE, 1.0, "a probability above 0, up to 1");
-    let loss = inner.number("loss", 0.0, 1.0, PROBABILITY);
-    let enter = inner.required("enter", enter, "0.01");
-    let leave = inner.required("leave", leave, "0.2");
-    Some(Some(Burst { enter: enter?, leave: leave?, loss: loss.unwrap_or(1.0) }))
-}
-
-fn read_queue(fields: &Fields<'_>) -> Option<Queue> {
-    let inner = Fields::from_value(fields.source(), "a queue", fields.value("queue")?, &QUEUE_KEYS)?;
-    let limit = inner.whole("limit", 1, MAX_QUEUE);
-    let unit = inner.text("in");
-    let in_bytes = match unit {
-        None => false,
-        Some(Located { value: "packets", .. }) => false,
-        Some(Located { value: "bytes", .. }) => true,
-        Some(Located { value, at }) => {
-            inner.source().refuse(at, format!("`in` of a queue is \"packets\" or \"bytes\", not \"{value}\""));
-            return None;
+pub(super) fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>) -> Option<Option<Burst>> {
+    let at = given.span().start;
+    match given.get_ref() {
+        Switch::Flag(false) => Some(None),
+        Switch::Flag(true) => {
+            source.refuse(at, "a burst is a table with keys, not true or false");
+            None
         }
-    };
+        Switch::Table(BurstFile { enter, leave, loss }) => {
+            let enter = source.required(at, "a burst", "enter", *enter, "0.01");
+            let leave = source.required(at, "a burst", "leave", *leave, "0.2");
+            Some(Some(Burst { enter: enter?, leave: leave?, loss: loss.unwrap_or(1.0) }))
+        }
+    }
+}
+
+pub(super) fn queue(source: &SourceText<'_>, given: &Spanned<QueueFile>) -> Option<Queue> {
+    let QueueFile { limit, unit, red } = given.get_ref();
+    let in_bytes = *unit == Unit::Bytes;
+    let limit = limit.map(|limit| limit.0);
     if in_bytes {
-        inner.required("limit", limit, "64000")?;
+        source.required(given.span().start, "a queue", "limit", limit, "64000")?;
     }
-    let limit = limit.map_or(Queue::DEFAULT.limit, to_u32);
-    Some(Queue { limit, in_bytes, discipline: read_red(&inner)? })
-}
-
-/// The queue discipline, or `None` after a mistake.
-fn read_red(queue: &Fields<'_>) -> Option<Discipline> {
-    let Some(value) = queue.value("red") else { return Some(Discipline::DropTail) };
-    match value.get_ref() {
-        DeValue::Boolean(false) => return Some(Discipline::DropTail),
-        DeValue::Boolean(true) => return Some(Discipline::Red(Red::DEFAULT)),
-        _ => {}
-    }
-    let inner = Fields::from_value(queue.source(), "red", value, &RED_KEYS)?;
-    let whole = |key, default: u32| inner.whole(key, 1, MAX_QUEUE).map_or(default, to_u32);
-    let red = Red {
-        min_threshold: whole("min", Red::DEFAULT.min_threshold),
-        max_threshold: whole("max", Red::DEFAULT.max_threshold),
-        linterm: whole("linterm", Red::DEFAULT.linterm),
-        weight: inner
-            .number("weight", f64::MIN_POSITIVE, 1.0, "a weight above 0, up to 1")
-            .unwrap_or(Red::DEFAULT.weight),
-        gentle: inner.flag("gentle").unwrap_or(Red::DEFAULT.gentle),
+    let discipline = match red {
+        None | Some(Switch::Flag(false)) => Discipline::DropTail,
+        Some(Switch::Flag(true)) => Discipline::Red(Red::DEFAULT),
+        Some(Switch::Table(RedFile { min, max, linterm, weight, gentle })) => Discipline::Red(Red {
+            min_threshold: min.map_or(Red::DEFAULT.min_threshold, |min| min.0),
+            max_threshold: max.map_or(Red::DEFAULT.max_threshold, |max| max.0),
+            linterm: linterm.map_or(Red::DEFAULT.linterm, |linterm| linterm.0),
+            weight: weight.unwrap_or(Red::DEFAULT.weight),
+            gentle: gentle.unwrap_or(Red::DEFAULT.gentle),
+        }),
     };
-    Some(Discipline::Red(red))
-}
-
-/// Converts a number that was read within bounds.
-fn to_u32(number: i64) -> u32 {
-    u32::try_from(number).unwrap_or(u32::MAX)
+    Some(Queue { limit: limit.unwrap_or(Queue::DEFAULT.limit), in_bytes, discipline })
 }

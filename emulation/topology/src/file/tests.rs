@@ -156,13 +156,19 @@ fn mistake_names_line_and_suggestion() {
             "rate = \"0kbit\"",
             "16: `rate` of a LAN: `0kbit` is out of range: rates go from 1bit to 1000Gbit",
         ),
-        ("rate = \"100Mbit\"", "rate = 0", "16: `rate` of a LAN is a text in quotes, not a whole number"),
+        ("rate = \"100Mbit\"", "rate = 5", "16: `rate` of a LAN: `5` has no unit: write \"5Mbit\""),
+        ("class = \"star\"", "class = 5", "6: `class` of a host is a text in quotes, not a whole number"),
         ("rate = \"100Mbit\"", "", "13: no rate is given: write rate = \"100Mbit\", or \"unlimited\" if that is meant"),
         (
             "delay = \"100ms\"",
             "delay = \"100\"",
             "17: `delay` of a LAN: `100` is no duration: write 50ms, 1.5s, 200us or 1m30s",
         ),
+        ("cell = [0, 4]", "cell = 5", "7: `cell` of a host is two whole numbers: write [27, 92]"),
+        ("cell = [0, 4]", "cell = [0, \"4\"]", "7: `cell` of a host is two whole numbers: write [27, 92]"),
+        ("name = \"star\"", "routing = 5", "2: `routing` of a topology is a text in quotes"),
+        ("delay = \"100ms\"", "burst = 5", "17: a burst is a table with keys, not a whole number"),
+        ("delay = \"100ms\"", "prefix = 99999999999999999999", "17: `prefix` of a LAN is out of range"),
         ("delay = \"100ms\"", "loss = 5", "17: `loss` of a LAN is a probability from 0 to 1: 1 % is 0.01"),
         ("delay = \"100ms\"", "queue = { limit = 0 }", "17: `limit` of a queue is a whole number from 1 to 1073741824"),
         ("host = \"server\"", "host = \"sever\"", "18: there is no host `sever`; did you mean `server`?"),
@@ -219,11 +225,17 @@ fn reference_examples_read_without_warning() {
 
 #[test]
 fn reference_page_lists_every_key() {
-    let keys = [&KEYS[..], &hosts::KEYS, &nets::keys(), &schedule::keys(), &shape::keys()].concat();
-    for key in keys
-        .iter()
-        .filter(|key| !["defaults", "host", "link", "lan", "program", "traffic", "event", "route"].contains(*key))
-    {
+    let keys: Vec<String> =
+        ["", "[[host]]", "[[link]]", "[[lan]]", "[[route]]", "[[program]]", "[[traffic]]", "[[event]]"]
+            .iter()
+            .map(|heading| {
+                toml::from_str::<TopologyFile>(&format!("{heading}\nz = 1")).err().unwrap().message().to_owned()
+            })
+            .flat_map(|message| message.split('`').skip(3).step_by(2).map(str::to_owned).collect::<Vec<_>>())
+            .collect();
+    for key in keys.iter().filter(|key| {
+        !["defaults", "host", "link", "lan", "program", "traffic", "event", "route"].contains(&key.as_str())
+    }) {
         let shown = [format!("`{key}`"), format!("`{key} = "), format!(" {key} = ")];
         assert!(shown.iter().any(|shown| REFERENCE.contains(shown)), "{key} is not on the page");
     }
