@@ -197,7 +197,7 @@ mod tests {
             ("members = []", "6: a room needs two members at least, and this one has 0"),
             ("members = ['node1', 'node1']", "6: a room needs two members at least, and this one has 1"),
             ("members = 5", "6: the room has 5 members, and the network 4 nodes"),
-            ("members = 'some'", "6: all, the number of members, or a list of their hosts"),
+            ("members = 'some'", "6: `members` of a room: all, the number of members, or a list of their hosts"),
             ("members = 'all'\nservices = ['image']", "7: `image` is no stream: a room has video and track"),
             (
                 "members = 'all'\nservices = ['vidio']",
@@ -208,7 +208,7 @@ mod tests {
             ("members = 'all'\nfrom = '60s'", "7: the members enter at 60s and leave at 60s"),
             ("members = 'all'\nuntil = '61s'", "7: until 61s: the plan's duration is 60s"),
             ("members = 'all'\nevery = '20s'", "5: the last member would enter at 60s, and all leave at 60s"),
-            ("members = 'all'\nfrm = '9s'", "7: unknown key `frm`; did you mean `from`?"),
+            ("members = 'all'\nfrm = '9s'", "7: `frm` is no key of a room; did you mean `from`?"),
         ] {
             assert_eq!(prepared(room).unwrap_err(), format!("p.toml:{told}"), "{room}");
         }

@@ -357,7 +357,7 @@ fn a_wrong_plan_starts_nothing() {
     let trial = RunFixture::from_plan(&PLAN.replace("timeout", "tiemout"));
     let output = trial.command().output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    assert_eq!(said(&output), "error: trial.toml:6: unknown key `tiemout`; did you mean `timeout`?\n");
+    assert_eq!(said(&output), "error: trial.toml:6: `tiemout` is no key of a plan; did you mean `timeout`?\n");
     assert!(!trial.results().exists());
 }
 

@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use roost_topology::model::TopologyChange;
-use roost_topology::units::format_duration;
+use roost_topology::units::{Rate, format_duration};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::file::{DurationText, MAX_FAULTS, Moment, PlanLines};
-use super::source::RateText;
 use super::{Named, PlanError};
 
 /// A fault of a daemon or a net.
@@ -96,7 +95,7 @@ pub(super) struct FaultFile {
     #[serde(default)]
     hub: bool,
     from: Option<Spanned<String>>,
-    rate: Option<RateText>,
+    rate: Option<Rate>,
     delay: Option<DurationText>,
     jitter: Option<DurationText>,
     loss: Option<Spanned<f64>>,
@@ -106,7 +105,7 @@ pub(super) struct FaultFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LinkFile {
-    rate: Option<RateText>,
+    rate: Option<Rate>,
     delay: Option<DurationText>,
     jitter: Option<DurationText>,
     loss: Option<Spanned<f64>>,
@@ -114,29 +113,18 @@ pub(super) struct LinkFile {
 
 impl LinkFile {
     pub(super) fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<TopologyChange>, PlanError> {
-        changes((self.rate.as_ref(), self.delay.as_ref(), self.jitter.as_ref(), self.loss.as_ref()), lines)
-    }
-}
-
-type LinkValues<'a> =
-    (Option<&'a RateText>, Option<&'a DurationText>, Option<&'a DurationText>, Option<&'a Spanned<f64>>);
-
-/// The changes that set a rate, delay, jitter and loss.
-fn changes(
-    (rate, delay, jitter, loss): LinkValues<'_>,
-    lines: &PlanLines<'_>,
-) -> Result<Vec<TopologyChange>, PlanError> {
-    let mut changes = Vec::new();
-    changes.extend(rate.map(|rate| TopologyChange::Rate(rate.0)));
-    changes.extend(delay.map(|delay| TopologyChange::Delay(delay.0)));
-    changes.extend(jitter.map(|jitter| TopologyChange::Jitter(jitter.0)));
-    if let Some(loss) = loss {
-        if !(0.0..=1.0).contains(loss.get_ref()) {
+        let loss = self.loss.as_ref();
+        if let Some(loss) = loss.filter(|loss| !(0.0..=1.0).contains(loss.get_ref())) {
             return Err(lines.error(lines.line_of(loss.span()), "a loss is a probability from 0 to 1"));
         }
-        changes.push(TopologyChange::Loss(*loss.get_ref()));
+        let changes = [
+            self.rate.map(TopologyChange::Rate),
+            self.delay.map(|delay| TopologyChange::Delay(delay.0)),
+            self.jitter.map(|jitter| TopologyChange::Jitter(jitter.0)),
+            loss.map(|loss| TopologyChange::Loss(*loss.get_ref())),
+        ];
+        Ok(changes.into_iter().flatten().collect())
     }
-    Ok(changes)
 }
 
 const VERBS: &str = "say one of kill, stop, start, freeze, thaw (a host), down, up or change (a link or LAN)";
@@ -180,7 +168,8 @@ impl FaultFile {
 
     fn kind(&self, lines: &PlanLines<'_>) -> Result<FaultKind, PlanError> {
         let line = lines.line_of(self.at.span());
-        let changes = self.changes(lines)?;
+        let Self { rate, delay, jitter, ref loss, .. } = *self;
+        let changes = LinkFile { rate, delay, jitter, loss: loss.clone() }.changes(lines)?;
         let named = |name: &Spanned<String>| lines.named(name);
         let from = self.from.as_ref().map(named);
         let net = |name: &Spanned<String>, changes| FaultKind::Net { net: named(name), from: from.clone(), changes };
@@ -215,9 +204,5 @@ impl FaultFile {
             () if is_net && self.hub => Err(lines.error(line, "`hub` belongs to kill, stop, start, freeze and thaw")),
             () => Ok(kind),
         }
-    }
-
-    fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<TopologyChange>, PlanError> {
-        changes((self.rate.as_ref(), self.delay.as_ref(), self.jitter.as_ref(), self.loss.as_ref()), lines)
     }
 }

@@ -1,14 +1,15 @@
 //! The TOML form of a plan.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::Range;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
-use roost_lab::TcpCongestion;
+use roost_topology::file::fields::SourceText;
+use roost_topology::generate;
 use roost_topology::units;
-use roost_topology::{generate, suggest};
-use roost_wire::Scheme;
 use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
@@ -16,9 +17,9 @@ use toml::Spanned;
 use super::fault::{FaultFile, LinkFile};
 use super::room::{RoomFile, RoomPlan};
 use super::{
-    Architecture, BackendChoice, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality,
-    MAX_SPEED, MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, Room,
-    SuperNodes, TopologySource, TransportChoice, unit_text,
+    Architecture, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality, MAX_SPEED,
+    MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, Room, SuperNodes,
+    TopologySource, TransportChoice,
 };
 
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -29,7 +30,7 @@ pub(super) struct DurationText(pub(super) Duration);
 
 impl<'de> Deserialize<'de> for DurationText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = unit_text::text_with_unit(deserializer, "s")?;
+        let text = units::text_with_unit(deserializer, "s")?;
         units::parse_duration(&text).map(Self).map_err(de::Error::custom)
     }
 }
@@ -53,7 +54,7 @@ impl Moment {
 
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = unit_text::text_with_unit(deserializer, "s")?;
+        let text = units::text_with_unit(deserializer, "s")?;
         let Some(percent) = text.strip_suffix('%') else {
             return units::parse_duration(&text).map(Self::At).map_err(de::Error::custom);
         };
@@ -69,13 +70,14 @@ impl<'de> Deserialize<'de> for Moment {
 struct PlanFile {
     name: Option<Spanned<String>>,
     topology: TopologySource,
-    architecture: ArchitectureText,
+    #[serde(deserialize_with = "parsed")]
+    architecture: Architecture,
     super_nodes: Option<Spanned<HubSelectionFile>>,
     tiers: Option<Spanned<TiersFile>>,
     caches: Option<Spanned<HubSelectionFile>>,
     server: Option<Spanned<String>>,
-    #[serde(default)]
-    transport: TransportText,
+    #[serde(default, deserialize_with = "parsed")]
+    transport: TransportChoice,
     warm_up: Option<Spanned<DurationText>>,
     duration: Spanned<DurationText>,
     drain: Option<Spanned<DurationText>>,
@@ -85,7 +87,7 @@ struct PlanFile {
     reflect: Option<Spanned<bool>>,
     sealed_keys: Option<bool>,
     idle: Option<Spanned<DurationText>>,
-    #[serde(default = "first_seed", deserialize_with = "unit_text::seed")]
+    #[serde(default = "first_seed", deserialize_with = "seed")]
     seed: u64,
     #[serde(default = "yes")]
     linktest: bool,
@@ -99,7 +101,7 @@ struct PlanFile {
     rooms: BTreeMap<Spanned<String>, RoomFile>,
     movement: Option<MovementFile>,
     #[serde(default)]
-    lab: LabFile,
+    lab: LabSettings,
     /// Read by the sweep.
     #[serde(default, rename = "sweep")]
     _sweep: Option<toml::Table>,
@@ -113,28 +115,16 @@ const fn yes() -> bool {
     true
 }
 
-struct ArchitectureText(Architecture);
-
-impl<'de> Deserialize<'de> for ArchitectureText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
-    }
+/// Reads a text in the notation of its type.
+pub(super) fn parsed<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(from: D) -> Result<T, D::Error> {
+    String::deserialize(from)?.parse().map_err(de::Error::custom)
 }
 
-#[derive(Default)]
-struct TransportText(Option<TransportChoice>);
-
-impl<'de> Deserialize<'de> for TransportText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        match text.as_str() {
-            "paper" => Ok(Self(Some(TransportChoice::Paper))),
-            other => other.parse::<Scheme>().map(|scheme| Self(Some(TransportChoice::Only(scheme)))).map_err(|_| {
-                let near = suggest::did_you_mean(other, ["paper", "udp", "tcp", "quic"]);
-                de::Error::custom(format!("there is no transport `{other}`: choose paper, udp, tcp or quic{near}"))
-            }),
-        }
-    }
+/// Reads a seed: TOML has no integer beyond `i64`.
+fn seed<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    let number = i64::deserialize(from)?;
+    let wrong = |_| de::Error::custom(format!("a seed is a whole number from 0 to {}, not {number}", i64::MAX));
+    u64::try_from(number).map_err(wrong)
 }
 
 #[derive(Deserialize)]
@@ -155,14 +145,7 @@ enum TiersFile {
 #[serde(deny_unknown_fields)]
 struct ClassFile {
     mix: Option<Participation>,
-    locality: Option<LocalityText>,
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum LocalityText {
-    Link,
-    Anywhere,
+    locality: Option<Locality>,
 }
 
 #[derive(Deserialize)]
@@ -171,48 +154,16 @@ struct MovementFile {
     speed: Spanned<f64>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct LabFile {
-    backend: BackendText,
-    realtime: bool,
-    tcp: TcpText,
-}
-
-impl Default for LabFile {
-    fn default() -> Self {
-        Self { backend: BackendText::Auto, realtime: true, tcp: TcpText::default() }
-    }
-}
-
-#[derive(Default)]
-struct TcpText(TcpCongestion);
-
-impl<'de> Deserialize<'de> for TcpText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map(Self).map_err(de::Error::custom)
-    }
-}
-
-#[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum BackendText {
-    Auto,
-    Tap,
-    Veth,
-}
-
 /// Translates offsets in a text into lines.
 pub(super) struct PlanLines<'a> {
-    text: &'a str,
+    source: &'a SourceText<'a>,
     file: &'a Path,
 }
 
 impl PlanLines<'_> {
     /// The line of an offset, from 1.
     pub(super) fn line_of(&self, span: Range<usize>) -> usize {
-        let before = &self.text.as_bytes()[..span.start.min(self.text.len())];
-        1 + before.iter().filter(|byte| **byte == b'\n').count()
+        self.source.line(span.start) as usize
     }
 
     pub(super) fn named(&self, name: &Spanned<String>) -> Named {
@@ -221,11 +172,6 @@ impl PlanLines<'_> {
 
     pub(super) fn error(&self, line: usize, message: impl Into<String>) -> PlanError {
         PlanError::new(self.file, line, message)
-    }
-
-    fn of_toml(&self, error: &toml::de::Error) -> PlanError {
-        let line = error.span().map_or(0, |span| self.line_of(span));
-        self.error(line, with_hint(error.message()))
     }
 
     /// A duration within the limits of a run.
@@ -240,60 +186,15 @@ impl PlanLines<'_> {
     }
 }
 
-/// Rewords serde's message about an unknown key or word, "unknown field `duraton`, expected one of `name`,
-/// `duration`", and suggests the nearest known one.
-fn with_hint(message: &str) -> String {
-    let is_key = message.starts_with("unknown field");
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    let unknown = quoted.next().filter(|_| is_key || message.starts_with("unknown variant"));
-    let Some(unknown) = unknown else { return message.to_owned() };
-    let (said, ours) = if is_key { ("unknown field", "unknown key") } else { ("unknown variant", "unknown value") };
-    let meant = if is_key { unknown.replace('-', "_") } else { unknown.to_owned() };
-    match suggest::nearest(&meant, quoted) {
-        Some(near) => format!("{ours} `{unknown}`; did you mean `{near}`?"),
-        None => message.replacen(said, ours, 1),
-    }
-}
-
-/// The most values of a wrong type that are reported together.
-const MAX_WRONG: usize = 50;
-
-/// Reads the file. A line with a value of a wrong type is recorded and left out, and the rest is read again.
-/// `None` if it cannot be read without the line.
-fn typed(text: &str, lines: &PlanLines<'_>, wrong: &mut PlanErrors) -> Option<PlanFile> {
-    let mut rest = text.to_owned();
-    for told in 0..MAX_WRONG {
-        let error = match toml::from_str(&rest) {
-            Ok(file) => return Some(file),
-            Err(error) => error,
-        };
-        // A key whose line was left out is missing then, which is no further mistake.
-        let is_missing = error.message().starts_with("missing field");
-        if told == 0 || !is_missing {
-            wrong.record_error(Err(lines.of_toml(&error)));
-        }
-        rest = (!is_missing).then_some(error.span()).flatten().and_then(|place| without(&rest, place))?;
-    }
-    None
-}
-
-/// The text with spaces in the lines of a range; `None` if that would break something else.
-fn without(text: &str, place: Range<usize>) -> Option<String> {
-    text.parse::<toml::Table>().ok()?;
-    let from = text.get(..place.start)?.rfind('\n').map_or(0, |before| before + 1);
-    let to = text.get(place.end..)?.find('\n').map_or(text.len(), |after| place.end + after);
-    let lines = text.get(from..to)?;
-    // The length stays the same, so that offsets remain valid.
-    let spaces: String = lines.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect();
-    let left = format!("{}{spaces}{}", &text[..from], &text[to..]);
-    let is_of_values = !lines.trim_start().starts_with('[') && left.parse::<toml::Table>().is_ok();
-    is_of_values.then_some(left)
-}
-
 pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
-    let lines = PlanLines { text, file: path };
+    let source = SourceText::new(text);
+    let lines = PlanLines { source: &source, file: path };
+    let read = source.read::<PlanFile>("a plan");
     let mut wrong = PlanErrors::default();
-    let Some(file) = typed(text, &lines, &mut wrong) else {
+    for problem in source.problems() {
+        wrong.record_error(Err(lines.error(problem.line as usize, problem.text)));
+    }
+    let Some(file) = read else {
         return Err(wrong.joined().unwrap_or_else(|| lines.error(0, "cannot be read")));
     };
     let own_name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -315,9 +216,9 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         }
         None => places(file.super_nodes, "super node", &lines).map(SuperNodes::Flat),
     };
-    let reflect = wrong.value_or(reflect_of(file.reflect, file.architecture.0, &lines), false);
+    let reflect = wrong.value_or(reflect_of(file.reflect, file.architecture, &lines), false);
     let has_rooms = !file.rooms.is_empty();
-    let of_rooms = RoomPlan { architecture: file.architecture.0, reflect, duration };
+    let of_rooms = RoomPlan { architecture: file.architecture, reflect, duration };
     let rooms = rooms_of(file.rooms, of_rooms, &lines, &mut wrong);
     let classes: BTreeMap<String, Class> =
         file.classes.into_iter().map(|(name, class)| class_of(name, &class, &lines)).collect();
@@ -327,7 +228,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
-        architecture: file.architecture.0,
+        architecture: file.architecture,
         warm_up: length(file.warm_up.filter(|span| !span.get_ref().0.is_zero()), Duration::ZERO),
         duration,
         drain: length(file.drain, Duration::from_secs(60)),
@@ -341,7 +242,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         caches: wrong.value_or(places(file.caches, "cache", &lines), HubSelection::Count(1)),
         topology: file.topology,
         server: file.server.as_ref().map(|name| lines.named(name)),
-        transport: file.transport.0.unwrap_or(TransportChoice::Paper),
+        transport: file.transport,
         seed: file.seed,
         linktest: file.linktest,
         classes,
@@ -349,7 +250,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         faults,
         rooms,
         movement: wrong.value_or(movement, None),
-        lab: LabSettings { backend: backend(file.lab.backend), realtime: file.lab.realtime, tcp: file.lab.tcp.0 },
+        lab: file.lab,
     };
     wrong.into_result().map(|()| plan)
 }
@@ -438,12 +339,8 @@ fn tiers_of(given: Spanned<TiersFile>, doubly: bool, lines: &PlanLines<'_>) -> R
 }
 
 fn class_of(name: Spanned<String>, file: &ClassFile, lines: &PlanLines<'_>) -> (String, Class) {
-    let locality = file.locality.map(|locality| match locality {
-        LocalityText::Link => Locality::Link,
-        LocalityText::Anywhere => Locality::Anywhere,
-    });
     let line = lines.line_of(name.span());
-    (name.into_inner(), Class { line, part: file.mix, locality })
+    (name.into_inner(), Class { line, part: file.mix, locality: file.locality })
 }
 
 /// Checks that a plan without rooms has no nodes that ask for nothing.
@@ -475,12 +372,4 @@ fn movement_of(file: &MovementFile, faults: &[Fault], lines: &PlanLines<'_>) -> 
         return Err(lines.error(host.line, message));
     }
     Ok(Movement { speed })
-}
-
-const fn backend(text: BackendText) -> BackendChoice {
-    match text {
-        BackendText::Auto => BackendChoice::Auto,
-        BackendText::Tap => BackendChoice::Tap,
-        BackendText::Veth => BackendChoice::Veth,
-    }
 }

@@ -28,7 +28,6 @@ mod file;
 mod mix;
 mod room;
 mod source;
-mod unit_text;
 mod write;
 
 use std::collections::BTreeMap;
@@ -42,6 +41,7 @@ use roost_topology::model::TopologyChange;
 use roost_topology::suggest;
 use roost_wire::messages::ReflectionPolicy;
 use roost_wire::{Role, Scheme};
+use serde::Deserialize;
 
 pub use error::PlanError;
 pub(crate) use error::PlanErrors;
@@ -248,6 +248,20 @@ impl TransportChoice {
     }
 }
 
+impl FromStr for TransportChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "paper" {
+            return Ok(Self::Paper);
+        }
+        text.parse().map(Self::Only).map_err(|_| {
+            let near = suggest::did_you_mean(text, ["paper", "udp", "tcp", "quic"]);
+            format!("there is no transport `{text}`: choose paper, udp, tcp or quic{near}")
+        })
+    }
+}
+
 /// A plan's settings for a class of hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class {
@@ -260,7 +274,8 @@ pub struct Class {
 }
 
 /// The possible targets of a class of hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Locality {
     /// Nodes on a link or LAN of the host.
     Link,
@@ -285,12 +300,14 @@ impl Movement {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct LabSettings {
     /// `auto`, `tap` or `veth`.
     pub backend: BackendChoice,
     /// True to try a real-time priority for the thread that carries packets.
     pub realtime: bool,
+    #[serde(deserialize_with = "file::parsed")]
     pub tcp: TcpCongestion,
 }
 
@@ -300,7 +317,8 @@ impl Default for LabSettings {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum BackendChoice {
     /// TAP if the system offers it, else veth.
     #[default]

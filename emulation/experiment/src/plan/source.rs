@@ -9,7 +9,6 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
 
 use super::file::DurationText;
-use super::unit_text;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum TopologySource {
@@ -25,9 +24,9 @@ pub enum TopologySource {
 #[serde(deny_unknown_fields)]
 struct StarFile {
     nodes: usize,
-    rate: Option<RateText>,
+    rate: Option<Rate>,
     delay: Option<DurationText>,
-    server_rate: Option<RateText>,
+    server_rate: Option<Rate>,
     server_delay: Option<DurationText>,
 }
 
@@ -39,13 +38,13 @@ struct TreeFile {
     x45: Option<usize>,
     tactical: Option<usize>,
     low: Option<usize>,
-    x45_rate: Option<RateText>,
+    x45_rate: Option<Rate>,
     x45_delay: Option<DurationText>,
-    tactical_rate: Option<RateText>,
+    tactical_rate: Option<Rate>,
     tactical_delay: Option<DurationText>,
-    low_rate: Option<RateText>,
+    low_rate: Option<Rate>,
     low_delay: Option<DurationText>,
-    server_rate: Option<RateText>,
+    server_rate: Option<Rate>,
     server_delay: Option<DurationText>,
 }
 
@@ -58,13 +57,13 @@ struct ForestFile {
     per_middle: Option<usize>,
     roots: Option<usize>,
     area: Option<usize>,
-    node_rate: Option<RateText>,
+    node_rate: Option<Rate>,
     node_delay: Option<DurationText>,
-    home_rate: Option<RateText>,
+    home_rate: Option<Rate>,
     home_delay: Option<DurationText>,
-    middle_rate: Option<RateText>,
+    middle_rate: Option<Rate>,
     middle_delay: Option<DurationText>,
-    root_rate: Option<RateText>,
+    root_rate: Option<Rate>,
     root_delay: Option<DurationText>,
 }
 
@@ -124,18 +123,8 @@ impl TreeFile {
     }
 }
 
-fn legs(usual: LegParameters, rate: Option<RateText>, delay: Option<DurationText>) -> LegParameters {
-    LegParameters { rate: rate.map_or(usual.rate, |rate| rate.0), delay: delay.map_or(usual.delay, |delay| delay.0) }
-}
-
-#[derive(Clone, Copy)]
-pub(super) struct RateText(pub(super) Rate);
-
-impl<'de> Deserialize<'de> for RateText {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = unit_text::text_with_unit(deserializer, "Mbit")?;
-        text.parse().map(Self).map_err(de::Error::custom)
-    }
+fn legs(usual: LegParameters, rate: Option<Rate>, delay: Option<DurationText>) -> LegParameters {
+    LegParameters { rate: rate.unwrap_or(usual.rate), delay: delay.map_or(usual.delay, |delay| delay.0) }
 }
 
 impl<'de> Deserialize<'de> for TopologySource {

@@ -103,8 +103,11 @@ fn a_whole_plan_is_read() {
 
 #[test]
 fn unknown_key_suggests_nearest() {
-    assert_eq!(wrong("tiemout = '5s'\n"), (1, "unknown key `tiemout`; did you mean `timeout`?".to_owned()));
-    assert_eq!(wrong("\n[lab]\nrealtme = true\n"), (3, "unknown key `realtme`; did you mean `realtime`?".to_owned()));
+    assert_eq!(wrong("tiemout = '5s'\n"), (1, "`tiemout` is no key of a plan; did you mean `timeout`?".to_owned()));
+    assert_eq!(
+        wrong("\n[lab]\nrealtme = true\n"),
+        (3, "`realtme` is no key of lab; did you mean `realtime`?".to_owned())
+    );
     for (more, near) in [
         ("transport = 'quik'\n", "`quic`"),
         ("[lab]\nbackend = 'vet'\n", "`veth`"),
@@ -117,7 +120,7 @@ fn unknown_key_suggests_nearest() {
     let error = parse(&LEAST.replace("super-node", "supernode")).unwrap_err();
     assert!(error.message.ends_with("did you mean `super-node`?"), "{error}");
     let (line, message) = wrong("zzz = 1\n");
-    assert!(line == 1 && message.starts_with("unknown key `zzz`, expected one of `name`"), "{message}");
+    assert!(line == 1 && message.starts_with("`zzz` is no key of a plan: choose name, topology"), "{message}");
 }
 
 #[test]
@@ -168,7 +171,10 @@ fn only_known_architectures_are_accepted() {
         assert_eq!(parse(&LEAST.replace("super-node", name)).unwrap().architecture.name(), name);
     }
     let error = parse(&LEAST.replace("super-node", "mesh")).unwrap_err();
-    assert!(error.to_string().starts_with("plans/trial.toml:2: there is no architecture `mesh`"), "{error}");
+    assert!(
+        error.to_string().starts_with("plans/trial.toml:2: `architecture` of a plan: there is no architecture `mesh`"),
+        "{error}"
+    );
 }
 
 #[test]
