@@ -11,7 +11,7 @@ use crate::model::Note;
 use crate::suggest::did_you_mean;
 
 /// The most wrong keys and values that are reported together: the file is read again after each.
-const MAX_WRONG: usize = 1000;
+const MAX_WRONG: usize = 250;
 
 /// The text being read, and its mistakes so far.
 pub struct SourceText<'t> {
