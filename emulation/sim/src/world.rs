@@ -1,20 +1,20 @@
 //! All machines of a plan, in virtual time.
 
+mod configuration;
 mod frozen;
+mod life;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use roost_core::hub::{self, Hub, HubKind, OverflowPolicy, ReflectionConfig};
-use roost_core::node::{Node, NodeCommand, NodeConfig, NodeEvent, SessionId, Ticket};
+use roost_core::hub::{self, Hub, HubKind};
+use roost_core::node::{Node, NodeCommand, NodeEvent, SessionId, Ticket};
 use roost_core::{Traffic, Transmit};
-use roost_experiment::workload::generator;
 use roost_experiment::{Architecture, Prepared};
 use roost_topology::model::HostIndex;
 use roost_wire::RemoteIdentity as Remote;
-use roost_wire::random::{RootSecret, SplitMix64};
-use roost_wire::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet, Time};
+use roost_wire::{NodeId, Role, Time};
 
 use super::connections::{MachineEndpoint, MachineId, MachineInput, SimConnections};
 use super::control_messages::ControlMessages;
@@ -22,14 +22,12 @@ use super::event_queue::SimEventQueue;
 use super::fingerprint::RunFingerprint;
 use super::invariants::InvariantChecker;
 use super::machine::{Machine, MachineOutput};
-use super::media::{self, MediaDatagram, NodeMedia, hub_media};
+use super::media::MediaDatagram;
 use super::network::SimNetwork;
 use super::{Detail, SimulateError, TrafficBreakdown};
+use configuration::{hub_port, hub_role, id_of, media_port, node_port};
 use frozen::Frozen;
 
-/// The ports of hubs and of nodes, which share hosts; QUIC has the next one, media the one after.
-const HUB_PORT: u16 = 7700;
-const NODE_PORT: u16 = 7710;
 /// The start of the first machine. It is not 0, so that earlier times exist.
 const DAWN: Time = Time::from_nanos(1_000_000_000);
 /// The start of the first node after the hubs, and the interval between nodes.
@@ -280,54 +278,6 @@ impl<'a> SimWorld<'a> {
         self.told.push_back((machine, event));
     }
 
-    // ---- life and death of machines ----
-
-    /// Starts a machine's process, unless it runs.
-    pub(super) fn start(&mut self, machine: MachineId) {
-        if self.runs(machine) {
-            return;
-        }
-        self.casts[machine].starts += 1;
-        self.machines[machine] = Some(match self.casts[machine].part {
-            MachineRole::Hub(place) => {
-                let media = self.has_media().then(|| hub_media(self.media_seed(machine)));
-                Machine::hub(self.hub_config(machine, place), media)
-            }
-            MachineRole::Node(place) => {
-                let Self { casts, prepared, .. } = &*self;
-                let (node, group_key) = (casts[machine].id, prepared.plan.sealed_keys.then_some(prepared.plan.seed));
-                let media = self.has_media().then(|| NodeMedia::new(node, self.media_seed(machine), group_key));
-                Machine::node(self.node_config(machine, place), media)
-            }
-        });
-        self.connections.start(machine);
-        if self.architecture().discovery().is_some() && self.casts[machine].part.node().is_some() {
-            self.connections.join(machine);
-        }
-        self.checks.started(machine);
-        self.drain(machine);
-    }
-
-    pub(super) fn kill(&mut self, machine: MachineId) {
-        if self.machines[machine].take().is_some() {
-            self.frozen[machine] = None;
-            self.armed[machine] = None;
-            self.connections.end(self.now, machine);
-            self.checks.died(self.now, machine);
-        }
-    }
-
-    pub(super) fn leave(&mut self, machine: MachineId) {
-        if let Some(frozen) = &mut self.frozen[machine] {
-            frozen.leaves = true;
-        } else if let Some(leaving) = &mut self.machines[machine] {
-            leaving.leave(self.now);
-            self.drain(machine);
-        }
-    }
-
-    // ---- driving machines ----
-
     fn wake(&mut self, machine: MachineId) {
         let Some(woken) = self.machines[machine].as_mut().filter(|_| self.armed[machine] == Some(self.now)) else {
             return;
@@ -422,116 +372,4 @@ impl<'a> SimWorld<'a> {
             self.between_hubs.entry((from, to)).or_default()[traffic as usize] += bytes;
         }
     }
-
-    // ---- configuration of machines, like that of the daemons of `emulate run` ----
-
-    fn hub_config(&self, machine: MachineId, place: usize) -> hub::HubConfig {
-        let kind = match hub_role(self.prepared) {
-            Role::Server => HubKind::Server,
-            _ => HubKind::SuperNode,
-        };
-        let mut config = hub::HubConfig::new(self.casts[machine].id, kind, self.seed(machine));
-        config.addresses = self.addresses(machine);
-        config.reflection = self.media_address(machine).map(|media| ReflectionConfig {
-            media,
-            layers: media::LAYERS,
-            policy: OverflowPolicy::default(),
-        });
-        config.epoch = self.epoch(machine);
-        let placement = &self.prepared.placement;
-        config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
-        if kind == HubKind::SuperNode {
-            config.tier = placement.hubs[place].tier;
-            config.siblings = placement.earlier_siblings(place).map(|earlier| self.addresses(earlier)).collect();
-        }
-        config
-    }
-
-    fn node_config(&self, machine: MachineId, place: usize) -> NodeConfig {
-        let placement = &self.prepared.placement;
-        let node = &placement.nodes[place];
-        NodeConfig {
-            node: self.casts[machine].id,
-            name: String::new(),
-            epoch: self.epoch(machine),
-            cell: node.cell,
-            services: ServiceSet::ALL,
-            hubs: node.hubs.iter().map(|hub| self.addresses(*hub)).collect(),
-            hub_role: hub_role(self.prepared),
-            addresses: self.addresses(machine),
-            // All others may request from one node at once; the paper has no limit.
-            max_streams: u16::try_from(placement.nodes.len().max(8)).unwrap_or(u16::MAX),
-            uplink_kbps: None,
-            stream_duration: self.prepared.plan.stream,
-            media: self.media_address(machine),
-            classes: DeliveryClasses::default(),
-            multicast: self.architecture().discovery().is_some(),
-            discovery: self.architecture().discovery().unwrap_or_default(),
-            seed: self.seed(machine),
-            secret: RootSecret::of_seed(self.seed(machine)),
-        }
-    }
-
-    /// True if machines have media ports.
-    fn has_media(&self) -> bool {
-        self.prepared.plan.reflect
-    }
-
-    fn media_address(&self, machine: MachineId) -> Option<SocketAddr> {
-        let SimParticipant { part, address, .. } = &self.casts[machine];
-        self.has_media().then(|| SocketAddr::from((*address, media_port(*part))))
-    }
-
-    /// Apart from the machine's own seed.
-    fn media_seed(&self, machine: MachineId) -> u64 {
-        self.seed(machine) ^ 0x6d65_6469
-    }
-
-    /// Greater with every start.
-    fn epoch(&self, machine: MachineId) -> u32 {
-        let seconds = u32::try_from(self.now.as_nanos() / 1_000_000_000).unwrap_or(u32::MAX);
-        seconds.saturating_add(self.casts[machine].starts)
-    }
-
-    fn seed(&self, machine: MachineId) -> u64 {
-        let SimParticipant { name, starts, .. } = &self.casts[machine];
-        let mut random = generator(self.prepared.plan.seed, name);
-        (0..*starts).fold(0, |_, _| random.next_u64())
-    }
-
-    /// The addresses of a machine; the transport that the plan prefers comes first.
-    fn addresses(&self, machine: MachineId) -> Vec<Address> {
-        let SimParticipant { part, address, .. } = &self.casts[machine];
-        let port = if matches!(part, MachineRole::Hub(_)) { hub_port } else { node_port };
-        let schemes = self.prepared.plan.transport.preference();
-        schemes.into_iter().map(|scheme| Address::single(scheme, (*address, port(scheme)).into())).collect()
-    }
-}
-
-fn hub_role(prepared: &Prepared) -> Role {
-    prepared.plan.architecture.hub_role()
-}
-
-const fn media_port(part: MachineRole) -> u16 {
-    match part {
-        MachineRole::Hub(_) => HUB_PORT + 2,
-        MachineRole::Node(_) => NODE_PORT + 2,
-    }
-}
-
-fn hub_port(scheme: Scheme) -> u16 {
-    HUB_PORT + u16::from(scheme == Scheme::Quic)
-}
-
-fn node_port(scheme: Scheme) -> u16 {
-    NODE_PORT + u16::from(scheme == Scheme::Quic)
-}
-
-/// A machine's id: as arbitrary as the digest of a key.
-fn id_of(seed: u64, name: &str) -> NodeId {
-    let mut random: SplitMix64 = generator(seed ^ 0x1d, name);
-    let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&random.next_u64().to_be_bytes());
-    bytes[8..].copy_from_slice(&random.next_u64().to_be_bytes());
-    NodeId::from_bytes(bytes)
 }
