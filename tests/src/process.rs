@@ -5,8 +5,9 @@ use std::io;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+pub use roost_wait::wait_until;
 
 /// The path of a binary of this workspace, built beside the tests.
 ///
@@ -105,20 +106,6 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-/// Calls `ready` until it returns something or `within` has passed.
-pub fn wait_until<T>(within: Duration, mut ready: impl FnMut() -> Option<T>) -> Option<T> {
-    let end = Instant::now() + within;
-    loop {
-        if let Some(value) = ready() {
-            return Some(value);
-        }
-        if Instant::now() >= end {
-            return None;
-        }
-        thread::sleep(Duration::from_millis(20));
     }
 }
 
