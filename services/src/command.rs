@@ -88,6 +88,8 @@ async fn read_end(mut input: impl AsyncRead + Unpin) -> String {
 
 #[cfg(test)]
 mod tests {
+    use roost_wait::eventually;
+
     use super::*;
 
     #[tokio::test]
@@ -113,17 +115,13 @@ mod tests {
         let pid = folder.path().join("pid");
         let command = format!("sleep 1000 & echo $! > {}; wait", pid.display());
         let running = tokio::spawn(async move { run(&command, 10).await });
-        let child = loop {
-            match std::fs::read_to_string(&pid).ok().and_then(|text| text.trim().parse::<i32>().ok()) {
-                Some(child) => break child,
-                None => tokio::time::sleep(Duration::from_millis(5)).await,
-            }
-        };
+        let patience = Duration::from_secs(20);
+        let started = || std::fs::read_to_string(&pid).ok()?.trim().parse::<i32>().ok();
+        let child = eventually(patience, started).await.unwrap();
         running.abort();
         assert!(running.await.unwrap_err().is_cancelled());
         let status = format!("/proc/{child}/stat");
-        while std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        let runs = || std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z "));
+        assert!(eventually(patience, || (!runs()).then_some(())).await.is_some(), "{child} lives");
     }
 }

@@ -226,6 +226,7 @@ mod tests {
         for number in 0..(BACKLOG as u32 + 10) {
             sender.send(Bytes::from(number.to_be_bytes().to_vec())).unwrap();
         }
+        // The reader runs while this task yields.
         tokio::time::sleep(Duration::from_millis(1)).await;
         let first = live.next(Instant::now(), Duration::from_secs(1)).await.unwrap().unwrap();
         assert_eq!(&first[..], 10_u32.to_be_bytes());

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_transport::{Event, Limits, SendError};
 use roost_wire::{Address, Channel, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Service};
-use support::{Node, RELIABLE, TestWorld};
+use support::{Node, RELIABLE, TestWorld, until};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -325,9 +325,8 @@ async fn restarted_remote_gets_new_connection(scheme: Scheme) {
     let (_, old) = before.connect(&mut hub).await;
     let address = before.address();
     drop(before);
-    while scheme == Scheme::Udp && UdpSocket::bind(("127.0.0.1", address.port)).is_err() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    let is_free = || UdpSocket::bind(("127.0.0.1", address.port)).is_ok();
+    until("its port is free", || scheme != Scheme::Udp || is_free()).await;
     if scheme != Scheme::Udp {
         assert_eq!(hub.down().await.0, old);
     }

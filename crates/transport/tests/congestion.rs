@@ -5,13 +5,10 @@
 
 mod support;
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use roost_transport::{Limits, SendError};
-use roost_wire::{Channel, Congestion, Role};
-
-use support::{Node, TestWorld};
+use roost_transport::Limits;
+use roost_wire::{Congestion, Role};
+use support::{Node, RELIABLE, TestWorld, send_patiently};
 
 const MESSAGE_BYTES: usize = 60_000;
 /// A little more in all (8.4 MB) than a connection may have under way (8 MiB).
@@ -29,11 +26,7 @@ async fn object_arrives_with_every_control() {
         let sender = tokio::spawn(async move {
             for number in 0..MESSAGES {
                 let message = Bytes::from(vec![number as u8; MESSAGE_BYTES]);
-                while transport.send(connection, Channel::Reliable { flow: 7 }, message.clone())
-                    == Err(SendError::Full(connection))
-                {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
-                }
+                send_patiently(&transport, connection, RELIABLE, message).await;
             }
         });
         for number in 0..MESSAGES {

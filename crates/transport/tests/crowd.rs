@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use roost_transport::{Event, Limits};
+use roost_wait::beats;
 use roost_wire::{Address, Role, Scheme};
-use support::{Node, TestWorld};
+use support::{Node, TestWorld, until};
 
 /// The first datagram of a handshake, as much of it as can be made without a key.
 fn hello(random: u32) -> Vec<u8> {
@@ -39,13 +40,12 @@ fn flood(at: &Address, ends: &AtomicBool) {
     let at = at.primary().expect("a host");
     let sockets: Vec<_> = (0..100).map(|_| proved(at)).collect();
     let mut random = 0;
-    while !ends.load(Ordering::Relaxed) {
+    for _ in beats(Duration::from_millis(2)).take_while(|_| !ends.load(Ordering::Relaxed)) {
         for (socket, cookie) in &sockets {
             random += 1;
             // Byte 1 says that a cookie stands before the ClientHello.
             let _ = socket.send(&[&[1], &cookie[..], &hello(random)].concat());
         }
-        std::thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -66,9 +66,8 @@ async fn flooding_host_excludes_no_other() {
     let (address, ends) = (hub.address(), Arc::<AtomicBool>::default());
     let told = Arc::clone(&ends);
     let _flooding = (Ends(ends), std::thread::spawn(move || flood(&address, &told)));
-    while hub.transport.counters().for_scheme(Scheme::Udp).turned_away < 1000 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let turned_away = || hub.transport.counters().for_scheme(Scheme::Udp).turned_away;
+    until("a crowd is turned away", || turned_away() >= 1000).await;
     for host in 2..=9 {
         let identity = world.member(&format!("uav{host}"), Role::Node);
         let listen = format!("udp://127.0.0.{host}:0");

@@ -7,8 +7,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
+use roost_wait::{eventually, unchanged};
 use roost_wire::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
-use support::{Node, TestWorld};
+use support::{Node, PATIENCE, TestWorld};
+
+/// Longer than a message is under way between two transports of this host.
+const STILL: Duration = Duration::from_millis(150);
+/// The time that an owner takes for an event.
+const WORK: Duration = Duration::from_millis(5);
 
 /// A hub whose events are consumed only when the test asks for them.
 async fn busy_hub(world: &TestWorld, scheme: Scheme) -> (Transport, Events) {
@@ -17,6 +23,13 @@ async fn busy_hub(world: &TestWorld, scheme: Scheme) -> (Transport, Events) {
     let listen = vec![format!("{scheme}://127.0.0.1:0").parse().expect("an endpoint")];
     let config = Config { identity, policy, listen, admit: RoleSet::ALL, limits: Limits::default() };
     bind(config).await.expect("sockets")
+}
+
+/// Waits until nothing arrives any more at a hub whose events nobody consumes.
+async fn takes_no_more(hub: &Transport) {
+    let bytes = || hub.counters().schemes.iter().map(|scheme| scheme.bytes_received).sum::<u64>();
+    let mut unchanged = unchanged(STILL);
+    eventually(PATIENCE, || unchanged(bytes())).await.expect("an end of it");
 }
 
 /// Consumes events until a connection is up.
@@ -68,10 +81,10 @@ async fn one_is_heard_beside_many(scheme: Scheme, channel: Channel) {
         loud.transport.send(from_loud, channel, Bytes::from(vec![7; 1000])).expect("room");
         loud.transport.flush();
     }
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    takes_no_more(&hub).await;
     quiet.transport.send(from_quiet, channel, Bytes::from_static(b"here")).expect("room");
     quiet.transport.flush();
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    takes_no_more(&hub).await;
     let before = heard_before(&mut events, heard).await;
     assert!(before <= 8, "{scheme} {channel:?}: {before} messages were worked off first");
 }
@@ -96,10 +109,10 @@ async fn one_node_has_one_lane() {
             loud.transport.send(*connection, Channel::Reliable { flow: 1 }, Bytes::from(vec![7; 100])).expect("room");
         }
         loud.transport.flush();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        takes_no_more(&hub).await;
         quiet.transport.send(from_quiet, Channel::Reliable { flow: 1 }, Bytes::from_static(b"here")).expect("room");
         quiet.transport.flush();
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        takes_no_more(&hub).await;
         let before = heard_before(&mut events, heard).await;
         assert!(before <= 8, "{scheme}: {before} messages were worked off first");
     }
@@ -116,7 +129,7 @@ async fn node_events_stay_in_order() {
             node.transport.send(first, Channel::Reliable { flow: 1 }, Bytes::from(vec![7; 100])).expect("room");
         }
         node.transport.close(first, "over".into());
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        takes_no_more(&hub).await;
         node.dial(vec![address], RoleSet::ALL);
         let (mut batch, mut is_down) = (Vec::new(), false);
         loop {
@@ -124,7 +137,8 @@ async fn node_events_stay_in_order() {
             match batch.pop() {
                 Some(Event::Down { connection, .. }) if connection == at_hub => is_down = true,
                 Some(Event::Up { .. }) => break,
-                _ => tokio::time::sleep(Duration::from_millis(5)).await,
+                // A slow owner.
+                _ => tokio::time::sleep(WORK).await,
             }
         }
         assert!(is_down, "{scheme}: the next link was up before the end of the last was told");

@@ -11,7 +11,7 @@ use roost_identity::Identity;
 use roost_transport::{Event, KnownRemote, Limits};
 use roost_wire::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
 use support::middle::{Middle, To};
-use support::{Node, TestWorld};
+use support::{Node, TestWorld, until};
 
 /// Less than any timeout that would notice the silence.
 const SOON: Duration = Duration::from_secs(2);
@@ -148,9 +148,7 @@ async fn told_by_the_next_run(
     let identity = if is_same { identity } else { world.member("hub", Role::SuperNode) };
     let (runtime, hub) = hub_at(&identity, format!("{scheme}://{at}:{port}")).await;
     let known: KnownRemote = known[0].parse().unwrap();
-    while !hub.transport.send_reset(&known) {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    until("the reset is sent", || hub.transport.send_reset(&known)).await;
     // The hub listens as long as the node waits for its reset.
     std::mem::forget((runtime, hub));
     (world, node, connection)

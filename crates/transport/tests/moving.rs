@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_transport::Event;
+use roost_wait::repeat_until;
 use roost_wire::{Channel, ConnectionId, RoleSet, Scheme};
 use support::middle::{HANDSHAKE, MOVED, Middle, NatCommand, RECORD, To, UNKNOWN, towards};
-use support::{Node, RELIABLE, TestWorld};
+use support::{Node, PATIENCE, RELIABLE, TestWorld, send_patiently};
 
 /// A question that arrives sooner after the last one is not answered.
 const PAUSE: Duration = Duration::from_millis(60);
@@ -61,15 +62,12 @@ impl Scene {
     /// The datagram that the node seals in answer to this question. The node ignores questions that arrive soon after
     /// the last one, so the question is repeated.
     async fn confirmation_of(&self, question: &[u8]) -> Vec<u8> {
-        loop {
+        let answer = async || {
             self.middle.forge(To::Node, question.to_vec()).await;
             let passed = self.middle.passed(To::Hub).into_iter();
-            let mut answers = passed.filter(|datagram| datagram[0] == MOVED);
-            if let Some(answer) = answers.find(|answer| answer[9..25] == question[1..]) {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+            passed.filter(|datagram| datagram[0] == MOVED).find(|answer| answer[9..25] == question[1..])
+        };
+        repeat_until(PATIENCE, answer).await.expect("it is confirmed")
     }
 
     /// Checks that only the session has moved: no unexpected message arrived, and no handshake began.
@@ -171,9 +169,7 @@ fn pour(from: &Node, connection: ConnectionId, count: u32) -> tokio::task::JoinH
             let mut message = vec![0; 8000];
             message[..4].copy_from_slice(&index.to_be_bytes());
             let message = Bytes::from(message);
-            while transport.send(connection, RELIABLE, message.clone()).is_err() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
+            send_patiently(&transport, connection, RELIABLE, message).await;
             transport.flush();
         }
     })
@@ -208,10 +204,11 @@ async fn download_resumes_after_node_sends() {
     // A NAT lets no datagram in before one has gone out.
     let (transport, connection) = (scene.node.transport.clone(), scene.at_node);
     let speaking = tokio::spawn(async move {
+        let mut beats = tokio::time::interval(Duration::from_millis(50));
         loop {
+            beats.tick().await;
             let _ = transport.send(connection, Channel::Datagram, Bytes::new());
             transport.flush();
-            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     });
     let mut index = 0;
@@ -289,8 +286,7 @@ async fn forging_observer_does_not_keep_connection() {
         let mut cookie = [0; 2000];
         thief.send(&[&[RECORD][..], &[7; 40]].concat()).await.expect("room");
         assert_eq!(thief.recv(&mut cookie).await.expect("a question"), 17);
-        let sealing = scene.confirmation_of(&cookie[..17]);
-        let sealed = tokio::time::timeout(Duration::from_secs(20), sealing).await.expect("it is confirmed");
+        let sealed = scene.confirmation_of(&cookie[..17]).await;
         thief.send(&sealed).await.expect("room");
         thief.send(&[&sealed[..9], &cookie[1..17], &[RECORD; 60]].concat()).await.expect("room");
         // The node's first message, or the hub's second, moves the session back to the node.

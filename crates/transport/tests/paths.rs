@@ -14,11 +14,10 @@ use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use roost_identity::tls;
 use roost_transport::{Event, Limits, PathInfo};
+use roost_wait::eventually;
 use roost_wire::{Channel, ConnectionId, Delivery, DeliveryClass, Role, RoleSet};
-use support::{Node, TestWorld};
-use tokio::time::{sleep, timeout};
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use support::{Node, PATIENCE, TestWorld, send_patiently};
+use tokio::time::timeout;
 
 async fn start(world: &TestWorld, name: &str, role: Role, listen: &str) -> Node {
     Node::start(world.member(name, role), None, &[listen], Limits::default()).await
@@ -26,16 +25,8 @@ async fn start(world: &TestWorld, name: &str, role: Role, listen: &str) -> Node 
 
 /// Waits until the connection has `count` paths.
 async fn paths(node: &Node, connection: ConnectionId, count: usize) -> Vec<PathInfo> {
-    let there = async {
-        loop {
-            let paths = node.transport.connection(connection).map(|info| info.paths).unwrap_or_default();
-            if paths.len() == count {
-                return paths;
-            }
-            sleep(Duration::from_millis(5)).await;
-        }
-    };
-    timeout(PATIENCE, there).await.expect("the paths in time")
+    let paths = || node.transport.connection(connection).map(|info| info.paths);
+    eventually(PATIENCE, || paths().filter(|paths| paths.len() == count)).await.expect("the paths in time")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,9 +58,7 @@ async fn messages_stay_ordered_over_two_paths() {
         message[..4].copy_from_slice(&flow.to_be_bytes());
         message[4..8].copy_from_slice(&index.to_be_bytes());
         let message = Bytes::from(message);
-        while node.transport.send(here, Channel::Reliable { flow }, message.clone()).is_err() {
-            sleep(Duration::from_millis(1)).await;
-        }
+        send_patiently(&node.transport, here, Channel::Reliable { flow }, message).await;
     }
     let mut last = [None; 4];
     for _ in 0..count {
@@ -227,8 +216,9 @@ async fn lying_listener_gains_no_amplification() {
     };
     // Connection 7 and eight hosts, and after that ever new ones.
     say([&[0x89, 7][..], &lie(100)].concat()).await;
+    let mut beats = tokio::time::interval(Duration::from_millis(250));
     for number in 1..=16 {
-        sleep(Duration::from_millis(250)).await;
+        beats.tick().await;
         say([&[3, 0x8a, 1, number][..], &lie(100 + 8 * number)].concat()).await;
     }
     let sent = connection.stats().udp_tx.bytes;

@@ -86,7 +86,10 @@ async fn second_dial_opens_second_connection() {
     }
 }
 
-/// A route to `to` that takes 200 ms in each direction.
+/// The time that a datagram takes on [`long_way`], in each direction.
+const LATE: Duration = Duration::from_millis(200);
+
+/// A route to `to` on which datagrams come late.
 async fn long_way(to: SocketAddr) -> Address {
     let [front, back] = [(); 2].map(|()| async { tokio::net::UdpSocket::bind("127.0.0.1:0").await.expect("a socket") });
     let (front, back) = (Arc::new(front.await), Arc::new(back.await));
@@ -106,7 +109,7 @@ async fn long_way(to: SocketAddr) -> Address {
                 }
             };
             tokio::spawn(async move {
-                tokio::time::sleep(Duration::from_millis(200)).await;
+                tokio::time::sleep(LATE).await;
                 socket.send_to(&datagram, to).await.expect("room");
             });
         }
@@ -186,9 +189,10 @@ async fn dial_times_out_despite_restarts() {
     let (_, dialler) = fickle.recv_from(&mut [0; 2000]).expect("a ClientHello");
     let beginning_anew = tokio::spawn(async move {
         // The greater random goes on. Those after that replace it.
+        let mut beats = tokio::time::interval(Duration::from_millis(50));
         for random in (200..=255).cycle() {
+            beats.tick().await;
             fickle.send_to(&hello(random), dialler).expect("room");
-            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     });
     assert!(node.dial_failed().await.contains("0.3 s"));

@@ -1,3 +1,5 @@
+use roost_wait::repeat_until;
+
 use super::*;
 
 async fn open(service: Service, path: &std::path::Path) -> Result<Sink, SinkError> {
@@ -92,13 +94,12 @@ async fn slow_stream_flushes_each_second() {
     let folder = tempfile::tempdir().unwrap();
     let mut sink = open(Service::Video, &folder.path().join("clip.ts")).await.unwrap();
     sink.write(&Bytes::from(vec![0x47; 1316])).await.unwrap();
-    let begun = Instant::now();
     sink.write(&Bytes::from(vec![0x47; 1316])).await.unwrap();
-    while drafted(&folder) < 2 * 1316 {
-        assert!(begun.elapsed().as_secs() < 5, "it waits for more");
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    let flushed = repeat_until(std::time::Duration::from_secs(5), async || {
         sink.flush_if_due().await.unwrap();
-    }
+        (drafted(&folder) >= 2 * 1316).then_some(())
+    });
+    assert!(flushed.await.is_some(), "it waits for more");
 }
 
 #[tokio::test]

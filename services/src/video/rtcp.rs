@@ -19,7 +19,7 @@ use crate::shared_reader::Outlet;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The least time between two reports that pass; senders report far less often.
-const REPORT_PAUSE: Duration = Duration::from_millis(100);
+pub(super) const REPORT_PAUSE: Duration = Duration::from_millis(100);
 
 const MAX_REPORT_BYTES: usize = 1200;
 

@@ -1,4 +1,5 @@
 use bytes::Bytes;
+use roost_wait::{all_read, eventually};
 use tokio::net::UdpSocket;
 
 use super::*;
@@ -190,6 +191,11 @@ const REPORT: [u8; 28] = {
     report
 };
 
+/// Waits until the reader of a port has read all that came.
+async fn is_read(port: u16) {
+    assert!(eventually(Duration::from_secs(5), || all_read(port).then_some(())).await.is_some());
+}
+
 /// Requests key frames until a request arrives at `at`, or for a limited time.
 async fn asked(live: &Feed, at: &UdpSocket) -> Option<Vec<u8>> {
     let mut buffer = [0; 100];
@@ -219,14 +225,15 @@ async fn other_hosts_rtcp_is_ignored() {
     let stranger = UdpSocket::bind("127.0.0.2:0").await.unwrap();
     control.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
     assert_eq!(live.next().await.unwrap().unwrap(), REPORT[..]);
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    // A report that comes sooner does not go on, whoever sends it.
+    tokio::time::sleep(rtcp::REPORT_PAUSE).await;
     stranger.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
     let report = [&REPORT[..], b"more"].concat();
     control.send_to(&report, ("127.0.0.1", port + 1)).await.unwrap();
     assert_eq!(live.next().await.unwrap().unwrap(), report, "the stranger's has not gone on");
     // The stranger is heard last.
     stranger.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    is_read(port + 1).await;
     assert!(asked(&live, &control).await.is_some());
     assert!(stranger.try_recv(&mut [0; 100]).is_err());
 }
@@ -241,7 +248,7 @@ async fn rtcp_of_other_stream_is_ignored() {
     control.send_to(&REPORT, ("127.0.0.1", port + 1)).await.unwrap();
     assert_eq!(live.next().await.unwrap().unwrap(), REPORT[..], "the other stream's has not gone on");
     other.send_to(&report, ("127.0.0.1", port + 1)).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(150)).await;
+    is_read(port + 1).await;
     assert!(asked(&live, &control).await.is_some(), "who sends this stream is asked");
     assert!(other.try_recv(&mut [0; 100]).is_err());
 }

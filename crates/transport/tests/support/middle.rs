@@ -1,13 +1,13 @@
 //! A NAT between a node and a hub of `udp://` or `quic://`, whose addresses change.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
+use roost_wait::eventually;
 use roost_wire::Address;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Node;
+use super::{Node, PATIENCE};
 
 /// The first byte of the datagrams that are not DTLS.
 pub(crate) const UNKNOWN: u8 = 3;
@@ -102,15 +102,8 @@ impl Middle {
 
     /// Waits for a datagram with this first byte.
     pub(crate) async fn until(&self, to: To, first: u8) -> Vec<u8> {
-        let passed = async {
-            loop {
-                if let Some(datagram) = self.passed(to).into_iter().find(|datagram| datagram[0] == first) {
-                    return datagram;
-                }
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(20), passed).await.expect("it passes")
+        let passed = || self.passed(to).into_iter().find(|datagram| datagram[0] == first);
+        eventually(PATIENCE, passed).await.expect("it passes")
     }
 }
 

@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use roost_identity::group::{Group, Validity};
 use roost_identity::{Identity, Policy};
-use roost_transport::{Config, Event, Limits, Transport, bind};
+use roost_transport::{Config, Event, Limits, SendError, Transport, bind};
+use roost_wait::eventually;
 use roost_wire::{Address, Channel, ConnectionId, DialId, Role, RoleSet, Scheme};
 use tempfile::TempDir;
 use tokio::sync::mpsc;
@@ -20,7 +21,22 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// Longer than anything on the loopback takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let holds = eventually(PATIENCE, || is_so().then_some(())).await;
+    assert!(holds.is_some(), "{what} within {PATIENCE:?}");
+}
+
+/// Sends a message as soon as there is room for it.
+pub(crate) async fn send_patiently(transport: &Transport, connection: ConnectionId, channel: Channel, message: Bytes) {
+    let is_sent = || match transport.send(connection, channel, message.clone()) {
+        Ok(()) => true,
+        Err(SendError::Full(_)) => false,
+        Err(error) => panic!("{error}"),
+    };
+    until("there is room", is_sent).await;
+}
 
 /// A group in a directory of its own.
 pub(crate) struct TestWorld {
@@ -221,12 +237,7 @@ impl Node {
 
     /// Waits until this side has counted one refusal for `label`. The remote may get the alert before that.
     pub(crate) async fn await_refusal(&self, scheme: Scheme, label: &str) {
-        let counted = async {
-            while self.refused(scheme, label) == 0 {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(PATIENCE, counted).await.expect("the refusal is counted");
+        until("the refusal is counted", || self.refused(scheme, label) > 0).await;
         assert_eq!(self.refused(scheme, label), 1, "{label}");
     }
 

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use roost_wait::wait_until;
 use serde_json::Value;
 
 #[test]
@@ -56,11 +56,8 @@ fn who_interrupts_leaves_nothing_behind() {
     command.args(["bench", "bulk", "--path", "regional", "--sender", "rate", "--seconds", "600", "--json"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env("TMPDIR", folder.path());
     let child = command.spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !processes(&folder.path().to_string_lossy()).iter().any(|process| carries(process)) {
-        assert!(Instant::now() < deadline, "no object is under way");
-        thread::sleep(Duration::from_millis(50));
-    }
+    let begun = || processes(&folder.path().to_string_lossy()).iter().any(|process| carries(process)).then_some(());
+    assert!(wait_until(Duration::from_secs(60), begun).is_some(), "no object is under way");
     assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);

@@ -10,10 +10,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::MutexGuard;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use roost_results::Results;
 use roost_results::record::{ProgramEnd, RequestOutcome, RequestRecord};
+use roost_wait::wait_until;
 
 /// The longest wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -61,21 +62,18 @@ impl RunFixture {
     /// Starts it and waits until requests have ended.
     fn start(&self) -> Child {
         let mut child = self.command().spawn().unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            let events = fs::read_to_string(self.results().join("events.jsonl")).unwrap_or_default();
-            if events.contains("\"record\":\"request\"") {
-                return child;
-            }
-            if child.try_wait().unwrap().is_some() || Instant::now() > deadline {
-                // The process may have ended by itself.
-                let _ = child.kill();
-                let mut text = String::new();
-                child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
-                panic!("no request has ended: {text}");
-            }
-            std::thread::sleep(Duration::from_millis(20));
+        let events = || fs::read_to_string(self.results().join("events.jsonl")).unwrap_or_default();
+        let has_ended = || events().contains("\"record\":\"request\"");
+        let ended =
+            wait_until(PATIENCE, || if has_ended() { Some(true) } else { child.try_wait().unwrap().map(|_| false) });
+        if ended != Some(true) {
+            // The process may have ended by itself.
+            let _ = child.kill();
+            let mut text = String::new();
+            child.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+            panic!("no request has ended: {text}");
         }
+        child
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use roost_netcore::wiring;
 use roost_topology::model::{Action, Event, Host, Leg, Net, NetKind, NetMember, Queue, Topology};
 use roost_topology::units::Rate;
+use roost_wait::wait_until;
 
 use super::frame::{self, testing};
 use super::*;
@@ -76,11 +77,7 @@ fn unicast(from: usize, to: usize, bytes: usize) -> Vec<u8> {
 
 /// Waits until a condition holds. Slowness is no failure here.
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !is_so() {
-        assert!(begin.elapsed() < PATIENCE, "{what} within {PATIENCE:?}");
-        thread::sleep(Duration::from_millis(1));
-    }
+    assert!(wait_until(PATIENCE, || is_so().then_some(())).is_some(), "{what} within {PATIENCE:?}");
 }
 
 #[test]
@@ -268,6 +265,9 @@ fn stop_drains_frames_within_time() {
     }
 }
 
+/// Longer than the frames are under way.
+const STANDSTILL: Duration = Duration::from_millis(500);
+
 #[test]
 fn stop_ends_at_drain_deadline() {
     let (mut carrier, hosts) = start(&net(NetKind::Link, 2, &leg(100)));
@@ -276,7 +276,7 @@ fn stop_ends_at_drain_deadline() {
     }
     until("all is read", || carrier.wires()[0].read == 1_000);
     // The thread checks again when all is due, and must end then.
-    carrier.command(CarrierCommand::Call(Box::new(|_, _| thread::sleep(Duration::from_millis(500))))).unwrap();
+    carrier.command(CarrierCommand::Call(Box::new(|_, _| thread::sleep(STANDSTILL)))).unwrap();
     carrier.end(Duration::ZERO).unwrap();
     let counts = carrier.wires()[1];
     assert!(counts.written + counts.refused < 500, "{counts:?}");

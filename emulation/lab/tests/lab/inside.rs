@@ -6,12 +6,13 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use roost_lab::sandbox::{self, SandboxEntry};
 use roost_lab::{DeviceBackend, Lab, LabOptions, TcpCongestion, Usage};
 use roost_topology::Topology;
 use roost_topology::model::HostIndex;
+use roost_wait::wait_until;
 
 use crate::topologies;
 
@@ -224,25 +225,22 @@ pub(crate) fn down_interface_losses_are_not_overruns() {
         let target = (lab.address(1).unwrap(), 7);
         let socket = lab.run_in(0, || UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
         let fate = || lab.wires()[1];
+        let until = |is_so: &mut dyn FnMut() -> bool| {
+            let holds = wait_until(Duration::from_secs(20), || is_so().then_some(()));
+            assert!(holds.is_some(), "{backend}: {:?}", lab.wires());
+        };
         // The kernel needs a moment to inform the other end of a veth pair.
-        let since = Instant::now();
-        while fate().undeliverable == 0 {
+        until(&mut || {
             socket.send_to(b"nobody is there", target).unwrap();
-            assert!(since.elapsed() < Duration::from_secs(20), "{backend}: {:?}", lab.wires());
-            thread::sleep(Duration::from_millis(10));
-        }
+            fate().undeliverable > 0
+        });
         let under_way = || lab.counters().unwrap().iter().any(|link| link.in_flight > 0);
-        while under_way() {
-            thread::sleep(Duration::from_millis(1));
-        }
+        until(&mut || !under_way());
         let before = (fate(), lab.overruns().unwrap());
         for _ in 0..5 {
             socket.send_to(b"nobody is there", target).unwrap();
         }
-        while under_way() || fate().undeliverable < before.0.undeliverable + 5 {
-            assert!(since.elapsed() < Duration::from_secs(20), "{backend}: {:?}", lab.wires());
-            thread::sleep(Duration::from_millis(1));
-        }
+        until(&mut || !under_way() && fate().undeliverable >= before.0.undeliverable + 5);
         assert_eq!((fate().written, lab.overruns().unwrap()), (before.0.written, before.1), "{backend}");
     }
 }
@@ -268,10 +266,13 @@ pub(crate) fn hundred_hosts_start() {
     }
 }
 
+/// Longer than a kernel takes to announce its new interfaces.
+const SILENCE: Duration = Duration::from_secs(2);
+
 pub(crate) fn idle_hosts_send_nothing() {
     for backend in backends() {
         let lab = Lab::start(&topologies::star(20), &LabOptions { backend, ..LabOptions::default() }).unwrap();
-        thread::sleep(Duration::from_secs(2));
+        thread::sleep(SILENCE);
         let sent: u64 = lab.counters().unwrap().iter().map(|link| link.packets_in).sum();
         let read: u64 = lab.wires().iter().map(|wire| wire.read).sum();
         assert_eq!((sent, read), (0, 0), "{backend}");

@@ -4,13 +4,16 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::panic;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use roost_lab::{Lab, LabOptions};
+use roost_wait::wait_until;
 
 use crate::{processes, topologies};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The time over which the use of a processor is measured.
+const MEASURED: Duration = Duration::from_secs(1);
 
 /// Options of libtest that have a value; all options are ignored.
 const WITH_VALUE: [&str; 5] = ["--test-threads", "--format", "--color", "--logfile", "-Z"];
@@ -122,15 +125,12 @@ pub(crate) fn waiting_for_init_uses_no_cpu() {
     });
     command.args(["sleep", "1000"]);
     let mut guest = command.spawn().unwrap();
-    let since = Instant::now();
-    while processes::family(guest.id()).len() < 2 {
-        assert!(since.elapsed() < PATIENCE, "nsenter starts no program");
-        thread::sleep(Duration::from_millis(20));
-    }
+    let has_program = || (processes::family(guest.id()).len() >= 2).then_some(());
+    assert!(wait_until(PATIENCE, has_program).is_some(), "nsenter starts no program");
     send("STOP", guest.id());
     send("KILL", init);
     let before = processes::processor_ticks(outer.id());
-    thread::sleep(Duration::from_millis(1_000));
+    thread::sleep(MEASURED);
     let spent = processes::processor_ticks(outer.id()) - before;
     let has_waited = outer.try_wait().unwrap().is_none();
     send("CONT", guest.id());
@@ -196,17 +196,11 @@ fn hold() -> Child {
 
 /// Waits for its end; returns its exit code, if it was not killed.
 fn end_of(outer: &mut Child) -> Option<i32> {
-    let since = Instant::now();
-    loop {
-        if let Some(status) = outer.try_wait().unwrap() {
-            return status.code();
-        }
-        if since.elapsed() > PATIENCE {
-            outer.kill().unwrap();
-            panic!("it still runs after {PATIENCE:?}");
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+    let status = wait_until(PATIENCE, || outer.try_wait().unwrap()).unwrap_or_else(|| {
+        outer.kill().unwrap();
+        panic!("it still runs after {PATIENCE:?}");
+    });
+    status.code()
 }
 
 fn send(signal: &str, pid: u32) {

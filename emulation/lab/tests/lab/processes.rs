@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use roost_wait::wait_until;
 
 /// The processes below `root`, itself included, parents first.
 pub(crate) fn family(root: u32) -> Vec<u32> {
@@ -25,14 +26,8 @@ pub(crate) fn networks(of: &[u32]) -> BTreeSet<PathBuf> {
 
 /// Waits until no process is in any of these namespaces; returns those that remain.
 pub(crate) fn remaining_in(networks: &BTreeSet<PathBuf>, patience: Duration) -> Vec<u32> {
-    let since = Instant::now();
-    loop {
-        let remaining: Vec<u32> = all().filter(|pid| network(*pid).is_some_and(|it| networks.contains(&it))).collect();
-        if remaining.is_empty() || since.elapsed() > patience {
-            return remaining;
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
+    let remaining = || all().filter(|pid| network(*pid).is_some_and(|it| networks.contains(&it))).collect::<Vec<u32>>();
+    wait_until(patience, || remaining().is_empty().then(Vec::new)).unwrap_or_else(remaining)
 }
 
 /// The processor time of a process, in hundredths of a second.
