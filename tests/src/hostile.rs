@@ -1,21 +1,19 @@
 //! A small network for attacks on reflected streams, and sockets of strangers in it.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use roost_reflection::Header;
+use roost_wait::{all_read, wait_until};
 
 use crate::adversary::Adversary;
-use crate::network::{Client, Daemon, Network};
+use crate::network::{Client, Daemon, Network, PATIENCE};
 use crate::streams::Watcher;
 
 /// The most growth of an attacked super node's memory, KiB: a stream's cache, and its threads' buffers.
 const GROWTH_KIB: u64 = 32 * 1024;
 /// Datagrams that fit the smallest buffer of a socket.
 pub const SALVO: usize = 16;
-/// The time for the reader to take [`SALVO`] datagrams.
-pub const PAUSE: Duration = Duration::from_millis(4);
 
 /// A super node, a provider of the video at 5,5, and nodes.
 pub struct HostileSetup {
@@ -24,6 +22,7 @@ pub struct HostileSetup {
     /// The provider, of a track as well.
     pub provider: Daemon,
     pub nodes: Vec<Daemon>,
+    address: SocketAddr,
     memory_kib: u64,
 }
 
@@ -35,8 +34,9 @@ impl HostileSetup {
         let endpoint = hub.endpoint("udp");
         let provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video,track"]);
         let nodes = nodes.iter().map(|name| network.node(name, "1,1", &["--super", &endpoint])).collect();
+        let address = endpoint.strip_prefix("udp://").and_then(|at| at.parse().ok()).expect("an address");
         let memory_kib = hub.process.resident_kib();
-        Self { network, hub, provider, nodes, memory_kib }
+        Self { network, hub, provider, nodes, address, memory_kib }
     }
 
     /// A member at the super node that sends any message.
@@ -44,13 +44,24 @@ impl HostileSetup {
     /// # Panics
     /// Panics if the super node does not admit it.
     pub fn liar(&self) -> Adversary {
-        let hub = self.hub.endpoint("udp");
-        let at = hub.strip_prefix("udp://").and_then(|at| at.parse().ok()).expect("an address");
-        Adversary::at(&self.network.identity("liar", "node"), at)
+        Adversary::at(&self.network.identity("liar", "node"), self.address)
     }
 
-    /// Subscribes a node to the video.
-    pub fn watch(&self, node: usize, length: &str) -> Watcher {
+    /// Waits until the super node has read all that came.
+    ///
+    /// # Panics
+    /// Panics if it does not within [`PATIENCE`].
+    pub fn await_hub(&self) {
+        await_reader(self.address);
+    }
+
+    /// Subscribes a node to the video until it is told to end.
+    pub fn watch(&self, node: usize) -> Watcher {
+        Watcher::endless(&self.network, &self.nodes[node], &format!("file-{node}"))
+    }
+
+    /// Subscribes a node to the video for a time.
+    pub fn watch_for(&self, node: usize, length: &str) -> Watcher {
         Watcher::start(&self.network, &self.nodes[node], &format!("file-{node}"), "subscribe", length)
     }
 
@@ -101,8 +112,16 @@ pub fn send_all(from: &UdpSocket, datagrams: &[Vec<u8>], to: SocketAddr) {
         for datagram in some {
             from.send_to(datagram, to).expect("it is sent");
         }
-        thread::sleep(PAUSE);
+        await_reader(to);
     }
+}
+
+/// Waits until the owner of an address of this host has read all datagrams that came there.
+///
+/// # Panics
+/// Panics if it does not within [`PATIENCE`].
+pub fn await_reader(of: SocketAddr) {
+    assert!(wait_until(PATIENCE, || all_read(of.port()).then_some(())).is_some(), "{of} is not read");
 }
 
 /// The datagrams that come to a socket within `time`.

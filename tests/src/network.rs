@@ -4,7 +4,7 @@ use std::fs;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -168,6 +168,26 @@ impl Client {
     pub fn wait_for<T>(&self, what: &str, mut look: impl FnMut(&Value) -> Option<T>) -> T {
         let found = wait_until(PATIENCE, || look(&self.status()?));
         found.unwrap_or_else(|| panic!("{what}: {:#?}\n{}", self.status(), self.log()))
+    }
+
+    /// The number of the node's run: the second in which it started.
+    ///
+    /// # Panics
+    /// Panics if it does not answer.
+    pub fn run(&self) -> u64 {
+        let status = self.status().expect("a ready daemon answers");
+        let run = status["record"].as_str().and_then(|record| record.split_once('.')?.0.parse().ok());
+        run.expect("a node has a record")
+    }
+
+    /// Waits until a node that starts has a later run.
+    ///
+    /// # Panics
+    /// Panics if the clock stands still.
+    pub fn await_later_run(&self) {
+        let run = self.run();
+        let is_over = || (UNIX_EPOCH + Duration::from_secs(run + 1) <= SystemTime::now()).then_some(());
+        assert!(wait_until(PATIENCE, is_over).is_some(), "{run}");
     }
 
     /// `roost status --json`, if it answers.

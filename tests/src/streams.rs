@@ -50,6 +50,15 @@ impl Watcher {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
+    /// Tells an endless subscription to end, and returns as [`Self::summary`].
+    ///
+    /// # Panics
+    /// Panics if the command has ended, or fails.
+    pub fn finish(self) -> (Value, Vec<u8>) {
+        self.signal("INT");
+        self.summary()
+    }
+
     /// Waits for a successful end, and returns the summary and the written data.
     ///
     /// # Panics

@@ -3,9 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Stdio};
-use std::thread;
-use std::time::Duration;
 
+use roost_tests::hostile::await_reader;
 use roost_tests::network::{Network, PATIENCE, text};
 use roost_tests::process::{binary, wait_until};
 
@@ -179,7 +178,9 @@ fn foreign_bytes_are_counted_and_dropped() {
         let mut stream = TcpStream::connect(&tcp).unwrap();
         let _ = std::io::Write::write_all(&mut stream, &random(round * 37 + 1));
     }
-    thread::sleep(Duration::from_millis(200));
+    for scheme in ["udp", "quic"] {
+        await_reader(socket_address(&hub.endpoint(scheme)).parse().unwrap());
+    }
     let _node = network.node("n", "1,1", &["--super", &hub.endpoint("udp")]);
     let grown = hub.process.resident_kib().saturating_sub(memory_before);
     assert!(grown < 64 * 1024, "{grown} KiB more after garbage");

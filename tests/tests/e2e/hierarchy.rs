@@ -188,17 +188,14 @@ fn older_run_is_accepted_again() {
     let with = ["--super", endpoint.as_str(), "--services", "sensor"];
     let identity = flat.network.identity("n", "node");
     let early = flat.network.start("overlay-node", "early", &identity, &[&with[..], &["--at", "7,7"]].concat()).ready();
+    early.await_later_run();
     early.process.signal("STOP");
-    // A run has the second of its start for its number.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
     let mut late =
         flat.network.start("overlay-node", "late", &identity, &[&with[..], &["--at", "8,8"]].concat()).ready();
-    let run =
-        |daemon: &Client| daemon.status().unwrap()["record"].as_str().unwrap().split_once('.').unwrap().0.to_owned();
-    let later = run(&late);
+    let later = late.run();
     late.process.kill();
     early.process.signal("CONT");
-    early.wait_for("its record is not believed", |_| (run(&early) >= later).then_some(()));
+    early.wait_for("its record is not believed", |_| (early.run() >= later).then_some(()));
     let got = wait_until(PATIENCE, || {
         let output = flat.requester.roost(&["request", "sensor", "--at", "7,7", "--timeout", "10s", "-o", "-"]);
         served(&output).then_some(())

@@ -2,12 +2,11 @@
 //! nothing.
 
 use std::net::UdpSocket;
-use std::thread;
 use std::time::Duration;
 
 use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
 use roost_reflection::{Header, Hop, StreamId};
-use roost_tests::hostile::{HostileSetup, PAUSE, captured, media, packets_of, rejected, send_all, take_over};
+use roost_tests::hostile::{HostileSetup, await_reader, captured, media, packets_of, rejected, send_all, take_over};
 use roost_tests::network::PATIENCE;
 use roost_tests::process::wait_until;
 use roost_tests::streams::{is_whole, sent_to, stream, streams};
@@ -17,7 +16,7 @@ use serde_json::Value;
 #[test]
 fn replayed_packets_are_dropped() {
     let mut scene = HostileSetup::new(&["a", "b"]);
-    let (whole, dying) = (scene.watch(0, "9s"), scene.watch(1, "60s"));
+    let (whole, dying) = (scene.watch(0), scene.watch(1));
     sent_to(&scene.hub, 2);
     let hub = media(&scene.hub);
     let subscriber = media(&scene.nodes[0]);
@@ -44,20 +43,20 @@ fn replayed_packets_are_dropped() {
         );
     }
     scene.stands();
-    let (summary, written) = whole.summary();
+    let (summary, written) = whole.finish();
     is_whole(&summary, &written);
 }
 
 #[test]
 fn dead_upstreams_address_cannot_inject() {
     let mut scene = HostileSetup::new(&["a", "b"]);
-    let (watcher, dying) = (scene.watch(0, "8s"), scene.watch(1, "60s"));
+    let (watcher, dying) = (scene.watch_for(0, "8s"), scene.watch(1));
     sent_to(&scene.hub, 2);
     let hub = media(&scene.hub);
     let packets = packets_of(&captured(&take_over(&mut scene.nodes[1]), Duration::from_secs(1)));
     drop(dying);
     let successor = take_over(&mut scene.provider);
-    thread::sleep(PAUSE * 25);
+    await_reader(hub);
     let known = stream(&scene.hub, "it is kept", |_| true);
     send_all(&successor, &packets, hub);
     let count = |stream: &Value, what: &str| stream[what].as_u64().unwrap();
@@ -111,7 +110,7 @@ fn rubbish(packet: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn foreign_packets_are_counted_and_dropped() {
     let mut scene = HostileSetup::new(&["a", "b"]);
-    let (whole, dying) = (scene.watch(0, "8s"), scene.watch(1, "60s"));
+    let (whole, dying) = (scene.watch(0), scene.watch(1));
     sent_to(&scene.hub, 2);
     let subscriber = media(&scene.nodes[0]);
     let packets = packets_of(&captured(&take_over(&mut scene.nodes[1]), Duration::from_millis(300)));
@@ -141,6 +140,6 @@ fn foreign_packets_are_counted_and_dropped() {
     }
     assert_eq!(streams(&scene.hub).len(), 1);
     scene.stands();
-    let (summary, written) = whole.summary();
+    let (summary, written) = whole.finish();
     is_whole(&summary, &written);
 }

@@ -11,6 +11,7 @@ use roost_tests::adversary::Adversary;
 use roost_tests::isolation::{Served, requests};
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
 use roost_tests::process::wait_until;
+use roost_wait::beats;
 use roost_wire::RequestId;
 use roost_wire::messages::{Message, Push, RequestMessage};
 
@@ -82,12 +83,8 @@ fn unsent_offers_block_no_sender() {
         for liar in liars {
             let done = &done;
             scope.spawn(move || {
-                for number in 0.. {
-                    if done.load(Ordering::Relaxed) {
-                        return;
-                    }
+                for number in beats(Duration::from_millis(250)).take_while(|_| !done.load(Ordering::Relaxed)) {
                     (0..16).for_each(|more| offer(&liar, number * 16 + more, 1_000_000_000));
-                    thread::sleep(Duration::from_millis(250));
                 }
             });
         }

@@ -27,20 +27,26 @@ fn left(network: &Network, name: &str) -> Vec<String> {
     names
 }
 
+const SOME_BYTES: u64 = 10_000;
+
+fn size(network: &Network, file: &str) -> u64 {
+    std::fs::metadata(network.path(file)).map_or(0, |file| file.len())
+}
+
 #[test]
 fn every_signal_keeps_what_came() {
     let (network, [_hub, _provider, node]) = network(&["--services", "video"]);
     for (signal, command) in [("TERM", "subscribe"), ("HUP", "request"), ("INT", "request")] {
         let name = format!("{signal}.ts");
         let watcher = Watcher::start(&network, &node, &name, command, "60s");
-        let begins = || left(&network, &name).iter().any(|file| file.starts_with('.')).then_some(());
-        assert!(wait_until(PATIENCE, begins).is_some(), "{signal}: it does not begin");
-        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let is_drafted = |file: &String| file.starts_with('.') && size(&network, file) > SOME_BYTES;
+        let comes = || left(&network, &name).iter().any(is_drafted).then_some(());
+        assert!(wait_until(PATIENCE, comes).is_some(), "{signal}: nothing is kept");
         watcher.signal(signal);
         let (code, said) = watcher.fails();
         assert!(code == Some(130) && said.contains(&format!("{name}.part")), "{signal}: {code:?} {said}");
         assert_eq!(left(&network, &name), [format!("{name}.part")]);
-        assert!(std::fs::metadata(network.path(&format!("{name}.part"))).unwrap().len() > 10_000, "{signal}");
+        assert!(size(&network, &format!("{name}.part")) > SOME_BYTES, "{signal}");
     }
     let watcher = Watcher::endless(&network, &node, "endless.ts");
     stream(&node, "it comes", |stream| stream["packets"].as_u64() > Some(50));

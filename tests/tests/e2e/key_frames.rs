@@ -9,11 +9,15 @@ use std::time::{Duration, Instant};
 
 use roost_tests::network::{Daemon, Network, PATIENCE};
 use roost_tests::process::{free_pair, wait_until};
+use roost_wait::beats;
 
 /// H.264 of which decoding can begin: parameter sets and an IDR picture, in one packet (STAP-A).
 const KEY_FRAME: [u8; 14] = [24, 0, 2, 0x67, 1, 0, 2, 0x68, 2, 0, 3, 0x65, 3, 3];
 /// A picture that needs those before it.
 const OTHER_FRAME: [u8; 3] = [0x41, 4, 4];
+
+/// Longer than anybody who waits for a key frame lets pass before asking again.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// A camera: sends no key frame unless it is asked for one.
 struct KeyFrameCamera {
@@ -43,8 +47,8 @@ impl KeyFrameCamera {
         rtcp.set_nonblocking(true).unwrap();
         camera.thread = Some(std::thread::spawn(move || {
             let mut buffer = [0; 200];
-            let mut number: u16 = 0;
-            while !stop.load(Ordering::Relaxed) {
+            for number in beats(Duration::from_millis(20)).take_while(|_| !stop.load(Ordering::Relaxed)) {
+                let number = number as u16;
                 let mut is_asked = false;
                 while let Ok(length) = rtcp.recv(&mut buffer) {
                     assert_eq!(buffer[8..10], [0x81, 206], "a picture loss indication: {:?}", &buffer[..length]);
@@ -63,8 +67,6 @@ impl KeyFrameCamera {
                     let _ =
                         rtcp.send_to(&[&[0x80, 200, 0, 6, 0, 0, 0, 9][..], &[0; 20]].concat(), ("127.0.0.1", port + 1));
                 }
-                number = number.wrapping_add(1);
-                std::thread::sleep(Duration::from_millis(20));
             }
         }));
         camera
@@ -156,6 +158,6 @@ fn key_frame_requests_are_rate_limited() {
     assert!(late.until_key_frame() == 0, "it begins with the key frame");
     // So does who comes to a node that has the stream already.
     assert_eq!(Player::start(&node).until_key_frame(), 0);
-    std::thread::sleep(Duration::from_secs(2));
+    std::thread::sleep(SILENCE);
     assert_eq!(camera.times_asked(), times, "nobody waits for a key frame any more");
 }

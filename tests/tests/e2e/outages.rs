@@ -42,13 +42,13 @@ fn has_begun(requester: &Client, transfers: usize) {
 }
 
 /// A video and an image over each transport, under which a host's connection is down for so long.
-fn outlive(host: &str, outage: u64) {
+fn outlive(host: &str, outage: Duration) {
     let wrong = outage_of(host, outage);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Transfers that did not end well during such an outage.
-fn outage_of(host: &str, outage: u64) -> Vec<String> {
+fn outage_of(host: &str, outage: Duration) -> Vec<String> {
     let network = Network::new();
     let (mut lab, requester) = star(&network);
     let mut transfers = Vec::new();
@@ -62,13 +62,13 @@ fn outage_of(host: &str, outage: u64) -> Vec<String> {
     }
     has_begun(&requester, transfers.len());
     lab.run(&format!("link {host} router down"));
-    std::thread::sleep(Duration::from_secs(outage));
+    std::thread::sleep(outage);
     lab.run(&format!("link {host} router up"));
     let back = Instant::now();
     let mut wrong = Vec::new();
     for (name, child) in transfers {
         let output = child.wait_with_output().unwrap();
-        println!("{host} down for {outage} s, {name}: {}", output.status);
+        println!("{host} down for {outage:?}, {name}: {}", output.status);
         if output.status.code() != Some(0) {
             let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             wrong.push(format!("{name}: {} after {:?}\n{said}{errors}", output.status, back.elapsed()));
@@ -85,12 +85,12 @@ fn outage_of(host: &str, outage: u64) -> Vec<String> {
 
 #[test]
 fn transfers_outlive_a_requesters_outage() {
-    outlive("requester", 4);
+    outlive("requester", Duration::from_secs(4));
 }
 
 #[test]
 fn transfers_outlive_a_providers_outage() {
-    outlive("provider", 10);
+    outlive("provider", Duration::from_secs(10));
 }
 
 /// Every host for as long as the patience of requests allows for.
@@ -98,7 +98,7 @@ fn transfers_outlive_a_providers_outage() {
 #[ignore = "takes four minutes"]
 fn transfers_outlive_every_outage() {
     let mut wrong = Vec::new();
-    for outage in [4, 10, 25] {
+    for outage in [4, 10, 25].map(Duration::from_secs) {
         wrong.extend(std::thread::scope(|scope| {
             let hosts = ["requester", "provider", "sn"].map(|host| scope.spawn(move || outage_of(host, outage)));
             hosts.map(|host| host.join().unwrap()).concat()

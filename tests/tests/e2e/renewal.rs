@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, Validity};
 use roost_tests::network::{Client, Network, PATIENCE, text};
@@ -10,18 +10,18 @@ use roost_tests::process::{free_pair, wait_until};
 use roost_wire::Role;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Time for which the first certificates are valid, seconds.
-const BRIEF: u64 = 20;
+/// Time for which the first certificates are valid: for three nodes to start, one after the other.
+const BRIEF: Duration = Duration::from_secs(10);
 
 fn logs(client: &Client, words: &str) {
     let said = || client.log().contains(words).then_some(());
     assert!(wait_until(PATIENCE, said).is_some(), "{words}:\n{}", client.log());
 }
 
-/// A certificate for so many seconds.
-fn brief(network: &Network, name: &str, seconds: u64) -> PathBuf {
-    let (now, bundle) = (SystemTime::now(), network.path(&format!("id-{name}")));
-    let validity = Validity::Between { not_before: now - SECOND, not_after: now + SECOND * seconds as u32 };
+/// A certificate that is valid up to this time.
+fn brief(network: &Network, name: &str, end: SystemTime) -> PathBuf {
+    let bundle = network.path(&format!("id-{name}"));
+    let validity = Validity::Between { not_before: SystemTime::now() - SECOND, not_after: end };
     Group::open(&network.path("grove")).unwrap().issue(name, Role::Node, validity, &bundle).unwrap();
     bundle
 }
@@ -35,17 +35,19 @@ fn renewed_certificate_is_shown_without_restart() {
     let at = [at[0].clone(), at[1].clone(), format!("quic://127.0.0.1:{}", ports[1])];
     let listen: Vec<&str> = at.iter().flat_map(|endpoint| ["--listen", endpoint]).collect();
     let mut hub = network.supernode("sn1", &listen);
-    let began = Instant::now();
+    let end = SystemTime::now() + BRIEF;
     let nodes = at.each_ref().map(|endpoint| {
         let name = endpoint.split_once(':').unwrap().0;
-        let bundle = brief(&network, name, BRIEF);
+        let bundle = brief(&network, name, end);
         let node = network.start("overlay-node", name, &bundle, &["--at", "1,1", "--super", endpoint]).ready();
         network.roost_ok(&["group", "renew", &network.group(), &text(&bundle), "--valid", "1d"]);
         node.process.signal("HUP");
         logs(&node, "the renewed certificate is shown in new handshakes");
         node
     });
-    std::thread::sleep((began + SECOND * (BRIEF + 2) as u32).saturating_duration_since(Instant::now()));
+    // The time of a certificate has whole seconds.
+    let has_ended = || (SystemTime::now() > end + SECOND).then_some(());
+    assert!(wait_until(BRIEF + PATIENCE, has_ended).is_some(), "the clock stands still");
     hub.process.kill();
     nodes.iter().for_each(|node| node.wait_for("it is gone", |status| (status["state"] == "attaching").then_some(())));
     let _hub = network.start("supernode", "sn1", &network.path("id-sn1"), &listen).ready();

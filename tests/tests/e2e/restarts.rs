@@ -39,6 +39,11 @@ impl<'a> Hub<'a> {
     }
 }
 
+/// The silence before a kill, which comes at another moment between two renewals each time.
+fn phase(number: usize) -> Duration {
+    Duration::from_millis(200 + number as u64 * 379 % 2_000)
+}
+
 /// Times from each start of the hub until a request for a sensor value is answered, in ascending order.
 fn answered(program: &str, transport: &str, kills: usize) -> Vec<Duration> {
     let network = Network::new();
@@ -54,8 +59,7 @@ fn answered(program: &str, transport: &str, kills: usize) -> Vec<Duration> {
             let is_attached = || (node.status()?["state"] == "attached").then_some(());
             assert!(wait_until(PATIENCE, is_attached).is_some(), "{}", node.log());
         }
-        // At another moment between two renewals each time.
-        std::thread::sleep(Duration::from_millis(200 + number as u64 * 379 % 2_000));
+        std::thread::sleep(phase(number));
         hub.kill_and_start();
         let back = Instant::now();
         let output = requester.roost(&request);

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_tests::network::{Network, PATIENCE, text};
 use roost_tests::process::{Process, run, wait_until};
+use roost_wait::beats;
 use serde_json::Value;
 
 #[test]
@@ -102,10 +103,9 @@ fn track_has_raw_only_if_wanted() {
             let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
             let sentence = "$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n";
             // For a minute at most, so that a failure is told.
-            for _ in (0..600).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+            for _ in beats(Duration::from_millis(100)).take(600).take_while(|_| !is_over.load(Ordering::Relaxed)) {
                 // Nobody listens as long as nobody asks.
                 let _ = receiver.send_to(sentence.as_bytes(), ("127.0.0.1", port));
-                std::thread::sleep(Duration::from_millis(100));
             }
         });
         let [json, full, raw] = ["json", "full", "raw"].map(track);

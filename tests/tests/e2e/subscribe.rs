@@ -7,6 +7,11 @@ use roost_tests::process::wait_until;
 use roost_tests::streams::{Watcher, is_whole, kinds, nothing_flows, sent_to, stream};
 use serde_json::Value;
 
+/// True if some two seconds of a stream have come.
+fn is_long(stream: &Value) -> bool {
+    stream["packets"].as_u64() > Some(200)
+}
+
 #[test]
 fn provider_sends_one_copy_per_hub() {
     let network = Network::new();
@@ -14,14 +19,15 @@ fn provider_sends_one_copy_per_hub() {
     let endpoint = hub.endpoint("udp");
     let provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
     let nodes = ["a", "b"].map(|name| network.node(name, "1,1", &["--super", &endpoint]));
-    let watch = |name, at: usize, length| Watcher::start(&network, &nodes[at], name, "subscribe", length);
-    let watchers = [watch("one", 0, "6s"), watch("two", 1, "6s")];
-    let mut leaver = watch("three", 1, "60s");
+    let watch = |name, at: usize| Watcher::endless(&network, &nodes[at], name);
+    let watchers = [watch("one", 0), watch("two", 1)];
+    let mut leaver = watch("three", 1);
     let published = sent_to(&provider, 1);
     assert_eq!((&published["published"], kinds(&published)), (&Value::Bool(true), vec!["reflector".to_owned()]));
     assert_eq!(kinds(&sent_to(&hub, 2)), ["subscriber", "subscriber"]);
     leaver.kill();
-    for (summary, written) in watchers.into_iter().map(Watcher::summary) {
+    nodes.iter().for_each(|node| drop(stream(node, "it goes on", is_long)));
+    for (summary, written) in watchers.into_iter().map(Watcher::finish) {
         is_whole(&summary, &written);
     }
     nodes.iter().for_each(|node| nothing_flows(node));
@@ -39,10 +45,8 @@ fn each_hub_gets_one_copy() {
     let provider = network.node("p", "5,5", &["--super", &one, "--services", "video"]);
     let near = network.node("near", "1,1", &["--super", &one]);
     let far = ["far1", "far2"].map(|name| network.node(name, "9,9", &["--super", &two]));
-    let mut watchers = vec![Watcher::start(&network, &near, "near", "subscribe", "8s")];
-    watchers.extend(
-        far.iter().zip(["f1", "f2"]).map(|(node, name)| Watcher::start(&network, node, name, "subscribe", "8s")),
-    );
+    let mut watchers = vec![Watcher::endless(&network, &near, "near")];
+    watchers.extend(far.iter().zip(["f1", "f2"]).map(|(node, name)| Watcher::endless(&network, node, name)));
     sent_to(&provider, 1);
     assert_eq!(kinds(&sent_to(&first, 2)), ["reflector", "subscriber"]);
     assert_eq!(kinds(&sent_to(&second, 2)), ["subscriber", "subscriber"]);
@@ -53,7 +57,8 @@ fn each_hub_gets_one_copy() {
         let row = &daemon.json(&["streams"])["streams"][0];
         assert_eq!(["service", "cell", "provider"].map(|key| &row[key]), name, "{row:#}");
     }
-    for (summary, written) in watchers.into_iter().map(Watcher::summary) {
+    [&near, &far[0], &far[1]].into_iter().for_each(|node| drop(stream(node, "it comes", is_long)));
+    for (summary, written) in watchers.into_iter().map(Watcher::finish) {
         is_whole(&summary, &written);
     }
     [&*provider, &*first, &*second].into_iter().for_each(nothing_flows);
@@ -67,17 +72,15 @@ fn interrupt_completes_endless_stream() {
     let _provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
     let node = network.node("a", "1,1", &["--super", &endpoint]);
     let watchers = ["one", "two"].map(|name| Watcher::endless(&network, &node, name));
-    let many = |stream: &Value| stream["packets"].as_u64() > Some(200);
-    stream(&node, "two seconds of it", many);
+    stream(&node, "two seconds of it", is_long);
     for watcher in watchers {
-        watcher.signal("INT");
-        let (summary, written) = watcher.summary();
+        let (summary, written) = watcher.finish();
         is_whole(&summary, &written);
     }
     nothing_flows(&node);
     // A subscription with a time of its own is cut short.
     let short = Watcher::start(&network, &node, "short", "subscribe", "60s");
-    stream(&node, "it comes", many);
+    stream(&node, "it comes", is_long);
     short.signal("INT");
     let (code, said) = short.fails();
     assert_eq!((code, said.contains("the transfer is incomplete")), (Some(130), true), "{said}");
@@ -96,8 +99,7 @@ fn second_interrupt_skips_hung_daemon() {
     node.process.signal("STOP");
     let interrupted = |watcher: &mut Watcher| {
         watcher.signal("INT");
-        std::thread::sleep(Duration::from_millis(200));
-        watcher.has_ended().then_some(())
+        wait_until(Duration::from_millis(200), || watcher.has_ended().then_some(()))
     };
     assert!(wait_until(PATIENCE, || interrupted(&mut watcher)).is_some());
     assert_eq!(watcher.fails().0, Some(130));
@@ -136,7 +138,7 @@ fn full_provider_request_is_reflected() {
 }
 
 /// A provider with a home of its own, two super nodes beside that, and two nodes
-/// that know these and watch for `length`.
+/// that know these and watch, for `length` or without end.
 struct Redundant {
     _network: Network,
     /// The provider's home, and the two others.
@@ -147,7 +149,7 @@ struct Redundant {
 
 impl Redundant {
     /// `homes` are the super nodes that the provider knows, `others` those of the rest.
-    fn start(homes: &[usize], others: &[usize], length: &str) -> Self {
+    fn start(homes: &[usize], others: &[usize], length: Option<&str>) -> Self {
         let network = Network::new();
         let mut hubs = vec![network.supernode("sn0", &[])];
         for name in ["sn1", "sn2"] {
@@ -166,7 +168,10 @@ impl Redundant {
         };
         let mut nodes = vec![node("p", "5,5", homes, &["--services", "video"])];
         nodes.extend(["a", "b"].map(|name| node(name, "1,1", others, &[])));
-        let start = |(node, name): (&Daemon, &&str)| Watcher::start(&network, node, name, "subscribe", length);
+        let start = |(node, name): (&Daemon, &&str)| match length {
+            Some(length) => Watcher::start(&network, node, name, "subscribe", length),
+            None => Watcher::endless(&network, node, name),
+        };
         let watchers = nodes[1..].iter().zip(&["one", "two"]).map(start).collect();
         sent_to(&nodes[0], 1);
         Self { _network: network, hubs, nodes, watchers }
@@ -193,35 +198,35 @@ impl Redundant {
         assert!(more.is_some(), "nothing comes any more:\n{}", self.nodes[node].log());
     }
 
-    fn summaries(&mut self) -> Vec<(Value, Vec<u8>)> {
-        std::mem::take(&mut self.watchers).into_iter().map(Watcher::summary).collect()
+    fn summaries(&mut self, end: fn(Watcher) -> (Value, Vec<u8>)) -> Vec<(Value, Vec<u8>)> {
+        std::mem::take(&mut self.watchers).into_iter().map(end).collect()
     }
 }
 
 #[test]
 fn leaving_hub_costs_no_packets() {
-    let mut scene = Redundant::start(&[0], &[1, 2], "14s");
+    let mut scene = Redundant::start(&[0], &[1, 2], None);
     let left = scene.home(1);
     scene.hubs[left].process.signal("TERM");
     for node in [1, 2] {
         scene.moves(node, left);
         scene.goes_on(node);
     }
-    for (summary, written) in scene.summaries() {
+    for (summary, written) in scene.summaries(Watcher::finish) {
         is_whole(&summary, &written);
     }
 }
 
 #[test]
 fn dead_hub_costs_one_gap() {
-    let mut scene = Redundant::start(&[0], &[1, 2], "20s");
+    let mut scene = Redundant::start(&[0], &[1, 2], Some("20s"));
     let left = scene.home(1);
     scene.hubs[left].process.kill();
     for node in [1, 2] {
         scene.moves(node, left);
         scene.goes_on(node);
     }
-    for (summary, _) in scene.summaries() {
+    for (summary, _) in scene.summaries(Watcher::summary) {
         assert!(summary["reflected"] == true && summary["duplicates"] == 0, "{summary}");
         // The gap is noticed within three seconds, and does not take the rest of the time to mend.
         assert!(summary["packets"].as_u64() > summary["lost"].as_u64(), "{summary}");
@@ -230,12 +235,12 @@ fn dead_hub_costs_one_gap() {
 
 #[test]
 fn leaving_provider_home_costs_no_packets() {
-    let mut scene = Redundant::start(&[0, 2], &[1], "14s");
+    let mut scene = Redundant::start(&[0, 2], &[1], None);
     let left = scene.home(0);
     scene.hubs[left].process.signal("TERM");
     scene.moves(0, left);
     scene.goes_on(1);
-    for (summary, written) in scene.summaries() {
+    for (summary, written) in scene.summaries(Watcher::finish) {
         is_whole(&summary, &written);
     }
 }
@@ -247,12 +252,13 @@ fn full_hub_declines_with_retry_after() {
     let endpoint = hub.endpoint("udp");
     let provider = network.node("p", "5,5", &["--super", &endpoint, "--services", "video"]);
     let nodes = ["a", "b"].map(|name| network.node(name, "1,1", &["--super", &endpoint]));
-    let first = Watcher::start(&network, &nodes[0], "one", "subscribe", "8s");
+    let first = Watcher::endless(&network, &nodes[0], "one");
     sent_to(&hub, 1);
     let said = nodes[1].fails(5, &["subscribe", "video", "--at", "5,5", "--for", "3s"]);
     assert!(said.contains("no super node on the way has room for one more copy of video"), "{said}");
     assert!(said.contains("try again in about 5 s") && said.trim_end().lines().count() == 1, "{said}");
-    let (summary, written) = first.summary();
+    stream(&nodes[0], "it goes on", is_long);
+    let (summary, written) = first.finish();
     is_whole(&summary, &written);
     nothing_flows(&provider);
 }

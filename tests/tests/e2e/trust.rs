@@ -108,8 +108,7 @@ fn copied_identity_is_reported() {
     let endpoint = hub.endpoint("udp");
     let with = ["--super", endpoint.as_str()];
     let first = network.start("overlay-node", "first", &identity, &[&with[..], &["--at", "1,1"]].concat()).ready();
-    // The age of a record is the second in which its daemon started.
-    std::thread::sleep(std::time::Duration::from_millis(1100));
+    first.await_later_run();
     let _second = network.start("overlay-node", "second", &identity, &[&with[..], &["--at", "9,9"]].concat()).ready();
     first.json(&["move", "--at", "2,2"]);
     let noticed = wait_until(PATIENCE, || {
