@@ -75,22 +75,28 @@ fn an_interrupted_demo_leaves_nothing_behind() {
 
 #[test]
 fn the_bench_measures_a_running_hub() {
+    std::thread::scope(|scope| {
+        for scheme in ["udp", "tcp", "quic"] {
+            scope.spawn(move || measure_hub(scheme));
+        }
+    });
+}
+
+fn measure_hub(scheme: &str) {
     let network = Network::new();
     let hub = network.supernode("sn1", &["--lookups-per-second", "10000000"]);
     let (group, process) = (network.group(), hub.process.id().to_string());
-    for scheme in ["udp", "tcp", "quic"] {
-        let endpoint = hub.endpoint(scheme);
-        let flags = ["bench", "hub", "--group", &group, "--super", &endpoint, "--pid", &process, "--json"];
-        let output = run("roost", &[&flags[..], &["--entries", "80", "--seconds", "1"]].concat());
-        assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
-        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(report["nodes"], 20);
-        assert_eq!(report["nodes_lost"], 0, "{report}");
-        assert_eq!(report["load"]["wrong"], 0, "{report}");
-        assert!(report["load"]["answered"].as_u64().unwrap() > 0, "{report}");
-        assert!(report["join"]["bytes"].as_f64().unwrap() > 0.0, "{report}");
-        assert!(report["warm"]["bytes"].as_f64().unwrap() > 0.0, "{report}");
-    }
+    let endpoint = hub.endpoint(scheme);
+    let flags = ["bench", "hub", "--group", &group, "--super", &endpoint, "--pid", &process, "--json"];
+    let output = run("roost", &[&flags[..], &["--entries", "80", "--seconds", "1"]].concat());
+    assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["nodes"], 20);
+    assert_eq!(report["nodes_lost"], 0, "{report}");
+    assert_eq!(report["load"]["wrong"], 0, "{report}");
+    assert!(report["load"]["answered"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["join"]["bytes"].as_f64().unwrap() > 0.0, "{report}");
+    assert!(report["warm"]["bytes"].as_f64().unwrap() > 0.0, "{report}");
 }
 
 /// Nodes that the hub holds.

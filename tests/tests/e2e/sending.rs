@@ -135,12 +135,12 @@ fn refused_file_is_explained() {
 
 #[test]
 fn sent_file_resumes_after_any_kill() {
-    let mut pair = FileTransferPair::new("1GB", 150 * MB);
-    let mut child = pair.start_until(20 * MB);
+    let mut pair = FileTransferPair::new("1GB", 80 * MB);
+    let mut child = pair.start_until(10 * MB);
     child.kill().unwrap();
     child.wait().unwrap();
 
-    let child = pair.start_until(50 * MB);
+    let child = pair.start_until(25 * MB);
     pair.receiver.process.kill();
     let identity = pair.network.path("id-r");
     let (hub, inbox) = (pair.hubs[1].endpoint("udp"), text(&pair.inbox));
@@ -150,7 +150,7 @@ fn sent_file_resumes_after_any_kill() {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert!(report["resumed_at"].as_u64().unwrap() >= 20 * MB, "{report}");
+    assert!(report["resumed_at"].as_u64().unwrap() >= 10 * MB, "{report}");
     assert!(fs::read(pair.inbox.join("survey.tif")).unwrap() == fs::read(&pair.file).unwrap());
     assert_eq!(pair.names(), ["survey.tif"]);
 }
@@ -159,8 +159,8 @@ fn sent_file_resumes_after_any_kill() {
 /// takes the same file from then on.
 #[test]
 fn killed_sender_resumes() {
-    let mut pair = FileTransferPair::new("1GB", 150 * MB);
-    let child = pair.start_until(50 * MB);
+    let mut pair = FileTransferPair::new("1GB", 80 * MB);
+    let child = pair.start_until(25 * MB);
     pair.sender.process.kill();
     assert!(!child.wait_with_output().unwrap().status.success());
     let (identity, hub) = (pair.network.path("id-s"), pair.hubs[0].endpoint("udp"));
@@ -168,21 +168,21 @@ fn killed_sender_resumes() {
     let said = || pair.receiver.log().contains("a file was not taken").then_some(());
     assert!(wait_until(PATIENCE, said).is_some(), "{}", pair.receiver.log());
     let report = pair.send(&[]);
-    assert!(report["resumed_at"].as_u64().unwrap() >= 50 * MB, "{report}");
+    assert!(report["resumed_at"].as_u64().unwrap() >= 25 * MB, "{report}");
     assert!(fs::read(pair.inbox.join("survey.tif")).unwrap() == fs::read(&pair.file).unwrap());
     assert_eq!(pair.names(), ["survey.tif"]);
 }
 
 #[test]
 fn changed_file_is_not_kept() {
-    let pair = FileTransferPair::new("1GB", 150 * MB);
-    let child = pair.start_until(20 * MB);
+    let pair = FileTransferPair::new("1GB", 80 * MB);
+    let child = pair.start_until(10 * MB);
     fs::OpenOptions::new().append(true).open(&pair.file).unwrap().write_all(b"more").unwrap();
     let output = child.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.code() == Some(1) && said.contains("changed"), "{:?}: {said}", output.status);
     pair.send(&[]);
-    assert_eq!(fs::metadata(pair.inbox.join("survey.tif")).unwrap().len(), 150 * MB + 4);
+    assert_eq!(fs::metadata(pair.inbox.join("survey.tif")).unwrap().len(), 80 * MB + 4);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::Output;
+use std::thread;
 
 use roost_tests::hosts::Star;
 use roost_tests::network::{Client, Network, PATIENCE, text};
@@ -72,10 +73,11 @@ impl<'a> Case<'a> {
 }
 
 /// Watches for some seconds, into a file that has something already.
-fn watch(network: &Network, node: &Client, length: &str) -> (Output, Vec<u8>) {
+fn watch(network: &Network, node: &Client, limits: &[&str]) -> (Output, Vec<u8>) {
     let file = network.path("keep.ts");
     std::fs::write(&file, OLD).unwrap();
-    let output = node.roost(&["subscribe", "video", "--at", "5,5", "--for", length, "--json", "-o", &text(&file)]);
+    let words = ["subscribe", "video", "--at", "5,5", "--json", "-o", &text(&file), "--for"];
+    let output = node.roost(&[&words, limits].concat());
     (output, std::fs::read(file).unwrap())
 }
 
@@ -98,36 +100,44 @@ fn judge(output: &Output, file: &[u8]) -> Result<bool, String> {
     }
 }
 
+/// All cases at the same time, each in namespaces of its own.
 fn of_listener(listener: Listener, troubles: &[Trouble]) {
-    let mut wrong = Vec::new();
-    for (is_second, trouble) in [false, true].into_iter().flat_map(|second| troubles.iter().map(move |t| (second, *t)))
-    {
-        let network = Network::new();
-        let mut case = Case::new(&network, listener, is_second);
-        let _hub = case.supernode();
-        case.trouble(trouble);
-        let provider = case.node("p", "5,5", &["--services", "video"]);
-        let node = case.node("s", "1,1", &[]);
-        let seen = case.hosts.roost("s", &node, &["doctor", "--json"]).stdout;
-        let seen: Value = serde_json::from_slice(&seen).unwrap();
-        let finding = seen["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "media port");
-        let is_open = finding.is_some_and(|finding| finding["verdict"] == "ok");
-        assert_eq!(is_open, trouble != Trouble::Dropped, "{seen:#}");
-        let (output, file) = watch(&network, &node, "5s");
-        let judged = judge(&output, &file);
-        // Of who is behind a translator it is enough that it is told.
-        let arrives = match trouble {
-            Trouble::None => Some(true),
-            Trouble::Dropped => Some(false),
-            Trouble::NatOf(_) => None,
-        };
-        let name = format!("{listener:?}, second address: {is_second}, {trouble:?}");
-        eprintln!("{name}: {judged:?}");
-        if judged.is_err() || arrives.is_some_and(|arrives| judged != Ok(arrives)) {
-            wrong.push(format!("{name}: {judged:?}\n{}\n{}", node.log(), provider.log()));
-        }
-    }
+    let wrong: Vec<String> = thread::scope(|scope| {
+        let cases = [false, true].into_iter().flat_map(|second| troubles.iter().map(move |trouble| (second, *trouble)));
+        let start = |(second, trouble)| scope.spawn(move || outcome(listener, second, trouble).err());
+        let cases: Vec<_> = cases.map(start).collect();
+        cases.into_iter().filter_map(|case| case.join().unwrap()).collect()
+    });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Checks a case; an error says what went wrong.
+fn outcome(listener: Listener, is_second: bool, trouble: Trouble) -> Result<(), String> {
+    let network = Network::new();
+    let mut case = Case::new(&network, listener, is_second);
+    let _hub = case.supernode();
+    case.trouble(trouble);
+    let provider = case.node("p", "5,5", &["--services", "video"]);
+    let node = case.node("s", "1,1", &[]);
+    let seen = case.hosts.roost("s", &node, &["doctor", "--json"]).stdout;
+    let seen: Value = serde_json::from_slice(&seen).unwrap();
+    let finding = seen["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == "media port");
+    let is_open = finding.is_some_and(|finding| finding["verdict"] == "ok");
+    assert_eq!(is_open, trouble != Trouble::Dropped, "{seen:#}");
+    // Of who is behind a translator it is enough that it is told.
+    let (limits, arrives): (&[&str], _) = match trouble {
+        Trouble::None => (&["5s"], Some(true)),
+        Trouble::Dropped => (&["5s", "--patience", "5s"], Some(false)),
+        Trouble::NatOf(_) => (&["5s", "--patience", "10s"], None),
+    };
+    let (output, file) = watch(&network, &node, limits);
+    let judged = judge(&output, &file);
+    let name = format!("{listener:?}, second address: {is_second}, {trouble:?}");
+    eprintln!("{name}: {judged:?}");
+    if judged.is_err() || arrives.is_some_and(|arrives| judged != Ok(arrives)) {
+        return Err(format!("{name}: {judged:?}\n{}\n{}", node.log(), provider.log()));
+    }
+    Ok(())
 }
 
 #[test]
@@ -155,7 +165,7 @@ fn silent_camera_keeps_the_recording() {
     let offer = ["--super", &endpoint, "--services", "video", "--sources-video", &source];
     let _provider = network.node("p", "5,5", &offer);
     let node = network.node("a", "1,1", &["--super", &endpoint]);
-    let (output, file) = watch(&network, &node, "2s");
+    let (output, file) = watch(&network, &node, &["2s"]);
     assert_eq!(judge(&output, &file), Ok(false));
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(5), "{said}");
@@ -199,7 +209,7 @@ fn missing_stream_ends_after_30_seconds() {
     let _provider = case.node("p", "5,5", &["--services", "video"]);
     let node = case.node("s", "1,1", &[]);
     let began = std::time::Instant::now();
-    let (output, file) = watch(&network, &node, "90s");
+    let (output, file) = watch(&network, &node, &["90s"]);
     let took = began.elapsed().as_secs();
     assert!(took < 40, "it took {took} s: {output:?}");
     assert_eq!(judge(&output, &file), Ok(false));
