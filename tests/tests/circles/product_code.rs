@@ -41,7 +41,7 @@ pub(crate) fn attributes_and_name(item: &Item) -> (&[Attribute], Option<&Ident>)
     }
 }
 
-fn is_for_tests(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {
     let mut conditions = attributes.iter().filter(|attribute| attribute.path().is_ident("cfg"));
     conditions.any(|attribute| attribute.parse_args::<Meta>().is_ok_and(|condition| !holds_without_tests(&condition)))
 }

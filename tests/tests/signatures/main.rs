@@ -2,15 +2,20 @@
 //!
 //! Iterators of pairs and the parameters of closures are free, since maps and their iterators work
 //! with pairs. A single `bool` is free, too, until a call gives it a literal. Code of tests does not count.
+//!
+//! Tests wait for conditions with `roost-wait`, or on tokio's paused time: they sleep only where a silence is their
+//! subject.
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 #[path = "../circles/product_code.rs"]
 mod product_code;
 mod reader;
+mod sleeps;
 
 use std::path::{Path, PathBuf};
 
 use reader::{Code, read_crate};
+use sleeps::Sleeps;
 
 /// Functions of a folder that may still have such parameters.
 struct Limit {
@@ -51,12 +56,45 @@ fn parameters_name_their_parts() {
     }
 }
 
+/// Silences that are the subject of tests: what stands still, is late, or works at a rate.
+const SILENCES: [(&str, usize); 14] = [
+    ("crates/transport/tests/fairness.rs", 1),
+    ("crates/transport/tests/moving.rs", 3),
+    ("crates/transport/tests/support/slow.rs", 1),
+    ("crates/transport/tests/udp.rs", 2),
+    ("emulation/bench/src/transport/end.rs", 1),
+    ("emulation/experiment/src/traffic/threads.rs", 1),
+    ("emulation/lab/src/carrier/tests.rs", 1),
+    ("emulation/lab/tests/lab/inside.rs", 1),
+    ("emulation/lab/tests/lab/outside.rs", 1),
+    ("services/src/video/tests.rs", 1),
+    ("tests/tests/e2e/greedy_streams.rs", 1),
+    ("tests/tests/e2e/key_frames.rs", 1),
+    ("tests/tests/e2e/outages.rs", 1),
+    ("tests/tests/e2e/restarts.rs", 1),
+];
+
+#[test]
+fn tests_sleep_only_for_silence() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let mut sleeps = Sleeps::default();
+    for folder in packages(&root, &["roost-wait"]) {
+        sleeps.read_crate(&root, &folder);
+    }
+    assert_eq!(sleeps.counts(), SILENCES, "wait with `roost_wait` instead, or count a silence here");
+}
+
 fn crates(root: &Path) -> Vec<PathBuf> {
+    // The helpers of tests are no product.
+    packages(root, &["roost-tests", "roost-wait"])
+}
+
+fn packages(root: &Path, without: &[&str]) -> Vec<PathBuf> {
     let metadata =
         cargo_metadata::MetadataCommand::new().manifest_path(root.join("Cargo.toml")).no_deps().exec().unwrap();
     let folder = |package: cargo_metadata::Package| package.manifest_path.parent().unwrap().into();
-    // The helpers of the end-to-end tests are no product.
-    metadata.packages.into_iter().filter(|package| package.name != "roost-tests").map(folder).collect()
+    let packages = metadata.packages.into_iter();
+    packages.filter(|package| !without.contains(&package.name.as_str())).map(folder).collect()
 }
 
 #[test]
@@ -75,4 +113,14 @@ fn literal_reaches_its_function() {
          fn two(a: bool, b: bool) {}\nfn main() { A::new(false); vec![A.set(x)]; assert!(set(true)); set(x, true); }",
     );
     assert_eq!(code.flags(), ["lib.rs:3 A::new (lib.rs:8)", "lib.rs:6 set (lib.rs:8)", "lib.rs:7 two"]);
+}
+
+#[test]
+fn sleep_is_found_in_tests_alone() {
+    let mut sleeps = Sleeps::default();
+    let product = "fn a() { sleep(b) }\n#[cfg(test)]\nmod tests {\nfn c() { thread::sleep(d); select! { () = sleep(e) => {} } }\n\
+        #[tokio::test(start_paused = true)]\nasync fn f() { sleep(g).await }\n}";
+    sleeps.read("lib.rs", product, false);
+    sleeps.read("it.rs", "fn a() { b(|| thread::sleep(c)) }", true);
+    assert_eq!(sleeps.counts(), [("it.rs", 1), ("lib.rs", 2)]);
 }
