@@ -9,7 +9,7 @@ const SHORT: [&str; 5] = ["bench", "delay", "--for", "200ms", "--json"];
 
 #[test]
 fn measurement_ends_with_verdict() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let output = emulate(&SHORT, None);
     let report = report(&output);
     let rows = report["bench"]["rows"].as_array().unwrap();
@@ -43,7 +43,7 @@ fn measurement_ends_with_verdict() {
 
 #[test]
 fn missing_programs_leave_row_unmeasured() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     // Programs are looked for in the system's folders of programs as well, but ping is not there.
     let output = emulate(&SHORT, Some("/nowhere"));
     let report = report(&output);

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 #[test]
 fn object_crosses_with_each_congestion_control() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let senders = ["tcp-cubic", "cubic", "rate", "udt", "bbr"];
     let (report, code) = measured(&["--path", "regional", "--seconds", "3", "--sender", &senders.join(",")]);
     let rows = report["rows"].as_array().unwrap();
@@ -29,7 +29,7 @@ fn object_crosses_with_each_congestion_control() {
 
 #[test]
 fn small_receive_window_limits_round_trip() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let senders = ["tcp-cubic", "tcp-32k"];
     let (report, code) = measured(&["--path", "thin-clean", "--seconds", "8", "--sender", &senders.join(",")]);
     assert_eq!(code, Some(0), "{report}");
@@ -40,7 +40,7 @@ fn small_receive_window_limits_round_trip() {
 
 #[test]
 fn udt4_runs_or_names_missing_part() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let (report, code) = measured(&["--path", "regional", "--seconds", "3", "--sender", "udt4"]);
     match report["rows"].get(0) {
         Some(row) => assert!(row["sender"] == "udt4" && code == Some(0), "{report}"),
@@ -50,7 +50,7 @@ fn udt4_runs_or_names_missing_part() {
 
 #[test]
 fn who_interrupts_leaves_nothing_behind() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let folder = tempfile::tempdir().unwrap();
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
     command.args(["bench", "bulk", "--path", "regional", "--sender", "rate", "--seconds", "600", "--json"]);

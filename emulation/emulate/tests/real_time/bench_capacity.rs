@@ -8,7 +8,7 @@ use serde_json::Value;
 
 #[test]
 fn room_capacity_matches_hub_links() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let streams = 6.2;
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
     command.args(["bench", "reflect", "--capacity", "--mesh", "1,2", "--mode", "residual", "--seconds", "3", "--json"]);

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[test]
 fn c_reference_runs_or_explains() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let cell = ["--implementation", "c-gso,c-naive", "--targets", "3", "--bytes", "300", "--trial", "200"];
     let cell = [&cell[..], &["--offload", "on,off", "--json"]].concat();
     let output =

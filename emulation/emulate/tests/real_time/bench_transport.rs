@@ -11,7 +11,7 @@ const FAILURES: [&str; 8] = ["bench", "transport", "--condition", "failures", "-
 
 #[test]
 fn stream_survives_loss_of_either_link() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let report = measured(&["--transport", "quic,tcp,udp", "--workload", "paced", "--frame", "8192"]);
     let rows = report["rows"].as_array().unwrap();
     let transports: Vec<&str> = rows.iter().map(|row| row["transport"].as_str().unwrap()).collect();
@@ -32,7 +32,7 @@ fn stream_survives_loss_of_either_link() {
 
 #[test]
 fn kernel_reference_runs_or_explains() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let report = measured(&["--transport", "kernel-tcp,kernel-mptcp", "--workload", "ping-pong"]);
     let rows = report["rows"].as_array().unwrap();
     let notes = report["notes"].to_string();

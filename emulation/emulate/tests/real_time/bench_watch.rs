@@ -7,7 +7,7 @@ use serde_json::Value;
 
 #[test]
 fn watch_switches_path_without_loss() {
-    let _turn = crate::turn();
+    let _turn = crate::beside();
     let cases = ["join-reflected", "leave-subscribers", "uplink-4"];
     let mut command = Command::new(assert_cmd::cargo::cargo_bin!("emulate"));
     command

@@ -14,10 +14,16 @@ mod run;
 mod shell;
 mod simulate;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Tests that measure, or run daemons, take turns: they share the processors.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+static PROCESSORS: RwLock<()> = RwLock::new(());
+
+/// Tests that measure, or run daemons, share the processors: all but [`alone`] mostly wait, or expect no speed.
+fn beside() -> RwLockReadGuard<'static, ()> {
+    PROCESSORS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The turn of a test that compares what it measures with what it should be.
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    PROCESSORS.write().unwrap_or_else(PoisonError::into_inner)
 }

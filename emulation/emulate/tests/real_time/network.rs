@@ -92,7 +92,7 @@ fn bad_input_exits_2() {
 
 #[test]
 fn correct_network_passes_linktest() {
-    let _turn = crate::turn();
+    let _turn = crate::alone();
     let folder = Folder::with("chain.toml", CHAIN);
     let output = folder.emulate(&["linktest", "chain.toml", "--json"]);
     let report = json(&output.stdout);

@@ -9,7 +9,7 @@ use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::MutexGuard;
+use std::sync::RwLockReadGuard;
 use std::time::Duration;
 
 use roost_results::Results;
@@ -31,14 +31,14 @@ linktest = false
 /// A folder with a plan, and the exclusive right to run it.
 struct RunFixture {
     folder: tempfile::TempDir,
-    _turn: MutexGuard<'static, ()>,
+    _turn: RwLockReadGuard<'static, ()>,
 }
 
 impl RunFixture {
     fn from_plan(plan: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("trial.toml"), plan).unwrap();
-        Self { folder, _turn: crate::turn() }
+        Self { folder, _turn: crate::beside() }
     }
 
     fn results(&self) -> PathBuf {

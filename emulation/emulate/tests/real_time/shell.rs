@@ -105,7 +105,7 @@ fn events_happen_and_are_listed() {
 
 #[test]
 fn linktest_follows_changes_and_file() {
-    let _turn = crate::turn();
+    let _turn = crate::alone();
     let text = "link a b delay 40ms\nlinktest --quick --only delay\nlinktest --only delay --only rate --as-written\n";
     let (out, said, code) = script(&["--json"], text);
     let reports: Vec<_> =

@@ -231,7 +231,7 @@ fn differences(emulated: &Results, simulated: &Results) -> Vec<String> {
 /// but is compared all the same.
 #[test]
 fn emulation_and_simulation_agree() {
-    let _turn = crate::turn();
+    let _turn = crate::alone();
     for transport in ["udp", "tcp", "quic"] {
         let folder = folder_with(&format!("transport = '{transport}'\n{BUSY}"));
         let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "virtual"]);
