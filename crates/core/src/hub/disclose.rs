@@ -71,15 +71,8 @@ pub(super) fn without_local_hosts(addresses: Vec<Address>) -> Vec<Address> {
 #[cfg(test)]
 mod tests {
     use super::super::members::tests::announce_at;
-    use super::super::testing::{Bench, EditRequest, address, carried, forwarded, node, record, request};
-    use super::super::{HubConfig, HubKind};
     use super::*;
-    use roost_wire::grid::Area;
-    use roost_wire::messages::{
-        DirectoryMessage, Message, Reason, RegistrationMessage, RequestMessage, RequestMode, Watch,
-    };
-    use roost_wire::record::Record;
-    use roost_wire::service::{Role, ServiceSet};
+    use crate::hub::testing::*;
 
     fn udp(host: [u8; 4], port: u16) -> Address {
         Address::single(Scheme::Udp, SocketAddr::from((host, port)))
@@ -125,7 +118,7 @@ mod tests {
         let sibling = bench.up_over(100, Role::SuperNode, udp(LOOPBACK, 100), None);
         let provider = bench.provider(1);
         let carry = carried(5).with_reply_to(vec![udp(LOOPBACK, 50)]);
-        let sent = bench.say(sibling, RequestMessage::Request(carry));
+        let sent = bench.ask(sibling, carry);
         assert!(
             matches!(&sent[..], [_, (connection, Message::Request(RequestMessage::Decline(decline)))]
                 if *connection == sibling && decline.reason == Reason::NoTransport && decline.requester == Some(node(50))),
@@ -139,20 +132,11 @@ mod tests {
             let mut bench = Bench::new();
             attach(&mut bench, 1, udp(LOOPBACK, 9), vec![udp(LOOPBACK, 9), address(1)]);
             let requester = bench.up_over(2, Role::Node, udp(host, 10), None);
-            let sent = bench.ask(requester, request(1, RequestMode::Lookup));
-            let [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] = &sent[..] else {
-                panic!("{sent:?}")
-            };
+            let (_, found) = looked_up(&bench.ask(requester, request(1, RequestMode::Lookup)));
             assert_eq!(found.candidates[0].addresses, shown);
             let area = Area::Anywhere;
-            let watch = Watch {
-                id: roost_wire::ids::RequestId(9),
-                services: ServiceSet::ALL,
-                area,
-                last_seen: 0,
-                direction: None,
-                names: None,
-            };
+            let watch =
+                Watch { id: RequestId(9), services: ServiceSet::ALL, area, last_seen: 0, direction: None, names: None };
             let sent = bench.say(requester, DirectoryMessage::Watch(watch));
             let [(_, Message::Directory(DirectoryMessage::WatchChange(change)))] = &sent[..] else {
                 panic!("{sent:?}")

@@ -108,23 +108,14 @@ impl HubLimit {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::testing::{Bench, EditRequest, node, refused, request};
-    use super::super::{HubConfig, HubEvent, HubKind, Limits};
+    use super::super::Limits;
     use super::*;
-    use roost_wire::NodeId;
-    use roost_wire::grid::{Area, Cell};
-    use roost_wire::ids::RequestId;
-    use roost_wire::messages::{
-        DirectoryMessage, HopAction, HopReport, Message, Reason, Request, RequestMessage, RequestMode, Watch,
-    };
-    use roost_wire::service::{Role, ServiceSet};
+    use crate::hub::testing::*;
 
     type SetLimit = fn(&mut Limits);
 
     fn bench(limit: SetLimit) -> Bench {
-        let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-        limit(&mut config.limits);
-        Bench::with(config)
+        Bench::configured(|config| limit(&mut config.limits))
     }
 
     /// A lookup of an area that no other lookup of the test has.

@@ -81,19 +81,14 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
-    use super::super::HubCommand;
-    use super::super::testing::{Bench, carried, forwarded, node, refused, request, version};
     use super::*;
-    use crate::machine::Input;
-    use roost_wire::messages::Message;
-    use roost_wire::messages::{FlowMessage, HierarchyMessage, RequestMessage};
-    use roost_wire::messages::{Reason, RequestMode};
+    use crate::hub::testing::*;
 
     #[test]
     fn idle_hub_leaves_immediately() {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        bench.input(Input::Command(HubCommand::Leave));
+        bench.command(HubCommand::Leave);
         assert_eq!(bench.closed, [(connection, REASON.to_owned())]);
         assert_eq!(bench.events.last(), Some(&HubEvent::Left));
         let late = bench.up(2, Role::Node);
@@ -107,7 +102,7 @@ mod tests {
         for withdraws in [true, false] {
             let mut bench = Bench::new();
             let (sibling, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
-            let sent = bench.input(Input::Command(HubCommand::Leave));
+            let sent = bench.command(HubCommand::Leave);
             assert_eq!(sent, [(connection, Message::Registration(RegistrationMessage::Handover))]);
             assert!(bench.closed.is_empty());
             if withdraws {
@@ -125,9 +120,9 @@ mod tests {
     fn sibling_requests_reach_departed_nodes() {
         let mut bench = Bench::new();
         let (sibling, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
-        bench.input(Input::Command(HubCommand::Leave));
+        bench.command(HubCommand::Leave);
         bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(2) });
-        assert_eq!(forwarded(&bench.say(sibling, RequestMessage::Request(carried(5)))[1..]).0, connection);
+        assert_eq!(forwarded(&bench.ask(sibling, carried(5))[1..]).0, connection);
     }
 
     #[test]
@@ -136,7 +131,7 @@ mod tests {
             let mut bench = Bench::new();
             let (provider, requester, idle) = (bench.provider(1), bench.requester(2), bench.requester(3));
             let (_, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Relay)));
-            bench.input(Input::Command(HubCommand::Leave));
+            bench.command(HubCommand::Leave);
             assert_eq!(bench.closed.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), [idle]);
             assert_eq!(refused(&bench.ask(requester, request(2, RequestMode::Relay))), (requester, Reason::Leaving));
             assert!(!bench.events.contains(&HubEvent::Left));

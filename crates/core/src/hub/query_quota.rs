@@ -84,19 +84,11 @@ impl HubCore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, EditRequest, carried, node, record, request};
-    use super::super::{HubConfig, HubKind};
     use super::*;
-    use roost_wire::grid::{Area, Cell};
-    use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::RegistrationMessage;
-    use roost_wire::record::Record;
-    use roost_wire::service::Role;
+    use crate::hub::testing::*;
 
     fn bench(per_second: u32) -> Bench {
-        let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-        config.limits.lookups_per_second = per_second;
-        Bench::with(config)
+        Bench::configured(|config| config.limits.lookups_per_second = per_second)
     }
 
     fn lookup(id: u32, area: Area) -> Message {
@@ -165,7 +157,7 @@ mod tests {
         let hub = bench.up(100, Role::SuperNode);
         let mut refused = 0;
         for id in 0..200 {
-            let said = bench.say(hub, RequestMessage::Request(carried(id)));
+            let said = bench.ask(hub, carried(id));
             let is_refused = |message: &Message| matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::TooMany, requester: Some(of), .. })) if *of == node(50));
             refused += said.iter().filter(|(_, message)| is_refused(message)).count();
         }

@@ -187,12 +187,8 @@ fn standby_addresses(core: &HubCore, from: Sender, addresses: Vec<Address>) -> O
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Bench, address, node, record, version};
     use super::*;
-    use crate::machine::Input;
-    use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::{Message, RegistrationMessage, ReplicationMessage};
-    use roost_wire::record::Record;
+    use crate::hub::testing::*;
 
     /// A hub one of whose nodes has named hub 100, and the dial that follows.
     fn named() -> Bench {

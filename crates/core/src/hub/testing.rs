@@ -1,19 +1,16 @@
 //! A hub on the bench: what its tests share.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+pub(super) use std::time::Duration;
 
-use roost_wire::messages::{
-    Decline, HubHop, Message, ProbeMessage, Reason, RegistrationMessage, ReplicaRecord, ReplicaUpdate, Request,
-    RequestMessage, RequestMode, Route, RouteDirection, ServiceRequest,
-};
-use roost_wire::{
-    Address, Area, Capacity, Cell, Channel, ConnectionId, DialId, NodeId, Nonce, Record, RemoteIdentity, RequestId,
-    Role, Scheme, Service, ServiceSet, Time, Version,
-};
+pub(super) use bytes::Bytes;
+pub(super) use roost_wire::messages::*;
+pub(super) use roost_wire::*;
 
-use super::{Hub, HubConfig, HubEvent, HubKind};
-use crate::machine::{Input, Machine, Transmit};
+use super::Hub;
+pub(super) use super::{HubCommand, HubConfig, HubEvent, HubKind};
+use crate::machine::Transmit;
+pub(super) use crate::machine::{Input, Machine};
 
 /// The place where test nodes are unless they say otherwise.
 pub(super) const HERE: Cell = Cell::new(27, 92);
@@ -131,10 +128,70 @@ pub(super) fn refused(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Reason
     }
 }
 
+pub(super) fn is_declined(sent: &[(ConnectionId, Message)], because: Reason) -> bool {
+    sent.iter().any(|(_, message)| {
+        matches!(message, Message::Request(RequestMessage::Decline(decline)) if decline.reason == because)
+    })
+}
+
+/// The only message, which answers a lookup, and over which connection it went.
+pub(super) fn looked_up(sent: &[(ConnectionId, Message)]) -> (ConnectionId, LookupResult) {
+    match sent {
+        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => (*connection, found.clone()),
+        other => panic!("expected one result, not {other:?}"),
+    }
+}
+
+/// True for a request that its provider is handed.
+pub(super) fn is_forward(message: &Message) -> bool {
+    matches!(message, Message::Request(RequestMessage::Request(request)) if request.route.is_some() && request.hop().is_none())
+}
+
+/// True for a request that another hub is to pass on.
+pub(super) fn is_carry(message: &Message) -> bool {
+    matches!(message, Message::Request(RequestMessage::Request(request)) if request.hop().is_some())
+}
+
 impl Bench {
     /// A super node that has been up for longer than a lease.
     pub(super) fn new() -> Self {
-        Self::with(HubConfig::new(node(200), HubKind::SuperNode, 1))
+        Self::configured(|_| {})
+    }
+
+    pub(super) fn configured(change: impl FnOnce(&mut HubConfig)) -> Self {
+        Self::with_kind(HubKind::SuperNode, change)
+    }
+
+    pub(super) fn server(change: impl FnOnce(&mut HubConfig)) -> Self {
+        Self::with_kind(HubKind::Server, change)
+    }
+
+    fn with_kind(kind: HubKind, change: impl FnOnce(&mut HubConfig)) -> Self {
+        let mut config = HubConfig::new(node(200), kind, 1);
+        change(&mut config);
+        Self::with(config)
+    }
+
+    /// A hub of this tier, and its connections to its parents.
+    pub(super) fn below<const N: usize>(tier: u8, parents: [u8; N]) -> (Self, [ConnectionId; N]) {
+        let at = parents.map(|parent| vec![address(parent)]).to_vec();
+        let mut bench = Self::configured(|config| (config.tier, config.parents) = (tier, at));
+        let mut dials = std::mem::take(&mut bench.dialled).into_iter();
+        let connections = parents.map(|parent| {
+            let dial = dials.next().map(|(dial, _)| dial);
+            bench.up_over(parent, Role::SuperNode, address(parent), dial)
+        });
+        (bench, connections)
+    }
+
+    pub(super) fn child(&mut self, number: u8) -> ConnectionId {
+        let child = self.up(number, Role::SuperNode);
+        self.say(child, HierarchyMessage::RegisterChild { tier: 0 });
+        child
+    }
+
+    pub(super) fn command(&mut self, command: HubCommand) -> Vec<(ConnectionId, Message)> {
+        self.input(Input::Command(command))
     }
 
     pub(super) fn with(config: HubConfig) -> Self {
@@ -160,13 +217,13 @@ impl Bench {
     }
 
     /// Hands in one input and gives back the messages that follow.
-    pub(super) fn input(&mut self, input: Input<super::HubCommand>) -> Vec<(ConnectionId, Message)> {
+    pub(super) fn input(&mut self, input: Input<HubCommand>) -> Vec<(ConnectionId, Message)> {
         self.channels(input).into_iter().map(|(connection, _, message)| (connection, message)).collect()
     }
 
     /// Messages that an input makes the hub send, with their channels. What every connection begins with is left
     /// out.
-    pub(super) fn channels(&mut self, input: Input<super::HubCommand>) -> Vec<(ConnectionId, Channel, Message)> {
+    pub(super) fn channels(&mut self, input: Input<HubCommand>) -> Vec<(ConnectionId, Channel, Message)> {
         self.hub.handle(self.now, input);
         let mut sent = Vec::new();
         while let Some(transmit) = self.hub.poll_transmit() {

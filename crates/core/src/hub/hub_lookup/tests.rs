@@ -1,12 +1,9 @@
 //! Searches at other hubs, case by case.
 
 use roost_wire::block::BlockService;
-use roost_wire::messages::{HierarchyMessage, Message, Reason, Request, RequestMessage, RequestMode, Route, Summary};
-use roost_wire::{Capacity, Cell, Role, ServiceSet};
 
 use super::*;
-use crate::hub::testing::{Bench, EditRequest, HERE, address, node, refused, request, version};
-use crate::hub::{HubConfig, HubKind};
+use crate::hub::testing::*;
 
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
     let capacity = Capacity { streams: 2, uplink_kbps: 1_000 };
@@ -48,21 +45,14 @@ fn local_and_remote_hits_ranked_together() {
     let mut bench = Bench::new();
     let sibling = bench.up(100, Role::SuperNode);
     let (_, requester) = (bench.provider(1), bench.requester(2));
-    assert!(matches!(
-        bench.ask(requester, request(1, RequestMode::Lookup))[..],
-        [(_, Message::Directory(DirectoryMessage::LookupResult(_)))]
-    ));
+    looked_up(&bench.ask(requester, request(1, RequestMode::Lookup)));
     let id = seek_of(&bench.ask(requester, near(2, RequestMode::Lookup)));
     let there = vec![candidate(9, 1, Cell::new(1, 1)), candidate(1, 7, Cell::new(300, 300))];
-    match &bench.say(sibling, answer(id, there))[..] {
-        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
-            let nodes: Vec<NodeId> = found.candidates.iter().map(|candidate| candidate.node).collect();
-            assert_eq!((*connection, nodes), (requester, vec![node(9), node(1)]));
-            assert_eq!(found.candidates[1].version, version(7), "the newer record of the two counts");
-            assert_eq!(found.coverage, Coverage::Complete);
-        }
-        other => panic!("{other:?}"),
-    }
+    let (connection, found) = looked_up(&bench.say(sibling, answer(id, there)));
+    let nodes: Vec<NodeId> = found.candidates.iter().map(|candidate| candidate.node).collect();
+    assert_eq!((connection, nodes), (requester, vec![node(9), node(1)]));
+    assert_eq!(found.candidates[1].version, version(7), "the newer record of the two counts");
+    assert_eq!(found.coverage, Coverage::Complete);
     let one = near(3, RequestMode::Lookup).with(|spec| spec.count = 1);
     match &bench.ask(requester, one)[..] {
         [(_, Message::Directory(DirectoryMessage::HubLookup(seek)))] => {
@@ -95,12 +85,8 @@ fn silent_sibling_leaves_partial_answer() {
     for _ in 0..2 {
         assert_eq!(seek_of(&bench.wait(Duration::from_millis(90))), id);
     }
-    match &bench.wait(Duration::from_millis(90))[..] {
-        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
-            assert_eq!((*connection, found.coverage), (requester, Coverage::Partial))
-        }
-        other => panic!("{other:?}"),
-    }
+    let (connection, found) = looked_up(&bench.wait(Duration::from_millis(90)));
+    assert_eq!((connection, found.coverage), (requester, Coverage::Partial));
     bench.ask(requester, near(2, RequestMode::Forward));
     assert_eq!(refused(&bench.down(sibling)), (requester, Reason::Unreachable));
 }
@@ -114,25 +100,16 @@ fn searching_hub_gets_more_time() {
     bench.say(sibling, RequestMessage::RequestAck { id, requester: None, provider: None });
     assert!(bench.wait(Duration::from_millis(900)).is_empty());
     assert_eq!(seek_of(&bench.wait(Duration::from_millis(150))), id, "in case its answer was lost");
-    match &bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)]))[..] {
-        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
-            assert_eq!((*connection, found.candidates.len(), found.coverage), (requester, 1, Coverage::Complete));
-        }
-        other => panic!("{other:?}"),
-    }
+    let (connection, found) = looked_up(&bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)])));
+    assert_eq!((connection, found.candidates.len(), found.coverage), (requester, 1, Coverage::Complete));
 }
 
 /// A hub of tier 0 below 101 and 102, with a requester.
 fn child() -> (Bench, [ConnectionId; 2], ConnectionId) {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.parents = vec![vec![address(101)], vec![address(102)]];
-    let mut bench = Bench::with(config);
-    let dialled = std::mem::take(&mut bench.dialled);
-    let first = bench.up_over(101, Role::SuperNode, address(101), Some(dialled[0].0));
-    let second = bench.up_over(102, Role::SuperNode, address(102), Some(dialled[1].0));
+    let (mut bench, parents) = Bench::below(0, [101, 102]);
     let requester = bench.requester(2);
     bench.wait(Duration::from_secs(1));
-    (bench, [first, second], requester)
+    (bench, parents, requester)
 }
 
 #[test]
@@ -146,20 +123,12 @@ fn second_parent_asked_before_unreachable_above() {
     for _ in 0..3 {
         assert_eq!(asked(&bench.wait(Duration::from_millis(90))), (second, Some(RouteDirection::Up)));
     }
-    match &bench.wait(Duration::from_millis(90))[..] {
-        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
-            assert_eq!((*connection, found.coverage), (requester, Coverage::UnreachableAbove))
-        }
-        other => panic!("{other:?}"),
-    }
+    let (connection, found) = looked_up(&bench.wait(Duration::from_millis(90)));
+    assert_eq!((connection, found.coverage), (requester, Coverage::UnreachableAbove));
     bench.down(first);
     bench.down(second);
-    match &bench.ask(requester, near(2, RequestMode::Lookup))[..] {
-        [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
-            assert_eq!(found.coverage, Coverage::UnreachableAbove)
-        }
-        other => panic!("{other:?}"),
-    }
+    let (_, found) = looked_up(&bench.ask(requester, near(2, RequestMode::Lookup)));
+    assert_eq!(found.coverage, Coverage::UnreachableAbove);
 }
 
 #[test]
@@ -169,17 +138,13 @@ fn hub_lookup_answered_from_own_directory() {
     let (service, area) = (Service::Track, Area::Exact(HERE));
     let seek =
         HubLookup { id: RequestId(5), service, area, count: 4, direction: None, timeout_ms: None, selector: None };
-    let sent = bench.say(sibling, DirectoryMessage::HubLookup(seek));
-    assert!(
-        matches!(&sent[..], [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] if found.candidates[0].node == node(1))
-    );
+    let (_, found) = looked_up(&bench.say(sibling, DirectoryMessage::HubLookup(seek)));
+    assert_eq!(found.candidates[0].node, node(1));
 }
 
 #[test]
 fn lookups_per_node_are_limited() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.limits.requests_per_node = 8;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.limits.requests_per_node = 8);
     let (sibling, requester, other) = (bench.up(100, Role::SuperNode), bench.requester(2), bench.requester(3));
     for id in 0..8 {
         seek_of(&bench.ask(requester, there(id)));
@@ -248,18 +213,12 @@ fn lookup_lasts_until_requester_deadline() {
     let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
     let patient = Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) };
     let id = searching(&mut bench, sibling, requester, patient, Duration::from_secs(15));
-    assert!(matches!(&bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)]))[..],
-        [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] if *connection == requester && found.coverage == Coverage::Complete));
+    let (connection, found) = looked_up(&bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)])));
+    assert_eq!((connection, found.coverage), (requester, Coverage::Complete));
     let request = Request { deadline_ms: 20_000, ..near(2, RequestMode::Forward) };
     let id = searching(&mut bench, sibling, requester, request, Duration::from_secs(10));
     let sent = bench.say(sibling, answer(id, vec![candidate(9, 1, HERE)]));
-    assert!(
-        matches!(
-            &sent[..],
-            [(_, Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: Some(_), .. }), .. })))]
-        ),
-        "{sent:?}"
-    );
+    assert!(matches!(&sent[..], [(_, message)] if is_carry(message)), "{sent:?}");
 }
 
 #[test]
@@ -270,10 +229,7 @@ fn dead_hub_leaves_lookup_partial() {
     let id = seek_of(&bench.ask(requester, Request { deadline_ms: 20_000, ..near(1, RequestMode::Lookup) }));
     bench.say(sibling, RequestMessage::RequestAck { id, requester: None, provider: None });
     let sent = bench.wait(Duration::from_secs(2));
-    assert!(
-        matches!(sent.last(), Some((_, Message::Directory(DirectoryMessage::LookupResult(found)))) if found.coverage == Coverage::Partial),
-        "{sent:?}"
-    );
+    assert_eq!(looked_up(&sent[sent.len() - 1..]).1.coverage, Coverage::Partial);
 }
 
 #[test]
@@ -288,15 +244,8 @@ fn patient_requester_gets_own_lookup() {
 /// A search of another hub's.
 fn seek(id: u32, area: Area, way: RouteDirection) -> Message {
     let (id, service, way) = (RequestId(id), Service::Track, Some(way));
-    Message::Directory(DirectoryMessage::HubLookup(HubLookup {
-        id,
-        service,
-        area,
-        count: 4,
-        direction: way,
-        timeout_ms: None,
-        selector: None,
-    }))
+    let seek = HubLookup { id, service, area, count: 4, direction: way, timeout_ms: None, selector: None };
+    DirectoryMessage::HubLookup(seek).into()
 }
 
 fn has(cell: Cell) -> Message {
@@ -319,28 +268,20 @@ fn leaving_hub_serves_sibling_lookups() {
     let (one, other) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.provider(1);
     bench.say(other, has(Cell::new(500, 500)));
-    bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
+    bench.command(HubCommand::Leave);
     let sent = bench.say(one, seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Across));
     let [(to, id)] = asked(&sent)[..] else { panic!("{sent:?}") };
     assert_eq!(to, other);
-    let sent = bench.say(other, answer(id, vec![candidate(9, 1, Cell::new(500, 500))]));
-    assert!(
-        matches!(&sent[..], [(connection, Message::Directory(DirectoryMessage::LookupResult(found)))] if *connection == one && found.candidates.len() == 1)
-    );
+    let (connection, found) = looked_up(&bench.say(other, answer(id, vec![candidate(9, 1, Cell::new(500, 500))])));
+    assert_eq!((connection, found.candidates.len()), (one, 1));
 }
 
 #[test]
 fn leaving_hub_still_asks_parent() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.tier = 1;
-    config.parents = vec![vec![address(101)]];
-    let mut bench = Bench::with(config);
-    let (dial, _) = bench.dialled.remove(0);
-    let parent = bench.up_over(101, Role::SuperNode, address(101), Some(dial));
-    let child = bench.up(50, Role::SuperNode);
-    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
+    let (mut bench, [parent]) = Bench::below(1, [101]);
+    let child = bench.child(50);
     bench.provider(1);
-    bench.input(crate::machine::Input::Command(crate::hub::HubCommand::Leave));
+    bench.command(HubCommand::Leave);
     let sent = bench.say(child, seek(5, Area::Exact(Cell::new(500, 500)), RouteDirection::Up));
     assert!(matches!(asked(&sent)[..], [(to, _)] if to == parent), "{sent:?}");
     bench.down(parent);
@@ -350,15 +291,9 @@ fn leaving_hub_still_asks_parent() {
 
 #[test]
 fn same_child_lookups_share_one_search() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.tier = 1;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.tier = 1);
     let root = bench.up(100, Role::SuperNode);
-    let children = [50, 51, 52].map(|number| {
-        let child = bench.up(number, Role::SuperNode);
-        bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
-        child
-    });
+    let children = [50, 51, 52].map(|number| bench.child(number));
     let area = Area::Nearest(Cell::new(0, 0));
     let first = asked(&bench.say(children[0], seek(1, area, RouteDirection::Up)));
     assert!(matches!(first[..], [(to, _)] if to == root), "{first:?}");
@@ -375,16 +310,9 @@ fn same_child_lookups_share_one_search() {
 
 /// A hub of tier 1 below 101 and 102, with two children that have tracks around HERE.
 fn middle() -> (Bench, [ConnectionId; 2], [ConnectionId; 2]) {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.tier = 1;
-    config.parents = vec![vec![address(101)], vec![address(102)]];
-    let mut bench = Bench::with(config);
-    let dialled = std::mem::take(&mut bench.dialled);
-    let parents = [(101, 0), (102, 1)]
-        .map(|(parent, dial)| bench.up_over(parent, Role::SuperNode, address(parent), Some(dialled[dial].0)));
+    let (mut bench, parents) = Bench::below(1, [101, 102]);
     let children = [50, 51].map(|child| {
-        let connection = bench.up(child, Role::SuperNode);
-        bench.say(connection, HierarchyMessage::RegisterChild { tier: 0 });
+        let connection = bench.child(child);
         bench.say(connection, has(HERE));
         connection
     });
@@ -398,11 +326,9 @@ fn recent_result_answers_second_parent() {
     let down = |id: u32| seek(id, Area::Exact(HERE), RouteDirection::Down);
     let below = asked(&bench.say(first, down(5)));
     assert_eq!(below.iter().map(|(connection, _)| *connection).collect::<Vec<_>>(), [has_it, has_not]);
-    let found = |sent: &[(ConnectionId, Message)]| match sent {
-        [.., (connection, Message::Directory(DirectoryMessage::LookupResult(found)))] => {
-            (*connection, found.id, found.candidates.len(), found.coverage)
-        }
-        other => panic!("{other:?}"),
+    let found = |sent: &[(ConnectionId, Message)]| {
+        let (connection, found) = looked_up(&sent[sent.len() - 1..]);
+        (connection, found.id, found.candidates.len(), found.coverage)
     };
     let sent = bench.say(has_it, answer(below[0].1, vec![candidate(9, 1, HERE)]));
     assert_eq!(found(&sent), (first, RequestId(5), 1, Coverage::FirstMatch));
@@ -437,9 +363,8 @@ fn names_are_told_where_wanted_only() {
         (by_name(5, "03"), vec![Some("n3")]),
         (by_name(6, "n"), vec![]),
     ] {
-        let sent = bench.ask(requester, request.clone());
-        let [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] = &sent[..] else { panic!("{sent:?}") };
-        assert_eq!(names(found), wanted, "{request:?}");
+        let (_, found) = looked_up(&bench.ask(requester, request.clone()));
+        assert_eq!(names(&found), wanted, "{request:?}");
     }
 }
 
@@ -454,24 +379,17 @@ fn other_hubs_are_asked_for_names() {
     assert_eq!(seek.selector, Some("n9".parse().unwrap()));
     let called = |number, name: &str| Candidate { name: Some(name.to_owned()), ..candidate(number, 1, HERE) };
     // Whoever does not know of names lists everybody.
-    let sent = bench.say(sibling, answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)]));
-    let [(_, Message::Directory(DirectoryMessage::LookupResult(found)))] = &sent[..] else { panic!("{sent:?}") };
-    assert_eq!(names(found), [Some("n9")]);
+    let (_, found) =
+        looked_up(&bench.say(sibling, answer(seek.id, vec![called(9, "n9"), called(8, "n8"), candidate(7, 1, HERE)])));
+    assert_eq!(names(&found), [Some("n9")]);
 }
 
 #[test]
 fn lookups_by_name_are_limited() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.limits.lookups_per_second = 100;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.limits.lookups_per_second = 100);
     let requester = bench.requester(2);
     let answers: Vec<bool> = (1..2_000)
-        .map(|id| {
-            matches!(
-                bench.ask(requester, by_name(id, "n9"))[..],
-                [(_, Message::Directory(DirectoryMessage::LookupResult(_)))]
-            )
-        })
+        .map(|id| matches!(bench.ask(requester, by_name(id, "n9"))[..], [(_, Message::Directory(_))]))
         .collect();
     assert!(answers[0]);
     assert!(!answers[answers.len() - 1], "each reads through all names");

@@ -181,12 +181,10 @@ impl Members {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{announce, met_at};
+    use super::super::tests::announce;
+    use super::super::tests::met_at;
     use super::*;
-    use crate::hub::testing::{Bench, address, copies, node, record, version};
-    use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::{Adopt, Message};
-    use roost_wire::messages::{HierarchyMessage, ProbeMessage, ReplicationMessage};
+    use crate::hub::testing::*;
 
     /// A hub beside another one that has `load` nodes.
     fn beside(rtt: Duration, load: u32) -> (Bench, ConnectionId) {

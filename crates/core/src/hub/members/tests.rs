@@ -1,16 +1,15 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
 
 use proptest::prelude::*;
-use roost_wire::Scheme;
-use roost_wire::messages::{MAX_GOSSIP_BYTES, Message, ProbeMessage, RegistrationMessage};
 
-use super::super::testing::{Bench, address, node, record};
-use super::super::{HubConfig, HubEvent, HubKind};
-use super::group::{GossipGroup, GossipPacket, MAX_KNOWN, MemberChange};
+use super::group::GossipGroup;
+use super::group::GossipPacket;
+use super::group::MAX_KNOWN;
+use super::group::MemberChange;
 use super::load::LOAD_PAUSE;
 use super::*;
+use crate::hub::testing::*;
 
 const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 9));
 
@@ -183,9 +182,7 @@ fn met() -> (Bench, ConnectionId, GossipGroup) {
 }
 
 pub(crate) fn met_at(rtt: Duration) -> (Bench, ConnectionId, GossipGroup) {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.addresses = vec![address(200)];
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.addresses = vec![address(200)]);
     bench.rtt = rtt;
     let connection = bench.up(100, Role::SuperNode);
     let other = announce(&mut bench, connection, 100);
@@ -272,7 +269,7 @@ fn lost_member_redialed_until_declared_dead() {
     bench.wait(Duration::from_secs(2));
     assert_eq!(bench.dialled.last().map(|(_, addresses)| addresses.clone()), Some(vec![address(100)]));
     let (dial, _) = bench.dialled.pop().unwrap();
-    bench.input(crate::machine::Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
+    bench.input(Input::DialFailed { dial, reason: "nobody there".to_owned(), refused: false });
     bench.wait(Duration::from_secs(120));
     assert!(bench.events.contains(&HubEvent::MemberDown { node: node(100) }));
     assert!(bench.hub.members().is_empty());
@@ -280,7 +277,7 @@ fn lost_member_redialed_until_declared_dead() {
 
 #[test]
 fn a_server_is_alone() {
-    let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
+    let mut bench = Bench::server(|_| {});
     bench.provider(1);
     assert!(bench.hub.members().is_empty() && bench.dialled.is_empty());
 }
@@ -317,7 +314,7 @@ fn invented_members_are_dialled_seldom() {
         for (dial, addresses) in std::mem::take(&mut bench.dialled) {
             handshakes += addresses.iter().map(|address| address.hosts.len()).sum::<usize>();
             let reason = "no answer".to_owned();
-            bench.input(crate::machine::Input::DialFailed { dial, reason, refused: false });
+            bench.input(Input::DialFailed { dial, reason, refused: false });
         }
     }
     assert!(bench.hub.members().len() > 5, "{}", bench.hub.members().len());
@@ -331,10 +328,7 @@ fn renewal_tells_of_a_standby() {
     let node_connection = bench.provider(1);
     let connection = bench.up(100, Role::SuperNode);
     announce(&mut bench, connection, 100);
-    let renew = RegistrationMessage::Renew(roost_wire::messages::Renew {
-        version: crate::hub::testing::version(1),
-        capacity: None,
-    });
+    let renew = RegistrationMessage::Renew(Renew { version: version(1), capacity: None });
     let told = |sent: &[(ConnectionId, Message)]| match sent {
         [(_, Message::Registration(RegistrationMessage::Lease { siblings, .. }))] => {
             siblings.clone().unwrap_or_default()

@@ -1,9 +1,5 @@
-use roost_wire::Role;
-use roost_wire::messages::{Message, ProbeMessage};
-
-use super::super::testing::{Bench, address, node};
 use super::*;
-use crate::machine::{Input, Machine};
+use crate::hub::testing::*;
 
 fn meshed() -> Bench {
     let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);

@@ -6,23 +6,17 @@ mod depositing;
 mod spilling;
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use roost_wire::block::BlockService;
-use roost_wire::messages::{
-    CopyTarget, Decline, HierarchyMessage, Message, ProbeMessage, Reason, RegistrationMessage, ReplicationMessage,
-    Request, RequestMessage, RequestMode, Route, RouteDirection, Summary,
-};
-use roost_wire::reflection::{DownstreamKind, StartCondition};
-use roost_wire::{Cell, ConnectionId, RequestId, Role};
+use roost_wire::reflection::DownstreamKind;
+use roost_wire::reflection::StartCondition;
 
 use super::stream_copy::BEGINNING;
 use super::*;
-use crate::hub::testing::{
-    Bench, EditRequest, HERE, carried, copies, decline, forwarded, node, record, refused, request,
-};
-use crate::hub::{HubCommand, HubConfig, HubKind, HubLimit, OverflowPolicy, ReflectionConfig};
-use crate::machine::Input;
+use crate::hub::HubLimit;
+use crate::hub::OverflowPolicy;
+use crate::hub::ReflectionConfig;
+use crate::hub::testing::*;
 
 /// Rate of a copy of a stream that is not measured: 700 kbit/s, sealed.
 const VIDEO_KBPS: u32 = 725;
@@ -32,9 +26,7 @@ fn media() -> SocketAddr {
 }
 
 fn reflecting(layers: u8, policy: OverflowPolicy) -> Bench {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.reflection = Some(ReflectionConfig { media: media(), layers, policy });
-    Bench::with(config)
+    Bench::configured(|config| config.reflection = Some(ReflectionConfig { media: media(), layers, policy }))
 }
 
 fn bench() -> Bench {
@@ -42,7 +34,11 @@ fn bench() -> Bench {
 }
 
 fn wanted(hops: u8) -> Option<CopyTarget> {
-    Some(CopyTarget { to: ([0, 0, 0, 0], 9_000).into(), tag: StreamTag(7), hops, provider: None, is_resuming: None })
+    Some(target([0, 0, 0, 0], 7, hops))
+}
+
+fn target(host: [u8; 4], tag: u64, hops: u8) -> CopyTarget {
+    CopyTarget { to: (host, 9_000).into(), tag: StreamTag(tag), hops, provider: None, is_resuming: None }
 }
 
 fn subscribe(id: u32) -> Request {
@@ -57,6 +53,10 @@ fn naming(id: u32, provider: u8) -> Request {
     asked
 }
 
+fn video(id: u32) -> Request {
+    carried(id).with(|spec| spec.service = Service::Video)
+}
+
 fn reflect_of(request: &Request) -> CopyTarget {
     request.copy_target.unwrap()
 }
@@ -69,29 +69,22 @@ fn grants(bench: &mut Bench) -> Vec<ReflectionGrant> {
 }
 
 fn the_carry(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
-    let carry = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::Request(RequestMessage::Request(carry)) if carry.hop().is_some() => Some((*connection, carry.clone())),
-        _ => None,
-    };
-    sent.iter().find_map(carry).unwrap()
+    the_request(sent, is_carry)
 }
 
 fn the_forward(sent: &[(ConnectionId, Message)]) -> (ConnectionId, Request) {
-    let forward = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::Request(RequestMessage::Request(forward)) if forward.hop().is_none() => {
-            Some((*connection, forward.clone()))
-        }
-        _ => None,
-    };
-    sent.iter().find_map(forward).unwrap()
+    the_request(sent, is_forward)
 }
 
-fn send_command(bench: &mut Bench, command: HubCommand) {
-    bench.input(Input::Command(command));
+fn the_request(sent: &[(ConnectionId, Message)], is_one: fn(&Message) -> bool) -> (ConnectionId, Request) {
+    match sent.iter().find(|(_, message)| is_one(message)) {
+        Some((connection, Message::Request(RequestMessage::Request(request)))) => (*connection, request.clone()),
+        _ => panic!("no such request in {sent:?}"),
+    }
 }
 
 fn has_left(bench: &mut Bench, residual_kbps: u32) {
-    send_command(bench, HubCommand::ReflectionCapacity { residual_kbps: Some(residual_kbps), subscribers: 0 });
+    bench.command(HubCommand::ReflectionCapacity { residual_kbps: Some(residual_kbps), subscribers: 0 });
 }
 
 fn carries(bench: &mut Bench, provider: u8) {
@@ -102,7 +95,7 @@ fn carries_to(bench: &mut Bench, provider: u8, receivers: &[u8]) {
     let to = receivers.iter().map(|number| ([10, 0, 0, *number], 9_000).into()).collect();
     let carried =
         ReflectedStream { service: Service::Video, cell: Some(HERE), provider: Some(node(provider)), kbps: 650, to };
-    send_command(bench, HubCommand::ReflectedStreams { streams: vec![carried] });
+    bench.command(HubCommand::ReflectedStreams { streams: vec![carried] });
 }
 
 #[test]
@@ -143,12 +136,9 @@ fn only_requesting_host_starts_with_offer() {
         let mut bench = bench();
         let (_, requester) = (bench.provider(1), bench.requester(2));
         // The hub has not seen it at the host that it names.
-        let addresses = [2, 3].map(crate::hub::testing::address).to_vec();
-        let version = crate::hub::testing::version(2);
-        bench.say(
-            requester,
-            RegistrationMessage::Publish(roost_wire::record::Record { addresses, version, ..record(2) }),
-        );
+        let addresses = [2, 3].map(address).to_vec();
+        let version = version(2);
+        bench.say(requester, RegistrationMessage::Publish(Record { addresses, version, ..record(2) }));
         let mut asked = naming(1, 1);
         if let Some(reflect) = &mut asked.copy_target {
             (reflect.to, reflect.is_resuming) = ((host, 9_000).into(), resumes);
@@ -177,8 +167,7 @@ fn non_reflecting_hub_fills_requester_address() {
     let mut bench = Bench::new();
     let (_, requester) = (bench.provider(1), bench.requester(2));
     let (_, forward) = forwarded(&bench.ask(requester, subscribe(1)));
-    let to = ([10, 0, 0, 2], 9_000).into();
-    assert_eq!(reflect_of(&forward), CopyTarget { to, tag: StreamTag(7), hops: 0, provider: None, is_resuming: None });
+    assert_eq!(reflect_of(&forward), target([10, 0, 0, 2], 7, 0));
     assert!(grants(&mut bench).is_empty());
 }
 
@@ -190,8 +179,8 @@ fn between(bench: &mut Bench) -> (ConnectionId, ConnectionId) {
 }
 
 fn passed_on(bench: &mut Bench, from: ConnectionId, hops: u8) -> CopyTarget {
-    let carry = Request { copy_target: wanted(hops), ..carried(1).with(|spec| spec.service = Service::Video) };
-    reflect_of(&the_carry(&bench.say(from, RequestMessage::Request(carry))).1)
+    let carry = Request { copy_target: wanted(hops), ..video(1) };
+    reflect_of(&the_carry(&bench.ask(from, carry)).1)
 }
 
 #[test]
@@ -216,11 +205,8 @@ fn middle_hub_reflects_only_as_layer() {
 fn provider_home_reflects_and_names_provider() {
     let mut bench = bench();
     let (sibling, provider) = (bench.up(100, Role::SuperNode), bench.provider(1));
-    let carry = Request {
-        copy_target: wanted(1),
-        ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.provider = None)
-    };
-    let sent = bench.say(sibling, RequestMessage::Request(carry));
+    let carry = Request { copy_target: wanted(1), ..video(1).with_hop(|hop| hop.provider = None) };
+    let sent = bench.ask(sibling, carry);
     let (to, forward) = the_forward(&sent);
     assert_eq!((to, reflect_of(&forward).hops), (provider, 2));
     let (id, requester) = (RequestId(1), Some(node(50)));
@@ -239,8 +225,8 @@ fn provider_home_reflects_and_names_provider() {
 fn fourth_hub_does_not_reflect() {
     let mut bench = bench();
     let (sibling, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
-    let carry = Request { copy_target: wanted(3), ..carried(1).with(|spec| spec.service = Service::Video) };
-    let (_, forward) = the_forward(&bench.say(sibling, RequestMessage::Request(carry)));
+    let carry = Request { copy_target: wanted(3), ..video(1) };
+    let (_, forward) = the_forward(&bench.ask(sibling, carry));
     assert_eq!(reflect_of(&forward).to, ([10, 0, 0, 100], 9_000).into());
 }
 
@@ -273,16 +259,15 @@ fn full_provider_preferred_for_copy() {
     let mut bench = bench();
     bench.up(100, Role::SuperNode);
     let (provider, requester) = (bench.up(1, Role::Node), bench.requester(2));
-    let capacity = roost_wire::record::Capacity { streams: 0, uplink_kbps: 0 };
-    bench.say(provider, RegistrationMessage::Publish(roost_wire::record::Record { capacity, ..record(1) }));
+    let capacity = Capacity { streams: 0, uplink_kbps: 0 };
+    bench.say(provider, RegistrationMessage::Publish(Record { capacity, ..record(1) }));
     assert_eq!(forwarded(&bench.ask(requester, subscribe(1))).0, provider);
 }
 
 /// A hub below that has something at [`HERE`].
 fn child(bench: &mut Bench) -> ConnectionId {
     bench.hub.core.config.tier = 1;
-    let child = bench.up(100, Role::SuperNode);
-    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
+    let child = bench.child(100);
     let blocks = [(BlockService::from_cell(Service::Video, HERE), 2)].into();
     bench.say(child, HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None }));
     child
@@ -361,10 +346,7 @@ fn latest_requesting_hub_gets_copy() {
     bench.provider(1);
     let carry = |tag| {
         let copy_target = wanted(1).map(|target| CopyTarget { tag: StreamTag(tag), ..target });
-        Message::Request(RequestMessage::Request(Request {
-            copy_target,
-            ..carried(1).with(|spec| spec.service = Service::Video)
-        }))
+        Message::Request(RequestMessage::Request(Request { copy_target, ..video(1) }))
     };
     let (_, one) = the_forward(&bench.say(first, carry(7)));
     bench.wait(Duration::from_millis(300));
@@ -381,11 +363,11 @@ fn drain_waits_for_reflected_streams() {
     let mut bench = bench();
     let (sibling, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
     carries(&mut bench, 1);
-    send_command(&mut bench, HubCommand::Leave);
-    bench.say(connection, RegistrationMessage::Withdraw(crate::hub::testing::version(2)));
+    bench.command(HubCommand::Leave);
+    bench.say(connection, RegistrationMessage::Withdraw(version(2)));
     assert!(!bench.events.contains(&HubEvent::Left));
-    bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: crate::hub::testing::version(2) });
-    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
+    bench.say(sibling, HierarchyMessage::Claim { node: node(1), version: version(2) });
+    bench.command(HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(bench.events.last(), Some(&HubEvent::Left));
 }
 

@@ -156,15 +156,9 @@ impl HubCore {
 
 #[cfg(test)]
 mod tests {
-    use crate::hub::testing::{Bench, copies, node, record, version};
-    use std::time::Duration;
-
     use super::super::claims::QUIET;
     use super::*;
-    use roost_wire::Record;
-    use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::{HierarchyMessage, Message, ReplicationMessage};
-    use roost_wire::service::Role;
+    use crate::hub::testing::*;
 
     const PATIENCE: Duration = Duration::from_secs(2);
 

@@ -54,17 +54,10 @@ impl JoinRateLimiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hub::testing::{Bench, copies, node, record};
-    use crate::hub::{HubConfig, HubKind};
-    use roost_wire::ids::ConnectionId;
-    use roost_wire::messages::ReplicationMessage;
-    use roost_wire::messages::{Adopt, Message};
-    use roost_wire::service::Role;
+    use crate::hub::testing::*;
 
     fn bench() -> Bench {
-        let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-        config.limits.joins_per_second = 4;
-        Bench::with(config)
+        Bench::configured(|config| config.limits.joins_per_second = 4)
     }
 
     /// Time for which the node is to wait; `None` if it has got a lease.
@@ -111,7 +104,7 @@ mod tests {
         ));
         let mirrored = bench.up(90, Role::Node);
         let (held, capacity) = (record(90).version, record(90).capacity);
-        let adopt = Adopt { held_version: held, version: crate::hub::testing::version(2), capacity, is_failback: None };
+        let adopt = Adopt { held_version: held, version: version(2), capacity, is_failback: None };
         assert!(
             !bench
                 .say(mirrored, RegistrationMessage::Adopt(adopt))

@@ -145,18 +145,10 @@ impl HubCore {
 
 #[cfg(test)]
 mod tests {
-    use roost_wire::messages::{DirectoryMessage, Message, ProbeMessage, ReplicationMessage};
     use std::net::SocketAddr;
-    use std::time::Duration;
 
     use super::*;
-    use crate::hub::testing::{Bench, copies, node, record, request, version};
-    use crate::hub::{HubConfig, HubKind};
-    use crate::machine::Input;
-    use roost_wire::address::Scheme;
-    use roost_wire::messages::RequestMode;
-    use roost_wire::record::Capacity;
-    use roost_wire::service::Role;
+    use crate::hub::testing::*;
 
     #[test]
     fn publish_grants_lease_and_fills_address() {
@@ -300,7 +292,7 @@ mod tests {
     fn move_and_withdrawal_apply_immediately() {
         let mut bench = Bench::new();
         let connection = bench.provider(1);
-        let moved = Record { version: version(2), cell: roost_wire::grid::Cell::new(0, 0), ..record(1) };
+        let moved = Record { version: version(2), cell: Cell::new(0, 0), ..record(1) };
         bench.say(connection, RegistrationMessage::Publish(moved));
         let requester = bench.requester(2);
         let sent = bench.ask(requester, request(1, RequestMode::Lookup));
@@ -346,9 +338,7 @@ mod tests {
 
     #[test]
     fn a_full_directory_sends_newcomers_away() {
-        let mut config = HubConfig::new(node(200), HubKind::Server, 1);
-        config.limits.nodes = 1;
-        let mut bench = Bench::with(config);
+        let mut bench = Bench::server(|config| config.limits.nodes = 1);
         bench.provider(1);
         let second = bench.provider(2);
         assert_eq!((bench.closed[0].0, bench.hub.counters().full), (second, 1));

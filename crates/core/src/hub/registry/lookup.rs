@@ -201,17 +201,10 @@ fn write_found<W: Write>(
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
-    use std::time::Duration;
 
     use super::*;
     use crate::directory::SearchPurpose;
-    use roost_wire::NodeId;
-    use roost_wire::address::{Address, Scheme};
-    use roost_wire::grid::Cell;
-    use roost_wire::messages::Message;
-    use roost_wire::record::{Capacity, Record, Version};
-    use roost_wire::service::ServiceSet;
-    use roost_wire::time::Time;
+    use crate::hub::testing::*;
 
     #[test]
     fn direct_encoding_matches_message_encoding() {

@@ -47,15 +47,9 @@ impl MovedNodes {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use crate::hub::testing::{Bench, HERE, carried, node, version};
     use roost_wire::block::BlockService;
-    use roost_wire::messages::{
-        HierarchyMessage, HomeChanged, Message, ProbeMessage, Reason, RegistrationMessage, RequestMessage,
-        RouteDirection, Summary,
-    };
-    use roost_wire::service::{Role, Service};
+
+    use crate::hub::testing::*;
 
     #[test]
     fn request_follows_moved_node_for_lease() {
@@ -64,7 +58,7 @@ mod tests {
         let connection = bench.provider(1);
         bench.say(new, HierarchyMessage::Claim { node: node(1), version: version(2) });
         bench.down(connection);
-        let sent = bench.say(requester, RequestMessage::Request(carried(1)));
+        let sent = bench.ask(requester, carried(1));
         let followed = |sent: &[(_, Message)]| {
             sent.iter().any(|(connection, message)| {
                 *connection == new && matches!(message, Message::Request(RequestMessage::Request(on)) if on.hop().unwrap().hops_left == 2)
@@ -76,7 +70,7 @@ mod tests {
             bench.say(new, ProbeMessage::Ping(0));
             bench.wait(Duration::from_secs(10));
         }
-        let sent = bench.say(requester, RequestMessage::Request(carried(2)));
+        let sent = bench.ask(requester, carried(2));
         assert!(!followed(&sent) && sent.len() == 2, "{sent:?}");
     }
 
@@ -86,7 +80,7 @@ mod tests {
         let (requester, connection) = (bench.up(100, Role::SuperNode), bench.provider(1));
         bench.say(requester, RegistrationMessage::HomeChanged(word(200, 101)));
         bench.down(connection);
-        let sent = bench.say(requester, RequestMessage::Request(carried(1)));
+        let sent = bench.ask(requester, carried(1));
         assert!(
             matches!(&sent[..], [_, (_, Message::Request(RequestMessage::Decline(decline)))] if decline.reason == Reason::Leaving),
             "{sent:?}"

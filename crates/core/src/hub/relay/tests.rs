@@ -1,16 +1,9 @@
 //! Relayed flows, and their fate.
 
-use roost_wire::messages::{
-    Accept, Chunk, Datagram, FlowDescription, ProbeMessage, Push, RegistrationMessage, Report, Request, RequestMessage,
-    RequestMode,
-};
-use roost_wire::{Address, Nonce, Role, Scheme, SchemeSet};
-
 use super::*;
-use crate::flow::{CHUNK_BYTES, INLINE_BYTES};
-use crate::hub::testing::{Bench, EditRequest, address, decline, forwarded, node, refused, request};
-use crate::hub::{HubConfig, HubKind};
-use crate::machine::Input;
+use crate::flow::CHUNK_BYTES;
+use crate::flow::INLINE_BYTES;
+use crate::hub::testing::*;
 
 const PAYLOAD: Bytes = Bytes::from_static(&[7; 300]);
 
@@ -45,7 +38,7 @@ fn non_data_messages_are_not_relayed() {
 
 /// A server with a provider and a requester whose request it relays.
 fn relaying(request: Request) -> (Bench, ConnectionId, ConnectionId, RequestId) {
-    let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
+    let mut bench = Bench::server(|_| {});
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     let (connection, forward) = forwarded(&bench.ask(requester, request));
     assert!(connection == provider && forward.reply_to().is_empty() && forward.id.is_of_hub());
@@ -53,19 +46,21 @@ fn relaying(request: Request) -> (Bench, ConnectionId, ConnectionId, RequestId) 
 }
 
 fn accept(bench: &mut Bench, provider: ConnectionId, id: RequestId) -> Vec<(ConnectionId, Message)> {
-    let offer = FlowDescription::Stream { duration_ms: 10_000, bits_per_second: 40_000, format: String::new() };
-    let cell = crate::hub::testing::HERE;
-    bench.say(
-        provider,
-        RequestMessage::Accept(Accept {
-            id,
-            nonce: Nonce::from_u64(1),
-            flow: offer,
-            cell,
-            provider: None,
-            stream_keys: None,
-        }),
-    )
+    let flow = FlowDescription::Stream { duration_ms: 10_000, bits_per_second: 40_000, format: String::new() };
+    bench.say(provider, acceptance(id, flow))
+}
+
+fn acceptance(id: RequestId, flow: FlowDescription) -> RequestMessage {
+    let (nonce, cell) = (Nonce::from_u64(1), HERE);
+    RequestMessage::Accept(Accept { id, nonce, flow, cell, provider: None, stream_keys: None })
+}
+
+fn object(bytes: u64, inline: Option<Bytes>) -> FlowDescription {
+    FlowDescription::Object { bytes, digest: [0; 32], format: String::new(), inline, offset: None }
+}
+
+fn relaying_image() -> (Bench, ConnectionId, ConnectionId, RequestId) {
+    relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image))
 }
 
 fn packet(id: RequestId) -> Message {
@@ -153,9 +148,9 @@ fn a_silent_flow_is_ended() {
 fn requested_transport_applies_to_both_sides() {
     let tcp = |number| Address { scheme: Scheme::Tcp, ..address(number) };
     let wanted = |id| request(id, RequestMode::Relay).with(|spec| spec.transports = SchemeSet::only(Scheme::Tcp));
-    let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
+    let mut bench = Bench::server(|_| {});
     let provider = bench.up(1, Role::Node);
-    let mut record = crate::hub::testing::record(1);
+    let mut record = record(1);
     record.addresses.push(tcp(1));
     bench.say(provider, RegistrationMessage::Publish(record));
     let requester = bench.requester(2);
@@ -165,7 +160,7 @@ fn requested_transport_applies_to_both_sides() {
     let (dial, addresses) = bench.dialled.pop().unwrap();
     assert_eq!(addresses, [tcp(1)]);
     let connection = ConnectionId(99);
-    let remote = roost_wire::RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
+    let remote = RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
     let (dial, rtt) = (Some(dial), Duration::ZERO);
     let sent = bench.input(Input::ConnectionUp { connection, dial, remote, address: tcp(1), rtt });
     assert_eq!(forwarded(&sent).0, connection);
@@ -173,9 +168,7 @@ fn requested_transport_applies_to_both_sides() {
 
 #[test]
 fn flows_per_requester_are_limited() {
-    let mut config = HubConfig::new(node(200), HubKind::Server, 1);
-    config.limits.relays_per_node = 2;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::server(|config| config.limits.relays_per_node = 2);
     let (_, requester) = (bench.provider(1), bench.requester(2));
     for id in 1..=2 {
         forwarded(&bench.ask(requester, request(id, RequestMode::Relay)));
@@ -185,7 +178,7 @@ fn flows_per_requester_are_limited() {
 
 #[test]
 fn stop_before_accept_tries_next_provider() {
-    let mut bench = Bench::with(HubConfig::new(node(200), HubKind::Server, 1));
+    let mut bench = Bench::server(|_| {});
     let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
     let (connection, forward) = forwarded(&bench.ask(requester, request(1, RequestMode::Relay)));
     assert_eq!(connection, first);
@@ -195,19 +188,8 @@ fn stop_before_accept_tries_next_provider() {
 
 #[test]
 fn object_never_overtakes_acceptance() {
-    let (mut bench, provider, requester, id) =
-        relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
-    let offer =
-        FlowDescription::Object { bytes: 100_000, digest: [0; 32], format: String::new(), inline: None, offset: None };
-    let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
-    let accept = Message::Request(RequestMessage::Accept(Accept {
-        id,
-        nonce,
-        flow: offer,
-        cell,
-        provider: None,
-        stream_keys: None,
-    }));
+    let (mut bench, provider, requester, id) = relaying_image();
+    let accept = Message::from(acceptance(id, object(100_000, None)));
     let sent = bench.channels(Input::Message { connection: provider, message: accept.encode() });
     assert!(
         matches!(&sent[..], [(connection, Channel::Reliable { flow: 1 }, Message::Request(RequestMessage::Accept(_)))] if *connection == requester)
@@ -216,24 +198,13 @@ fn object_never_overtakes_acceptance() {
 
 #[test]
 fn inline_object_leaves_no_flow() {
-    let mut config = HubConfig::new(node(200), HubKind::Server, 1);
-    config.limits.relays_per_node = 2;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::server(|config| config.limits.relays_per_node = 2);
     let (provider, requester) = (bench.provider(1), bench.requester(2));
     for id in 1..=10 {
         let (_, forward) = forwarded(&bench.ask(requester, request(id, RequestMode::Relay)));
-        let offer = FlowDescription::Object {
-            bytes: 300,
-            digest: [0; 32],
-            format: String::new(),
-            inline: Some(PAYLOAD),
-            offset: None,
-        };
-        let (id, nonce, cell) = (forward.id, forward.nonce, crate::hub::testing::HERE);
-        let accept = RequestMessage::Accept(Accept { id, nonce, flow: offer, cell, provider: None, stream_keys: None });
-        assert!(
-            matches!(&bench.say(provider, accept.clone())[..], [(connection, Message::Request(RequestMessage::Accept(_)))] if *connection == requester)
-        );
+        let accept = acceptance(forward.id, object(300, Some(PAYLOAD)));
+        let sent = bench.say(provider, accept.clone());
+        assert!(matches!(sent[..], [(to, Message::Request(RequestMessage::Accept(_)))] if to == requester));
         // The acceptance may have been lost on its way, and can be had once more.
         assert_eq!(bench.say(provider, accept.clone()).len(), 1);
         bench.wait(LINGER);
@@ -259,8 +230,7 @@ fn deliver(bench: &mut Bench, connection: ConnectionId, message: &Bytes) -> Vec<
 fn a_long_file_passes_through() {
     const FILE: RequestId = RequestId(9);
     for sends in [Side::Requester, Side::Provider] {
-        let (mut bench, provider, requester, id) =
-            relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
+        let (mut bench, provider, requester, id) = relaying_image();
         let (from, to) = match sends {
             Side::Requester => ((requester, RequestId(1)), (provider, id)),
             Side::Provider => ((provider, id), (requester, RequestId(1))),
@@ -282,23 +252,13 @@ fn a_long_file_passes_through() {
 /// Small files come with their acceptances, and nobody reports them.
 #[test]
 fn many_small_files_pass_through() {
-    let (mut bench, provider, requester, id) =
-        relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
+    let (mut bench, provider, requester, id) = relaying_image();
     let inline = Some(Bytes::from(vec![7; INLINE_BYTES]));
     for number in 1..=20_000 {
         let file = RequestId(number);
         let push = Push { id: file, name: "x".repeat(200), bytes: 1_024, digest: [1; 32], addresses: vec![address(1)] };
-        let offer = FlowDescription::Object {
-            bytes: 1_024,
-            digest: [1; 32],
-            format: String::new(),
-            inline: inline.clone(),
-            offset: None,
-        };
-        let (nonce, cell) = (Nonce::from_u64(1), crate::hub::testing::HERE);
-        let accept = Accept { id: file, nonce, flow: offer, cell, provider: None, stream_keys: None };
-        for message in [Message::Request(RequestMessage::Push(push)), Message::Request(RequestMessage::Accept(accept))]
-        {
+        let accept = acceptance(file, object(1_024, inline.clone()));
+        for message in [RequestMessage::Push(push), accept].map(Message::from) {
             assert_eq!(deliver(&mut bench, requester, &through(RequestId(1), &message)).len(), 1, "{number}");
         }
         let wanted = Message::Request(RequestMessage::Request(request(number, RequestMode::Forward)));
@@ -311,8 +271,7 @@ fn many_small_files_pass_through() {
 #[test]
 fn flooding_side_loses_the_flow() {
     for (floods, number) in [(Side::Requester, 2), (Side::Provider, 1)] {
-        let (mut bench, provider, requester, id) =
-            relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
+        let (mut bench, provider, requester, id) = relaying_image();
         let (from, other) = match floods {
             Side::Requester => ((requester, RequestId(1)), (provider, id)),
             Side::Provider => ((provider, id), (requester, RequestId(1))),
@@ -344,8 +303,7 @@ fn flooding_side_loses_the_flow() {
 /// Reports go as control, before everything else: so they are short, and few.
 #[test]
 fn odd_reports_are_dropped() {
-    let (mut bench, provider, requester, id) =
-        relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
+    let (mut bench, provider, requester, id) = relaying_image();
     let padding = 60_000_u16.to_be_bytes();
     let padded = |head: &[u8]| [head, &[0x59, padding[0], padding[1]], &[7; 60_000]].concat();
     // A report that does not decode, and a longer one than any report.
@@ -361,14 +319,11 @@ fn odd_reports_are_dropped() {
 #[test]
 fn endless_accepts_end_the_flow() {
     for length in [0, INLINE_BYTES] {
-        let (mut bench, provider, requester, id) =
-            relaying(request(1, RequestMode::Relay).with(|spec| spec.service = Service::Image));
+        let (mut bench, provider, requester, id) = relaying_image();
         let inline = (length > 0).then(|| Bytes::from(vec![7; length]));
         let offer =
             FlowDescription::Object { bytes: 1, digest: [0; 32], format: "x".repeat(200), inline, offset: None };
-        let cell = crate::hub::testing::HERE;
-        let accept = Accept { id, nonce: Nonce::from_u64(1), flow: offer, cell, provider: None, stream_keys: None };
-        let message = RequestMessage::Accept(accept);
+        let message = acceptance(id, offer);
         let mut passed = 0;
         for _ in 0..20_000 {
             let sent = bench.say(provider, message.clone());

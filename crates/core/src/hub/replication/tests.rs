@@ -1,16 +1,11 @@
 //! Tests of what a home tells.
 
-use bytes::Bytes;
-use roost_wire::messages::{Message, ProbeMessage, RegistrationMessage, Renew, ReplicaCapacity, ReplicaMove};
-use roost_wire::{Address, Capacity, Cell, Role, ServiceSet};
-
 use super::*;
-use crate::hub::testing::{Bench, address, copies, node, record, version};
-use crate::hub::{HubConfig, HubKind};
+use crate::hub::testing::*;
 
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 
-fn mirrored(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, messages::ReplicaUpdate)> {
+fn mirrored(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, ReplicaUpdate)> {
     let copies = sent.iter().filter_map(|(connection, message)| match message {
         Message::Replication(ReplicationMessage::ReplicaUpdate(copy)) => Some((*connection, copy.clone())),
         _ => None,
@@ -34,7 +29,7 @@ fn told() -> (Bench, ConnectionId, ConnectionId) {
 }
 
 /// The message that the standby hears within `span`, which is one message.
-fn heard(bench: &mut Bench, span: Duration) -> messages::ReplicaUpdate {
+fn heard(bench: &mut Bench, span: Duration) -> ReplicaUpdate {
     let mut told = mirrored(&bench.wait(span));
     assert_eq!(told.len(), 1, "{told:?}");
     told.remove(0).1
@@ -45,24 +40,18 @@ fn changes_and_withdrawal_reach_standby() {
     let (mut bench, _, connection) = told();
     bench.say(connection, RegistrationMessage::Renew(Renew { version: version(1), capacity: Some(LEFT) }));
     let capacities = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
-    assert_eq!(
-        heard(&mut bench, GATHER_MOVES),
-        messages::ReplicaUpdate { sequence: 2, capacities, ..Default::default() }
-    );
+    assert_eq!(heard(&mut bench, GATHER_MOVES), ReplicaUpdate { sequence: 2, capacities, ..Default::default() });
     let there = Record { version: version(3), cell: Cell::new(28, 90), capacity: LEFT, ..record(1) };
     bench.say(connection, RegistrationMessage::Publish(there.clone()));
     assert!(bench.wait(GATHER).is_empty(), "moves are gathered for longer");
     let moves = vec![ReplicaMove { node: 0, versions: 2, x: 1, y: -2 }];
-    assert_eq!(heard(&mut bench, GATHER_MOVES), messages::ReplicaUpdate { sequence: 3, moves, ..Default::default() });
+    assert_eq!(heard(&mut bench, GATHER_MOVES), ReplicaUpdate { sequence: 3, moves, ..Default::default() });
     let other = Record { version: version(4), services: ServiceSet::EMPTY, ..there };
     bench.say(connection, RegistrationMessage::Publish(other.clone()));
-    let whole = messages::ReplicaUpdate { sequence: 4, starts_resync: None, ends_resync: None, ..copies(vec![other]) };
+    let whole = ReplicaUpdate { sequence: 4, starts_resync: None, ends_resync: None, ..copies(vec![other]) };
     assert_eq!(heard(&mut bench, GATHER), whole);
     bench.say(connection, RegistrationMessage::Withdraw(version(4)));
-    assert_eq!(
-        heard(&mut bench, GATHER),
-        messages::ReplicaUpdate { sequence: 5, removed: vec![0], ..Default::default() }
-    );
+    assert_eq!(heard(&mut bench, GATHER), ReplicaUpdate { sequence: 5, removed: vec![0], ..Default::default() });
 }
 
 #[test]
@@ -108,7 +97,7 @@ fn new_standby_replaces_the_first() {
     let new = bench.up(101, Role::SuperNode);
     name(&mut bench, connection, 101);
     let told = mirrored(&bench.wait(GATHER));
-    assert_eq!(told[0], (old, messages::ReplicaUpdate { sequence: 2, removed: vec![0], ..Default::default() }));
+    assert_eq!(told[0], (old, ReplicaUpdate { sequence: 2, removed: vec![0], ..Default::default() }));
     assert_eq!(told[1], (new, copies(vec![record(1)])));
 }
 
@@ -131,7 +120,7 @@ fn new_connection_triggers_resync() {
     bench.say(connection, RegistrationMessage::Publish(Record { version: version(2), ..record(1) }));
     assert_eq!(mirrored(&bench.wait(GATHER_MOVES))[0].0, standby, "in the order in which it was said");
     bench.down(standby);
-    let again = messages::ReplicaUpdate { sequence: 3, ..copies(vec![Record { version: version(2), ..record(1) }]) };
+    let again = ReplicaUpdate { sequence: 3, ..copies(vec![Record { version: version(2), ..record(1) }]) };
     assert_eq!(mirrored(&bench.wait(GATHER)), [(second, again)]);
 }
 
@@ -140,11 +129,10 @@ fn resync_request_resends_full_records() {
     let (mut bench, standby, connection) = told();
     let retell = |number, nodes| ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes });
     bench.say(standby, retell(1, vec![0, 7]));
-    let whole =
-        messages::ReplicaUpdate { sequence: 2, starts_resync: None, ends_resync: None, ..copies(vec![record(1)]) };
+    let whole = ReplicaUpdate { sequence: 2, starts_resync: None, ends_resync: None, ..copies(vec![record(1)]) };
     assert_eq!(heard(&mut bench, GATHER), whole);
     bench.say(standby, retell(2, vec![]));
-    assert_eq!(heard(&mut bench, GATHER), messages::ReplicaUpdate { sequence: 3, ..copies(vec![record(1)]) });
+    assert_eq!(heard(&mut bench, GATHER), ReplicaUpdate { sequence: 3, ..copies(vec![record(1)]) });
     // The standby said so before the update came.
     bench.say(standby, retell(2, vec![]));
     assert!(bench.wait(GATHER).is_empty());
@@ -157,7 +145,7 @@ fn replica_omits_loopback_addresses() {
     let config = HubConfig::new(node(200), HubKind::SuperNode, 1);
     let mut bench = Bench::with(config);
     bench.up(100, Role::SuperNode);
-    let loopback = Address::single(roost_wire::address::Scheme::Udp, ([127, 0, 0, 1], 9).into());
+    let loopback = Address::single(Scheme::Udp, ([127, 0, 0, 1], 9).into());
     let connection = bench.up(1, Role::Node);
     bench.say(connection, RegistrationMessage::Publish(Record { addresses: vec![loopback, address(1)], ..record(1) }));
     name(&mut bench, connection, 100);
@@ -173,7 +161,7 @@ fn silent_connection_yields_to_live_one() {
         bench.say(second, ProbeMessage::Pong(0));
     }
     bench.say(connection, RegistrationMessage::Publish(Record { version: version(2), ..record(1) }));
-    let again = messages::ReplicaUpdate { sequence: 2, ..copies(vec![Record { version: version(2), ..record(1) }]) };
+    let again = ReplicaUpdate { sequence: 2, ..copies(vec![Record { version: version(2), ..record(1) }]) };
     assert_eq!(mirrored(&bench.wait(GATHER_MOVES)), [(second, again.clone())]);
     assert!(!bench.closed.iter().any(|(closed, _)| *closed == standby));
     // The first, when it speaks again, comes too late.
@@ -186,7 +174,7 @@ fn returning_standby_resyncs_on_new_connection() {
     let (mut bench, _, _) = told();
     bench.wait(Duration::from_secs(12));
     let second = bench.up(100, Role::SuperNode);
-    let again = messages::ReplicaUpdate { sequence: 2, ..copies(vec![record(1)]) };
+    let again = ReplicaUpdate { sequence: 2, ..copies(vec![record(1)]) };
     assert_eq!(mirrored(&bench.wait(GATHER)), [(second, again)]);
 }
 
@@ -196,7 +184,7 @@ fn young_home_sends_no_completion_mark() {
     bench.up(100, Role::SuperNode);
     let connection = bench.provider(1);
     name(&mut bench, connection, 100);
-    assert_eq!(heard(&mut bench, GATHER), messages::ReplicaUpdate { ends_resync: None, ..copies(vec![record(1)]) });
+    assert_eq!(heard(&mut bench, GATHER), ReplicaUpdate { ends_resync: None, ..copies(vec![record(1)]) });
 }
 
 /// Hub 100 stands by for so many nodes.
@@ -224,7 +212,7 @@ fn full_resync_is_paced_and_marked() {
         assert_eq!(told.iter().map(|copy| copy.records.len()).sum::<usize>(), count);
         all.extend(told);
     }
-    let marked = |mark: fn(&messages::ReplicaUpdate) -> bool| {
+    let marked = |mark: fn(&ReplicaUpdate) -> bool| {
         all.iter().filter(|copy| mark(copy)).map(|copy| copy.sequence).collect::<Vec<_>>()
     };
     assert_eq!(marked(|copy| copy.starts_resync.is_some()), [1]);
@@ -234,7 +222,7 @@ fn full_resync_is_paced_and_marked() {
     let mut times = Vec::new();
     for _ in 0..600 {
         bench.say(standby, ReplicationMessage::ResyncRequest(ResyncRequest { number: u32::MAX, nodes: vec![] }));
-        let begins = |(_, copy): &(ConnectionId, messages::ReplicaUpdate)| copy.starts_resync.is_some();
+        let begins = |(_, copy): &(ConnectionId, ReplicaUpdate)| copy.starts_resync.is_some();
         if mirrored(&bench.wait(GATHER)).iter().any(begins) {
             times.push(bench.now);
         }

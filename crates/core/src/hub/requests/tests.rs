@@ -1,18 +1,8 @@
 //! The cases of a request, one by one.
 
-use std::time::Duration;
-
-use roost_wire::messages::{
-    Decline, Hop, HopAction, HopReport, Message, ProbeMessage, ProviderAddress, Reason, RegistrationMessage,
-    ReplicationMessage, Request, RequestMessage, RequestMode, Route,
-};
 use roost_wire::random::SplitMix64;
-use roost_wire::{Area, Cell, ConnectionId, Record, RequestId, Role, Service};
 
-use crate::hub::testing::{
-    Bench, EditRequest, address, carried, copies, decline, forwarded, node, record, refused, request,
-};
-use crate::hub::{HubConfig, HubKind};
+use crate::hub::testing::*;
 
 #[test]
 fn request_carries_reply_address() {
@@ -138,7 +128,7 @@ fn young_hub_holds_unmatched_request() {
 fn equal_providers_alternate_before_full_ones() {
     let mut bench = Bench::new();
     let (a, b, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
-    let full = Record { capacity: roost_wire::record::Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
+    let full = Record { capacity: Capacity { streams: 0, uplink_kbps: 0 }, ..record(4) };
     let c = bench.up(4, Role::Node);
     bench.say(c, RegistrationMessage::Publish(full));
     let connections: Vec<ConnectionId> =
@@ -160,9 +150,7 @@ fn nearest_first_with_requester_as_origin() {
 
 #[test]
 fn limit_counts_only_unhanded_requests() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.limits.requests_per_node = 3;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.limits.requests_per_node = 3);
     bench.up(100, Role::SuperNode);
     let (_, requester) = (bench.provider(1), bench.requester(2));
     for id in 0..10 {
@@ -252,9 +240,7 @@ fn provider_traces_only_its_own_hop() {
 
 #[test]
 fn finished_requests_make_room() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.limits.requests = 4;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.limits.requests = 4);
     let provider = bench.provider(1);
     for number in 2..20 {
         let requester = bench.requester(number);
@@ -265,9 +251,7 @@ fn finished_requests_make_room() {
 
 #[test]
 fn active_requests_fill_the_table() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.limits.requests = 4;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.limits.requests = 4);
     bench.up(100, Role::SuperNode);
     let requester = bench.requester(2);
     let near = |id| request(id, RequestMode::Forward).with(|spec| spec.area = Area::Nearest(Cell::new(0, 0)));
@@ -282,13 +266,7 @@ fn looped_request_is_declined() {
     bench.say(other, ReplicationMessage::ReplicaUpdate(copies(vec![record(1)])));
     let asked = RequestMessage::Request(carried(1).with_hop(|hop| hop.provider = None));
     let to_other = |sent: &[(ConnectionId, Message)]| {
-        sent.iter().any(|(connection, message)| {
-            *connection == other
-                && matches!(
-                    message,
-                    Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: Some(_), .. }), .. }))
-                )
-        })
+        sent.iter().any(|(connection, message)| *connection == other && is_carry(message))
     };
     assert!(to_other(&bench.say(requester, asked.clone())));
     bench.say(other, RequestMessage::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
@@ -307,14 +285,12 @@ fn looped_request_is_declined() {
 fn hubs_in_turn_take_little_room() {
     for seed in 0..4 {
         let mut random = SplitMix64::new(seed);
-        let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-        config.limits.requests_per_node = 4;
-        let mut bench = Bench::with(config);
+        let mut bench = Bench::configured(|config| config.limits.requests_per_node = 4);
         let hubs = [100, 101, 102].map(|hub| bench.up(hub, Role::SuperNode));
         bench.provider(1);
         for _ in 0..5_000 {
             let hub = hubs[random.below(3) as usize];
-            bench.say(hub, RequestMessage::Request(carried(random.below(60) as u32)));
+            bench.ask(hub, carried(random.below(60) as u32));
             bench.wait(Duration::from_millis(random.below(3)));
             let room = |hub| bench.hub.core.remotes.get(node(hub)).map_or(0, |hub| hub.requests.len());
             assert!([100, 101, 102].into_iter().all(|hub| room(hub) <= 4 * 16), "seed {seed}");
@@ -337,18 +313,7 @@ fn only_who_waits_is_looked_at() {
     assert_eq!(held(&bench), 3);
     let provider = bench.up(1, Role::Node);
     let sent = bench.say(provider, RegistrationMessage::Publish(record(1)));
-    assert_eq!(
-        (
-            sent.iter()
-                .filter(|(_, message)| matches!(
-                    message,
-                    Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))
-                ))
-                .count(),
-            held(&bench)
-        ),
-        (3, 0)
-    );
+    assert_eq!((sent.iter().filter(|(_, message)| is_forward(message)).count(), held(&bench)), (3, 0));
     for id in 4..=6 {
         bench.ask(requester, request(id, RequestMode::Forward));
     }

@@ -1,11 +1,12 @@
-use roost_wire::messages::HierarchyMessage;
-use roost_wire::room::{MAX_MEMBERS, RoomMember};
-use roost_wire::{Cell, ConnectionId, ServiceSet};
+use roost_wire::room::MAX_MEMBERS;
+use roost_wire::room::RoomMember;
 
-use super::super::testing::{Bench, HERE, address, node};
-use super::super::{HubConfig, HubKind};
-use super::table::{MAX_ROOMS, MAX_ROOMS_EACH, PACE, PACE_EACH};
+use super::table::MAX_ROOMS;
+use super::table::MAX_ROOMS_EACH;
+use super::table::PACE;
+use super::table::PACE_EACH;
 use super::*;
+use crate::hub::testing::*;
 
 const ROOM: RoomId = RoomId(7);
 
@@ -152,22 +153,9 @@ fn only_notified_hubs_refuse_member() {
     assert!(bench.say(roots[0], RoomMessage::Roster(list)).is_empty());
 }
 
-/// A hub with two parents, and the connections to them.
-fn below_two() -> (Bench, [ConnectionId; 2]) {
-    let parents = [100, 101].map(|number| vec![address(number)]).to_vec();
-    let mut bench = Bench::young(HubConfig { parents, ..HubConfig::new(node(200), HubKind::SuperNode, 1) });
-    let dials = std::mem::take(&mut bench.dialled);
-    let mut up = |number: u8| {
-        let dial = dials.iter().find(|(_, addresses)| addresses[0] == address(number)).map(|(dial, _)| *dial);
-        bench.up_over(number, Role::SuperNode, address(number), dial)
-    };
-    let connections = [up(100), up(101)];
-    (bench, connections)
-}
-
 #[test]
 fn quit_reaches_all_notified_parents() {
-    let (mut bench, [first, second]) = below_two();
+    let (mut bench, [first, second]) = Bench::below(0, [100, 101]);
     let a = bench.up(1, Role::Node);
     assert_eq!(bench.say(a, join(1, None)), [(first, join(1, Some(RouteDirection::Up)))]);
     // The next word goes to the other one.
@@ -180,7 +168,7 @@ fn quit_reaches_all_notified_parents() {
 
 #[test]
 fn new_parent_gets_join_before_quit() {
-    let (mut bench, [first, second]) = below_two();
+    let (mut bench, [first, second]) = Bench::below(0, [100, 101]);
     let a = bench.up(1, Role::Node);
     bench.say(a, join(1, None));
     bench.down(first);
@@ -197,7 +185,7 @@ fn rooms_per_node_are_limited() {
         words += bench
             .say(a, RoomMessage::JoinRoom(JoinRoom { room: RoomId(room), member: member(1), direction: None }))
             .len();
-        bench.wait(std::time::Duration::from_millis(1));
+        bench.wait(Duration::from_millis(1));
     }
     assert_eq!(bench.hub.rooms.of[&node(1)].len(), MAX_ROOMS_EACH);
     assert!(words <= 2 * MAX_ROOMS_EACH, "{words} answers");
@@ -255,7 +243,7 @@ fn endless_changes_are_rate_limited() {
 
 #[test]
 fn unregistered_hub_is_no_child() {
-    let mut bench = Bench::with(HubConfig { tier: 1, ..HubConfig::new(node(200), HubKind::SuperNode, 1) });
+    let mut bench = Bench::configured(|config| config.tier = 1);
     let hub = bench.up(100, Role::SuperNode);
     for word in [
         join(1, None),
@@ -269,8 +257,7 @@ fn unregistered_hub_is_no_child() {
     bench.say(hub, join(1, Some(RouteDirection::Across)));
     bench.say(hub, quit(1, Some(RouteDirection::Up)));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)]);
-    let child = bench.up(101, Role::SuperNode);
-    bench.say(child, HierarchyMessage::RegisterChild { tier: 0 });
+    let child = bench.child(101);
     bench.say(child, join(2, Some(RouteDirection::Across)));
     assert_eq!(bench.hub.rooms.list(ROOM), [member(1)], "one below speaks to the owners through this hub only");
     bench.say(child, join(2, None));

@@ -1,12 +1,6 @@
 //! Changes that watchers hear, case by case.
 
-use std::time::Duration;
-
-use roost_wire::messages::{Coverage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage};
-use roost_wire::{Record, Role};
-
-use super::*;
-use crate::hub::testing::{Bench, HERE, node, record, refused, version};
+use crate::hub::testing::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -60,32 +54,13 @@ fn watch_reaches_siblings_and_changes_return() {
     let sibling = bench.up(100, Role::SuperNode);
     let watcher = bench.requester(2);
     let sent = bench.say(watcher, watching(5, 0));
-    let carried = sent.iter().find_map(|(connection, message)| match message {
-        Message::Directory(DirectoryMessage::Watch(watch)) if *connection == sibling => Some(watch.id),
-        _ => None,
-    });
-    let id = carried.unwrap();
-    let candidate = |sequence| Candidate {
-        node: node(9),
-        version: version(sequence),
-        cell: HERE,
-        services: ServiceSet::ALL,
-        capacity: record(9).capacity,
-        addresses: Vec::new(),
-        name: None,
+    let [(_, id)] = carried(&sent)[..] else { panic!("{sent:?}") };
+    let change = |sequence, updated, removed| {
+        DirectoryMessage::WatchChange(WatchChange { id, sequence, updated, removed, coverage: None })
     };
-    let change = |number, present, gone| {
-        DirectoryMessage::WatchChange(WatchChange {
-            id,
-            sequence: number,
-            updated: present,
-            removed: gone,
-            coverage: None,
-        })
-    };
-    let sent = bench.say(sibling, change(1, vec![candidate(3)], vec![]));
+    let sent = bench.say(sibling, change(1, vec![there(9, 3)], vec![]));
     assert_eq!(changes(&sent, watcher), [(2, vec![node(9)], vec![])]);
-    let sent = bench.say(sibling, change(2, vec![candidate(2)], vec![node(1)]));
+    let sent = bench.say(sibling, change(2, vec![there(9, 2)], vec![node(1)]));
     assert!(sent.is_empty(), "an older record and a stranger's end are no news");
     let sent = bench.down(sibling);
     assert_eq!(changes(&sent, watcher), [(3, vec![], vec![node(9)])]);

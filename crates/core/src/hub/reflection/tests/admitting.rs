@@ -40,11 +40,11 @@ fn pending_grant_keeps_its_reservation() {
     // The stream has begun, and is not measured yet.
     let begun =
         ReflectedStream { service: Service::Video, cell: Some(HERE), provider: Some(node(1)), kbps: 0, to: Vec::new() };
-    send_command(&mut bench, HubCommand::ReflectedStreams { streams: vec![begun] });
+    bench.command(HubCommand::ReflectedStreams { streams: vec![begun] });
     has_left(&mut bench, 600);
     assert_eq!(refused(&bench.ask(b, naming(2, 1))), (b, Reason::Saturated));
     // The stream has ended.
-    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
+    bench.command(HubCommand::ReflectedStreams { streams: Vec::new() });
     bench.wait(BEGINNING);
     has_left(&mut bench, VIDEO_KBPS + 600);
     forwarded(&bench.ask(b, naming(3, 1)));
@@ -56,10 +56,10 @@ fn receiver_forgotten_with_its_stream() {
     let (_, requester) = (bench.provider(1), bench.requester(2));
     forwarded(&bench.ask(requester, subscribe(1)));
     has_left(&mut bench, 0);
-    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
+    bench.command(HubCommand::ReflectedStreams { streams: Vec::new() });
     forwarded(&bench.ask(requester, subscribe(2)));
     bench.wait(BEGINNING);
-    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
+    bench.command(HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(refused(&bench.ask(requester, subscribe(3))), (requester, Reason::Saturated));
 }
 
@@ -72,8 +72,8 @@ fn subscriber_count_is_separate_limit() {
     forwarded(&bench.ask(requesters[0], subscribe(1)));
     forwarded(&bench.ask(requesters[1], subscribe(1)));
     assert_eq!(refused(&bench.ask(requesters[2], subscribe(1))), (requesters[2], Reason::Saturated));
-    let carry = Request { copy_target: wanted(1), ..carried(1).with(|spec| spec.service = Service::Video) };
-    the_forward(&bench.say(sibling, RequestMessage::Request(carry)));
+    let carry = Request { copy_target: wanted(1), ..video(1) };
+    the_forward(&bench.ask(sibling, carry));
 }
 
 #[test]
@@ -112,12 +112,7 @@ fn single_node_cannot_reserve_everything() {
         let mut bench = reflecting(1, policy);
         let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
         has_left(&mut bench, residual_kbps);
-        let granted = (1..100).filter(|id| {
-            matches!(
-                bench.ask(greedy, at_port(*id, *id as u16))[0].1,
-                Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))
-            )
-        });
+        let granted = (1..100).filter(|id| is_forward(&bench.ask(greedy, at_port(*id, *id as u16))[0].1));
         assert_eq!(granted.count(), 4, "{policy:?}");
         the_forward(&bench.ask(other, naming(1, 1)));
     }
@@ -144,12 +139,8 @@ fn unused_grant_expires_on_idle_hub() {
 fn is_sent(bench: &mut Bench, to: &[(u8, u16)], left: u32) {
     let to = to.iter().map(|(host, port)| ([10, 0, 0, *host], *port).into()).collect();
     let (cell, provider, kbps) = (Some(HERE), Some(node(1)), VIDEO_KBPS);
-    send_command(
-        bench,
-        HubCommand::ReflectedStreams {
-            streams: vec![ReflectedStream { service: Service::Video, cell, provider, kbps, to }],
-        },
-    );
+    let stream = ReflectedStream { service: Service::Video, cell, provider, kbps, to };
+    bench.command(HubCommand::ReflectedStreams { streams: vec![stream] });
     has_left(bench, left);
 }
 
@@ -161,10 +152,7 @@ fn heavy_node_leaves_last_eighth() {
     has_left(&mut bench, u32::from(ALL) * VIDEO_KBPS);
     let mut begun = Vec::new();
     for port in 1..=2 * ALL {
-        if matches!(
-            bench.ask(greedy, at_port(port.into(), port))[0].1,
-            Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))
-        ) {
+        if is_forward(&bench.ask(greedy, at_port(port.into(), port))[0].1) {
             begun.push((2, port));
         }
         is_sent(&mut bench, &begun, u32::from(ALL - begun.len() as u16) * VIDEO_KBPS);
@@ -188,10 +176,7 @@ fn copies_per_node_are_limited() {
     let (_, greedy, other) = (bench.provider(1), bench.requester(2), bench.requester(3));
     let mut begun = Vec::new();
     for port in 1..=2 * subscriber_copies::MAX_COPIES_EACH as u16 {
-        if matches!(
-            bench.ask(greedy, at_port(port.into(), port)).first(),
-            Some((_, Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))))
-        ) {
+        if bench.ask(greedy, at_port(port.into(), port)).first().is_some_and(|(_, message)| is_forward(message)) {
             begun.push((2, port));
         }
         is_sent(&mut bench, &begun, u32::MAX);

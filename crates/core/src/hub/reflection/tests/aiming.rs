@@ -1,10 +1,9 @@
 //! At whom one can have a super node aim a copy.
 
-use roost_wire::{Address, Record, Scheme, ServiceSet};
-
 use super::*;
 use crate::hub::members::tests::announce_at;
 use crate::hub::route::HOPS;
+use crate::hub::testing::*;
 
 const LOOPBACK: [u8; 4] = [127, 0, 0, 1];
 
@@ -25,12 +24,7 @@ fn asked(seen: [u8; 4], named: [u8; 4], to: ([u8; 4], u16)) -> Vec<(ConnectionId
     let published = Record { services: ServiceSet::EMPTY, addresses: vec![at(&[seen, named])], ..record(2) };
     bench.say(requester, RegistrationMessage::Publish(published));
     let sent = bench.ask(requester, Request { copy_target: at_host(to, 0), ..subscribe(1) });
-    let is_handed_on = sent.iter().any(|(_, message)| {
-        matches!(
-            message,
-            Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))
-        )
-    });
+    let is_handed_on = sent.iter().any(|(_, message)| is_forward(message));
     assert_eq!(grants(&mut bench).len(), usize::from(is_handed_on));
     sent
 }
@@ -76,15 +70,10 @@ fn hub_copies_go_to_checked_hosts() {
         announce_at(&mut bench, sibling, 100, std::slice::from_ref(&named));
         let carry = Request {
             copy_target: at_host((host, 9_000), hops),
-            ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.hops_left = HOPS - hubs)
+            ..video(1).with_hop(|hop| hop.hops_left = HOPS - hubs)
         };
         let sent = bench.say(sibling, RequestMessage::Request(carry));
-        let is_forwarded = sent.iter().any(|(_, message)| {
-            matches!(
-                message,
-                Message::Request(RequestMessage::Request(Request { route: Some(Route { hop: None, .. }), .. }))
-            )
-        });
+        let is_forwarded = sent.iter().any(|(_, message)| is_forward(message));
         assert_eq!((is_forwarded, grants(&mut bench).len()), (goes, usize::from(goes)), "{host:?} {hops} {hubs}");
         if !goes {
             assert_eq!(refused(&sent), (sibling, Reason::NotAllowed));

@@ -1,10 +1,7 @@
 //! Sealed keys of streams: whom the hub believes it of, and to whom it hands it.
 
-use bytes::Bytes;
-use roost_wire::Channel;
-use roost_wire::messages::{FlowMessage, SealedKeys};
-
 use super::*;
+use crate::hub::testing::*;
 
 fn keys(provider: u8, sealed: &'static [u8]) -> SealedKeys {
     let (service, provider, sealed) = (Service::Video, node(provider), Bytes::from_static(sealed));
@@ -20,10 +17,7 @@ fn handed(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, SealedKeys)> {
 }
 
 fn carry(id: u32) -> Message {
-    Message::Request(RequestMessage::Request(Request {
-        copy_target: wanted(1),
-        ..carried(id).with(|spec| spec.service = Service::Video)
-    }))
+    Message::Request(RequestMessage::Request(Request { copy_target: wanted(1), ..video(id) }))
 }
 
 #[test]
@@ -145,6 +139,6 @@ fn it_goes_with_the_stream() {
     bench.say(provider, FlowMessage::SealedKeys(keys(1, b"one")));
     carries_to(&mut bench, 1, &[2]);
     bench.wait(Duration::from_secs(20));
-    send_command(&mut bench, HubCommand::ReflectedStreams { streams: Vec::new() });
+    bench.command(HubCommand::ReflectedStreams { streams: Vec::new() });
     assert_eq!(handed(&bench.ask(second, subscribe(9))), []);
 }

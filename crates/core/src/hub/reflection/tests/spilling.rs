@@ -29,8 +29,7 @@ fn full_home_forwards_request_unchanged() {
     let (_, requester) = (between(&mut bench), bench.requester(2));
     has_left(&mut bench, VIDEO_KBPS - 1);
     let (_, carry) = the_carry(&bench.ask(requester, subscribe(1)));
-    let to = ([10, 0, 0, 2], 9_000).into();
-    assert_eq!(reflect_of(&carry), CopyTarget { to, tag: StreamTag(7), hops: 0, provider: None, is_resuming: None });
+    assert_eq!(reflect_of(&carry), target([10, 0, 0, 2], 7, 0));
     assert_eq!((grants(&mut bench), bench.hub.counters().saturated), (Vec::new(), 0));
 }
 
@@ -60,17 +59,8 @@ fn changed_request_retried_after_refusal() {
     let mut bench = bench();
     let (sibling, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     has_left(&mut bench, VIDEO_KBPS - 1);
-    let carry = |hops| {
-        RequestMessage::Request(Request {
-            copy_target: wanted(hops),
-            ..carried(1).with(|spec| spec.service = Service::Video)
-        })
-    };
-    let declined = |sent: &[(ConnectionId, Message)]| {
-        sent.iter().any(|(_, message)| {
-            matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::Saturated, .. })))
-        })
-    };
+    let carry = |hops| RequestMessage::Request(Request { copy_target: wanted(hops), ..video(1) });
+    let declined = |sent: &[(ConnectionId, Message)]| is_declined(sent, Reason::Saturated);
     assert!(declined(&bench.say(sibling, carry(1))));
     has_left(&mut bench, VIDEO_KBPS);
     assert!(declined(&bench.say(sibling, carry(1))), "it is the same request");
@@ -89,8 +79,7 @@ fn overflow_hub_fetches_stream_back() {
         (to, carry.hop().unwrap().direction, carry.hop().unwrap().provider),
         (many, RouteDirection::Overflow, Some(node(1)))
     );
-    let at_requester =
-        CopyTarget { to: ([10, 0, 0, 2], 9_000).into(), tag: StreamTag(7), hops: 0, provider: None, is_resuming: None };
+    let at_requester = target([10, 0, 0, 2], 7, 0);
     assert_eq!((reflect_of(&carry), grants(&mut bench).len()), (at_requester, 0));
     let (_, forward) = the_forward(&bench.say(many, back_again(&carry)));
     let granted = grants(&mut bench)[0];
@@ -101,10 +90,7 @@ fn overflow_hub_fetches_stream_back() {
     let sent = bench.say(many, back_again(&carry));
     assert!(matches!(&sent[..], [(_, Message::Request(RequestMessage::RequestAck { .. }))]), "{sent:?}");
     let sent = bench.say(few, back_again(&carry));
-    assert!(
-        matches!(&sent[..], [(_, Message::Request(RequestMessage::Decline(Decline { reason: Reason::NotFound, .. })))]),
-        "{sent:?}"
-    );
+    assert_eq!(refused(&sent).1, Reason::NotFound);
     // The next one is for whoever has the stream, as no room is left to send it to others.
     bench.say(few, HierarchyMessage::HubLoad { leases: 0, residual_kbps: Some(70_000) });
     let other = bench.requester(3);
@@ -131,13 +117,11 @@ fn overflow_hubs_exhausted_before_own_copy() {
 
 #[test]
 fn hub_reflects_overflow_with_free_capacity() {
-    let asked = Request {
-        copy_target: wanted(0),
-        ..carried(1).with(|spec| spec.service = Service::Video).with_hop(|hop| hop.direction = RouteDirection::Overflow)
-    };
+    let overflow = |id| video(id).with_hop(|hop| hop.direction = RouteDirection::Overflow);
+    let asked = Request { copy_target: wanted(0), ..overflow(1) };
     let mut bench = bench();
     let home = bench.up(100, Role::SuperNode);
-    let (to, carry) = the_carry(&bench.say(home, RequestMessage::Request(asked.clone())));
+    let (to, carry) = the_carry(&bench.ask(home, asked.clone()));
     assert_eq!(
         (to, carry.hop().unwrap().direction, carry.hop().unwrap().provider),
         (home, RouteDirection::Down, Some(node(1)))
@@ -148,29 +132,12 @@ fn hub_reflects_overflow_with_free_capacity() {
     assert_eq!((granted.kind, granted.tag, granted.their_tag), (DownstreamKind::Subscriber, onward.tag, StreamTag(7)));
     bench.say(home, RequestMessage::RequestAck { id: carry.id, requester: Some(carry.requester()), provider: None });
     bench.wait(Duration::from_millis(300));
-    let (_, again) = the_carry(&bench.say(home, RequestMessage::Request(asked.clone())));
+    let (_, again) = the_carry(&bench.ask(home, asked.clone()));
     assert_eq!(reflect_of(&again), onward);
     has_left(&mut bench, VIDEO_KBPS - 1);
-    let elsewhere = CopyTarget {
-        to: ([10, 0, 0, 51], 9_000).into(),
-        tag: StreamTag(8),
-        hops: 0,
-        provider: None,
-        is_resuming: None,
-    };
-    let sent = bench.say(
-        home,
-        RequestMessage::Request(Request {
-            copy_target: Some(elsewhere),
-            ..carried(2)
-                .with(|spec| spec.service = Service::Video)
-                .with_hop(|hop| hop.direction = RouteDirection::Overflow)
-        }),
-    );
-    let declined = |(_, message): &(ConnectionId, Message)| {
-        matches!(message, Message::Request(RequestMessage::Decline(Decline { reason: Reason::Saturated, .. })))
-    };
-    assert!(sent.iter().any(declined), "{sent:?}");
+    let elsewhere = Some(target([10, 0, 0, 51], 8, 0));
+    let sent = bench.ask(home, Request { copy_target: elsewhere, ..overflow(2) });
+    assert!(is_declined(&sent, Reason::Saturated), "{sent:?}");
 }
 
 #[test]

@@ -1,19 +1,8 @@
 //! Tests of a standby.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use roost_wire::messages::{
-    HierarchyMessage, Message, ProbeMessage, Reason, RegistrationMessage, Renew, ReplicaCapacity, ReplicaUpdate,
-    RequestMessage, RequestMode,
-};
-use roost_wire::{Capacity, ConnectionId, Role, Scope};
-
 use super::super::homes::LIVELY;
 use super::*;
-use crate::hub::HubEvent;
-use crate::hub::testing::{Bench, EditRequest, copies, forwarded, node, record, refused, request, version};
-use crate::hub::{HubConfig, HubKind};
+use crate::hub::testing::*;
 
 const LEFT: Capacity = Capacity { streams: 2, uplink_kbps: 500 };
 
@@ -218,9 +207,7 @@ fn what_was_overtaken_is_not_believed() {
 
 #[test]
 fn replica_requested_once_room_is_free() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.limits.nodes = 1;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.limits.nodes = 1);
     let home = bench.up(100, Role::SuperNode);
     bench.say(home, copy(vec![record(1), record(2)]));
     let status = bench.hub.status(bench.now);
@@ -262,9 +249,7 @@ fn contested_claim_applies_when_home_gone() {
 
 #[test]
 fn copies_give_way_to_own_nodes() {
-    let mut config = HubConfig::new(node(200), HubKind::SuperNode, 1);
-    config.limits.nodes = 8;
-    let mut bench = Bench::with(config);
+    let mut bench = Bench::configured(|config| config.limits.nodes = 8);
     let (many, few) = (bench.up(100, Role::SuperNode), bench.up(101, Role::SuperNode));
     bench.say(few, copy(vec![record(90)]));
     bench.say(many, copy((10..22).map(record).collect()));

@@ -4,20 +4,14 @@
 
 mod pair;
 
-use std::time::Duration;
-
-use bytes::Bytes;
 use proptest::prelude::*;
-use roost_wire::messages::{
-    Adopt, MAX_REPLICA_NODES, Message, RegistrationMessage, ReplicaMove, ReplicaRecord, ReplicaUpdate,
-    ReplicationMessage,
-};
-use roost_wire::{Area, Record, Role, Service, Time};
 
-use super::{ReplicaChanges, ReplicaSender};
+use super::ReplicaChanges;
+use super::ReplicaSender;
 use crate::directory::Directory;
-use crate::hub::testing::{HERE, node, record, version};
-use pair::{Pair, STANDBY};
+use crate::hub::testing::*;
+use pair::Pair;
+use pair::STANDBY;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -131,7 +125,7 @@ fn late_updates_on_old_connection_ignored() {
     pair.unstick();
     pair.wait(Duration::ZERO, true);
     assert_eq!(pair.copies(), pair.originals());
-    pair.publish(1, |last| Record { cell: roost_wire::grid::Cell::new(1, 1), ..last });
+    pair.publish(1, |last| Record { cell: Cell::new(1, 1), ..last });
     pair.wait(SECOND, true);
     assert_eq!(pair.copies(), pair.originals());
 }

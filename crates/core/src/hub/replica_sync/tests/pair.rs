@@ -1,15 +1,12 @@
 //! A home and its standby on the bench, their nodes, and the connections
 //! between the two, to which anything happens, from a seed.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
 
-use roost_wire::messages::{HierarchyMessage, Message, ProbeMessage, RegistrationMessage, Renew};
 use roost_wire::random::SplitMix64;
-use roost_wire::{Capacity, Cell, ConnectionId, NodeId, Record, Role, Service, ServiceSet, Version};
 
-use crate::hub::testing::{Bench, address, node, record};
-use crate::hub::{HubConfig, HubKind};
+use crate::hub::testing::*;
 
 pub(super) const HOME: u8 = 200;
 pub(super) const STANDBY: u8 = 201;
