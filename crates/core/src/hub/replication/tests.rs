@@ -92,39 +92,6 @@ fn liveness_covers_heard_nodes_only() {
 }
 
 #[test]
-fn new_standby_replaces_the_first() {
-    let (mut bench, old, connection) = told();
-    let new = bench.up(101, Role::SuperNode);
-    name(&mut bench, connection, 101);
-    let told = mirrored(&bench.wait(GATHER));
-    assert_eq!(told[0], (old, ReplicaUpdate { sequence: 2, removed: vec![0], ..Default::default() }));
-    assert_eq!(told[1], (new, copies(vec![record(1)])));
-}
-
-#[test]
-fn connected_standby_gets_all_records() {
-    let mut bench = Bench::new();
-    let connection = bench.provider(1);
-    name(&mut bench, connection, 100);
-    assert!(bench.wait(GATHER).is_empty());
-    let standby = bench.up(100, Role::SuperNode);
-    assert_eq!(mirrored(&bench.wait(GATHER)), [(standby, copies(vec![record(1)]))]);
-}
-
-#[test]
-fn new_connection_triggers_resync() {
-    let (mut bench, standby, connection) = told();
-    let second = bench.up(100, Role::SuperNode);
-    assert!(mirrored(&bench.wait(GATHER)).is_empty(), "what was told holds");
-    bench.say(second, ProbeMessage::Pong(0));
-    bench.say(connection, RegistrationMessage::Publish(Record { version: version(2), ..record(1) }));
-    assert_eq!(mirrored(&bench.wait(GATHER_MOVES))[0].0, standby, "in the order in which it was said");
-    bench.down(standby);
-    let again = ReplicaUpdate { sequence: 3, ..copies(vec![Record { version: version(2), ..record(1) }]) };
-    assert_eq!(mirrored(&bench.wait(GATHER)), [(second, again)]);
-}
-
-#[test]
 fn resync_request_resends_full_records() {
     let (mut bench, standby, connection) = told();
     let retell = |number, nodes| ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes });
@@ -150,41 +117,6 @@ fn replica_omits_loopback_addresses() {
     bench.say(connection, RegistrationMessage::Publish(Record { addresses: vec![loopback, address(1)], ..record(1) }));
     name(&mut bench, connection, 100);
     assert_eq!(heard(&mut bench, GATHER).records[0].record.addresses, [address(1)]);
-}
-
-#[test]
-fn silent_connection_yields_to_live_one() {
-    let (mut bench, standby, connection) = told();
-    let second = bench.up(100, Role::SuperNode);
-    for _ in 0..2 {
-        bench.wait(Duration::from_secs(6));
-        bench.say(second, ProbeMessage::Pong(0));
-    }
-    bench.say(connection, RegistrationMessage::Publish(Record { version: version(2), ..record(1) }));
-    let again = ReplicaUpdate { sequence: 2, ..copies(vec![Record { version: version(2), ..record(1) }]) };
-    assert_eq!(mirrored(&bench.wait(GATHER_MOVES)), [(second, again.clone())]);
-    assert!(!bench.closed.iter().any(|(closed, _)| *closed == standby));
-    // The first, when it speaks again, comes too late.
-    bench.say(standby, ReplicationMessage::ResyncRequest(ResyncRequest { number: 1, nodes: vec![] }));
-    assert!(mirrored(&bench.wait(GATHER)).is_empty());
-}
-
-#[test]
-fn returning_standby_resyncs_on_new_connection() {
-    let (mut bench, _, _) = told();
-    bench.wait(Duration::from_secs(12));
-    let second = bench.up(100, Role::SuperNode);
-    let again = ReplicaUpdate { sequence: 2, ..copies(vec![record(1)]) };
-    assert_eq!(mirrored(&bench.wait(GATHER)), [(second, again)]);
-}
-
-#[test]
-fn young_home_sends_no_completion_mark() {
-    let mut bench = Bench::young(HubConfig::new(node(200), HubKind::SuperNode, 1));
-    bench.up(100, Role::SuperNode);
-    let connection = bench.provider(1);
-    name(&mut bench, connection, 100);
-    assert_eq!(heard(&mut bench, GATHER), ReplicaUpdate { ends_resync: None, ..copies(vec![record(1)]) });
 }
 
 /// Hub 100 stands by for so many nodes.

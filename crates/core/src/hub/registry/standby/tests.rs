@@ -107,23 +107,6 @@ fn unknown_version_requests_full_record() {
 }
 
 #[test]
-fn replica_expires_without_home_liveness() {
-    let (mut bench, home, connection) = standing_by();
-    for number in 2..7 {
-        bench.wait(Duration::from_secs(15));
-        let heard = Some(Bytes::from_static(&[1]));
-        bench.say(home, next(number, ReplicaUpdate { alive: heard, ..ReplicaUpdate::default() }));
-    }
-    assert_eq!(bench.hub.status(bench.now).replicas, 1);
-    for _ in 0..5 {
-        bench.wait(Duration::from_secs(15));
-        bench.say(home, ProbeMessage::Pong(0));
-    }
-    assert_eq!((bench.hub.status(bench.now).replicas, bench.hub.counters().expiries), (0, 0));
-    assert!(!bench.closed.iter().any(|(closed, _)| *closed == connection));
-}
-
-#[test]
 fn only_home_removes_replica() {
     let (mut bench, home, _) = standing_by();
     let other = bench.up(101, Role::SuperNode);
@@ -141,52 +124,6 @@ fn shift(number: u32, versions: u32, x: i32) -> Message {
 
 fn retell(number: u32, nodes: Vec<u32>) -> Message {
     Message::Replication(ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes }))
-}
-
-#[test]
-fn a_copy_moves_with_its_node() {
-    let (mut bench, home, _) = standing_by();
-    assert!(bench.say(home, shift(2, 3, 2)).is_empty());
-    let capacities = vec![ReplicaCapacity { node: 0, capacity: LEFT }];
-    assert!(bench.say(home, next(3, ReplicaUpdate { capacities, ..ReplicaUpdate::default() })).is_empty());
-    let held = bench.hub.registry.directory.get(node(1)).unwrap().record();
-    let cell = Cell::new(record(1).cell.x + 2, record(1).cell.y - 1);
-    assert_eq!(held, Record { version: version(4), cell, capacity: LEFT, ..record(1) });
-}
-
-#[test]
-fn missed_update_requests_full_resync() {
-    let (mut bench, home, _) = standing_by();
-    assert_eq!(bench.say(home, shift(3, 1, 1)), [(home, retell(3, vec![]))]);
-    assert_eq!(bench.say(home, shift(4, 1, 1)), [(home, retell(4, vec![]))]);
-    assert_eq!(bench.hub.registry.directory.get(node(1)).unwrap().record(), record(1));
-    let again = Record { version: version(4), ..record(1) };
-    bench.say(home, ReplicationMessage::ReplicaUpdate(ReplicaUpdate { sequence: 5, ..copies(vec![again.clone()]) }));
-    assert_eq!(bench.hub.registry.directory.get(node(1)).unwrap().record(), again);
-    // Over another connection nothing is known.
-    let other = bench.up(100, Role::SuperNode);
-    assert_eq!(bench.say(other, shift(6, 1, 1)), [(other, retell(6, vec![]))]);
-}
-
-#[test]
-fn released_replica_requested_when_it_moves() {
-    let (mut bench, home, _) = standing_by();
-    let sibling = bench.up(101, Role::SuperNode);
-    let claim = HierarchyMessage::Claim { node: node(1), version: version(2) };
-    bench.say(sibling, claim.clone());
-    assert_eq!(bench.hub.status(bench.now).replicas, 1, "its home is there and holds on to it");
-    bench.wait(LIVELY);
-    bench.say(sibling, claim.clone());
-    assert_eq!(bench.hub.status(bench.now).replicas, 0);
-    assert_eq!(bench.say(home, shift(2, 2, 1)), [(home, retell(2, vec![0]))]);
-}
-
-#[test]
-fn resync_drops_unmentioned_replicas() {
-    let (mut bench, home, _) = standing_by();
-    bench.say(home, copy(vec![record(2)]));
-    let held: Vec<NodeId> = bench.hub.registry.replicas.nodes_of(node(100)).collect();
-    assert_eq!(held, [node(2)]);
 }
 
 #[test]

@@ -99,38 +99,6 @@ fn lost_replicas_return_without_changes() {
 }
 
 #[test]
-fn late_updates_on_old_connection_ignored() {
-    let mut pair = Pair::with_nodes(2);
-    pair.answer();
-    pair.ways[0].stuck = true;
-    pair.connect();
-    pair.withdraw(1);
-    pair.wait(SECOND, true);
-    pair.publish(1, |last| last);
-    pair.name(1, STANDBY);
-    // The old one is known to be a corpse before it is given up.
-    while pair.copies() != pair.originals() {
-        pair.wait(SECOND / 4, true);
-        pair.answer();
-        pair.publish(2, |last| last);
-        pair.wait(SECOND / 2, true);
-        assert_eq!(pair.ways.len(), 2);
-    }
-    assert!(
-        pair.ways[0]
-            .to_standby
-            .iter()
-            .any(|late| matches!(late, Message::Replication(ReplicationMessage::ReplicaUpdate(_))))
-    );
-    pair.unstick();
-    pair.wait(Duration::ZERO, true);
-    assert_eq!(pair.copies(), pair.originals());
-    pair.publish(1, |last| Record { cell: Cell::new(1, 1), ..last });
-    pair.wait(SECOND, true);
-    assert_eq!(pair.copies(), pair.originals());
-}
-
-#[test]
 fn loss_during_resync_restarts_it() {
     for lost in 0..4 {
         let mut pair = Pair::with_nodes(100);

@@ -115,13 +115,6 @@ impl Pair {
         }
     }
 
-    /// The standby lets the home hear of it.
-    pub(super) fn answer(&mut self) {
-        for connection in self.ways.iter().filter(|way| !way.stuck).map(|way| way.home).collect::<Vec<_>>() {
-            self.say(connection, ProbeMessage::Pong(0));
-        }
-    }
-
     /// The standby's clock is ahead all of a sudden, when it hears the home.
     pub(super) fn jump(&mut self) {
         self.standby.now = self.standby.now + JUMP;
