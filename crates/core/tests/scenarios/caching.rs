@@ -3,18 +3,8 @@
 //! `ROOST_SEEDS=1000` runs the last one for so many seeds.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use roost_core::hub::{HubCounters, Relation};
-use roost_core::node::{NodeCommand, NodeEvent};
-use roost_wire::messages::{Coverage, Reason};
-use roost_wire::random::SplitMix64;
-use roost_wire::{Area, Cell, NodeId, Role, Scope, Service, ServiceSet};
-
-use crate::world::check::{InvariantChecker, run_checked};
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, RequestCommand, SECOND, World, node_id};
-use crate::{ANYWHERE, failed, finished};
+use crate::*;
 
 /// Delays from a node to its cache, and from there, or from a node without a cache, to the server.
 const ACCESS: Duration = Duration::from_millis(10);

@@ -1,10 +1,6 @@
 //! Rooms whose super nodes have room for few copies: how many nodes can be in.
 
-use roost_core::node::{Provider, Ticket};
-use roost_wire::{Area, Cell, Service};
-
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, SECOND, World, node_id};
+use crate::*;
 
 /// A room in which everyone sends and everyone receives; its members come one by one.
 struct RoomScene {

@@ -2,13 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use roost_core::node::{MAX_OBJECT_SESSIONS, MAX_REQUESTS, NodeCommand, NodeEvent, Ticket};
-use roost_wire::messages::RequestMode;
-use roost_wire::random::SplitMix64;
-use roost_wire::{Area, Cell, Role, Scheme, SchemeSet, Service};
-
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, PathConditions, SECOND, World, object};
+use crate::*;
 
 struct Chaos {
     world: World,

@@ -1,11 +1,6 @@
 //! Requests to a provider that the requester knows, without a hub.
 
-use roost_core::node::{NodeEvent, Provider, Ticket};
-use roost_wire::messages::{Message, Reason, RequestMessage, RequestMode};
-use roost_wire::{Role, Scheme, SchemeSet, Service};
-
-use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
-use crate::{ANYWHERE, failed, finished, single_hub_world};
+use crate::*;
 
 fn provider(host: HostId) -> Option<Provider> {
     Some(Provider { node: node_id(host.0), addresses: addresses(host.0) })

@@ -1,18 +1,10 @@
 //! Faults at the ends of a request: providers that are full, whose uplink is full, whose certificate ends; nodes
 //! that start again or whose clock jumps.
 
-use std::time::Duration;
-
 use roost_core::directory::LONGEST_HOLD;
-use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_wire::messages::Reason;
-use roost_wire::{Area, Cell, Role, Service};
 
 use crate::scene::ThreeHubScene;
-use crate::world::check::run_checked;
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, InvariantChecker, MS, SECOND, World, node_id};
-use crate::{ANYWHERE, NEAREST, finished};
+use crate::*;
 
 /// A hub, a near and a far provider of video with room for so many streams and
 /// so much uplink, and requesters.

@@ -1,13 +1,7 @@
 //! Going back to the home that was lost.
 
-use std::time::Duration;
-
-use roost_wire::Address;
-use roost_wire::messages::{Message, RegistrationMessage};
-
 use crate::scene::ThreeHubScene;
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, addresses};
+use crate::*;
 
 /// Started again, or only silent for a while.
 #[test]

@@ -1,16 +1,8 @@
 //! Members that want everything, and how others fare beside them.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use roost_core::hub::HubLimit;
-use roost_core::node::{MAX_OBJECT_SESSIONS, NodeEvent, Ticket};
-use roost_wire::messages::{Message, Reason, Request, RequestMessage, RequestMode, ServiceRequest};
-use roost_wire::{Nonce, RequestId, Role, Service, Time};
-
-use crate::world::seeds::for_few_seeds;
-use crate::world::{HostId, MS, RequestCommand, SECOND, World};
-use crate::{ANYWHERE, finished, single_hub_world};
+use crate::*;
 
 /// The fate of honest requests.
 #[derive(Debug, Default)]

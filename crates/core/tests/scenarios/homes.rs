@@ -1,12 +1,6 @@
 //! Finding a home, losing it, moving, leaving.
 
-use roost_core::hub;
-use roost_core::node::{NodeCommand, NodeEvent};
-use roost_wire::messages::RequestMode;
-use roost_wire::{Area, Cell, Role, Service};
-
-use crate::world::{HostId, MS, SECOND, World};
-use crate::{ANYWHERE, finished, single_hub_world};
+use crate::*;
 
 /// Two hubs that know one another, a provider and a requester who know both.
 fn two_hubs(seed: u64) -> (World, [HostId; 2], HostId, HostId) {
@@ -162,7 +156,7 @@ fn leaving_hub_redirects_and_drains_relays() {
     let ticket = world.request(requester, Service::Sensor, ANYWHERE);
     let summary = finished(&mut world, requester, ticket);
     // The provider is held by what it relays, for as long as the hub drains at most.
-    assert!(summary.complete && summary.elapsed < hub::DRAIN, "{summary:?}");
+    assert!(summary.complete && summary.elapsed < DRAIN, "{summary:?}");
     let summary = finished(&mut world, requester, stream);
     assert!(summary.complete && summary.lost == 0, "{summary:?}");
     world.run(30 * SECOND);

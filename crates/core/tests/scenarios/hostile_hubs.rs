@@ -1,12 +1,6 @@
 //! Hubs that send their nodes in circles.
 
-use std::time::Duration;
-
-use roost_wire::messages::{Message, RegistrationMessage};
-use roost_wire::{Role, Service, Version};
-
-use crate::world::{HostId, MS, SECOND, World, addresses};
-use crate::{ANYWHERE, finished};
+use crate::*;
 
 /// A hub's answer to everything that a node says.
 type Answer = fn(hub: HostId, round: u32) -> Message;

@@ -1,16 +1,10 @@
 //! Providers that send more than was asked for.
 
-use bytes::Bytes;
-use roost_core::flow::{CHUNK_BYTES, WINDOW_BYTES};
-use roost_wire::messages::{
-    Accept, Chunk, FlowDescription, FlowMessage, Message, Request, RequestMessage, RequestMode,
-};
+use roost_core::flow::CHUNK_BYTES;
+use roost_core::flow::WINDOW_BYTES;
 use roost_wire::object::digest;
-use roost_wire::{Cell, Role, Service};
 
-use crate::world::seeds::for_few_seeds;
-use crate::world::{HostId, MS, SECOND, World, node_id, object};
-use crate::{NEAREST, finished};
+use crate::*;
 
 const BYTES: usize = 2_000_000;
 

@@ -1,20 +1,14 @@
 //! Joining a stream that one's home carries already: it is opened before its
 //! provider has accepted, by what that has left with the hubs, and by nothing else.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_wire::messages::{
-    FlowMessage, MAX_SEALED_BYTES, Message, ProvisionalAccept, Reason, RequestMessage, SealedKeys, StreamKeys,
-};
 use roost_wire::reflection::StartCondition;
-use roost_wire::{Epoch, RequestId, Service, StreamId};
 
-use crate::failed;
-use crate::reflection::{PLACE, THERE, TwoHubScene};
-use crate::world::reflect::{seal, secret};
-use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::reflection::PLACE;
+use crate::reflection::THERE;
+use crate::reflection::TwoHubScene;
+use crate::world::reflect::seal;
+use crate::world::reflect::secret;
+use crate::*;
 
 /// A round trip between any two hosts.
 const ROUND_TRIP: Duration = Duration::from_millis(40);
@@ -30,8 +24,8 @@ fn carried(seed: u64, watchers: usize) -> (TwoHubScene, Ticket) {
 
 /// Epochs of a request's stream that a watcher could open: after how long, and whether the provider confirmed
 /// it.
-fn opened(world: &World, host: HostId, ticket: Ticket, asked: roost_wire::Time) -> Vec<(Duration, Epoch, bool)> {
-    let one = |(at, event): &(roost_wire::Time, NodeEvent)| match event {
+fn opened(world: &World, host: HostId, ticket: Ticket, asked: Time) -> Vec<(Duration, Epoch, bool)> {
+    let one = |(at, event): &(Time, NodeEvent)| match event {
         NodeEvent::Reflected { ticket: of, epoch, is_confirmed, .. } if *of == ticket => {
             Some((at.since(asked), *epoch, *is_confirmed))
         }

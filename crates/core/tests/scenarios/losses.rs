@@ -1,10 +1,6 @@
 //! Paths that lose, repeat and reorder.
 
-use roost_wire::messages::RequestMode;
-use roost_wire::{Role, Service};
-
-use crate::world::{MS, SECOND};
-use crate::{ANYWHERE, finished, single_hub_world};
+use crate::*;
 
 #[test]
 fn services_complete_at_thirty_percent_loss() {

@@ -46,11 +46,18 @@ mod uplinks;
 mod versions;
 mod watches;
 
-use roost_core::node::{NodeEvent, RequestSummary, Ticket};
-use roost_wire::messages::Reason;
-use roost_wire::{Area, Cell, Role, Service};
+use std::time::Duration;
 
-use world::{HostId, World};
+use bytes::Bytes;
+use roost_core::hub::*;
+use roost_core::node::*;
+use roost_wire::messages::*;
+use roost_wire::random::SplitMix64;
+use roost_wire::*;
+
+use world::check::*;
+use world::seeds::*;
+use world::*;
 
 const ANYWHERE: Area = Area::Anywhere;
 

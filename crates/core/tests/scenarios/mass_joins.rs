@@ -1,13 +1,6 @@
 //! Ten thousand nodes at once.
 
-use std::time::Duration;
-
-use roost_core::node::Ticket;
-use roost_wire::Service;
-
-use crate::NEAREST;
-use crate::world::seeds::for_few_seeds;
-use crate::world::{HostId, InvariantChecker, MS, SECOND, World};
+use crate::*;
 
 /// Ten nodes that ask without pause, and ten thousand that come at once.
 struct MassJoin {

@@ -1,13 +1,6 @@
 //! Super nodes learn of one another, and share the nodes between them.
 
-use std::time::Duration;
-
-use roost_core::hub::MemberStatus;
-use roost_wire::{NodeId, Service};
-
-use crate::world::seeds::{for_few_seeds, for_seeds};
-use crate::world::{HostId, InvariantChecker, MS, PathConditions, SECOND, World, node_id};
-use crate::{ANYWHERE, NEAREST};
+use crate::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
 

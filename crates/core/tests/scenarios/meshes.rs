@@ -1,11 +1,6 @@
 //! Several hubs that know one another.
 
-use roost_core::node::{NodeCommand, NodeEvent};
-use roost_wire::messages::{Coverage, Reason, RequestMode};
-use roost_wire::{Area, Cell, Scope, Service};
-
-use crate::world::{HostId, MS, SECOND, World, node_id};
-use crate::{NEAREST, failed, finished};
+use crate::*;
 
 /// Three hubs; a provider at the second, one at the third; a requester at the first.
 fn mesh(seed: u64) -> (World, [HostId; 2], HostId) {

@@ -1,17 +1,6 @@
 //! Discovery on the link: alone, beside a hub, and whichever seems better.
 
-use roost_core::node::{Discovery, NodeConfig, NodeEvent, RequestSummary, Ticket};
-use roost_wire::messages::{
-    Message, MulticastMessage, MulticastRequest, MulticastSuppression, Reason, Request, RequestMode, Route,
-    ServiceRequest,
-};
-use roost_wire::random::SplitMix64;
-use roost_wire::{Area, Cell, Nonce, RequestId, Role, Scope, Service};
-
-use crate::world::check::run_checked;
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, InvariantChecker, MS, SECOND, World, addresses, node_id};
-use crate::{ANYWHERE, NEAREST, failed, finished};
+use crate::*;
 
 /// Makes a node one that takes part in multicast.
 fn with_multicast(discovery: Discovery) -> impl Fn(&mut NodeConfig) {
@@ -169,7 +158,7 @@ fn lookup_lists_multicast_providers() {
     let found = |world: &mut World, count| {
         let ticket = world.ticket(nodes[0]);
         let (service, area) = (Service::Track, ANYWHERE);
-        world.command(nodes[0], roost_core::node::NodeCommand::Lookup { ticket, service, area, count, names: None });
+        world.command(nodes[0], NodeCommand::Lookup { ticket, service, area, count, names: None });
         let NodeEvent::LookupResult { found, .. } = world.outcome(nodes[0], ticket) else { panic!() };
         found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>()
     };

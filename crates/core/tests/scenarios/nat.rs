@@ -1,14 +1,6 @@
 //! Nodes behind translators of addresses: two that can meet directly do, however it is.
 
-use std::time::Duration;
-
-use roost_core::node::{NodeEvent, RequestSummary};
-use roost_wire::messages::{Message, ProviderAddress, RequestMessage};
-use roost_wire::{Role, Scheme, SchemeSet, Service};
-
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, addresses, node_id};
-use crate::{ANYWHERE, finished, single_hub_world};
+use crate::*;
 
 /// A provider and a requester at hubs of their own, which know one another.
 fn apart(seed: u64) -> (World, HostId, HostId) {

@@ -1,21 +1,13 @@
 //! Objects that are large, read slowly, broken off and gone on with.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use bytes::Bytes;
-use roost_core::flow::{CHUNK_BYTES, MAX_WINDOW_BYTES, WINDOW_BYTES};
-use roost_core::node::{NodeCommand, NodeEvent, RequestSummary, Ticket};
-use roost_wire::messages::{
-    Chunk, FlowDescription, FlowMessage, Message, Reason, RequestMessage, RequestMode, ResumePoint,
-};
+use roost_core::flow::CHUNK_BYTES;
+use roost_core::flow::MAX_WINDOW_BYTES;
+use roost_core::flow::WINDOW_BYTES;
 use roost_wire::object::digest;
-use roost_wire::random::SplitMix64;
-use roost_wire::{Role, Service};
 
-use crate::world::seeds::{for_few_seeds, for_seeds};
-use crate::world::{HostId, MS, SECOND, World, object};
-use crate::{ANYWHERE, finished, single_hub_world};
+use crate::*;
 
 /// The round trip between any two hosts.
 const RTT: Duration = Duration::from_millis(40);

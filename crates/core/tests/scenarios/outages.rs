@@ -1,15 +1,6 @@
 //! Transfers that are under way when connections are down for a while, or a provider starts again.
 
-use std::time::Duration;
-
-use bytes::Bytes;
-use roost_core::node::{RequestSummary, Ticket};
-use roost_wire::messages::{Chunk, FlowMessage, Message, Reason, RequestMessage, RequestMode, STALL_TIMEOUT};
-use roost_wire::{Role, Service};
-
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, object};
-use crate::{ANYWHERE, finished, single_hub_world};
+use crate::*;
 
 /// Long enough to be under way in each outage.
 const BYTES: usize = 12_000_000;

@@ -1,13 +1,6 @@
 //! Streams with more subscribers than one super node has room for.
 
-use roost_core::node::{NodeEvent, Ticket};
-use roost_wire::messages::Reason;
-use roost_wire::random::SplitMix64;
-use roost_wire::{Area, Cell, Service};
-
-use crate::failed;
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, SECOND, World};
+use crate::*;
 
 const THERE: Area = Area::Exact(Cell::new(27, 92));
 

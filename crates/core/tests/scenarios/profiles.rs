@@ -1,11 +1,6 @@
 //! Profiles of requests: each gets the delivery that it asks for.
 
-use roost_core::node::RequestSummary;
-use roost_wire::{DeliveryClass, DeliveryClasses, Profile, Role, Service, ServiceSet};
-
-use crate::world::seeds::for_few_seeds;
-use crate::world::{HostId, MS, RequestCommand, SECOND, World};
-use crate::{ANYWHERE, finished, single_hub_world};
+use crate::*;
 
 const WHOLE: [Profile; 2] = [Profile::Surveillance, Profile::Command];
 

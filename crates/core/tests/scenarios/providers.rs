@@ -1,12 +1,8 @@
 //! Providers that are busy, broken, silent or gone.
 
 use roost_core::directory::LONGEST_HOLD;
-use roost_core::node::{MAX_TRACES, NodeCommand, NodeEvent, Provider, Trace};
-use roost_wire::messages::{HopAction, Message, Reason, RegistrationMessage, RequestMode};
-use roost_wire::{NodeId, Role, Service};
 
-use crate::world::{HostId, MS, RequestCommand, SECOND, World, addresses, node_id, object};
-use crate::{ANYWHERE, NEAREST, failed, finished, single_hub_world, two_provider_world};
+use crate::*;
 
 #[test]
 fn the_nearest_provider_serves() {
@@ -25,7 +21,7 @@ fn busy_provider_falls_back_to_next() {
     });
     let far = world.node_with(&[hub], |config| {
         config.services = [Service::Video].into_iter().collect();
-        config.cell = roost_wire::Cell::new(9, 0);
+        config.cell = Cell::new(9, 0);
         config.uplink_kbps = Some(1_000);
     });
     let requester = world.node((0, 0), &[], &[hub]);
@@ -264,7 +260,7 @@ fn old_restart_redialed_after_one_timeout() {
 #[test]
 fn needless_retry_lengthens_next_timeout() {
     let (mut world, hub, provider, requester) = single_hub_world(17, Role::SuperNode);
-    world.path.spread = std::time::Duration::ZERO;
+    world.path.spread = Duration::ZERO;
     for pair in [(hub, requester), (hub, provider)] {
         world.delays.insert(pair, 50 * MS);
     }
@@ -317,14 +313,14 @@ fn simultaneous_requests_share_one_connection() {
 fn freed_provider_is_preferred_at_once() {
     let mut world = World::new(14);
     let hub = world.hub(Role::SuperNode);
-    let one = |config: &mut roost_core::node::NodeConfig| {
+    let one = |config: &mut NodeConfig| {
         config.services = [Service::Video].into_iter().collect();
         config.max_streams = 1;
     };
     let near = world.node_with(&[hub], one);
     let far = world.node_with(&[hub], |config| {
         one(config);
-        config.cell = roost_wire::Cell::new(9, 0);
+        config.cell = Cell::new(9, 0);
     });
     let requester = world.node((0, 0), &[], &[hub]);
     world.run_until_attached();
@@ -451,9 +447,9 @@ fn full_uplink_avoided_until_free() {
     let mut world = World::new(21);
     let hub = world.hub(Role::SuperNode);
     let video = |x| {
-        move |config: &mut roost_core::node::NodeConfig| {
+        move |config: &mut NodeConfig| {
             config.services = [Service::Video].into_iter().collect();
-            config.cell = roost_wire::Cell::new(x, 0);
+            config.cell = Cell::new(x, 0);
             config.uplink_kbps = Some(1_000);
         }
     };

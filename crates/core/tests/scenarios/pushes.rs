@@ -1,17 +1,8 @@
 //! Objects that one node sends to another.
 
-use std::time::Duration;
-
-use roost_core::node::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE, NodeCommand, NodeEvent, Provider, Ticket};
-use roost_wire::messages::{
-    Message, Push, PushState, Reason, RegistrationMessage, Request, RequestMessage, ResumePoint, ServiceRequest,
-};
 use roost_wire::object::digest;
-use roost_wire::{Cell, NodeId, Nonce, RequestId, Role, Scheme, SchemeSet, Service};
 
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, addresses, node_id, object};
-use crate::{ANYWHERE, failed, finished};
+use crate::*;
 
 const BYTES: usize = 3_000_000;
 /// A push may take its time where a tenth of all packets is lost.

@@ -1,17 +1,9 @@
 //! Reflection: a stream's way over super nodes, a single copy for all watchers, who may open it, and what
 //! befalls both.
 
-use std::time::Duration;
-
-use roost_core::node::{MAX_REQUESTS, NodeCommand, NodeEvent, Provider, Ticket};
-use roost_wire::messages::Reason;
-use roost_wire::random::SplitMix64;
-use roost_wire::{Area, Cell, Epoch, Role, Scheme, SchemeSet, Service, StreamTag};
-
-use crate::tiers::{HubTree, place};
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, node_id};
-use crate::{failed, finished, single_hub_world};
+use crate::tiers::HubTree;
+use crate::tiers::place;
+use crate::*;
 
 pub(crate) const PLACE: Cell = Cell::new(27, 92);
 pub(crate) const THERE: Area = Area::Exact(PLACE);
@@ -210,7 +202,7 @@ fn busy_provider_switches_to_reflection() {
     world.run_until_attached();
     let tickets = nodes.map(|node| {
         let ticket = world.request_with(node, Service::Video, THERE, |wanted| {
-            wanted.reflect = roost_wire::messages::ReflectionPolicy::IfBusy;
+            wanted.reflect = ReflectionPolicy::IfBusy;
             wanted.duration = Some(60 * SECOND);
         });
         world.run_relays(2 * SECOND);

@@ -1,10 +1,6 @@
 //! A hub that has died and starts again, before its nodes have noticed.
 
-use roost_wire::messages::{Reason, RequestMode};
-use roost_wire::{Role, Service};
-
-use crate::world::{HostId, MS, SECOND, World};
-use crate::{ANYWHERE, NEAREST, failed, finished, single_hub_world};
+use crate::*;
 
 /// A hub that has just started again, at which the requester is and the provider not yet.
 fn alone(seed: u64, role: Role) -> (World, HostId, HostId) {

@@ -1,24 +1,15 @@
 //! Remotes of the group that do not keep to the rules.
 
 use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::net::SocketAddr;
 
-use bytes::Bytes;
-use roost_core::machine::{Input, Machine, Transmit};
-use roost_core::node::{Discovery, Node, NodeCommand, NodeConfig, NodeEvent, Provider, Ticket};
-use roost_wire::messages::{
-    Accept, CopyTarget, Datagram, Decline, DirectoryMessage, FlowDescription, FlowMessage, HierarchyMessage, Message,
-    ProbeMessage, Reason, RegistrationMessage, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Request,
-    RequestMessage, Route, ServiceRequest,
-};
-use roost_wire::random::{RootSecret, SplitMix64};
-use roost_wire::{
-    Area, Capacity, Cell, ConnectionId, DeliveryClasses, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service,
-    ServiceSet, StreamTag, Time, Version,
-};
+use roost_core::machine::Input;
+use roost_core::machine::Machine;
+use roost_core::machine::Transmit;
+use roost_wire::random::RootSecret;
 
-use crate::world::{HostId, MS, SECOND, World, address, addresses, node_id, remote};
-use crate::{ANYWHERE, finished, single_hub_world};
+use crate::*;
 
 /// A provider, a requester, a rogue node, all with connections to one another.
 fn with_rogue(seed: u64) -> (World, [HostId; 4]) {

@@ -1,16 +1,10 @@
 //! Rooms: everybody knows who else is in, and has their streams.
 
-use std::time::Duration;
-
-use roost_core::node::{NodeCommand, NodeEvent, Provider, Ticket};
-use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
-use roost_wire::random::SplitMix64;
-use roost_wire::room::{MAX_MEMBERS, RoomMember};
-use roost_wire::{Area, Cell, NodeId, RoomId, Service, ServiceSet};
+use roost_wire::room::MAX_MEMBERS;
+use roost_wire::room::RoomMember;
 
 use crate::tiers::HubTree;
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::*;
 
 const ROOM: &str = "ops";
 

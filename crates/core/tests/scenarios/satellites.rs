@@ -1,14 +1,7 @@
 //! A tree whose tiers are joined by satellites, 600 ms one way, and everything over round trips
 //! of up to ten seconds.
 
-use std::time::Duration;
-
-use roost_core::node::NodeEvent;
-use roost_wire::messages::{Coverage, RequestMode};
-use roost_wire::{Area, Cell, Role, Service};
-
-use crate::world::{HostId, MS, SECOND, World, node_id};
-use crate::{ANYWHERE, finished};
+use crate::*;
 
 const SATELLITE: Duration = Duration::from_millis(600);
 const ACCESS: Duration = Duration::from_millis(10);

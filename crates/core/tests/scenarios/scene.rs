@@ -1,14 +1,6 @@
 //! Three hubs, and nodes that use them while something befalls them.
 
-use std::time::Duration;
-
-use roost_core::node::Ticket;
-use roost_wire::messages::RequestMode;
-use roost_wire::{Area, Cell, Service};
-
-use crate::world::check::run_checked;
-use crate::world::{HostId, InvariantChecker, MS, SECOND, World};
-use crate::{ANYWHERE, NEAREST};
+use crate::*;
 
 /// Long enough for round trips to be known as well as they can be.
 pub(crate) const WARM: Duration = Duration::from_secs(300);

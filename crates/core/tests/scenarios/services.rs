@@ -1,10 +1,6 @@
 //! The four services in every mode.
 
-use roost_wire::messages::{Reason, RequestMode};
-use roost_wire::{Area, Cell, Role, Service};
-
-use crate::world::{MS, SECOND, node_id, object};
-use crate::{ANYWHERE, failed, finished, single_hub_world};
+use crate::*;
 
 #[test]
 fn services_arrive_whole_in_every_mode() {
@@ -41,7 +37,7 @@ fn stream_has_requested_rate_and_length() {
     let summary = finished(&mut world, requester, ticket);
     assert!((690_000..=710_000).contains(&summary.bits_per_second), "{summary:?}");
     assert!(summary.elapsed > 5 * SECOND && summary.elapsed < 6 * SECOND, "{summary:?}");
-    assert_eq!(summary.jitter, std::time::Duration::ZERO);
+    assert_eq!(summary.jitter, Duration::ZERO);
 }
 
 #[test]
@@ -115,7 +111,7 @@ fn a_cancelled_request_stops_its_provider() {
 fn a_remote_answers_pings() {
     let (mut world, _, _, requester) = single_hub_world(10, Role::SuperNode);
     let ticket = world.ping(requester, None);
-    let roost_core::node::NodeEvent::Pong { rtt, .. } = world.outcome(requester, ticket) else { panic!() };
+    let NodeEvent::Pong { rtt, .. } = world.outcome(requester, ticket) else { panic!() };
     assert_eq!(rtt, 40 * MS);
     let stranger = world.ping(requester, Some(node_id(200)));
     assert_eq!(failed(&mut world, requester, stranger), Reason::Unreachable);
@@ -126,7 +122,7 @@ fn excess_requests_are_declined_at_once() {
     let (mut world, hub, _, requester) = single_hub_world(11, Role::SuperNode);
     world.freeze(hub);
     let tickets: Vec<_> = (0..300).map(|_| world.request(requester, Service::Sensor, ANYWHERE)).collect();
-    assert_eq!(world.status(requester).requests.len(), roost_core::node::MAX_REQUESTS);
+    assert_eq!(world.status(requester).requests.len(), MAX_REQUESTS);
     for ticket in tickets {
         failed(&mut world, requester, ticket);
         assert_eq!(world.hosts[requester.0].endings(ticket).count(), 1);

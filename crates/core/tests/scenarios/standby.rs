@@ -1,14 +1,8 @@
 //! The home fails, in every way that it can, and the standby takes over.
 
-use std::time::Duration;
-
-use roost_core::node::{NodeCommand, NodeEvent};
-use roost_wire::{Area, Cell, Service};
-
-use crate::scene::{ThreeHubScene, WARM};
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, node_id};
-use crate::{NEAREST, finished};
+use crate::scene::ThreeHubScene;
+use crate::scene::WARM;
+use crate::*;
 
 #[test]
 fn standby_has_every_nodes_record() {

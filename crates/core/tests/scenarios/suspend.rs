@@ -1,13 +1,6 @@
 //! Hosts that stand still for a while.
 
-use std::time::Duration;
-
-use roost_core::node::NodeEvent;
-use roost_wire::messages::{Coverage, LookupResult, Message, RegistrationMessage};
-use roost_wire::{Role, Service};
-
-use crate::ANYWHERE;
-use crate::world::{HostId, SECOND, World, node_id};
+use crate::*;
 
 const HOUR: Duration = Duration::from_secs(3600);
 

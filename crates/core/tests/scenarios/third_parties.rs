@@ -1,17 +1,9 @@
 //! Members that would have super nodes and providers dial hosts of others.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
+use std::net::SocketAddr;
 
-use roost_wire::messages::{
-    Message, ProviderAddress, Push, RegistrationMessage, Request, RequestMessage, Route, ServiceRequest,
-};
-use roost_wire::{
-    Address, Area, Capacity, Cell, NodeId, Nonce, Record, RequestId, Role, Scheme, Service, ServiceSet, Version,
-};
-
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, RequestCommand, SECOND, World, addresses, node_id};
-use crate::{ANYWHERE, finished};
+use crate::*;
 
 /// Fewest bytes that a member has sent for its connection.
 const HANDSHAKE_BYTES: usize = 1_200;
@@ -301,7 +293,7 @@ fn push_offer_dials_sender_only() {
         world.run(100 * MS);
     }
     let offered = world.hosts[receiver.0].events.iter().filter_map(|(_, event)| match event {
-        roost_core::node::NodeEvent::PushOffered { push, .. } => Some(push.addresses.clone()),
+        NodeEvent::PushOffered { push, .. } => Some(push.addresses.clone()),
         _ => None,
     });
     let offered: Vec<_> = offered.collect();

@@ -1,15 +1,6 @@
 //! The hierarchy: homes below areas below roots, with a delay for every connection.
 
-use std::time::Duration;
-
-use roost_core::hub::{HubCounters, Relation};
-use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_wire::messages::{Coverage, Reason, RequestMode};
-use roost_wire::{Area, Cell, Service, ServiceSet};
-
-use crate::world::seeds::for_seeds;
-use crate::world::{HostId, MS, SECOND, World, node_id};
-use crate::{failed, finished};
+use crate::*;
 
 /// Delays from a node to its home, from a home to its area, from an area to its root, and between roots or
 /// between nodes of different homes.
@@ -408,11 +399,11 @@ fn move_inside_block_sends_no_summary() {
 }
 
 /// The last place of a node that a watcher was told, and when.
-fn seen(tree: &HubTree, watcher: HostId, node: HostId) -> Option<(roost_wire::Time, Cell)> {
+fn seen(tree: &HubTree, watcher: HostId, node: HostId) -> Option<(Time, Cell)> {
     let events = tree.world.events(watcher).iter().rev();
     events.clone().find_map(|(at, event)| match event {
         NodeEvent::Changed { change, .. } => {
-            let of = |candidate: &&roost_wire::messages::Candidate| candidate.node == node_id(node.0);
+            let of = |candidate: &&Candidate| candidate.node == node_id(node.0);
             change.updated.iter().find(of).map(|candidate| (*at, candidate.cell))
         }
         _ => None,

@@ -1,10 +1,6 @@
 //! Requests that are restricted to one transport.
 
-use roost_wire::messages::{Reason, RequestMode};
-use roost_wire::{Role, Scheme, SchemeSet, Service};
-
-use crate::world::{HostId, RequestCommand, SECOND, World, address};
-use crate::{ANYWHERE, failed, finished, single_hub_world};
+use crate::*;
 
 #[test]
 fn every_transport_serves_every_mode() {

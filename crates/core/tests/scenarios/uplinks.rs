@@ -2,14 +2,10 @@
 
 use std::net::SocketAddr;
 
-use roost_core::node::{NodeEvent, Ticket};
-use roost_wire::messages::{CopyTarget, Message, Reason, ReflectionPolicy, Request, RequestMessage, ServiceRequest};
-use roost_wire::{Nonce, RequestId, Role, Scheme, Service, StreamTag};
-
-use crate::reflection::{PLACE, THERE};
+use crate::reflection::PLACE;
+use crate::reflection::THERE;
 use crate::world::host::Host;
-use crate::world::{HostId, MS, SECOND, World, address, node_id};
-use crate::{failed, finished};
+use crate::*;
 
 /// A hub that reflects or does not, a provider with so many streams, and nodes.
 fn scene(seed: u64, reflects: bool, streams: u16, nodes: i32) -> (World, HostId, Vec<HostId>) {

@@ -1,15 +1,6 @@
 //! Networks in which not all speak the same version of the protocol.
 
-use roost_core::hub::HubStatus;
-use roost_core::node::NodeEvent;
-use roost_wire::messages::{
-    Capabilities, Decline, Hello, Message, ProbeMessage, ProtocolVersion, Reason, RequestMessage,
-};
-use roost_wire::{RequestId, Role, Service};
-
-use crate::world::seeds::for_few_seeds;
-use crate::world::{HostId, MS, SECOND, World};
-use crate::{ANYWHERE, finished};
+use crate::*;
 
 /// Two hubs, a node at each, and a place for a third.
 fn pair(seed: u64, older: impl Fn(usize) -> bool) -> (World, [HostId; 2], [HostId; 2]) {
@@ -104,7 +95,7 @@ fn requests_of_later_versions_are_declined() {
 #[test]
 fn messages_of_later_versions_are_skipped() {
     let (mut world, [first, second], [provider, requester]) = pair(1, |_| false);
-    let later = bytes::Bytes::from(minicbor::to_vec((200u16, "later", [1u8; 3])).unwrap());
+    let later = Bytes::from(minicbor::to_vec((200u16, "later", [1u8; 3])).unwrap());
     for (from, to) in [(first, provider), (provider, first), (second, first), (first, second)] {
         for _ in 0..3 {
             assert!(world.inject(from, to, later.clone()));

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_core::node::{NodeCommand, NodeEvent, Ticket};
-use roost_wire::{Area, Cell, NodeId, Role, Service, ServiceSet};
-
-use crate::world::{HostId, MS, SECOND, World, node_id};
+use crate::*;
 
 const SQUARE: Area = Area::Rectangle { min: Cell::new(0, 0), max: Cell::new(10, 10) };
 
@@ -112,7 +109,7 @@ fn watch_converges_despite_loss() {
             world.command(node, NodeCommand::Move { cell: Cell::new(step, 5) });
             world.run(700 * MS);
         }
-        world.path = crate::world::PathConditions::default();
+        world.path = PathConditions::default();
         world.run(45 * SECOND);
         assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(node.0), Cell::new(9, 5))]), "{seed}");
     }

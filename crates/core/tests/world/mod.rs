@@ -25,7 +25,6 @@ use roost_wire::{
     Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, NodeId, Role, Scheme, Service, ServiceSet, Time,
 };
 
-pub use check::InvariantChecker;
 pub use host::{Host, HostId, object};
 pub use network::{ConnectionEnd, PathConditions};
 
