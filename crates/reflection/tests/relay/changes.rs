@@ -1,12 +1,6 @@
 //! Changes of way: planned ones lose nothing, others are noticed.
 
-use std::time::Duration;
-
-use roost_reflection::relay::{RelayConfig, RelayEvent};
-use roost_wire::reflection::DownstreamKind;
-
-use crate::network::{Connection, at};
-use crate::world::{FRAME, RelayWorld, STREAM, for_seeds};
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -204,12 +198,7 @@ fn mutual_upstreams_are_dissolved() {
     // HP and HS have the stream from P, and would have it from each other.
     let now = world.now;
     for (one, other, number) in [(HP, HS, 500), (HS, HP, 600)] {
-        let grant = world.grant_of(
-            roost_wire::StreamTag(number),
-            S,
-            roost_wire::StreamTag(number + 1),
-            DownstreamKind::Subscriber,
-        );
+        let grant = world.grant_of(StreamTag(number), S, StreamTag(number + 1), DownstreamKind::Subscriber);
         world.relay(other).grant(now, grant).unwrap();
         world.relay(one).offer(now, STREAM, at(other), grant.tag).unwrap();
     }
@@ -247,10 +236,8 @@ fn leaving_super_node_delays_nothing() {
         (HP, &[P, OTHER, HS, S], Duration::ZERO),
         (HP, &[P, OTHER, HP, HS, S], one_way),
     ] {
-        let config = RelayConfig {
-            fanout: roost_reflection::FanoutConfig { max_hops: 3, ..Default::default() },
-            ..RelayConfig::default()
-        };
+        let config =
+            RelayConfig { fanout: FanoutConfig { max_hops: 3, ..Default::default() }, ..RelayConfig::default() };
         let mut world = RelayWorld::with(1, config);
         world.all_connections(Connection { delay: one_way, ..Connection::default() });
         world.publish(P);

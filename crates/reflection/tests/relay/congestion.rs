@@ -1,12 +1,6 @@
 //! A connection that is full: what is too much is lost, and hardly more.
 
-use std::time::Duration;
-
-use roost_reflection::control::ControlPacket;
-use roost_reflection::packet::OVERHEAD_BYTES;
-
-use crate::network::Connection;
-use crate::world::{FRAME, PACKETS, RelayWorld, STREAM};
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;

@@ -1,15 +1,6 @@
 //! Hosts that mean harm get nothing, send nobody anything, and fill no memory.
 
-use std::time::Duration;
-
-use roost_reflection::control::{ControlPacket, Nack, PathToken, ReceiverReport};
-use roost_reflection::relay::RelayEvent;
-use roost_reflection::{Epoch, Flags, Header, Hop, StreamId};
-use roost_wire::reflection::DownstreamKind;
-use roost_wire::{NodeId, ReflectionGrant, StreamTag};
-
-use crate::network::{Connection, at};
-use crate::world::{PACKETS, RelayWorld, STREAM};
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;

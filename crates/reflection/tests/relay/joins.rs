@@ -1,16 +1,6 @@
 //! Subscribers that come and go: one copy for each hop, and none where nobody watches.
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use roost_reflection::control::ControlPacket;
-use roost_reflection::relay::{RelayConfig, RelayEvent};
-use roost_reflection::{Flags, StreamId};
-use roost_wire::reflection::{DownstreamKind, StartCondition};
-use roost_wire::{ReflectionGrant, Service, StreamTag};
-
-use crate::network::{Connection, at};
-use crate::world::{FRAME, GROUP, PACKETS, RelayWorld, STREAM, for_seeds, owner};
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -40,10 +30,7 @@ fn one_copy_per_hop() {
 
 #[test]
 fn layered_hubs_allow_three_hops() {
-    let config = RelayConfig {
-        fanout: roost_reflection::FanoutConfig { max_hops: 3, ..Default::default() },
-        ..RelayConfig::default()
-    };
+    let config = RelayConfig { fanout: FanoutConfig { max_hops: 3, ..Default::default() }, ..RelayConfig::default() };
     let mut world = RelayWorld::with(1, config);
     world.publish(P);
     world.subscribe(&[P, HP, 4, HS, S]);

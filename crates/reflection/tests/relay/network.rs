@@ -1,12 +1,10 @@
 //! Datagrams in virtual time: they are delayed, lost, repeated and reordered, as a seed says.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use roost_wire::Time;
-use roost_wire::random::SplitMix64;
+use crate::*;
 
 pub(crate) fn at(host: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, host], 7700))

@@ -1,11 +1,6 @@
 //! Loss and slowness: repaired hop by hop, and nobody else's business.
 
-use std::time::Duration;
-
-use roost_reflection::control::ControlPacket;
-
-use crate::network::Connection;
-use crate::world::{FRAME, PACKETS, RelayWorld, for_seeds};
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const P: u8 = 1;
@@ -169,7 +164,7 @@ fn a_lossy_subscriber_harms_no_other() {
         assert!(world.got[&(S + 1)].windows(2).all(|pair| pair[0].counter < pair[1].counter));
         let (_, reported) = {
             let status = world.status(HS).unwrap();
-            let member = status.downstreams.iter().find(|member| member.address == crate::network::at(S)).unwrap();
+            let member = status.downstreams.iter().find(|member| member.address == at(S)).unwrap();
             (member.statistics, member.reported)
         };
         // A fifth, as the lossy one says itself.

@@ -1,16 +1,8 @@
 //! A relay by itself, and as many remotes as there may be that want something of it.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::Duration;
 
-use bytes::BytesMut;
-use roost_reflection::control::{ControlPacket, PathToken, ReceiverReport};
-use roost_reflection::relay::{Relay, RelayConfig};
-use roost_reflection::{AdmissionError, Epoch, EpochLimits, EpochSecret, Flags, MAX_TARGETS, Publisher, SendOutcome};
-use roost_wire::{StreamId, StreamTag, Time};
-
-use crate::world::STREAM;
+use crate::*;
 
 const START: Time = Time::from_nanos(1_000_000_000);
 const SECOND: Duration = Duration::from_secs(1);

@@ -1,23 +1,9 @@
 //! Whole hosts in virtual time: a publisher, hubs and subscribers, each the machine that its daemon runs. The
 //! world plays the control plane: it grants what a request along a way would, and carries keys.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::time::Duration;
+use std::collections::VecDeque;
 
-use bytes::Bytes;
-use roost_core::node::{NodeCommand, SessionId, Ticket};
-use roost_reflection::keys::AnnouncedKey;
-use roost_reflection::publication::{FrameMarker, FrameMarks, NewPublication};
-use roost_reflection::relay::RelayConfig;
-use roost_reflection::subscription::{Reception, StreamSource, SubscriptionError};
-use roost_reflection::{
-    Epoch, EpochSecret, HubInput, HubReflection, NodeInput, NodeOutput, NodeReflection, ReflectionMachine, SendOutcome,
-};
-use roost_wire::reflection::{DownstreamKind, StartCondition};
-use roost_wire::{ReflectionGrant, Service, StreamTag, Time};
-
-use crate::network::{VirtualNetwork, at, host_at};
-use crate::world::{FRAME, GROUP, PACKETS, STREAM, owner};
+use crate::*;
 
 pub(crate) const P: u8 = 1;
 const SESSION: SessionId = SessionId(1);

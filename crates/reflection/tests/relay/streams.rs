@@ -1,16 +1,7 @@
 //! Publisher, hubs and subscribers as their daemons run them: late joiners, dying hubs, keys that change and
 //! packets that are lost.
 
-use std::time::Duration;
-
-use roost_core::node::{NodeCommand, Ticket};
-use roost_reflection::keys::AnnouncedKey;
-use roost_reflection::subscription::SubscriptionError;
-use roost_reflection::{Epoch, EpochSecret, ReflectionMachine as _};
-
-use crate::network::Connection;
-use crate::stream_world::{CONTROL, P, StreamWorld};
-use crate::world::{FRAME, GROUP, PACKETS, for_seeds};
+use crate::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 const HP: u8 = 2;

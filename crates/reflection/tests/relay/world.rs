@@ -1,18 +1,6 @@
 //! A small world: hosts, connections, and what the control plane would do.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
-
-use bytes::{Bytes, BytesMut};
-use roost_reflection::control::ControlPacket;
-use roost_reflection::relay::{Relay, RelayConfig, RelayEvent, StreamStatus};
-use roost_reflection::{
-    Epoch, EpochLimits, EpochSecret, Flags, Header, Publisher, ReorderBuffer, SendOutcome, StreamId,
-};
-use roost_wire::reflection::{DownstreamKind, StartCondition};
-use roost_wire::{NodeId, ReflectionGrant, Service, StreamTag, Time};
-
-use crate::network::{Connection, Flight, VirtualNetwork, at, host_at};
+use crate::*;
 
 pub(crate) const STREAM: StreamId = StreamId(77);
 
