@@ -287,30 +287,6 @@ mod tests {
     }
 
     #[test]
-    fn joining_hub_gets_share_gradually() {
-        let mut bench = Bench::new();
-        bench.rtt = NEAR;
-        let nodes: Vec<ConnectionId> = (1..=40).map(|number| bench.provider(number)).collect();
-        let hub = bench.up(100, Role::SuperNode);
-        announce(&mut bench, hub, 100);
-        bench.say(hub, HierarchyMessage::HubLoad { leases: 0, residual_kbps: None });
-        let mut moved = 0;
-        for second in 1..=30 {
-            let said = bench.wait(Duration::from_secs(1));
-            moved += redirections(&said);
-            assert!(said.iter().all(|(connection, message)| !matches!(
-                message,
-                Message::Registration(RegistrationMessage::Redirect(_))
-            ) || nodes.contains(connection)));
-            assert!(moved <= 2 * second, "{moved} of 40 within {second} s");
-            bench.say(hub, ProbeMessage::Pong(0));
-            nodes.iter().for_each(|connection| drop(bench.say(*connection, ProbeMessage::Ping(1))));
-        }
-        assert_eq!(moved, 20);
-        assert_eq!(bench.hub.counters().rebalanced, 20);
-    }
-
-    #[test]
     fn returning_node_is_offset_by_redirect() {
         for (returns, load, given) in [(Some(true), 5, 1), (None, 5, 0), (Some(true), 40, 0)] {
             let (mut bench, hub) = beside(NEAR, 40);

@@ -68,48 +68,6 @@ impl Groups {
 }
 
 #[test]
-fn single_announcement_reaches_all_members() {
-    let mut groups = Groups::new(1..=20);
-    for number in 2..=20 {
-        groups.announce(number, number - 1);
-        groups.wait(Duration::from_secs(5));
-    }
-    groups.wait(Duration::from_secs(60));
-    for number in 1..=20 {
-        assert_eq!(groups.get(number).len(), 19, "{number}");
-    }
-    let known = groups.get(1).members().find(|(id, ..)| *id == node(20)).map(|(_, addresses, _)| addresses.to_vec());
-    assert_eq!(known, Some(vec![address(20)]));
-}
-
-#[test]
-fn dead_member_removed_and_restart_accepted() {
-    let mut groups = Groups::new(1..=4);
-    (2..=4).for_each(|number| groups.announce(number, 1));
-    groups.wait(Duration::from_secs(30));
-    groups.all.remove(&node(4));
-    groups.wait(Duration::from_secs(120));
-    assert!((1..=3).all(|number| groups.get(number).len() == 2));
-    assert!(groups.news.contains(&(node(2), MemberChange::Down(node(4)))));
-    groups.all.insert(node(4), group(4, 2, 0));
-    groups.announce(4, 2);
-    groups.wait(Duration::from_secs(10));
-    assert!((1..=4).all(|number| groups.get(number).len() == 3));
-}
-
-#[test]
-fn goodbye_is_noticed_at_once() {
-    let mut groups = Groups::new(1..=3);
-    (2..=3).for_each(|number| groups.announce(number, 1));
-    groups.wait(Duration::from_secs(30));
-    let now = groups.now;
-    groups.get(3).leave(now);
-    groups.pass();
-    groups.wait(Duration::from_secs(2));
-    assert!((1..=2).all(|number| groups.get(number).len() == 1));
-}
-
-#[test]
 fn another_tier_is_another_group() {
     let (mut low, mut high) = (group(1, 1, 0), group(2, 1, 1));
     let now = Time::from_nanos(1);

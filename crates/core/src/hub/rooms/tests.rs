@@ -29,21 +29,6 @@ fn rosters(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, Vec<NodeId>)>
 }
 
 #[test]
-fn roster_change_goes_to_all_members() {
-    let mut bench = Bench::new();
-    let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-    assert_eq!(rosters(&bench.say(a, join(1, None))), [(a, vec![node(1)])]);
-    let both = vec![node(1), node(2)];
-    bench.wait(PACE);
-    assert_eq!(rosters(&bench.say(b, join(2, None))), [(a, both.clone()), (b, both.clone())]);
-    assert_eq!(rosters(&bench.say(a, join(1, None))), [(a, both)]);
-    bench.wait(PACE);
-    let quit = RoomMessage::LeaveRoom(LeaveRoom { room: ROOM, node: node(2), direction: None });
-    assert_eq!(rosters(&bench.say(b, quit)), [(a, vec![node(1)])]);
-    assert!(bench.say(a, join(2, None)).is_empty(), "a node speaks for itself");
-}
-
-#[test]
 fn who_is_not_heard_is_out() {
     let mut bench = Bench::new();
     let (a, b) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
@@ -54,24 +39,6 @@ fn who_is_not_heard_is_out() {
     assert_eq!(rosters(&bench.wait(LEASE / 2)), [(b, vec![node(2)])]);
     bench.wait(LEASE);
     assert!(bench.hub.rooms.rooms.is_empty() && bench.hub.rooms.next_due().is_none());
-}
-
-#[test]
-fn join_crosses_owners_and_roster_returns() {
-    let mut bench = Bench::new();
-    let (sibling, a, b) = (bench.up(100, Role::SuperNode), bench.up(1, Role::Node), bench.up(2, Role::Node));
-    // Both roots own every room: each lists, and tells the other.
-    let sent = bench.say(a, join(1, None));
-    assert!(sent.contains(&(sibling, join(1, Some(RouteDirection::Across)))), "{sent:?}");
-    assert_eq!(rosters(&sent), [(a, vec![node(1)])]);
-    bench.wait(PACE);
-    let sent = bench.say(sibling, join(50, Some(RouteDirection::Across)));
-    assert_eq!(rosters(&sent), [(a, vec![node(1), node(50)]), (sibling, vec![node(1), node(50)])]);
-    bench.say(b, join(2, None));
-    let list =
-        |to| RoomMessage::Roster(Roster { room: ROOM, owner: node(100), members: vec![member(50)], to, refused: None });
-    assert_eq!(rosters(&bench.say(sibling, list(None))), [(a, vec![node(50)]), (b, vec![node(50)])]);
-    assert_eq!(rosters(&bench.say(sibling, list(Some(node(2))))), [(b, vec![node(50)])]);
 }
 
 #[test]
@@ -94,33 +61,6 @@ fn rooms_and_members_are_bounded() {
 
 fn quit(number: u8, way: Option<RouteDirection>) -> Message {
     Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room: ROOM, node: node(number), direction: way }))
-}
-
-fn refusals(sent: &[(ConnectionId, Message)]) -> Vec<(ConnectionId, NodeId, Reason)> {
-    let refusal = |(connection, message): &(ConnectionId, Message)| match message {
-        Message::Room(RoomMessage::Roster(Roster { to: Some(to), refused: Some(reason), .. })) => {
-            Some((*connection, *to, *reason))
-        }
-        _ => None,
-    };
-    sent.iter().filter_map(refusal).collect()
-}
-
-#[test]
-fn full_room_refuses_until_member_leaves() {
-    let mut bench = Bench::new();
-    let sibling = bench.up(100, Role::SuperNode);
-    for number in 0..64 {
-        bench.say(sibling, join(number, Some(RouteDirection::Across)));
-    }
-    let late = bench.up(64, Role::Node);
-    let sent = bench.say(late, join(64, None));
-    assert_eq!(refusals(&sent), [(late, node(64), Reason::TooMany)]);
-    assert!(sent.iter().all(|(connection, _)| *connection == late), "nobody else hears of it: {sent:?}");
-    assert_eq!(refusals(&bench.say(sibling, join(3, Some(RouteDirection::Across)))), [], "who is in stays in");
-    bench.say(sibling, quit(3, Some(RouteDirection::Across)));
-    assert_eq!(refusals(&bench.say(late, join(64, None))), []);
-    assert_eq!(bench.hub.rooms.list(ROOM).len(), MAX_MEMBERS);
 }
 
 #[test]
