@@ -77,7 +77,7 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
             Kind::Choice(&["hybrid", "classic"]),
             "hybrid".to_owned(),
             "Key exchange of tcp and quic: hybrid (X25519 with ML-KEM-768, which withstands a quantum computer) or classic (X25519). udp is always classic.",
-            "classic on a link so thin that 2.3 KB for each new connection matter. A handshake is hybrid if both sides have hybrid; otherwise they connect with classic.",
+            "classic on a link so thin that 2.4 KB for each new connection matter. A handshake is hybrid if both sides have hybrid; otherwise they connect with classic.",
             false,
         ),
         row(

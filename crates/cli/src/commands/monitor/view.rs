@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use roost_api::{ConnectionRow, Status, StreamRow};
+use roost_terminal::SCHEMA;
 use roost_wire::format_node;
 use serde::Serialize;
 
@@ -16,6 +17,7 @@ pub(super) struct Sample {
 /// All that a frame shows. Rates are zero for a remote without an earlier sample.
 #[derive(Debug, Default, PartialEq, Serialize)]
 pub(super) struct View {
+    pub(super) schema: u32,
     pub(super) who: String,
     /// Nodes whose home a hub is; absent at a node.
     pub(super) nodes: Option<u64>,
@@ -59,6 +61,7 @@ impl View {
         let rate = |now: u64, before: Option<u64>| per_second(now, before, seconds);
         let totals = before.map(|before| &before.status.transport);
         Self {
+            schema: SCHEMA,
             who: format!("{} ({}) of group {}", status.name, status.role, status.group),
             nodes: status.index.map(|index| index.nodes),
             requests: status.index.map_or(0, |index| index.pending_requests)
