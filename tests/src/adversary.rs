@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use roost_identity::{Identity, Policy};
+use roost_identity::{Identity, KeyExchange, Policy};
 use roost_transport::{Config, Event, Events, Limits, Transport};
 use roost_wire::messages::{
     Candidate, Coverage, DirectoryMessage, Hello, LookupResult, Message, ProbeMessage, RegistrationMessage,
@@ -240,7 +240,14 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
 pub(crate) fn bind(identity: Arc<Identity>, listen: Vec<Endpoint>) -> (Runtime, Transport, Events) {
     let policy = Policy::new(&identity).expect("its group's policy");
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
-    let config = Config { identity, policy, listen, admit: RoleSet::ALL, limits: Limits::default() };
+    let config = Config {
+        identity,
+        policy,
+        key_exchange: KeyExchange::default(),
+        listen,
+        admit: RoleSet::ALL,
+        limits: Limits::default(),
+    };
     let (transport, events) = runtime.block_on(roost_transport::bind(config)).expect("a transport");
     (runtime, transport, events)
 }

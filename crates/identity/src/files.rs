@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls_pki_types::pem::PemObject;
 
@@ -89,8 +90,11 @@ fn create(path: &Path, content: &str, mode: u32) -> io::Result<()> {
 }
 
 /// Replaces a file's content in one step. A reader sees the old content or the new, even if the host fails in between.
+/// Several daemons of a host share a folder, so each writer has a file of its own until then.
 pub(crate) fn replace_public(path: &Path, content: &str) -> io::Result<()> {
-    let next = path.with_extension("next");
+    static WRITES: AtomicU64 = AtomicU64::new(0);
+    let write = WRITES.fetch_add(1, Ordering::Relaxed);
+    let next = path.with_extension(format!("next-{}-{write}", std::process::id()));
     match fs::remove_file(&next) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -98,4 +102,21 @@ pub(crate) fn replace_public(path: &Path, content: &str) -> io::Result<()> {
     create(&next, content, PUBLIC)?;
     fs::rename(&next, path)?;
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_of_one_file_all_succeed() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("number");
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50).for_each(|turn| replace_public(&path, &turn.to_string()).unwrap()));
+            }
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
 }

@@ -11,7 +11,7 @@ use roost_wire::RoleSet;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ResolvesClientCert, Resumption};
 use rustls::crypto::aws_lc_rs::sign::any_supported_type;
-use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider, kx_group};
+use rustls::crypto::aws_lc_rs::{cipher_suite, default_provider};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
@@ -21,6 +21,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, DistinguishedName, PeerIncompa
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 
 use crate::bundle::Identity;
+use crate::key_exchange::KeyExchange;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 pub use crate::refusal::refusal_from_tls_error;
@@ -39,18 +40,16 @@ static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
 #[error("TLS does not accept our certificate and key: {0}")]
 pub struct ConfigError(#[from] rustls::Error);
 
-/// The one crypto provider: aws-lc-rs, TLS 1.3 suites, ECDH on X25519 and P-256. It is passed explicitly everywhere and
-/// never installed for the process.
-///
-/// The hybrid post-quantum exchange is left out: it adds 2.3 KB to a join.
-pub fn provider() -> Arc<CryptoProvider> {
+/// The one crypto provider: aws-lc-rs and TLS 1.3 suites. It is passed explicitly everywhere and never installed for the
+/// process.
+pub fn provider(key_exchange: KeyExchange) -> Arc<CryptoProvider> {
     Arc::new(CryptoProvider {
         cipher_suites: vec![
             cipher_suite::TLS13_AES_128_GCM_SHA256,
             cipher_suite::TLS13_AES_256_GCM_SHA384,
             cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
         ],
-        kx_groups: vec![kx_group::X25519, kx_group::SECP256R1],
+        kx_groups: key_exchange.groups(),
         signature_verification_algorithms: ALGORITHMS,
         ..default_provider()
     })
@@ -64,9 +63,10 @@ pub fn server_config(
     identity: &Arc<Identity>,
     policy: &Arc<Policy>,
     admit: RoleSet,
+    key_exchange: KeyExchange,
 ) -> Result<Arc<ServerConfig>, ConfigError> {
     let shown = CertificateResolver::new(identity)?;
-    let mut config = ServerConfig::builder_with_provider(provider())
+    let mut config = ServerConfig::builder_with_provider(provider(key_exchange))
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(Arc::new(Verifier::new(policy, admit)))
         .with_cert_resolver(shown);
@@ -85,9 +85,10 @@ pub fn client_config(
     identity: &Arc<Identity>,
     policy: &Arc<Policy>,
     expect: RoleSet,
+    key_exchange: KeyExchange,
 ) -> Result<Arc<ClientConfig>, ConfigError> {
     let shown = CertificateResolver::new(identity)?;
-    let mut config = ClientConfig::builder_with_provider(provider())
+    let mut config = ClientConfig::builder_with_provider(provider(key_exchange))
         .with_protocol_versions(&[&TLS13])?
         .dangerous()
         .with_custom_certificate_verifier(Arc::new(Verifier::new(policy, expect)))

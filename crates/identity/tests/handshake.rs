@@ -6,12 +6,12 @@ use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, Validity};
 use roost_identity::tls::{ALPN, client_config, provider, refusal_from_tls_error, server_config};
-use roost_identity::{Identity, Policy, Refusal, Side, read_unverified};
+use roost_identity::{Identity, KeyExchange, Policy, Refusal, Side, read_unverified};
 use roost_wire::{Role, RoleSet};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
-use rustls::{ClientConfig, ClientConnection, Connection, HandshakeKind, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, Connection, HandshakeKind, NamedGroup, ServerConfig, ServerConnection};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -55,7 +55,7 @@ impl HandshakeFixture {
         let dir = self.dir.path().join("group");
         let certificate = CertificateDer::from_pem_file(dir.join("group.pem")).unwrap();
         let key = PrivateKeyDer::from_pem_file(dir.join("group.key")).unwrap();
-        let certified = CertifiedKey::from_der(vec![certificate], key, &provider()).unwrap();
+        let certified = CertifiedKey::from_der(vec![certificate], key, &provider(KeyExchange::Hybrid)).unwrap();
         Arc::new(SingleCertAndKey::from(certified))
     }
 }
@@ -120,8 +120,8 @@ fn refused(
         Presents::Client => (all, roles),
         Presents::Server => (roles, all),
     };
-    let mut client = client_config(client_identity, policy, expect).unwrap();
-    let mut server = server_config(server_identity, policy, admit).unwrap();
+    let mut client = client_config(client_identity, policy, expect, KeyExchange::Hybrid).unwrap();
+    let mut server = server_config(server_identity, policy, admit, KeyExchange::Hybrid).unwrap();
     match (presents, swap) {
         (Presents::Client, Some(other)) => Arc::make_mut(&mut client).client_auth_cert_resolver = other,
         (Presents::Server, Some(other)) => Arc::make_mut(&mut server).cert_resolver = other,
@@ -155,8 +155,8 @@ fn check(
 fn members_meet_and_know_each_other() {
     let world = HandshakeFixture::new("alpha");
     let (a, b) = (world.member("a"), Arc::new(world.group.issue_in_memory("b", Role::SuperNode).unwrap()));
-    let client = client_config(&a, &world.policy, RoleSet::only(Role::SuperNode)).unwrap();
-    let server = server_config(&b, &world.policy, RoleSet::only(Role::Node)).unwrap();
+    let client = client_config(&a, &world.policy, RoleSet::only(Role::SuperNode), KeyExchange::Hybrid).unwrap();
+    let server = server_config(&b, &world.policy, RoleSet::only(Role::Node), KeyExchange::Hybrid).unwrap();
     let (client, server, client_end, server_end) = run(client, server);
     assert_eq!((client_end, server_end), (Ok(()), Ok(())));
     assert!(!client.is_handshaking() && !server.is_handshaking());
@@ -165,6 +165,24 @@ fn members_meet_and_know_each_other() {
     let seen = |connection: &Connection| read_unverified(&connection.peer_certificates().unwrap()[0]).unwrap();
     assert_eq!((seen(&client).node, seen(&client).role), (b.node(), Role::SuperNode));
     assert_eq!((seen(&server).node, seen(&server).name), (a.node(), "a".to_owned()));
+}
+
+/// A hybrid dialer sends an X25519 key beside the hybrid one, so a classic listener needs no second round trip.
+#[test]
+fn key_exchange_is_hybrid_if_both_agree() {
+    let world = HandshakeFixture::new("alpha");
+    let (a, b) = (world.member("a"), world.member("b"));
+    let exchanges = [KeyExchange::Hybrid, KeyExchange::Classic];
+    for (ours, theirs) in exchanges.into_iter().flat_map(|ours| exchanges.map(|theirs| (ours, theirs))) {
+        let client = client_config(&a, &world.policy, RoleSet::ALL, ours).unwrap();
+        let server = server_config(&b, &world.policy, RoleSet::ALL, theirs).unwrap();
+        let (client, _, client_end, server_end) = run(client, server);
+        assert_eq!((client_end, server_end), (Ok(()), Ok(())), "{ours:?} {theirs:?}");
+        let both = (ours, theirs) == (KeyExchange::Hybrid, KeyExchange::Hybrid);
+        let group = if both { NamedGroup::X25519MLKEM768 } else { NamedGroup::X25519 };
+        assert_eq!(client.negotiated_key_exchange_group().unwrap().name(), group, "{ours:?} {theirs:?}");
+        assert_eq!(client.handshake_kind(), Some(HandshakeKind::Full), "{ours:?} {theirs:?}");
+    }
 }
 
 #[test]
@@ -213,8 +231,8 @@ fn a_role_that_does_not_fit() {
 fn no_certificate_no_handshake() {
     let world = HandshakeFixture::new("alpha");
     let good = world.member("good");
-    let server = server_config(&good, &world.policy, RoleSet::ALL).unwrap();
-    let mut client = client_config(&good, &world.policy, RoleSet::ALL).unwrap();
+    let server = server_config(&good, &world.policy, RoleSet::ALL, KeyExchange::Hybrid).unwrap();
+    let mut client = client_config(&good, &world.policy, RoleSet::ALL, KeyExchange::Hybrid).unwrap();
     Arc::make_mut(&mut client).client_auth_cert_resolver = Arc::new(Nobody);
     let (_, _, _, server_end) = run(client, server);
     assert_eq!(server_end, Err(rustls::Error::NoCertificatesPresented));
@@ -238,8 +256,10 @@ fn repeated_handshake_rechecks_policy() {
     let world = HandshakeFixture::new("alpha");
     let bundle = world.dir.path().join("a");
     world.group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
-    let client = client_config(&Arc::new(Identity::load(&bundle).unwrap()), &world.policy, RoleSet::ALL).unwrap();
-    let server = server_config(&world.member("b"), &world.policy, RoleSet::ALL).unwrap();
+    let client =
+        client_config(&Arc::new(Identity::load(&bundle).unwrap()), &world.policy, RoleSet::ALL, KeyExchange::Hybrid)
+            .unwrap();
+    let server = server_config(&world.member("b"), &world.policy, RoleSet::ALL, KeyExchange::Hybrid).unwrap();
     for _ in 0..2 {
         let (client, _, _, server_end) = run(Arc::clone(&client), Arc::clone(&server));
         assert_eq!(server_end, Ok(()));

@@ -278,6 +278,7 @@ pub(crate) async fn bind<P: Program>(
     let config = roost_transport::Config {
         identity: Arc::clone(identity),
         policy: Arc::clone(policy),
+        key_exchange: common.key_exchange,
         listen: if has_ipv6() { listen } else { listen.into_iter().map(ipv4_only).collect() },
         admit: P::admit(),
         limits: Limits { connections: common.max_connections, ..Limits::default() },

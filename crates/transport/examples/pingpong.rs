@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_identity::group::{Group, Validity};
-use roost_identity::{Identity, Policy};
+use roost_identity::{Identity, KeyExchange, Policy};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 use roost_wire::{Address, Channel, DialId, Endpoint, Role, RoleSet, Scheme};
 
@@ -62,8 +62,14 @@ async fn hub(bundle: &Path, listen: &str) {
 async fn open(identity: Identity, listen: &[&str]) -> (Transport, Events) {
     let policy = Policy::new(&identity).expect("a policy");
     let listen = listen.iter().map(|text| text.parse().expect("an endpoint")).collect();
-    let config =
-        Config { identity: Arc::new(identity), policy, listen, admit: RoleSet::ALL, limits: Limits::default() };
+    let config = Config {
+        identity: Arc::new(identity),
+        policy,
+        key_exchange: KeyExchange::default(),
+        listen,
+        admit: RoleSet::ALL,
+        limits: Limits::default(),
+    };
     bind(config).await.expect("sockets")
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use roost_identity::{Identity, Policy};
+use roost_identity::{Identity, KeyExchange, Policy};
 use roost_wire::{Endpoint, LONGEST_ROUND_TRIP, RoleSet};
 
 /// The largest packet that [`Limits::packet_bytes`] may ask for.
@@ -15,6 +15,7 @@ pub struct Config {
     pub identity: Arc<Identity>,
     /// The one verification policy of all transports.
     pub policy: Arc<Policy>,
+    pub key_exchange: KeyExchange,
     /// The endpoints to listen on; none for a transport that only dials. Every host of an endpoint is bound. A host
     /// whose address does not exist is bound once it appears, but one host of each endpoint must exist. With port 0 the
     /// system chooses the port.

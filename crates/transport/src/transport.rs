@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use roost_identity::{CertificateStatus, GroupKey, Identity, Policy, Side};
+use roost_identity::{CertificateStatus, GroupKey, Identity, KeyExchange, Policy, Side};
 use roost_wire::messages::MAX_MESSAGE_BYTES;
 use roost_wire::{
     Address, Channel, Congestion, ConnectionId, Delivery, DialId, Endpoint, NodeId, RoleSet, Scheme, printable,
@@ -50,6 +50,7 @@ pub(crate) fn given(reason: &str) -> String {
 pub(crate) struct Context {
     pub(crate) identity: Arc<Identity>,
     pub(crate) policy: Arc<Policy>,
+    pub(crate) key_exchange: KeyExchange,
     pub(crate) admit: RoleSet,
     pub(crate) limits: Limits,
     pub(crate) registry: Registry,
@@ -98,6 +99,7 @@ pub async fn bind(config: Config) -> Result<(Transport, Events), BindError> {
         forgotten: ResetTokenKey::new(&config.identity),
         identity: config.identity,
         policy: config.policy,
+        key_exchange: config.key_exchange,
         admit: config.admit,
         limits: config.limits,
         registry: Registry::default(),

@@ -6,6 +6,7 @@ mod support;
 use std::time::Duration;
 
 use bytes::Bytes;
+use roost_identity::KeyExchange;
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 use roost_wait::{eventually, unchanged};
 use roost_wire::{Address, Channel, ConnectionId, Role, RoleSet, Scheme};
@@ -21,7 +22,14 @@ async fn busy_hub(world: &TestWorld, scheme: Scheme) -> (Transport, Events) {
     let identity = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&identity).expect("a policy");
     let listen = vec![format!("{scheme}://127.0.0.1:0").parse().expect("an endpoint")];
-    let config = Config { identity, policy, listen, admit: RoleSet::ALL, limits: Limits::default() };
+    let config = Config {
+        identity,
+        policy,
+        key_exchange: KeyExchange::default(),
+        listen,
+        admit: RoleSet::ALL,
+        limits: Limits::default(),
+    };
     bind(config).await.expect("sockets")
 }
 

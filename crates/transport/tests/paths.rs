@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use roost_identity::tls;
+use roost_identity::{KeyExchange, tls};
 use roost_transport::{Event, Limits, PathInfo};
 use roost_wait::eventually;
 use roost_wire::{Channel, ConnectionId, Delivery, DeliveryClass, Role, RoleSet};
@@ -135,7 +135,8 @@ async fn foreign_path_is_rejected() {
 
 /// Dials as `identity` and asks to add a path to a connection, with a wrong code.
 async fn add_path(hub: &Node, identity: &Arc<roost_identity::Identity>, node: &Node, number: u64) -> String {
-    let config = tls::client_config(identity, &node.policy, RoleSet::ALL).expect("a configuration");
+    let config =
+        tls::client_config(identity, &node.policy, RoleSet::ALL, KeyExchange::Hybrid).expect("a configuration");
     let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).expect("a configuration")));
     let endpoint = quinn::Endpoint::client(([127, 0, 0, 1], 0).into()).expect("a socket");
     let address = hub.address();
@@ -197,7 +198,7 @@ async fn lying_listener_gains_no_amplification() {
     let world = TestWorld::new();
     let liar = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&liar).expect("a policy");
-    let config = tls::server_config(&liar, &policy, RoleSet::ALL).expect("a configuration");
+    let config = tls::server_config(&liar, &policy, RoleSet::ALL, KeyExchange::Hybrid).expect("a configuration");
     let config = QuicServerConfig::try_from(config).expect("a configuration");
     let config = quinn::ServerConfig::with_crypto(Arc::new(config));
     let listener = quinn::Endpoint::server(config, ([127, 0, 0, 1], 0).into()).expect("a socket");
@@ -234,7 +235,7 @@ async fn failed_path_is_dropped_alone() {
     let world = TestWorld::new();
     let hub = world.member("hub", Role::SuperNode);
     let policy = roost_identity::Policy::new(&hub).expect("a policy");
-    let config = tls::server_config(&hub, &policy, RoleSet::ALL).expect("a configuration");
+    let config = tls::server_config(&hub, &policy, RoleSet::ALL, KeyExchange::Hybrid).expect("a configuration");
     let config =
         quinn::ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(config).expect("a configuration")));
     let first = quinn::Endpoint::server(config.clone(), ([127, 0, 0, 1], 0).into()).expect("a socket");

@@ -50,9 +50,10 @@ async fn real_handshake(scheme: Scheme) -> [u64; 2] {
 }
 
 /// The bytes that an end has sent in its handshake, with the headers of IP and above. The dialing side acknowledges the
-/// SYN and the listener's certificate by separate segments, and the listener the ClientHello.
+/// SYN and the listener's certificate by separate segments, and the listener the ClientHello. The listener writes its
+/// hybrid ServerHello and certificate at once, which takes two segments.
 fn on_the_wire(scheme: Scheme, end: usize, sent: &SchemeCounters) -> u64 {
-    let acknowledgements = [2, 1][end] * ACK_BYTES;
+    let acknowledgements = [2, 1][end] * ACK_BYTES + [0, 1][end] * TCP_BYTES;
     match scheme {
         Scheme::Tcp => TCP_BYTES + 8 + sent.bytes_sent + sent.datagrams_sent * TCP_BYTES + acknowledgements,
         Scheme::Udp | Scheme::Quic => sent.bytes_sent + sent.datagrams_sent * UDP_BYTES,

@@ -22,6 +22,7 @@ mod key_frames;
 mod links;
 mod local_callers;
 mod lying_provider;
+mod monitor;
 mod multicast;
 mod names;
 mod operator;

@@ -32,10 +32,54 @@ fn served(daemon: &Daemon) -> BTreeSet<String> {
     text.lines().filter_map(|line| Some(line.strip_prefix("# TYPE ")?.split(' ').next()?.to_owned())).collect()
 }
 
+fn page(name: &str) -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name)).unwrap()
+}
+
+fn documented_metrics() -> BTreeSet<String> {
+    let page = page("docs/src/reference/metrics.md");
+    let table = page.split("## What to watch").next().unwrap();
+    let is_metric =
+        |word: &&str| (word.starts_with("roost_") || word.starts_with("process_")) && !word.contains(['{', '(', ' ']);
+    table.split('`').filter(is_metric).map(str::to_owned).collect()
+}
+
+/// The names in expressions of Prometheus; a histogram is stored as three series.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    let named = words.filter(|word| word.starts_with("roost_") || word.starts_with("process_"));
+    named.map(|word| word.trim_end_matches("_bucket")).collect()
+}
+
+/// [`documented_metrics_match_daemons`] compares the same names with those that daemons serve.
+#[test]
+fn dashboard_and_alerts_name_served_metrics() {
+    let served = documented_metrics();
+    for name in ["docs/grafana/roost.json", "docs/grafana/alerts.yml", "docs/grafana/alerts-test.yml"] {
+        let page = page(name);
+        let named = metrics_in(&page);
+        assert!(named.len() > 4, "{name}: {named:?}");
+        let unknown: Vec<&&str> = named.iter().filter(|metric| !served.contains(**metric)).collect();
+        assert!(unknown.is_empty(), "{name} names metrics that no daemon serves: {unknown:?}");
+    }
+    serde_json::from_str::<serde_json::Value>(&page("docs/grafana/roost.json")).unwrap();
+}
+
+#[test]
+fn prometheus_accepts_alerts() {
+    if Command::new("promtool").arg("--version").output().is_err() {
+        eprintln!("there is no promtool here");
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/grafana");
+    for (kind, file) in [("check", "alerts.yml"), ("test", "alerts-test.yml")] {
+        let output = Command::new("promtool").current_dir(&folder).args([kind, "rules", file]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&[output.stdout, output.stderr].concat()));
+    }
+}
+
 #[test]
 fn documented_metrics_match_daemons() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let page = std::fs::read_to_string(root.join("docs/src/reference/metrics.md")).unwrap();
     // A labelled metric appears with its first sample, so everything has to happen once.
     let network = Network::new();
     let (hub, server) = (network.supernode("sn1", &["--lease", "1s"]), network.server("cs1"));
@@ -53,10 +97,7 @@ fn documented_metrics_match_daemons() {
     client.json(&["request", "sensor", "--at", "1,1"]);
 
     let daemons = [&hub, &server, &node, &requester, &provider, &client];
-    let is_metric =
-        |word: &&str| (word.starts_with("roost_") || word.starts_with("process_")) && !word.contains(['{', '(', ' ']);
-    let table = page.split("## What to watch").next().unwrap();
-    let documented: BTreeSet<String> = table.split('`').filter(is_metric).map(str::to_owned).collect();
+    let documented = documented_metrics();
     // A session's bytes are counted when it ends, a moment after the requester has them.
     let all = || {
         let served: BTreeSet<String> = daemons.iter().flat_map(|daemon| served(daemon)).collect();

@@ -167,6 +167,12 @@ pub(crate) enum Command {
         #[arg(long)]
         to: bool,
     },
+    /// Show remotes and streams with their rates, live; q quits, s sorts, arrows scroll, / filters
+    #[command(
+        name = "top",
+        before_help = "Examples:\n  roost top\n  roost top --once --socket /run/roost/supernode.sock\n"
+    )]
+    Monitor(MonitorArgs),
     /// List what a hub's directory holds
     #[command(before_help = "Examples:
   roost index --socket /run/roost/supernode.sock --limit 20
@@ -271,6 +277,16 @@ pub(crate) struct WatchArgs {
     pub(crate) services: Vec<Service>,
     #[command(flatten)]
     pub(crate) area: AreaArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct MonitorArgs {
+    /// Print one frame and end, as without a terminal
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// The time over which rates are measured, and until the next frame
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::time)]
+    pub(crate) interval: Duration,
 }
 
 #[derive(Debug, Args)]

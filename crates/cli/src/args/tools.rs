@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use roost_identity::KeyExchange;
 use roost_terminal::generate::Shell;
 use roost_wire::{Endpoint, Role, Scheme};
 
@@ -192,6 +193,9 @@ pub(crate) struct BenchHubArgs {
     /// The transport, which must be that of the endpoint
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
+    /// The nodes' key exchange over tcp and quic: hybrid or classic
+    #[arg(long, value_name = "NAME", default_value = "hybrid")]
+    pub(crate) key_exchange: KeyExchange,
     /// The hub's process on this machine, whose processor time and memory the bench reads; memory
     /// growth shows only in a newly started hub, since an older one reuses its memory
     #[arg(long, value_name = "PID")]

@@ -54,7 +54,7 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     let address = resolve(args).await?;
     let nodes = args.entries.div_ceil(SERVICES_PER_NODE);
     let kept = kept(nodes, address.scheme, raise_file_limit())?;
-    let maker = Arc::new(NodeFactory::new(group, address));
+    let maker = Arc::new(NodeFactory::new(group, address, args.key_exchange));
     let steps = Steps::start(output, "attaching nodes", nodes as usize);
     let mut bench = BenchNodes { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
     let measured = tokio::select! {

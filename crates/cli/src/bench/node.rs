@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_identity::group::Group;
-use roost_identity::{Identity, Policy};
+use roost_identity::{Identity, KeyExchange, Policy};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 use roost_wire::messages::{Hello, Message, ProbeMessage, RegistrationMessage, Renew};
 use roost_wire::{
@@ -31,6 +31,7 @@ const BATCH: usize = 256;
 pub(super) struct NodeFactory {
     group: Group,
     hub: Address,
+    key_exchange: KeyExchange,
     made: AtomicU64,
     /// The start of the bench, Unix seconds, which distinguishes its records and cells from those of other benches.
     pub(super) epoch: u32,
@@ -49,10 +50,10 @@ pub(super) struct BenchNode {
 }
 
 impl NodeFactory {
-    pub(super) fn new(group: Group, hub: Address) -> Self {
+    pub(super) fn new(group: Group, hub: Address, key_exchange: KeyExchange) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
-        Self { group, hub, made: AtomicU64::new(0), epoch }
+        Self { group, hub, key_exchange, made: AtomicU64::new(0), epoch }
     }
 
     /// Makes a node and attaches it. A node that listens at a host dials the hub from there, too.
@@ -71,7 +72,8 @@ impl NodeFactory {
             host.map(|host| Endpoint { scheme, hosts: vec![host], port: 0, congestion: None }).into_iter().collect();
         let limits = Limits::default();
         let admit = RoleSet::only(Role::Node);
-        let config = Config { identity: Arc::clone(&identity), policy, listen, admit, limits };
+        let config =
+            Config { identity: Arc::clone(&identity), policy, key_exchange: self.key_exchange, listen, admit, limits };
         let (transport, events) = bind(config).await.map_err(|error| Failure::failed(error.to_string()))?;
         let version = Version { epoch: self.epoch, sequence: 1 };
         let (inbox, taken) = (VecDeque::new(), Vec::with_capacity(BATCH));

@@ -7,6 +7,7 @@ pub(crate) mod generate;
 pub(crate) mod group;
 pub(crate) mod index;
 pub(crate) mod lookup;
+pub(crate) mod monitor;
 pub(crate) mod move_node;
 mod output_writer;
 pub(crate) mod ping;

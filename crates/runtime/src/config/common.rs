@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roost_identity::KeyExchange;
 use roost_wire::Endpoint;
 
 use super::{ConfigError, Kind, Setting, Settings};
@@ -17,6 +18,7 @@ pub struct Common {
     pub listen: Vec<Endpoint>,
     /// The endpoints at which others reach this daemon; empty for those of `listen`.
     pub advertise: Vec<Endpoint>,
+    pub key_exchange: KeyExchange,
     pub socket: PathBuf,
     /// The address of metrics and health over HTTP; `None` serves neither.
     pub metrics: Option<SocketAddr>,
@@ -68,6 +70,14 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
             String::new(),
             "Endpoints at which others reach this daemon; empty means the `listen` ports at the address that others see.",
             "Needed behind address translation or where the outer port differs.",
+            false,
+        ),
+        row(
+            "key_exchange",
+            Kind::Choice(&["hybrid", "classic"]),
+            "hybrid".to_owned(),
+            "Key exchange of tcp and quic: hybrid (X25519 with ML-KEM-768, which withstands a quantum computer) or classic (X25519). udp is always classic.",
+            "classic on a link so thin that 2.4 KB for each new connection matter. A handshake is hybrid if both sides have hybrid; otherwise they connect with classic.",
             false,
         ),
         row(
@@ -141,6 +151,7 @@ impl Common {
             revocations: settings.optional("revocations")?,
             listen: settings.list("listen")?,
             advertise: settings.advertised()?,
+            key_exchange: settings.required("key_exchange")?,
             socket: settings.required("socket")?,
             metrics: settings.optional("metrics")?,
             log_format: if settings.text("log_format") == Some("json") { LogFormat::Json } else { LogFormat::Text },

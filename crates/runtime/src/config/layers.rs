@@ -12,7 +12,7 @@ const NEAR_VARIABLE: f64 = 0.9;
 
 /// The variables of all programs. Each program reads its own and ignores those of the others. The test of the reference
 /// pages compares this list with the programs.
-pub const ROOST_VARIABLES: [&str; 49] = [
+pub const ROOST_VARIABLES: [&str; 50] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CACHE_OF",
@@ -27,6 +27,7 @@ pub const ROOST_VARIABLES: [&str; 49] = [
     "ROOST_INBOX",
     "ROOST_INBOX_LIMIT",
     "ROOST_JOINS_PER_SECOND",
+    "ROOST_KEY_EXCHANGE",
     "ROOST_LEASE",
     "ROOST_LISTEN",
     "ROOST_LOG",

@@ -1,5 +1,7 @@
 //! Metrics of the daemon's process, under the names that Prometheus' own clients use.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use prometheus::{Gauge, IntGauge};
 
 use super::Metrics;
@@ -11,6 +13,7 @@ pub struct ProcessMetrics {
     resident: IntGauge,
     open_files: IntGauge,
     threads: IntGauge,
+    clock: Gauge,
 }
 
 impl ProcessMetrics {
@@ -24,11 +27,13 @@ impl ProcessMetrics {
             resident: gauge("process_resident_memory_bytes", "Memory of the daemon that is in use, bytes.")?,
             open_files: gauge("process_open_fds", "Files and sockets that the daemon has open.")?,
             threads: gauge("process_threads", "Threads of the daemon.")?,
+            clock: metrics.register(Gauge::new("roost_clock_seconds", "The host's clock, Unix seconds.")?)?,
         })
     }
 
     /// Reads the gauges again. A value that the system does not tell stays as it was.
     pub fn update(&self) {
+        self.clock.set(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |now| now.as_secs_f64()));
         let whole = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         if let Some(Taken { cpu_ticks, threads, resident_pages }) =
             std::fs::read_to_string("/proc/self/stat").ok().and_then(|stat| taken(&stat))
@@ -69,6 +74,7 @@ mod tests {
         let process = ProcessMetrics::register(&metrics).unwrap();
         process.update();
         assert!(process.resident.get() > 100_000, "{}", process.resident.get());
+        assert!(process.clock.get() > 1.7e9, "{}", process.clock.get());
         assert!(process.threads.get() >= 1 && process.open_files.get() >= 3);
     }
 

@@ -11,10 +11,10 @@ use quinn_proto::crypto::{self, CryptoError, ExportKeyingMaterialError, HeaderKe
 use quinn_proto::transport_parameters::TransportParameters;
 use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
 
-/// Bytes of the ClientHello, of the ServerHello, of the server's certificate with its other messages, and of the
+/// Bytes of the hybrid ClientHello, of the ServerHello, of the server's certificate with its other messages, and of the
 /// client's.
-const CLIENT_HELLO: usize = 340;
-const SERVER_HELLO: usize = 122;
+const CLIENT_HELLO: usize = 340 + 1222;
+const SERVER_HELLO: usize = 122 + 1088;
 const SERVER_FLIGHT: usize = 1150;
 const CLIENT_FLIGHT: usize = 950;
 /// The tag of every cipher suite of TLS 1.3.

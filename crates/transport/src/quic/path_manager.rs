@@ -187,7 +187,7 @@ impl PathManager {
         if !is_told {
             return Attempt { is_told, flight, limit: longest };
         }
-        // The attempt ends before its first packet would be repeated.
+        // The attempt ends before its first flight would be repeated.
         let limit = patience(self.connection.identified.rtt, path.pause).min(longest);
         Attempt { is_told, flight: Flight { rtt: limit, ..flight }, limit }
     }

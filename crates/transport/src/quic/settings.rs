@@ -95,8 +95,8 @@ pub(super) fn transport(packet_bytes: usize, probing: &Probing, flight: Flight) 
 
 /// The settings of a listener. Each QUIC connection is accepted with those of [`accepting`].
 pub(super) fn server(context: &Context) -> Result<ServerConfig, String> {
-    let tls =
-        tls::server_config(&context.identity, &context.policy, context.admit).map_err(|error| error.to_string())?;
+    let tls = tls::server_config(&context.identity, &context.policy, context.admit, context.key_exchange)
+        .map_err(|error| error.to_string())?;
     let crypto = QuicServerConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = ServerConfig::with_crypto(Arc::new(crypto));
     config.max_incoming(context.limits.handshakes).incoming_buffer_size_total(INCOMING_BUFFER);
@@ -122,7 +122,8 @@ pub(super) fn client(
     probing: &Probing,
     flight: Flight,
 ) -> Result<ClientConfig, String> {
-    let tls = tls::client_config(&context.identity, &context.policy, expect).map_err(|error| error.to_string())?;
+    let tls = tls::client_config(&context.identity, &context.policy, expect, context.key_exchange)
+        .map_err(|error| error.to_string())?;
     let crypto = QuicClientConfig::try_from(tls).map_err(|error| error.to_string())?;
     let mut config = ClientConfig::new(Arc::new(crypto));
     config.transport_config(transport(context.limits.packet(), probing, flight));

@@ -1,6 +1,6 @@
 //! Limits the traffic to hosts that a remote has reported and that have not proved to be the remote's.
 //!
-//! The reported hosts may belong to anybody. So one is tried at a time, with a first packet that is not repeated, and
+//! The reported hosts may belong to anybody. So one is tried at a time, with a first flight that is not repeated, and
 //! all of them together get no more than [`FACTOR`] times the bytes that the remote itself has sent. A lie thus costs
 //! its sender traffic. A host that has answered as the remote is tried like any other.
 
@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
-/// Most bytes of payload that an attempt sends to a stranger's host: a first packet, the end of the attempt, and one
-/// more if something else answers there.
-const TRY_BYTES: u64 = 3 * 1200;
+/// Most bytes of payload that an attempt sends to a stranger's host: a first flight, which has two packets with the
+/// hybrid key exchange, the end of the attempt, and one packet more if something else answers there.
+const TRY_BYTES: u64 = 4 * 1200;
 
 /// Bytes for each byte of the remote: the factor that RFC 9000, section 8.1, allows for an address that is not
 /// validated.

@@ -55,9 +55,17 @@ static UDP: WireSizes = WireSizes {
     is_stream: false,
 };
 
-/// SYN; SYN and ACK; then TLS 1.3 with the same messages.
+/// SYN; SYN and ACK; then TLS 1.3 with the same messages, and the hybrid key exchange in both hellos. The listener's
+/// flight takes two segments.
 static TCP: WireSizes = WireSizes {
-    flights: &[&[OPTIONS], &[OPTIONS], &[ACK_BYTES + 194], &[ACK_BYTES + 692], &[ACK_BYTES + 526], &[26]],
+    flights: &[
+        &[OPTIONS],
+        &[OPTIONS],
+        &[ACK_BYTES + 194 + 1222],
+        &[ACK_BYTES + 1448, 692 + 1088 - 1448],
+        &[ACK_BYTES + 526],
+        &[26],
+    ],
     bare: TCP_BYTES,
     sealed: TCP_BYTES,
     shared: None,
@@ -66,9 +74,9 @@ static TCP: WireSizes = WireSizes {
     is_stream: true,
 };
 
-/// QUIC pads the first packet of a client, and the answer to it.
+/// QUIC pads the first packets of a client, and the answer to them.
 static QUIC: WireSizes = WireSizes {
-    flights: &[&[1200], &[1200, 138], &[1200, 142, 88], &[103]],
+    flights: &[&[1200, 1200], &[1200, 1200, 26], &[1200, 142, 88], &[103]],
     bare: UDP_BYTES,
     sealed: UDP_BYTES + QUIC_BYTES,
     shared: Some(FRAME_BYTES),

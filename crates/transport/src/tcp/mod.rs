@@ -70,7 +70,7 @@ impl Tcp {
     ///
     /// A sentence, if the identity cannot be used.
     pub(crate) fn new(context: Arc<Context>) -> Result<Self, String> {
-        let server = tls::server_config(&context.identity, &context.policy, context.admit);
+        let server = tls::server_config(&context.identity, &context.policy, context.admit, context.key_exchange);
         Ok(Self {
             live: Arc::default(),
             acceptor: TlsAcceptor::from(server.map_err(|error| error.to_string())?),
@@ -139,7 +139,7 @@ impl Tcp {
         request: DialRequest,
     ) -> Result<(), String> {
         let context = &self.context;
-        let config = tls::client_config(&context.identity, &context.policy, request.expect);
+        let config = tls::client_config(&context.identity, &context.policy, request.expect, context.key_exchange);
         let config = config.map_err(|error| error.to_string())?;
         be_prompt(&stream);
         let tally = Arc::<LiveConnectionCounters>::default();

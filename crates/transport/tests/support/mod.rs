@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use roost_identity::group::{Group, Validity};
-use roost_identity::{Identity, Policy};
+use roost_identity::{Identity, KeyExchange, Policy};
 use roost_transport::{Config, Event, Limits, SendError, Transport, bind};
 use roost_wait::eventually;
 use roost_wire::{Address, Channel, ConnectionId, DialId, Role, RoleSet, Scheme};
@@ -131,13 +131,12 @@ impl Node {
     ) -> Self {
         let policy = Policy::new(judge.unwrap_or(&identity)).expect("a policy");
         let listen = listen.iter().map(|text| text.parse().expect("an endpoint")).collect();
-        let config = Config {
-            identity: Arc::clone(&identity),
-            policy: Arc::clone(&policy),
-            listen,
-            admit: RoleSet::ALL,
-            limits,
-        };
+        let key_exchange = KeyExchange::default();
+        Self::start_with(Config { identity, policy, key_exchange, listen, admit: RoleSet::ALL, limits }).await
+    }
+
+    pub(crate) async fn start_with(config: Config) -> Self {
+        let (identity, policy) = (Arc::clone(&config.identity), Arc::clone(&config.policy));
         let (transport, mut stream) = bind(config).await.expect("sockets");
         let (inbox, events) = mpsc::unbounded_channel();
         let pump = tokio::spawn(async move {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_identity::group::Group;
-use roost_identity::{Identity, Policy};
+use roost_identity::{Identity, KeyExchange, Policy};
 use roost_transport::{Config, Event, Events, Limits, SendError, bind};
 use roost_wire::{Address, Channel, ConnectionId, Delivery, DeliveryClass, DialId, Endpoint, Role, RoleSet, Scheme};
 use tokio::runtime::Runtime;
@@ -61,6 +61,7 @@ impl OverlayEndpoint {
         let config = Config {
             identity: Arc::clone(identity),
             policy: Policy::new(identity).map_err(io::Error::other)?,
+            key_exchange: KeyExchange::default(),
             listen: vec![listen],
             admit: RoleSet::ALL,
             limits: Limits { packet_bytes, ..Limits::default() },
