@@ -1,0 +1,225 @@
+//! How many nodes of each hub hold the newest documents of the group.
+//!
+//! A hub counts its own nodes and tells all hubs, which pass it on, so that any hub can say it of all. It is for
+//! people alone: nothing is decided by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use roost_wire::messages::{DocumentKind, DocumentMessage, HubProgress, MAX_PROGRESS_ROWS};
+use roost_wire::{NodeId, Time};
+
+use super::Hub;
+use super::core::HubCore;
+use super::registry::Records;
+use super::relation::Relation;
+use crate::documents::{DocumentVerdict, HeldDocument, Spread};
+use crate::machine::Traffic;
+
+/// Between two countings of the own nodes.
+const COUNT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Wait for more rows before they are passed on.
+const PASS_ON_PAUSE: Duration = Duration::from_millis(200);
+
+/// Rows are said again after this time, and forgotten [`MAX_AGE`] after they were heard last.
+const REFRESH: Duration = Duration::from_secs(600);
+const MAX_AGE: Duration = Duration::from_secs(1_800);
+
+/// The most rows of other hubs.
+const MAX_ROWS: usize = 1_024;
+
+/// A row from so far ahead of the own clock would keep out all later ones.
+const MAX_AHEAD_S: u64 = 24 * 60 * 60;
+
+type RowKey = (NodeId, DocumentKind);
+
+/// A document that a hub holds, and who holds an older one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocumentStatus {
+    pub document: HeldDocument,
+    pub nodes: usize,
+    pub behind: usize,
+    /// Some of the nodes that are behind.
+    pub nodes_behind: Vec<NodeId>,
+    /// The connected hubs that are behind.
+    pub hubs_behind: Vec<NodeId>,
+    /// As other hubs have said.
+    pub hubs: Vec<HubProgress>,
+}
+
+#[derive(Debug)]
+struct Row {
+    progress: HubProgress,
+    heard: Time,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ProgressTable {
+    /// With the own rows.
+    rows: BTreeMap<RowKey, Row>,
+    /// Rows to pass on, each to all but the hub that said it.
+    unsent: BTreeMap<RowKey, Option<NodeId>>,
+    /// Hubs that have come: they are told all rows.
+    newcomers: BTreeSet<NodeId>,
+    count_at: Option<Time>,
+    send_at: Option<Time>,
+}
+
+impl ProgressTable {
+    pub(super) fn next_due(&self) -> Option<Time> {
+        [self.count_at, self.send_at].into_iter().flatten().min()
+    }
+
+    /// Something has changed: the own nodes are counted soon.
+    pub(super) fn count_soon(&mut self, core: &HubCore) {
+        let soon = core.now + COUNT_PAUSE;
+        if !core.documents.holdings().is_empty() && self.count_at.is_none_or(|at| at > soon) {
+            self.count_at = Some(soon);
+        }
+    }
+
+    pub(super) fn on_hub_connected(&mut self, core: &HubCore, hub: NodeId) {
+        if !self.rows.is_empty() {
+            self.newcomers.insert(hub);
+            self.send_soon(core.now);
+        }
+    }
+
+    fn send_soon(&mut self, now: Time) {
+        self.send_at.get_or_insert(now + PASS_ON_PAUSE);
+    }
+
+    /// Another hub tells of itself and of others.
+    pub(super) fn on_rows(&mut self, core: &HubCore, from: NodeId, rows: Vec<HubProgress>) {
+        let latest = core.wall_clock.map(|clock| clock.unix_s(core.now).saturating_add(MAX_AHEAD_S));
+        for progress in rows {
+            let key = (progress.hub, progress.kind);
+            let held = self.rows.get(&key);
+            let is_newer = held.is_none_or(|row| row.progress.said_s < progress.said_s);
+            let has_room = held.is_some() || self.rows.len() < MAX_ROWS;
+            let is_possible = progress.kind.name().is_some() && latest.is_none_or(|latest| progress.said_s <= latest);
+            if is_newer && has_room && is_possible && progress.hub != core.config.node {
+                self.rows.insert(key, Row { progress, heard: core.now });
+                self.unsent.insert(key, Some(from));
+                self.send_soon(core.now);
+            }
+        }
+    }
+
+    fn count(&mut self, core: &HubCore, records: Records<'_>) {
+        self.count_at = Some(core.now + REFRESH);
+        self.rows.retain(|(hub, _), row| *hub == core.config.node || core.now.since(row.heard) < MAX_AGE);
+        for (kind, number) in core.documents.holdings().iter() {
+            let nodes = own_nodes(records).count() as u32;
+            let behind = own_nodes(records).filter(|node| !core.documents.is_current(*node, kind)).count() as u32;
+            let (hub, name) = (core.config.node, core.config.name.clone());
+            let before = self.rows.get(&(hub, kind));
+            let said = |row: &Row| (row.progress.number, row.progress.behind) == (number, behind);
+            if before.is_some_and(|row| said(row) && core.now.since(row.heard) < REFRESH) {
+                continue;
+            }
+            let clock_s = core.wall_clock.map_or(core.now.as_micros() / 1_000_000, |clock| clock.unix_s(core.now));
+            let said_s = before.map_or(clock_s, |row| clock_s.max(row.progress.said_s + 1));
+            let progress = HubProgress { hub, name, said_s, kind, number, nodes, behind };
+            self.rows.insert((hub, kind), Row { progress, heard: core.now });
+            self.unsent.insert((hub, kind), None);
+            self.send_at = Some(core.now);
+        }
+    }
+
+    /// Tells other hubs the rows that they have not heard.
+    fn send(&mut self, core: &mut HubCore) {
+        let (unsent, newcomers) = (std::mem::take(&mut self.unsent), std::mem::take(&mut self.newcomers));
+        for hub in core.remotes.hubs().collect::<Vec<_>>() {
+            let is_new = newcomers.contains(&hub);
+            let rows = self.rows.iter().filter(|(key, row)| {
+                let is_unsent = unsent.get(key).is_some_and(|said_by| *said_by != Some(hub));
+                row.progress.hub != hub && (is_new || is_unsent)
+            });
+            let rows: Vec<HubProgress> = rows.map(|(_, row)| row.progress.clone()).collect();
+            for rows in rows.chunks(MAX_PROGRESS_ROWS) {
+                core.send_to(hub, Traffic::Documents, DocumentMessage::Progress(rows.to_vec()));
+            }
+        }
+    }
+}
+
+/// Nodes that have their home here, also those that are silent just now.
+fn own_nodes(records: Records<'_>) -> impl Iterator<Item = NodeId> {
+    let nodes = records.directory().entries_after(None).map(|entry| entry.node());
+    nodes.filter(move |node| records.home_of(*node).is_none())
+}
+
+impl Hub {
+    /// Parents, children and own nodes get what is new at once; siblings hear of it, as many others have it, too,
+    /// unless it has begun here.
+    pub(super) fn on_document_verdict(&mut self, verdict: DocumentVerdict) {
+        let begins_here = matches!(verdict, DocumentVerdict::Verified { from: None, .. });
+        let records = self.registry.records();
+        let relations: BTreeMap<NodeId, Spread> = self
+            .core
+            .remotes
+            .hubs()
+            .map(|hub| match self.core.relation(hub) {
+                Some(Relation::Parent | Relation::Child(_)) => (hub, Spread::Push),
+                _ if begins_here => (hub, Spread::Push),
+                _ => (hub, Spread::Tell),
+            })
+            .collect();
+        let is_own = |node| records.directory().get(node).is_some() && records.home_of(node).is_none();
+        let spread = |node| match relations.get(&node) {
+            Some(spread) => *spread,
+            None if is_own(node) => Spread::Push,
+            None => Spread::TellLate,
+        };
+        self.core.documents.on_verdict(self.core.now, verdict, spread);
+        self.progress.count_soon(&self.core);
+    }
+
+    /// Sends what is to be said about documents, and tells the owner of those that have come.
+    pub(super) fn drain_documents(&mut self) {
+        let core = &mut self.core;
+        while let Some((node, message)) = core.documents.poll_send() {
+            core.send_to(node, Traffic::Documents, message);
+        }
+        while let Some(document) = core.documents.poll_event() {
+            core.events.push_back(super::HubEvent::Document(document));
+        }
+    }
+
+    pub(super) fn tell_progress(&mut self) {
+        let now = self.core.now;
+        if self.progress.count_at.is_some_and(|at| at <= now) {
+            self.progress.count(&self.core, self.registry.records());
+        }
+        if self.progress.send_at.is_some_and(|at| at <= now) {
+            self.progress.send_at = None;
+            self.progress.send(&mut self.core);
+        }
+    }
+
+    /// The documents that this hub holds, each with at most `limit` of the nodes that hold an older one.
+    pub fn documents(&self, limit: usize) -> Vec<DocumentStatus> {
+        let (documents, records) = (&self.core.documents, self.registry.records());
+        let status = |document: HeldDocument| {
+            let behind = || own_nodes(records).filter(|node| !documents.is_current(*node, document.kind));
+            let hubs = self.core.remotes.hubs().filter(|hub| !documents.is_current(*hub, document.kind));
+            let others = self.progress.rows.values().map(|row| &row.progress);
+            let others = others.filter(|row| row.hub != self.core.config.node && row.kind == document.kind);
+            DocumentStatus {
+                nodes: own_nodes(records).count(),
+                behind: behind().count(),
+                nodes_behind: behind().take(limit).collect(),
+                hubs_behind: hubs.collect(),
+                hubs: others.cloned().collect(),
+                document,
+            }
+        };
+        documents.held().map(status).collect()
+    }
+
+    pub fn document_counters(&self) -> crate::documents::DocumentCounters {
+        self.core.documents.counters()
+    }
+}
