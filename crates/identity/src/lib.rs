@@ -42,6 +42,6 @@ pub use bundle::Identity;
 pub use certificate::{CertificateStatus, read_unverified};
 pub use error::{ListFault, LoadError};
 pub use group_key::{GroupKey, KEY_BYTES};
-pub use policy::Policy;
+pub use policy::{Policy, SignedList, TakenList};
 pub use refusal::{Refusal, Side};
 pub use subject::{MAX_NAME_BYTES, NameError};
