@@ -10,6 +10,7 @@ pub(crate) mod lookup;
 pub(crate) mod move_node;
 mod output_writer;
 pub(crate) mod ping;
+pub(crate) mod publish;
 pub(crate) mod request;
 pub(crate) mod room;
 pub(crate) mod send;
