@@ -197,7 +197,6 @@ pub struct SignedList {
     pub der: Arc<[u8]>,
 }
 
-/// The outcome of [`Policy::take_list`].
 #[derive(Debug)]
 pub struct TakenList {
     pub list: SignedList,

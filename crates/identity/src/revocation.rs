@@ -23,7 +23,6 @@ const MAX_NUMBER_BYTES: u64 = 32;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RevocationList {
-    /// As the authority has signed it.
     der: Arc<[u8]>,
     /// Serial number of the list; each new list has a greater one.
     number: u64,
@@ -98,7 +97,7 @@ impl RevocationList {
     }
 }
 
-/// What a host remembers of a group: the number of the newest list that it has seen, and the newest list that has come
+/// Files by which a host remembers a group: the number of the newest list that it has seen, and the newest list that has come
 /// over the network.
 #[derive(Debug)]
 pub(crate) struct SeenLists {

@@ -57,7 +57,6 @@ impl GroupDocuments {
         Ok(Self { policy, numbers, counters, refusals: LogLimiter::default() })
     }
 
-    /// The number in force.
     pub(crate) fn number(&self) -> u64 {
         self.policy.revocations().0
     }

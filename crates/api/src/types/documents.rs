@@ -5,24 +5,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::text;
 
-/// `GET /v1/documents`.
+/// The answer to `GET /v1/documents`: everything that the daemon holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Documents {
     pub schema: u32,
     pub documents: Vec<DocumentRow>,
 }
 
-/// A document that the daemon holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DocumentRow {
-    /// `revocations`: the list of revoked certificates.
+    /// `revocations` is the list of revoked certificates; later versions have more kinds.
     pub kind: String,
     pub number: u64,
     pub bytes: u64,
     /// Nodes that have their home here; hubs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u64>,
-    /// Those of them that hold an older document, or are silent; hubs only.
+    /// Nodes of these that hold an older document, or are silent; hubs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behind: Option<u64>,
     /// Some of the nodes that are behind, at most 1,000; hubs only.
@@ -36,7 +35,6 @@ pub struct DocumentRow {
     pub hubs: Vec<HubHoldings>,
 }
 
-/// A node or a hub.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DocumentHolder {
     #[serde(with = "text")]
@@ -58,7 +56,7 @@ pub struct HubHoldings {
     pub told_unix_s: u64,
 }
 
-/// `PUT /v1/documents`.
+/// The answer to `PUT /v1/documents`: the document is verified, in force, and spreads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DocumentTaken {
     pub schema: u32,

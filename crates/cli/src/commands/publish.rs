@@ -19,7 +19,6 @@ const KIND: &str = "revocations";
 /// The time between two questions to the daemons.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// The most names in a sentence.
 const MAX_NAMES: usize = 10;
 
 pub(crate) fn run(dir: &Path, args: &HandInArgs, output: Output) -> Outcome {
@@ -32,7 +31,7 @@ pub(crate) fn run(dir: &Path, args: &HandInArgs, output: Output) -> Outcome {
     Ok(())
 }
 
-/// Who has the list, as far as the daemons that were asked know.
+/// Members that have the list, as far as the daemons that were asked know.
 #[derive(Default)]
 pub(crate) struct Spread {
     pub(crate) number: u64,

@@ -36,7 +36,6 @@ pub(super) struct Fetches {
 struct Fetch {
     from: NodeId,
     deadline: Time,
-    /// As its first part says.
     number: u64,
     length: u32,
     bytes: Vec<u8>,
@@ -112,7 +111,7 @@ impl Documents {
         }
         let is_asked = self.fetches.under_way.get(&kind).is_some_and(|fetch| fetch.from == from);
         if part.number <= self.holdings.number(kind) {
-            // It holds less than it has claimed, or the document came from elsewhere meanwhile.
+            // The remote holds less than it has claimed, or the document came from elsewhere meanwhile.
             if is_asked {
                 remote.holdings.set(kind, part.number);
                 self.fail_fetch(now, kind);
@@ -195,7 +194,7 @@ impl Documents {
         self.counters.refused += 1;
         self.strikes.add(from);
         if let Some(remote) = self.remotes.get_mut(&from) {
-            // Its claim is worth nothing until it makes another one.
+            // The claim is worth nothing until the remote makes another one.
             remote.holdings.set(kind, 0);
         }
     }

@@ -60,34 +60,27 @@ pub enum DocumentVerdict {
     },
 }
 
-/// A document that this member holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldDocument {
     pub kind: DocumentKind,
     pub number: u64,
-    /// Length, bytes.
     pub length: usize,
 }
 
-/// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DocumentCounters {
-    /// Documents that came whole.
     pub received: u64,
-    /// Those that the driver refused, or that were of a lower number than their sender has said.
+    /// Documents that the driver refused, or that were of a lower number than their sender has said.
     pub refused: u64,
     /// Messages of documents that were dropped: of remotes that have sent bad ones, or that ask too much.
     pub dropped: u64,
 }
 
-/// How a remote hears of a new document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Spread {
-    /// It gets the document.
     Push,
-    /// It is told the number.
     Tell,
-    /// It is told the number unless it has said by then that it holds it.
+    /// Telling waits a moment, in which the remote may say that it holds the document.
     TellLate,
 }
 
@@ -158,7 +151,6 @@ impl Documents {
         (!self.holdings.is_empty()).then(|| self.holdings.clone())
     }
 
-    /// The remote's greeting.
     pub(crate) fn greeted(&mut self, now: Time, node: NodeId, is_hub: bool, hello: &Hello) {
         let remote = self.remotes.entry(node).or_default();
         remote.is_hub = is_hub;
@@ -192,7 +184,7 @@ impl Documents {
 
     fn on_holdings(&mut self, now: Time, from: NodeId, holdings: Holdings) {
         let Some(remote) = self.remotes.get_mut(&from) else { return };
-        // Who says so does hold documents, if its greeting was lost.
+        // A greeting may have been lost.
         remote.has_documents = true;
         let is_repeated = remote.holdings == holdings;
         remote.holdings = holdings;
@@ -200,7 +192,7 @@ impl Documents {
         let is_answered = is_repeated && !remote.is_ahead_of(&self.holdings) && remote.may_answer(now);
         if is_answered {
             remote.answered = Some(now);
-            self.tell(from);
+            self.send_holdings(from);
         }
         self.compare(now, from);
     }
@@ -267,7 +259,7 @@ impl Documents {
             remote.attempts = 0;
             let spread = if remote.is_behind(&self.holdings) { spread(*node) } else { Spread::TellLate };
             remote.is_pushed = spread == Spread::Push;
-            // Who has sent it waits for the answer.
+            // The sender waits for the answer.
             let is_late = spread == Spread::TellLate && from != Some(*node);
             let at = if is_late { now + self.late } else { now };
             if let Some(before) = remote.due.replace(at) {
@@ -293,7 +285,7 @@ impl Documents {
         let Some(remote) = self.remotes.get_mut(&node) else { return };
         if !remote.is_behind(&self.holdings) {
             if remote.told != self.holdings {
-                self.tell(node);
+                self.send_holdings(node);
             }
             return;
         }
@@ -304,12 +296,12 @@ impl Documents {
         if is_pushed && kinds.iter().all(short) {
             kinds.into_iter().for_each(|kind| self.push(node, kind));
         } else {
-            self.tell(node);
+            self.send_holdings(node);
         }
         self.plan(node, Some(at));
     }
 
-    fn tell(&mut self, node: NodeId) {
+    fn send_holdings(&mut self, node: NodeId) {
         if let Some(remote) = self.remotes.get_mut(&node) {
             remote.told.clone_from(&self.holdings);
             self.sends.push_back((node, DocumentMessage::Holdings(self.holdings.clone())));

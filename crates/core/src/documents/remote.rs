@@ -14,17 +14,16 @@ const MAX_STRIKES: u8 = 3;
 /// The most members that have sent bad documents and are remembered. Each of them has a certificate of the group.
 const MAX_STRICKEN: usize = 1_024;
 
-/// What a remote holds, was told, and wants. It has at least one connection.
+/// A remote with at least one connection: its holdings, and those that it was told and wants.
 #[derive(Debug, Default)]
 pub(super) struct RemoteDocuments {
     pub(super) is_hub: bool,
     /// False of a remote of a version before documents.
     pub(super) has_documents: bool,
-    /// As it has said.
     pub(super) holdings: Holdings,
-    /// As this end has said.
+    /// Holdings of this end, as last told to the remote.
     pub(super) told: Holdings,
-    /// How often it was told the own holdings in vain.
+    /// Number of times that it was told the own holdings in vain.
     pub(super) attempts: u32,
     /// Time at which it is told something.
     pub(super) due: Option<Time>,
@@ -32,11 +31,10 @@ pub(super) struct RemoteDocuments {
     pub(super) is_pushed: bool,
     /// Time of the last answer to what it has said twice.
     pub(super) answered: Option<Time>,
-    /// How often it was asked for a document in vain.
+    /// Number of times that it was asked for a document in vain.
     pub(super) failures: u32,
-    /// It is not asked before.
+    /// Before this time the remote is not asked again.
     pub(super) asked_from: Time,
-    /// The part that it waits for.
     pub(super) wanted: Option<DocumentRequest>,
     /// Bytes of documents that it has got since.
     pub(super) served: u64,

@@ -187,7 +187,7 @@ fn bad_document_does_not_keep_out_a_good_one() {
     let mut bad = document(9, 50).to_vec();
     bad[8] = 0;
     member.on_message(START, id(1), part(9, bad.into()));
-    // It comes while the bad one is looked at.
+    // The good one comes while the bad one is looked at.
     member.on_message(START, id(2), part(6, document(6, 50)));
     let asked = asks(&mut member, START, |member, now, of| {
         assert_eq!(of, id(2));
@@ -272,7 +272,7 @@ impl Line {
             let hello = Hello { holdings: holdings.clone(), ..Hello::OWN };
             self.members[end].greeted(self.now, id(far as u8), true, &hello);
         }
-        self.settle();
+        self.deliver();
     }
 
     fn cut(&mut self, link: usize) {
@@ -283,15 +283,15 @@ impl Line {
         self.mail.retain(|_, (from, to, _)| ![(a, b), (b, a)].contains(&(*from, *to)));
         self.members[a].disconnected(self.now, id(b as u8));
         self.members[b].disconnected(self.now, id(a as u8));
-        self.settle();
+        self.deliver();
     }
 
     fn put(&mut self, at: usize, number: u64, length: usize) {
         self.members[at].on_verdict(self.now, own(number, length), |_| Spread::Push);
-        self.settle();
+        self.deliver();
     }
 
-    fn settle(&mut self) {
+    fn deliver(&mut self) {
         for from in 0..self.members.len() {
             while let Some(received) = self.members[from].poll_event() {
                 let odd = |node: NodeId| if node.as_bytes()[0] % 2 == 0 { Spread::Tell } else { Spread::Push };
@@ -320,7 +320,7 @@ impl Line {
             }
             let now = self.now;
             self.members.iter_mut().for_each(|member| member.poll(now));
-            self.settle();
+            self.deliver();
         }
         self.now = end;
     }
@@ -353,7 +353,7 @@ proptest! {
             match step {
                 Step::Connect(a, b) => line.connect(a, b),
                 Step::Cut(link) => line.cut(link),
-                // The same number is the same document everywhere.
+                // A number means one document everywhere.
                 Step::Put(at, number, length) => line.put(at, number, length / 20 * number as usize % 100_000 + 9),
                 Step::Run(ms) => line.run(Duration::from_millis(ms)),
             }

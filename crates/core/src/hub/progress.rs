@@ -1,4 +1,4 @@
-//! How many nodes of each hub hold the newest documents of the group.
+//! Numbers of nodes, for each hub, that hold the newest documents of the group.
 //!
 //! A hub counts its own nodes and tells all hubs, which pass it on, so that any hub can say it of all. It is for
 //! people alone: nothing is decided by it.
@@ -26,7 +26,6 @@ const PASS_ON_PAUSE: Duration = Duration::from_millis(200);
 const REFRESH: Duration = Duration::from_secs(600);
 const MAX_AGE: Duration = Duration::from_secs(1_800);
 
-/// The most rows of other hubs.
 const MAX_ROWS: usize = 1_024;
 
 /// A row from so far ahead of the own clock would keep out all later ones.
@@ -42,9 +41,8 @@ pub struct DocumentStatus {
     pub behind: usize,
     /// Some of the nodes that are behind.
     pub nodes_behind: Vec<NodeId>,
-    /// The connected hubs that are behind.
     pub hubs_behind: Vec<NodeId>,
-    /// As other hubs have said.
+    /// Rows of other hubs, as they have said.
     pub hubs: Vec<HubProgress>,
 }
 
@@ -56,7 +54,6 @@ struct Row {
 
 #[derive(Debug, Default)]
 pub(super) struct ProgressTable {
-    /// With the own rows.
     rows: BTreeMap<RowKey, Row>,
     /// Rows to pass on, each to all but the hub that said it.
     unsent: BTreeMap<RowKey, Option<NodeId>>,

@@ -7,7 +7,6 @@ use roost_wire::messages::DocumentKind;
 
 use super::{HostId, World};
 
-/// The mark of the group's authority.
 pub const SIGNED: u8 = 1;
 
 /// The list that a host has in force.
@@ -62,7 +61,6 @@ impl World {
         }
     }
 
-    /// All hosts hold a first list.
     pub fn publish_everywhere(&mut self) {
         let first = list(1, SIGNED, &[], 300);
         (0..self.hosts.len()).map(HostId).for_each(|host| self.publish_list(host, &first));

@@ -9,23 +9,23 @@ use super::bytes_codec;
 use crate::ids::NodeId;
 use crate::refusal::{Refusal, check_bound};
 
-/// The longest document, bytes.
+/// The longest document, bytes: a list of as many members as a group can revoke is shorter.
 pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 
 /// The most bytes of a document in one message: a remote that gets a long one sends nothing else over the connection
 /// for as long as this takes.
 pub const MAX_DOCUMENT_PART: usize = 32 << 10;
 
-/// The most kinds in [`Holdings`].
+/// The most kinds in [`Holdings`]; there is one so far.
 pub const MAX_DOCUMENT_KINDS: usize = 16;
 
-/// The most rows of a [`DocumentMessage::Progress`].
+/// The most rows of a [`DocumentMessage::Progress`], which then has at most 8 KiB.
 pub const MAX_PROGRESS_ROWS: usize = 64;
 
 /// The longest name of a hub in a row of progress, bytes, as in a certificate.
 const MAX_HUB_NAME_BYTES: usize = 64;
 
-/// Which documents a member holds, and the documents themselves.
+/// Holdings of members, and the documents themselves.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
 pub enum DocumentMessage {
@@ -74,7 +74,7 @@ impl DocumentKind {
         }
     }
 
-    /// The kind of this name.
+    /// The kind that has this name in the local API and in metrics.
     pub fn named(name: &str) -> Option<Self> {
         (Self::REVOCATIONS.name() == Some(name)).then_some(Self::REVOCATIONS)
     }
@@ -104,7 +104,7 @@ impl Holdings {
         self.0.iter().copied()
     }
 
-    /// True if no document is held.
+    /// True if no document of any kind is held.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -132,11 +132,11 @@ impl<'b, C> Decode<'b, C> for Holdings {
     }
 }
 
-/// The content of [`DocumentMessage::Document`].
+/// The content of [`DocumentMessage::Document`]: a whole document or a part.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct DocumentPart {
-    /// The kind of the document.
+    /// The kind of the document, as in [`Holdings`].
     #[n(0)]
     pub kind: DocumentKind,
     /// The number of the document, which only its signature proves.
@@ -148,7 +148,7 @@ pub struct DocumentPart {
     /// The place of the part's first byte in the document.
     #[n(3)]
     pub offset: u32,
-    /// At most [`MAX_DOCUMENT_PART`].
+    /// At least one byte and at most [`MAX_DOCUMENT_PART`].
     #[cbor(n(4), with = "bytes_codec")]
     pub bytes: Bytes,
 }
@@ -167,11 +167,11 @@ impl DocumentPart {
     }
 }
 
-/// The content of [`DocumentMessage::DocumentRequest`].
+/// The content of [`DocumentMessage::DocumentRequest`]: which part of which document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct DocumentRequest {
-    /// The kind of the document.
+    /// The kind of the document, as in [`Holdings`].
     #[n(0)]
     pub kind: DocumentKind,
     /// The number that the remote has claimed. It answers with the document that it holds.
@@ -186,7 +186,7 @@ pub struct DocumentRequest {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct HubProgress {
-    /// The hub.
+    /// The hub that has counted its nodes.
     #[n(0)]
     pub hub: NodeId,
     /// The name in its certificate, at most 64 bytes.
@@ -195,16 +195,16 @@ pub struct HubProgress {
     /// Time of the row by the hub's clock, seconds of the Unix epoch: the later one wins.
     #[n(2)]
     pub said_s: u64,
-    /// The kind of the document.
+    /// The kind of the document, as in [`Holdings`].
     #[n(3)]
     pub kind: DocumentKind,
-    /// The number that the hub holds.
+    /// The number of the document that the hub holds.
     #[n(4)]
     pub number: u64,
-    /// The nodes at the hub.
+    /// The nodes that have their home at the hub.
     #[n(5)]
     pub nodes: u32,
-    /// Those that do not hold that number yet.
+    /// Nodes of these that do not hold that number yet.
     #[n(6)]
     pub behind: u32,
 }

@@ -60,9 +60,9 @@ impl Capabilities {
     /// Values and messages of later versions are skipped, where an end without
     /// this refuses the whole message.
     pub const SKIPS_UNKNOWN: Self = Self(1);
-    /// It holds documents of the group, and takes and gives them.
+    /// Documents of the group are held, taken and given.
     pub const DOCUMENTS: Self = Self(2);
-    /// All capabilities of this build.
+    /// All capabilities of this build of the program.
     pub const OWN: Self = Self(Self::SKIPS_UNKNOWN.0 | Self::DOCUMENTS.0);
 
     /// True if all of `wanted` are there.
