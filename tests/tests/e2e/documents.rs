@@ -31,7 +31,7 @@ fn revoked_member_is_out_within_seconds() {
     };
     let (camera, viewer, gone) =
         (node("camera", "5,5", &left), node("viewer", "1,1", &left), node("gone", "9,9", &right));
-    let stream = ["request", "video", "--at", "5,5", "--duration", "6s", "-O", "none", "--json"];
+    let stream = ["request", "video", "--at", "5,5", "--for", "6s", "--json"];
     let watched = viewer.command(&stream).stdout(std::process::Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
     let said = network.roost_ok(&[

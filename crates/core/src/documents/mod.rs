@@ -33,6 +33,9 @@ const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// Longest such pause: it costs an old or lying remote a few bytes.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 
+/// The most remotes that are gone and of which the holdings are remembered.
+const MAX_DEPARTED: usize = 4_096;
+
 /// Remotes that are told something in one wake; the rest wait for the next, which is due at once.
 const MAX_PER_WAKE: usize = 256;
 
@@ -84,6 +87,14 @@ pub(crate) enum Spread {
     TellLate,
 }
 
+/// A document that is newer than the one held.
+struct NewDocument {
+    kind: DocumentKind,
+    number: u64,
+    bytes: Bytes,
+    from: Option<NodeId>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Documents {
     /// Only kinds that have a name here.
@@ -92,6 +103,8 @@ pub(crate) struct Documents {
     /// Wait before a remote is told that has the document from another side.
     late: Duration,
     remotes: BTreeMap<NodeId, RemoteDocuments>,
+    /// Holdings of remotes that are gone, so that a node which sleeps does not count as one that has not heard.
+    departed: BTreeMap<NodeId, Holdings>,
     /// Times at which remotes are to be told something, each remote at most once.
     due: BTreeSet<(Time, NodeId)>,
     fetches: Fetches,
@@ -110,6 +123,7 @@ impl Documents {
             holdings: Holdings::default(),
             late,
             remotes: BTreeMap::new(),
+            departed: BTreeMap::new(),
             due: BTreeSet::new(),
             fetches: Fetches::default(),
             verifications: BTreeMap::new(),
@@ -138,10 +152,11 @@ impl Documents {
         })
     }
 
-    /// True if a remote is connected and has said that it holds the own document of this kind, or a newer one.
+    /// True if a remote has said that it holds the own document of this kind, or a newer one.
     pub(crate) fn is_current(&self, node: NodeId, kind: DocumentKind) -> bool {
         let number = self.holdings.number(kind);
-        number == 0 || self.remotes.get(&node).is_some_and(|remote| remote.holdings.number(kind) >= number)
+        let said = self.remotes.get(&node).map(|remote| &remote.holdings).or_else(|| self.departed.get(&node));
+        number == 0 || said.is_some_and(|holdings| holdings.number(kind) >= number)
     }
 
     /// The holdings for the greeting of a remote.
@@ -154,6 +169,7 @@ impl Documents {
     pub(crate) fn greeted(&mut self, now: Time, node: NodeId, is_hub: bool, hello: &Hello) {
         let remote = self.remotes.entry(node).or_default();
         remote.is_hub = is_hub;
+        self.departed.remove(&node);
         remote.has_documents = hello.capabilities.contains_all(Capabilities::DOCUMENTS);
         if remote.has_documents {
             remote.holdings = hello.holdings.clone().unwrap_or_default();
@@ -167,6 +183,12 @@ impl Documents {
         if let Some(remote) = self.remotes.remove(&node) {
             if let Some(due) = remote.due {
                 self.due.remove(&(due, node));
+            }
+            if self.departed.len() >= MAX_DEPARTED {
+                self.departed.pop_first();
+            }
+            if !remote.holdings.is_empty() {
+                self.departed.insert(node, remote.holdings);
             }
         }
         self.abandon_fetches_from(now, node);
@@ -235,7 +257,7 @@ impl Documents {
                     self.check_claim(from, kind, claimed, number);
                 }
                 if number > self.holdings.number(kind) && kind.name().is_some() {
-                    self.hold(now, kind, number, bytes, spread, from);
+                    self.hold(now, NewDocument { kind, number, bytes, from }, spread);
                 }
             }
             DocumentVerdict::Refused { from, .. } => self.on_refused(from, kind),
@@ -243,15 +265,8 @@ impl Documents {
         self.fetch_next(now, kind);
     }
 
-    fn hold(
-        &mut self,
-        now: Time,
-        kind: DocumentKind,
-        number: u64,
-        bytes: Bytes,
-        spread: impl Fn(NodeId) -> Spread,
-        from: Option<NodeId>,
-    ) {
+    fn hold(&mut self, now: Time, document: NewDocument, spread: impl Fn(NodeId) -> Spread) {
+        let NewDocument { kind, number, bytes, from } = document;
         self.holdings.set(kind, number);
         self.held.insert(kind, bytes);
         self.drop_old_fetch(kind, number);

@@ -8,7 +8,7 @@
 //!
 //! The parts share a core. Each owns its state, and none sees another one: it is given what it reads of others, and
 //! says what they are to hear. What concerns two parts is told in this file and in `dispatch`, `questions`,
-//! `connections`, `wakes` and `leave`.
+//! `connections`, `documents`, `wakes` and `leave`.
 //!
 //! | file | content |
 //! |---|---|
@@ -30,6 +30,7 @@
 //! | `replication`, `replica_sync`, `standby_connections` | what standbys are told, and connections with them |
 //! | `rooms` | members of rooms |
 //! | `progress` | how many nodes of each hub hold the newest documents of the group |
+//! | `documents` | documents of the group |
 //! | `leave` | the way out |
 
 mod api;
@@ -43,6 +44,7 @@ mod dialable;
 mod dialing;
 mod disclose;
 mod dispatch;
+mod documents;
 mod found_candidate;
 mod hub_limit;
 mod hub_lookup;
@@ -87,10 +89,10 @@ use crate::wall::WallClock;
 pub use api::{HubCommand, HubEvent, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
 pub use config::{HubConfig, HubKind, Limits, OverflowPolicy, ReflectionConfig};
 pub use counters::{HubCounters, RequestOutcome};
+pub use documents::DocumentStatus;
 pub use hub_limit::HubLimit;
 pub use leave::DRAIN;
 pub use members::MemberStatus;
-pub use progress::DocumentStatus;
 pub use relation::Relation;
 pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 

@@ -9,42 +9,29 @@ use std::time::Duration;
 use roost_wire::messages::{DocumentKind, DocumentMessage, HubProgress, MAX_PROGRESS_ROWS};
 use roost_wire::{NodeId, Time};
 
-use super::Hub;
 use super::core::HubCore;
 use super::registry::Records;
-use super::relation::Relation;
-use crate::documents::{DocumentVerdict, HeldDocument, Spread};
 use crate::machine::Traffic;
 
 /// Between two countings of the own nodes.
 const COUNT_PAUSE: Duration = Duration::from_secs(1);
 
 /// Wait for more rows before they are passed on.
-const PASS_ON_PAUSE: Duration = Duration::from_millis(200);
+const PASS_ON_PAUSE: Duration = Duration::from_millis(500);
+
+/// Between two countings while nodes are behind, since their leases end without a message.
+const RECOUNT_PAUSE: Duration = Duration::from_secs(5);
 
 /// Rows are said again after this time, and forgotten [`MAX_AGE`] after they were heard last.
 const REFRESH: Duration = Duration::from_secs(600);
 const MAX_AGE: Duration = Duration::from_secs(1_800);
 
-const MAX_ROWS: usize = 1_024;
+const MAX_ROWS: usize = 256;
 
 /// A row from so far ahead of the own clock would keep out all later ones.
 const MAX_AHEAD_S: u64 = 24 * 60 * 60;
 
 type RowKey = (NodeId, DocumentKind);
-
-/// A document that a hub holds, and who holds an older one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DocumentStatus {
-    pub document: HeldDocument,
-    pub nodes: usize,
-    pub behind: usize,
-    /// Some of the nodes that are behind.
-    pub nodes_behind: Vec<NodeId>,
-    pub hubs_behind: Vec<NodeId>,
-    /// Rows of other hubs, as they have said.
-    pub hubs: Vec<HubProgress>,
-}
 
 #[derive(Debug)]
 struct Row {
@@ -83,6 +70,23 @@ impl ProgressTable {
         }
     }
 
+    /// Rows of other hubs about a kind of document.
+    pub(super) fn of_others(&self, core: &HubCore, kind: DocumentKind) -> impl Iterator<Item = &HubProgress> {
+        let own = core.config.node;
+        self.rows.values().map(|row| &row.progress).filter(move |row| row.hub != own && row.kind == kind)
+    }
+
+    /// Counts the own nodes, and tells other hubs, if it is time.
+    pub(super) fn poll(&mut self, core: &mut HubCore, records: Records<'_>) {
+        if self.count_at.is_some_and(|at| at <= core.now) {
+            self.count(core, records);
+        }
+        if self.send_at.is_some_and(|at| at <= core.now) {
+            self.send_at = None;
+            self.send(core);
+        }
+    }
+
     fn send_soon(&mut self, now: Time) {
         self.send_at.get_or_insert(now + PASS_ON_PAUSE);
     }
@@ -105,7 +109,10 @@ impl ProgressTable {
     }
 
     fn count(&mut self, core: &HubCore, records: Records<'_>) {
-        self.count_at = Some(core.now + REFRESH);
+        let is_behind =
+            |node: &NodeId| core.documents.holdings().iter().any(|(kind, _)| !core.documents.is_current(*node, kind));
+        let pause = if own_nodes(records).any(|node| is_behind(&node)) { RECOUNT_PAUSE } else { REFRESH };
+        self.count_at = Some(core.now + pause);
         self.rows.retain(|(hub, _), row| *hub == core.config.node || core.now.since(row.heard) < MAX_AGE);
         for (kind, number) in core.documents.holdings().iter() {
             let nodes = own_nodes(records).count() as u32;
@@ -143,80 +150,7 @@ impl ProgressTable {
 }
 
 /// Nodes that have their home here, also those that are silent just now.
-fn own_nodes(records: Records<'_>) -> impl Iterator<Item = NodeId> {
+pub(super) fn own_nodes(records: Records<'_>) -> impl Iterator<Item = NodeId> {
     let nodes = records.directory().entries_after(None).map(|entry| entry.node());
     nodes.filter(move |node| records.home_of(*node).is_none())
-}
-
-impl Hub {
-    /// Parents, children and own nodes get what is new at once; siblings hear of it, as many others have it, too,
-    /// unless it has begun here.
-    pub(super) fn on_document_verdict(&mut self, verdict: DocumentVerdict) {
-        let begins_here = matches!(verdict, DocumentVerdict::Verified { from: None, .. });
-        let records = self.registry.records();
-        let relations: BTreeMap<NodeId, Spread> = self
-            .core
-            .remotes
-            .hubs()
-            .map(|hub| match self.core.relation(hub) {
-                Some(Relation::Parent | Relation::Child(_)) => (hub, Spread::Push),
-                _ if begins_here => (hub, Spread::Push),
-                _ => (hub, Spread::Tell),
-            })
-            .collect();
-        let is_own = |node| records.directory().get(node).is_some() && records.home_of(node).is_none();
-        let spread = |node| match relations.get(&node) {
-            Some(spread) => *spread,
-            None if is_own(node) => Spread::Push,
-            None => Spread::TellLate,
-        };
-        self.core.documents.on_verdict(self.core.now, verdict, spread);
-        self.progress.count_soon(&self.core);
-    }
-
-    /// Sends what is to be said about documents, and tells the owner of those that have come.
-    pub(super) fn drain_documents(&mut self) {
-        let core = &mut self.core;
-        while let Some((node, message)) = core.documents.poll_send() {
-            core.send_to(node, Traffic::Documents, message);
-        }
-        while let Some(document) = core.documents.poll_event() {
-            core.events.push_back(super::HubEvent::Document(document));
-        }
-    }
-
-    pub(super) fn tell_progress(&mut self) {
-        let now = self.core.now;
-        if self.progress.count_at.is_some_and(|at| at <= now) {
-            self.progress.count(&self.core, self.registry.records());
-        }
-        if self.progress.send_at.is_some_and(|at| at <= now) {
-            self.progress.send_at = None;
-            self.progress.send(&mut self.core);
-        }
-    }
-
-    /// The documents that this hub holds, each with at most `limit` of the nodes that hold an older one.
-    pub fn documents(&self, limit: usize) -> Vec<DocumentStatus> {
-        let (documents, records) = (&self.core.documents, self.registry.records());
-        let status = |document: HeldDocument| {
-            let behind = || own_nodes(records).filter(|node| !documents.is_current(*node, document.kind));
-            let hubs = self.core.remotes.hubs().filter(|hub| !documents.is_current(*hub, document.kind));
-            let others = self.progress.rows.values().map(|row| &row.progress);
-            let others = others.filter(|row| row.hub != self.core.config.node && row.kind == document.kind);
-            DocumentStatus {
-                nodes: own_nodes(records).count(),
-                behind: behind().count(),
-                nodes_behind: behind().take(limit).collect(),
-                hubs_behind: hubs.collect(),
-                hubs: others.cloned().collect(),
-                document,
-            }
-        };
-        documents.held().map(status).collect()
-    }
-
-    pub fn document_counters(&self) -> crate::documents::DocumentCounters {
-        self.core.documents.counters()
-    }
 }

@@ -16,7 +16,19 @@ impl Hub {
     }
 
     fn on_timer(&mut self, timer: HubTimer) {
-        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        let Self {
+            core,
+            registry,
+            requests,
+            rooms,
+            hub_lookups,
+            summaries,
+            members,
+            watches,
+            replication,
+            progress,
+            ..
+        } = self;
         match timer {
             HubTimer::Lease => self.expire_leases(),
             HubTimer::CachedRecord => registry.expire_cached(core.now),
@@ -50,7 +62,7 @@ impl Hub {
                 self.members.poll_balance(&mut self.core, self.registry.records());
             }
             HubTimer::Documents => core.documents.poll(core.now),
-            HubTimer::Progress => self.tell_progress(),
+            HubTimer::Progress => progress.poll(core, registry.records()),
             HubTimer::Drain => self.end_drain(),
         }
     }
