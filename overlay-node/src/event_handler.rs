@@ -121,6 +121,7 @@ impl EventHandler<Node> for NodeEventHandler {
                     self.metrics.served(service, bytes, reason);
                 }
             }
+            NodeEvent::Document(received) => self.shared.judge_document(received, &self.inbox.mailbox),
             NodeEvent::Left => return LoopControl::Stop,
             event => self.reflect(event),
         }

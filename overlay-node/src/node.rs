@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::record_text;
-use roost_api::{Connections, State, Status, Streams, Transfer};
+use roost_api::{Connections, DocumentRow, State, Status, Streams, Transfer};
 use roost_core::node::{self, Discovery, Node, NodeCommand};
+use roost_core::{DocumentVerdict, HeldDocument};
 use roost_identity::Identity;
 use roost_reflection::keys::KeySealer;
 use roost_reflection::relay::RelayConfig;
@@ -299,9 +300,25 @@ impl Endpoints for NodeService {
         if let Ok(status) = self.machine_status().await {
             self.metrics.update(&status);
         }
+        if let Ok(counters) = self.mailbox.inspect(|node, _| node.document_counters()).await {
+            self.shared.documents.update_counters(&counters);
+        }
         if let (Some((_, media)), Some(metrics)) = (&self.relay, &self.media_metrics) {
             metrics.update(media).await;
         }
+    }
+
+    async fn documents(&self) -> Result<Vec<DocumentRow>, DriverStopped> {
+        let look = |node: &Node, _| {
+            let row = |document: HeldDocument| (document, node.hubs_behind(document.kind));
+            node.documents().into_iter().map(row).collect::<Vec<_>>()
+        };
+        let documents = self.mailbox.inspect(look).await?;
+        Ok(documents.iter().map(|(document, behind)| self.shared.node_document(*document, behind)).collect())
+    }
+
+    fn take_verdict(&self, verdict: DocumentVerdict) {
+        self.mailbox.post(NodeCommand::Document(verdict));
     }
 
     fn routes(&self) -> Router {

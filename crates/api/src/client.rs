@@ -21,7 +21,8 @@ use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
 use crate::query::{LookupQuery, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
-    Connections, Index, LogLevel, Lookup, Moved, Ping, Roster, SendEvent, Services, Status, Streams, WatchEvent,
+    Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, Ping, Roster, SendEvent, Services, Status,
+    Streams, WatchEvent,
 };
 use crate::{FRAMES, SCHEMA};
 
@@ -182,6 +183,19 @@ impl Client {
 
     pub async fn move_to(&self, cell: Cell) -> Result<Moved, ClientError> {
         self.json(Method::POST, &format!("/v1/move?at={cell}")).await
+    }
+
+    /// Names the documents of the group that the daemon holds, and who holds older ones.
+    pub async fn documents(&self) -> Result<Documents, ClientError> {
+        self.json(Method::GET, "/v1/documents").await
+    }
+
+    /// Hands a signed document to the daemon, which verifies it and spreads it in the group.
+    pub async fn put_document(&self, kind: &str, bytes: Bytes) -> Result<DocumentTaken, ClientError> {
+        let target = format!("/v1/documents?kind={}", escaped(kind));
+        let body = collect(self.send_body(Method::PUT, &target, "application/json", bytes).await?).await?;
+        check_schema(&body)?;
+        serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
     }
 
     /// Changes the level of the daemon's log: `error`, `warn`, `info`, `debug`, `trace`.

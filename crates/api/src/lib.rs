@@ -41,10 +41,10 @@ pub use frame::{Frame, FrameError, Frames};
 pub use query::{AreaQuery, LookupQuery, QueryError, RoomQuery, SendQuery, WatchQuery};
 pub use roost_wire::text;
 pub use types::{
-    Accepted, Candidate, ConnectionRow, Connections, DownstreamRow, HubConnection, Index, IndexTotals, LogLevel,
-    Lookup, Member, Moved, PathRow, Ping, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services,
-    State, Status, StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals,
-    UpstreamRow, WatchEvent,
+    Accepted, Candidate, ConnectionRow, Connections, DocumentHolder, DocumentRow, DocumentTaken, Documents,
+    DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, PathRow, Ping,
+    Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams,
+    Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

@@ -23,6 +23,7 @@
 mod address_filter;
 mod connections;
 pub mod directory;
+mod documents;
 pub mod flow;
 pub mod hub;
 pub mod machine;
@@ -30,4 +31,5 @@ pub mod node;
 mod request_key;
 mod wall;
 
+pub use documents::{DocumentCounters, DocumentVerdict, HeldDocument, ReceivedDocument};
 pub use machine::{Deadline, Input, Machine, Traffic, Transmit};

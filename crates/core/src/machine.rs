@@ -167,12 +167,22 @@ pub enum Traffic {
     Gossip = 5,
     /// Streams and objects, their headers, reports and credit.
     Payload = 6,
+    /// Documents of the group, and who holds which.
+    Documents = 7,
 }
 
 impl Traffic {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Join, Self::Renew, Self::Lookup, Self::Mesh, Self::Summary, Self::Gossip, Self::Payload];
+    pub const ALL: [Self; 8] = [
+        Self::Join,
+        Self::Renew,
+        Self::Lookup,
+        Self::Mesh,
+        Self::Summary,
+        Self::Gossip,
+        Self::Payload,
+        Self::Documents,
+    ];
 
     /// The class's name in metrics.
     pub const fn name(self) -> &'static str {
@@ -184,6 +194,7 @@ impl Traffic {
             Self::Summary => "summary",
             Self::Gossip => "gossip",
             Self::Payload => "payload",
+            Self::Documents => "documents",
         }
     }
 }

@@ -75,23 +75,23 @@ pub(crate) fn make_private_dir(path: &Path) -> io::Result<()> {
 
 /// Writes a new file that only its owner can read. An existing file is an error.
 pub(crate) fn create_private(path: &Path, content: &str) -> io::Result<()> {
-    create(path, content, PRIVATE)
+    create(path, content.as_bytes(), PRIVATE)
 }
 
 /// Writes a new file that everybody can read. An existing file is an error.
 pub(crate) fn create_public(path: &Path, content: &str) -> io::Result<()> {
-    create(path, content, PUBLIC)
+    create(path, content.as_bytes(), PUBLIC)
 }
 
-fn create(path: &Path, content: &str, mode: u32) -> io::Result<()> {
+fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(content.as_bytes())?;
+    file.write_all(content)?;
     file.sync_all()
 }
 
 /// Replaces a file's content in one step. A reader sees the old content or the new, even if the host fails in between.
 /// Several daemons of a host share a folder, so each writer has a file of its own until then.
-pub(crate) fn replace_public(path: &Path, content: &str) -> io::Result<()> {
+pub(crate) fn replace_public(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let write = WRITES.fetch_add(1, Ordering::Relaxed);
     let next = path.with_extension(format!("next-{}-{write}", std::process::id()));
@@ -99,7 +99,7 @@ pub(crate) fn replace_public(path: &Path, content: &str) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    create(&next, content, PUBLIC)?;
+    create(&next, content.as_ref(), PUBLIC)?;
     fs::rename(&next, path)?;
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }

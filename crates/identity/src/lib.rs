@@ -44,6 +44,6 @@ pub use certificate::{CertificateStatus, read_unverified};
 pub use error::{ListFault, LoadError};
 pub use group_key::{GroupKey, KEY_BYTES};
 pub use key_exchange::{KeyExchange, UnknownKeyExchange};
-pub use policy::Policy;
+pub use policy::{Policy, SignedList, TakenList};
 pub use refusal::{Refusal, Side};
 pub use subject::{MAX_NAME_BYTES, NameError};

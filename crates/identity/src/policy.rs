@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
 use roost_wire::{RemoteIdentity, RoleSet};
+use rustls_pki_types::CertificateRevocationListDer;
+use rustls_pki_types::pem::PemObject;
 
 use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, CertificateStatus, Leaf};
 use crate::error::{ListFault, LoadError};
 use crate::refusal::Refusal;
-use crate::revocation::{NewestListNumber, RevocationList};
+use crate::revocation::{RevocationList, SeenLists};
 
 /// Decides if a certificate is accepted. A process has one, which all transports and listeners share, so that a
 /// reloaded list is in force everywhere at once.
@@ -19,8 +21,8 @@ pub struct Policy {
     authority: Arc<Authority>,
     list_path: PathBuf,
     list: RwLock<Arc<RevocationList>>,
-    /// File with the number of the newest list; unset if none is kept.
-    newest: OnceLock<NewestListNumber>,
+    /// Files of the newest list; unset if nothing is kept.
+    seen: OnceLock<SeenLists>,
     /// The name in the certificate that was refused last. Nothing proves it.
     refused: Mutex<Option<String>>,
 }
@@ -40,7 +42,7 @@ impl Policy {
             authority: Arc::clone(authority),
             list_path: list_path.to_owned(),
             list,
-            newest: OnceLock::new(),
+            seen: OnceLock::new(),
             refused: Mutex::default(),
         }
     }
@@ -102,36 +104,48 @@ impl Policy {
         if self.held().contains(&standing.serial) { Err(Refusal::Revoked) } else { Ok(()) }
     }
 
-    /// Keeps the number of the newest list in `folder` from now on, so that no older list is accepted after a restart
-    /// either. The group's other daemons on this host may use the same folder.
+    /// Keeps the newest list in `folder` from now on, so that no older list is accepted after a restart either. A list
+    /// that was kept there and is newer than the one in use comes into force. The group's other daemons on this host may
+    /// use the same folder.
     ///
     /// # Errors
     /// The list in use is older than one that was seen before, or that one's number cannot be read, or the new number
     /// cannot be written.
     pub fn remember_in(&self, folder: &Path) -> Result<(), LoadError> {
-        let newest = self.newest.get_or_init(|| NewestListNumber::new(folder, &self.authority));
-        self.judge(newest, &self.held())
+        let seen = self.seen.get_or_init(|| SeenLists::new(folder, &self.authority));
+        let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        // A damaged file counts as none: the number tells if its list is missed.
+        if let Some(kept) = seen.kept(&self.authority).ok().flatten().filter(|kept| kept.check_replaces(&held).is_ok())
+        {
+            *held = kept;
+        }
+        self.judge(seen, &held)
     }
 
-    fn judge(&self, newest: &NewestListNumber, list: &RevocationList) -> Result<(), LoadError> {
-        if let Some(held) = newest.number()?.filter(|held| *held > list.number()) {
+    fn judge(&self, seen: &SeenLists, list: &RevocationList) -> Result<(), LoadError> {
+        if let Some(held) = seen.number()?.filter(|held| *held > list.number()) {
             let fault = ListFault::Older { held, offered: list.number() };
             return Err(LoadError::List { path: self.list_path.clone(), fault });
         }
-        newest.raise_to(list.number())
+        seen.raise_to(list.number())
     }
 
     /// Reads the revocation list again and returns the number of certificates that it revokes. Connections that are up
-    /// stay up: call [`Self::recheck`] for each.
+    /// stay up: call [`Self::recheck`] for each. A list that has come over the network since stays in force if it is
+    /// newer.
     ///
     /// # Errors
     /// The list is missing, malformed, not signed by the group or older than the one in use, which then stays in use.
     pub fn reload(&self) -> Result<usize, LoadError> {
         let offered = RevocationList::read(&self.list_path, &self.authority)?;
         let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.seen.get().and_then(|seen| seen.kept(&self.authority).ok().flatten());
+        if offered.number() < held.number() && kept.is_some_and(|kept| kept.number() >= held.number()) {
+            return Ok(held.len());
+        }
         offered.check_replaces(&held).map_err(|fault| LoadError::List { path: self.list_path.clone(), fault })?;
-        let kept = self.newest.get().map_or(Ok(()), |newest| self.judge(newest, &offered));
-        match kept {
+        let judged = self.seen.get().map_or(Ok(()), |seen| self.judge(seen, &offered));
+        match judged {
             // The new list is in force even if its number cannot be kept for a restart: it is newer than the one in use.
             Ok(()) | Err(LoadError::ListNumberUnreadable { .. } | LoadError::ListNumberUnwritable { .. }) => {
                 *held = offered;
@@ -139,6 +153,30 @@ impl Policy {
             Err(older) => return Err(older),
         }
         Ok(held.len())
+    }
+
+    /// Takes a list that has come over the network or from an operator, in DER or PEM form. If it is newer than the one
+    /// in use, it is in force from now on, and kept on disk. Call [`Self::recheck`] for each connection then.
+    ///
+    /// # Errors
+    /// The list is malformed, not signed by the group, or older than the one in use.
+    pub fn take_list(&self, bytes: &[u8]) -> Result<TakenList, ListFault> {
+        let from_pem = CertificateRevocationListDer::from_pem_slice(bytes);
+        let der = from_pem.as_ref().map_or(bytes, |der| der.as_ref());
+        let offered = Arc::new(RevocationList::parse(der, &self.authority)?);
+        let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        offered.check_replaces(&held)?;
+        let is_new = offered.number() > held.number();
+        let taken = SignedList { number: offered.number(), der: Arc::clone(offered.der()) };
+        let kept = self.seen.get().filter(|_| is_new).map_or(Ok(()), |seen| seen.keep(&offered));
+        *held = offered;
+        Ok(TakenList { list: taken, is_new, unkept: kept.err() })
+    }
+
+    /// The revocation list in use, as the authority has signed it.
+    pub fn signed_list(&self) -> SignedList {
+        let held = self.held();
+        SignedList { number: held.number(), der: Arc::clone(held.der()) }
     }
 
     /// The number of the revocation list in use, and the number of certificates that it revokes.
@@ -150,6 +188,22 @@ impl Policy {
     fn held(&self) -> Arc<RevocationList> {
         Arc::clone(&self.list.read().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// A revocation list as it is passed on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedList {
+    pub number: u64,
+    pub der: Arc<[u8]>,
+}
+
+#[derive(Debug)]
+pub struct TakenList {
+    pub list: SignedList,
+    /// False of the list that was in use already.
+    pub is_new: bool,
+    /// Why it is not on disk, although it is in force.
+    pub unkept: Option<LoadError>,
 }
 
 impl fmt::Debug for Policy {

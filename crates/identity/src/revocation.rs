@@ -23,6 +23,7 @@ const MAX_NUMBER_BYTES: u64 = 32;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RevocationList {
+    der: Arc<[u8]>,
     /// Serial number of the list; each new list has a greater one.
     number: u64,
     revoked: BTreeMap<Serial, SystemTime>,
@@ -56,7 +57,7 @@ impl RevocationList {
             Some((Serial::from_raw(revoked.raw_serial()), system_time(revoked.revocation_date)?))
         };
         let revoked = crl.iter_revoked_certificates().map(entry).collect::<Option<_>>();
-        Ok(Self { number, revoked: revoked.ok_or(ListFault::Malformed)? })
+        Ok(Self { der: der.into(), number, revoked: revoked.ok_or(ListFault::Malformed)? })
     }
 
     /// Checks that this list may replace `held`: it is newer, or the same.
@@ -72,6 +73,10 @@ impl RevocationList {
 
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    pub(crate) fn der(&self) -> &Arc<[u8]> {
+        &self.der
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -92,28 +97,33 @@ impl RevocationList {
     }
 }
 
-/// File with the number of the newest list that this host has seen of a group.
+/// Files by which a host remembers a group: the number of the newest list that it has seen, and the newest list that has come
+/// over the network.
 #[derive(Debug)]
-pub(crate) struct NewestListNumber(PathBuf);
+pub(crate) struct SeenLists {
+    number: PathBuf,
+    list: PathBuf,
+}
 
-impl NewestListNumber {
-    /// File in `folder`, named after the authority: each group has its own.
+impl SeenLists {
+    /// Files in `folder`, named after the authority: each group has its own.
     pub(crate) fn new(folder: &Path, authority: &Authority) -> Self {
         let digest = Sha256::digest(authority.spki());
         let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        Self(folder.join(format!("revocations-seen-{name}")))
+        let number = folder.join(format!("revocations-seen-{name}"));
+        Self { list: folder.join(format!("revocations-{name}.der")), number }
     }
 
     /// Number of the newest list seen; `None` before the first.
     pub(crate) fn number(&self) -> Result<Option<u64>, LoadError> {
         let mut text = String::new();
-        let read = File::open(&self.0).and_then(|file| file.take(MAX_NUMBER_BYTES).read_to_string(&mut text));
+        let read = File::open(&self.number).and_then(|file| file.take(MAX_NUMBER_BYTES).read_to_string(&mut text));
         let number = match read {
             Ok(_) => text.trim_end().parse().map(Some).map_err(|_| io::ErrorKind::InvalidData.into()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         };
-        number.map_err(|source| LoadError::ListNumberUnreadable { path: self.0.clone(), source })
+        number.map_err(|source| LoadError::ListNumberUnreadable { path: self.number.clone(), source })
     }
 
     /// Stores a number if it is greater than the one stored.
@@ -121,8 +131,35 @@ impl NewestListNumber {
         if self.number()?.is_some_and(|stored| stored >= number) {
             return Ok(());
         }
-        let written = replace_public(&self.0, &format!("{number}\n"));
-        written.map_err(|source| LoadError::ListNumberUnwritable { path: self.0.clone(), source })
+        let written = replace_public(&self.number, &format!("{number}\n"));
+        written.map_err(|source| LoadError::ListNumberUnwritable { path: self.number.clone(), source })
+    }
+
+    /// The list that was kept last; `None` before the first.
+    pub(crate) fn kept(&self, authority: &Authority) -> Result<Option<Arc<RevocationList>>, LoadError> {
+        let mut der = Vec::new();
+        match File::open(&self.list).and_then(|file| file.take(MAX_LIST_BYTES).read_to_end(&mut der)) {
+            Ok(_) => {
+                let list = RevocationList::parse(&der, authority);
+                list.map(|list| Some(Arc::new(list)))
+                    .map_err(|fault| LoadError::List { path: self.list.clone(), fault })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(LoadError::Read { path: self.list.clone(), source }),
+        }
+    }
+
+    /// Keeps a list, and then its number: a host that fails in between starts again with the new list. Another daemon
+    /// of the group may do the same at this moment, and may have a newer one.
+    pub(crate) fn keep(&self, list: &RevocationList) -> Result<(), LoadError> {
+        let unwritable = |source| LoadError::ListUnwritable { path: self.list.clone(), source };
+        let lock = File::create(self.number.with_extension("lock")).map_err(unwritable)?;
+        lock.lock().map_err(unwritable)?;
+        if self.number()?.is_some_and(|stored| stored > list.number()) {
+            return Ok(());
+        }
+        replace_public(&self.list, list.der()).map_err(unwritable)?;
+        self.raise_to(list.number())
     }
 }
 

@@ -10,7 +10,7 @@ use rcgen::{
     SanType,
 };
 use roost_identity::group::{Group, Validity};
-use roost_identity::{Identity, LoadError, Policy, Refusal};
+use roost_identity::{Identity, ListFault, LoadError, Policy, Refusal};
 use roost_wire::{Role, RoleSet};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
@@ -269,6 +269,83 @@ fn list_applies_without_stored_number() {
     assert!(matches!(unkept, LoadError::ListNumberUnwritable { .. }), "{unkept}");
     std::fs::copy(group.revoke("a").unwrap().list, bundle.join("revoked.pem")).unwrap();
     assert_eq!(policy.reload().unwrap(), 1);
+}
+
+#[test]
+fn list_from_network_is_in_force_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+    let (bundle, state) = (dir.path().join("a"), dir.path().join("state"));
+    std::fs::create_dir(&state).unwrap();
+    group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
+    ["b", "c"].map(|name| group.issue(name, Role::Node, Validity::default(), &dir.path().join(name)).unwrap());
+    let start = || {
+        let policy = Policy::new(&Identity::load(&bundle).unwrap()).unwrap();
+        policy.remember_in(&state).map(|()| policy)
+    };
+    let policy = start().unwrap();
+    let first = policy.signed_list();
+    let second = std::fs::read(group.revoke("b").unwrap().list).unwrap();
+    let taken = policy.take_list(&second).unwrap();
+    assert!(taken.is_new && taken.unkept.is_none());
+    assert_eq!((policy.revocations(), taken.list), ((2, 1), policy.signed_list()));
+    let again = policy.take_list(&taken_der(&policy)).unwrap();
+    assert!(!again.is_new);
+    assert_eq!(policy.take_list(&first.der).unwrap_err(), ListFault::Older { held: 2, offered: 1 });
+    // The bundle still has the first list.
+    assert_eq!(policy.reload().unwrap(), 1);
+    let restarted = start().unwrap();
+    assert_eq!(restarted.revocations(), (2, 1));
+    assert_eq!(restarted.reload().unwrap(), 1);
+    // A file that is newer comes into force, and an older one does not after it.
+    let third = std::fs::read(group.revoke("c").unwrap().list).unwrap();
+    std::fs::write(bundle.join("revoked.pem"), &third).unwrap();
+    assert_eq!(restarted.reload().unwrap(), 2);
+    std::fs::write(bundle.join("revoked.pem"), &second).unwrap();
+    assert!(restarted.reload().is_err());
+    assert_eq!(restarted.revocations(), (3, 2));
+    assert!(start().is_err());
+}
+
+fn taken_der(policy: &Policy) -> Vec<u8> {
+    policy.signed_list().der.to_vec()
+}
+
+#[test]
+fn foreign_lists_are_not_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = |name: &str| {
+        let group = Group::init(&dir.path().join(name), "alpha").unwrap();
+        let bundle = dir.path().join(format!("{name}-a"));
+        group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
+        (bundle, std::fs::read(group.revoke("a").unwrap().list).unwrap())
+    };
+    let ((bundle, own), (_, foreign)) = (group("one"), group("two"));
+    let policy = Policy::new(&Identity::load(&bundle).unwrap()).unwrap();
+    assert_eq!(policy.take_list(&foreign).unwrap_err(), ListFault::BadSignature);
+    assert_eq!(policy.take_list(b"nothing").unwrap_err(), ListFault::Malformed);
+    assert_eq!(policy.revocations(), (1, 0));
+    assert!(policy.take_list(&own).unwrap().is_new);
+    assert_eq!(policy.revocations(), (2, 1));
+}
+
+#[test]
+fn newer_list_of_another_daemon_is_not_overwritten() {
+    let dir = tempfile::tempdir().unwrap();
+    let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+    let bundle = dir.path().join("a");
+    group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
+    ["b", "c"].map(|name| group.issue(name, Role::Node, Validity::default(), &dir.path().join(name)).unwrap());
+    let start = || {
+        let policy = Policy::new(&Identity::load(&bundle).unwrap()).unwrap();
+        policy.remember_in(&bundle).unwrap();
+        policy
+    };
+    let daemons = [start(), start()];
+    let lists = ["b", "c"].map(|name| std::fs::read(group.revoke(name).unwrap().list).unwrap());
+    daemons[0].take_list(&lists[1]).unwrap();
+    daemons[1].take_list(&lists[0]).unwrap();
+    assert_eq!(start().revocations(), (3, 2));
 }
 
 #[test]

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::State as Extract;
+use axum::extract::{Request, State as Extract};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use roost_api::query::Params;
 use roost_api::server::{ApiError, QueryPairs, json_response, with_fallback};
-use roost_api::{Code, Connections, LogLevel, SCHEMA, Status};
+use roost_api::{Code, Connections, DocumentRow, DocumentTaken, Documents, LogLevel, SCHEMA, Status};
+use roost_core::DocumentVerdict;
+use roost_wire::messages::{DocumentKind, MAX_DOCUMENT_BYTES};
 
 use crate::config::Settings;
 use crate::driver::DriverStopped;
@@ -30,6 +32,12 @@ pub trait DaemonService: Clone + Send + Sync + 'static {
     fn check_liveness(&self, sign: fn()) -> impl Future<Output = Result<(), DriverStopped>> + Send + 'static;
 
     fn update_metrics(&self) -> impl Future<Output = ()> + Send;
+
+    /// The documents of the group that the machine holds.
+    fn documents(&self) -> impl Future<Output = Result<Vec<DocumentRow>, DriverStopped>> + Send;
+
+    /// Tells the machine of a document that is in force here.
+    fn take_verdict(&self, verdict: DocumentVerdict);
 
     fn routes(&self) -> Router;
 
@@ -62,6 +70,7 @@ pub fn local<S: DaemonService>(service: S) -> Router {
         .route("/v1/status", get(status::<S>))
         .route("/v1/connections", get(connections::<S>))
         .route("/v1/log", post(log::<S>))
+        .route("/v1/documents", get(documents::<S>).put(put_document::<S>))
         .with_state(service.clone());
     with_fallback(own.merge(common).merge(observable(service)))
 }
@@ -93,6 +102,33 @@ async fn log<S: DaemonService>(Extract(service): Extract<S>, pairs: QueryPairs) 
     service.shared().level.set(&level).map_err(|reason| ApiError::new(Code::Usage, reason))?;
     tracing::info!(%level, "the log level was changed through the control socket");
     Ok(json_response(&LogLevel { schema: SCHEMA, level }))
+}
+
+async fn documents<S: DaemonService>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
+    let documents = service.documents().await?;
+    Ok(json_response(&Documents { schema: SCHEMA, documents }))
+}
+
+/// Takes a signed document from the operator, and spreads it.
+async fn put_document<S: DaemonService>(
+    Extract(service): Extract<S>,
+    pairs: QueryPairs,
+    request: Request,
+) -> Result<Response, ApiError> {
+    let kind: String = Params::new(&pairs, &["kind"])?.required("kind")?;
+    if DocumentKind::named(&kind).is_none() {
+        return Err(ApiError::new(
+            Code::Usage,
+            format!("this daemon knows no document {kind:?}: expected revocations"),
+        ));
+    }
+    let body = axum::body::to_bytes(request.into_body(), MAX_DOCUMENT_BYTES).await;
+    let body = body.map_err(|error| ApiError::new(Code::Usage, format!("the document cannot be read: {error}")))?;
+    let shared = service.shared();
+    let taken = shared.take_list(body).await.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;
+    service.take_verdict(shared.documents.in_force());
+    shared.apply_list(&taken).await;
+    Ok(json_response(&DocumentTaken { schema: SCHEMA, kind, number: taken.list.number, is_new: taken.is_new }))
 }
 
 async fn ready<S: DaemonService>(Extract(service): Extract<S>) -> Response {

@@ -15,6 +15,7 @@ pub mod api;
 mod check;
 mod command_queue;
 pub mod config;
+mod documents;
 pub mod driver;
 pub mod failure;
 pub mod http;

@@ -176,7 +176,8 @@ pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Ope
     };
     let listen = common.listen.clone();
     let (transport, events) = bind::<P>(&common, listen, &identity, &policy).await.map_err(Failure::failed)?;
-    let shared = DaemonContext::new(Arc::clone(&identity), transport, P::STATE, level).map_err(Failure::failed)?;
+    let shared = DaemonContext::new(Arc::clone(&identity), Arc::clone(&policy), transport, P::STATE, level)
+        .map_err(Failure::failed)?;
     let base = Base { common, identity, events, shared: Arc::new(shared), stop: CancellationToken::new() };
     Ok(Opened { base, policy, socket, http })
 }

@@ -56,6 +56,7 @@ pub(crate) async fn serve<P: Program>(
     let stop_api = CancellationToken::new();
     let mut signals = Signals::new().map_err(Failure::failed)?;
     let Running { service, driver } = P::spawn(config, base).await?;
+    service.take_verdict(shared.documents.in_force());
     let local = tokio::spawn(socket.serve(api::local(service.clone()), stop_api.clone().cancelled_owned()));
     if let Some(http) = http {
         let stop = stop_api.clone().cancelled_owned();
@@ -127,7 +128,9 @@ impl<P: Program> Daemon<P> {
         self.renew();
         match self.policy.reload() {
             Ok(revoked) => {
-                let ended = self.service.shared().transport.recheck().await;
+                let shared = self.service.shared();
+                self.service.take_verdict(shared.documents.in_force());
+                let ended = shared.transport.recheck().await;
                 tracing::info!(revoked, ended, "the revocation list was read again");
             }
             Err(error) => self.complain(&format!("the revocation list was not read again: {error}")),

@@ -6,11 +6,13 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use roost_api::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_core::Traffic;
-use roost_identity::Identity;
+use roost_identity::{Identity, Policy};
 use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
+use roost_wire::messages::DocumentKind;
 use roost_wire::{NodeId, Role, Scheme};
 use tokio::sync::watch;
 
+use crate::documents::GroupDocuments;
 use crate::logging::Level;
 use crate::metrics::{Metrics, ProcessMetrics, TransportMetrics, refused};
 use crate::traffic::TrafficBytes;
@@ -30,6 +32,7 @@ pub struct DaemonContext {
     pub traffic: Arc<TrafficBytes>,
     pub metrics: Metrics,
     pub level: Level,
+    pub documents: GroupDocuments,
 }
 
 impl DaemonContext {
@@ -37,6 +40,7 @@ impl DaemonContext {
     /// Fails if the name of a metric is taken.
     pub fn new(
         identity: Arc<Identity>,
+        policy: Arc<Policy>,
         transport: Transport,
         state: State,
         level: Level,
@@ -52,6 +56,7 @@ impl DaemonContext {
             transport_metrics: TransportMetrics::register(&metrics)?,
             process_metrics: ProcessMetrics::register(&metrics)?,
             traffic: Arc::default(),
+            documents: GroupDocuments::register(policy, &metrics)?,
             identity,
             transport,
             metrics,
@@ -130,6 +135,10 @@ impl DaemonContext {
             hubs: Vec::new(),
             transport: totals(&counters.schemes, self.transport.multicast_counters()),
             traffic_sent_bytes: classes.into_iter().collect(),
+            documents: [(DocumentKind::REVOCATIONS, self.documents.number())]
+                .into_iter()
+                .filter_map(|(kind, number)| Some((kind.name()?.to_owned(), number)))
+                .collect(),
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
             last_error,
             last_error_s: at.map(|at| at.elapsed().as_secs_f64()),
@@ -153,6 +162,7 @@ impl DaemonContext {
     pub fn update_metrics(&self) {
         self.transport_metrics.update(&self.transport, &self.traffic);
         self.process_metrics.update();
+        self.documents.update_numbers();
     }
 }
 

@@ -8,6 +8,7 @@ mod clocks;
 mod corpus;
 mod datagrams;
 mod demo;
+mod documents;
 mod failures;
 mod far;
 mod files;

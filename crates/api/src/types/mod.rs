@@ -5,6 +5,7 @@
 //! known.
 
 mod directory;
+mod documents;
 mod hubs;
 mod room;
 mod send;
@@ -18,6 +19,7 @@ use roost_wire::{Cell, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
+pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHoldings};
 pub use hubs::{HubConnection, Relation};
 pub use room::{Member, Roster};
 pub use send::SendEvent;
@@ -74,8 +76,11 @@ pub struct Status {
     /// Bytes over all sockets of the process since it started.
     pub transport: TransportTotals,
     /// Bytes of messages sent since the start, by traffic class: `join`, `renew`, `lookup`, `mesh`, `summary`,
-    /// `gossip`, `payload`; before sealing and framing.
+    /// `gossip`, `payload`, `documents`; before sealing and framing.
     pub traffic_sent_bytes: BTreeMap<String, u64>,
+    /// Numbers of the group's documents in force, by kind: `revocations`; absent from an older daemon.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub documents: BTreeMap<String, u64>,
     /// Remotes refused since the start, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, u64>,

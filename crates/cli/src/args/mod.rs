@@ -21,7 +21,7 @@ pub(crate) use room::RoomArgs;
 pub(crate) use single_command::read;
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
-    GroupCommand, ManArgs,
+    GroupCommand, HandInArgs, ManArgs,
 };
 
 const EXIT_CODES: &str = "\

@@ -79,6 +79,7 @@ pub(crate) enum GroupCommand {
     },
     /// Revoke a member's certificates and write the signed revocation list
     #[command(before_help = "Examples:
+  roost group revoke ./grove uav7 --via /run/roost/supernode.sock
   roost group revoke ./grove uav7
 ")]
     Revoke {
@@ -86,7 +87,30 @@ pub(crate) enum GroupCommand {
         dir: PathBuf,
         /// The member's name, its id or four digits or more of the beginning of it, or a certificate's serial number
         member: String,
+        #[command(flatten)]
+        hand_in: HandInArgs,
     },
+    /// Hand the newest revocation list to running daemons, which spread it in the group
+    #[command(before_help = "Examples:
+  roost group publish ./grove --via /run/roost/supernode.sock
+")]
+    Publish {
+        /// The directory with the list revoked.pem
+        dir: PathBuf,
+        #[command(flatten)]
+        hand_in: HandInArgs,
+    },
+}
+
+/// Where a signed list is handed in.
+#[derive(Debug, Args)]
+pub(crate) struct HandInArgs {
+    /// The socket of a daemon of the group that spreads the list; may be given several times
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) via: Vec<PathBuf>,
+    /// The longest wait until every member has the list
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
+    pub(crate) wait: Duration,
 }
 
 #[derive(Debug, Args)]

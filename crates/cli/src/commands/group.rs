@@ -7,10 +7,10 @@ use roost_identity::group::{BACKDATED, Group, GroupError, Issued, Validity};
 use roost_wire::Role;
 use serde_json::{Value, json};
 
-use super::date;
+use super::{date, publish};
 use roost_terminal::{Output, SCHEMA, Table};
 
-use crate::args::{GroupArgs, GroupCommand};
+use crate::args::{GroupArgs, GroupCommand, HandInArgs};
 use crate::failure::{Code, Failure, Outcome};
 
 pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
@@ -23,7 +23,11 @@ pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
         GroupCommand::Renew { dir, identity, valid } => renew(dir, identity, *valid, output),
         GroupCommand::Show { dir } => show(dir, output),
         GroupCommand::Verify { dir, identity } => verify(dir, identity, output),
-        GroupCommand::Revoke { dir, member } => revoke(dir, member, output),
+        GroupCommand::Revoke { dir, member, hand_in } => revoke(dir, member, hand_in, output),
+        GroupCommand::Publish { hand_in, .. } if hand_in.via.is_empty() => {
+            Err(Failure::usage("name a daemon that spreads the list: --via SOCKET"))
+        }
+        GroupCommand::Publish { dir, hand_in } => publish::run(dir, hand_in, output),
     }
 }
 
@@ -148,21 +152,31 @@ fn verify(dir: &Path, identity: &Path, output: Output) -> Outcome {
     Ok(())
 }
 
-fn revoke(dir: &Path, member: &str, output: Output) -> Outcome {
+fn revoke(dir: &Path, member: &str, hand_in: &HandInArgs, output: Output) -> Outcome {
     let revocation = Group::open(dir)?.revoke(member)?;
+    if !output.is_json() {
+        for one in &revocation.revoked {
+            output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;
+        }
+    }
+    let spread = if hand_in.via.is_empty() { None } else { Some(publish::hand_in(&revocation.list, hand_in)?) };
     if output.is_json() {
         let certificates: Vec<Value> = revocation.revoked.iter().map(certificate).collect();
         let list: &PathBuf = &revocation.list;
-        return Ok(output.json(&json!({
-            "schema": SCHEMA, "number": revocation.number, "list": list, "revoked": certificates
-        }))?);
+        let mut answer =
+            json!({ "schema": SCHEMA, "number": revocation.number, "list": list, "revoked": certificates });
+        if let Some(spread) = spread {
+            answer["spread"] = spread.json();
+        }
+        return Ok(output.json(&answer)?);
     }
-    for one in &revocation.revoked {
-        output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;
+    if let Some(spread) = spread {
+        spread.say(output);
+        return Ok(());
     }
     let list = revocation.list.display();
     output
-        .say(format!("Copy {list} (number {}) into every identity and send SIGHUP to the daemons.", revocation.number));
+        .say(format!("Copy {list} (number {}) into every identity and send SIGHUP to the daemons, or hand it to one daemon: roost group publish {} --via SOCKET", revocation.number, dir.display()));
     Ok(())
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod monitor;
 pub(crate) mod move_node;
 mod output_writer;
 pub(crate) mod ping;
+pub(crate) mod publish;
 pub(crate) mod request;
 pub(crate) mod room;
 pub(crate) mod send;

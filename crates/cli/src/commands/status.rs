@@ -38,6 +38,9 @@ fn screen(status: &Status) -> String {
     line("node", status.node.to_string());
     line("state", format!("{}, up {}, version {}", state(status.state), seconds(status.uptime_s), status.version));
     line("certificate", format!("valid until {}", date(certificate_end(status))));
+    if let Some(number) = status.documents.get("revocations") {
+        line("revocations", format!("list {number}"));
+    }
     line("place", status.cell.map(|cell| cell.to_string()).unwrap_or_default());
     line("hub", hub(status.hub.as_ref()));
     line("standby", hub(status.standby.as_ref()));

@@ -41,9 +41,10 @@ impl<Own> Connection<Own> {
 
     /// The remote says its version. Returns why the two ends cannot work together, if they cannot.
     pub(crate) fn record_hello(&mut self, now: Time, hello: Hello) -> Option<String> {
-        self.hello = hello;
         self.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
-        hello.refusal()
+        // Holdings change and are kept elsewhere.
+        self.hello = Hello { holdings: None, ..hello };
+        self.hello.refusal()
     }
 
     /// The remote has said something of a later version. Returns its version the first time.

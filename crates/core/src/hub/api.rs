@@ -7,6 +7,7 @@ use roost_wire::messages::ProtocolVersion;
 use roost_wire::{Address, Cell, NodeId, ReflectionGrant, RemoteIdentity, Service, ServiceSet};
 
 use super::HubLimit;
+use crate::documents::{DocumentVerdict, ReceivedDocument};
 
 /// The most streams of which the owner says that they are carried. What is
 /// beyond is not preferred.
@@ -30,11 +31,19 @@ pub enum HubCommand {
         residual_kbps: Option<u32>,
         subscribers: u32,
     },
+    /// The verdict on a [`HubEvent::Document`], or a document that the owner has from elsewhere.
+    Document(DocumentVerdict),
     /// Streams that the relay carries, told whenever that has changed.
     ReflectedStreams {
         /// Every stream; at most [`MAX_REFLECTED_STREAMS`](super::MAX_REFLECTED_STREAMS) count.
         streams: Vec<ReflectedStream>,
     },
+}
+
+impl From<DocumentVerdict> for HubCommand {
+    fn from(verdict: DocumentVerdict) -> Self {
+        Self::Document(verdict)
+    }
 }
 
 /// A stream that the hub's relay carries, as its owner says.
@@ -79,7 +88,7 @@ pub enum HubEvent {
     },
     Gone {
         node: NodeId,
-        /// Why: `withdrawn`, `expired` or `claimed` by another hub.
+        /// Why: `withdrawn`, `expired`, `refused` by one side, or `claimed` by another hub.
         cause: &'static str,
     },
     HubUp {
@@ -136,6 +145,8 @@ pub enum HubEvent {
     SameIdentity {
         address: Address,
     },
+    /// A remote has sent a document of the group, which the owner verifies.
+    Document(ReceivedDocument),
     /// The hub has drained and closed its connections.
     Left,
 }

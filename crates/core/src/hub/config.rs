@@ -33,6 +33,8 @@ impl HubKind {
 pub struct HubConfig {
     /// Id of the hub, as its certificate gives it.
     pub node: NodeId,
+    /// The name in its certificate, for people. Default none.
+    pub name: String,
     pub kind: HubKind,
     /// Time that a record lives without a message from its node. Default 60 s. A longer lease
     /// forgives longer silence, a shorter one forgets dead nodes sooner; nodes renew at a third of it.
@@ -69,6 +71,7 @@ impl HubConfig {
     pub fn new(node: NodeId, kind: HubKind, seed: u64) -> Self {
         Self {
             node,
+            name: String::new(),
             kind,
             lease: Duration::from_secs(60),
             siblings: Vec::new(),

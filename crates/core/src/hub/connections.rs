@@ -30,7 +30,7 @@ impl Hub {
         let (node, role) = (remote.node, remote.role);
         let first = self.core.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
         self.registry.mark_heard(now, node);
-        self.core.greet(connection);
+        self.core.greet(connection, node);
         if let Some(spare) = self.core.remotes.excess_connection(node, connection) {
             self.close(spare, "one connection too many");
         }
@@ -45,6 +45,7 @@ impl Hub {
             self.watches.forward_watches(&mut self.core, self.summaries.blocks());
             self.register_all();
             self.members.on_hub_connected(&mut self.core, node);
+            self.progress.on_hub_connected(&self.core, node);
         }
         if role.is_hub() {
             self.replication.resync_if_stale(&mut self.core, node);
@@ -64,6 +65,7 @@ impl Hub {
             return;
         }
         let Some(remote) = self.core.remotes.forget(now, node) else { return };
+        self.core.documents.disconnected(now, node);
         for key in remote.requests {
             self.requests.drop_request_of(node, key);
         }
@@ -79,6 +81,16 @@ impl Hub {
             self.settle_claim(node);
             self.rooms.room_member_lost(&mut self.core, node);
             self.core.events.push_back(HubEvent::Detached { node, reason: reason.to_owned() });
+        }
+    }
+
+    /// One side does not admit the other any more: the node is not named to anybody for the rest of its lease.
+    pub(super) fn forget_refused(&mut self, node: NodeId) {
+        let records = self.registry.records();
+        let is_own = !self.core.remotes.is_up(node) && records.home_of(node).is_none();
+        let version = records.get(node).filter(|_| is_own).map(|record| record.version());
+        if let Some(place) = version.and_then(|version| self.registry.take_out(node, version)) {
+            self.on_record_removed(place, "refused");
         }
     }
 

@@ -1,6 +1,7 @@
 //! State that all parts of a hub share: time, connections, other hubs, limits, and what waits to leave.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use bytes::Bytes;
 use roost_wire::messages::{Hello, Message, ProbeMessage};
@@ -12,8 +13,12 @@ use super::remotes::Remotes;
 use super::timers::HubTimers;
 use super::{HubConfig, HubCounters, HubEvent, HubLimit};
 use crate::address_filter::{DialedHosts, HubDialBudget};
+use crate::documents::Documents;
 use crate::machine::{Traffic, Transmit};
 use crate::wall::WallClock;
+
+/// Wait before a node for which this hub is not the home is told of a document: its home sends it, and it says so.
+const LATE_DOCUMENT: Duration = Duration::from_millis(600);
 
 /// Each part gets it by reference when it is called.
 #[derive(Debug)]
@@ -45,6 +50,7 @@ pub(super) struct HubCore {
     pub(super) examined: usize,
     /// The host's, if the driver has told it.
     pub(super) wall_clock: Option<WallClock>,
+    pub(super) documents: Documents,
     pub(super) out: VecDeque<Transmit>,
     pub(super) events: VecDeque<HubEvent>,
 }
@@ -92,6 +98,7 @@ impl HubCore {
             keeps_timers: false,
             examined: 0,
             wall_clock: None,
+            documents: Documents::new(LATE_DOCUMENT),
             out: VecDeque::new(),
             events: VecDeque::new(),
         }
@@ -136,9 +143,10 @@ impl HubCore {
     }
 
     /// Tells a remote which version this hub speaks.
-    pub(super) fn greet(&mut self, connection: ConnectionId) {
+    pub(super) fn greet(&mut self, connection: ConnectionId, node: NodeId) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
-        let hello = ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN });
+        let holdings = self.documents.greeting(node);
+        let hello = ProbeMessage::Hello(Hello { clock_s, holdings, ..Hello::OWN });
         self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, hello);
     }
 
@@ -151,8 +159,13 @@ impl HubCore {
     }
 
     pub(super) fn send_to_hub(&mut self, hub: NodeId, message: impl Into<Message>) {
-        if let Some(connection) = self.remotes.best_connection(hub, SchemeSet::ALL) {
-            self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Mesh, message);
+        self.send_to(hub, Traffic::Mesh, message);
+    }
+
+    /// Sends a message that must not be lost to a remote.
+    pub(super) fn send_to(&mut self, remote: NodeId, traffic: Traffic, message: impl Into<Message>) {
+        if let Some(connection) = self.remotes.best_connection(remote, SchemeSet::ALL) {
+            self.send(connection, Channel::Reliable { flow: 0 }, traffic, message);
         }
     }
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use roost_wire::messages::{
-    Adopt, Decline, Hello, HierarchyMessage, HomeChanged, MediaAddress, Message, Party, ProbeMessage, Reason,
-    RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage, RouteDirection, WireError,
+    Adopt, Decline, DocumentMessage, Hello, HierarchyMessage, HomeChanged, MediaAddress, Message, Party, ProbeMessage,
+    Reason, RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage, RouteDirection, WireError,
 };
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Channel, ConnectionId, NodeId, Record, Role, Version};
@@ -73,6 +73,7 @@ impl Hub {
     /// The remote says which version it speaks.
     fn on_hello(&mut self, from: Sender, hello: Hello) {
         let now = self.core.now;
+        self.core.documents.greeted(now, from.node, from.role.is_hub(), &hello);
         let connection = self.core.remotes.connections.get_mut(&from.connection);
         if let Some(why) = connection.and_then(|connection| connection.record_hello(now, hello)) {
             self.close(from.connection, &why);
@@ -106,6 +107,11 @@ impl Hub {
             Message::Flow(message) => self.on_flow_message(from, message),
             Message::Directory(message) => self.on_directory_message(from, message),
             Message::Hierarchy(message) => self.on_hierarchy_message(from, message),
+            Message::Document(DocumentMessage::Progress(rows)) => self.progress.on_rows(&self.core, from.node, rows),
+            Message::Document(message) => {
+                self.core.documents.on_message(self.core.now, from.node, message);
+                self.progress.count_soon(&self.core);
+            }
             Message::Replication(ReplicationMessage::ReplicaUpdate(update)) => {
                 self.registry.handle_replica_update(&mut self.core, from, update);
                 self.tell_record_changes();

@@ -8,7 +8,7 @@
 //!
 //! The parts share a core. Each owns its state, and none sees another one: it is given what it reads of others, and
 //! says what they are to hear. What concerns two parts is told in this file and in `dispatch`, `questions`,
-//! `connections`, `wakes` and `leave`.
+//! `connections`, `documents`, `wakes` and `leave`.
 //!
 //! | file | content |
 //! |---|---|
@@ -29,6 +29,8 @@
 //! | `watches` | standing lookups, here and at other hubs |
 //! | `replication`, `replica_sync`, `standby_connections` | what standbys are told, and connections with them |
 //! | `rooms` | members of rooms |
+//! | `progress` | how many nodes of each hub hold the newest documents of the group |
+//! | `documents` | documents of the group |
 //! | `leave` | the way out |
 
 mod api;
@@ -42,12 +44,14 @@ mod dialable;
 mod dialing;
 mod disclose;
 mod dispatch;
+mod documents;
 mod found_candidate;
 mod hub_limit;
 mod hub_lookup;
 mod leave;
 mod members;
 mod mesh;
+mod progress;
 #[cfg(test)]
 mod properties;
 mod provider_event;
@@ -85,6 +89,7 @@ use crate::wall::WallClock;
 pub use api::{HubCommand, HubEvent, MAX_RECEIVERS, MAX_REFLECTED_STREAMS, ReflectedStream};
 pub use config::{HubConfig, HubKind, Limits, OverflowPolicy, ReflectionConfig};
 pub use counters::{HubCounters, RequestOutcome};
+pub use documents::DocumentStatus;
 pub use hub_limit::HubLimit;
 pub use leave::DRAIN;
 pub use members::MemberStatus;
@@ -94,6 +99,7 @@ pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 use self::core::HubCore;
 use hub_lookup::HubLookups;
 use members::{Members, OwnLoad};
+use progress::ProgressTable;
 use registry::Registry;
 use replication::ReplicaSenders;
 use requests::Requests;
@@ -115,6 +121,7 @@ pub struct Hub {
     members: Members,
     watches: WatchTable,
     replication: ReplicaSenders,
+    progress: ProgressTable,
 }
 
 impl Hub {
@@ -132,6 +139,7 @@ impl Hub {
             members: Members::new(&config),
             watches: WatchTable::default(),
             replication: ReplicaSenders::default(),
+            progress: ProgressTable::default(),
             core: HubCore::new(config, random),
         };
         hub.note_own_load();
@@ -182,7 +190,13 @@ impl Machine for Hub {
                 self.connection_up(connection, dial, remote, address, rtt)
             }
             Input::ConnectionMoved { connection, address } => self.core.connection_moved(connection, address),
-            Input::ConnectionDown { connection, reason, .. } => self.connection_down(connection, &reason),
+            Input::ConnectionDown { connection, reason, refused } => {
+                let node = self.core.remotes.connections.get(&connection).map(|gone| gone.node);
+                self.connection_down(connection, &reason);
+                if let Some(node) = node.filter(|_| refused) {
+                    self.forget_refused(node);
+                }
+            }
             Input::DialFailed { dial, reason, .. } => self.dial_ended(Some(dial), Err(&reason)),
             Input::Message { connection, message } => self.handle_message(connection, &message),
             // A hub tells of itself only what it was told to tell.
@@ -194,6 +208,7 @@ impl Machine for Hub {
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.on_timeout(),
             Input::Command(HubCommand::Leave) => self.leave(),
+            Input::Command(HubCommand::Document(verdict)) => self.on_document_verdict(verdict),
             Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
                 self.requests.note_residual(residual_kbps, subscribers);
             }
@@ -207,6 +222,7 @@ impl Machine for Hub {
         self.note_own_load();
         self.members.announce_load(&mut self.core);
         self.end_drain();
+        self.drain_documents();
         if !self.core.keeps_timers {
             self.plan_timers();
         }

@@ -25,6 +25,8 @@ pub(super) enum HubTimer {
     Claim,
     Members,
     Balance,
+    Documents,
+    Progress,
     /// The last one: the table has room up to it.
     Drain,
 }
@@ -84,6 +86,8 @@ impl HubTimer {
             Self::Claim => "a node is asked if it is here",
             Self::Members => "a membership message is due",
             Self::Balance => "a super node that has joined gets a node",
+            Self::Documents => "documents of the group spread",
+            Self::Progress => "other hubs are told who holds the documents",
             Self::Drain => "the drain ends",
         }
     }

@@ -16,7 +16,19 @@ impl Hub {
     }
 
     fn on_timer(&mut self, timer: HubTimer) {
-        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        let Self {
+            core,
+            registry,
+            requests,
+            rooms,
+            hub_lookups,
+            summaries,
+            members,
+            watches,
+            replication,
+            progress,
+            ..
+        } = self;
         match timer {
             HubTimer::Lease => self.expire_leases(),
             HubTimer::CachedRecord => registry.expire_cached(core.now),
@@ -49,6 +61,8 @@ impl Hub {
                 self.note_own_load();
                 self.members.poll_balance(&mut self.core, self.registry.records());
             }
+            HubTimer::Documents => core.documents.poll(core.now),
+            HubTimer::Progress => progress.poll(core, registry.records()),
             HubTimer::Drain => self.end_drain(),
         }
     }
@@ -56,9 +70,22 @@ impl Hub {
     /// Sets the timer of each part to the first time that the part waits for.
     pub(super) fn plan_timers(&mut self) {
         let drain = self.drain_due();
-        let Self { core, registry, requests, rooms, hub_lookups, summaries, members, watches, replication, .. } = self;
+        let Self {
+            core,
+            registry,
+            requests,
+            rooms,
+            hub_lookups,
+            summaries,
+            members,
+            watches,
+            replication,
+            progress,
+            ..
+        } = self;
         let mesh = core.mesh.next_due();
         let summary = summaries.summaries_due(core);
+        let documents = core.documents.next_due();
         let timers = &mut core.timers;
         registry.plan_timers(timers);
         requests.plan_timers(timers);
@@ -71,6 +98,8 @@ impl Hub {
         timers.plan(HubTimer::StandbyConnection, replication.next_dial());
         timers.plan(HubTimer::Members, members.next_due());
         timers.plan(HubTimer::Balance, members.next_share());
+        timers.plan(HubTimer::Documents, documents);
+        timers.plan(HubTimer::Progress, progress.next_due());
         timers.plan(HubTimer::Drain, drain);
     }
 

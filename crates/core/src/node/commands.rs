@@ -7,6 +7,7 @@ use super::Node;
 use super::api::{Discovery, NodeCommand, NodeEvent};
 use super::pushes::outgoing::OfferedObject;
 use super::watch::OutgoingWatch;
+use crate::documents::{DocumentVerdict, Spread};
 
 impl Node {
     pub(super) fn on_command(&mut self, command: NodeCommand) {
@@ -86,8 +87,16 @@ impl Node {
                 provide.reconfigure(services, max_streams, uplink_kbps);
                 attach.offer(core, services, provide.capacity());
             }
+            NodeCommand::Document(verdict) => self.on_document_verdict(verdict),
             NodeCommand::Leave => self.leave(),
         }
+    }
+
+    /// The home gets what is new at once: it may have come from elsewhere.
+    fn on_document_verdict(&mut self, verdict: DocumentVerdict) {
+        let home = self.attach.home().and_then(|home| self.core.connections.get(home)).map(|home| home.node);
+        let spread = |node| if Some(node) == home { Spread::Push } else { Spread::TellLate };
+        self.core.documents.on_verdict(self.core.now, verdict, spread);
     }
 
     /// A node that has left does nothing more, but every ticket ends.

@@ -149,6 +149,8 @@ impl NodeConnection {
 pub(super) struct Connections {
     connections: BTreeMap<ConnectionId, NodeConnection>,
     next_way: u64,
+    /// Remotes of connections that are gone; each may have others.
+    departed: Vec<NodeId>,
 }
 
 impl Connections {
@@ -175,7 +177,24 @@ impl Connections {
     }
 
     pub(super) fn remove(&mut self, connection: ConnectionId) -> Option<NodeConnection> {
-        self.connections.remove(&connection)
+        let gone = self.connections.remove(&connection)?;
+        if gone.own.tunnel.is_none() {
+            self.departed.push(gone.node);
+        }
+        Some(gone)
+    }
+
+    /// Takes the remotes whose last connection is gone.
+    pub(super) fn take_departed(&mut self) -> Vec<NodeId> {
+        let mut departed = std::mem::take(&mut self.departed);
+        departed.retain(|node| !self.is_with(*node));
+        departed
+    }
+
+    /// The youngest connection with a remote.
+    pub(super) fn youngest_with(&self, node: NodeId) -> Option<ConnectionId> {
+        let leads = |connection: &NodeConnection| connection.own.tunnel.is_none() && connection.node == node;
+        self.connections.iter().rev().find(|(_, connection)| leads(connection)).map(|(id, _)| *id)
     }
 
     pub(super) fn len(&self) -> usize {

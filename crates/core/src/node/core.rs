@@ -20,12 +20,17 @@ use super::timers::Timer;
 use super::timers::Timers;
 use crate::address_filter::{self, HubDialBudget};
 use crate::connections::{Dials, PACE_TRIPS};
+use crate::documents::Documents;
 use crate::flow::usual_kbps;
 use crate::machine::{Traffic, Transmit};
 use crate::wall::WallClock;
 
 /// Between two renewals whose purpose is to say that a stream can be had again.
 const CAPACITY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Wait before a standby is told of a document that it has from its siblings: sooner than a hub, as the answer of one
+/// node costs less than the word of a hub to all.
+const LATE_DOCUMENT: Duration = Duration::from_millis(200);
 
 /// The most that a stream takes: a home to which less is known to be left may hold this node back. Video is
 /// the widest.
@@ -64,6 +69,7 @@ pub(super) struct Core {
     pub(super) is_patient: bool,
     /// The host's, if the driver has told it.
     pub(super) wall_clock: Option<WallClock>,
+    pub(super) documents: Documents,
     transmits: VecDeque<Transmit>,
     events: VecDeque<NodeEvent>,
     next_request: u32,
@@ -107,6 +113,7 @@ impl Core {
             under_way: 0,
             is_patient: false,
             wall_clock: None,
+            documents: Documents::new(LATE_DOCUMENT),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
             next_request,
@@ -128,11 +135,12 @@ impl Core {
     /// leaves the versions of two nodes unchecked, which each has checked with its hub.
     pub(super) fn greet(&mut self, connection: ConnectionId, channel: Channel) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
-        let hello = ProbeMessage::Hello(Hello { clock_s, ..Hello::OWN });
         let Some(entry) = self.connections.get_mut(connection).filter(|entry| entry.own.tunnel.is_none()) else {
             return;
         };
         entry.own.has_greeted = true;
+        let holdings = self.documents.greeting(entry.node);
+        let hello = ProbeMessage::Hello(Hello { clock_s, holdings, ..Hello::OWN });
         match channel {
             Channel::Datagram => self.send(connection, hello),
             Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), hello),
@@ -323,6 +331,25 @@ impl Core {
         }
     }
 
+    /// Sends what is to be said about documents, and tells the owner of those that have come.
+    pub(super) fn drain_documents(&mut self) {
+        for node in self.connections.take_departed() {
+            self.documents.disconnected(self.now, node);
+        }
+        while let Some((node, message)) = self.documents.poll_send() {
+            if let Some(connection) = self.connections.youngest_with(node) {
+                self.send_reliably(connection, RequestId(0), message);
+            }
+        }
+        while let Some(document) = self.documents.poll_event() {
+            self.emit(NodeEvent::Document(document));
+        }
+        match self.documents.next_due() {
+            Some(at) => self.timers.set(Timer::Documents, at),
+            None => self.timers.clear(Timer::Documents),
+        }
+    }
+
     pub(super) fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
     }
@@ -344,6 +371,7 @@ fn traffic_of(message: &Message) -> Traffic {
         | Message::Probe(ProbeMessage::Hello(_)) => Traffic::Join,
         Message::Flow(FlowMessage::SealedKeys(_)) => Traffic::Lookup,
         Message::Flow(_) | Message::Request(RequestMessage::Tunneled { .. }) => Traffic::Payload,
+        Message::Document(_) => Traffic::Documents,
         _ => Traffic::Lookup,
     }
 }

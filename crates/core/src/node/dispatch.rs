@@ -85,6 +85,11 @@ impl Node {
             Message::Directory(DirectoryMessage::WatchChange(change)) => {
                 self.watches.on_watch_change(core, attach.home(), connection, change);
             }
+            Message::Document(message) => {
+                if let Some(node) = core.connections.get(connection).map(|entry| entry.node) {
+                    core.documents.on_message(core.now, node, message);
+                }
+            }
             Message::Room(RoomMessage::Roster(roster)) => rooms.on_roster(core, attach, connection, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
                 core.send(connection, ProbeMessage::Pong(token));

@@ -172,6 +172,7 @@ impl Node {
             Timer::IncomingConnect(node) => pushes.calls.on_timer(core, node),
             Timer::Trace(ticket) => requests.traces.emit_trace(core, ticket),
             Timer::Idle(connection) => self.on_idle_timer(connection),
+            Timer::Documents => core.documents.poll(core.now),
             Timer::MulticastSearch(id) => requests.on_multicast_search_timer(core, attach, id),
             Timer::MulticastReply(key) => multicast.on_timer(ResponderParts { core, attach, provide }, key),
         }
@@ -255,6 +256,9 @@ impl Machine for Node {
             Input::Command(command) => self.refuse(&command),
         }
         self.drain_home_events();
+        if !self.left {
+            self.core.drain_documents();
+        }
     }
 
     fn poll_transmit(&mut self) -> Option<Transmit> {

@@ -129,6 +129,10 @@ impl Node {
     /// The remote has said its version.
     pub(super) fn on_hello(&mut self, connection: ConnectionId, hello: Hello) {
         let now = self.core.now;
+        let remote = self.core.connections.get(connection).filter(|entry| entry.own.tunnel.is_none());
+        if let Some((node, role)) = remote.map(|entry| (entry.node, entry.role)) {
+            self.core.documents.greeted(now, node, role.is_hub(), &hello);
+        }
         let refusal = self.core.connections.get_mut(connection).and_then(|entry| entry.record_hello(now, hello));
         if let Some(why) = refusal {
             self.core.request_close(connection, &why);

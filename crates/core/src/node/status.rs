@@ -2,16 +2,36 @@
 
 use std::collections::BTreeMap;
 
+use roost_wire::messages::DocumentKind;
 use roost_wire::{NodeId, Time};
 
 use super::Node;
 use super::api::{HomeStatus, NodeStatus, RequestStatus};
 use super::connections::NodeConnection;
+use crate::documents::{DocumentCounters, HeldDocument};
 
 impl Node {
     /// [`NodeStatus::requests`] alone, which costs less.
     pub fn requests(&self, now: Time) -> Vec<RequestStatus> {
         self.requests.status(now)
+    }
+
+    /// The documents of the group that this node holds.
+    pub fn documents(&self) -> Vec<HeldDocument> {
+        self.core.documents.held().collect()
+    }
+
+    /// The connected hubs that hold an older document of this kind.
+    pub fn hubs_behind(&self, kind: DocumentKind) -> Vec<NodeId> {
+        let hubs = self.core.connections.iter().filter(|entry| entry.role.is_hub()).map(|entry| entry.node);
+        let mut behind: Vec<NodeId> = hubs.filter(|hub| !self.core.documents.is_current(*hub, kind)).collect();
+        behind.sort_unstable();
+        behind.dedup();
+        behind
+    }
+
+    pub fn document_counters(&self) -> DocumentCounters {
+        self.core.documents.counters()
     }
 
     /// Seconds by which the wall clocks of others are ahead of this host's, as far as they told them.

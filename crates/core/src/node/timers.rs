@@ -65,6 +65,8 @@ pub(super) enum Timer {
     Trace(Ticket),
     /// A direct connection has been idle.
     Idle(ConnectionId),
+    /// A remote is to be told of documents, or has not answered.
+    Documents,
     /// Nobody on the link has answered an inquiry.
     MulticastSearch(RequestId),
     /// The node answers an inquiry of another one, or forgets it.
@@ -102,6 +104,7 @@ impl Timer {
             Self::IncomingConnect(_) => "a caller cannot be reached",
             Self::Trace(_) => "a trace is complete enough",
             Self::Idle(_) => "a connection is idle",
+            Self::Documents => "documents of the group spread",
             Self::MulticastSearch(_) => "a multicast request is unanswered",
             Self::MulticastReply(..) => "answer a multicast request",
         }
@@ -119,6 +122,9 @@ pub(super) struct Timers {
 impl Timers {
     /// Sets a timer, instead of an earlier setting.
     pub(super) fn set(&mut self, timer: Timer, at: Time) {
+        if self.times.get(&timer) == Some(&at) {
+            return;
+        }
         self.clear(timer);
         self.times.insert(timer, at);
         self.queue.insert((at, timer));

@@ -11,6 +11,7 @@ mod caching;
 mod capacity;
 mod chaos;
 mod direct;
+mod documents;
 mod endpoint_faults;
 mod failback;
 mod fairness;

@@ -57,8 +57,13 @@ fn versions_are_shown_on_both_sides() {
 fn another_major_version_is_refused() {
     let hello = |major| {
         let protocol = ProtocolVersion { major, minor: 3 };
-        Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: None }))
-            .encode()
+        Message::Probe(ProbeMessage::Hello(Hello {
+            protocol,
+            capabilities: Capabilities::NONE,
+            clock_s: None,
+            holdings: None,
+        }))
+        .encode()
     };
     let (mut world, [first, second], [provider, _]) = pair(1, |_| false);
     assert!(world.inject(first, provider, hello(3)));

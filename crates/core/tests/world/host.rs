@@ -5,13 +5,14 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_core::Transmit;
 use roost_core::hub::{self, Hub};
 use roost_core::machine::{Input, Machine};
 use roost_core::node::{Node, NodeCommand, NodeConfig, NodeEvent, NodeStatus, SessionId, SourceOutput, Ticket};
+use roost_core::{DocumentVerdict, ReceivedDocument, Transmit};
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, DialId, FlowKind, NodeId, Role, SchemeSet, Service, Time};
 
+use super::documents::RevocationList;
 use super::reflect::FakeRelay;
 use super::remote;
 
@@ -67,6 +68,10 @@ pub struct Host {
     /// Bytes of objects that wait: the host's reader takes nothing for the moment.
     pub unread: Option<BTreeMap<Ticket, u64>>,
     pub woken_for: Option<Time>,
+    /// The revocation list that the owner has in force.
+    pub list: RevocationList,
+    /// Number of the list whose members it has shut out.
+    applied: u64,
     /// Stands for the host's relay.
     pub media: FakeRelay,
     /// The object that was opened last.
@@ -113,6 +118,8 @@ impl Host {
             unread: None,
             stored: Bytes::new(),
             woken_for: None,
+            list: RevocationList::default(),
+            applied: 0,
             media: FakeRelay::default(),
             machine,
             sources: BTreeMap::new(),
@@ -135,6 +142,22 @@ impl Host {
         if let Inner::Hub(hub) = &mut self.machine {
             hub.handle(now + self.ahead, Input::Command(command));
         }
+    }
+
+    /// Takes a list from its operator. True if the machine has heard of it.
+    pub fn publish_list(&mut self, now: Time, bytes: Bytes) -> bool {
+        let received = ReceivedDocument { kind: super::World::list_kind(), bytes, from: self.remote.node };
+        let DocumentVerdict::Verified { kind, number, bytes, .. } = self.list.judge(received) else { return false };
+        let verdict = DocumentVerdict::Verified { kind, number, bytes, from: None };
+        self.command(now, NodeCommand::Document(verdict.clone()));
+        self.command_hub(now, hub::HubCommand::Document(verdict));
+        true
+    }
+
+    /// The members of a list that has come into force.
+    pub fn take_newly_revoked(&mut self) -> Vec<HostId> {
+        let is_new = std::mem::replace(&mut self.applied, self.list.number) < self.list.number;
+        if is_new { self.list.revoked.clone() } else { Vec::new() }
     }
 
     pub fn handle(&mut self, now: Time, input: MachineInput) {
@@ -181,14 +204,20 @@ impl Host {
         let node = match &mut self.machine {
             Inner::Node(node) => node,
             Inner::Hub(hub) => {
+                let mut has_judged = false;
                 while let Some(event) = hub.poll_event() {
                     match event {
+                        hub::HubEvent::Document(received) => {
+                            let verdict = self.list.judge(received);
+                            hub.handle(now + self.ahead, Input::Command(hub::HubCommand::Document(verdict)));
+                            has_judged = true;
+                        }
                         hub::HubEvent::Reflect(grant) => self.media.grants.push(grant),
                         hub::HubEvent::Left => self.media.left = true,
                         _ => {}
                     }
                 }
-                return None;
+                return has_judged.then(Vec::new);
             }
         };
         let mut fresh = Vec::new();
@@ -221,6 +250,10 @@ impl Host {
                         Some(unread) => *unread.entry(ticket).or_default() += bytes,
                         None => self.command(now, NodeCommand::Consumed { ticket, bytes }),
                     }
+                }
+                NodeEvent::Document(received) => {
+                    let verdict = self.list.judge(received.clone());
+                    self.command(now, NodeCommand::Document(verdict));
                 }
                 _ => {}
             }

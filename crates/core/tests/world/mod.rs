@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests only")]
 
 pub mod check;
+pub mod documents;
 pub mod faults;
 pub mod host;
 pub mod network;
@@ -51,6 +52,12 @@ pub struct World {
     muted: Vec<(HostId, HostId)>,
     /// Hosts of the version before, which says no version and refuses what it does not know.
     pub older: Vec<HostId>,
+    /// Hosts that keep documents of the group to themselves.
+    pub withholding: Vec<HostId>,
+    /// Bytes of messages about documents that each host has sent or that were sent to it.
+    pub document_bytes: BTreeMap<HostId, u64>,
+    /// Every end that a host ever had.
+    ends: BTreeMap<HostId, Vec<ConnectionId>>,
     /// Pairs of hosts of which the first does not admit the second.
     barred: Vec<(HostId, HostId)>,
     /// Hosts behind a translator of addresses, which lets in only whom they have called lately.
@@ -139,6 +146,9 @@ impl World {
             muted: Vec::new(),
             older: Vec::new(),
             barred: Vec::new(),
+            withholding: Vec::new(),
+            document_bytes: BTreeMap::new(),
+            ends: BTreeMap::new(),
             closed: Vec::new(),
             calls: BTreeMap::new(),
             trace: 0xcbf2_9ce4_8422_2325,
@@ -420,6 +430,7 @@ impl World {
                 self.schedule(pause, Action::Tick { host, session });
             }
         }
+        self.shut_out(host);
         let entry = &mut self.hosts[host.0];
         if let Some(at) = entry.deadline().map(|at| at.max(self.now))
             && entry.woken_for.is_none_or(|earlier| at < earlier)

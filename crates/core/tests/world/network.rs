@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_core::Transmit;
+use roost_core::{Traffic, Transmit};
 use roost_wire::messages::{FlowMessage, Message};
 use roost_wire::random::SplitMix64;
 use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, RoleSet, Scheme, Time};
@@ -114,7 +114,11 @@ impl World {
 
     pub(super) fn transmit(&mut self, from: HostId, transmit: Transmit) {
         match transmit {
-            Transmit::Message { connection, channel, delivery, message, .. } => {
+            Transmit::Message { connection, channel, delivery, message, traffic } => {
+                if traffic == Traffic::Documents && self.withholding.contains(&from) {
+                    return;
+                }
+                self.count_document_bytes(connection, traffic, message.len());
                 *self.classes.entry((from, delivery.class.name())).or_default() += message.len();
                 self.send(connection, channel, message);
             }
@@ -127,6 +131,13 @@ impl World {
                 self.hang_up(connection);
                 self.connections.remove(&connection);
             }
+        }
+    }
+
+    fn count_document_bytes(&mut self, end: ConnectionId, traffic: Traffic, bytes: usize) {
+        let Some(end) = self.connections.get(&end).filter(|_| traffic == Traffic::Documents) else { return };
+        for host in [end.host, end.far_host] {
+            *self.document_bytes.entry(host).or_default() += bytes as u64;
         }
     }
 
@@ -260,7 +271,8 @@ impl World {
     }
 
     fn bars(&self, a: HostId, b: HostId) -> bool {
-        self.barred.iter().any(|pair| *pair == (a, b) || *pair == (b, a))
+        let revokes = |a: HostId, b: HostId| self.hosts[a.0].list.revoked.contains(&b);
+        self.barred.iter().any(|pair| *pair == (a, b) || *pair == (b, a)) || revokes(a, b) || revokes(b, a)
     }
 
     fn listener(
@@ -315,6 +327,8 @@ impl World {
         self.connections.insert(near, ConnectionEnd::new(from, host, far, address.scheme));
         self.connections
             .insert(far, ConnectionEnd { up: false, ..ConnectionEnd::new(host, from, near, address.scheme) });
+        self.ends.entry(from).or_default().push(near);
+        self.ends.entry(host).or_default().push(far);
         let delay = self.path_between(from, host).delay;
         self.schedule(delay / 2, Action::Arrive { connection: far });
         let input = MachineInput::ConnectionUp {

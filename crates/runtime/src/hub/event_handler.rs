@@ -10,7 +10,7 @@ use roost_reflection::HubInput;
 use roost_wire::{Address, NodeId};
 
 use super::media::HubRelayHandler;
-use crate::driver::{EventHandler, LoopControl};
+use crate::driver::{EventHandler, LoopControl, Mailbox};
 use crate::log_dedup::LogDedup;
 use crate::log_limiter::LogLimiter;
 use crate::media::RelayMailbox;
@@ -19,6 +19,7 @@ use crate::shared::DaemonContext;
 
 pub(super) struct HubEventHandler {
     shared: Arc<DaemonContext>,
+    mailbox: Mailbox<Hub>,
     /// Names of other hubs, also while they are not connected.
     names: NodeNames,
     refused: LogLimiter,
@@ -33,9 +34,14 @@ pub(super) struct HubEventHandler {
 }
 
 impl HubEventHandler {
-    pub(super) fn new(shared: Arc<DaemonContext>, relay: Option<RelayMailbox<HubRelayHandler>>) -> Self {
+    pub(super) fn new(
+        shared: Arc<DaemonContext>,
+        mailbox: Mailbox<Hub>,
+        relay: Option<RelayMailbox<HubRelayHandler>>,
+    ) -> Self {
         Self {
             shared,
+            mailbox,
             names: NodeNames::default(),
             refused: LogLimiter::default(),
             limits: LogLimiter::default(),
@@ -68,6 +74,7 @@ impl EventHandler<Hub> for HubEventHandler {
                     relay.post(HubInput::Grant(grant));
                 }
             }
+            HubEvent::Document(received) => self.shared.judge_document(received, &self.mailbox),
             HubEvent::Left => return LoopControl::Stop,
             event => self.log_remote_event(event),
         }

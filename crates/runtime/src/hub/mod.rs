@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
-use roost_api::{Connections, HubConnection, State, Status, Streams};
+use roost_api::{Connections, DocumentRow, HubConnection, State, Status, Streams};
+use roost_core::DocumentVerdict;
 use roost_core::hub::{self, Hub, HubCommand, HubKind};
 use roost_reflection::{HubInput, HubReflection, ReflectionMachine as _, relay};
 use roost_wire::{NodeId, Role, RoleSet};
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::DaemonService;
 use crate::config::{ConfigError, Setting, Settings};
+use crate::documents::MAX_NAMED;
 use crate::driver::{DriverStopped, Mailbox, Sockets, driver};
 use crate::media::{MediaMetrics, MediaSocket, RelayMailbox, rows};
 use crate::naming::certified;
@@ -103,6 +105,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let machine = Hub::new(hub::HubConfig {
             epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
+            name: identity.name().to_owned(),
             lease: config.lease,
             tier: config.tier,
             parents,
@@ -121,7 +124,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             let start = |bound| start_relay(bound, config.relay.config(), mailbox, &shared, &stop);
             relay = bound.map(start).transpose();
             let media = relay.as_ref().ok().and_then(Option::as_ref).map(|(media, _)| media.clone());
-            HubEventHandler::new(Arc::clone(&shared), media)
+            HubEventHandler::new(Arc::clone(&shared), mailbox.clone(), media)
         };
         let (driver, mailbox) = driver(machine, event_handler, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(Failure::failed)?;
@@ -234,9 +237,21 @@ impl DaemonService for HubService {
         {
             self.metrics.update(&status, &counters);
         }
+        if let Ok(counters) = self.mailbox.inspect(|hub, _| hub.document_counters()).await {
+            self.shared.documents.update_counters(&counters);
+        }
         if let (Some((media, _)), Some(metrics)) = (&self.relay, &self.media_metrics) {
             metrics.update(media).await;
         }
+    }
+
+    async fn documents(&self) -> Result<Vec<DocumentRow>, DriverStopped> {
+        let documents = self.mailbox.inspect(|hub, _| hub.documents(MAX_NAMED)).await?;
+        Ok(documents.iter().map(|document| self.shared.hub_document(document)).collect())
+    }
+
+    fn take_verdict(&self, verdict: DocumentVerdict) {
+        self.mailbox.post(HubCommand::Document(verdict));
     }
 
     fn routes(&self) -> Router {

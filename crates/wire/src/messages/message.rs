@@ -6,6 +6,7 @@ use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decoder, Encode, Encoder};
 
 use super::directory::DirectoryMessage;
+use super::document::DocumentMessage;
 use super::flow::FlowMessage;
 use super::hierarchy::HierarchyMessage;
 use super::multicast::MulticastMessage;
@@ -31,6 +32,8 @@ pub enum Message {
     Directory(DirectoryMessage),
     /// Messages among hubs about the group and its tiers.
     Hierarchy(HierarchyMessage),
+    /// Documents of the group, among all members.
+    Document(DocumentMessage),
     /// Replicas of records, from a home to a standby.
     Replication(ReplicationMessage),
     /// Discovery in the subnet, without a hub.
@@ -58,6 +61,7 @@ families!(
     Flow(FlowMessage),
     Directory(DirectoryMessage),
     Hierarchy(HierarchyMessage),
+    Document(DocumentMessage),
     Replication(ReplicationMessage),
     Multicast(MulticastMessage),
     Room(RoomMessage),
@@ -82,6 +86,7 @@ impl<C> Encode<C> for Message {
             Self::Flow(message) => message.encode(e, ctx),
             Self::Directory(message) => message.encode(e, ctx),
             Self::Hierarchy(message) => message.encode(e, ctx),
+            Self::Document(message) => message.encode(e, ctx),
             Self::Replication(message) => message.encode(e, ctx),
             Self::Multicast(message) => message.encode(e, ctx),
             Self::Room(message) => message.encode(e, ctx),
@@ -109,6 +114,7 @@ impl Message {
             11..=15 | 52 | 56 => d.decode().map(Self::Flow),
             10 | 16..=18 | 22 => d.decode().map(Self::Directory),
             21 | 23 | 24 | 28 | 35 | 36 => d.decode().map(Self::Hierarchy),
+            60..=63 => d.decode().map(Self::Document),
             29 | 32 => d.decode().map(Self::Replication),
             40..=42 => d.decode().map(Self::Multicast),
             53..=55 => d.decode().map(Self::Room),
@@ -136,6 +142,7 @@ impl Message {
             Self::Flow(message) => message.check_limits(),
             Self::Directory(message) => message.check_limits(),
             Self::Hierarchy(message) => message.check_limits(),
+            Self::Document(message) => message.check_limits(),
             Self::Replication(message) => message.check_limits(),
             Self::Multicast(message) => message.check_limits(),
             Self::Room(message) => message.check_limits(),

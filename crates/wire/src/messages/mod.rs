@@ -6,7 +6,7 @@
 //! (`open`). Every connection runs over an encrypted,
 //! mutually authenticated transport, so no message carries its sender.
 //!
-//! A message belongs to one of nine families, each an enumeration in a file of its own.
+//! A message belongs to one of ten families, each an enumeration in a file of its own.
 //! [`Message::is_allowed`] is the table of who may say which message to whom.
 
 #![warn(missing_docs)]
@@ -14,6 +14,7 @@
 mod bytes_codec;
 pub(crate) mod codec;
 mod directory;
+mod document;
 mod flow;
 mod hierarchy;
 mod json;
@@ -35,6 +36,10 @@ mod trace;
 pub use crate::address::list::read as read_addresses;
 pub use crate::node_selector::MAX_NAME_BYTES;
 pub use directory::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, Watch, WatchChange};
+pub use document::{
+    DocumentKind, DocumentMessage, DocumentPart, DocumentRequest, Holdings, HubProgress, MAX_DOCUMENT_BYTES,
+    MAX_DOCUMENT_KINDS, MAX_DOCUMENT_PART, MAX_PROGRESS_ROWS,
+};
 pub use flow::{Chunk, Datagram, FlowMessage, Report};
 pub use hierarchy::{HierarchyMessage, HomeChanged, MAX_SUMMARY_BLOCKS, Summary};
 pub use message::Message;

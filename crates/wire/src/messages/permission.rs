@@ -2,8 +2,8 @@
 //! message.
 
 use super::{
-    DirectoryMessage, FlowMessage, HierarchyMessage, Message, ProbeMessage, RegistrationMessage, ReplicationMessage,
-    RequestMessage, RoomMessage,
+    DirectoryMessage, DocumentMessage, FlowMessage, HierarchyMessage, Message, ProbeMessage, RegistrationMessage,
+    ReplicationMessage, RequestMessage, RoomMessage,
 };
 
 /// An end of a connection, by its certificate's role.
@@ -57,6 +57,10 @@ impl Message {
             Self::Replication(ReplicationMessage::ReplicaUpdate(_) | ReplicationMessage::ResyncRequest(_)) => {
                 Pairs::HUB_TO_HUB
             }
+            Self::Document(DocumentMessage::Progress(_)) => Pairs::HUB_TO_HUB,
+            Self::Document(
+                DocumentMessage::Holdings(_) | DocumentMessage::Document(_) | DocumentMessage::DocumentRequest(_),
+            ) => Pairs::ALL,
             Self::Multicast(_) => Pairs::NONE,
             Self::Room(RoomMessage::JoinRoom(_) | RoomMessage::LeaveRoom(_)) => Pairs::TO_HUB,
             Self::Room(RoomMessage::Roster(_)) => Pairs::FROM_HUB,

@@ -6,6 +6,8 @@ use std::fmt;
 use minicbor::decode::Error as DecodeError;
 use minicbor::{Decode, Decoder, Encode};
 
+use super::document::Holdings;
+
 /// The greeting of a connection, and signs of life.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(flat)]
@@ -58,8 +60,10 @@ impl Capabilities {
     /// Values and messages of later versions are skipped, where an end without
     /// this refuses the whole message.
     pub const SKIPS_UNKNOWN: Self = Self(1);
-    /// All capabilities of this build.
-    pub const OWN: Self = Self::SKIPS_UNKNOWN;
+    /// Documents of the group are held, taken and given.
+    pub const DOCUMENTS: Self = Self(2);
+    /// All capabilities of this build of the program.
+    pub const OWN: Self = Self(Self::SKIPS_UNKNOWN.0 | Self::DOCUMENTS.0);
 
     /// True if all of `wanted` are there.
     pub const fn contains_all(self, wanted: Self) -> bool {
@@ -74,7 +78,7 @@ impl<'b, C> Decode<'b, C> for Capabilities {
 }
 
 /// The content of [`ProbeMessage::Hello`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Hello {
     /// The version that the sender speaks.
@@ -87,18 +91,22 @@ pub struct Hello {
     /// told a wrong one believes nothing else for it.
     #[n(2)]
     pub clock_s: Option<u64>,
+    /// The documents that the sender holds; left out if it holds none.
+    #[n(3)]
+    pub holdings: Option<Holdings>,
 }
 
 impl Hello {
-    /// The greeting of this build, without a clock.
-    pub const OWN: Self = Self { protocol: ProtocolVersion::CURRENT, capabilities: Capabilities::OWN, clock_s: None };
+    /// The greeting of this build, without a clock and documents.
+    pub const OWN: Self =
+        Self { protocol: ProtocolVersion::CURRENT, capabilities: Capabilities::OWN, clock_s: None, holdings: None };
 
     /// Assumed of an end that sends none: the lowest version, without capabilities.
     pub const ASSUMED: Self =
-        Self { protocol: ProtocolVersion::LOWEST, capabilities: Capabilities::NONE, clock_s: None };
+        Self { protocol: ProtocolVersion::LOWEST, capabilities: Capabilities::NONE, clock_s: None, holdings: None };
 
     /// Why nothing can be said to the end that says this; `None` if all is well.
-    pub fn refusal(self) -> Option<String> {
+    pub fn refusal(&self) -> Option<String> {
         let (own, other) = (ProtocolVersion::CURRENT, self.protocol);
         (own.major != other.major).then(|| {
             let older = own.min(other);

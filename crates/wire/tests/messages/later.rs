@@ -4,7 +4,7 @@ use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use proptest::prelude::*;
 use roost_wire::messages::{
-    Capabilities, Coverage, Decline, DirectoryMessage, Hello, HopAction, HopReport, LookupResult, Message,
+    Capabilities, Coverage, Decline, DirectoryMessage, Hello, Holdings, HopAction, HopReport, LookupResult, Message,
     MulticastMessage, ProbeMessage, ProtocolVersion, PushState, Reason, ReflectionPolicy, RegistrationMessage,
     RequestMessage, RouteDirection, ServiceRequest, WatchChange, WireError,
 };
@@ -223,7 +223,7 @@ proptest! {
     #[test]
     fn a_later_hello_is_read(major in any::<u16>(), minor in any::<u16>(), bits in any::<u64>(), more in any::<u64>()) {
         let protocol = ProtocolVersion { major, minor };
-        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits) }));
+        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits), holdings: Some(Holdings::default()) }));
         let bytes = edited(&message, &[1], |hello| {
             hello.items()[1] = Item::number(bits);
             hello.items().push(Item::Array(vec![Item::number(more)]));

@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use roost_wire::messages::{
-    Accept, Adopt, Capabilities, Chunk, Coverage, Datagram, Decline, DirectoryMessage, FlowMessage, Hello,
-    HierarchyMessage, HomeChanged, HopReport, HubLookup, JoinRoom, LeaveRoom, LookupResult, MAX_GOSSIP_BYTES,
-    MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate, MulticastMessage,
-    MulticastSuppression, ProbeMessage, ProtocolVersion, Push, PushState, RegistrationMessage, Rekey, Renew,
-    ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Report, RequestMessage,
-    ResyncRequest, RoomMessage, Roster, SealedKeys, Summary, Watch, WatchChange,
+    Accept, Adopt, Capabilities, Chunk, Coverage, Datagram, Decline, DirectoryMessage, DocumentKind, DocumentMessage,
+    DocumentPart, DocumentRequest, FlowMessage, Hello, HierarchyMessage, Holdings, HomeChanged, HopReport, HubLookup,
+    HubProgress, JoinRoom, LeaveRoom, LookupResult, MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES,
+    MediaAddress, Message, MulticastCandidate, MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion,
+    Push, PushState, RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
+    ReplicationMessage, Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedKeys, Summary, Watch,
+    WatchChange,
 };
 use roost_wire::room::MAX_MEMBERS;
 use roost_wire::{Nonce, RequestId, RoomId, StreamId};
@@ -112,16 +113,57 @@ pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
         version().prop_map(|message| Message::Registration(RegistrationMessage::Withdraw(message))),
         any::<u32>().prop_map(|message| Message::Probe(ProbeMessage::Ping(message))),
         any::<u32>().prop_map(|message| Message::Probe(ProbeMessage::Pong(message))),
-        (any::<u16>(), any::<u16>(), any::<bool>(), any::<Option<u64>>()).prop_map(|(major, minor, skips, clock_s)| {
-            let capabilities = if skips { Capabilities::OWN } else { Capabilities::NONE };
-            Message::Probe(ProbeMessage::Hello(Hello {
-                protocol: ProtocolVersion { major, minor },
-                capabilities,
-                clock_s,
-            }))
-        }),
+        (any::<[u16; 2]>(), any::<bool>(), any::<Option<u64>>(), prop::option::of(holdings())).prop_map(
+            |([major, minor], skips, clock_s, holdings)| {
+                let capabilities = if skips { Capabilities::OWN } else { Capabilities::NONE };
+                Message::Probe(ProbeMessage::Hello(Hello {
+                    protocol: ProtocolVersion { major, minor },
+                    capabilities,
+                    clock_s,
+                    holdings,
+                }))
+            }
+        ),
         (node(), version()).prop_map(|(node, version)| Message::Hierarchy(HierarchyMessage::Claim { node, version })),
     ]
+}
+
+fn holdings() -> impl Strategy<Value = Holdings> {
+    prop::collection::btree_map(0..20u16, any::<u64>(), 0..5).prop_map(|numbers| {
+        let mut holdings = Holdings::default();
+        numbers.into_iter().for_each(|(kind, number)| holdings.set(DocumentKind(kind), number));
+        holdings
+    })
+}
+
+pub(crate) fn document_message() -> impl Strategy<Value = Message> {
+    let kind = || (0..20u16).prop_map(DocumentKind);
+    let row = ((node(), "[a-z]{0,20}", any::<u64>()), kind(), any::<u64>(), any::<[u32; 2]>()).prop_map(
+        |((hub, name, said_s), kind, number, [nodes, behind])| HubProgress {
+            hub,
+            name,
+            said_s,
+            kind,
+            number,
+            nodes,
+            behind,
+        },
+    );
+    let part = (kind(), any::<u64>(), 0..9_000u32, prop::collection::vec(any::<u8>(), 1..300)).prop_map(
+        |(kind, number, offset, bytes)| {
+            let length = offset + bytes.len() as u32 + offset % 3;
+            DocumentPart { kind, number, length, offset, bytes: bytes.into() }
+        },
+    );
+    prop_oneof![
+        holdings().prop_map(DocumentMessage::Holdings),
+        part.prop_map(DocumentMessage::Document),
+        (kind(), any::<u64>(), any::<u32>()).prop_map(|(kind, number, offset)| {
+            DocumentMessage::DocumentRequest(DocumentRequest { kind, number, offset })
+        }),
+        prop::collection::vec(row, 0..4).prop_map(DocumentMessage::Progress),
+    ]
+    .prop_map(Message::Document)
 }
 
 pub(crate) fn request_message() -> impl Strategy<Value = Message> {
@@ -290,6 +332,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         lease_message(),
         standby_message(),
         membership_message(),
+        document_message(),
         push_message(),
         request_message(),
         flow_message(),

@@ -12,6 +12,8 @@ use roost_wire::{
     Address, Area, Cell, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet, StreamId,
 };
 
+use crate::documents::DocumentVerdict;
+
 /// A provider that the requester knows, from a lookup or an earlier request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Provider {
@@ -158,9 +160,17 @@ pub enum NodeCommand {
         /// As in [`NodeConfig`].
         uplink_kbps: Option<u32>,
     },
+    /// The verdict on a [`NodeEvent::Document`], or a document that the owner has from elsewhere.
+    Document(DocumentVerdict),
     /// Withdraw, end everything, close every connection. [`NodeEvent::Left`] is
     /// the last event.
     Leave,
+}
+
+impl From<DocumentVerdict> for NodeCommand {
+    fn from(verdict: DocumentVerdict) -> Self {
+        Self::Document(verdict)
+    }
 }
 
 #[derive(Clone, Debug)]

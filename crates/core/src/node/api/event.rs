@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{SessionId, Ticket};
+use crate::documents::ReceivedDocument;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{
     FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, ServiceRequest,
@@ -195,6 +196,8 @@ pub enum NodeEvent {
         /// The message's number.
         message: u64,
     },
+    /// A remote has sent a document of the group, which the owner verifies.
+    Document(ReceivedDocument),
     /// The node has left. What is asked of it from now on fails at once.
     Left,
 }

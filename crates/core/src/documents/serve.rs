@@ -1,0 +1,80 @@
+//! Parts of documents that remotes have asked for, sent at a bounded rate.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use roost_wire::messages::{DocumentMessage, DocumentPart, DocumentRequest, MAX_DOCUMENT_PART};
+use roost_wire::{NodeId, Time};
+
+use super::{Documents, MAX_PER_WAKE};
+
+/// Time that a byte takes: ten megabytes a second leave the rest of a hub's uplink to streams, and ten thousand nodes
+/// get a list of one part in half a second.
+const BYTE: Duration = Duration::from_nanos(100);
+
+/// Parts that are sent at once, as time at that rate: one of the longest is.
+const BURST: Duration = BYTE.saturating_mul(2 * MAX_DOCUMENT_PART as u32);
+
+/// A remote gets a document so often within [`PERIOD`]: once, and again after an interruption.
+const MAX_TIMES: u64 = 3;
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// Remotes that wait for a part, each once, the first one first.
+#[derive(Debug, Default)]
+pub(super) struct ServeQueue {
+    waiting: VecDeque<NodeId>,
+    /// Time at which all that was sent has left at the rate of [`BYTE`].
+    busy_until: Time,
+}
+
+impl ServeQueue {
+    pub(super) fn next_due(&self) -> Option<Time> {
+        let wait = self.busy_until.since(Time::ZERO).saturating_sub(BURST);
+        (!self.waiting.is_empty()).then_some(Time::ZERO + wait)
+    }
+}
+
+impl Documents {
+    /// A remote wants a part: a later request replaces an earlier one.
+    pub(super) fn on_request(&mut self, now: Time, from: NodeId, request: DocumentRequest) {
+        let length = self.held.get(&request.kind).map_or(0, |bytes| bytes.len() as u64);
+        let Some(remote) = self.remotes.get_mut(&from) else { return };
+        if now.since(remote.served_since) >= PERIOD {
+            (remote.served, remote.served_since) = (0, now);
+        }
+        if u64::from(request.offset) >= length || remote.served > MAX_TIMES * length {
+            self.counters.dropped += 1;
+            return;
+        }
+        if remote.wanted.replace(request).is_none() {
+            self.serving.waiting.push_back(from);
+        }
+        self.poll_serving(now);
+    }
+
+    pub(super) fn poll_serving(&mut self, now: Time) {
+        for _ in 0..MAX_PER_WAKE {
+            if self.serving.next_due().is_none_or(|due| due > now) {
+                return;
+            }
+            let Some(node) = self.serving.waiting.pop_front() else { return };
+            self.serve(now, node);
+        }
+    }
+
+    fn serve(&mut self, now: Time, node: NodeId) {
+        let Some(remote) = self.remotes.get_mut(&node) else { return };
+        let Some(DocumentRequest { kind, offset, .. }) = remote.wanted.take() else { return };
+        let (number, Some(held)) = (self.holdings.number(kind), self.held.get(&kind)) else { return };
+        let start = offset as usize;
+        if start >= held.len() {
+            return;
+        }
+        let (length, bytes) = (held.len() as u32, held.slice(start..held.len().min(start + MAX_DOCUMENT_PART)));
+        remote.served += bytes.len() as u64;
+        remote.told.set(kind, number);
+        self.serving.busy_until = self.serving.busy_until.max(now) + BYTE * bytes.len() as u32;
+        let part = DocumentPart { kind, number, length, offset, bytes };
+        self.sends.push_back((node, DocumentMessage::Document(part)));
+    }
+}

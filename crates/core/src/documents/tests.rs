@@ -1,0 +1,401 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use roost_wire::messages::{DocumentRequest, Message};
+
+use super::*;
+
+const KIND: DocumentKind = DocumentKind::REVOCATIONS;
+const SECOND: Duration = Duration::from_secs(1);
+const START: Time = Time::from_nanos(1_000_000_000);
+
+fn id(number: u8) -> NodeId {
+    NodeId::from_bytes([number; 16])
+}
+
+/// A document says its number in its first eight bytes and is signed by the ninth.
+fn document(number: u64, length: usize) -> Bytes {
+    let mut bytes = vec![1; length.max(9)];
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes.into()
+}
+
+fn verdict(received: &ReceivedDocument) -> DocumentVerdict {
+    let ReceivedDocument { kind, bytes, from } = received.clone();
+    match (bytes.get(..8).and_then(|number| number.try_into().ok()).map(u64::from_be_bytes), bytes.get(8)) {
+        (Some(number), Some(1)) => DocumentVerdict::Verified { kind, number, bytes, from: Some(from) },
+        _ => DocumentVerdict::Refused { kind, from },
+    }
+}
+
+fn holdings(number: u64) -> Holdings {
+    let mut holdings = Holdings::default();
+    holdings.set(KIND, number);
+    holdings
+}
+
+fn hello(number: u64) -> Hello {
+    Hello { holdings: Some(holdings(number)), ..Hello::OWN }
+}
+
+fn own(number: u64, length: usize) -> DocumentVerdict {
+    DocumentVerdict::Verified { kind: KIND, number, bytes: document(number, length), from: None }
+}
+
+/// A member that holds a document, with remotes that hold the same.
+fn member(remotes: u8) -> Documents {
+    let mut member = Documents::new(SECOND);
+    member.on_verdict(START, own(5, 100), |_| Spread::Tell);
+    for remote in 1..=remotes {
+        member.greeting(id(remote));
+        member.greeted(START, id(remote), false, &hello(5));
+    }
+    member
+}
+
+fn sends(member: &mut Documents) -> Vec<(NodeId, DocumentMessage)> {
+    std::iter::from_fn(|| member.poll_send()).collect()
+}
+
+fn part(number: u64, bytes: Bytes) -> DocumentMessage {
+    let length = bytes.len() as u32;
+    DocumentMessage::Document(DocumentPart { kind: KIND, number, length, offset: 0, bytes })
+}
+
+/// The times at which a member asks for documents within a day.
+fn asks(member: &mut Documents, mut now: Time, mut answer: impl FnMut(&mut Documents, Time, NodeId)) -> Vec<Time> {
+    let (mut asked, end) = (Vec::new(), now + Duration::from_secs(86_400));
+    loop {
+        for (to, message) in sends(member) {
+            if matches!(message, DocumentMessage::DocumentRequest(_)) {
+                asked.push(now);
+                answer(member, now, to);
+            }
+        }
+        while let Some(received) = member.poll_event() {
+            member.on_verdict(now, verdict(&received), |_| Spread::Tell);
+        }
+        match member.next_due() {
+            Some(due) if due <= end => now = now.max(due),
+            _ => return asked,
+        }
+        member.poll(now);
+    }
+}
+
+#[test]
+fn own_document_goes_to_all_as_wanted() {
+    let mut member = member(3);
+    sends(&mut member);
+    let spread = |node| match node {
+        node if node == id(1) => Spread::Push,
+        node if node == id(2) => Spread::Tell,
+        _ => Spread::TellLate,
+    };
+    member.on_verdict(START, own(6, 100), spread);
+    member.poll(START);
+    assert_eq!(
+        sends(&mut member),
+        [(id(1), part(6, document(6, 100))), (id(2), DocumentMessage::Holdings(holdings(6)))]
+    );
+    member.on_message(START, id(3), DocumentMessage::Holdings(holdings(6)));
+    member.poll(START);
+    assert_eq!(sends(&mut member), [(id(3), DocumentMessage::Holdings(holdings(6)))], "it is answered, not told late");
+}
+
+#[test]
+fn silent_remote_is_told_ever_more_rarely() {
+    let mut member = member(1);
+    sends(&mut member);
+    member.on_verdict(START, own(6, 100), |_| Spread::Push);
+    let (mut now, mut told) = (START, 0);
+    while let Some(due) = member.next_due().filter(|due| due.since(START) < Duration::from_secs(3_600)) {
+        now = now.max(due);
+        member.poll(now);
+        told += sends(&mut member).len();
+    }
+    assert!((8..25).contains(&told), "{told}");
+    member.on_message(now, id(1), DocumentMessage::Holdings(holdings(6)));
+    assert_eq!(member.next_due(), None);
+}
+
+#[test]
+fn long_document_is_fetched_in_parts() {
+    let (mut holder, mut member) = (member(1), member(1));
+    holder.on_verdict(START, own(6, 3 * MAX_DOCUMENT_PART - 7), |_| Spread::Push);
+    holder.poll(START);
+    let mut now = START;
+    let mut parts = 0;
+    while member.holdings().number(KIND) < 6 {
+        now = now + SECOND / 10;
+        assert!(now.since(START) < 30 * SECOND);
+        for (_, message) in sends(&mut holder) {
+            parts += usize::from(matches!(message, DocumentMessage::Document(_)));
+            member.on_message(now, id(1), message);
+        }
+        while let Some(received) = member.poll_event() {
+            member.on_verdict(now, verdict(&received), |_| Spread::Tell);
+        }
+        for (_, message) in sends(&mut member) {
+            holder.on_message(now, id(1), message);
+        }
+        holder.poll(now);
+        member.poll(now);
+    }
+    assert_eq!(parts, 3);
+}
+
+#[test]
+fn claim_without_document_is_not_asked_for_ever() {
+    let mut member = member(2);
+    sends(&mut member);
+    member.on_message(START, id(1), DocumentMessage::Holdings(holdings(u64::MAX)));
+    let asked = asks(&mut member, START, |_, _, _| {});
+    assert!((1..=6).contains(&asked.len()), "{asked:?}");
+}
+
+#[test]
+fn repeated_claims_do_not_make_more_asking() {
+    let mut member = member(1);
+    let mut asked = 0;
+    for step in 0..50_000u64 {
+        let now = START + SECOND * step as u32;
+        member.on_message(now, id(1), DocumentMessage::Holdings(holdings(u64::MAX - step % 2)));
+        member.poll(now);
+        asked +=
+            sends(&mut member).iter().filter(|(_, what)| matches!(what, DocumentMessage::DocumentRequest(_))).count();
+    }
+    assert!(asked <= 6, "{asked}");
+}
+
+#[test]
+fn lower_document_than_claimed_counts_against_its_sender() {
+    let mut member = member(2);
+    for _ in 0..5 {
+        member.on_message(START, id(1), part(u64::MAX, document(4, 50)));
+        while let Some(received) = member.poll_event() {
+            member.on_verdict(START, verdict(&received), |_| Spread::Tell);
+        }
+    }
+    assert_eq!((member.counters().refused, member.counters().dropped), (3, 2));
+    assert_eq!(member.holdings().number(KIND), 5);
+}
+
+#[test]
+fn bad_document_does_not_keep_out_a_good_one() {
+    let mut member = member(2);
+    let mut bad = document(9, 50).to_vec();
+    bad[8] = 0;
+    member.on_message(START, id(1), part(9, bad.into()));
+    // The good one comes while the bad one is looked at.
+    member.on_message(START, id(2), part(6, document(6, 50)));
+    let asked = asks(&mut member, START, |member, now, of| {
+        assert_eq!(of, id(2));
+        member.on_message(now, of, part(6, document(6, 50)));
+    });
+    assert_eq!((asked.len(), member.holdings().number(KIND)), (1, 6));
+}
+
+#[test]
+fn silent_source_gives_way_to_another() {
+    let mut member = member(2);
+    member.on_message(START, id(1), DocumentMessage::Holdings(holdings(7)));
+    member.on_message(START, id(2), DocumentMessage::Holdings(holdings(6)));
+    let asked = asks(&mut member, START, |member, now, of| {
+        if of == id(2) {
+            member.on_message(now, of, part(6, document(6, 50)));
+        }
+    });
+    assert_eq!(member.holdings().number(KIND), 6);
+    assert!(asked[1].since(START) <= 2 * SECOND);
+}
+
+#[test]
+fn unknown_kinds_are_not_asked_for() {
+    let mut member = member(1);
+    sends(&mut member);
+    let mut claims = holdings(5);
+    claims.set(DocumentKind(99), 7);
+    member.on_message(START, id(1), DocumentMessage::Holdings(claims));
+    assert!(asks(&mut member, START, |_, _, _| {}).is_empty());
+}
+
+#[test]
+fn greedy_remote_gets_a_document_a_few_times() {
+    let mut member = member(1);
+    member.on_verdict(START, own(6, 1_000), |_| Spread::TellLate);
+    let mut sent = 0;
+    for _ in 0..1_000 {
+        let request = DocumentRequest { kind: KIND, number: 6, offset: 0 };
+        member.on_message(START, id(1), DocumentMessage::DocumentRequest(request));
+        member.poll(START);
+        sent += sends(&mut member).len();
+    }
+    assert!(sent <= 4, "{sent}");
+    assert!(member.counters().dropped > 900);
+}
+
+#[test]
+fn remote_without_documents_is_left_alone() {
+    let mut member = Documents::new(SECOND);
+    member.greeting(id(1));
+    member.greeted(START, id(1), false, &Hello::ASSUMED);
+    member.on_verdict(START, own(6, 100), |_| Spread::Push);
+    assert_eq!(member.next_due(), None);
+    assert!(!member.is_current(id(1), KIND));
+}
+
+/// Members in a line or a ring, with messages that take a while, and connections that break.
+struct Line {
+    members: Vec<Documents>,
+    links: Vec<[usize; 2]>,
+    mail: BTreeMap<(Time, usize), (usize, usize, DocumentMessage)>,
+    next: usize,
+    now: Time,
+    messages: usize,
+}
+
+impl Line {
+    fn new(count: usize) -> Self {
+        let members = (0..count).map(|_| Documents::new(SECOND)).collect();
+        let (mail, now) = (BTreeMap::new(), START);
+        Self { members, links: Vec::new(), mail, next: 0, now, messages: 0 }
+    }
+
+    fn connect(&mut self, a: usize, b: usize) {
+        if a == b || self.links.contains(&[a, b]) || self.links.contains(&[b, a]) {
+            return;
+        }
+        self.links.push([a, b]);
+        let greetings = [a, b].map(|end| self.members[end].greeting(id((if end == a { b } else { a }) as u8)));
+        for (end, far, holdings) in [(a, b, &greetings[1]), (b, a, &greetings[0])] {
+            let hello = Hello { holdings: holdings.clone(), ..Hello::OWN };
+            self.members[end].greeted(self.now, id(far as u8), true, &hello);
+        }
+        self.deliver();
+    }
+
+    fn cut(&mut self, link: usize) {
+        if self.links.is_empty() {
+            return;
+        }
+        let [a, b] = self.links.swap_remove(link % self.links.len());
+        self.mail.retain(|_, (from, to, _)| ![(a, b), (b, a)].contains(&(*from, *to)));
+        self.members[a].disconnected(self.now, id(b as u8));
+        self.members[b].disconnected(self.now, id(a as u8));
+        self.deliver();
+    }
+
+    fn put(&mut self, at: usize, number: u64, length: usize) {
+        self.members[at].on_verdict(self.now, own(number, length), |_| Spread::Push);
+        self.deliver();
+    }
+
+    fn deliver(&mut self) {
+        for from in 0..self.members.len() {
+            while let Some(received) = self.members[from].poll_event() {
+                let odd = |node: NodeId| if node.as_bytes()[0] % 2 == 0 { Spread::Tell } else { Spread::Push };
+                self.members[from].on_verdict(self.now, verdict(&received), odd);
+            }
+            for (to, message) in sends(&mut self.members[from]) {
+                self.next += 1;
+                self.messages += 1;
+                assert!(Message::from(message.clone()).encode().len() < 64 * 1024);
+                let at = self.now + SECOND / 10;
+                self.mail.insert((at, self.next), (from, to.as_bytes()[0] as usize, message));
+            }
+        }
+    }
+
+    fn run(&mut self, span: Duration) {
+        let end = self.now + span;
+        loop {
+            let mail = self.mail.first_key_value().map(|((at, _), _)| *at);
+            let due = self.members.iter().filter_map(Documents::next_due).min();
+            let Some(next) = mail.into_iter().chain(due).min().filter(|next| *next <= end) else { break };
+            self.now = self.now.max(next);
+            while let Some(entry) = self.mail.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                let (from, to, message) = entry.remove();
+                self.members[to].on_message(self.now, id(from as u8), message);
+            }
+            let now = self.now;
+            self.members.iter_mut().for_each(|member| member.poll(now));
+            self.deliver();
+        }
+        self.now = end;
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Connect(usize, usize),
+    Cut(usize),
+    Put(usize, u64, usize),
+    Run(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        (0..6usize, 0..6usize).prop_map(|(a, b)| Step::Connect(a, b)),
+        any::<usize>().prop_map(Step::Cut),
+        (0..6usize, 1..20u64, 9..100_000usize).prop_map(|(at, number, length)| Step::Put(at, number, length)),
+        (1..5_000u64).prop_map(Step::Run),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn all_that_are_connected_agree_in_the_end(steps in prop::collection::vec(step(), 0..40)) {
+        let mut line = Line::new(6);
+        for step in steps {
+            match step {
+                Step::Connect(a, b) => line.connect(a, b),
+                Step::Cut(link) => line.cut(link),
+                // A number means one document everywhere.
+                Step::Put(at, number, length) => line.put(at, number, length / 20 * number as usize % 100_000 + 9),
+                Step::Run(ms) => line.run(Duration::from_millis(ms)),
+            }
+        }
+        (1..6).for_each(|member| line.connect(member - 1, member));
+        line.run(Duration::from_secs(900));
+        let newest = line.members.iter().map(|member| member.holdings().number(KIND)).max();
+        for member in &line.members {
+            prop_assert_eq!(Some(member.holdings().number(KIND)), newest);
+            prop_assert_eq!(member.counters().refused, 0);
+        }
+        line.messages = 0;
+        line.run(Duration::from_secs(86_400));
+        prop_assert_eq!(line.messages, 0, "who agrees is silent");
+    }
+
+    #[test]
+    fn nothing_that_comes_breaks_the_part(
+        said in prop::collection::vec((0..4u8, 0..4u8, any::<u64>(), 0..200_000u32, 0..100u32, 1..40usize), 0..80)
+    ) {
+        let mut member = member(3);
+        let mut now = START;
+        for (from, sort, number, length, offset, bytes) in said {
+            let message = match sort {
+                0 => DocumentMessage::Holdings(holdings(number)),
+                1 => DocumentMessage::DocumentRequest(DocumentRequest { kind: KIND, number, offset }),
+                _ => DocumentMessage::Document(DocumentPart {
+                    kind: KIND,
+                    number,
+                    length: length.max(offset + bytes as u32),
+                    offset,
+                    bytes: vec![0; bytes].into(),
+                }),
+            };
+            member.on_message(now, id(from), message);
+            while let Some(received) = member.poll_event() {
+                member.on_verdict(now, verdict(&received), |_| Spread::Push);
+            }
+            now = now + SECOND;
+            member.poll(now);
+            prop_assert!(sends(&mut member).len() < 16);
+            prop_assert_eq!(member.holdings().number(KIND), 5);
+        }
+    }
+}
