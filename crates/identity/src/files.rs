@@ -4,7 +4,7 @@
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustls_pki_types::pem::PemObject;
 
@@ -15,10 +15,16 @@ pub(crate) const MAX_PEM_BYTES: u64 = 64 * 1024;
 /// The largest revocation list file, in bytes. It has room for [`crate::revocation::MAX_REVOKED`] entries.
 pub(crate) const MAX_LIST_BYTES: u64 = 4 * 1024 * 1024;
 
+/// The largest file with invitations, in bytes: all invitations with all their uses, of 1 KB each.
+pub(crate) const MAX_INVITATIONS_BYTES: u64 = 128 * 1024 * 1024;
+
 /// The files of a group directory and of a bundle, without their directory.
 pub(crate) const GROUP_CERTIFICATE: &str = "group.pem";
 pub(crate) const GROUP_KEY: &str = "group.key";
 pub(crate) const GROUP_INDEX: &str = "issued.tsv";
+pub(crate) const INVITATIONS: &str = "invitations.json";
+pub(crate) const HUBS: &str = "hubs";
+pub(crate) const AUTHORITY_ADDRESS: &str = "authority";
 pub(crate) const LEAF_CERTIFICATE: &str = "identity.pem";
 pub(crate) const LEAF_KEY: &str = "identity.key";
 pub(crate) const MULTICAST_KEY: &str = "multicast.key";
@@ -33,16 +39,39 @@ pub(crate) fn read_pem<T: PemObject>(path: &Path, limit: u64, expected: &'static
     parse_pem(file, path, limit, expected)
 }
 
-/// Like [`read_pem`], and refuses a key that others than its owner can read or write. It checks the open file, so that
-/// nobody can exchange the file after the check.
+/// Like [`read_pem`], and refuses a key that others than its owner can read or write.
 pub(crate) fn read_key<T: PemObject>(path: &Path) -> Result<T, LoadError> {
+    parse_pem(open_private(path)?, path, MAX_PEM_BYTES, "private key")
+}
+
+/// The text of a file that only its owner may read or write.
+pub(crate) fn read_private_text(path: &Path, limit: u64) -> Result<String, LoadError> {
+    let mut text = String::new();
+    let read = open_private(path)?.take(limit + 1).read_to_string(&mut text);
+    read.map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    if text.len() as u64 > limit { Err(LoadError::TooLarge { path: path.to_owned(), limit }) } else { Ok(text) }
+}
+
+/// Checks the open file, so that nobody can exchange the file after the check.
+fn open_private(path: &Path) -> Result<File, LoadError> {
     let failed = |source| LoadError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(LoadError::KeyExposed { path: path.to_owned(), mode });
     }
-    parse_pem(file, path, MAX_PEM_BYTES, "private key")
+    Ok(file)
+}
+
+/// The lines of a file that an operator may have written; none if it does not exist.
+pub(crate) fn read_lines(path: &Path) -> Result<Vec<String>, LoadError> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_PEM_BYTES).read_to_string(&mut text));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => Err(LoadError::Read { path: path.to_owned(), source }),
+        Ok(_) => Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()),
+    }
 }
 
 fn parse_pem<T: PemObject>(file: File, path: &Path, limit: u64, expected: &'static str) -> Result<T, LoadError> {
@@ -90,12 +119,30 @@ fn create(path: &Path, content: &str, mode: u32) -> io::Result<()> {
 
 /// Replaces a file's content in one step. A reader sees the old content or the new, even if the host fails in between.
 pub(crate) fn replace_public(path: &Path, content: &str) -> io::Result<()> {
-    let next = path.with_extension("next");
+    replace(path, content, PUBLIC)
+}
+
+/// Like [`replace_public`], for a file that only its owner can read.
+pub(crate) fn replace_private(path: &Path, content: &str) -> io::Result<()> {
+    replace(path, content, PRIVATE)
+}
+
+fn replace(path: &Path, content: &str, mode: u32) -> io::Result<()> {
+    let mut next = path.as_os_str().to_owned();
+    next.push(".next");
+    let next = PathBuf::from(next);
     match fs::remove_file(&next) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    create(&next, content, PUBLIC)?;
-    fs::rename(&next, path)?;
-    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    create(&next, content, mode)
+        .and_then(|()| fs::rename(&next, path))
+        .inspect_err(|_| drop(fs::remove_file(&next)))?;
+    path.parent().map_or(Ok(()), sync_dir)
+}
+
+/// Writes a folder's entries to the disk.
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    File::open(dir)?.sync_all()
 }
