@@ -3,7 +3,9 @@
 //!
 //! Resumption is off on both sides: a resumed session would skip the policy and with it revocation.
 
+use std::error::Error;
 use std::fmt;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -36,7 +38,7 @@ pub const ALPN: &[u8] = b"roost/2";
 const HTTP: &[u8] = b"http/1.1";
 
 /// The name in the certificate of the authority's service, which no member's certificate has.
-const SERVICE_NAME: &str = "authority.roost";
+pub const SERVICE_NAME: &str = "authority.roost";
 
 /// The validity of the service's certificate. It is shorter than a day, so that clocks that are a day apart are noticed
 /// on the device before it gets a certificate that ends too early.
@@ -243,23 +245,38 @@ impl ServerCertVerifier for PinnedAuthority {
     }
 }
 
-/// The clocks' fault in an authority's certificate, as the end of a sentence. `None` if the error is about anything
-/// else.
-pub fn clock_fault(error: &rustls::Error) -> Option<&'static str> {
-    match error {
-        rustls::Error::InvalidCertificate(CertificateError::Expired | CertificateError::ExpiredContext { .. }) => {
-            Some("has ended already by this host's clock")
+/// The reason for which no connection to the authority came up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthorityFault {
+    /// The server is not the authority that was expected.
+    OtherAuthority,
+    /// By this host's clock the server's certificate has ended.
+    Ended,
+    /// By this host's clock the server's certificate is not valid yet.
+    NotBegun,
+    Refused(Refusal),
+}
+
+/// Finds the reason in an error, or in its sources.
+pub fn authority_fault(error: &(dyn Error + 'static)) -> Option<AuthorityFault> {
+    use CertificateError as E;
+    match find_tls_error(error)? {
+        rustls::Error::InvalidCertificate(E::Expired | E::ExpiredContext { .. }) => Some(AuthorityFault::Ended),
+        rustls::Error::InvalidCertificate(E::NotValidYet | E::NotValidYetContext { .. }) => {
+            Some(AuthorityFault::NotBegun)
         }
-        rustls::Error::InvalidCertificate(
-            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. },
-        ) => Some("begins only later by this host's clock"),
-        _ => None,
+        rustls::Error::InvalidCertificate(_) => Some(AuthorityFault::OtherAuthority),
+        other => refusal_from_tls_error(other).map(|(_, refusal)| AuthorityFault::Refused(refusal)),
     }
 }
 
-/// True if the server is not the authority that was expected.
-pub fn is_other_authority(error: &rustls::Error) -> bool {
-    matches!(error, rustls::Error::InvalidCertificate(_)) && clock_fault(error).is_none()
+fn find_tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    error.downcast_ref().or_else(|| match inner {
+        // The source of such an error is that of the error inside.
+        Some(inner) => find_tls_error(inner),
+        None => find_tls_error(error.source()?),
+    })
 }
 
 /// Presents in each handshake the certificate in use at that moment, so that a renewal counts at once.

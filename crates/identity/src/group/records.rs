@@ -71,6 +71,11 @@ impl GroupRecords {
         Ok(Arc::new(Policy::from_parts(&self.authority, &list, &self.dir.join(REVOCATION_LIST))))
     }
 
+    /// The time at which the revocation list was written, by which a service notices a new one.
+    pub fn list_written(&self) -> Option<SystemTime> {
+        fs::metadata(self.dir.join(REVOCATION_LIST)).and_then(|found| found.modified()).ok()
+    }
+
     /// Lists every certificate issued, in the order of issue.
     ///
     /// # Errors
