@@ -139,7 +139,16 @@ impl Enrolment {
     /// The name cannot be used.
     pub fn request(&self, name: Option<&str>, role: Option<Role>) -> Result<Vec<u8>, EnrolmentError> {
         name.map_or(Ok(()), check_name)?;
-        Ok(request::make(&self.key, name, role)?)
+        Ok(request::make(&self.key, name, role)?.der().to_vec())
+    }
+
+    /// Like [`Self::request`], in PEM form.
+    ///
+    /// # Errors
+    /// The name cannot be used.
+    pub fn request_pem(&self, name: Option<&str>, role: Option<Role>) -> Result<String, EnrolmentError> {
+        name.map_or(Ok(()), check_name)?;
+        Ok(request::make(&self.key, name, role)?.pem()?)
     }
 
     /// The fingerprint of the key, which the operator sees, too.

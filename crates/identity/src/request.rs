@@ -4,7 +4,7 @@
 //! organisational unit for its role. The group decides both. A request for extensions is refused, so that nobody
 //! believes that the group granted them.
 
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
+use rcgen::{CertificateParams, CertificateSigningRequest, DistinguishedName, DnType, KeyPair};
 use roost_wire::{NodeId, Role};
 use rustls_pki_types::CertificateSigningRequestDer;
 use rustls_pki_types::pem::PemObject;
@@ -108,8 +108,12 @@ fn only<'a>(mut values: impl Iterator<Item = &'a AttributeTypeAndValue<'a>>) -> 
     }
 }
 
-/// Makes the request of `key`'s holder, DER.
-pub(crate) fn make(key: &KeyPair, name: Option<&str>, role: Option<Role>) -> Result<Vec<u8>, rcgen::Error> {
+/// Makes the request of `key`'s holder.
+pub(crate) fn make(
+    key: &KeyPair,
+    name: Option<&str>,
+    role: Option<Role>,
+) -> Result<CertificateSigningRequest, rcgen::Error> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     if let Some(name) = name {
@@ -118,7 +122,7 @@ pub(crate) fn make(key: &KeyPair, name: Option<&str>, role: Option<Role>) -> Res
     if let Some(role) = role {
         params.distinguished_name.push(DnType::OrganizationalUnitName, role.name());
     }
-    Ok(params.serialize_request(key)?.der().to_vec())
+    params.serialize_request(key)
 }
 
 #[cfg(test)]
@@ -134,7 +138,7 @@ mod tests {
     fn request_round_trips() {
         let key = key();
         for (name, role) in [(Some("uav7"), Some(Role::Node)), (None, None), (Some("a"), None)] {
-            let request = SigningRequest::parse(&make(&key, name, role).unwrap()).unwrap();
+            let request = SigningRequest::parse(make(&key, name, role).unwrap().der()).unwrap();
             assert_eq!((request.name.as_deref(), request.role), (name, role));
             assert_eq!(request.key(), key.subject_public_key_info());
         }
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn altered_or_truncated_request_is_rejected() {
-        let der = make(&key(), Some("uav7"), Some(Role::Node)).unwrap();
+        let der = make(&key(), Some("uav7"), Some(Role::Node)).unwrap().der().to_vec();
         for bit in 0..der.len() * 8 {
             let mut bad = der.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
@@ -158,7 +162,7 @@ mod tests {
     fn other_key_types_are_rejected() {
         for kind in [&PKCS_ECDSA_P384_SHA384, &PKCS_ED25519] {
             let key = KeyPair::generate_for(kind).unwrap();
-            assert_eq!(SigningRequest::parse(&make(&key, None, None).unwrap()), Err(RequestError::KeyType));
+            assert_eq!(SigningRequest::parse(make(&key, None, None).unwrap().der()), Err(RequestError::KeyType));
         }
     }
 
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn bad_names_and_roles_are_refused() {
-        let name = SigningRequest::parse(&make(&key(), Some("../uav7"), None).unwrap());
+        let name = SigningRequest::parse(make(&key(), Some("../uav7"), None).unwrap().der());
         assert!(matches!(name, Err(RequestError::Name(_))));
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();

@@ -5,88 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use roost_terminal::generate::Shell;
-use roost_wire::{Endpoint, Role, Scheme};
+use roost_wire::{Endpoint, Scheme};
 
 use super::value;
-
-#[derive(Debug, Args)]
-pub(crate) struct GroupArgs {
-    #[command(subcommand)]
-    pub(crate) command: GroupCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum GroupCommand {
-    /// Make a new group: its private authority, whose key never leaves DIR
-    #[command(before_help = "Examples:
-  roost group init ./grove --name grove
-")]
-    Init {
-        /// The directory to make
-        dir: PathBuf,
-        /// The group's name, which every certificate carries
-        #[arg(long)]
-        name: String,
-    },
-    /// Issue a member's identity: certificate and key, to be carried to its host
-    #[command(before_help = "Examples:
-  roost group issue ./grove sn1 --role supernode
-  roost group issue ./grove uav7 --role node --valid 30d -o ./uav7
-")]
-    Issue {
-        /// The group's directory
-        dir: PathBuf,
-        /// The member's name
-        name: String,
-        /// The member's role: node, supernode or server
-        #[arg(long)]
-        role: Role,
-        /// Time for which the certificate is valid
-        #[arg(long, value_name = "TIME", default_value = "1y", value_parser = value::validity)]
-        valid: Duration,
-        /// The directory for the identity [default: DIR/members/NAME]
-        #[arg(short, long, value_name = "DIR")]
-        output: Option<PathBuf>,
-    },
-    /// Renew a member's certificate for the same key; the new one replaces the one in its directory
-    #[command(before_help = "Examples:
-  roost group renew ./grove ./uav7 --valid 1y
-")]
-    Renew {
-        /// The group's directory
-        dir: PathBuf,
-        /// The identity's directory; its private key need not be there
-        identity: PathBuf,
-        /// Time for which the certificate is valid
-        #[arg(long, value_name = "TIME", default_value = "1y", value_parser = value::validity)]
-        valid: Duration,
-    },
-    /// List the group's members
-    Show {
-        /// The group's directory
-        dir: PathBuf,
-    },
-    /// Check whether the group's members accept an identity, and if not, say why
-    #[command(before_help = "Examples:
-  roost group verify ./grove ./uav7
-")]
-    Verify {
-        /// The group's directory
-        dir: PathBuf,
-        /// The identity's directory
-        identity: PathBuf,
-    },
-    /// Revoke a member's certificates and write the signed revocation list
-    #[command(before_help = "Examples:
-  roost group revoke ./grove uav7
-")]
-    Revoke {
-        /// The group's directory
-        dir: PathBuf,
-        /// The member's name, its id or four digits or more of the beginning of it, or a certificate's serial number
-        member: String,
-    },
-}
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {

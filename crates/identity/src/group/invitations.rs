@@ -437,7 +437,7 @@ mod tests {
     fn address_that_fills_the_table_loses() {
         let (now, token) = (SystemTime::now(), Token::random().unwrap());
         let key = || KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).unwrap();
-        let request = || SigningRequest::parse(&request::make(&key(), None, None).unwrap()).unwrap();
+        let request = || SigningRequest::parse(request::make(&key(), None, None).unwrap().der()).unwrap();
         let mut invitations = Invitations::default();
         let [valid, certificate] = [Duration::from_secs(60); 2];
         let spec =
