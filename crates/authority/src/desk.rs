@@ -14,8 +14,6 @@ use tracing::{info, warn};
 use crate::allowances::{Allowances, network};
 use crate::messages::{Holdings, JoinBody, RenewBody};
 
-const RENEWED: Duration = Duration::from_secs(30 * 24 * 3600);
-
 /// Longest name of a host that is kept, bytes: that of Linux.
 const MAX_HOST_BYTES: usize = 64;
 
@@ -119,7 +117,7 @@ impl Desk {
                 "this member has renewed its certificate too often: try again in ten minutes",
             ));
         }
-        let renewed = self.group.renew_member(member, &request, RENEWED, now.calendar);
+        let renewed = self.group.renew_member(member, &request, now.calendar);
         let (issued, answer) = renewed.map_err(|error| {
             warn!(%node, %error, "a renewal was refused");
             from_group(&error)

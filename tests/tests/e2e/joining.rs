@@ -86,7 +86,10 @@ fn network_grows_by_invitations() {
     let link = authority.invite(&network, &["--role", "node", "--uses", "3"]);
     let nodes = ["uav1", "uav2", "uav3"].map(|name| {
         let joined = joins(&network, &link, name, &["--name", name]);
-        assert_eq!((&joined["name"], &joined["role"], &joined["group"]), (&name.into(), &"node".into(), &"grove".into()));
+        assert_eq!(
+            (&joined["name"], &joined["role"], &joined["group"]),
+            (&name.into(), &"node".into(), &"grove".into())
+        );
         assert_eq!(joined["hubs"][0], hub.endpoint("udp"));
         // The hub is in the configuration that the host has got.
         start(&network, "overlay-node", name, &["--at", "1,1", "--services", "sensor"])
@@ -99,6 +102,30 @@ fn network_grows_by_invitations() {
     let again = refusal(&join(&network, &link, "uav1", &[]));
     assert!(again.contains("an identity in"), "{again}");
     assert!(authority.process.log().contains("a device has joined"), "{}", authority.process.log());
+}
+
+/// The certificate is backdated by five minutes, so two thirds of so short a validity are over at once.
+#[test]
+fn daemon_renews_its_certificate() {
+    let network = Network::new();
+    let mut authority = Authority::start(&network);
+    let link = authority.invite(&network, &["--role", "supernode", "--name", "sn1", "--certificate", "100s"]);
+    let joined = joins(&network, &link, "sn1", &[]);
+    authority.process.kill();
+    let hub = start(&network, "supernode", "sn1", &[]);
+    let failing = |status: &Value| status["authority_failing_since_unix_s"].as_u64();
+    hub.wait_for("it does not tell that the authority is away", failing);
+    assert!(hub.metric("roost_authority_failing_since_seconds ", "") > 0.0);
+    let screen = String::from_utf8(hub.roost(&["status"]).stdout).unwrap();
+    assert!(screen.contains("cannot be renewed since"), "{screen}");
+    let address = authority.address.clone();
+    let _authority = Authority::start_at(&network, &address, |_| ());
+    let first = joined["not_after_unix_s"].as_u64().unwrap();
+    let renewed = |status: &Value| status["certificate_not_after_unix_s"].as_u64().filter(|until| *until > first);
+    let until = wait_until(PATIENCE * 2, || renewed(&hub.status()?)).unwrap_or_else(|| panic!("{}", hub.log()));
+    assert_eq!(hub.metric("roost_certificate_not_after_seconds ", ""), until as f64);
+    assert_eq!(failing(&hub.status().unwrap()), None);
+    network.roost_ok(&["group", "verify", &network.group(), &text(&places(&network, "sn1").0)]);
 }
 
 #[test]

@@ -40,7 +40,8 @@ pub(crate) async fn run(args: &JoinArgs, output: Output) -> Outcome {
         let answer = read_bundle(Path::new(&args.invitation))?;
         (Enrolment::resume(&dir)?.finish(&answer, None, owner, SystemTime::now())?, answer, None)
     };
-    let config = write_config(args.config.as_deref(), &dir, &identity, &answer)?;
+    let config = settings(&dir, &identity, &answer, authority.as_deref());
+    let config = write_config(args.config.as_deref(), &dir, identity.role(), &config)?;
     report(&identity, &dir, &answer, &config, output)?;
     if authority.is_none() {
         output
@@ -49,7 +50,7 @@ pub(crate) async fn run(args: &JoinArgs, output: Output) -> Outcome {
     if args.start {
         return start(daemon(identity.role()));
     }
-    if !config.is_complete {
+    if config.is_written && identity.role() == Role::Node && answer.hubs.is_empty() {
         output.say(format!("The group stores no hubs: name one in {} before the start.", config.path.display()));
     }
     let (program, path) = (daemon(identity.role()).program(), config.path.display());
@@ -169,43 +170,49 @@ const fn daemon(role: Role) -> Daemon {
 struct Config {
     path: PathBuf,
     is_written: bool,
-    /// False if the group names no hub, and the daemon needs one.
-    is_complete: bool,
+}
+
+/// The text of a configuration: the identity, the hubs to turn to, and the authority that renews the certificate.
+fn settings(dir: &Path, identity: &Identity, answer: &Answer, authority: Option<&str>) -> String {
+    let quoted = |text: &str| serde_json::Value::from(text).to_string();
+    let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let mut text = format!("# Written by roost join.\nidentity = {}\n", quoted(&absolute.display().to_string()));
+    if let Some(authority) = authority {
+        text += &format!("authority = {}\n", quoted(authority));
+    }
+    let key = match identity.role() {
+        Role::Node => Some("super"),
+        Role::SuperNode => Some("sibling"),
+        Role::Server => None,
+    };
+    if let Some(key) = key.filter(|_| !answer.hubs.is_empty()) {
+        let hubs: Vec<String> = answer.hubs.iter().map(|hub| quoted(hub)).collect();
+        text += &format!("{key} = [{}]\n", hubs.join(", "));
+    }
+    text
 }
 
 /// Writes the daemon's configuration, unless there is one.
-fn write_config(path: Option<&Path>, dir: &Path, identity: &Identity, answer: &Answer) -> Outcome<Config> {
-    let role = identity.role();
+fn write_config(path: Option<&Path>, dir: &Path, role: Role, text: &str) -> Outcome<Config> {
     let folder = || if is_root() { Ok(PathBuf::from("/etc/roost")) } else { user_folder() };
     let path = match path {
         Some(path) => path.to_owned(),
         None => folder()?.join(format!("{}.toml", daemon(role).program())),
     };
-    let is_complete = role != Role::Node || !answer.hubs.is_empty();
-    if path.exists() {
-        return Ok(Config { path, is_written: false, is_complete: true });
-    }
-    let absolute = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
-    let quoted = |text: &str| serde_json::Value::from(text).to_string();
-    let mut text = format!("# Written by roost join.\nidentity = {}\n", quoted(&absolute.display().to_string()));
-    let hubs: Vec<String> = answer.hubs.iter().map(|hub| quoted(hub)).collect();
-    let key = match role {
-        Role::Node => "super",
-        Role::SuperNode => "sibling",
-        Role::Server => "",
-    };
-    if !hubs.is_empty() && !key.is_empty() {
-        text += &format!("{key} = [{}]\n", hubs.join(", "));
-    }
-    let written = || {
+    let is_written = !path.exists();
+    let write = || {
         path.parent().map_or(Ok(()), fs::create_dir_all)?;
         fs::File::create_new(&path)?.write_all(text.as_bytes())
     };
-    written().map_err(|error| {
-        let (dir, path) = (dir.display(), path.display());
-        Failure::failed(format!("the identity is in {dir}, but its configuration {path} cannot be written: {error}"))
-    })?;
-    Ok(Config { path, is_written: true, is_complete })
+    if is_written {
+        write().map_err(|error| {
+            let (dir, path) = (dir.display(), path.display());
+            Failure::failed(format!(
+                "the identity is in {dir}, but its configuration {path} cannot be written: {error}"
+            ))
+        })?;
+    }
+    Ok(Config { path, is_written })
 }
 
 fn report(identity: &Identity, dir: &Path, answer: &Answer, config: &Config, output: Output) -> Outcome {

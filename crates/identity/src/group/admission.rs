@@ -225,8 +225,8 @@ impl Group {
         Ok((issued, self.answer(&certificate)?))
     }
 
-    /// Renews the certificate `held`, DER, of a member that holds its key. The request may be for another key; the
-    /// member then has another id.
+    /// Renews the certificate `held`, DER, of a member that holds its key, for as long as it was valid. The request may
+    /// be for another key; the member then has another id.
     ///
     /// # Errors
     /// The certificate is not of this group, was revoked or has expired, or the group's folder cannot be used.
@@ -234,7 +234,6 @@ impl Group {
         &self,
         held: &[u8],
         request: &SigningRequest,
-        valid: Duration,
         now: SystemTime,
     ) -> Result<(Issued, Answer), GroupError> {
         let refused = |refusal| GroupError::NotRenewable { path: "of the member".into(), refusal };
@@ -246,7 +245,8 @@ impl Group {
         if list.contains(&leaf.status.serial) || is_revoked {
             return Err(refused(Refusal::Revoked));
         }
-        let validity = self.validity(valid, now);
+        let whole = leaf.status.not_after.duration_since(leaf.status.not_before).unwrap_or_default();
+        let validity = self.validity(whole.checked_sub(BACKDATED).unwrap_or(whole), now);
         let (certificate, issued) = self.certify(request.key(), &leaf.subject, validity, &mut index)?;
         Ok((issued, self.answer(&certificate)?))
     }
