@@ -25,7 +25,7 @@ use crate::certificate::Authority;
 use crate::error::LoadError;
 use crate::files::{
     GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST, create_private, make_private_dir,
-    read_key, replace_private, replace_public, sync_dir,
+    read_key, replace_private, replace_public, sync_parent,
 };
 use crate::fingerprint::Fingerprint;
 use crate::request;
@@ -299,10 +299,6 @@ fn give(dir: &Path, owner: Owner) -> Result<(), EnrolmentError> {
         give(&entry.map_err(failed)?.path())?;
     }
     give(dir)
-}
-
-fn sync_parent(dir: &Path) -> io::Result<()> {
-    dir.parent().map_or(Ok(()), sync_dir)
 }
 
 fn write(path: &Path, action: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), EnrolmentError> {

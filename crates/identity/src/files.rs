@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustls_pki_types::pem::PemObject;
@@ -113,6 +113,11 @@ pub(crate) fn create_public(path: &Path, content: &str) -> io::Result<()> {
 
 fn create(path: &Path, content: &str, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    if rustix::process::geteuid().is_root() {
+        // Root may invite and approve beside an authority that runs as another user and has to read the file.
+        let folder = fs::metadata(parent(path))?;
+        fchown(&file, Some(folder.uid()), Some(folder.gid()))?;
+    }
     file.write_all(content.as_bytes())?;
     file.sync_all()
 }
@@ -138,11 +143,36 @@ fn replace(path: &Path, content: &str, mode: u32) -> io::Result<()> {
     create(&next, content, mode)
         .and_then(|()| fs::rename(&next, path))
         .inspect_err(|_| drop(fs::remove_file(&next)))?;
-    path.parent().map_or(Ok(()), sync_dir)
+    sync_parent(path)
 }
 
-/// Writes a folder's entries to the disk.
-pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
-    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
-    File::open(dir)?.sync_all()
+/// Writes the entries of the folder around `path` to the disk.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    File::open(parent(path))?.sync_all()
+}
+
+/// The folder around `path`, which may be relative and a bare name.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::chown;
+
+    /// Only root can give files away.
+    #[test]
+    fn roots_files_belong_to_folders_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        if chown(dir.path(), Some(65534), Some(65534)).is_err() {
+            return;
+        }
+        let path = dir.path().join("invitations.json");
+        for _ in 0..2 {
+            replace_private(&path, "{}").unwrap();
+            let found = fs::metadata(&path).unwrap();
+            assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (65534, 65534, 0o600));
+        }
+    }
 }
