@@ -281,3 +281,13 @@ async fn long_bodies_are_refused() {
     assert_eq!(code(client.join(&token, &[0; 20_000], "h").await), "too-large");
     assert_eq!(code(client.wait("../../renew").await), "not-found");
 }
+
+#[tokio::test]
+async fn silent_stranger_is_dropped() {
+    let world = World::new().await;
+    let mut stranger = TcpStream::connect(&world.address).await.unwrap();
+    let began = tokio::time::Instant::now();
+    let read = tokio::time::timeout(Duration::from_secs(20), stranger.read(&mut [0; 16])).await;
+    assert!(matches!(read, Ok(Ok(0) | Err(_))), "{read:?}");
+    assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
+}

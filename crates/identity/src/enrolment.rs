@@ -39,6 +39,8 @@ pub enum EnrolmentError {
     Exists { path: PathBuf },
     #[error("there is no key in {}: run roost identity request with the same folder first", path.display())]
     NoKey { path: PathBuf },
+    #[error("there is another key in {} than that in use: restart the daemon to use it", path.display())]
+    Replaced { path: PathBuf },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -105,8 +107,12 @@ impl Enrolment {
     /// Prepares the renewal of `held`, which was loaded from `dir`.
     ///
     /// # Errors
-    /// The folder beside it cannot be written.
+    /// The folder holds another key by now, or the folder beside it cannot be written.
     pub fn renew(dir: &Path, held: &Arc<Identity>, key: RenewalKey) -> Result<Self, EnrolmentError> {
+        let present: PrivatePkcs8KeyDer<'_> = read_key(&dir.join(LEAF_KEY))?;
+        if present.secret_pkcs8_der() != held.key_pkcs8_der() {
+            return Err(EnrolmentError::Replaced { path: dir.to_owned() });
+        }
         let enrolment = match key {
             RenewalKey::New => Self::with_new_key(dir)?,
             RenewalKey::Same => {

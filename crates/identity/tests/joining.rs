@@ -279,6 +279,8 @@ fn member_renews_with_either_key() {
     assert_ne!(third.node(), first.node());
     assert_eq!((third.name(), third.role()), ("uav7", Role::Node));
     assert!(dir.join("revocations-seen-0").exists() && !fixture.path("device.joining").exists());
+    let replaced = Enrolment::renew(&dir, &first, RenewalKey::Same);
+    assert!(matches!(replaced, Err(EnrolmentError::Replaced { .. })));
     let foreign = Fixture::new();
     let stranger = foreign.group.issue_in_memory("uav7", Role::Node).unwrap();
     let enrolment = Enrolment::renew(&dir, &third, RenewalKey::Same).unwrap();
