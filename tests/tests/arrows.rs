@@ -14,12 +14,21 @@ const ARROWS: [(&str, &[&str]); 28] = [
     // Prints for all commands; `roost-wire` has the escaping of text from others.
     ("roost-terminal", &["roost-wire"]),
     ("roost-transport", &["roost-wire", "roost-identity"]),
+    ("roost-authority", &["roost-wire", "roost-identity"]),
     // Events of the data half are commands of the machines of the core.
     ("roost-reflection", &["roost-wire", "roost-core"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
     (
         "roost-runtime",
-        &["roost-wire", "roost-core", "roost-transport", "roost-identity", "roost-api", "roost-reflection"],
+        &[
+            "roost-wire",
+            "roost-core",
+            "roost-transport",
+            "roost-identity",
+            "roost-authority",
+            "roost-api",
+            "roost-reflection",
+        ],
     ),
     // The load generator of `roost bench` speaks the overlay's protocol itself,
     // hence the arrow to the transport. `roost doctor` asks a media port for a sign of life.
@@ -28,6 +37,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
         &[
             "roost-wire",
             "roost-identity",
+            "roost-authority",
             "roost-api",
             "roost-services",
             "roost-terminal",
@@ -159,8 +169,8 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     ("dimpl", &["roost-transport"]),
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),
-    // Each daemon adds its own routes to the shell's local API.
-    ("axum", &["roost-api", "roost-runtime"]),
+    // Each daemon adds its own routes to the shell's local API. The authority serves devices and members.
+    ("axum", &["roost-api", "roost-runtime", "roost-authority"]),
 ];
 
 #[test]

@@ -38,6 +38,7 @@ fn run(cli: &Cli, output: Output) -> Outcome {
     let socket = cli.global.socket();
     match &cli.command {
         Command::Group(args) => commands::group::run(args, output),
+        Command::Identity(args) => commands::identity::run(args, output),
         Command::Config(args) => commands::config::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
@@ -65,7 +66,10 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Doctor(args) => commands::doctor::run(args, socket, output).await,
         Command::Bench(args) => bench::run(args, output).await,
         Command::Demo(args) => demo::run(args, output).await,
-        Command::Group(_) | Command::Config(_) | Command::Completions(_) | Command::Man(_) => Ok(()),
+        Command::Join(args) => commands::join::run(args, output).await,
+        Command::Group(_) | Command::Identity(_) | Command::Config(_) | Command::Completions(_) | Command::Man(_) => {
+            Ok(())
+        }
     }
 }
 

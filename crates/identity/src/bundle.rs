@@ -14,6 +14,7 @@ use crate::error::LoadError;
 use crate::files::{
     GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, read_key, read_pem,
 };
+use crate::fingerprint::Fingerprint;
 use crate::group_key::GroupKey;
 use crate::policy::member;
 use crate::refusal::Refusal;
@@ -158,6 +159,11 @@ impl Identity {
 
     pub fn group(&self) -> &str {
         self.authority.group()
+    }
+
+    /// The fingerprint of the certificate of the group's authority.
+    pub fn authority_fingerprint(&self) -> Fingerprint {
+        Fingerprint::digest(self.authority.der())
     }
 
     pub fn not_before(&self) -> SystemTime {

@@ -58,7 +58,7 @@ impl<'a> Certificate<'a> {
 
     /// True if the certificate's public key is this uncompressed P-256 point.
     pub(crate) fn has_key(&self, point: &[u8]) -> bool {
-        p256_spki(&self.x509).is_some_and(|spki| &spki[P256_PREFIX.len() - 1..] == point)
+        p256_point(self.key()) == Some(point)
     }
 
     /// The holder, if there is exactly one subject alternative name and it has the form of [`Subject`].
@@ -101,7 +101,19 @@ impl<'a> Certificate<'a> {
 
 fn p256_spki<'a>(x509: &X509Certificate<'a>) -> Option<&'a [u8]> {
     let spki = x509.tbs_certificate.subject_pki.raw;
-    (spki.len() == P256_SPKI_BYTES && spki.starts_with(&P256_PREFIX)).then_some(spki)
+    p256_point(spki).map(|_| spki)
+}
+
+/// The uncompressed point in a SubjectPublicKeyInfo of a P-256 key.
+pub(crate) fn p256_point(spki: &[u8]) -> Option<&[u8]> {
+    let is_p256 = spki.len() == P256_SPKI_BYTES && spki.starts_with(&P256_PREFIX);
+    is_p256.then(|| &spki[P256_PREFIX.len() - 1..])
+}
+
+/// True if `der` is `body` with the signature of the holder of the key `point`, in DER.
+pub(crate) fn is_self_signed(der: &[u8], body: &[u8], signature: &[u8], point: &[u8]) -> bool {
+    let key = ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point);
+    is_envelope(der, body, signature) && key.is_ok_and(|key| key.verify_sig(body, signature).is_ok())
 }
 
 fn has_unknown_critical_extension(x509: &X509Certificate<'_>) -> bool {
@@ -221,7 +233,7 @@ impl Authority {
         let spki = p256_spki(x509).ok_or("its key is not of type ECDSA P-256")?;
         let group = x509.subject().iter_common_name().next().and_then(|name| name.as_str().ok());
         let group = group.filter(|name| check_name(name).is_ok()).ok_or("it names no group")?;
-        let point = &spki[P256_PREFIX.len() - 1..];
+        let point = p256_point(spki).unwrap_or_default();
         let authority = Self {
             der: der.to_vec(),
             group: group.to_owned(),

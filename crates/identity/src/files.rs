@@ -3,8 +3,8 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustls_pki_types::pem::PemObject;
@@ -16,10 +16,16 @@ pub(crate) const MAX_PEM_BYTES: u64 = 64 * 1024;
 /// The largest revocation list file, in bytes. It has room for [`crate::revocation::MAX_REVOKED`] entries.
 pub(crate) const MAX_LIST_BYTES: u64 = 4 * 1024 * 1024;
 
+/// The largest file with invitations, in bytes: all invitations with all their uses, of 1 KB each.
+pub(crate) const MAX_INVITATIONS_BYTES: u64 = 128 * 1024 * 1024;
+
 /// The files of a group directory and of a bundle, without their directory.
 pub(crate) const GROUP_CERTIFICATE: &str = "group.pem";
 pub(crate) const GROUP_KEY: &str = "group.key";
 pub(crate) const GROUP_INDEX: &str = "issued.tsv";
+pub(crate) const INVITATIONS: &str = "invitations.json";
+pub(crate) const HUBS: &str = "hubs";
+pub(crate) const AUTHORITY_ADDRESS: &str = "authority";
 pub(crate) const LEAF_CERTIFICATE: &str = "identity.pem";
 pub(crate) const LEAF_KEY: &str = "identity.key";
 pub(crate) const MULTICAST_KEY: &str = "multicast.key";
@@ -34,16 +40,39 @@ pub(crate) fn read_pem<T: PemObject>(path: &Path, limit: u64, expected: &'static
     parse_pem(file, path, limit, expected)
 }
 
-/// Like [`read_pem`], and refuses a key that others than its owner can read or write. It checks the open file, so that
-/// nobody can exchange the file after the check.
+/// Like [`read_pem`], and refuses a key that others than its owner can read or write.
 pub(crate) fn read_key<T: PemObject>(path: &Path) -> Result<T, LoadError> {
+    parse_pem(open_private(path)?, path, MAX_PEM_BYTES, "private key")
+}
+
+/// The text of a file that only its owner may read or write.
+pub(crate) fn read_private_text(path: &Path, limit: u64) -> Result<String, LoadError> {
+    let mut text = String::new();
+    let read = open_private(path)?.take(limit + 1).read_to_string(&mut text);
+    read.map_err(|source| LoadError::Read { path: path.to_owned(), source })?;
+    if text.len() as u64 > limit { Err(LoadError::TooLarge { path: path.to_owned(), limit }) } else { Ok(text) }
+}
+
+/// Checks the open file, so that nobody can exchange the file after the check.
+fn open_private(path: &Path) -> Result<File, LoadError> {
     let failed = |source| LoadError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(LoadError::KeyExposed { path: path.to_owned(), mode });
     }
-    parse_pem(file, path, MAX_PEM_BYTES, "private key")
+    Ok(file)
+}
+
+/// The lines of a file that an operator may have written; none if it does not exist.
+pub(crate) fn read_lines(path: &Path) -> Result<Vec<String>, LoadError> {
+    let mut text = String::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_PEM_BYTES).read_to_string(&mut text));
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => Err(LoadError::Read { path: path.to_owned(), source }),
+        Ok(_) => Ok(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned).collect()),
+    }
 }
 
 fn parse_pem<T: PemObject>(file: File, path: &Path, limit: u64, expected: &'static str) -> Result<T, LoadError> {
@@ -85,28 +114,71 @@ pub(crate) fn create_public(path: &Path, content: &str) -> io::Result<()> {
 
 fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    if rustix::process::geteuid().is_root() {
+        // Root may invite and approve beside an authority that runs as another user and has to read the file.
+        let folder = fs::metadata(parent(path))?;
+        fchown(&file, Some(folder.uid()), Some(folder.gid()))?;
+    }
     file.write_all(content)?;
     file.sync_all()
 }
 
 /// Replaces a file's content in one step. A reader sees the old content or the new, even if the host fails in between.
-/// Several daemons of a host share a folder, so each writer has a file of its own until then.
 pub(crate) fn replace_public(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    replace(path, content.as_ref(), PUBLIC)
+}
+
+/// Like [`replace_public`], for a file that only its owner can read.
+pub(crate) fn replace_private(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    replace(path, content.as_ref(), PRIVATE)
+}
+
+/// Several daemons of a host share a folder, so each writer has a file of its own until the end.
+fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     static WRITES: AtomicU64 = AtomicU64::new(0);
     let write = WRITES.fetch_add(1, Ordering::Relaxed);
-    let next = path.with_extension(format!("next-{}-{write}", std::process::id()));
+    let mut next = path.as_os_str().to_owned();
+    next.push(format!(".next-{}-{write}", std::process::id()));
+    let next = PathBuf::from(next);
     match fs::remove_file(&next) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    create(&next, content.as_ref(), PUBLIC)?;
-    fs::rename(&next, path)?;
-    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    create(&next, content, mode)
+        .and_then(|()| fs::rename(&next, path))
+        .inspect_err(|_| drop(fs::remove_file(&next)))?;
+    sync_parent(path)
+}
+
+/// Writes the entries of the folder around `path` to the disk.
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
+    File::open(parent(path))?.sync_all()
+}
+
+/// The folder around `path`, which may be relative and a bare name.
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::chown;
+
+    /// Only root can give files away.
+    #[test]
+    fn roots_files_belong_to_folders_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        if chown(dir.path(), Some(65534), Some(65534)).is_err() {
+            return;
+        }
+        let path = dir.path().join("invitations.json");
+        for _ in 0..2 {
+            replace_private(&path, "{}").unwrap();
+            let found = fs::metadata(&path).unwrap();
+            assert_eq!((found.uid(), found.gid(), found.mode() & 0o777), (65534, 65534, 0o600));
+        }
+    }
 
     #[test]
     fn writers_of_one_file_all_succeed() {

@@ -51,12 +51,14 @@ impl GroupKey {
         Ok(Some(key))
     }
 
-    /// Makes a key and writes it to `path`, where no file may exist.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+    pub(crate) fn random() -> io::Result<Self> {
         let mut bytes = [0; KEY_BYTES];
         rand::fill(&mut bytes).map_err(|_| io::Error::other("the system gives no random numbers"))?;
-        create_private(path, &hex(&bytes))?;
         Ok(Self(bytes))
+    }
+
+    pub(crate) fn text(&self) -> String {
+        hex(&self.0)
     }
 
     pub(crate) fn copy(from: &Path, to: &Path) -> io::Result<()> {
@@ -97,9 +99,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("multicast.key");
         assert_eq!(GroupKey::read(&path).unwrap(), None);
-        let made = GroupKey::create(&path).unwrap();
+        let made = GroupKey::random().unwrap();
+        create_private(&path, &made.text()).unwrap();
         assert_eq!(GroupKey::read(&path).unwrap(), Some(made.clone()));
-        assert!(GroupKey::create(&path).is_err(), "never over an existing one");
         assert!(!format!("{made:?}").contains(&hex(made.bytes())[..8]));
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
         assert!(GroupKey::read(&path).unwrap_err().to_string().contains("chmod 600"));

@@ -26,24 +26,34 @@
 //! ```
 #![allow(missing_docs, reason = "only crates of this workspace import it")]
 
+mod answer;
 mod bundle;
 mod certificate;
+mod enrolment;
 mod error;
 mod files;
+mod fingerprint;
 pub mod group;
 mod group_key;
+mod invitation_address;
 mod key_exchange;
 mod policy;
 mod refusal;
+mod request;
 mod revocation;
 mod subject;
 pub mod tls;
 
+pub use answer::{Answer, Document, REVOCATIONS, SealedKey};
 pub use bundle::Identity;
 pub use certificate::{CertificateStatus, read_unverified};
+pub use enrolment::{Enrolment, EnrolmentError, Owner, RenewalKey};
 pub use error::{ListFault, LoadError};
+pub use fingerprint::{Fingerprint, FingerprintError};
 pub use group_key::{GroupKey, KEY_BYTES};
+pub use invitation_address::{AddressError, InvitationAddress, Token, check_authority};
 pub use key_exchange::{KeyExchange, UnknownKeyExchange};
 pub use policy::{Policy, SignedList, TakenList};
 pub use refusal::{Refusal, Side};
+pub use request::{MAX_REQUEST_BYTES, RequestError, SigningRequest};
 pub use subject::{MAX_NAME_BYTES, NameError};

@@ -131,7 +131,7 @@ impl SeenLists {
         if self.number()?.is_some_and(|stored| stored >= number) {
             return Ok(());
         }
-        let written = replace_public(&self.number, &format!("{number}\n"));
+        let written = replace_public(&self.number, format!("{number}\n"));
         written.map_err(|source| LoadError::ListNumberUnwritable { path: self.number.clone(), source })
     }
 

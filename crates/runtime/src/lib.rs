@@ -27,6 +27,7 @@ pub mod media;
 pub mod metrics;
 pub mod naming;
 mod program;
+mod renewal;
 pub mod resolve;
 mod serve;
 pub mod shared;

@@ -9,6 +9,7 @@ use roost_api::server::{self, PUBLIC_CONNECTIONS};
 use roost_identity::{Identity, Policy};
 use roost_transport::Counters;
 use roost_wire::Scheme;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -18,6 +19,7 @@ use crate::config::{Common, Layers, Setting, Settings};
 use crate::failure::Failure;
 use crate::log_limiter::LogLimiter;
 use crate::program::{Opened, Program, Running, read_identity, table};
+use crate::renewal::Renewal;
 use crate::signals::{SignalAction, Signals};
 use crate::watchdog::MachineWatchdog;
 use crate::{metrics, systemd};
@@ -53,6 +55,14 @@ pub(crate) async fn serve<P: Program>(
     let Opened { base, policy, socket, http } = opened;
     let (shared, identity) = (Arc::clone(&base.shared), Arc::clone(&base.identity));
     let (stop_machine, drain) = (base.stop.clone(), base.common.drain);
+    let renewed = Arc::new(Notify::new());
+    let renewal = base.common.authority.clone().map(|authority| Renewal {
+        authority,
+        dir: base.common.identity.clone(),
+        identity: Arc::clone(&identity),
+        shared: Arc::clone(&shared),
+        renewed: Arc::clone(&renewed),
+    });
     let stop_api = CancellationToken::new();
     let mut signals = Signals::new().map_err(Failure::failed)?;
     let Running { service, driver } = P::spawn(config, base).await?;
@@ -65,6 +75,9 @@ pub(crate) async fn serve<P: Program>(
     let listen = shared.listen().join(" ");
     let (name, group, node, role) = (identity.name(), identity.group(), identity.node(), P::ROLE);
     tracing::info!(%role, name, group, %node, %listen, "serving");
+    if let Some(renewal) = renewal {
+        tokio::spawn(stop_machine.clone().run_until_cancelled_owned(renewal.run()));
+    }
     systemd::ready(&format!("{name} of group {group} listens on {listen}"));
 
     let heart = MachineWatchdog::default();
@@ -91,6 +104,7 @@ pub(crate) async fn serve<P: Program>(
                 SignalAction::Reload => running.reload().await,
                 SignalAction::Dump => running.dump().await,
             },
+            () = renewed.notified() => running.reload_revocations().await,
             _ = housekeeping.tick() => running.check_health(),
             _ = recheck.tick() => drop(shared.transport.recheck().await),
             ended = &mut driver => return Err(fault(ended)),
@@ -126,6 +140,14 @@ impl<P: Program> Daemon<P> {
     async fn reload(&mut self) {
         systemd::reloading();
         self.renew();
+        self.reload_revocations().await;
+        if let Err(failure) = self.apply_reload().await {
+            failure.message.lines().for_each(|line| self.complain(&format!("no setting was changed: {line}")));
+        }
+        systemd::ready("reloaded");
+    }
+
+    async fn reload_revocations(&self) {
         match self.policy.reload() {
             Ok(revoked) => {
                 let shared = self.service.shared();
@@ -135,10 +157,6 @@ impl<P: Program> Daemon<P> {
             }
             Err(error) => self.complain(&format!("the revocation list was not read again: {error}")),
         }
-        if let Err(failure) = self.apply_reload().await {
-            failure.message.lines().for_each(|line| self.complain(&format!("no setting was changed: {line}")));
-        }
-        systemd::ready("reloaded");
     }
 
     /// Uses the certificate in the identity's folder from now on, if it is this daemon's renewed one.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use prometheus::IntGauge;
 use roost_api::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_core::Traffic;
 use roost_identity::{Identity, Policy};
@@ -15,6 +16,7 @@ use tokio::sync::watch;
 use crate::documents::GroupDocuments;
 use crate::logging::Level;
 use crate::metrics::{Metrics, ProcessMetrics, TransportMetrics, refused};
+use crate::renewal::AuthorityContact;
 use crate::traffic::TrafficBytes;
 
 /// The identity, the transports and the counters of a daemon.
@@ -27,6 +29,9 @@ pub struct DaemonContext {
     last_error: Mutex<Option<(Instant, String)>>,
     transport_metrics: TransportMetrics,
     process_metrics: ProcessMetrics,
+    certificate: IntGauge,
+    authority_failing: IntGauge,
+    pub(crate) authority: AuthorityContact,
     pub transport: Transport,
     /// The driver counts these.
     pub traffic: Arc<TrafficBytes>,
@@ -46,7 +51,12 @@ impl DaemonContext {
         level: Level,
     ) -> Result<Self, prometheus::Error> {
         let metrics = Metrics::new(identity.role().name())?;
-        metrics.certificate(unix_seconds(identity.not_after()))?;
+        let certificate = metrics
+            .gauge("roost_certificate_not_after_seconds", "When the daemon's certificate ends, Unix seconds.")?;
+        let authority_failing = metrics.gauge(
+            "roost_authority_failing_since_seconds",
+            "Since when the certificate could not be renewed, Unix seconds; 0 if nothing failed.",
+        )?;
         Ok(Self {
             listen: transport.local_addresses().iter().map(ToString::to_string).collect(),
             started: Instant::now(),
@@ -55,6 +65,9 @@ impl DaemonContext {
             last_error: Mutex::default(),
             transport_metrics: TransportMetrics::register(&metrics)?,
             process_metrics: ProcessMetrics::register(&metrics)?,
+            certificate,
+            authority_failing,
+            authority: AuthorityContact::default(),
             traffic: Arc::default(),
             documents: GroupDocuments::register(policy, &metrics)?,
             identity,
@@ -123,6 +136,7 @@ impl DaemonContext {
             started_unix_s: unix_seconds(self.started_at),
             uptime_s: self.started.elapsed().as_secs_f64(),
             certificate_not_after_unix_s: unix_seconds(self.identity.not_after()),
+            authority_failing_since_unix_s: self.authority.failing_since().map(unix_seconds),
             listen: self.listen.clone(),
             hub: None,
             standby: None,
@@ -163,6 +177,9 @@ impl DaemonContext {
         self.transport_metrics.update(&self.transport, &self.traffic);
         self.process_metrics.update();
         self.documents.update_numbers();
+        let gauge = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
+        self.certificate.set(gauge(unix_seconds(self.identity.not_after())));
+        self.authority_failing.set(gauge(self.authority.failing_since().map_or(0, unix_seconds)));
     }
 }
 

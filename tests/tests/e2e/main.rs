@@ -18,6 +18,7 @@ mod hostile_streams;
 mod hostile_words;
 mod inbox;
 mod interop;
+mod joining;
 mod keeping;
 mod key_frames;
 mod links;

@@ -40,6 +40,18 @@ fn units_wait_for_time_sync() {
     }
 }
 
+/// The group's key is for nobody else on the authority's host.
+#[test]
+fn authority_has_its_own_user() {
+    let unit = unit("roost-authority");
+    assert_eq!(values(&unit, "User"), ["roost-authority"]);
+    assert_eq!(values(&unit, "StateDirectoryMode"), ["0700"]);
+    assert_eq!(values(&unit, "Type"), ["notify"]);
+    assert!(values(&unit, "ExecStart").contains(&"/var/lib/roost-authority/group"));
+    let users = fs::read_to_string(repository().join("packaging/systemd/roost.sysusers")).unwrap();
+    assert!(users.lines().any(|line| line.starts_with("u roost-authority ")), "{users}");
+}
+
 /// With the rest of the system read-only, an inbox is where the unit lets the node write.
 #[test]
 fn documented_inbox_is_writable_under_unit() {
@@ -65,9 +77,10 @@ fn systemd_finds_no_fault() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    for daemon in DAEMONS {
-        let built = binary(daemon).display().to_string();
-        let text = unit(daemon).replace(&format!("/usr/bin/{daemon}"), &built);
+    let programs = DAEMONS.map(|daemon| (daemon, daemon)).into_iter().chain([("roost-authority", "roost")]);
+    for (daemon, program) in programs {
+        let built = binary(program).display().to_string();
+        let text = unit(daemon).replace(&format!("/usr/bin/{program}"), &built);
         let path = folder.path().join(format!("{daemon}.service"));
         fs::write(&path, text).unwrap();
         let output = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output().unwrap();

@@ -44,6 +44,9 @@ pub struct Status {
     pub started_unix_s: u64,
     pub uptime_s: f64,
     pub certificate_not_after_unix_s: u64,
+    /// The first failure to renew the certificate since the last success.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority_failing_since_unix_s: Option<u64>,
     /// The endpoints that the daemon listens at, with the ports that the system chose.
     pub listen: Vec<String>,
     /// The home; nodes only.

@@ -1,6 +1,7 @@
 //! The command line, which is also the source of help, man pages and completions.
 
 mod area;
+mod group;
 mod request;
 mod room;
 mod single_command;
@@ -16,12 +17,14 @@ use roost_terminal::{OutputArgs, generate};
 use roost_wire::{Cell, NodeSelector, Scheme, Scope, Service};
 
 pub(crate) use area::{AreaArgs, AreaChoice};
+pub(crate) use group::{
+    GroupArgs, GroupCommand, HandInArgs, HubsCommand, IdentityArgs, IdentityCommand, InviteArgs, JoinArgs,
+};
 pub(crate) use request::{Mode, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;
 pub(crate) use single_command::read;
 pub(crate) use tools::{
-    BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, GroupArgs,
-    GroupCommand, HandInArgs, ManArgs,
+    BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, ManArgs,
 };
 
 const EXIT_CODES: &str = "\
@@ -200,6 +203,14 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Make and manage the group: its authority and its members' identities
     Group(GroupArgs),
+    /// Join a group with an invitation: this host makes its key and gets its certificate
+    #[command(before_help = "Examples:
+  roost join 'roost://10.0.0.1:7703/join#TOKEN.FINGERPRINT' --start
+  roost join uav7.bundle
+")]
+    Join(JoinArgs),
+    /// Make a key and a request for a certificate, where there is no network to the authority
+    Identity(IdentityArgs),
     /// Write, show and check the configuration of a daemon
     Config(ConfigArgs),
     /// Put load on a running hub and measure it

@@ -1,5 +1,6 @@
 //! Values of flags that have no type of their own in the core.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::NodeSelector;
@@ -37,6 +38,12 @@ pub(super) fn validity(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is out of range: expected more than nothing and at most 50y"));
     }
     Ok(validity)
+}
+
+/// Reads the address of the authority's service: `tls://0.0.0.0:7703`.
+pub(super) fn tls_endpoint(text: &str) -> Result<SocketAddr, String> {
+    let address = text.strip_prefix("tls://").and_then(|address| address.parse().ok());
+    address.ok_or_else(|| format!("{text:?} is not an address to listen on: expected tls://ADDRESS:PORT"))
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ fn screen(status: &Status) -> String {
     line("who", format!("{} ({}) of group {}", status.name, status.role, status.group));
     line("node", status.node.to_string());
     line("state", format!("{}, up {}, version {}", state(status.state), seconds(status.uptime_s), status.version));
-    line("certificate", format!("valid until {}", date(certificate_end(status))));
+    line("certificate", certificate(status));
     if let Some(number) = status.documents.get("revocations") {
         line("revocations", format!("list {number}"));
     }
@@ -64,6 +64,12 @@ fn screen(status: &Status) -> String {
 pub(super) fn last_error(status: &Status) -> Option<String> {
     let ago = status.last_error_s.map(|past| format!(" ({} ago)", seconds(past)));
     Some(status.last_error.clone()? + &ago.unwrap_or_default())
+}
+
+fn certificate(status: &Status) -> String {
+    let until = format!("valid until {}", date(certificate_end(status)));
+    let failing = status.authority_failing_since_unix_s.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_secs(at)));
+    failing.map_or_else(|| until.clone(), |since| format!("{until}; cannot be renewed since {}", date(since)))
 }
 
 /// The last second of the daemon's certificate.

@@ -82,6 +82,21 @@ impl Signer {
         params.signed_by(key, &self.issuer)
     }
 
+    /// Makes a certificate for a new key of the authority's service, which is not a member.
+    pub(crate) fn certify_service(
+        &self,
+        name: &str,
+        not_before: SystemTime,
+        not_after: SystemTime,
+    ) -> Result<Made, rcgen::Error> {
+        let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+        let mut params = params(name, not_before, not_after)?;
+        params.subject_alt_names = vec![SanType::DnsName(name.try_into()?)];
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        Ok(Made { certificate: params.signed_by(&key, &self.issuer)?, key })
+    }
+
     /// Signs a revocation list and returns it as PEM. The list expires with the CA: its number, not its age, decides
     /// which of two lists is in force.
     pub(crate) fn sign_list<'a>(

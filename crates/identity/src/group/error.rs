@@ -3,8 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::JoinRefusal;
 use crate::error::LoadError;
+use crate::invitation_address::AddressError;
 use crate::refusal::Refusal;
+use crate::request::RequestError;
 use crate::subject::NameError;
 
 /// An operation on a group failed. Nothing has changed unless the variant says so.
@@ -70,6 +73,34 @@ pub enum GroupError {
     /// The group would not issue this certificate again.
     #[error("the certificate {} cannot be renewed: {refusal}", path.display())]
     NotRenewable { path: PathBuf, refusal: Refusal },
+    #[error("the group's key {} is sealed: give its passphrase, at the prompt or with --passphrase-file FILE", path.display())]
+    Sealed { path: PathBuf },
+    #[error("the passphrase does not open the group's key {}", path.display())]
+    WrongPassphrase { path: PathBuf },
+    #[error("the group's key {} is sealed already", path.display())]
+    SealedAlready { path: PathBuf },
+    #[error("the group's key {} is not sealed", path.display())]
+    NotSealed { path: PathBuf },
+    #[error("the passphrase is too short: use {0} characters or more")]
+    ShortPassphrase(usize),
+    #[error("{0:?} is no hub: expected its endpoints, separated by commas, such as udp://10.0.0.1:7700")]
+    NotHub(String),
+    #[error("a group stores at most {1} {0}")]
+    TooMany(&'static str, usize),
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    #[error(transparent)]
+    Join(#[from] JoinRefusal),
+    #[error("the invitation is not possible: {0}")]
+    Invitation(&'static str),
+    #[error("no invitation has the id {0:?}: see roost group invitations")]
+    NotInvited(String),
+    #[error("no request waits from {0:?}: see roost group requests")]
+    NotWaiting(String),
+    #[error("cannot use the group's invitations {}: {source}", path.display())]
+    Invitations { path: PathBuf, source: io::Error },
     #[error("making the certificate failed: {0}")]
     Crypto(#[from] rcgen::Error),
 }

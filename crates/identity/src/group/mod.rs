@@ -3,45 +3,54 @@
 //! | file | |
 //! |---|---|
 //! | `group.pem` | the CA's certificate; every bundle has a copy |
-//! | `group.key` | the CA's private key, mode 0600: keep it off the network |
+//! | `group.key` | the CA's private key, mode 0600, sealed with a passphrase if the operator wants that |
 //! | `revoked.pem` | the signed revocation list (an X.509 CRL); every bundle has a copy |
 //! | `multicast.key` | the secret that the nodes share, mode 0600; every node's bundle has a copy |
-//! | `issued.tsv` | every certificate issued |
+//! | `issued.tsv` | every certificate issued; its lock is held by whoever changes the group |
+//! | `invitations.json` | invitations, without their tokens, and the requests that wait for approval |
+//! | `hubs` | the hubs that new members turn to, a line each |
+//! | `authority` | `HOST:PORT` at which devices reach the authority |
 //!
 //! A bundle, which goes to one host, holds `identity.pem`, `identity.key` (0600), `group.pem`, `revoked.pem` and, for a
 //! node, `multicast.key`.
 
+mod admission;
 mod ca;
 mod error;
 mod index;
+mod invitations;
+mod records;
 mod renewal;
 mod revocation;
+mod sealing;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_wire::{NodeId, Role, RoleSet};
-use rustls_pki_types::PrivatePkcs8KeyDer;
+use roost_wire::{NodeId, Role};
 
 use self::ca::{CA_VALIDITY, Made, Signer};
-use self::index::{Entries, Index};
-use crate::bundle::{Identity, read_authority};
-use crate::certificate::{Authority, Certificate, Leaf, Serial};
-use crate::error::LoadError;
+use crate::bundle::Identity;
+use crate::certificate::{Authority, Certificate, Leaf};
 use crate::files::{
     GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST,
-    create_private, create_public, make_private_dir, read_key,
+    create_private, create_public, make_private_dir,
 };
 use crate::group_key::GroupKey;
 use crate::refusal::Refusal;
 use crate::revocation::RevocationList;
 use crate::subject::{Subject, check_name};
 
+pub use self::admission::{Joined, Ticket};
 pub use self::error::GroupError;
+pub use self::invitations::{InvitationSpec, JoinRefusal, Origin, ShownInvitation, WaitingRequest};
+pub use self::records::GroupRecords;
 pub use self::revocation::Revocation;
+pub use self::sealing::MIN_PASSPHRASE;
 
 /// A new certificate is valid from this long before its issue, for hosts whose clocks are behind.
 pub const BACKDATED: Duration = Duration::from_secs(5 * 60);
@@ -59,7 +68,7 @@ pub enum Validity {
 
 impl Default for Validity {
     fn default() -> Self {
-        Self::Days(365)
+        Self::Days(30)
     }
 }
 
@@ -106,8 +115,16 @@ pub struct Verdict {
 
 /// A group, open for issuing and revoking.
 pub struct Group {
-    dir: PathBuf,
+    records: GroupRecords,
     signer: Signer,
+}
+
+impl Deref for Group {
+    type Target = GroupRecords;
+
+    fn deref(&self) -> &GroupRecords {
+        &self.records
+    }
 }
 
 impl Group {
@@ -121,7 +138,8 @@ impl Group {
         let now = SystemTime::now();
         let made = Signer::generate(name, now - BACKDATED, now + CA_VALIDITY)?;
         let authority = Authority::parse(made.certificate.der()).map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
-        let signer = Signer::new(Arc::new(authority), made.key.serialized_der())?;
+        let authority = Arc::new(authority);
+        let signer = Signer::new(Arc::clone(&authority), made.key.serialized_der())?;
         let signer = signer.ok_or_else(|| GroupError::WrongKey { path: dir.join(GROUP_KEY) })?;
         let list = signer.sign_list(1, now, std::iter::empty())?;
 
@@ -131,35 +149,33 @@ impl Group {
             write(&dir.join(REVOCATION_LIST), |path| create_public(path, &list))?;
             write(&dir.join(GROUP_INDEX), |path| create_public(path, "list\t1\n"))
         })?;
-        Ok(Self { dir: dir.to_owned(), signer })
+        Ok(Self { records: GroupRecords { dir: dir.to_owned(), authority }, signer })
     }
 
     /// Opens the group in `dir`.
     ///
     /// # Errors
-    /// There is none, or its key is missing, exposed or belongs to another group.
+    /// There is none, or its key is sealed, missing, exposed or belongs to another group.
     pub fn open(dir: &Path) -> Result<Self, GroupError> {
-        let authority = read_authority(&dir.join(GROUP_CERTIFICATE)).map_err(|error| match error {
-            LoadError::Read { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                GroupError::NoGroup { path: dir.to_owned() }
-            }
-            other => other.into(),
-        })?;
+        Self::open_with(dir, None)
+    }
+
+    /// Opens the group in `dir`, whose key may be sealed with this passphrase.
+    ///
+    /// # Errors
+    /// As for [`Self::open`], and if the passphrase is wrong.
+    pub fn open_sealed(dir: &Path, passphrase: &str) -> Result<Self, GroupError> {
+        Self::open_with(dir, Some(passphrase))
+    }
+
+    fn open_with(dir: &Path, passphrase: Option<&str>) -> Result<Self, GroupError> {
+        let records = GroupRecords::open(dir)?;
         let path = dir.join(GROUP_KEY);
-        let key: PrivatePkcs8KeyDer<'_> = read_key(&path)?;
-        match Signer::new(Arc::new(authority), key.secret_pkcs8_der()) {
-            Ok(Some(signer)) => Ok(Self { dir: dir.to_owned(), signer }),
+        let key = sealing::open(&path, passphrase)?;
+        match Signer::new(Arc::clone(&records.authority), key.as_bytes()) {
+            Ok(Some(signer)) => Ok(Self { records, signer }),
             Ok(None) | Err(_) => Err(GroupError::WrongKey { path }),
         }
-    }
-
-    pub fn name(&self) -> &str {
-        self.signer.authority().group()
-    }
-
-    /// The last second of the CA's validity, which no certificate outlives.
-    pub fn not_after(&self) -> SystemTime {
-        self.signer.authority().not_after()
     }
 
     /// Issues a certificate with a fresh key and writes the bundle to `out`, a directory that must be empty or not
@@ -202,36 +218,16 @@ impl Group {
             .ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))
     }
 
-    /// Lists every certificate issued, in the order of issue.
-    ///
-    /// # Errors
-    /// The index or the revocation list cannot be read.
-    pub fn show(&self) -> Result<Vec<Issued>, GroupError> {
-        let (entries, list) = self.state(&mut self.index()?)?;
-        let mut issued = entries.issued;
-        for certificate in &mut issued {
-            certificate.revoked = Serial::from_hex(&certificate.serial).and_then(|serial| list.revoked_at(&serial));
-        }
-        Ok(issued)
-    }
-
-    /// Says if the group's members accept the bundle in `bundle` at `now`, by the group's CA and newest list rather
-    /// than the bundle's own.
-    ///
-    /// # Errors
-    /// A file of the bundle is missing or damaged, or the key is exposed or belongs to another certificate. A
-    /// certificate that members would refuse is not an error.
-    pub fn verify(&self, bundle: &Path, now: SystemTime) -> Result<Verdict, GroupError> {
-        let identity = Identity::load(bundle)?;
-        let (_, newest) = self.state(&mut self.index()?)?;
-        // The bundle's own authority may be that of another group.
-        let policy = crate::Policy::from_parts(self.signer.authority(), &newest, &self.dir.join(REVOCATION_LIST));
-        let leaf = identity.leaf();
-        let revoked = newest.revoked_at(&leaf.status.serial);
-        let certificate = Issued { revoked, ..Issued::new(&leaf) };
-        let refusal = policy.verify(&identity.certificate_der(), RoleSet::ALL, now).err();
-        let list_outdated = identity.list().number() < newest.number();
-        Ok(Verdict { certificate, refusal, list_outdated })
+    /// Makes a key and certificate for the authority's own service. Returns the chain and the key, DER.
+    pub(crate) fn service_certificate(
+        &self,
+        name: &str,
+        now: SystemTime,
+        valid: Duration,
+    ) -> Result<([Vec<u8>; 2], Vec<u8>), GroupError> {
+        let (not_before, not_after) = self.period(self.validity(valid, now))?;
+        let made = self.signer.certify_service(name, not_before, not_after)?;
+        Ok(([made.certificate.der().to_vec(), self.authority.der().to_vec()], made.key.serialize_der()))
     }
 
     fn make(&self, name: &str, role: Role, validity: Validity) -> Result<(Made, Leaf), GroupError> {
@@ -275,37 +271,6 @@ impl Group {
         }
         let shared = self.multicast_key()?;
         write(&out.join(MULTICAST_KEY), |path| GroupKey::copy(&shared, path))
-    }
-
-    /// The file of the nodes' shared secret. It is made now for a group that was made before groups had one.
-    fn multicast_key(&self) -> Result<PathBuf, GroupError> {
-        let path = self.dir.join(MULTICAST_KEY);
-        if GroupKey::read(&path)?.is_none() {
-            write(&path, |path| GroupKey::create(path).map(drop))?;
-        }
-        Ok(path)
-    }
-
-    fn index(&self) -> Result<Index, GroupError> {
-        let path = self.dir.join(GROUP_INDEX);
-        Index::open(&path).map_err(|source| GroupError::Index { path, source })
-    }
-
-    /// Reads the group's files and checks that the list is the newest.
-    fn state(&self, index: &mut Index) -> Result<(Entries, Arc<RevocationList>), GroupError> {
-        let entries = index.read().map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
-        let path = self.dir.join(REVOCATION_LIST);
-        let list = RevocationList::read(&path, self.signer.authority())?;
-        if list.number() < entries.list_number {
-            return Err(GroupError::ListTooOld { path, found: list.number(), expected: entries.list_number });
-        }
-        Ok((entries, list))
-    }
-
-    fn newest_list_text(&self, index: &mut Index) -> Result<String, GroupError> {
-        self.state(index)?;
-        let path = self.dir.join(REVOCATION_LIST);
-        fs::read_to_string(&path).map_err(|source| LoadError::Read { path, source }.into())
     }
 }
 

@@ -1,8 +1,13 @@
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use roost_wire::RoleSet;
 
 use super::*;
+use crate::certificate::Serial;
+use crate::refusal::Refusal;
 use crate::revocation::MAX_REVOKED;
-use crate::{ListFault, Policy};
+use crate::{ListFault, LoadError, Policy};
 
 struct GroupFixture {
     dir: tempfile::TempDir,

@@ -15,6 +15,8 @@ pub struct Common {
     pub identity: PathBuf,
     /// The revocation list, if it is not in that folder.
     pub revocations: Option<PathBuf>,
+    /// `HOST:PORT` of the group's authority; `None` if the operator renews the certificate.
+    pub authority: Option<String>,
     pub listen: Vec<Endpoint>,
     /// The endpoints at which others reach this daemon; empty for those of `listen`.
     pub advertise: Vec<Endpoint>,
@@ -54,6 +56,14 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
             String::new(),
             "The group's signed revocation list; empty means the one in the identity's folder. SIGHUP reads it again.",
             "A path of its own where a tool distributes the list.",
+            false,
+        ),
+        row(
+            "authority",
+            Kind::Other { name: "HOST:PORT", check: check_authority, example: "10.0.0.1:7703" },
+            String::new(),
+            "The group's authority, at which the daemon renews its certificate; empty means that the operator renews it.",
+            "`roost join` writes it. The daemon must be able to write the identity's folder and the one around it.",
             false,
         ),
         row(
@@ -131,6 +141,10 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
     ]
 }
 
+fn check_authority(text: &str) -> Result<(), String> {
+    roost_identity::check_authority(text).map_err(|error| error.to_string())
+}
+
 /// QUIC and DTLS are both UDP and cannot share a port.
 const fn quic_port(port: u16) -> u16 {
     if port == 0 { 0 } else { port + 1 }
@@ -149,6 +163,7 @@ impl Common {
         Ok(Self {
             identity: settings.required("identity")?,
             revocations: settings.optional("revocations")?,
+            authority: settings.optional("authority")?,
             listen: settings.list("listen")?,
             advertise: settings.advertised()?,
             key_exchange: settings.required("key_exchange")?,

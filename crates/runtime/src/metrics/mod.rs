@@ -33,15 +33,12 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// Adds the end of the daemon's certificate, Unix seconds.
+    /// Adds a gauge without labels.
     ///
     /// # Errors
-    /// Fails if it was added before.
-    pub fn certificate(&self, not_after_unix_s: u64) -> Result<(), prometheus::Error> {
-        let help = "When the daemon's certificate ends, Unix seconds.";
-        let gauge = self.register(IntGauge::new("roost_certificate_not_after_seconds", help)?)?;
-        gauge.set(i64::try_from(not_after_unix_s).unwrap_or(i64::MAX));
-        Ok(())
+    /// Fails if the name is taken.
+    pub fn gauge(&self, name: &str, help: &str) -> Result<IntGauge, prometheus::Error> {
+        self.register(IntGauge::new(name, help)?)
     }
 
     /// # Errors

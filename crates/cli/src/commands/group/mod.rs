@@ -1,9 +1,14 @@
 //! `roost group`: the group's authority and its members' identities.
 
+mod invitations;
+mod passphrase;
+mod requests;
+mod serve;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_identity::group::{BACKDATED, Group, GroupError, Issued, Validity};
+use roost_identity::group::{Group, GroupError, GroupRecords, Issued};
 use roost_wire::Role;
 use serde_json::{Value, json};
 
@@ -14,20 +19,35 @@ use crate::args::{GroupArgs, GroupCommand, HandInArgs};
 use crate::failure::{Code, Failure, Outcome};
 
 pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
+    let open = |dir: &Path| passphrase::open_group(dir, args.passphrase_file.as_deref());
     match &args.command {
         GroupCommand::Init { dir, name } => init(dir, name, output),
         GroupCommand::Issue { dir, name, role, valid, output: target } => {
             let target = target.clone().unwrap_or_else(|| dir.join("members").join(name));
-            issue(dir, name, *role, *valid, &target, output)
+            issue(&open(dir)?, name, *role, *valid, &target, output)
         }
-        GroupCommand::Renew { dir, identity, valid } => renew(dir, identity, *valid, output),
+        GroupCommand::Renew { dir, identity, valid } => renew(&open(dir)?, identity, *valid, output),
         GroupCommand::Show { dir } => show(dir, output),
         GroupCommand::Verify { dir, identity } => verify(dir, identity, output),
-        GroupCommand::Revoke { dir, member, hand_in } => revoke(dir, member, hand_in, output),
+        GroupCommand::Revoke { dir, member, hand_in } => revoke(&open(dir)?, member, hand_in, output),
         GroupCommand::Publish { hand_in, .. } if hand_in.via.is_empty() => {
             Err(Failure::usage("name a daemon that spreads the list: --via SOCKET"))
         }
         GroupCommand::Publish { dir, hand_in } => publish::run(dir, hand_in, output),
+        GroupCommand::Invite(args) => invitations::invite(args, output),
+        GroupCommand::Invitations { dir } => invitations::list(dir, output),
+        GroupCommand::Withdraw { dir, invitation } => invitations::withdraw(dir, invitation, output),
+        GroupCommand::Requests { dir } => requests::list(dir, output),
+        GroupCommand::Approve { dir, device } => requests::approve(&open(dir)?, device, output),
+        GroupCommand::Deny { dir, device } => requests::deny(dir, device, output),
+        GroupCommand::Serve { dir, listen } => serve::run(open(dir)?, *listen, output),
+        GroupCommand::Sign { dir, request, name, role, valid } => {
+            let wanted = requests::Wanted { name: name.as_deref(), role: *role, valid: *valid };
+            requests::sign(&open(dir)?, request, wanted, output)
+        }
+        GroupCommand::Hubs { dir, change } => invitations::hubs(dir, change.as_ref(), output),
+        GroupCommand::Seal { dir } => passphrase::seal(dir, args.passphrase_file.as_deref(), output),
+        GroupCommand::Unseal { dir } => passphrase::unseal(dir, args.passphrase_file.as_deref(), output),
     }
 }
 
@@ -39,18 +59,18 @@ fn init(dir: &Path, name: &str, output: Output) -> Outcome {
     }
     let until = date(group.not_after());
     output.data(&format!("group {name} made in {}, valid until {until}\n", dir.display()))?;
-    output.say("Keep that directory off the network: its key makes members.");
-    output.say(format!("Next: roost group issue {} sn1 --role supernode", dir.display()));
+    output.say(format!("Its key makes members: roost group seal {} protects it with a passphrase.", dir.display()));
+    output.say(format!("Next: roost group invite {} --role supernode --authority HOST:7703", dir.display()));
     Ok(())
 }
 
-fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, output: Output) -> Outcome {
-    let group = Group::open(dir)?;
+fn issue(group: &Group, name: &str, role: Role, valid: Duration, target: &Path, output: Output) -> Outcome {
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(|error| Failure::file("create", parent, &error))?;
     }
-    let is_cut = is_cut(&group, valid);
-    let issued = group.issue(name, role, validity(&group, valid), target).map_err(explain_existing_identity)?;
+    let is_cut = is_cut(group, valid);
+    let issued =
+        group.issue(name, role, group.validity(valid, SystemTime::now()), target).map_err(explain_existing_identity)?;
     if output.is_json() {
         return Ok(output.json(&json!({
             "schema": SCHEMA, "dir": target, "certificate": certificate(&issued), "cut_to_group": is_cut
@@ -63,10 +83,9 @@ fn issue(dir: &Path, name: &str, role: Role, valid: Duration, target: &Path, out
     Ok(())
 }
 
-fn renew(dir: &Path, identity: &Path, valid: Duration, output: Output) -> Outcome {
-    let group = Group::open(dir)?;
-    let is_cut = is_cut(&group, valid);
-    let issued = group.renew(identity, validity(&group, valid))?;
+fn renew(group: &Group, identity: &Path, valid: Duration, output: Output) -> Outcome {
+    let is_cut = is_cut(group, valid);
+    let issued = group.renew(identity, group.validity(valid, SystemTime::now()))?;
     if output.is_json() {
         return Ok(output.json(&json!({
             "schema": SCHEMA, "dir": identity, "certificate": certificate(&issued), "cut_to_group": is_cut
@@ -102,14 +121,8 @@ fn explain_existing_identity(error: GroupError) -> Failure {
     }
 }
 
-/// Begins a little in the past, for clocks that are behind, and ends at the latest with the authority's certificate.
-fn validity(group: &Group, valid: Duration) -> Validity {
-    let now = SystemTime::now();
-    Validity::Between { not_before: now - BACKDATED, not_after: (now + valid).min(group.not_after()) }
-}
-
 fn show(dir: &Path, output: Output) -> Outcome {
-    let group = Group::open(dir)?;
+    let group = GroupRecords::open(dir)?;
     let issued = group.show()?;
     if output.is_json() {
         let certificates: Vec<Value> = issued.iter().map(certificate).collect();
@@ -130,7 +143,7 @@ fn show(dir: &Path, output: Output) -> Outcome {
 }
 
 fn verify(dir: &Path, identity: &Path, output: Output) -> Outcome {
-    let verdict = Group::open(dir)?.verify(identity, SystemTime::now())?;
+    let verdict = GroupRecords::open(dir)?.verify(identity, SystemTime::now())?;
     if output.is_json() && verdict.refusal.is_none() {
         let outdated = verdict.list_outdated;
         let certificate = certificate(&verdict.certificate);
@@ -152,8 +165,8 @@ fn verify(dir: &Path, identity: &Path, output: Output) -> Outcome {
     Ok(())
 }
 
-fn revoke(dir: &Path, member: &str, hand_in: &HandInArgs, output: Output) -> Outcome {
-    let revocation = Group::open(dir)?.revoke(member)?;
+fn revoke(group: &Group, member: &str, hand_in: &HandInArgs, output: Output) -> Outcome {
+    let revocation = group.revoke(member)?;
     if !output.is_json() {
         for one in &revocation.revoked {
             output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;
@@ -174,9 +187,9 @@ fn revoke(dir: &Path, member: &str, hand_in: &HandInArgs, output: Output) -> Out
         spread.say(output);
         return Ok(());
     }
-    let list = revocation.list.display();
-    output
-        .say(format!("Copy {list} (number {}) into every identity and send SIGHUP to the daemons, or hand it to one daemon: roost group publish {} --via SOCKET", revocation.number, dir.display()));
+    let folder = revocation.list.parent().unwrap_or(Path::new(".")).display();
+    let number = revocation.number;
+    output.say(format!("Hand list {number} to a daemon, which spreads it: roost group publish {folder} --via SOCKET"));
     Ok(())
 }
 
@@ -210,9 +223,17 @@ fn unix(time: SystemTime) -> u64 {
 impl From<GroupError> for Failure {
     fn from(error: GroupError) -> Self {
         match error {
-            GroupError::Name(_) | GroupError::Validity(_) => Self::usage(error.to_string()),
-            GroupError::Several { .. } => Self::usage(error.to_string()),
-            GroupError::NotIssued(_) => Self::new(Code::NotFound, error.to_string()),
+            GroupError::Name(_)
+            | GroupError::Validity(_)
+            | GroupError::Several { .. }
+            | GroupError::NotHub(_)
+            | GroupError::Address(_)
+            | GroupError::Invitation(_)
+            | GroupError::ShortPassphrase(_) => Self::usage(error.to_string()),
+            GroupError::NotIssued(_) | GroupError::NotWaiting(_) | GroupError::NotInvited(_) => {
+                Self::new(Code::NotFound, error.to_string())
+            }
+            GroupError::Join(_) => Self::new(Code::Refused, error.to_string()),
             _ => Self::failed(error.to_string()),
         }
     }

@@ -1,0 +1,307 @@
+//! Decides about each request: gets the time, the sender and the body, and gives the reply. It works on the group's
+//! folder, so it blocks; it has no sockets and no clock.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use data_encoding::BASE64;
+use roost_identity::group::{Group, GroupError, JoinRefusal, Joined, Origin, Ticket};
+use roost_identity::{Answer, Document, Policy, SigningRequest, Token, read_unverified};
+use roost_wire::NodeId;
+use tracing::{info, warn};
+
+use crate::allowances::{Allowances, network};
+use crate::messages::{Holdings, JoinBody, RenewBody};
+
+/// Longest name of a host that is kept, bytes: that of Linux.
+const MAX_HOST_BYTES: usize = 64;
+
+/// Wrong tokens of a network: ten at once, one more each half minute.
+const WRONG_TOKENS: (u32, Duration) = (10, Duration::from_secs(30));
+/// Wrong tokens of all: a hundred at once, one more each second. Beyond that only networks that have sent none may try.
+const ALL_WRONG_TOKENS: (u32, Duration) = (100, Duration::from_secs(1));
+/// Renewals of a member: ten at once, one more each ten minutes, so that no member fills the group's index.
+const RENEWALS: (u32, Duration) = (10, Duration::from_secs(600));
+const MAX_SENDERS: usize = 4096;
+
+/// The time, by the calendar and by a clock that nobody sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Now {
+    pub(crate) calendar: SystemTime,
+    pub(crate) steady: Instant,
+}
+
+/// A request is refused, with one sentence for people and a word for programs.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) status: u16,
+    pub(crate) code: &'static str,
+    pub(crate) error: String,
+}
+
+pub(crate) struct Desk {
+    group: Arc<Group>,
+    policy: Arc<Policy>,
+    state: Mutex<State>,
+}
+
+struct State {
+    wrong_tokens: Allowances<IpAddr>,
+    all_wrong_tokens: Allowances<()>,
+    renewals: Allowances<NodeId>,
+    /// The time at which the list that is in force was written.
+    list_written: Option<SystemTime>,
+}
+
+impl Desk {
+    pub(crate) fn new(group: Arc<Group>, policy: Arc<Policy>) -> Self {
+        let state = State {
+            wrong_tokens: Allowances::new(WRONG_TOKENS.0, WRONG_TOKENS.1, MAX_SENDERS),
+            all_wrong_tokens: Allowances::new(ALL_WRONG_TOKENS.0, ALL_WRONG_TOKENS.1, 1),
+            renewals: Allowances::new(RENEWALS.0, RENEWALS.1, MAX_SENDERS),
+            list_written: None,
+        };
+        Self { group, policy, state: Mutex::new(state) }
+    }
+
+    pub(crate) fn join(&self, from: IpAddr, body: &JoinBody, now: Now) -> Result<Joined, Refused> {
+        let network = network(from);
+        if !self.state().may_try(network, now.steady) {
+            return Err(refused(
+                429,
+                "busy",
+                "too many wrong invitations came from this network: try again in a minute",
+            ));
+        }
+        let request = parse_request(&body.request)?;
+        let host: String = body.host.chars().filter(|c| c.is_ascii_graphic()).take(MAX_HOST_BYTES).collect();
+        let origin = Origin { host, address: network.to_string() };
+        let joined = match body.token.parse::<Token>() {
+            Ok(token) => self.group.join(&token, &request, &origin, now.calendar),
+            Err(_) => Err(JoinRefusal::UnknownToken.into()),
+        };
+        match &joined {
+            Ok(Joined::Issued(_)) => info!(node = %request.node(), %from, "a device has joined"),
+            Ok(Joined::Waiting { .. }) => info!(node = %request.node(), %from, "a device waits for approval"),
+            Err(error) => {
+                if matches!(error, GroupError::Join(JoinRefusal::UnknownToken)) {
+                    self.state().charge_wrong_token(network, now.steady);
+                }
+                warn!(node = %request.node(), %from, %error, "a device was refused");
+            }
+        }
+        joined.map_err(|error| from_group(&error))
+    }
+
+    /// The answer to a request that waited; `None` while it waits.
+    pub(crate) fn ticket(&self, ticket: &str) -> Result<Option<Box<Answer>>, Refused> {
+        match self.group.ticket(ticket).map_err(|error| from_group(&error))? {
+            Some(Ticket::Waiting) => Ok(None),
+            Some(Ticket::Approved(answer)) => Ok(Some(answer)),
+            Some(Ticket::Denied) => Err(from_group(&JoinRefusal::Denied.into())),
+            None => {
+                Err(refused(404, "unknown-ticket", "the authority does not know this request any more: join again"))
+            }
+        }
+    }
+
+    /// A member renews its certificate, whose key it holds.
+    pub(crate) fn renew(&self, member: Option<&[u8]>, body: &RenewBody, now: Now) -> Result<Box<Answer>, Refused> {
+        let (member, node) = identify(member)?;
+        let request = parse_request(&body.request)?;
+        if !self.state().renewals.is_left(&node, now.steady) {
+            return Err(refused(
+                429,
+                "busy",
+                "this member has renewed its certificate too often: try again in ten minutes",
+            ));
+        }
+        let renewed = self.group.renew_member(member, &request, now.calendar);
+        let (issued, answer) = renewed.map_err(|error| {
+            warn!(%node, %error, "a renewal was refused");
+            from_group(&error)
+        })?;
+        self.state().renewals.charge(&node, now.steady);
+        info!(name = issued.name, node = %issued.node, "a certificate was renewed");
+        Ok(Box::new(answer))
+    }
+
+    /// The documents that are newer than those that a member holds; `None` if there are none.
+    pub(crate) fn documents(&self, member: Option<&[u8]>, held: Holdings) -> Result<Option<Vec<Document>>, Refused> {
+        identify(member)?;
+        self.reload_list();
+        if self.policy.revocations().0 <= held.revocations {
+            return Ok(None);
+        }
+        let documents = self.group.documents();
+        documents.map(Some).map_err(|error| from_group(&error))
+    }
+
+    /// Puts a list in force that `roost group revoke` has written meanwhile.
+    pub(crate) fn reload_list(&self) {
+        let written = self.group.list_written();
+        let mut state = self.state();
+        if written == state.list_written {
+            return;
+        }
+        match self.policy.reload() {
+            Ok(_) => state.list_written = written,
+            Err(error) => warn!(%error, "the revocation list stays as it was"),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn may_try(&self, network: IpAddr, now: Instant) -> bool {
+        let is_unsuspicious = self.wrong_tokens.is_whole(&network, now);
+        is_unsuspicious || self.wrong_tokens.is_left(&network, now) && self.all_wrong_tokens.is_left(&(), now)
+    }
+
+    fn charge_wrong_token(&mut self, network: IpAddr, now: Instant) {
+        self.wrong_tokens.charge(&network, now);
+        if self.all_wrong_tokens.is_left(&(), now) {
+            self.all_wrong_tokens.charge(&(), now);
+        }
+    }
+}
+
+/// The certificate of a member, which the handshake has verified, and its id.
+fn identify(member: Option<&[u8]>) -> Result<(&[u8], NodeId), Refused> {
+    let strange = || refused(401, "no-certificate", "only members of the group may ask this: show a certificate");
+    let member = member.ok_or_else(strange)?;
+    Ok((member, read_unverified(member).map_err(|_| strange())?.node))
+}
+
+fn parse_request(text: &str) -> Result<SigningRequest, Refused> {
+    let der = BASE64.decode(text.as_bytes()).unwrap_or_default();
+    SigningRequest::parse(&der).map_err(|error| refused(400, "bad-request", &error.to_string()))
+}
+
+pub(crate) fn refused(status: u16, code: &'static str, error: &str) -> Refused {
+    Refused { status, code, error: error.to_owned() }
+}
+
+fn from_group(error: &GroupError) -> Refused {
+    match error {
+        GroupError::Join(refusal @ JoinRefusal::TooManyWaiting) => refused(503, refusal.code(), &refusal.to_string()),
+        GroupError::Join(refusal) => refused(403, refusal.code(), &refusal.to_string()),
+        GroupError::NotRenewable { refusal, .. } => {
+            refused(403, refusal.label(), &format!("the authority does not renew the certificate: {refusal}"))
+        }
+        internal => {
+            warn!(error = %internal, "the group's folder cannot be used");
+            refused(500, "internal", "the authority cannot use its folder: its operator sees why in its log")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roost_identity::Enrolment;
+    use roost_identity::group::InvitationSpec;
+    use roost_wire::Role;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    struct Fixture {
+        dir: tempfile::TempDir,
+        desk: Desk,
+        now: Now,
+    }
+
+    impl Fixture {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let group = Arc::new(Group::init(&dir.path().join("group"), "alpha").unwrap());
+            let policy = group.policy().unwrap();
+            let now = Now { calendar: SystemTime::now(), steady: Instant::now() };
+            Self { dir, desk: Desk::new(group, policy), now }
+        }
+
+        fn request(&self) -> String {
+            let enrolment = Enrolment::begin(&self.dir.path().join("device")).unwrap();
+            BASE64.encode(&enrolment.request(Some("uav7"), None).unwrap())
+        }
+
+        fn join(&self, from: &str, token: &str) -> Result<Joined, Refused> {
+            let body = JoinBody { token: token.to_owned(), request: self.request(), host: "h".into() };
+            self.desk.join(from.parse().unwrap(), &body, self.now)
+        }
+
+        fn invite(&self) -> String {
+            let [valid, certificate] = [SECOND * 3600; 2];
+            let role = Role::Node;
+            let spec = InvitationSpec { role, name: None, valid, uses: 9, needs_approval: false, certificate };
+            self.desk.group.invite(&spec, self.now.calendar).unwrap().to_string()
+        }
+    }
+
+    fn code<T: std::fmt::Debug>(result: Result<T, Refused>) -> &'static str {
+        result.unwrap_err().code
+    }
+
+    #[test]
+    fn guessed_tokens_are_rate_limited() {
+        let mut fixture = Fixture::new();
+        let (good, wrong) = (fixture.invite(), "AAAAAAAAAAAAAAAAAAAAAA");
+        for guess in ["", wrong, "no token at all"].iter().cycle().take(10) {
+            assert_eq!(code(fixture.join("10.0.0.1", guess)), "unknown-invitation");
+        }
+        assert_eq!(code(fixture.join("10.0.0.1", &good)), "busy");
+        assert!(fixture.join("10.0.0.2", &good).is_ok());
+        fixture.now.steady += SECOND * 30;
+        assert!(fixture.join("10.0.0.1", &good).is_ok());
+    }
+
+    #[test]
+    fn crowd_of_guessers_spares_others() {
+        let fixture = Fixture::new();
+        let good = fixture.invite();
+        for host in 0..100 {
+            assert_eq!(code(fixture.join(&format!("10.0.1.{host}"), "wrong")), "unknown-invitation");
+        }
+        assert_eq!(code(fixture.join("10.0.1.1", "wrong")), "busy");
+        assert!(fixture.join("10.0.0.9", &good).is_ok());
+    }
+
+    #[test]
+    fn bad_requests_are_refused() {
+        let fixture = Fixture::new();
+        let body = JoinBody { token: fixture.invite(), request: "bm9uc2Vuc2U=".into(), host: String::new() };
+        assert_eq!(code(fixture.desk.join("10.0.0.1".parse().unwrap(), &body, fixture.now)), "bad-request");
+        let body = RenewBody { request: fixture.request() };
+        assert_eq!(code(fixture.desk.renew(None, &body, fixture.now)), "no-certificate");
+        assert_eq!(code(fixture.desk.documents(None, Holdings::default())), "no-certificate");
+        assert_eq!(code(fixture.desk.ticket("0")), "unknown-ticket");
+    }
+
+    #[test]
+    fn member_renews_so_often_only() {
+        let fixture = Fixture::new();
+        let member = fixture.desk.group.issue_in_memory("uav7", Role::Node).unwrap().certificate_der();
+        let body = RenewBody { request: fixture.request() };
+        for _ in 0..10 {
+            fixture.desk.renew(Some(&member), &body, fixture.now).unwrap();
+        }
+        assert_eq!(code(fixture.desk.renew(Some(&member), &body, fixture.now)), "busy");
+    }
+
+    #[test]
+    fn newer_list_is_given_and_counts() {
+        let fixture = Fixture::new();
+        let group = &fixture.desk.group;
+        group.issue("lost", Role::Node, Default::default(), &fixture.dir.path().join("lost")).unwrap();
+        let member = group.issue_in_memory("uav7", Role::Node).unwrap().certificate_der();
+        let held = Holdings { revocations: 1 };
+        assert_eq!(fixture.desk.documents(Some(&member), held).unwrap(), None);
+        group.revoke("lost").unwrap();
+        let documents = fixture.desk.documents(Some(&member), held).unwrap().unwrap();
+        assert_eq!((documents[0].kind.as_str(), documents[0].number), ("revocations", 2));
+    }
+}

@@ -1,0 +1,129 @@
+//! The service: accepts connections and serves each for a limited time.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use roost_identity::group::{Group, GroupError};
+use roost_identity::tls::{ConfigError, authority_server};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+use crate::connections::Connections;
+use crate::desk::Desk;
+use crate::routes::Caller;
+
+/// Most connections at once. A member that waits for documents has one.
+const MAX_CONNECTIONS: usize = 1024;
+
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Longest time between two requests of a connection, and for the head of one.
+const HEAD: Duration = Duration::from_secs(20);
+
+/// Longest life of a connection, so that a reader that is slow on purpose holds it no longer.
+const LIFE: Duration = Duration::from_secs(600);
+
+/// The pause after the system could not accept a connection.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    #[error("cannot listen on {address}: {source}")]
+    Bind { address: SocketAddr, source: io::Error },
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    #[error(transparent)]
+    Tls(#[from] ConfigError),
+}
+
+pub struct Server {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    desk: Arc<Desk>,
+    clock: fn() -> SystemTime,
+}
+
+impl Server {
+    /// Listens on `address` for the group whose key is open.
+    ///
+    /// # Errors
+    /// The address is taken, or the group's folder cannot be used.
+    pub async fn bind(address: SocketAddr, group: Group) -> Result<Self, ServerError> {
+        Self::bind_with_clock(address, group, SystemTime::now).await
+    }
+
+    /// Like [`Self::bind`], with another clock, for tests.
+    ///
+    /// # Errors
+    /// As for [`Self::bind`].
+    pub async fn bind_with_clock(
+        address: SocketAddr,
+        group: Group,
+        clock: fn() -> SystemTime,
+    ) -> Result<Self, ServerError> {
+        let policy = group.policy()?;
+        let group = Arc::new(group);
+        let acceptor = TlsAcceptor::from(authority_server(&group, &policy, clock)?);
+        let listener = TcpListener::bind(address).await.map_err(|source| ServerError::Bind { address, source })?;
+        Ok(Self { listener, acceptor, desk: Arc::new(Desk::new(group, policy)), clock })
+    }
+
+    /// The address that it listens on, with the port that the system chose.
+    ///
+    /// # Errors
+    /// The system does not tell it.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until `stop` is done. Connections then end at once: their callers ask again.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let mut connections = Connections::new(MAX_CONNECTIONS);
+        tokio::pin!(stop);
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = connections.reap() => continue,
+                () = stop.as_mut() => return,
+            };
+            match accepted {
+                Ok((stream, from)) => connections.add(from.ip(), self.serve_connection(stream, from.ip())),
+                Err(error) => {
+                    warn!(%error, "cannot accept a connection");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn serve_connection(&self, stream: TcpStream, from: IpAddr) -> impl Future<Output = ()> + Send + 'static {
+        let (acceptor, desk, clock) = (self.acceptor.clone(), Arc::clone(&self.desk), self.clock);
+        async move {
+            let list = Arc::clone(&desk);
+            // A list that was signed meanwhile counts in this handshake.
+            let reloaded = tokio::task::spawn_blocking(move || list.reload_list()).await;
+            let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
+                Ok(Ok(stream)) if reloaded.is_ok() => stream,
+                Ok(Err(error)) => return debug!(%from, %error, "a handshake failed"),
+                _ => return debug!(%from, "a handshake took too long"),
+            };
+            let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
+            let caller = Caller { desk, clock, from, member: shown.map(|leaf| Arc::from(leaf.as_ref())) };
+            let service = TowerToHyperService::new(caller.routes());
+            let mut http = http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD);
+            let served = timeout(LIFE, http.serve_connection(TokioIo::new(stream), service)).await;
+            if let Ok(Err(error)) = served {
+                debug!(%from, %error, "a connection broke");
+            }
+        }
+    }
+}

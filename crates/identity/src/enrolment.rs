@@ -1,0 +1,312 @@
+//! A device's side of joining a group: it makes its key, asks, and puts the answer in place in one step.
+//!
+//! Everything happens in `DIR.joining` beside the identity's folder. The folder with the key is there before anything
+//! is asked, so an interrupted device asks again with the same key and gets the same certificate. Only a folder that
+//! loads as an identity takes the place of `DIR`.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use aws_lc_rs::encoding::AsBigEndian;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
+use roost_wire::Role;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
+
+use crate::answer::{Answer, REVOCATIONS};
+use crate::bundle::Identity;
+use crate::certificate::Authority;
+use crate::error::LoadError;
+use crate::files::{
+    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST, create_private, make_private_dir,
+    read_key, replace_private, replace_public, sync_parent,
+};
+use crate::fingerprint::Fingerprint;
+use crate::request;
+use crate::subject::{NameError, check_name};
+
+/// Joining failed. The identity's folder is as it was before.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnrolmentError {
+    #[error("there is an identity in {} already: choose another folder with --to DIR, or remove it", path.display())]
+    Exists { path: PathBuf },
+    #[error("there is no key in {}: run roost identity request with the same folder first", path.display())]
+    NoKey { path: PathBuf },
+    #[error("there is another key in {} than that in use: restart the daemon to use it", path.display())]
+    Replaced { path: PathBuf },
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// The authority is not the one that the invitation names.
+    #[error("the answer is of another group than the invitation: ask its operator for a new one")]
+    OtherAuthority,
+    #[error("the authority's answer cannot be used: {0}")]
+    Answer(&'static str),
+    #[error("making the key failed: {0}")]
+    Crypto(#[from] rcgen::Error),
+}
+
+/// The user and the group to whom a new identity belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub user: u32,
+    pub group: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RenewalKey {
+    /// The member keeps its key and its id.
+    Same,
+    /// The member gets a new key, and with it another id.
+    New,
+}
+
+/// A device that is about to join, or a member that renews its certificate.
+pub struct Enrolment {
+    dir: PathBuf,
+    staging: PathBuf,
+    key: KeyPair,
+    /// The identity that the new one replaces; `None` while a device joins.
+    held: Option<Arc<Identity>>,
+}
+
+impl Enrolment {
+    /// Makes a key for an identity in `dir`, which must be empty or not exist, or finds the key of an earlier try.
+    ///
+    /// # Errors
+    /// There is an identity, or the folder cannot be written.
+    pub fn begin(dir: &Path) -> Result<Self, EnrolmentError> {
+        if !is_vacant(dir).map_err(|source| EnrolmentError::Write { path: dir.to_owned(), source })? {
+            return Err(EnrolmentError::Exists { path: dir.to_owned() });
+        }
+        Self::with_new_key(dir)
+    }
+
+    /// Finds the key that [`Self::begin`] made.
+    ///
+    /// # Errors
+    /// There is none, or there is an identity.
+    pub fn resume(dir: &Path) -> Result<Self, EnrolmentError> {
+        let staging = staging(dir)?;
+        if is_vacant(dir).is_ok_and(|vacant| vacant) && !staging.join(LEAF_KEY).exists() {
+            return Err(EnrolmentError::NoKey { path: staging });
+        }
+        Self::begin(dir)
+    }
+
+    /// Prepares the renewal of `held`, which was loaded from `dir`.
+    ///
+    /// # Errors
+    /// The folder holds another key by now, or the folder beside it cannot be written.
+    pub fn renew(dir: &Path, held: &Arc<Identity>, key: RenewalKey) -> Result<Self, EnrolmentError> {
+        let present: PrivatePkcs8KeyDer<'_> = read_key(&dir.join(LEAF_KEY))?;
+        if present.secret_pkcs8_der() != held.key_pkcs8_der() {
+            return Err(EnrolmentError::Replaced { path: dir.to_owned() });
+        }
+        let enrolment = match key {
+            RenewalKey::New => Self::with_new_key(dir)?,
+            RenewalKey::Same => {
+                let staging = staging(dir)?;
+                write(&staging, |path| remove(path).and_then(|()| make_private_dir(path)))?;
+                write(&staging.join(LEAF_KEY), |path| create_private(path, &fs::read_to_string(dir.join(LEAF_KEY))?))?;
+                Self::with_new_key(dir)?
+            }
+        };
+        Ok(Self { held: Some(Arc::clone(held)), ..enrolment })
+    }
+
+    fn with_new_key(dir: &Path) -> Result<Self, EnrolmentError> {
+        let staging = staging(dir)?;
+        let path = staging.join(LEAF_KEY);
+        if !path.exists() {
+            let write = |source| EnrolmentError::Write { path: path.clone(), source };
+            remove(&staging).and_then(|()| make_private_dir(&staging)).map_err(write)?;
+            let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
+            create_private(&path, &key.serialize_pem()).map_err(write).inspect_err(|_| drop(remove(&staging)))?;
+        }
+        let key: PrivatePkcs8KeyDer<'_> = read_key(&path)?;
+        let key = KeyPair::from_pkcs8_der_and_sign_algo(&key, &PKCS_ECDSA_P256_SHA256)?;
+        Ok(Self { dir: dir.to_owned(), staging, key, held: None })
+    }
+
+    /// The signing request for this key, DER. Name and role are wishes.
+    ///
+    /// # Errors
+    /// The name cannot be used.
+    pub fn request(&self, name: Option<&str>, role: Option<Role>) -> Result<Vec<u8>, EnrolmentError> {
+        name.map_or(Ok(()), check_name)?;
+        Ok(request::make(&self.key, name, role)?.der().to_vec())
+    }
+
+    /// Like [`Self::request`], in PEM form.
+    ///
+    /// # Errors
+    /// The name cannot be used.
+    pub fn request_pem(&self, name: Option<&str>, role: Option<Role>) -> Result<String, EnrolmentError> {
+        name.map_or(Ok(()), check_name)?;
+        Ok(request::make(&self.key, name, role)?.pem()?)
+    }
+
+    /// The fingerprint of the key, which the operator sees, too.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::digest(&self.key.subject_public_key_info())
+    }
+
+    /// Checks the answer and puts the identity in its place, for `owner` if there is one. `authority` is the
+    /// fingerprint of the authority's certificate, if it is known.
+    ///
+    /// # Errors
+    /// The answer is of another authority, for another key, expired, or a file cannot be written. The key stays, so that
+    /// a further try gets the same certificate.
+    pub fn finish(
+        self,
+        answer: &Answer,
+        authority: Option<Fingerprint>,
+        owner: Option<Owner>,
+        now: SystemTime,
+    ) -> Result<Identity, EnrolmentError> {
+        self.fill(answer, authority, owner, now).inspect_err(|_| {
+            for file in [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY] {
+                drop(fs::remove_file(self.staging.join(file)));
+            }
+        })?;
+        self.put_in_place().map_err(|source| EnrolmentError::Write { path: self.dir.clone(), source })?;
+        Ok(Identity::load(&self.dir)?)
+    }
+
+    fn fill(
+        &self,
+        answer: &Answer,
+        authority: Option<Fingerprint>,
+        owner: Option<Owner>,
+        now: SystemTime,
+    ) -> Result<(), EnrolmentError> {
+        let der = authority_der(answer)?;
+        if authority.is_some_and(|expected| expected != Fingerprint::digest(&der)) {
+            return Err(EnrolmentError::OtherAuthority);
+        }
+        let multicast_key = open_multicast_key(answer, &der, self.key.serialized_der())?;
+        let staged = |name: &str| self.staging.join(name);
+        let list = answer.document(REVOCATIONS).ok_or(EnrolmentError::Answer("it has no revocation list"))?;
+        write(&staged(GROUP_CERTIFICATE), |path| replace_public(path, &answer.authority))?;
+        write(&staged(REVOCATION_LIST), |path| replace_public(path, list))?;
+        if let Some(text) = &multicast_key {
+            write(&staged(MULTICAST_KEY), |path| replace_private(path, text))?;
+        }
+        write(&staged(LEAF_CERTIFICATE), |path| replace_public(path, &answer.certificate))?;
+        // Loading checks all signatures, and that key and certificate belong together.
+        let identity = Identity::load(&self.staging)?;
+        if let Some(held) = &self.held {
+            check_renewal(held, &identity)?;
+        }
+        match identity.check_validity(now) {
+            // A device whose clock is not set yet may join by a file: its daemon waits until the certificate is valid.
+            Ok(()) | Err(LoadError::NotYetValid { .. }) => {}
+            Err(expired) => return Err(expired.into()),
+        }
+        owner.or_else(|| owner_of(&self.dir)).map_or(Ok(()), |owner| give(&self.staging, owner))
+    }
+
+    /// Exchanges the filled folder with the identity's, in one step. What else the old one had is kept.
+    fn put_in_place(&self) -> io::Result<()> {
+        if is_vacant(&self.dir)? {
+            fs::rename(&self.staging, &self.dir)?;
+            return sync_parent(&self.dir);
+        }
+        for entry in fs::read_dir(&self.dir)? {
+            let old = entry?.path();
+            let Some(new) = old.file_name().map(|name| self.staging.join(name)) else { continue };
+            if old.is_file() && !new.exists() {
+                fs::copy(&old, &new)?;
+            }
+        }
+        renameat_with(CWD, &self.staging, CWD, &self.dir, RenameFlags::EXCHANGE)?;
+        sync_parent(&self.dir)?;
+        remove(&self.staging)
+    }
+}
+
+/// Checks that `fresh` is a renewal of `held`, with the same key or another one.
+fn check_renewal(held: &Identity, fresh: &Identity) -> Result<(), EnrolmentError> {
+    if fresh.authority().der() != held.authority().der() {
+        return Err(EnrolmentError::OtherAuthority);
+    }
+    if (fresh.name(), fresh.role()) != (held.name(), held.role()) {
+        return Err(EnrolmentError::Answer("its certificate is of another member"));
+    }
+    if fresh.list().check_replaces(held.list()).is_err() {
+        return Err(EnrolmentError::Answer("its revocation list is older than the one here"));
+    }
+    Ok(())
+}
+
+fn authority_der(answer: &Answer) -> Result<CertificateDer<'static>, EnrolmentError> {
+    let der = CertificateDer::from_pem_slice(answer.authority.as_bytes());
+    der.map_err(|_| EnrolmentError::Answer("it has no certificate of an authority"))
+}
+
+/// The text of the file with the multicast key, if the answer has one.
+fn open_multicast_key(answer: &Answer, authority: &[u8], key: &[u8]) -> Result<Option<String>, EnrolmentError> {
+    let Some(sealed) = &answer.multicast_key else { return Ok(None) };
+    let authority = Authority::parse(authority).map_err(EnrolmentError::Answer)?;
+    let unopened = || EnrolmentError::Answer("its multicast key is sealed for another key");
+    let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key).map_err(|_| unopened())?;
+    let private = pair.private_key().as_be_bytes().map_err(|_| unopened())?;
+    Ok(Some(sealed.open(private.as_ref(), authority.group()).ok_or_else(unopened)?.text()))
+}
+
+fn staging(dir: &Path) -> Result<PathBuf, EnrolmentError> {
+    let unnamed = || io::Error::new(io::ErrorKind::InvalidInput, "the folder has no name");
+    let failed = |source| EnrolmentError::Write { path: dir.to_owned(), source };
+    let mut name = dir.file_name().ok_or_else(|| failed(unnamed()))?.to_owned();
+    name.push(".joining");
+    if let Some(parent) = dir.parent() {
+        fs::create_dir_all(parent).map_err(failed)?;
+    }
+    Ok(dir.with_file_name(name))
+}
+
+/// True if `dir` does not exist, or is an empty folder.
+fn is_vacant(dir: &Path) -> io::Result<bool> {
+    match fs::read_dir(dir) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn remove(dir: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// The owner of a folder that is there and not this process's user's.
+fn owner_of(dir: &Path) -> Option<Owner> {
+    let found = fs::metadata(dir).ok()?;
+    (found.uid() != rustix::process::geteuid().as_raw()).then(|| Owner { user: found.uid(), group: found.gid() })
+}
+
+fn give(dir: &Path, owner: Owner) -> Result<(), EnrolmentError> {
+    let give = |path: &Path| write(path, |path| chown(path, Some(owner.user), Some(owner.group)));
+    let failed = |source| EnrolmentError::Write { path: dir.to_owned(), source };
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        give(&entry.map_err(failed)?.path())?;
+    }
+    give(dir)
+}
+
+fn write(path: &Path, action: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), EnrolmentError> {
+    action(path).map_err(|source| EnrolmentError::Write { path: path.to_owned(), source })
+}
