@@ -40,7 +40,6 @@ async fn share(scheme: Scheme) -> f64 {
     while let Ok(Ok((more, _))) = timeout(REPEATED, victim.recv_from(&mut packet)).await {
         come += more;
     }
-    println!("{scheme}: {come} bytes for {sent} in {} packets", flight.len());
     assert!(come > 0, "{scheme}: the hub answers a first flight of {sent} bytes");
     come as f64 / sent as f64
 }
