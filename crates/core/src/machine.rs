@@ -47,9 +47,7 @@ pub enum Input<C> {
     },
     /// An address that is listened on is there, or not any more.
     LocalAddress {
-        /// The transport.
         scheme: Scheme,
-        /// The address and the port.
         at: SocketAddr,
         /// True if it is there now.
         is_there: bool,
@@ -57,7 +55,6 @@ pub enum Input<C> {
     /// A connection is gone. Nothing more comes from it or goes to it.
     ConnectionDown {
         connection: ConnectionId,
-        /// Why, in a sentence for people.
         reason: String,
         /// True if one side does not admit the other any more: no other way
         /// leads there.
@@ -66,29 +63,24 @@ pub enum Input<C> {
     /// None of a dial's addresses led to a connection.
     DialFailed {
         dial: DialId,
-        /// Why, in a sentence for people.
         reason: String,
         /// True if one side does not admit the other: no other way leads there.
         refused: bool,
     },
     /// A whole message from a remote.
     Message {
-        /// From where.
         connection: ConnectionId,
-        /// The encoded message.
         message: Bytes,
     },
     /// A whole message that a member of the group has sent to all on the link.
     Multicast {
         /// From where; the message says from whom, which nothing proves.
         from: IpAddr,
-        /// The encoded message.
         message: Bytes,
     },
     /// A message of a flow was not taken: what waits for the connection is as much as it holds. The connection is
     /// as it was, and the flow has a gap.
     FlowBroken {
-        /// The connection.
         connection: ConnectionId,
         /// The flow, as in [`Channel::Reliable`].
         flow: u32,
@@ -104,12 +96,9 @@ pub enum Input<C> {
     Command(C),
 }
 
-/// Work for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// Send a message to a remote.
     Message {
-        /// To whom.
         connection: ConnectionId,
         channel: Channel,
         /// Demands on its way beyond the channel.
@@ -137,7 +126,6 @@ pub enum Transmit {
     Multicast {
         /// The class in the byte counters.
         traffic: Traffic,
-        /// The encoded message.
         message: Bytes,
     },
     /// End a connection after what was sent has left. No
@@ -172,7 +160,6 @@ pub enum Traffic {
 }
 
 impl Traffic {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Join,
         Self::Renew,
@@ -203,12 +190,10 @@ impl Traffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
     pub at: Time,
-    /// Why, for logs.
     pub reason: &'static str,
 }
 
 impl Deadline {
-    /// The earlier of two deadlines.
     #[must_use]
     pub fn earlier(a: Option<Self>, b: Option<Self>) -> Option<Self> {
         match (a, b) {

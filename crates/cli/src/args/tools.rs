@@ -114,7 +114,7 @@ pub(crate) struct BenchHubArgs {
     /// The transport, which must be that of the endpoint
     #[arg(long, value_name = "NAME")]
     pub(crate) transport: Option<Scheme>,
-    /// The nodes' key exchange over tcp and quic: hybrid or classic
+    /// The key exchange over tcp and quic: hybrid or classic
     #[arg(long, value_name = "NAME", default_value = "hybrid")]
     pub(crate) key_exchange: KeyExchange,
     /// The hub's process on this machine, whose processor time and memory the bench reads; memory

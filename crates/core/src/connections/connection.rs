@@ -32,7 +32,6 @@ pub(crate) struct Connection<Own> {
 }
 
 impl<Own> Connection<Own> {
-    /// A connection that is up now.
     pub(crate) fn new(now: Time, remote: &RemoteIdentity, address: Address, rtt: Rtt, own: Own) -> Self {
         let (node, role) = (remote.node, remote.role);
         let (probe, hello) = (Probe::default(), Hello::ASSUMED);

@@ -61,7 +61,6 @@ impl HubTimers {
         self.times[timer as usize].is_some()
     }
 
-    /// The earliest timer.
     pub(super) fn next(&self) -> Option<Deadline> {
         self.earliest.map(|(at, timer)| Deadline { at, reason: timer.reason() })
     }

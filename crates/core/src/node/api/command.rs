@@ -51,7 +51,6 @@ pub enum NodeCommand {
         published_service: Option<(Service, Cell)>,
         /// At most [`MAX_OBJECT_NAME_BYTES`](roost_wire::messages::MAX_OBJECT_NAME_BYTES).
         name: String,
-        /// The size, bytes.
         length: u64,
         digest: [u8; 32],
         /// The longest wait for an answer.
@@ -59,7 +58,6 @@ pub enum NodeCommand {
     },
     /// An object that a node offered has begun to come.
     PushStarted {
-        /// The node that offered it.
         from: NodeId,
         /// The number of that node for it.
         id: RequestId,
@@ -114,7 +112,6 @@ pub enum NodeCommand {
     /// A session's source has nothing to give, or broke off in the middle.
     SourceFailed {
         session: SessionId,
-        /// Why, for the log.
         reason: String,
     },
     /// A datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`] (what is longer is sent in
@@ -196,7 +193,6 @@ pub enum SourceOutput {
     },
     /// A whole object; at most [`roost_wire::object::MAX_HELD_BYTES`].
     Object {
-        /// The object.
         bytes: Bytes,
         /// The SHA-256, which takes too long for a machine to compute.
         digest: [u8; 32],
@@ -205,7 +201,6 @@ pub enum SourceOutput {
     /// An object of any size, to be read by [`NodeEvent::ReadObject`] piece by piece. As long as it is sent
     /// it must stay what it is; if it does not, the session is to be ended by [`NodeCommand::SourceFailed`].
     Stored {
-        /// The size, bytes.
         length: u64,
         digest: [u8; 32],
         format: String,

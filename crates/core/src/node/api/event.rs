@@ -22,13 +22,11 @@ pub enum NodeEvent {
     /// The node has a home: a hub that holds its record.
     Attached {
         hub: Remote,
-        /// At what address.
         address: Address,
     },
     /// The node has lost its home, or could not make a hub its home, and goes
     /// on to the next one.
     Detached {
-        /// Why, in a sentence.
         reason: String,
     },
     /// The hub holds a record of this node that this daemon has not published:
@@ -78,7 +76,6 @@ pub enum NodeEvent {
     /// whoever ended it.
     CloseSource {
         session: SessionId,
-        /// Payload bytes sent.
         bytes: u64,
         /// Why it ended early; `None` if it served the request.
         reason: Option<Reason>,
@@ -145,7 +142,6 @@ pub enum NodeEvent {
     Failed {
         ticket: Ticket,
         reason: Reason,
-        /// The reason in a sentence.
         detail: String,
         /// The pause after which it may be worth asking again, as those who refused say.
         retry_after: Option<Duration>,
@@ -163,14 +159,12 @@ pub enum NodeEvent {
     /// An object that a node offered is not to be taken after all: the node has not sent it, and
     /// others wait. It may be offered again.
     PushRevoked {
-        /// The node that offered it.
         from: NodeId,
         /// The number of that node for it.
         id: RequestId,
     },
     /// The way of a request that was to be traced. Its last event follows.
     Traced { ticket: Ticket, trace: Trace },
-    /// The answer to a lookup.
     LookupResult { ticket: Ticket, found: LookupResult },
     /// Something has changed where one watches. The first change lists what is
     /// there already.
@@ -179,21 +173,16 @@ pub enum NodeEvent {
     /// [`ReflectionPolicy::Always`](roost_wire::messages::ReflectionPolicy::Always), the member named as its
     /// provider and its cell as the area.
     Roster { ticket: Ticket, members: Vec<RoomMember> },
-    /// A remote has answered.
     Pong {
         ticket: Ticket,
-        /// Round trip.
         rtt: Duration,
         address: Address,
     },
     /// A remote has said something of a later version for the first time. That
     /// was skipped, as all further such messages are.
     LaterVersion {
-        /// The remote.
         node: NodeId,
-        /// The version that it speaks.
         protocol: ProtocolVersion,
-        /// The message's number.
         message: u64,
     },
     /// A remote has sent a document of the group, which the owner verifies.
@@ -228,7 +217,6 @@ pub struct TracedHop {
     pub heard: Duration,
 }
 
-/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RequestSummary {
@@ -240,7 +228,6 @@ pub struct RequestSummary {
     pub relayed: bool,
     /// True if it was a reflected stream.
     pub reflected: bool,
-    /// Payload bytes delivered.
     pub bytes: u64,
     /// Datagrams delivered; 0 for an object.
     pub packets: u64,
