@@ -89,13 +89,18 @@ fn create(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 }
 
 /// Replaces a file's content in one step. A reader sees the old content or the new, even if the host fails in between.
-pub(crate) fn replace_public(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+pub(crate) fn replace_public(path: &Path, content: &str) -> io::Result<()> {
+    replace_bytes(path, content.as_bytes())
+}
+
+/// Like [`replace_public`], for content that is no text.
+pub(crate) fn replace_bytes(path: &Path, content: &[u8]) -> io::Result<()> {
     let next = path.with_extension("next");
     match fs::remove_file(&next) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    create(&next, content.as_ref(), PUBLIC)?;
+    create(&next, content, PUBLIC)?;
     fs::rename(&next, path)?;
     path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }

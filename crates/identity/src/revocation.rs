@@ -13,7 +13,7 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer, RevokedCertificat
 
 use crate::certificate::{Authority, Serial, system_time};
 use crate::error::{ListFault, LoadError};
-use crate::files::{MAX_LIST_BYTES, read_pem, replace_public};
+use crate::files::{MAX_LIST_BYTES, read_pem, replace_bytes, replace_public};
 
 /// Most certificates that a group revokes; their list fits [`MAX_LIST_BYTES`].
 pub(crate) const MAX_REVOKED: usize = 50_000;
@@ -158,7 +158,7 @@ impl SeenLists {
         if self.number()?.is_some_and(|stored| stored > list.number()) {
             return Ok(());
         }
-        replace_public(&self.list, list.der()).map_err(unwritable)?;
+        replace_bytes(&self.list, list.der()).map_err(unwritable)?;
         self.raise_to(list.number())
     }
 }
