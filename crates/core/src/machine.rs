@@ -68,10 +68,7 @@ pub enum Input<C> {
         refused: bool,
     },
     /// A whole message from a remote.
-    Message {
-        connection: ConnectionId,
-        message: Bytes,
-    },
+    Message { connection: ConnectionId, message: Bytes },
     /// A whole message that a member of the group has sent to all on the link.
     Multicast {
         /// From where; the message says from whom, which nothing proves.

@@ -278,7 +278,9 @@ fn list_from_network_is_in_force_for_good() {
     let (bundle, state) = (dir.path().join("a"), dir.path().join("state"));
     std::fs::create_dir(&state).unwrap();
     group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
-    ["b", "c"].map(|name| group.issue(name, Role::Node, Validity::default(), &dir.path().join(name)).unwrap());
+    for name in ["b", "c"] {
+        group.issue(name, Role::Node, Validity::default(), &dir.path().join(name)).unwrap();
+    }
     let start = || {
         let policy = Policy::new(&Identity::load(&bundle).unwrap()).unwrap();
         policy.remember_in(&state).map(|()| policy)
@@ -335,7 +337,9 @@ fn newer_list_of_another_daemon_is_not_overwritten() {
     let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
     let bundle = dir.path().join("a");
     group.issue("a", Role::Node, Validity::default(), &bundle).unwrap();
-    ["b", "c"].map(|name| group.issue(name, Role::Node, Validity::default(), &dir.path().join(name)).unwrap());
+    for name in ["b", "c"] {
+        group.issue(name, Role::Node, Validity::default(), &dir.path().join(name)).unwrap();
+    }
     let start = || {
         let policy = Policy::new(&Identity::load(&bundle).unwrap()).unwrap();
         policy.remember_in(&bundle).unwrap();

@@ -294,7 +294,7 @@ impl Line {
     fn deliver(&mut self) {
         for from in 0..self.members.len() {
             while let Some(received) = self.members[from].poll_event() {
-                let odd = |node: NodeId| if node.as_bytes()[0] % 2 == 0 { Spread::Tell } else { Spread::Push };
+                let odd = |node: NodeId| if node.as_bytes()[0].is_multiple_of(2) { Spread::Tell } else { Spread::Push };
                 self.members[from].on_verdict(self.now, verdict(&received), odd);
             }
             for (to, message) in sends(&mut self.members[from]) {

@@ -81,7 +81,6 @@ fn ten_thousand_shut_out_a_revoked_node() {
         let behind: Vec<u32> = status.hubs.iter().map(|hub| hub.behind).collect();
         assert_eq!((status.document.number, behind.len()), (2, 5), "seed {seed}: {:?}", status.hubs);
         assert_eq!(behind.iter().sum::<u32>(), 0, "seed {seed}: {:?}", status.hubs);
-        println!("seed {seed}: at most {most} bytes a node");
     });
 }
 

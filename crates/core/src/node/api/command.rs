@@ -110,10 +110,7 @@ pub enum NodeCommand {
     /// provider may send as many.
     Consumed { ticket: Ticket, bytes: u64 },
     /// A session's source has nothing to give, or broke off in the middle.
-    SourceFailed {
-        session: SessionId,
-        reason: String,
-    },
+    SourceFailed { session: SessionId, reason: String },
     /// A datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`] (what is longer is sent in
     /// pieces).
     Data { session: SessionId, payload: Bytes },
@@ -200,9 +197,5 @@ pub enum SourceOutput {
     },
     /// An object of any size, to be read by [`NodeEvent::ReadObject`] piece by piece. As long as it is sent
     /// it must stay what it is; if it does not, the session is to be ended by [`NodeCommand::SourceFailed`].
-    Stored {
-        length: u64,
-        digest: [u8; 32],
-        format: String,
-    },
+    Stored { length: u64, digest: [u8; 32], format: String },
 }

@@ -68,10 +68,16 @@ pub enum NodeEvent {
     },
     /// A session's reflected stream has other keys. If it can be sealed so that only nodes of the group open
     /// it, and only as this node's for this service, `NodeCommand::Sealed` says it.
-    Seal { session: SessionId, service: Service, opening: ProvisionalAccept },
+    Seal {
+        session: SessionId,
+        service: Service,
+        opening: ProvisionalAccept,
+    },
     /// Somebody who could open a session's reflected stream may read no
     /// further: the next epoch is due (`NodeCommand::Rekey`).
-    MemberLeft { session: SessionId },
+    MemberLeft {
+        session: SessionId,
+    },
     /// A session is over: stop its source. Comes exactly once for each `Open`,
     /// whoever ended it.
     CloseSource {
@@ -131,13 +137,23 @@ pub enum NodeEvent {
         sealed: Bytes,
     },
     /// The key of a further epoch of a reflected stream.
-    Key { ticket: Ticket, epoch: Epoch, secret: EpochSecret },
+    Key {
+        ticket: Ticket,
+        epoch: Epoch,
+        secret: EpochSecret,
+    },
     /// A piece of what was requested: of an object in order and without gaps,
     /// of a stream one datagram as it came. What of an object is done with is
     /// to be told by `NodeCommand::Consumed`, else its provider soon sends no more.
-    Data { ticket: Ticket, payload: Bytes },
+    Data {
+        ticket: Ticket,
+        payload: Bytes,
+    },
     /// A request was served, in whole or in part: see [`RequestSummary::complete`].
-    Finished { ticket: Ticket, summary: RequestSummary },
+    Finished {
+        ticket: Ticket,
+        summary: RequestSummary,
+    },
     /// A request, lookup, watch or ping came to nothing.
     Failed {
         ticket: Ticket,
@@ -155,7 +171,10 @@ pub enum NodeEvent {
     /// A node offers an object. To be answered by `NodeCommand::PushEnded`, in the
     /// end; to have it, it is to be requested of that node with
     /// [`ServiceRequest::pushed`](roost_wire::messages::ServiceRequest::pushed).
-    PushOffered { from: NodeId, push: Push },
+    PushOffered {
+        from: NodeId,
+        push: Push,
+    },
     /// An object that a node offered is not to be taken after all: the node has not sent it, and
     /// others wait. It may be offered again.
     PushRevoked {
@@ -164,15 +183,27 @@ pub enum NodeEvent {
         id: RequestId,
     },
     /// The way of a request that was to be traced. Its last event follows.
-    Traced { ticket: Ticket, trace: Trace },
-    LookupResult { ticket: Ticket, found: LookupResult },
+    Traced {
+        ticket: Ticket,
+        trace: Trace,
+    },
+    LookupResult {
+        ticket: Ticket,
+        found: LookupResult,
+    },
     /// Something has changed where one watches. The first change lists what is
     /// there already.
-    Changed { ticket: Ticket, change: WatchChange },
+    Changed {
+        ticket: Ticket,
+        change: WatchChange,
+    },
     /// All other members of a room. To have a member's stream it is to be requested with
     /// [`ReflectionPolicy::Always`](roost_wire::messages::ReflectionPolicy::Always), the member named as its
     /// provider and its cell as the area.
-    Roster { ticket: Ticket, members: Vec<RoomMember> },
+    Roster {
+        ticket: Ticket,
+        members: Vec<RoomMember>,
+    },
     Pong {
         ticket: Ticket,
         rtt: Duration,
