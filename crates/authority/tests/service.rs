@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_authority::{Client, ClientError, RenewError, Server, renew};
 use roost_identity::group::{Group, GroupRecords, InvitationSpec, Joined};
-use roost_identity::{Answer, Enrolment, Identity, RenewalKey, Token, tls};
+use roost_identity::{Answer, Enrolment, Identity, KeyExchange, RenewalKey, Token, tls};
 use roost_wire::Role;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -191,7 +191,7 @@ async fn member_cannot_pose_as_authority() {
     let authority = tokio_rustls::rustls::pki_types::pem::PemObject::from_pem_slice(&authority).unwrap();
     let chain: Vec<CertificateDer<'static>> = vec![member.certificate_der().to_vec().into(), authority];
     let key = PrivatePkcs8KeyDer::from(member.key_pkcs8_der().to_vec());
-    let config = ServerConfig::builder_with_provider(tls::provider())
+    let config = ServerConfig::builder_with_provider(tls::provider(KeyExchange::Hybrid))
         .with_protocol_versions(&[&tokio_rustls::rustls::version::TLS13])
         .unwrap()
         .with_no_client_auth()

@@ -186,7 +186,7 @@ mod tests {
         let path = dir.path().join("number");
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..50).for_each(|turn| replace_public(&path, &turn.to_string()).unwrap()));
+                scope.spawn(|| (0..50).for_each(|turn| replace_public(&path, turn.to_string()).unwrap()));
             }
         });
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
