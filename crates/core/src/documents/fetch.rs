@@ -1,11 +1,11 @@
 //! Documents on their way here: asked for part by part, of one remote at a time for each kind, and verified.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, DocumentRequest};
 use roost_wire::{NodeId, Time};
 
+use super::transfers::{Fetch, Verification};
 use super::{Documents, ReceivedDocument};
 
 /// Longest wait for a part, doubled with each one that did not come: a longer way may be slow, and a shorter one
@@ -23,31 +23,6 @@ const MAX_FAILURES: u32 = 6;
 
 /// Longest wait for the driver, which reads a list of 4 MiB in less than a second.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// At most one for each kind that has a name.
-#[derive(Debug, Default)]
-pub(super) struct Fetches {
-    under_way: BTreeMap<DocumentKind, Fetch>,
-    /// Times at which remotes may be asked again.
-    retries: BTreeMap<DocumentKind, Time>,
-}
-
-#[derive(Debug)]
-struct Fetch {
-    from: NodeId,
-    deadline: Time,
-    number: u64,
-    length: u32,
-    bytes: Vec<u8>,
-}
-
-/// A document that the driver looks at. Meanwhile no other one of the kind is taken.
-#[derive(Debug)]
-pub(super) struct Verification {
-    from: NodeId,
-    claimed: u64,
-    deadline: Time,
-}
 
 impl Documents {
     /// Asks a remote for a document, unless one of the kind is on its way.

@@ -12,6 +12,7 @@ mod remote;
 mod serve;
 #[cfg(test)]
 mod tests;
+mod transfers;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -22,22 +23,11 @@ use roost_wire::messages::{
 };
 use roost_wire::{NodeId, Time};
 
-use fetch::{Fetches, Verification};
 use remote::{RemoteDocuments, Strikes};
-use serve::ServeQueue;
-
-/// The pause before a remote is told again, doubled each time up to [`MAX_PAUSE`]: a way over satellites takes two
-/// seconds when it is busy.
-const FIRST_PAUSE: Duration = Duration::from_secs(2);
-
-/// Longest such pause: it costs an old or lying remote a few bytes.
-const MAX_PAUSE: Duration = Duration::from_secs(300);
+use transfers::{Fetches, MAX_PER_WAKE, ServeQueue, Verification};
 
 /// The most remotes that are gone and of which the holdings are remembered.
 const MAX_DEPARTED: usize = 4_096;
-
-/// Remotes that are told something in one wake; the rest wait for the next, which is due at once.
-const MAX_PER_WAKE: usize = 256;
 
 /// A document that a remote has sent. The driver verifies it and answers with a [`DocumentVerdict`].
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,7 +6,12 @@ use std::time::Duration;
 use roost_wire::messages::{DocumentKind, DocumentRequest, Holdings};
 use roost_wire::{NodeId, Time};
 
-use super::{FIRST_PAUSE, MAX_PAUSE};
+/// The pause before a remote is told again, doubled each time up to [`MAX_PAUSE`]: a way over satellites takes two
+/// seconds when it is busy.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(2);
+
+/// Longest such pause: it costs an old or lying remote a few bytes.
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// Bad documents after which nothing more is taken of a member.
 const MAX_STRIKES: u8 = 3;

@@ -1,38 +1,16 @@
 //! Parts of documents that remotes have asked for, sent at a bounded rate.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use roost_wire::messages::{DocumentMessage, DocumentPart, DocumentRequest, MAX_DOCUMENT_PART};
 use roost_wire::{NodeId, Time};
 
-use super::{Documents, MAX_PER_WAKE};
-
-/// Time that a byte takes: ten megabytes a second leave the rest of a hub's uplink to streams, and ten thousand nodes
-/// get a list of one part in half a second.
-const BYTE: Duration = Duration::from_nanos(100);
-
-/// Parts that are sent at once, as time at that rate: one of the longest is.
-const BURST: Duration = BYTE.saturating_mul(2 * MAX_DOCUMENT_PART as u32);
+use super::Documents;
+use super::transfers::{BYTE, MAX_PER_WAKE};
 
 /// A remote gets a document so often within [`PERIOD`]: once, and again after an interruption.
 const MAX_TIMES: u64 = 3;
 const PERIOD: Duration = Duration::from_secs(60);
-
-/// Remotes that wait for a part, each once, the first one first.
-#[derive(Debug, Default)]
-pub(super) struct ServeQueue {
-    waiting: VecDeque<NodeId>,
-    /// Time at which all that was sent has left at the rate of [`BYTE`].
-    busy_until: Time,
-}
-
-impl ServeQueue {
-    pub(super) fn next_due(&self) -> Option<Time> {
-        let wait = self.busy_until.since(Time::ZERO).saturating_sub(BURST);
-        (!self.waiting.is_empty()).then_some(Time::ZERO + wait)
-    }
-}
 
 impl Documents {
     /// A remote wants a part: a later request replaces an earlier one.

@@ -1,0 +1,57 @@
+//! State of documents on their way here and from here.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use roost_wire::messages::{DocumentKind, MAX_DOCUMENT_PART};
+use roost_wire::{NodeId, Time};
+
+/// Remotes that are told something in one wake; the rest wait for the next, which is due at once.
+pub(super) const MAX_PER_WAKE: usize = 256;
+
+/// Time that a byte takes: ten megabytes a second leave the rest of a hub's uplink to streams, and ten thousand nodes
+/// get a list of one part in half a second.
+pub(super) const BYTE: Duration = Duration::from_nanos(100);
+
+/// Parts that are sent at once, as time at that rate: one of the longest is.
+const BURST: Duration = BYTE.saturating_mul(2 * MAX_DOCUMENT_PART as u32);
+
+/// At most one for each kind that has a name.
+#[derive(Debug, Default)]
+pub(super) struct Fetches {
+    pub(super) under_way: BTreeMap<DocumentKind, Fetch>,
+    /// Times at which remotes may be asked again.
+    pub(super) retries: BTreeMap<DocumentKind, Time>,
+}
+
+#[derive(Debug)]
+pub(super) struct Fetch {
+    pub(super) from: NodeId,
+    pub(super) deadline: Time,
+    pub(super) number: u64,
+    pub(super) length: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A document that the driver looks at. Meanwhile no other one of the kind is taken.
+#[derive(Debug)]
+pub(super) struct Verification {
+    pub(super) from: NodeId,
+    pub(super) claimed: u64,
+    pub(super) deadline: Time,
+}
+
+/// Remotes that wait for a part, each once, the first one first.
+#[derive(Debug, Default)]
+pub(super) struct ServeQueue {
+    pub(super) waiting: VecDeque<NodeId>,
+    /// Time at which all that was sent has left at the rate of [`BYTE`].
+    pub(super) busy_until: Time,
+}
+
+impl ServeQueue {
+    pub(super) fn next_due(&self) -> Option<Time> {
+        let wait = self.busy_until.since(Time::ZERO).saturating_sub(BURST);
+        (!self.waiting.is_empty()).then_some(Time::ZERO + wait)
+    }
+}
