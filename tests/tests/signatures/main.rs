@@ -57,8 +57,10 @@ fn parameters_name_their_parts() {
 }
 
 /// Silences that are the subject of tests: what stands still, is late, or works at a rate.
-const SILENCES: [(&str, usize); 14] = [
+const SILENCES: [(&str, usize); 16] = [
+    ("crates/authority/tests/service.rs", 3),
     ("crates/transport/tests/fairness.rs", 1),
+    ("crates/transport/tests/key_exchange.rs", 2),
     ("crates/transport/tests/moving.rs", 3),
     ("crates/transport/tests/support/slow.rs", 1),
     ("crates/transport/tests/udp.rs", 2),

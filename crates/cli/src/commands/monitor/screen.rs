@@ -134,8 +134,8 @@ impl Screen {
         let names = ["NAME", "ROLE", "OVER", "RTT", "SENT/S", "RECEIVED/S", "MESSAGES/S", "UP"];
         let widths = [24, 10, 6, 10, 12, 12, 12, 12].map(Constraint::Length);
         let heading = names.map(|name| {
-            let marked = name == self.sort.column() && !self.has_no_keys;
-            title(name, marked)
+            let is_sorted = name == self.sort.column() && !self.has_no_keys;
+            title(name, if is_sorted { Modifier::BOLD | Modifier::UNDERLINED } else { Modifier::BOLD })
         });
         let lines = rows.iter().map(|row| {
             Row::new([
@@ -189,15 +189,14 @@ fn draw_streams(rows: &[&FlowRow], area: Rect, frame: &mut Frame<'_>) {
             right(row.lost.to_string()),
         ])
     });
-    let heading = Row::new(names.map(|name| title(name, false)));
+    let heading = Row::new(names.map(|name| title(name, Modifier::BOLD)));
     frame.render_widget(Table::new(lines, widths).header(heading), area);
 }
 
 /// A column's name, on the side of its values.
-fn title(name: &'static str, is_marked: bool) -> Cell<'static> {
+fn title(name: &'static str, marks: Modifier) -> Cell<'static> {
     let is_text = ["NAME", "ROLE", "OVER", "SERVICE", "REMOTE", "IS"].contains(&name);
     let text = if is_text { Text::from(name) } else { Text::from(name).right_aligned() };
-    let marks = if is_marked { Modifier::BOLD | Modifier::UNDERLINED } else { Modifier::BOLD };
     Cell::new(text).style(Style::new().add_modifier(marks))
 }
 
