@@ -263,7 +263,7 @@ impl TopologyReader<'_> {
             shape.jitter.map(TopologyChange::Jitter),
             shape.burst.map(TopologyChange::Burst),
             shape.queue.map(TopologyChange::Queue),
-            self.verb(file, [("up", TopologyChange::Up), ("down", TopologyChange::Down)]),
+            self.verb(file, ["up", "down"], [TopologyChange::Up, TopologyChange::Down]),
         ];
         let nothing = "the event changes nothing: write do = \"down\", do = \"up\", or a new rate, delay, loss…";
         self.some_of(at, file, values, nothing)
@@ -292,17 +292,17 @@ impl TopologyReader<'_> {
             file.packet.map(|bytes| TrafficAction::PacketBytes(bytes.0)),
             file.rate.map(TrafficAction::Rate),
             file.interval.map(TrafficAction::Interval),
-            self.verb(file, [("start", TrafficAction::Start), ("stop", TrafficAction::Stop)]),
+            self.verb(file, ["start", "stop"], [TrafficAction::Start, TrafficAction::Stop]),
         ];
         let nothing = "the event changes nothing: write do = \"start\", do = \"stop\", or a packet, rate, interval";
         self.some_of(at, file, values, nothing)
     }
 
     /// The meaning of `do`, if it is one of two words.
-    fn verb<T>(&self, file: &EventFile, words: [(&str, T); 2]) -> Option<T> {
+    fn verb<T>(&self, file: &EventFile, words: [&str; 2], meanings: [T; 2]) -> Option<T> {
         let verb = file.verb.as_ref()?;
-        let [first, second] = words.each_ref().map(|(word, _)| *word);
-        let found = words.into_iter().find(|(word, _)| word == verb.get_ref());
+        let [first, second] = words;
+        let found = words.into_iter().zip(meanings).find(|(word, _)| word == verb.get_ref());
         if found.is_none() {
             let message = format!("`do` of an event: `{}` is neither {first} nor {second}", verb.get_ref());
             self.source.refuse(verb.span().start, message);
