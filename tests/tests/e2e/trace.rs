@@ -56,5 +56,5 @@ fn trace_shows_hops_and_byte_classes() {
     }
     let classes = first.json(&["status"])["traffic_sent_bytes"].as_object().unwrap().clone();
     let names: Vec<&str> = classes.keys().map(String::as_str).collect();
-    assert_eq!(names, ["gossip", "join", "lookup", "mesh", "payload", "renew", "summary"]);
+    assert_eq!(names, ["documents", "gossip", "join", "lookup", "mesh", "payload", "renew", "summary"]);
 }

@@ -123,13 +123,14 @@ impl TopologyReader<'_> {
         let LinkFile { name, between, up, down, cost, prefix, addresses, leg: legs, .. } = file.into_inner();
         let ends = self.source.required(at, "a link", "between", between, "[\"a\", \"b\"]");
         let whole = |direction: &Shape| self.whole(at, &[own.clone(), direction.shape(self.source)]);
-        let (Some(Words(ends)), Some(up), Some(down)) = (ends, whole(&up), whole(&down)) else { return };
+        let (up, down) = (whole(&up), whole(&down));
+        let Some(Words(ends)) = ends else { return };
         let [one, other] = ends.as_slice() else {
             let message = format!("a link is between two hosts, not {}; more make a LAN", ends.len());
             return self.source.refuse(at, message);
         };
         let ends = (self.host_list(std::slice::from_ref(one)), self.host_list(std::slice::from_ref(other)));
-        let (Some(one), Some(others)) = ends else { return };
+        let (Some(one), Some(others), Some(up), Some(down)) = (ends.0, ends.1, up, down) else { return };
         let [one] = one.as_slice() else {
             return self.source.refuse(at, "a link has one host at its first end; a range may stand at the other");
         };
