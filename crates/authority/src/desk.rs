@@ -95,8 +95,8 @@ impl Desk {
     }
 
     /// The answer to a request that waited; `None` while it waits.
-    pub(crate) fn ticket(&self, ticket: &str) -> Result<Option<Box<Answer>>, Refused> {
-        match self.group.ticket(ticket).map_err(|error| from_group(&error))? {
+    pub(crate) fn ticket(&self, ticket: &str, now: Now) -> Result<Option<Box<Answer>>, Refused> {
+        match self.group.ticket(ticket, now.calendar).map_err(|error| from_group(&error))? {
             Some(Ticket::Waiting) => Ok(None),
             Some(Ticket::Approved(answer)) => Ok(Some(answer)),
             Some(Ticket::Denied) => Err(from_group(&JoinRefusal::Denied.into())),
@@ -278,7 +278,7 @@ mod tests {
         let body = RenewBody { request: fixture.request() };
         assert_eq!(code(fixture.desk.renew(None, &body, fixture.now)), "no-certificate");
         assert_eq!(code(fixture.desk.documents(None, Holdings::default())), "no-certificate");
-        assert_eq!(code(fixture.desk.ticket("0")), "unknown-ticket");
+        assert_eq!(code(fixture.desk.ticket("0", fixture.now)), "unknown-ticket");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use roost_identity::group::{Group, InvitationSpec, JoinRefusal, Joined, Origin, Ticket};
+use roost_identity::group::{Group, GroupError, InvitationSpec, JoinRefusal, Joined, Origin, Ticket};
 use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, RenewalKey, SigningRequest, Token};
 use roost_wire::Role;
 
@@ -55,7 +55,7 @@ impl Fixture {
         let request = SigningRequest::parse(&enrolment.request(name, role).unwrap()).unwrap();
         let origin = Origin { host: device.to_owned(), address: "10.0.0.1".into() };
         self.group.join(token, &request, &origin, self.now).map_err(|error| match error {
-            roost_identity::group::GroupError::Join(refusal) => refusal,
+            GroupError::Join(refusal) => refusal,
             other => panic!("{other}"),
         })
     }
@@ -149,8 +149,31 @@ fn revoked_key_does_not_come_back() {
     let open = fixture.invite(&fixture.open());
     issued(fixture.join(&open, "device", None, None));
     fixture.group.revoke("device").unwrap();
-    let again = fixture.join(&fixture.invite(&fixture.open()), "device", None, None);
-    assert_eq!(again, Err(JoinRefusal::KeyRevoked));
+    for token in [fixture.invite(&fixture.open()), open] {
+        assert_eq!(fixture.join(&token, "device", None, None), Err(JoinRefusal::KeyRevoked));
+    }
+}
+
+#[test]
+fn revoked_request_gets_no_answer() {
+    let fixture = Fixture::new();
+    let token = fixture.invite(&InvitationSpec { needs_approval: true, ..fixture.open() });
+    let joined = fixture.join(&token, "device", None, None);
+    let Ok(Joined::Waiting { ticket }) = joined else { panic!("{joined:?}") };
+    fixture.group.approve("device", fixture.now).unwrap();
+    fixture.group.revoke("device").unwrap();
+    let refused = fixture.group.ticket(&ticket, fixture.now).unwrap_err();
+    assert!(matches!(refused, GroupError::Join(JoinRefusal::KeyRevoked)), "{refused}");
+    assert_eq!(fixture.join(&token, "device", None, None), Err(JoinRefusal::KeyRevoked));
+}
+
+#[test]
+fn ended_certificate_is_not_given_again() {
+    let mut fixture = Fixture::new();
+    let token = fixture.invite(&InvitationSpec { valid: 5 * HOUR, certificate: HOUR, ..fixture.spec() });
+    issued(fixture.join(&token, "device", None, None));
+    fixture.now += 2 * HOUR;
+    assert_eq!(fixture.join(&token, "device", None, None), Err(JoinRefusal::Expired));
 }
 
 #[test]
@@ -167,16 +190,18 @@ fn operator_approves_or_denies() {
     assert_eq!(waiting.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["good", "bad"]);
     let own = Enrolment::begin(&fixture.path("good")).unwrap().fingerprint();
     assert_eq!(waiting[0].fingerprint, own);
-    assert_eq!(fixture.group.ticket(&good).unwrap(), Some(Ticket::Waiting));
+    assert_eq!(fixture.group.ticket(&good, fixture.now).unwrap(), Some(Ticket::Waiting));
 
     fixture.group.approve("good", fixture.now).unwrap();
     fixture.group.deny(&waiting[1].node.to_string(), fixture.now).unwrap();
     assert!(fixture.group.approve("good", fixture.now).is_err());
-    let Some(Ticket::Approved(answer)) = fixture.group.ticket(&good).unwrap() else { panic!("not approved") };
+    let Some(Ticket::Approved(answer)) = fixture.group.ticket(&good, fixture.now).unwrap() else {
+        panic!("not approved")
+    };
     fixture.finish("good", &answer).unwrap();
-    assert_eq!(fixture.group.ticket(&bad).unwrap(), Some(Ticket::Denied));
+    assert_eq!(fixture.group.ticket(&bad, fixture.now).unwrap(), Some(Ticket::Denied));
     assert_eq!(fixture.join(&token, "bad", None, None), Err(JoinRefusal::Denied));
-    assert_eq!(fixture.group.ticket("0000").unwrap(), None);
+    assert_eq!(fixture.group.ticket("0000", fixture.now).unwrap(), None);
 }
 
 #[test]

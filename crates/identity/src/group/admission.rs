@@ -11,9 +11,10 @@ use roost_wire::{NodeSelector, Role, format_node};
 
 use super::index::Index;
 use super::invitations::{
-    Approval, Attempt, Decision, InvitationSpec, Invitations, MAX_INVITATIONS, MAX_USES, MAX_VALIDITY, Origin,
-    ShownInvitation, WaitingRequest,
+    Approval, Attempt, Decision, InvitationSpec, Invitations, JoinRefusal, MAX_INVITATIONS, MAX_USES, MAX_VALIDITY,
+    Origin, ShownInvitation, WaitingRequest, check_key,
 };
+use super::records::pem_to_der;
 use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, Validity, write};
 use crate::answer::Answer;
 use crate::certificate::Certificate;
@@ -110,14 +111,17 @@ impl GroupRecords {
     /// The state of a request that had to wait; `None` if the ticket is not known, or not any more.
     ///
     /// # Errors
-    /// The group's files cannot be read.
-    pub fn ticket(&self, ticket: &str) -> Result<Option<Ticket>, GroupError> {
+    /// The certificate was revoked or has expired since the approval, or the group's files cannot be read.
+    pub fn ticket(&self, ticket: &str, now: SystemTime) -> Result<Option<Ticket>, GroupError> {
         let invitations = self.read_invitations()?;
         let Some(request) = invitations.by_ticket(ticket) else { return Ok(None) };
         Ok(Some(match &request.approval {
             Approval::Waiting => Ticket::Waiting,
             Approval::Denied => Ticket::Denied,
-            Approval::Approved { certificate } => Ticket::Approved(Box::new(self.answer(certificate)?)),
+            Approval::Approved { certificate } => {
+                check_again(certificate, &self.show()?, now)?;
+                Ticket::Approved(Box::new(self.answer(certificate)?))
+            }
         }))
     }
 
@@ -176,7 +180,10 @@ impl Group {
             let issued = self.issued(index)?;
             let (name, role, valid) = match invitations.decide(attempt, &issued, now)? {
                 Decision::Wait { ticket } => return Ok(Err(ticket)),
-                Decision::Again { certificate } => return Ok(Ok(certificate)),
+                Decision::Again { certificate } => {
+                    check_again(&certificate, &issued, now)?;
+                    return Ok(Ok(certificate));
+                }
                 Decision::Issue { name, role, valid } => (name, role, valid),
             };
             let subject = Subject { group: self.name().to_owned(), role, name };
@@ -199,7 +206,7 @@ impl Group {
             let issued = self.issued(index)?;
             let ticket = find_waiting(invitations, which)?;
             let request = invitations.by_ticket_mut(&ticket).ok_or(GroupError::NotWaiting(which.to_owned()))?;
-            request.check_name(&issued, now)?;
+            request.check(&issued, now)?;
             let key = request.key().ok_or(GroupError::NotWaiting(which.to_owned()))?;
             let subject = Subject { group: self.name().to_owned(), role: request.role, name: request.name.clone() };
             let (certificate, issued) = self.certify(&key, &subject, self.validity(request.valid(), now), index)?;
@@ -268,6 +275,14 @@ impl Group {
         listed.map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
         Ok((made.pem(), issued))
     }
+}
+
+/// Checks that a certificate made earlier, PEM, still counts: its answer has the newest multicast key.
+fn check_again(certificate: &str, issued: &[Issued], now: SystemTime) -> Result<(), GroupError> {
+    let leaf = pem_to_der(certificate).and_then(|der| Certificate::parse(&der)?.leaf());
+    let leaf = leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?;
+    check_key(leaf.node, issued)?;
+    if leaf.status.check_time(now) == Err(Refusal::Expired) { Err(JoinRefusal::Expired.into()) } else { Ok(()) }
 }
 
 fn new_ticket() -> Result<String, GroupError> {

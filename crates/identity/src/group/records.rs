@@ -238,7 +238,7 @@ impl GroupRecords {
     }
 }
 
-fn pem_to_der(pem: &str) -> Option<Vec<u8>> {
+pub(super) fn pem_to_der(pem: &str) -> Option<Vec<u8>> {
     use rustls_pki_types::{CertificateDer, pem::PemObject};
     CertificateDer::from_pem_slice(pem.as_bytes()).ok().map(|der| der.to_vec())
 }
