@@ -4,9 +4,9 @@
 //! is asked, so an interrupted device asks again with the same key and gets the same certificate. Only a folder that
 //! loads as an identity takes the place of `DIR`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,7 +15,8 @@ use aws_lc_rs::encoding::AsBigEndian;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use roost_wire::Role;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, chownat, fchown, open, renameat_with};
+use rustix::io::Errno;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
@@ -31,6 +32,9 @@ use crate::fingerprint::Fingerprint;
 use crate::request;
 use crate::subject::{NameError, check_name};
 
+/// The files of an identity beside its key.
+const DOCUMENTS: [&str; 4] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY];
+
 /// Joining failed. The identity's folder is as it was before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -41,6 +45,8 @@ pub enum EnrolmentError {
     NoKey { path: PathBuf },
     #[error("there is another key in {} than that in use: restart the daemon to use it", path.display())]
     Replaced { path: PathBuf },
+    #[error("{} belongs to another user, who could read the new key: remove it", path.display())]
+    Foreign { path: PathBuf },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -128,6 +134,9 @@ impl Enrolment {
     fn with_new_key(dir: &Path) -> Result<Self, EnrolmentError> {
         let staging = staging(dir)?;
         let path = staging.join(LEAF_KEY);
+        if staging.symlink_metadata().is_ok() {
+            open_own(&staging)?;
+        }
         if !path.exists() {
             let write = |source| EnrolmentError::Write { path: path.clone(), source };
             remove(&staging).and_then(|()| make_private_dir(&staging)).map_err(write)?;
@@ -176,7 +185,7 @@ impl Enrolment {
         now: SystemTime,
     ) -> Result<Identity, EnrolmentError> {
         self.fill(answer, authority, owner, now).inspect_err(|_| {
-            for file in [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY] {
+            for file in DOCUMENTS {
                 drop(fs::remove_file(self.staging.join(file)));
             }
         })?;
@@ -298,13 +307,26 @@ fn owner_of(dir: &Path) -> Option<Owner> {
     (found.uid() != rustix::process::geteuid().as_raw()).then(|| Owner { user: found.uid(), group: found.gid() })
 }
 
-fn give(dir: &Path, owner: Owner) -> Result<(), EnrolmentError> {
-    let give = |path: &Path| write(path, |path| chown(path, Some(owner.user), Some(owner.group)));
+/// Opens a folder that this process's user owns, and no link to one.
+fn open_own(dir: &Path) -> Result<File, EnrolmentError> {
     let failed = |source| EnrolmentError::Write { path: dir.to_owned(), source };
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        give(&entry.map_err(failed)?.path())?;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = open(dir, flags, Mode::empty()).map(File::from).map_err(|error| failed(error.into()))?;
+    let is_own = folder.metadata().map_err(failed)?.uid() == rustix::process::geteuid().as_raw();
+    if is_own { Ok(folder) } else { Err(EnrolmentError::Foreign { path: dir.to_owned() }) }
+}
+
+/// Gives the identity away by the open folder: the owner of the folder around could exchange what a path names.
+fn give(dir: &Path, owner: Owner) -> Result<(), EnrolmentError> {
+    let folder = open_own(dir)?;
+    let (user, group) = (Some(Uid::from_raw(owner.user)), Some(Gid::from_raw(owner.group)));
+    for file in DOCUMENTS.into_iter().chain([LEAF_KEY]) {
+        match chownat(&folder, file, user, group, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return write(&dir.join(file), |_| Err(error.into())),
+        }
     }
-    give(dir)
+    write(dir, |_| Ok(fchown(&folder, user, group)?))
 }
 
 fn write(path: &Path, action: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), EnrolmentError> {

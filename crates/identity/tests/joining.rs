@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, GroupError, InvitationSpec, JoinRefusal, Joined, Origin, Ticket};
-use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, RenewalKey, SigningRequest, Token};
+use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, Owner, RenewalKey, SigningRequest, Token};
 use roost_wire::Role;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -268,6 +268,40 @@ fn expired_answer_is_refused() {
     // A host that has no clock yet waits in its daemon.
     fixture.now = SystemTime::UNIX_EPOCH;
     fixture.finish("device", &answer).unwrap();
+}
+
+/// Only root can give files away.
+#[test]
+fn root_gives_only_the_identity_away() {
+    let fixture = Fixture::new();
+    let answer = issued(fixture.join(&fixture.invite(&fixture.spec()), "device", None, None));
+    let victim = fixture.path("victim");
+    fs::write(&victim, "").unwrap();
+    if chown(&victim, Some(65534), None).and_then(|()| chown(&victim, Some(0), None)).is_err() {
+        return;
+    }
+    for name in ["extra", "multicast.key.old"] {
+        symlink(&victim, fixture.path("device.joining").join(name)).unwrap();
+    }
+    let owner = Some(Owner { user: 65534, group: 65534 });
+    Enrolment::begin(&fixture.path("device")).unwrap().finish(&answer, None, owner, fixture.now).unwrap();
+    assert_eq!(fs::metadata(&victim).unwrap().uid(), 0);
+    for file in ["", "identity.key", "identity.pem", "group.pem", "revoked.pem", "multicast.key"] {
+        assert_eq!(fs::metadata(fixture.path("device").join(file)).unwrap().uid(), 65534, "{file}");
+    }
+}
+
+#[test]
+fn foreign_folder_is_not_filled() {
+    let fixture = Fixture::new();
+    let joining = fixture.path("device.joining");
+    symlink(fixture.path("group"), &joining).unwrap();
+    assert!(matches!(Enrolment::begin(&fixture.path("device")), Err(EnrolmentError::Write { .. })));
+    fs::remove_file(&joining).unwrap();
+    fs::create_dir(&joining).unwrap();
+    if chown(&joining, Some(65534), None).is_ok() {
+        assert!(matches!(Enrolment::begin(&fixture.path("device")), Err(EnrolmentError::Foreign { .. })));
+    }
 }
 
 #[test]
