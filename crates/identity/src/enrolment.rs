@@ -184,12 +184,12 @@ impl Enrolment {
         owner: Option<Owner>,
         now: SystemTime,
     ) -> Result<Identity, EnrolmentError> {
-        self.fill(answer, authority, owner, now).inspect_err(|_| {
+        let fresh = self.fill(answer, authority, owner, now).inspect_err(|_| {
             for file in DOCUMENTS {
                 drop(fs::remove_file(self.staging.join(file)));
             }
         })?;
-        self.put_in_place().map_err(|source| EnrolmentError::Write { path: self.dir.clone(), source })?;
+        self.put_in_place(&fresh).map_err(|source| EnrolmentError::Write { path: self.dir.clone(), source })?;
         Ok(Identity::load(&self.dir)?)
     }
 
@@ -199,7 +199,7 @@ impl Enrolment {
         authority: Option<Fingerprint>,
         owner: Option<Owner>,
         now: SystemTime,
-    ) -> Result<(), EnrolmentError> {
+    ) -> Result<Identity, EnrolmentError> {
         let der = authority_der(answer)?;
         if authority.is_some_and(|expected| expected != Fingerprint::digest(&der)) {
             return Err(EnrolmentError::OtherAuthority);
@@ -223,11 +223,18 @@ impl Enrolment {
             Ok(()) | Err(LoadError::NotYetValid { .. }) => {}
             Err(expired) => return Err(expired.into()),
         }
-        owner.or_else(|| owner_of(&self.dir)).map_or(Ok(()), |owner| give(&self.staging, owner))
+        owner.or_else(|| owner_of(&self.dir)).map_or(Ok(()), |owner| give(&self.staging, owner))?;
+        Ok(identity)
     }
 
-    /// Exchanges the filled folder with the identity's, in one step. What else the old one had is kept.
-    fn put_in_place(&self) -> io::Result<()> {
+    /// Puts `fresh` in the identity's place. With the same key each file is replaced by itself, the certificate last:
+    /// any mixture of old and new files is an identity. With another key the folders are exchanged in one step, and all
+    /// other files of the old one are kept.
+    fn put_in_place(&self, fresh: &Identity) -> io::Result<()> {
+        if self.held.as_ref().is_some_and(|held| held.node() == fresh.node()) {
+            self.replace_files()?;
+            return remove(&self.staging);
+        }
         if is_vacant(&self.dir)? {
             fs::rename(&self.staging, &self.dir)?;
             return sync_parent(&self.dir);
@@ -242,6 +249,17 @@ impl Enrolment {
         renameat_with(CWD, &self.staging, CWD, &self.dir, RenameFlags::EXCHANGE)?;
         sync_parent(&self.dir)?;
         remove(&self.staging)
+    }
+
+    fn replace_files(&self) -> io::Result<()> {
+        let shared = self.staging.join(MULTICAST_KEY);
+        if shared.exists() {
+            replace_private(&self.dir.join(MULTICAST_KEY), fs::read(shared)?)?;
+        }
+        for file in [REVOCATION_LIST, LEAF_CERTIFICATE] {
+            replace_public(&self.dir.join(file), fs::read(self.staging.join(file))?)?;
+        }
+        Ok(())
     }
 }
 

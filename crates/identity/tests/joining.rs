@@ -331,7 +331,11 @@ fn member_renews_with_either_key() {
         let renewed = fixture.group.renew_member(&held.certificate_der(), &request, fixture.now);
         renewed.map(|(_, answer)| Arc::new(enrolment.finish(&answer, None, None, fixture.now).unwrap()))
     };
+    fs::create_dir(dir.join("notes")).unwrap();
+    let folder = fs::metadata(&dir).unwrap().ino();
     let second = renew(&first, RenewalKey::Same).unwrap();
+    assert_eq!(fs::metadata(&dir).unwrap().ino(), folder, "a folder may be a mount, which cannot be exchanged");
+    assert!(dir.join("notes").exists());
     assert_eq!((second.node(), second.not_after()), (first.node(), first.not_after()));
     assert!(first.renew(&second, fixture.now).unwrap());
     let third = renew(&second, RenewalKey::New).unwrap();
