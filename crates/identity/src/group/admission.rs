@@ -74,6 +74,16 @@ impl GroupRecords {
         Ok(self.read_invitations()?.shown(now))
     }
 
+    /// True if the group has invited with this token, even if the invitation has ended lately.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn is_invited(&self, token: &Token, now: SystemTime) -> Result<bool, GroupError> {
+        let mut invitations = self.read_invitations()?;
+        invitations.forget_old(now);
+        Ok(invitations.knows(token))
+    }
+
     /// Ends an invitation, by the id that [`Self::invitations`] gives.
     ///
     /// # Errors

@@ -214,6 +214,11 @@ impl Invitations {
         Some(())
     }
 
+    pub(super) fn knows(&self, token: &Token) -> bool {
+        let digest = token.digest();
+        self.invitations.iter().any(|invitation| invitation.token.matches(&digest))
+    }
+
     /// Ends the invitation with this id. False if there is none.
     pub(super) fn withdraw(&mut self, id: &str) -> bool {
         let before = self.invitations.len();
