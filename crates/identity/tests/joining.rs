@@ -192,6 +192,10 @@ fn operator_approves_or_denies() {
     assert_eq!(waiting[0].fingerprint, own);
     assert_eq!(fixture.group.ticket(&good, fixture.now).unwrap(), Some(Ticket::Waiting));
 
+    let digits = waiting[0].node.to_string();
+    for slip in ["", &digits[..1], &digits[..3]] {
+        assert!(matches!(fixture.group.approve(slip, fixture.now), Err(GroupError::NotWaiting(_))), "{slip:?}");
+    }
     fixture.group.approve("good", fixture.now).unwrap();
     fixture.group.deny(&waiting[1].node.to_string(), fixture.now).unwrap();
     assert!(fixture.group.approve("good", fixture.now).is_err());

@@ -15,6 +15,7 @@ use super::invitations::{
     Origin, ShownInvitation, WaitingRequest, check_key,
 };
 use super::records::pem_to_der;
+use super::revocation::MIN_DIGITS;
 use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, Validity, write};
 use crate::answer::Answer;
 use crate::certificate::Certificate;
@@ -301,11 +302,13 @@ fn new_ticket() -> Result<String, GroupError> {
     Ok(HEXLOWER.encode(&bytes))
 }
 
-/// The ticket of the only waiting request with this name, or an id that begins with these digits.
+/// The ticket of the only waiting request with this name, or an id that begins with these digits, at least
+/// [`MIN_DIGITS`].
 fn find_waiting(invitations: &Invitations, which: &str) -> Result<String, GroupError> {
     let none = || GroupError::NotWaiting(which.to_owned());
     let selector: NodeSelector = which.parse().map_err(|_| none())?;
-    let matches = |request: &WaitingRequest| selector.matches(request.node, Some(&request.name));
+    let is_long = which.len() >= MIN_DIGITS;
+    let matches = |request: &WaitingRequest| request.name == which || is_long && selector.matches(request.node, None);
     let mut found: Vec<_> = invitations.waiting().map(|one| (one.show(), &one.ticket)).collect();
     found.retain(|(shown, _)| matches(shown));
     match found.as_slice() {

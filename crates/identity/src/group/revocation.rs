@@ -29,8 +29,8 @@ pub(super) fn is_long_over(not_after: SystemTime, now: SystemTime) -> bool {
     now.duration_since(not_after).is_ok_and(|over| over > KEPT)
 }
 
-/// Fewest digits of an id by which a member is revoked, so that a slip of the hand does not revoke one.
-const MIN_DIGITS: usize = 4;
+/// Fewest digits of an id by which a member is revoked or approved, so that a slip of the hand does neither.
+pub(super) const MIN_DIGITS: usize = 4;
 
 /// The certificates of the member with this name, id or serial number, or else of the only member whose id begins with
 /// these digits, at least [`MIN_DIGITS`].
