@@ -223,7 +223,7 @@ async fn clocks_a_day_apart_are_named() {
 /// Passes everything on, but no answer to the first connection once it has sent its request.
 async fn proxy_that_loses_an_answer(server: String) -> String {
     /// Bytes that a client sends before its request: the handshake.
-    const HANDSHAKE: usize = 700;
+    const HANDSHAKE: usize = 1800;
     let listener = TcpListener::bind(SocketAddr::from(LOOPBACK)).await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     tokio::spawn(async move {
