@@ -30,6 +30,15 @@ impl<K: Ord + Clone> Allowances<K> {
         used + self.interval <= self.interval * self.burst
     }
 
+    /// Counts an action of the key. False if none is left to it.
+    pub(crate) fn charge_if_left(&mut self, key: &K, now: Instant) -> bool {
+        let is_left = self.is_left(key, now);
+        if is_left {
+            self.charge(key, now);
+        }
+        is_left
+    }
+
     /// Counts an action of the key. A full table forgets who has used the least.
     pub(crate) fn charge(&mut self, key: &K, now: Instant) {
         if self.whole_at.len() >= self.limit && !self.whole_at.contains_key(key) {

@@ -225,8 +225,19 @@ impl Client {
 /// # Errors
 /// The authority was not reached or refuses, or the folder cannot be written. The identity is as it was.
 pub async fn renew(dir: &Path, held: &Arc<Identity>, authority: &str, key: RenewalKey) -> Result<Identity, RenewError> {
-    let enrolment = Enrolment::renew(dir, held, key)?;
+    let (path, current) = (dir.to_owned(), Arc::clone(held));
+    let enrolment = blocking(dir, move || Enrolment::renew(&path, &current, key)).await?;
     let request = enrolment.request(None, None)?;
     let answer = Client::for_member(authority, held)?.renew(&request).await?;
-    Ok(enrolment.finish(&answer, Some(held.authority_fingerprint()), None, SystemTime::now())?)
+    let fingerprint = held.authority_fingerprint();
+    Ok(blocking(dir, move || enrolment.finish(&answer, Some(fingerprint), None, SystemTime::now())).await?)
+}
+
+/// Runs work on the folder beside the daemon's own threads: a slow disk holds up no packet.
+async fn blocking<T: Send + 'static>(
+    dir: &Path,
+    action: impl FnOnce() -> Result<T, EnrolmentError> + Send + 'static,
+) -> Result<T, EnrolmentError> {
+    let failed = |error| EnrolmentError::Write { path: dir.to_owned(), source: io::Error::other(error) };
+    tokio::task::spawn_blocking(action).await.map_err(failed)?
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 use data_encoding::BASE64;
 use roost_identity::group::{Group, GroupError, JoinRefusal, Joined, Origin, Ticket};
 use roost_identity::{Answer, Document, Policy, SigningRequest, Token, read_unverified};
-use roost_wire::NodeId;
+use roost_wire::RemoteIdentity;
 use tracing::{info, warn};
 
 use crate::allowances::{Allowances, network};
@@ -49,7 +49,8 @@ pub(crate) struct Desk {
 struct State {
     wrong_tokens: Allowances<IpAddr>,
     all_wrong_tokens: Allowances<()>,
-    renewals: Allowances<NodeId>,
+    /// By the name in the certificate, which a renewal for another key keeps.
+    renewals: Allowances<String>,
     /// The time at which the list that is in force was written.
     list_written: Option<SystemTime>,
 }
@@ -67,36 +68,39 @@ impl Desk {
 
     pub(crate) fn join(&self, from: IpAddr, body: &JoinBody, now: Now) -> Result<Joined, Refused> {
         let network = network(from);
-        if !self.state().may_try(network, now.steady) {
-            return Err(refused(
-                429,
-                "busy",
-                "too many wrong invitations came from this network: try again in a minute",
-            ));
-        }
+        let token = self.check_token(&body.token, network, now).inspect_err(|error| {
+            warn!(%from, error = error.error, "a device was refused");
+        })?;
         let request = parse_request(&body.request)?;
         let host: String = body.host.chars().filter(|c| c.is_ascii_graphic()).take(MAX_HOST_BYTES).collect();
         let origin = Origin { host, address: network.to_string() };
-        let joined = match body.token.parse::<Token>() {
-            Ok(token) => self.group.join(&token, &request, &origin, now.calendar),
-            Err(_) => Err(JoinRefusal::UnknownToken.into()),
-        };
+        let joined = self.group.join(&token, &request, &origin, now.calendar);
         match &joined {
             Ok(Joined::Issued(_)) => info!(node = %request.node(), %from, "a device has joined"),
             Ok(Joined::Waiting { .. }) => info!(node = %request.node(), %from, "a device waits for approval"),
-            Err(error) => {
-                if matches!(error, GroupError::Join(JoinRefusal::UnknownToken)) {
-                    self.state().charge_wrong_token(network, now.steady);
-                }
-                warn!(node = %request.node(), %from, %error, "a device was refused");
-            }
+            Err(error) => warn!(node = %request.node(), %from, %error, "a device was refused"),
         }
         joined.map_err(|error| from_group(&error))
     }
 
+    /// Only wrong tokens count, as an invited device may share its address with one that guesses.
+    fn check_token(&self, text: &str, network: IpAddr, now: Now) -> Result<Token, Refused> {
+        if let Ok(token) = text.parse::<Token>()
+            && self.group.is_invited(&token, now.calendar).map_err(|error| from_group(&error))?
+        {
+            return Ok(token);
+        }
+        if self.state().charge_wrong_token(network, now.steady) {
+            Err(from_group(&JoinRefusal::UnknownToken.into()))
+        } else {
+            let error = "too many wrong invitations came from this network: try again in a minute";
+            Err(refused(429, "busy", error))
+        }
+    }
+
     /// The answer to a request that waited; `None` while it waits.
-    pub(crate) fn ticket(&self, ticket: &str) -> Result<Option<Box<Answer>>, Refused> {
-        match self.group.ticket(ticket).map_err(|error| from_group(&error))? {
+    pub(crate) fn ticket(&self, ticket: &str, now: Now) -> Result<Option<Box<Answer>>, Refused> {
+        match self.group.ticket(ticket, now.calendar).map_err(|error| from_group(&error))? {
             Some(Ticket::Waiting) => Ok(None),
             Some(Ticket::Approved(answer)) => Ok(Some(answer)),
             Some(Ticket::Denied) => Err(from_group(&JoinRefusal::Denied.into())),
@@ -108,21 +112,20 @@ impl Desk {
 
     /// A member renews its certificate, whose key it holds.
     pub(crate) fn renew(&self, member: Option<&[u8]>, body: &RenewBody, now: Now) -> Result<Box<Answer>, Refused> {
-        let (member, node) = identify(member)?;
+        let (certificate, member) = identify(member)?;
         let request = parse_request(&body.request)?;
-        if !self.state().renewals.is_left(&node, now.steady) {
+        if !self.state().renewals.charge_if_left(&member.name, now.steady) {
             return Err(refused(
                 429,
                 "busy",
                 "this member has renewed its certificate too often: try again in ten minutes",
             ));
         }
-        let renewed = self.group.renew_member(member, &request, now.calendar);
+        let renewed = self.group.renew_member(certificate, &request, now.calendar);
         let (issued, answer) = renewed.map_err(|error| {
-            warn!(%node, %error, "a renewal was refused");
+            warn!(node = %member.node, %error, "a renewal was refused");
             from_group(&error)
         })?;
-        self.state().renewals.charge(&node, now.steady);
         info!(name = issued.name, node = %issued.node, "a certificate was renewed");
         Ok(Box::new(answer))
     }
@@ -162,19 +165,24 @@ impl State {
         is_unsuspicious || self.wrong_tokens.is_left(&network, now) && self.all_wrong_tokens.is_left(&(), now)
     }
 
-    fn charge_wrong_token(&mut self, network: IpAddr, now: Instant) {
+    /// Counts a wrong token. False if the network had none left.
+    fn charge_wrong_token(&mut self, network: IpAddr, now: Instant) -> bool {
+        if !self.may_try(network, now) {
+            return false;
+        }
         self.wrong_tokens.charge(&network, now);
         if self.all_wrong_tokens.is_left(&(), now) {
             self.all_wrong_tokens.charge(&(), now);
         }
+        true
     }
 }
 
-/// The certificate of a member, which the handshake has verified, and its id.
-fn identify(member: Option<&[u8]>) -> Result<(&[u8], NodeId), Refused> {
+/// The certificate of a member, which the handshake has verified, and its holder.
+fn identify(member: Option<&[u8]>) -> Result<(&[u8], RemoteIdentity), Refused> {
     let strange = || refused(401, "no-certificate", "only members of the group may ask this: show a certificate");
     let member = member.ok_or_else(strange)?;
-    Ok((member, read_unverified(member).map_err(|_| strange())?.node))
+    Ok((member, read_unverified(member).map_err(|_| strange())?))
 }
 
 fn parse_request(text: &str) -> Result<SigningRequest, Refused> {
@@ -206,6 +214,8 @@ mod tests {
     use roost_identity::Enrolment;
     use roost_identity::group::InvitationSpec;
     use roost_wire::Role;
+    use rustls_pki_types::CertificateDer;
+    use rustls_pki_types::pem::PemObject;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -253,10 +263,12 @@ mod tests {
         for guess in ["", wrong, "no token at all"].iter().cycle().take(10) {
             assert_eq!(code(fixture.join("10.0.0.1", guess)), "unknown-invitation");
         }
-        assert_eq!(code(fixture.join("10.0.0.1", &good)), "busy");
-        assert!(fixture.join("10.0.0.2", &good).is_ok());
+        assert_eq!(code(fixture.join("10.0.0.1", wrong)), "busy");
+        assert!(fixture.join("10.0.0.1", &good).is_ok(), "an invited device shares the guesser's address");
+        assert_eq!(code(fixture.join("10.0.0.2", wrong)), "unknown-invitation");
         fixture.now.steady += SECOND * 30;
-        assert!(fixture.join("10.0.0.1", &good).is_ok());
+        assert_eq!(code(fixture.join("10.0.0.1", wrong)), "unknown-invitation");
+        assert_eq!(code(fixture.join("10.0.0.1", wrong)), "busy");
     }
 
     #[test]
@@ -278,17 +290,20 @@ mod tests {
         let body = RenewBody { request: fixture.request() };
         assert_eq!(code(fixture.desk.renew(None, &body, fixture.now)), "no-certificate");
         assert_eq!(code(fixture.desk.documents(None, Holdings::default())), "no-certificate");
-        assert_eq!(code(fixture.desk.ticket("0")), "unknown-ticket");
+        assert_eq!(code(fixture.desk.ticket("0", fixture.now)), "unknown-ticket");
     }
 
     #[test]
     fn member_renews_so_often_only() {
         let fixture = Fixture::new();
-        let member = fixture.desk.group.issue_in_memory("uav7", Role::Node).unwrap().certificate_der();
-        let body = RenewBody { request: fixture.request() };
+        let mut member = fixture.desk.group.issue_in_memory("uav7", Role::Node).unwrap().certificate_der().to_vec();
         for _ in 0..10 {
-            fixture.desk.renew(Some(&member), &body, fixture.now).unwrap();
+            let body = RenewBody { request: fixture.request() };
+            let answer = fixture.desk.renew(Some(&member), &body, fixture.now).unwrap();
+            member = CertificateDer::from_pem_slice(answer.certificate.as_bytes()).unwrap().to_vec();
+            std::fs::remove_dir_all(fixture.dir.path().join("device.joining")).unwrap();
         }
+        let body = RenewBody { request: fixture.request() };
         assert_eq!(code(fixture.desk.renew(Some(&member), &body, fixture.now)), "busy");
     }
 

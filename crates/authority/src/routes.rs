@@ -90,7 +90,7 @@ async fn join(State(caller): State<Caller>, body: Body) -> Result<Response, Refu
 
 async fn wait(State(caller): State<Caller>, Path(ticket): Path<String>) -> Result<Response, Refused> {
     let named = ticket.clone();
-    let answer = caller.wait_for(move |desk, _| desk.ticket(&named)).await?;
+    let answer = caller.wait_for(move |desk, caller| desk.ticket(&named, caller.now())).await?;
     Ok(match answer {
         Some(answer) => json(StatusCode::OK, &answer),
         None => json(StatusCode::ACCEPTED, &WaitingBody { ticket }),

@@ -25,6 +25,8 @@ pub(crate) enum Code {
     TimedOut = 6,
     /// The data is incomplete or fails its digest.
     Damaged = 7,
+    /// A service's settings or files are wrong, so systemd does not start it again.
+    Configuration = 78,
     Interrupted = 130,
 }
 
@@ -45,6 +47,7 @@ impl Code {
             Self::Refused => "refused",
             Self::TimedOut => "timed-out",
             Self::Damaged => "incomplete",
+            Self::Configuration => "configuration",
             Self::Interrupted => "interrupted",
         }
     }

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use common::{json, roost};
@@ -99,6 +100,43 @@ fn invalid_group_commands_are_rejected() {
         assert_eq!(got, Some(code), "{args:?}: {said}");
         assert!(said.contains(part), "{args:?}: {said}");
     }
+}
+
+#[test]
+fn service_without_group_is_not_restarted() {
+    let grove = Grove::new();
+    let (code, said) = grove.fails(&["serve", &grove.path("nowhere"), "--listen", "tls://127.0.0.1:0"]);
+    assert_eq!(code, Some(78), "{said}");
+}
+
+#[test]
+fn join_goes_on_after_a_crash() {
+    let grove = Grove::new();
+    let [to, config, request, bundle] = ["device", "node.toml", "request", "bundle"].map(|name| grove.path(name));
+    let asked = roost(&["identity", "request", "--name", "uav7", "--role", "node", "--to", &to]);
+    std::fs::write(&request, asked.stdout).unwrap();
+    std::fs::write(&bundle, roost(&["group", "sign", &grove.dir(), &request]).stdout).unwrap();
+    let join = || roost(&["join", &bundle, "--to", &to, "--config", &config]);
+    for crash in [false, true] {
+        if crash {
+            std::fs::remove_file(&config).unwrap();
+        }
+        let joined = join();
+        assert!(joined.status.success(), "{}", String::from_utf8_lossy(&joined.stderr));
+        assert_eq!(std::fs::metadata(&config).unwrap().permissions().mode() & 0o777, 0o644);
+        assert!(!Path::new(&grove.path("device.joining")).exists());
+    }
+    assert!(!join().status.success());
+}
+
+#[test]
+fn invitation_comes_from_a_file() {
+    let grove = Grove::new();
+    let file = grove.path("invitation");
+    std::fs::write(&file, "roost://nonsense\n").unwrap();
+    let output = roost(&["join", &file, "--to", &grove.path("device")]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(2) && !said.contains("group sign"), "{said}");
 }
 
 #[test]

@@ -4,9 +4,9 @@
 //! is asked, so an interrupted device asks again with the same key and gets the same certificate. Only a folder that
 //! loads as an identity takes the place of `DIR`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,7 +15,8 @@ use aws_lc_rs::encoding::AsBigEndian;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use roost_wire::Role;
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, chownat, fchown, open, renameat_with};
+use rustix::io::Errno;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
@@ -31,6 +32,9 @@ use crate::fingerprint::Fingerprint;
 use crate::request;
 use crate::subject::{NameError, check_name};
 
+/// The files of an identity beside its key.
+const DOCUMENTS: [&str; 4] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY];
+
 /// Joining failed. The identity's folder is as it was before.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -41,6 +45,8 @@ pub enum EnrolmentError {
     NoKey { path: PathBuf },
     #[error("there is another key in {} than that in use: restart the daemon to use it", path.display())]
     Replaced { path: PathBuf },
+    #[error("{} belongs to another user, who could read the new key: remove it", path.display())]
+    Foreign { path: PathBuf },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
     #[error(transparent)]
@@ -128,6 +134,9 @@ impl Enrolment {
     fn with_new_key(dir: &Path) -> Result<Self, EnrolmentError> {
         let staging = staging(dir)?;
         let path = staging.join(LEAF_KEY);
+        if staging.symlink_metadata().is_ok() {
+            open_own(&staging)?;
+        }
         if !path.exists() {
             let write = |source| EnrolmentError::Write { path: path.clone(), source };
             remove(&staging).and_then(|()| make_private_dir(&staging)).map_err(write)?;
@@ -175,12 +184,12 @@ impl Enrolment {
         owner: Option<Owner>,
         now: SystemTime,
     ) -> Result<Identity, EnrolmentError> {
-        self.fill(answer, authority, owner, now).inspect_err(|_| {
-            for file in [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY] {
+        let fresh = self.fill(answer, authority, owner, now).inspect_err(|_| {
+            for file in DOCUMENTS {
                 drop(fs::remove_file(self.staging.join(file)));
             }
         })?;
-        self.put_in_place().map_err(|source| EnrolmentError::Write { path: self.dir.clone(), source })?;
+        self.put_in_place(&fresh).map_err(|source| EnrolmentError::Write { path: self.dir.clone(), source })?;
         Ok(Identity::load(&self.dir)?)
     }
 
@@ -190,7 +199,7 @@ impl Enrolment {
         authority: Option<Fingerprint>,
         owner: Option<Owner>,
         now: SystemTime,
-    ) -> Result<(), EnrolmentError> {
+    ) -> Result<Identity, EnrolmentError> {
         let der = authority_der(answer)?;
         if authority.is_some_and(|expected| expected != Fingerprint::digest(&der)) {
             return Err(EnrolmentError::OtherAuthority);
@@ -214,11 +223,18 @@ impl Enrolment {
             Ok(()) | Err(LoadError::NotYetValid { .. }) => {}
             Err(expired) => return Err(expired.into()),
         }
-        owner.or_else(|| owner_of(&self.dir)).map_or(Ok(()), |owner| give(&self.staging, owner))
+        owner.or_else(|| owner_of(&self.dir)).map_or(Ok(()), |owner| give(&self.staging, owner))?;
+        Ok(identity)
     }
 
-    /// Exchanges the filled folder with the identity's, in one step. What else the old one had is kept.
-    fn put_in_place(&self) -> io::Result<()> {
+    /// Puts `fresh` in the identity's place. With the same key each file is replaced by itself, the certificate last:
+    /// any mixture of old and new files is an identity. With another key the folders are exchanged in one step, and all
+    /// other files of the old one are kept.
+    fn put_in_place(&self, fresh: &Identity) -> io::Result<()> {
+        if self.held.as_ref().is_some_and(|held| held.node() == fresh.node()) {
+            self.replace_files()?;
+            return remove(&self.staging);
+        }
         if is_vacant(&self.dir)? {
             fs::rename(&self.staging, &self.dir)?;
             return sync_parent(&self.dir);
@@ -233,6 +249,17 @@ impl Enrolment {
         renameat_with(CWD, &self.staging, CWD, &self.dir, RenameFlags::EXCHANGE)?;
         sync_parent(&self.dir)?;
         remove(&self.staging)
+    }
+
+    fn replace_files(&self) -> io::Result<()> {
+        let shared = self.staging.join(MULTICAST_KEY);
+        if shared.exists() {
+            replace_private(&self.dir.join(MULTICAST_KEY), fs::read(shared)?)?;
+        }
+        for file in [REVOCATION_LIST, LEAF_CERTIFICATE] {
+            replace_public(&self.dir.join(file), fs::read(self.staging.join(file))?)?;
+        }
+        Ok(())
     }
 }
 
@@ -298,13 +325,26 @@ fn owner_of(dir: &Path) -> Option<Owner> {
     (found.uid() != rustix::process::geteuid().as_raw()).then(|| Owner { user: found.uid(), group: found.gid() })
 }
 
-fn give(dir: &Path, owner: Owner) -> Result<(), EnrolmentError> {
-    let give = |path: &Path| write(path, |path| chown(path, Some(owner.user), Some(owner.group)));
+/// Opens a folder that this process's user owns, and no link to one.
+fn open_own(dir: &Path) -> Result<File, EnrolmentError> {
     let failed = |source| EnrolmentError::Write { path: dir.to_owned(), source };
-    for entry in fs::read_dir(dir).map_err(failed)? {
-        give(&entry.map_err(failed)?.path())?;
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = open(dir, flags, Mode::empty()).map(File::from).map_err(|error| failed(error.into()))?;
+    let is_own = folder.metadata().map_err(failed)?.uid() == rustix::process::geteuid().as_raw();
+    if is_own { Ok(folder) } else { Err(EnrolmentError::Foreign { path: dir.to_owned() }) }
+}
+
+/// Gives the identity away by the open folder: the owner of the folder around could exchange what a path names.
+fn give(dir: &Path, owner: Owner) -> Result<(), EnrolmentError> {
+    let folder = open_own(dir)?;
+    let (user, group) = (Some(Uid::from_raw(owner.user)), Some(Gid::from_raw(owner.group)));
+    for file in DOCUMENTS.into_iter().chain([LEAF_KEY]) {
+        match chownat(&folder, file, user, group, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return write(&dir.join(file), |_| Err(error.into())),
+        }
     }
-    give(dir)
+    write(dir, |_| Ok(fchown(&folder, user, group)?))
 }
 
 fn write(path: &Path, action: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), EnrolmentError> {

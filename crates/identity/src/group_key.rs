@@ -1,6 +1,6 @@
 //! The secret that the nodes of a group share, for messages that go to all of them.
 //!
-//! It proves that a message comes from some node of the group, not from which one, and a revoked node still has it. So
+//! The secret proves that a message comes from some node of the group, not from which one, and a revoked node still has it. So
 //! a multicast message only leads to dials, where certificates decide. Super nodes keep the stream keys that it seals;
 //! they cannot open these, and give them only to the nodes that they admit.
 //!

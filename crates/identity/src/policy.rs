@@ -50,7 +50,7 @@ impl Policy {
     /// Accepts the holder of `leaf_der` as a remote with one of the expected roles, at the time `now`. Checks, in this
     /// order: form, the CA's signature, group, validity, revocation, role.
     ///
-    /// It does not prove that the remote holds the key; the handshake does.
+    /// Only the handshake proves that the remote holds the key.
     ///
     /// # Errors
     /// The first check that fails.

@@ -2,13 +2,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use roost_identity::group::{Group, InvitationSpec, JoinRefusal, Joined, Origin, Ticket};
-use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, RenewalKey, SigningRequest, Token};
+use roost_identity::group::{Group, GroupError, InvitationSpec, JoinRefusal, Joined, Origin, Ticket};
+use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, Owner, RenewalKey, SigningRequest, Token};
 use roost_wire::Role;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -55,7 +55,7 @@ impl Fixture {
         let request = SigningRequest::parse(&enrolment.request(name, role).unwrap()).unwrap();
         let origin = Origin { host: device.to_owned(), address: "10.0.0.1".into() };
         self.group.join(token, &request, &origin, self.now).map_err(|error| match error {
-            roost_identity::group::GroupError::Join(refusal) => refusal,
+            GroupError::Join(refusal) => refusal,
             other => panic!("{other}"),
         })
     }
@@ -149,8 +149,31 @@ fn revoked_key_does_not_come_back() {
     let open = fixture.invite(&fixture.open());
     issued(fixture.join(&open, "device", None, None));
     fixture.group.revoke("device").unwrap();
-    let again = fixture.join(&fixture.invite(&fixture.open()), "device", None, None);
-    assert_eq!(again, Err(JoinRefusal::KeyRevoked));
+    for token in [fixture.invite(&fixture.open()), open] {
+        assert_eq!(fixture.join(&token, "device", None, None), Err(JoinRefusal::KeyRevoked));
+    }
+}
+
+#[test]
+fn revoked_request_gets_no_answer() {
+    let fixture = Fixture::new();
+    let token = fixture.invite(&InvitationSpec { needs_approval: true, ..fixture.open() });
+    let joined = fixture.join(&token, "device", None, None);
+    let Ok(Joined::Waiting { ticket }) = joined else { panic!("{joined:?}") };
+    fixture.group.approve("device", fixture.now).unwrap();
+    fixture.group.revoke("device").unwrap();
+    let refused = fixture.group.ticket(&ticket, fixture.now).unwrap_err();
+    assert!(matches!(refused, GroupError::Join(JoinRefusal::KeyRevoked)), "{refused}");
+    assert_eq!(fixture.join(&token, "device", None, None), Err(JoinRefusal::KeyRevoked));
+}
+
+#[test]
+fn ended_certificate_is_not_given_again() {
+    let mut fixture = Fixture::new();
+    let token = fixture.invite(&InvitationSpec { valid: 5 * HOUR, certificate: HOUR, ..fixture.spec() });
+    issued(fixture.join(&token, "device", None, None));
+    fixture.now += 2 * HOUR;
+    assert_eq!(fixture.join(&token, "device", None, None), Err(JoinRefusal::Expired));
 }
 
 #[test]
@@ -167,16 +190,22 @@ fn operator_approves_or_denies() {
     assert_eq!(waiting.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["good", "bad"]);
     let own = Enrolment::begin(&fixture.path("good")).unwrap().fingerprint();
     assert_eq!(waiting[0].fingerprint, own);
-    assert_eq!(fixture.group.ticket(&good).unwrap(), Some(Ticket::Waiting));
+    assert_eq!(fixture.group.ticket(&good, fixture.now).unwrap(), Some(Ticket::Waiting));
 
+    let digits = waiting[0].node.to_string();
+    for slip in ["", &digits[..1], &digits[..3]] {
+        assert!(matches!(fixture.group.approve(slip, fixture.now), Err(GroupError::NotWaiting(_))), "{slip:?}");
+    }
     fixture.group.approve("good", fixture.now).unwrap();
     fixture.group.deny(&waiting[1].node.to_string(), fixture.now).unwrap();
     assert!(fixture.group.approve("good", fixture.now).is_err());
-    let Some(Ticket::Approved(answer)) = fixture.group.ticket(&good).unwrap() else { panic!("not approved") };
+    let Some(Ticket::Approved(answer)) = fixture.group.ticket(&good, fixture.now).unwrap() else {
+        panic!("not approved")
+    };
     fixture.finish("good", &answer).unwrap();
-    assert_eq!(fixture.group.ticket(&bad).unwrap(), Some(Ticket::Denied));
+    assert_eq!(fixture.group.ticket(&bad, fixture.now).unwrap(), Some(Ticket::Denied));
     assert_eq!(fixture.join(&token, "bad", None, None), Err(JoinRefusal::Denied));
-    assert_eq!(fixture.group.ticket("0000").unwrap(), None);
+    assert_eq!(fixture.group.ticket("0000", fixture.now).unwrap(), None);
 }
 
 #[test]
@@ -245,6 +274,40 @@ fn expired_answer_is_refused() {
     fixture.finish("device", &answer).unwrap();
 }
 
+/// Only root can give files away.
+#[test]
+fn root_gives_only_the_identity_away() {
+    let fixture = Fixture::new();
+    let answer = issued(fixture.join(&fixture.invite(&fixture.spec()), "device", None, None));
+    let victim = fixture.path("victim");
+    fs::write(&victim, "").unwrap();
+    if chown(&victim, Some(65534), None).and_then(|()| chown(&victim, Some(0), None)).is_err() {
+        return;
+    }
+    for name in ["extra", "multicast.key.old"] {
+        symlink(&victim, fixture.path("device.joining").join(name)).unwrap();
+    }
+    let owner = Some(Owner { user: 65534, group: 65534 });
+    Enrolment::begin(&fixture.path("device")).unwrap().finish(&answer, None, owner, fixture.now).unwrap();
+    assert_eq!(fs::metadata(&victim).unwrap().uid(), 0);
+    for file in ["", "identity.key", "identity.pem", "group.pem", "revoked.pem", "multicast.key"] {
+        assert_eq!(fs::metadata(fixture.path("device").join(file)).unwrap().uid(), 65534, "{file}");
+    }
+}
+
+#[test]
+fn foreign_folder_is_not_filled() {
+    let fixture = Fixture::new();
+    let joining = fixture.path("device.joining");
+    symlink(fixture.path("group"), &joining).unwrap();
+    assert!(matches!(Enrolment::begin(&fixture.path("device")), Err(EnrolmentError::Write { .. })));
+    fs::remove_file(&joining).unwrap();
+    fs::create_dir(&joining).unwrap();
+    if chown(&joining, Some(65534), None).is_ok() {
+        assert!(matches!(Enrolment::begin(&fixture.path("device")), Err(EnrolmentError::Foreign { .. })));
+    }
+}
+
 #[test]
 fn request_by_file_is_signed() {
     let fixture = Fixture::new();
@@ -272,7 +335,11 @@ fn member_renews_with_either_key() {
         let renewed = fixture.group.renew_member(&held.certificate_der(), &request, fixture.now);
         renewed.map(|(_, answer)| Arc::new(enrolment.finish(&answer, None, None, fixture.now).unwrap()))
     };
+    fs::create_dir(dir.join("notes")).unwrap();
+    let folder = fs::metadata(&dir).unwrap().ino();
     let second = renew(&first, RenewalKey::Same).unwrap();
+    assert_eq!(fs::metadata(&dir).unwrap().ino(), folder, "a folder may be a mount, which cannot be exchanged");
+    assert!(dir.join("notes").exists());
     assert_eq!((second.node(), second.not_after()), (first.node(), first.not_after()));
     assert!(first.renew(&second, fixture.now).unwrap());
     let third = renew(&second, RenewalKey::New).unwrap();

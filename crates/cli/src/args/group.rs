@@ -237,7 +237,7 @@ pub(crate) enum HubsCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct JoinArgs {
-    /// The invitation, roost://…, or the file that `roost group sign` wrote
+    /// The invitation, roost://…, or a file with it or of `roost group sign`; -: standard input
     #[arg(value_name = "LINK")]
     pub(crate) invitation: String,
     /// The directory for the identity [default: /var/lib/roost/identity, or ~/.config/roost/identity of a user]

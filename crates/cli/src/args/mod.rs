@@ -37,6 +37,7 @@ Exit codes:
   5  refused: busy, not allowed, no common transport
   6  no answer in time
   7  the transfer is incomplete or damaged
+  78  a service's group cannot be opened
   130  interrupted";
 
 /// Finds and gets services by kind and place.

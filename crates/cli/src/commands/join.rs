@@ -1,16 +1,19 @@
 //! `roost join`: this host makes its key and becomes a member, by an invitation or by a file.
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_authority::{Client, ClientError};
 use roost_identity::group::Joined;
-use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, InvitationAddress, Owner};
+use roost_identity::{Answer, Enrolment, EnrolmentError, Fingerprint, Identity, InvitationAddress, Owner, RenewalKey};
 use roost_terminal::{Output, SCHEMA};
 use roost_wire::Role;
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 
 use super::date;
@@ -30,18 +33,20 @@ const MAX_PAUSE: Duration = Duration::from_secs(15);
 pub(crate) async fn run(args: &JoinArgs, output: Output) -> Outcome {
     let dir = args.to.clone().map_or_else(default_folder, Ok)?;
     let owner = find_owner(args.owner.as_deref())?;
-    let (identity, answer, authority) = if args.invitation.starts_with("roost://") {
-        let link: InvitationAddress = args.invitation.parse().map_err(|error| Failure::usage(format!("{error}")))?;
-        let enrolment = Enrolment::begin(&dir)?;
+    let invitation = read_invitation(&args.invitation)?;
+    let (identity, answer, authority) = if invitation.starts_with("roost://") {
+        let link: InvitationAddress = invitation.parse().map_err(|error| Failure::usage(format!("{error}")))?;
+        let enrolment = begin(args, &dir, Enrolment::begin, Some(link.fingerprint))?;
         let answer = ask(args, &link, &enrolment, output).await?;
         let identity = enrolment.finish(&answer, Some(link.fingerprint), owner, SystemTime::now())?;
         (identity, answer, Some(link.authority))
     } else {
-        let answer = read_bundle(Path::new(&args.invitation))?;
-        (Enrolment::resume(&dir)?.finish(&answer, None, owner, SystemTime::now())?, answer, None)
+        let no_bundle = |_| Failure::usage(format!("{} is not what roost group sign wrote", args.invitation));
+        let answer: Box<Answer> = serde_json::from_str(&invitation).map_err(no_bundle)?;
+        (begin(args, &dir, Enrolment::resume, None)?.finish(&answer, None, owner, SystemTime::now())?, answer, None)
     };
     let config = settings(&dir, &identity, &answer, authority.as_deref());
-    let config = write_config(args.config.as_deref(), &dir, identity.role(), &config)?;
+    let config = write_config(config_path(args, identity.role())?, &dir, &config)?;
     report(&identity, &dir, &answer, &config, output)?;
     if authority.is_none() {
         output
@@ -56,6 +61,25 @@ pub(crate) async fn run(args: &JoinArgs, output: Output) -> Outcome {
     let (program, path) = (daemon(identity.role()).program(), config.path.display());
     output.say(format!("Next: systemctl enable --now {program}, or {program} --config {path}"));
     Ok(())
+}
+
+/// Begins to join, or goes on after an earlier try that has left an identity without its configuration: the same key
+/// then asks once more.
+fn begin(
+    args: &JoinArgs,
+    dir: &Path,
+    begin: impl FnOnce(&Path) -> Result<Enrolment, EnrolmentError>,
+    authority: Option<Fingerprint>,
+) -> Outcome<Enrolment> {
+    let begun = begin(dir);
+    if let Err(EnrolmentError::Exists { .. }) = &begun
+        && let Ok(held) = Identity::load(dir)
+        && authority.is_none_or(|invited| invited == held.authority_fingerprint())
+        && !config_path(args, held.role())?.exists()
+    {
+        return Ok(Enrolment::renew(dir, &Arc::new(held), RenewalKey::Same)?);
+    }
+    Ok(begun?)
 }
 
 /// Asks the authority until it has answered. The same key asks each time, so no try uses the invitation again.
@@ -120,12 +144,19 @@ impl Patience {
     }
 }
 
-fn read_bundle(path: &Path) -> Outcome<Box<Answer>> {
-    let size = fs::metadata(path).map_err(|error| Failure::file("read", path, &error))?.len();
-    let text = if size > MAX_BUNDLE { Ok(Vec::new()) } else { fs::read(path) };
-    let text = text.map_err(|error| Failure::file("read", path, &error))?;
-    let no_bundle = |_| Failure::usage(format!("{} is not what roost group sign wrote", path.display()));
-    serde_json::from_slice(&text).map(Box::new).map_err(no_bundle)
+/// The invitation or the bundle itself, or the text of a file or of standard input: all users of a host see a command
+/// line.
+fn read_invitation(given: &str) -> Outcome<String> {
+    if given.starts_with("roost://") {
+        return Ok(given.to_owned());
+    }
+    let mut text = String::new();
+    let read = match given {
+        "-" => io::stdin().take(MAX_BUNDLE).read_to_string(&mut text),
+        path => File::open(path).and_then(|file| file.take(MAX_BUNDLE).read_to_string(&mut text)),
+    };
+    read.map_err(|error| Failure::file("read", Path::new(given), &error))?;
+    Ok(text.trim().to_owned())
 }
 
 /// The folder of the identity: that of the units, or one of this user's.
@@ -192,20 +223,19 @@ fn settings(dir: &Path, identity: &Identity, answer: &Answer, authority: Option<
     text
 }
 
-/// Writes the daemon's configuration, unless there is one.
-fn write_config(path: Option<&Path>, dir: &Path, role: Role, text: &str) -> Outcome<Config> {
+fn config_path(args: &JoinArgs, role: Role) -> Outcome<PathBuf> {
     let folder = || if is_root() { Ok(PathBuf::from("/etc/roost")) } else { user_folder() };
-    let path = match path {
-        Some(path) => path.to_owned(),
-        None => folder()?.join(format!("{}.toml", daemon(role).program())),
-    };
+    match &args.config {
+        Some(path) => Ok(path.clone()),
+        None => Ok(folder()?.join(format!("{}.toml", daemon(role).program()))),
+    }
+}
+
+/// Writes the daemon's configuration, unless there is one.
+fn write_config(path: PathBuf, dir: &Path, text: &str) -> Outcome<Config> {
     let is_written = !path.exists();
-    let write = || {
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::File::create_new(&path)?.write_all(text.as_bytes())
-    };
     if is_written {
-        write().map_err(|error| {
+        create_whole(&path, text).map_err(|error| {
             let (dir, path) = (dir.display(), path.display());
             Failure::failed(format!(
                 "the identity is in {dir}, but its configuration {path} cannot be written: {error}"
@@ -213,6 +243,21 @@ fn write_config(path: Option<&Path>, dir: &Path, role: Role, text: &str) -> Outc
         })?;
     }
     Ok(Config { path, is_written })
+}
+
+/// Makes a file that the daemon's user can read, whatever the umask. A host that fails in between has no file or all
+/// of it.
+fn create_whole(path: &Path, text: &str) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut next = path.as_os_str().to_owned();
+    next.push(".new");
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o644).open(&next)?;
+    file.set_permissions(Permissions::from_mode(0o644))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    renameat_with(CWD, &next, CWD, path, RenameFlags::NOREPLACE).inspect_err(|_| drop(fs::remove_file(&next)))?;
+    File::open(folder)?.sync_all()
 }
 
 fn report(identity: &Identity, dir: &Path, answer: &Answer, config: &Config, output: Output) -> Outcome {

@@ -11,9 +11,11 @@ use roost_wire::{NodeSelector, Role, format_node};
 
 use super::index::Index;
 use super::invitations::{
-    Approval, Attempt, Decision, InvitationSpec, Invitations, MAX_INVITATIONS, MAX_USES, MAX_VALIDITY, Origin,
-    ShownInvitation, WaitingRequest,
+    Approval, Attempt, Decision, InvitationSpec, Invitations, JoinRefusal, MAX_INVITATIONS, MAX_USES, MAX_VALIDITY,
+    Origin, ShownInvitation, WaitingRequest, check_key,
 };
+use super::records::pem_to_der;
+use super::revocation::MIN_DIGITS;
 use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, Validity, write};
 use crate::answer::Answer;
 use crate::certificate::Certificate;
@@ -73,6 +75,16 @@ impl GroupRecords {
         Ok(self.read_invitations()?.shown(now))
     }
 
+    /// True if the group has invited with this token, even if the invitation has ended lately.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn is_invited(&self, token: &Token, now: SystemTime) -> Result<bool, GroupError> {
+        let mut invitations = self.read_invitations()?;
+        invitations.forget_old(now);
+        Ok(invitations.knows(token))
+    }
+
     /// Ends an invitation, by the id that [`Self::invitations`] gives.
     ///
     /// # Errors
@@ -110,14 +122,17 @@ impl GroupRecords {
     /// The state of a request that had to wait; `None` if the ticket is not known, or not any more.
     ///
     /// # Errors
-    /// The group's files cannot be read.
-    pub fn ticket(&self, ticket: &str) -> Result<Option<Ticket>, GroupError> {
+    /// The certificate was revoked or has expired since the approval, or the group's files cannot be read.
+    pub fn ticket(&self, ticket: &str, now: SystemTime) -> Result<Option<Ticket>, GroupError> {
         let invitations = self.read_invitations()?;
         let Some(request) = invitations.by_ticket(ticket) else { return Ok(None) };
         Ok(Some(match &request.approval {
             Approval::Waiting => Ticket::Waiting,
             Approval::Denied => Ticket::Denied,
-            Approval::Approved { certificate } => Ticket::Approved(Box::new(self.answer(certificate)?)),
+            Approval::Approved { certificate } => {
+                check_again(certificate, &self.show()?, now)?;
+                Ticket::Approved(Box::new(self.answer(certificate)?))
+            }
         }))
     }
 
@@ -176,7 +191,10 @@ impl Group {
             let issued = self.issued(index)?;
             let (name, role, valid) = match invitations.decide(attempt, &issued, now)? {
                 Decision::Wait { ticket } => return Ok(Err(ticket)),
-                Decision::Again { certificate } => return Ok(Ok(certificate)),
+                Decision::Again { certificate } => {
+                    check_again(&certificate, &issued, now)?;
+                    return Ok(Ok(certificate));
+                }
                 Decision::Issue { name, role, valid } => (name, role, valid),
             };
             let subject = Subject { group: self.name().to_owned(), role, name };
@@ -199,7 +217,7 @@ impl Group {
             let issued = self.issued(index)?;
             let ticket = find_waiting(invitations, which)?;
             let request = invitations.by_ticket_mut(&ticket).ok_or(GroupError::NotWaiting(which.to_owned()))?;
-            request.check_name(&issued, now)?;
+            request.check(&issued, now)?;
             let key = request.key().ok_or(GroupError::NotWaiting(which.to_owned()))?;
             let subject = Subject { group: self.name().to_owned(), role: request.role, name: request.name.clone() };
             let (certificate, issued) = self.certify(&key, &subject, self.validity(request.valid(), now), index)?;
@@ -270,17 +288,27 @@ impl Group {
     }
 }
 
+/// Checks that a certificate made earlier, PEM, still counts: its answer has the newest multicast key.
+fn check_again(certificate: &str, issued: &[Issued], now: SystemTime) -> Result<(), GroupError> {
+    let leaf = pem_to_der(certificate).and_then(|der| Certificate::parse(&der)?.leaf());
+    let leaf = leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?;
+    check_key(leaf.node, issued)?;
+    if leaf.status.check_time(now) == Err(Refusal::Expired) { Err(JoinRefusal::Expired.into()) } else { Ok(()) }
+}
+
 fn new_ticket() -> Result<String, GroupError> {
     let mut bytes = [0; 16];
     rand::fill(&mut bytes).map_err(|_| rcgen::Error::RingUnspecified)?;
     Ok(HEXLOWER.encode(&bytes))
 }
 
-/// The ticket of the only waiting request with this name, or an id that begins with these digits.
+/// The ticket of the only waiting request with this name, or an id that begins with these digits, at least
+/// [`MIN_DIGITS`].
 fn find_waiting(invitations: &Invitations, which: &str) -> Result<String, GroupError> {
     let none = || GroupError::NotWaiting(which.to_owned());
     let selector: NodeSelector = which.parse().map_err(|_| none())?;
-    let matches = |request: &WaitingRequest| selector.matches(request.node, Some(&request.name));
+    let is_long = which.len() >= MIN_DIGITS;
+    let matches = |request: &WaitingRequest| request.name == which || is_long && selector.matches(request.node, None);
     let mut found: Vec<_> = invitations.waiting().map(|one| (one.show(), &one.ticket)).collect();
     found.retain(|(shown, _)| matches(shown));
     match found.as_slice() {

@@ -68,7 +68,7 @@ pub enum GroupError {
         /// The names and ids of the members, to choose from.
         members: String,
     },
-    #[error("every certificate of {0:?} is revoked already")]
+    #[error("every certificate of {0:?} is revoked already, or ended long ago")]
     AlreadyRevoked(String),
     /// The group would not issue this certificate again.
     #[error("the certificate {} cannot be renewed: {refusal}", path.display())]

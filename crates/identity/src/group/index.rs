@@ -20,6 +20,9 @@ use super::Issued;
 /// The largest index that is read, in bytes: some 400 000 certificates.
 const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
 
+/// Room that certificates leave to revocation lists, so that a full index can still revoke: some 80 000 lists.
+const ROOM_FOR_LISTS: u64 = 1024 * 1024;
+
 /// The index, open and locked, so that one process at a time issues or revokes.
 pub(crate) struct Index {
     path: PathBuf,
@@ -67,7 +70,7 @@ impl Index {
     }
 
     pub(crate) fn add_issued(&mut self, issued: &Issued) -> io::Result<()> {
-        self.add(&format!(
+        let line = format!(
             "issued\t{}\t{}\t{}\t{}\t{}\t{}\n",
             issued.serial,
             issued.node,
@@ -75,20 +78,24 @@ impl Index {
             issued.name,
             seconds(issued.not_before),
             seconds(issued.not_after)
-        ))
+        );
+        self.add(&line, MAX_INDEX_BYTES - ROOM_FOR_LISTS)
     }
 
     pub(crate) fn add_list(&mut self, number: u64) -> io::Result<()> {
-        self.add(&format!("list\t{number}\n"))
+        self.add(&format!("list\t{number}\n"), MAX_INDEX_BYTES)
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Adds a line after the last whole one, or leaves the file as it was.
-    fn add(&mut self, line: &str) -> io::Result<()> {
+    /// Adds a line after the last whole one, up to `limit` bytes, or leaves the file as it was.
+    fn add(&mut self, line: &str, limit: u64) -> io::Result<()> {
         let end = self.whole_lines()?.len() as u64;
+        if end + line.len() as u64 > limit {
+            return Err(io::Error::new(io::ErrorKind::StorageFull, "it is full: make a new group"));
+        }
         self.file.set_len(end)?;
         let written = self.file.write_all(line.as_bytes()).and_then(|()| self.file.sync_data());
         if written.is_err() {
@@ -132,12 +139,8 @@ mod tests {
     use super::*;
     use roost_wire::Role;
 
-    #[test]
-    fn index_round_trips() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("issued.tsv");
-        File::create(&path).unwrap();
-        let issued = Issued {
+    fn issued() -> Issued {
+        Issued {
             name: "uav7".into(),
             role: Role::Node,
             node: NodeId::from_bytes([7; 16]),
@@ -145,7 +148,25 @@ mod tests {
             not_before: UNIX_EPOCH + Duration::from_secs(5),
             not_after: UNIX_EPOCH + Duration::from_secs(9),
             revoked: None,
-        };
+        }
+    }
+
+    #[test]
+    fn full_index_still_takes_lists() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issued.tsv");
+        std::fs::write(&path, vec![b'\n'; 63 * 1024 * 1024]).unwrap();
+        let mut index = Index::open(&path).unwrap();
+        assert_eq!(index.add_issued(&issued()).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        index.add_list(1).unwrap();
+    }
+
+    #[test]
+    fn index_round_trips() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issued.tsv");
+        File::create(&path).unwrap();
+        let issued = issued();
         let mut index = Index::open(&path).unwrap();
         index.add_list(1).unwrap();
         index.add_issued(&issued).unwrap();

@@ -214,6 +214,11 @@ impl Invitations {
         Some(())
     }
 
+    pub(super) fn knows(&self, token: &Token) -> bool {
+        let digest = token.digest();
+        self.invitations.iter().any(|invitation| invitation.token.matches(&digest))
+    }
+
     /// Ends the invitation with this id. False if there is none.
     pub(super) fn withdraw(&mut self, id: &str) -> bool {
         let before = self.invitations.len();
@@ -244,6 +249,7 @@ impl Invitations {
         let digest = attempt.token.digest();
         let known = self.invitations.iter().position(|invitation| invitation.token.matches(&digest));
         let at = known.ok_or(JoinRefusal::UnknownToken)?;
+        check_key(attempt.request.node(), issued)?;
         if let Some(earlier) = self.earlier(at, attempt.request) {
             return earlier;
         }
@@ -258,7 +264,6 @@ impl Invitations {
             return Err(JoinRefusal::OtherRole { invited: role, requested });
         }
         let name = invitation.choose_name(attempt.request, attempt.origin)?;
-        check_key(attempt.request, issued)?;
         if invitation.name.is_none() {
             check_vacant(&name, attempt.request.node(), issued, now)?;
         }
@@ -372,9 +377,10 @@ impl Request {
         Duration::from_secs(self.certificate_seconds)
     }
 
-    /// Checks that nobody has taken the name that the device chose.
-    pub(super) fn check_name(&self, issued: &[Issued], now: SystemTime) -> Result<(), JoinRefusal> {
+    /// Checks that nobody has taken the name that the device chose, nor was its key revoked while it waited.
+    pub(super) fn check(&self, issued: &[Issued], now: SystemTime) -> Result<(), JoinRefusal> {
         let node = node_id(&self.key().unwrap_or_default());
+        check_key(node, issued)?;
         if self.is_name_given { Ok(()) } else { check_vacant(&self.name, node, issued, now) }
     }
 
@@ -399,8 +405,7 @@ fn check_vacant(name: &str, node: NodeId, issued: &[Issued], now: SystemTime) ->
 }
 
 /// Checks that no certificate of the key was revoked.
-fn check_key(request: &SigningRequest, issued: &[Issued]) -> Result<(), JoinRefusal> {
-    let node = request.node();
+pub(super) fn check_key(node: NodeId, issued: &[Issued]) -> Result<(), JoinRefusal> {
     let is_revoked = issued.iter().any(|one| one.node == node && one.revoked.is_some());
     if is_revoked { Err(JoinRefusal::KeyRevoked) } else { Ok(()) }
 }

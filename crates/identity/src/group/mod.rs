@@ -225,7 +225,9 @@ impl Group {
         now: SystemTime,
         valid: Duration,
     ) -> Result<([Vec<u8>; 2], Vec<u8>), GroupError> {
-        let (not_before, not_after) = self.period(self.validity(valid, now))?;
+        // A device's clock may be as far behind as ahead.
+        let not_after = (now + valid).min(self.not_after());
+        let (not_before, not_after) = self.period(Validity::Between { not_before: now - valid / 2, not_after })?;
         let made = self.signer.certify_service(name, not_before, not_after)?;
         Ok(([made.certificate.der().to_vec(), self.authority.der().to_vec()], made.key.serialize_der()))
     }

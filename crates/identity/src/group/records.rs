@@ -135,8 +135,8 @@ impl GroupRecords {
     /// # Errors
     /// One of them is not a list of endpoints, or the file cannot be written.
     pub fn set_hubs(&self, hubs: &[String]) -> Result<(), GroupError> {
-        let is_hub = |hub: &&String| !hub.split(',').all(|endpoint| endpoint.parse::<Endpoint>().is_ok());
-        if let Some(wrong) = hubs.iter().find(is_hub) {
+        let is_wrong = |hub: &&String| !hub.split(',').all(|endpoint| endpoint.parse::<Endpoint>().is_ok());
+        if let Some(wrong) = hubs.iter().find(is_wrong) {
             return Err(GroupError::NotHub(wrong.clone()));
         }
         if hubs.len() > MAX_HUBS {
@@ -238,7 +238,7 @@ impl GroupRecords {
     }
 }
 
-fn pem_to_der(pem: &str) -> Option<Vec<u8>> {
+pub(super) fn pem_to_der(pem: &str) -> Option<Vec<u8>> {
     use rustls_pki_types::{CertificateDer, pem::PemObject};
     CertificateDer::from_pem_slice(pem.as_bytes()).ok().map(|der| der.to_vec())
 }

@@ -1,9 +1,11 @@
 //! Renewal: a new certificate for the key that a member has.
 
 use std::path::Path;
+use std::time::SystemTime;
 
 use rustls_pki_types::CertificateDer;
 
+use super::revocation::is_long_over;
 use super::{Group, GroupError, Issued, Validity, write};
 use crate::certificate::Certificate;
 use crate::files::{LEAF_CERTIFICATE, MAX_PEM_BYTES, REVOCATION_LIST, read_pem, replace_public};
@@ -16,7 +18,7 @@ impl Group {
     /// be in `bundle`.
     ///
     /// # Errors
-    /// The certificate is not of this group or is revoked, or the files cannot be read or written.
+    /// The certificate is not of this group, is revoked or ended more than 30 days ago, or the files cannot be read or written.
     pub fn renew(&self, bundle: &Path, validity: Validity) -> Result<Issued, GroupError> {
         let path = bundle.join(LEAF_CERTIFICATE);
         let old: CertificateDer<'_> = read_pem(&path, MAX_PEM_BYTES, "certificate")?;
@@ -26,6 +28,10 @@ impl Group {
         let (_, list) = self.state(&mut index)?;
         if list.contains(&leaf.status.serial) {
             return Err(refused(Refusal::Revoked));
+        }
+        // The list does not tell of such a certificate any more if it was revoked.
+        if is_long_over(leaf.status.not_after, SystemTime::now()) {
+            return Err(refused(Refusal::Expired));
         }
         let parsed = Certificate::parse(&old).ok_or(refused(Refusal::Malformed))?;
         let (certificate, issued) = self.certify(parsed.key(), &leaf.subject, validity, &mut index)?;

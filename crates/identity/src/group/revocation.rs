@@ -1,7 +1,8 @@
 //! Revocation of members' certificates, by name, id or serial number.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use roost_wire::{NodeSelector, format_node};
 
@@ -20,8 +21,16 @@ pub struct Revocation {
     pub list: PathBuf,
 }
 
-/// Fewest digits of an id by which a member is revoked, so that a slip of the hand does not revoke one.
-const MIN_DIGITS: usize = 4;
+/// Time after its end for which a certificate stays in the list, for hosts whose clocks are behind.
+const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// True if a certificate with this end needs no place in a list any more.
+pub(super) fn is_long_over(not_after: SystemTime, now: SystemTime) -> bool {
+    now.duration_since(not_after).is_ok_and(|over| over > KEPT)
+}
+
+/// Fewest digits of an id by which a member is revoked or approved, so that a slip of the hand does neither.
+pub(super) const MIN_DIGITS: usize = 4;
 
 /// The certificates of the member with this name, id or serial number, or else of the only member whose id begins with
 /// these digits, at least [`MIN_DIGITS`].
@@ -44,7 +53,8 @@ fn matching(issued: Vec<Issued>, which: &str) -> Result<Vec<Issued>, GroupError>
 }
 
 impl Group {
-    /// Revokes every certificate with the name, node id or serial number `which` and signs the next revocation list.
+    /// Revokes every certificate with the name, node id or serial number `which` and signs the next revocation list,
+    /// without those that have ended long ago.
     ///
     /// # Errors
     /// No certificate matches, all that match are revoked already, or the files cannot be written. If only adding the
@@ -52,21 +62,25 @@ impl Group {
     pub fn revoke(&self, which: &str) -> Result<Revocation, GroupError> {
         let mut index = self.index()?;
         let (entries, list) = self.state(&mut index)?;
-        let matching = matching(entries.issued, which)?;
         let now = SystemTime::now();
+        let over = entries.issued.iter().filter(|one| is_long_over(one.not_after, now));
+        let over: BTreeSet<Serial> = over.filter_map(|one| Serial::from_hex(&one.serial)).collect();
+        let matching = matching(entries.issued, which)?;
         let fresh = |issued: Issued| {
             let serial = Serial::from_hex(&issued.serial)?;
-            (!list.contains(&serial)).then_some((serial, Issued { revoked: Some(now), ..issued }))
+            (!list.contains(&serial) && !over.contains(&serial))
+                .then_some((serial, Issued { revoked: Some(now), ..issued }))
         };
         let (serials, revoked): (Vec<Serial>, Vec<Issued>) = matching.into_iter().filter_map(fresh).unzip();
         if revoked.is_empty() {
             return Err(GroupError::AlreadyRevoked(which.to_owned()));
         }
-        if list.len() + serials.len() > MAX_REVOKED {
+        let kept: Vec<_> = list.iter().filter(|(serial, _)| !over.contains(*serial)).collect();
+        if kept.len() + serials.len() > MAX_REVOKED {
             return Err(GroupError::ListFull);
         }
         let number = list.number() + 1;
-        let all = list.iter().chain(serials.iter().map(|serial| (serial, now)));
+        let all = kept.into_iter().chain(serials.iter().map(|serial| (serial, now)));
         let text = self.signer.sign_list(number, now, all)?;
         let path = self.dir.join(REVOCATION_LIST);
         write(&path, |path| replace_public(path, &text))?;

@@ -240,6 +240,44 @@ fn full_revocation_list_rejects_additions() {
 }
 
 #[test]
+fn new_list_leaves_out_what_ended_long_ago() {
+    let world = GroupFixture::new();
+    let now = SystemTime::now();
+    let issue = |name: &str, ended: u32| {
+        let validity = Validity::Between { not_before: now - DAY * 100, not_after: now - DAY * ended };
+        world.group.issue(name, Role::Node, validity, &world.path(name)).unwrap();
+    };
+    issue("old", 31);
+    issue("older", 40);
+    issue("late", 29);
+    world.issue("a");
+    let serial = Serial::from_hex(&world.group.show().unwrap()[0].serial).unwrap();
+    let list = world.group.signer.sign_list(2, now, [(&serial, now)].into_iter()).unwrap();
+    fs::write(world.path("group/revoked.pem"), list).unwrap();
+    assert_eq!(world.group.policy().unwrap().revocations(), (2, 1));
+    assert!(matches!(world.group.revoke("older"), Err(GroupError::AlreadyRevoked(_))));
+    world.group.revoke("a").unwrap();
+    assert_eq!(world.group.policy().unwrap().revocations(), (3, 1));
+    world.group.revoke("late").unwrap();
+    assert_eq!(world.group.policy().unwrap().revocations(), (4, 2));
+    assert!(matches!(
+        world.group.renew(&world.path("old"), Validity::default()),
+        Err(GroupError::NotRenewable { refusal: Refusal::Expired, .. })
+    ));
+}
+
+#[test]
+fn service_certificate_suits_slow_clocks() {
+    use x509_parser::prelude::{FromDer, X509Certificate};
+    let world = GroupFixture::new();
+    let (now, valid) = (SystemTime::now(), DAY / 2);
+    let (chain, _) = world.group.service_certificate("authority.roost", now, valid).unwrap();
+    let (_, made) = X509Certificate::from_der(&chain[0]).unwrap();
+    let begins = u64::try_from(made.validity().not_before.timestamp()).unwrap();
+    assert!(UNIX_EPOCH + Duration::from_secs(begins) <= now - DAY / 4);
+}
+
+#[test]
 fn same_number_lists_are_fork() {
     let world = GroupFixture::new();
     world.issue("a");

@@ -40,7 +40,10 @@ pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
         GroupCommand::Requests { dir } => requests::list(dir, output),
         GroupCommand::Approve { dir, device } => requests::approve(&open(dir)?, device, output),
         GroupCommand::Deny { dir, device } => requests::deny(dir, device, output),
-        GroupCommand::Serve { dir, listen } => serve::run(open(dir)?, *listen, output),
+        GroupCommand::Serve { dir, listen } => {
+            let unusable = |failure: Failure| Failure::new(Code::Configuration, failure.to_string());
+            serve::run(open(dir).map_err(unusable)?, *listen, output)
+        }
         GroupCommand::Sign { dir, request, name, role, valid } => {
             let wanted = requests::Wanted { name: name.as_deref(), role: *role, valid: *valid };
             requests::sign(&open(dir)?, request, wanted, output)
