@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{DocumentMessage, DocumentPart, DocumentRequest, MAX_DOCUMENT_PART};
+use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, DocumentRequest, MAX_DOCUMENT_PART};
 use roost_wire::{NodeId, Time};
 
 use super::Documents;
@@ -24,8 +24,19 @@ impl Documents {
             self.counters.dropped += 1;
             return;
         }
+        self.serve_in_turn(now, from, request);
+    }
+
+    /// Sends a whole document, which says also that it is held.
+    pub(super) fn push(&mut self, now: Time, to: NodeId, kind: DocumentKind) {
+        let number = self.holdings.number(kind);
+        self.serve_in_turn(now, to, DocumentRequest { kind, number, offset: 0 });
+    }
+
+    fn serve_in_turn(&mut self, now: Time, to: NodeId, request: DocumentRequest) {
+        let Some(remote) = self.remotes.get_mut(&to) else { return };
         if remote.wanted.replace(request).is_none() {
-            self.serving.waiting.push_back(from);
+            self.serving.waiting.push_back(to);
         }
         self.poll_serving(now);
     }

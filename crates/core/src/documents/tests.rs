@@ -1,7 +1,8 @@
-use roost_wire::messages::DocumentRequest;
+use roost_wire::messages::{DocumentPart, DocumentRequest};
 
 use super::*;
 
+mod hostile;
 mod line;
 
 const KIND: DocumentKind = DocumentKind::REVOCATIONS;

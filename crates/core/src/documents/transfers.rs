@@ -27,10 +27,28 @@ pub(super) struct Fetches {
 #[derive(Debug)]
 pub(super) struct Fetch {
     pub(super) from: NodeId,
+    /// Time by which the next part must come.
     pub(super) deadline: Time,
+    /// Time from which another remote may take over: each part puts it off by less than the wait for a part.
+    pub(super) slow_at: Time,
     pub(super) number: u64,
     pub(super) length: u32,
     pub(super) bytes: Vec<u8>,
+}
+
+impl Fetch {
+    pub(super) fn new(from: NodeId, deadline: Time, slow_at: Time) -> Self {
+        Self { from, deadline, slow_at, number: 0, length: 0, bytes: Vec::new() }
+    }
+
+    /// True if all parts have come: the driver looks at another document of the kind.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.bytes.is_empty() && self.bytes.len() >= self.length as usize
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        (!self.is_whole()).then_some(self.deadline.min(self.slow_at))
+    }
 }
 
 /// A document that the driver looks at. Meanwhile no other one of the kind is taken.
