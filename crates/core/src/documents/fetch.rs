@@ -6,7 +6,7 @@ use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, Document
 use roost_wire::{NodeId, Time};
 
 use super::remote::MAX_FAILURES;
-use super::transfers::{Fetch, Verification};
+use super::transfers::{Fetch, LOOK, Verification};
 use super::{Documents, ReceivedDocument};
 
 /// Longest wait for a part, doubled with each one that did not come: a longer way may be slow, and a shorter one
@@ -17,7 +17,7 @@ const PART_TIMEOUT: Duration = Duration::from_secs(2);
 const LATER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time that a document may take before another remote that claims one is asked instead, and the time that each part
-/// adds. Both double with each failure: a hub with ten thousand nodes gives each of them a part in half a minute.
+/// adds. Both double with each failure of the other one: a hub with ten thousand nodes gives each of them a part in half a minute.
 const SLOW_BASE: Duration = Duration::from_secs(30);
 const SLOW_PART: Duration = Duration::from_secs(1);
 
@@ -45,22 +45,27 @@ impl Documents {
             return;
         }
         remote.is_late = false;
-        let (deadline, slow_at) =
-            (now + PART_TIMEOUT * factor(remote.failures), now + SLOW_BASE * factor(remote.failures));
-        let before = self.fetches.under_way.insert(kind, Fetch::new(from, deadline, slow_at));
-        if let Some(before) = before.and_then(|before| self.remotes.get_mut(&before.from)) {
-            before.is_late = true;
+        let deadline = now + PART_TIMEOUT * factor(remote.failures);
+        let before = self.fetches.under_way.insert(kind, Fetch::new(now, from, deadline));
+        if let Some(before) = before {
+            self.displaced(now, &before);
         }
         self.ask(kind);
     }
 
-    /// True if nothing of the kind is on its way, or a remote is awaited that has failed more often than this one.
+    /// True if nothing of the kind is on its way, or what is on its way gives way to this remote.
     fn is_free_for(&self, now: Time, kind: DocumentKind, from: NodeId) -> bool {
-        let remote = |node: NodeId| self.remotes.get(&node).map(|remote| (remote.asked_from.max(now), remote.failures));
-        self.fetches
-            .under_way
-            .get(&kind)
-            .is_none_or(|fetch| fetch.bytes.is_empty() && remote(from) < remote(fetch.from))
+        self.fetches.under_way.get(&kind).is_none_or(|fetch| self.gives_way(now, fetch, from))
+    }
+
+    /// True if a fetch is too slow, or has not begun although its remote has failed more often than the other.
+    fn gives_way(&self, now: Time, fetch: &Fetch, other: NodeId) -> bool {
+        let [before, other] = [fetch.from, other].map(|node| self.remotes.get(&node));
+        let (Some(before), Some(other)) = (before, other) else { return false };
+        let parts = fetch.bytes.len().div_ceil(MAX_DOCUMENT_PART) as u32;
+        let is_slow = fetch.began + (SLOW_BASE + SLOW_PART * parts) * factor(other.failures) <= now;
+        let is_worse = if fetch.bytes.is_empty() { other.failures < before.failures } else { is_slow };
+        !fetch.is_whole() && is_worse && other.asked_from <= now
     }
 
     fn may_ask(&self, node: NodeId, kind: DocumentKind) -> bool {
@@ -87,10 +92,10 @@ impl Documents {
         best.map(|(node, _)| *node)
     }
 
-    /// True if another remote than that of the fetch under way may be asked at once.
-    fn has_other(&self, now: Time, kind: DocumentKind, from: NodeId) -> bool {
-        let mut others = self.remotes.iter().filter(|(node, _)| **node != from && self.may_ask(**node, kind));
-        others.any(|(_, remote)| remote.asked_from <= now)
+    /// True if another remote may take over.
+    fn has_other(&self, now: Time, kind: DocumentKind, fetch: &Fetch) -> bool {
+        let mut others = self.remotes.keys().filter(|node| **node != fetch.from && self.may_ask(**node, kind));
+        others.any(|other| self.gives_way(now, fetch, *other))
     }
 
     /// Asks for the part that comes next.
@@ -147,8 +152,7 @@ impl Documents {
         let is_late = std::mem::take(&mut remote.is_late);
         let adopted = is_free && is_late && part.offset == 0 && !self.verifications.contains_key(&part.kind);
         if adopted {
-            let (deadline, slow_at) = (now + LATER_TIMEOUT, now + SLOW_BASE * factor(remote.failures));
-            self.fetches.under_way.insert(part.kind, Fetch::new(from, deadline, slow_at));
+            self.fetches.under_way.insert(part.kind, Fetch::new(now, from, now + LATER_TIMEOUT));
         }
         adopted
     }
@@ -157,7 +161,6 @@ impl Documents {
     fn on_asked_part(&mut self, now: Time, part: DocumentPart) {
         let kind = part.kind;
         let Some(fetch) = self.fetches.under_way.get_mut(&kind) else { return };
-        let failures = self.remotes.get(&fetch.from).map_or(0, |remote| remote.failures);
         if fetch.is_whole() {
             return;
         }
@@ -174,7 +177,6 @@ impl Documents {
         }
         fetch.bytes.extend_from_slice(&part.bytes);
         fetch.deadline = now + LATER_TIMEOUT;
-        fetch.slow_at = fetch.slow_at + SLOW_PART * factor(failures);
         if fetch.is_whole() { self.verify_whole(now, kind) } else { self.ask(kind) }
     }
 
@@ -248,22 +250,38 @@ impl Documents {
     /// A remote has not sent what it has claimed to hold.
     fn fail_fetch(&mut self, now: Time, kind: DocumentKind) {
         let Some(fetch) = self.fetches.under_way.remove(&kind) else { return };
+        self.put_off(now, fetch.from);
         if let Some(remote) = self.remotes.get_mut(&fetch.from) {
             remote.is_late = fetch.bytes.is_empty();
-            remote.asked_from = now + RETRY * factor(remote.failures);
-            remote.failures = MAX_FAILURES.min(remote.failures + 1);
         }
         self.fetch_next(now, kind);
     }
 
+    /// Another remote is asked instead, before this one has failed.
+    fn displaced(&mut self, now: Time, fetch: &Fetch) {
+        if !fetch.bytes.is_empty() {
+            self.put_off(now, fetch.from);
+        } else if let Some(remote) = self.remotes.get_mut(&fetch.from) {
+            remote.is_late = true;
+        }
+    }
+
+    /// Makes the remote wait until it is asked again.
+    pub(super) fn put_off(&mut self, now: Time, node: NodeId) {
+        if let Some(remote) = self.remotes.get_mut(&node) {
+            remote.asked_from = now + RETRY * factor(remote.failures);
+            remote.failures = MAX_FAILURES.min(remote.failures + 1);
+        }
+    }
+
     pub(super) fn poll_fetches(&mut self, now: Time) {
         let late = self.fetches.under_way.iter().filter(|(_, fetch)| fetch.next_due().is_some_and(|due| due <= now));
-        for (kind, from, deadline) in late.map(|(kind, fetch)| (*kind, fetch.from, fetch.deadline)).collect::<Vec<_>>()
-        {
-            if deadline <= now || self.has_other(now, kind, from) {
+        for kind in late.map(|(kind, _)| *kind).collect::<Vec<_>>() {
+            let is_over = |fetch: &Fetch| fetch.deadline <= now || self.has_other(now, kind, fetch);
+            if self.fetches.under_way.get(&kind).is_some_and(is_over) {
                 self.fail_fetch(now, kind);
             } else if let Some(fetch) = self.fetches.under_way.get_mut(&kind) {
-                fetch.slow_at = now + SLOW_BASE;
+                fetch.look_at = now + LOOK;
             }
         }
         let unanswered = self.verifications.iter().filter(|(_, verification)| verification.deadline <= now);

@@ -45,7 +45,18 @@ pub enum DocumentVerdict {
         bytes: Bytes,
         from: Option<NodeId>,
     },
+    /// Genuine, but no newer than the one held.
+    Known {
+        kind: DocumentKind,
+        number: u64,
+        from: NodeId,
+    },
     Refused {
+        kind: DocumentKind,
+        from: NodeId,
+    },
+    /// The driver could not look at it, which is not the sender's fault.
+    Unread {
         kind: DocumentKind,
         from: NodeId,
     },
@@ -236,7 +247,9 @@ impl Documents {
     pub(crate) fn on_verdict(&mut self, now: Time, verdict: DocumentVerdict, spread: impl Fn(NodeId) -> Spread) {
         let (kind, from) = match &verdict {
             DocumentVerdict::Verified { kind, from, .. } => (*kind, *from),
-            DocumentVerdict::Refused { kind, from } => (*kind, Some(*from)),
+            DocumentVerdict::Known { kind, from, .. }
+            | DocumentVerdict::Refused { kind, from }
+            | DocumentVerdict::Unread { kind, from } => (*kind, Some(*from)),
         };
         let claimed = self.end_verification(kind, from);
         match verdict {
@@ -248,7 +261,13 @@ impl Documents {
                     self.hold(now, NewDocument { kind, number, bytes, from }, spread);
                 }
             }
+            DocumentVerdict::Known { number, from, .. } => {
+                if let Some(claimed) = claimed {
+                    self.check_claim(from, kind, claimed, number);
+                }
+            }
             DocumentVerdict::Refused { from, .. } => self.on_refused(from, kind),
+            DocumentVerdict::Unread { from, .. } => self.put_off(now, from),
         }
         self.fetch_next(now, kind);
     }

@@ -48,9 +48,6 @@ pub(super) struct RemoteDocuments {
     /// Before this time the remote is not asked again.
     pub(super) asked_from: Time,
     pub(super) wanted: Option<DocumentRequest>,
-    /// Bytes of documents that it has got since.
-    pub(super) served: u64,
-    pub(super) served_since: Time,
 }
 
 impl RemoteDocuments {

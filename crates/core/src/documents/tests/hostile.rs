@@ -165,3 +165,36 @@ fn pushes_leave_at_the_pace_of_requests() {
     let needed = transfers::BYTE * (196 * MAX_DOCUMENT_PART) as u32;
     assert!(now.since(START) >= needed, "{:?}", now.since(START));
 }
+
+#[test]
+fn new_connections_do_not_clear_what_was_served() {
+    let mut member = member(1);
+    member.on_verdict(START, own(6, 1_000), |_| Spread::TellLate);
+    let mut sent = 0;
+    for _ in 0..100 {
+        member.disconnected(START, id(1));
+        member.greeting(id(1));
+        member.greeted(START, id(1), false, &hello(6));
+        let request = DocumentRequest { kind: KIND, number: 6, offset: 0 };
+        member.on_message(START, id(1), DocumentMessage::DocumentRequest(request));
+        member.poll(START);
+        sent += sends(&mut member).iter().filter(|(_, what)| matches!(what, DocumentMessage::Document(_))).count();
+    }
+    assert!(sent <= 4, "{sent}");
+}
+
+#[test]
+fn known_and_unread_documents_are_not_held() {
+    let mut member = member(1);
+    for number in 0..9 {
+        member.on_message(START, id(1), part(9, document(9, 50)));
+        while let Some(ReceivedDocument { kind, from, .. }) = member.poll_event() {
+            member.on_verdict(START, DocumentVerdict::Unread { kind, from }, |_| Spread::Push);
+        }
+        assert_eq!((member.counters().received, member.counters().refused), (number + 1, 0));
+    }
+    member.on_message(START, id(1), part(9, document(9, 50)));
+    let Some(ReceivedDocument { kind, from, .. }) = member.poll_event() else { panic!("nothing to look at") };
+    member.on_verdict(START, DocumentVerdict::Known { kind, from, number: 9 }, |_| Spread::Push);
+    assert_eq!(member.holdings().number(KIND), 5);
+}
