@@ -145,3 +145,20 @@ async fn an_unread_answer_ends() {
     assert!(began.elapsed() >= Duration::from_secs(60), "{:?}", began.elapsed());
     drop(unread);
 }
+
+#[tokio::test]
+async fn documents_may_be_longer_than_other_bodies() {
+    let length = |body: Bytes| async move { body.len().to_string() };
+    let server = Server::start(Router::new().route("/v1/documents", post(length)).route("/other", post(length)));
+    let body = " ".repeat(5 << 20);
+    for (path, status) in [("/v1/documents?kind=revocations", "200"), ("/other", "413")] {
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+        let mut stream = server.ask(&head).await;
+        // A server that refuses a body does not read all of it.
+        let _ = stream.write_all(body.as_bytes()).await;
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).await.unwrap();
+        assert_eq!(&start[9..], status.as_bytes(), "{path}");
+    }
+}
