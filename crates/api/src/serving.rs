@@ -42,6 +42,10 @@ const UNREAD: Duration = Duration::from_secs(60);
 
 const MAX_BODY: usize = 2 << 20;
 
+/// A document of 4 MiB in PEM form is a third longer.
+const MAX_DOCUMENT_BODY: usize = 6 << 20;
+const DOCUMENTS: &str = "/v1/documents";
+
 /// Longest time that the refusal of a caller takes, and most refusals at once; further callers are cut off.
 const REFUSAL: Duration = Duration::from_secs(1);
 const REFUSALS: usize = 16;
@@ -217,7 +221,8 @@ async fn answer(
     answering: Answering,
 ) -> Result<Response, std::convert::Infallible> {
     let (parts, body) = request.into_parts();
-    let body = match timeout(IDLE, Limited::new(body, MAX_BODY).collect()).await {
+    let limit = if parts.uri.path() == DOCUMENTS { MAX_DOCUMENT_BODY } else { MAX_BODY };
+    let body = match timeout(IDLE, Limited::new(body, limit).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(_)) => return Ok(StatusCode::PAYLOAD_TOO_LARGE.into_response()),
         Err(_) => return Ok(StatusCode::REQUEST_TIMEOUT.into_response()),

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::Request;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
@@ -144,4 +145,24 @@ async fn an_unread_answer_ends() {
     timeout(Duration::from_secs(3600), ended.recv()).await.unwrap().unwrap();
     assert!(began.elapsed() >= Duration::from_secs(60), "{:?}", began.elapsed());
     drop(unread);
+}
+
+#[tokio::test]
+async fn documents_may_be_longer_than_other_bodies() {
+    // An extractor of bytes has a limit of its own.
+    let length = |request: Request| async move {
+        axum::body::to_bytes(request.into_body(), usize::MAX).await.unwrap().len().to_string()
+    };
+    let server = Server::start(Router::new().route("/v1/documents", post(length)).route("/other", post(length)));
+    let body = " ".repeat(5 << 20);
+    for (path, status) in [("/v1/documents?kind=revocations", "200"), ("/other", "413")] {
+        let head =
+            format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
+        let mut stream = server.ask(&head).await;
+        // A server that refuses a body does not read all of it.
+        let _ = stream.write_all(body.as_bytes()).await;
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).await.unwrap();
+        assert_eq!(&start[9..], status.as_bytes(), "{path}");
+    }
 }

@@ -23,6 +23,8 @@ pub struct Policy {
     list: RwLock<Arc<RevocationList>>,
     /// Files of the newest list; unset if nothing is kept.
     seen: OnceLock<SeenLists>,
+    /// Locked while those files change, before `list` if both are: handshakes wait for `list`.
+    disk: Mutex<()>,
     /// The name in the certificate that was refused last. Nothing proves it.
     refused: Mutex<Option<String>>,
 }
@@ -43,6 +45,7 @@ impl Policy {
             list_path: list_path.to_owned(),
             list,
             seen: OnceLock::new(),
+            disk: Mutex::default(),
             refused: Mutex::default(),
         }
     }
@@ -113,6 +116,7 @@ impl Policy {
     /// cannot be written.
     pub fn remember_in(&self, folder: &Path) -> Result<(), LoadError> {
         let seen = self.seen.get_or_init(|| SeenLists::new(folder, &self.authority));
+        let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
         let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
         // A damaged file counts as none: the number tells if its list is missed.
         if let Some(kept) = seen.kept(&self.authority).ok().flatten().filter(|kept| kept.check_replaces(&held).is_ok())
@@ -138,21 +142,22 @@ impl Policy {
     /// The list is missing, malformed, not signed by the group or older than the one in use, which then stays in use.
     pub fn reload(&self) -> Result<usize, LoadError> {
         let offered = RevocationList::read(&self.list_path, &self.authority)?;
-        let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
+        let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held();
         let kept = self.seen.get().and_then(|seen| seen.kept(&self.authority).ok().flatten());
         if offered.number() < held.number() && kept.is_some_and(|kept| kept.number() >= held.number()) {
             return Ok(held.len());
         }
-        offered.check_replaces(&held).map_err(|fault| LoadError::List { path: self.list_path.clone(), fault })?;
+        let refused = |fault| LoadError::List { path: self.list_path.clone(), fault };
+        offered.check_replaces(&held).map_err(refused)?;
         let judged = self.seen.get().map_or(Ok(()), |seen| self.judge(seen, &offered));
         match judged {
             // The new list is in force even if its number cannot be kept for a restart: it is newer than the one in use.
-            Ok(()) | Err(LoadError::ListNumberUnreadable { .. } | LoadError::ListNumberUnwritable { .. }) => {
-                *held = offered;
-            }
+            Ok(()) | Err(LoadError::ListNumberUnreadable { .. } | LoadError::ListNumberUnwritable { .. }) => {}
             Err(older) => return Err(older),
         }
-        Ok(held.len())
+        self.replace(&offered).map_err(refused)?;
+        Ok(offered.len())
     }
 
     /// Takes a list that has come over the network or from an operator, in DER or PEM form. If it is newer than the one
@@ -164,13 +169,22 @@ impl Policy {
         let from_pem = CertificateRevocationListDer::from_pem_slice(bytes);
         let der = from_pem.as_ref().map_or(bytes, |der| der.as_ref());
         let offered = Arc::new(RevocationList::parse(der, &self.authority)?);
+        let is_new = self.replace(&offered)?;
+        let taken = SignedList { number: offered.number(), der: Arc::clone(offered.der()) };
+        let kept = self.seen.get().filter(|_| is_new).map_or(Ok(()), |seen| {
+            let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+            // Another thread may have a newer one by now.
+            seen.keep(&self.held())
+        });
+        Ok(TakenList { list: taken, is_new, unkept: kept.err() })
+    }
+
+    /// Puts a list in force. True if it is newer than the one in use.
+    fn replace(&self, offered: &Arc<RevocationList>) -> Result<bool, ListFault> {
         let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
         offered.check_replaces(&held)?;
-        let is_new = offered.number() > held.number();
-        let taken = SignedList { number: offered.number(), der: Arc::clone(offered.der()) };
-        let kept = self.seen.get().filter(|_| is_new).map_or(Ok(()), |seen| seen.keep(&offered));
-        *held = offered;
-        Ok(TakenList { list: taken, is_new, unkept: kept.err() })
+        let before = std::mem::replace(&mut *held, Arc::clone(offered));
+        Ok(offered.number() > before.number())
     }
 
     /// The revocation list in use, as the authority has signed it.

@@ -110,6 +110,9 @@ async fn documents<S: DaemonService>(Extract(service): Extract<S>) -> Result<Res
 }
 
 /// Takes a signed document from the operator, and spreads it.
+/// The longest document in PEM form: 65 characters for each 48 bytes, and the lines around them.
+const MAX_PEM: usize = MAX_DOCUMENT_BYTES.div_ceil(48) * 65 + 64;
+
 async fn put_document<S: DaemonService>(
     Extract(service): Extract<S>,
     pairs: QueryPairs,
@@ -122,7 +125,7 @@ async fn put_document<S: DaemonService>(
             format!("this daemon knows no document {kind:?}: expected revocations"),
         ));
     }
-    let body = axum::body::to_bytes(request.into_body(), MAX_DOCUMENT_BYTES).await;
+    let body = axum::body::to_bytes(request.into_body(), MAX_PEM).await;
     let body = body.map_err(|error| ApiError::new(Code::Usage, format!("the document cannot be read: {error}")))?;
     let shared = service.shared();
     let taken = shared.take_list(body).await.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;

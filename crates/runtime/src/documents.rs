@@ -127,23 +127,32 @@ impl DaemonContext {
             let taken = shared.take_list(bytes).await;
             let verdict = match &taken {
                 Ok(taken) => verified(&taken.list, Some(from)),
-                Err(TakeError::Fault(ListFault::Older { offered: number, .. } | ListFault::Forked(number))) => {
-                    let number = *number;
-                    DocumentVerdict::Verified { kind, number, bytes: Bytes::new(), from: Some(from) }
+                Err(TakeError::Fault(ListFault::Older { offered: number, .. })) => {
+                    DocumentVerdict::Known { kind, number: *number, from }
                 }
-                Err(error) => {
-                    if let Some(suppressed) = shared.documents.refusals.admit() {
-                        let name = certified(&shared, from);
-                        tracing::warn!(name, node = ?from, %error, suppressed, "a remote has sent a bad document");
-                    }
-                    DocumentVerdict::Refused { kind, from }
-                }
+                Err(error) => shared.judge_bad(kind, from, error),
             };
             mailbox.post(verdict.into());
             if let Ok(taken) = taken {
                 shared.apply_list(&taken).await;
             }
         });
+    }
+
+    fn judge_bad(&self, kind: DocumentKind, from: NodeId, error: &TakeError) -> DocumentVerdict {
+        if let Some(suppressed) = self.documents.refusals.admit() {
+            let name = certified(self, from);
+            tracing::warn!(name, node = ?from, %error, suppressed, "a document of a remote is not taken");
+        }
+        match error {
+            TakeError::Fault(ListFault::Forked(number)) => {
+                // The group's key has signed two lists as the same number: a person must publish a newer one.
+                self.set_last_error(error.to_string());
+                DocumentVerdict::Known { kind, number: *number, from }
+            }
+            TakeError::Fault(_) => DocumentVerdict::Refused { kind, from },
+            TakeError::Failed(_) => DocumentVerdict::Unread { kind, from },
+        }
     }
 
     fn holder(&self, node: NodeId) -> DocumentHolder {

@@ -58,12 +58,12 @@ pub fn unchanged<T: PartialEq + Clone>(time: Duration) -> impl FnMut(T) -> Optio
 pub fn all_read(port: u16) -> bool {
     let tables = ["/proc/net/udp", "/proc/net/udp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let port = format!(":{port:04X}");
-    let mut rows = tables.iter().flat_map(|table| table.lines()).map(|row| row.split_whitespace());
-    // Address and port, those of the remote, the state, and the bytes that wait to be sent and read.
-    rows.all(|mut row| {
-        !row.nth(1).is_some_and(|own| own.ends_with(&port))
-            || row.nth(2).is_none_or(|queues| queues.ends_with(":00000000"))
-    })
+    let rows = tables.iter().flat_map(|table| table.lines()).map(|row| row.split_whitespace());
+    let own = rows.filter_map(|mut row| row.nth(1).is_some_and(|own| own.ends_with(&port)).then_some(row));
+    // After the own address: that of the remote, the state, and the bytes that wait to be sent and read.
+    let mut queues = own.map(|mut row| row.nth(2)).peekable();
+    // Without an owner nobody reads.
+    queues.peek().is_some() && queues.all(|queues| queues.is_none_or(|queues| queues.ends_with(":00000000")))
 }
 
 /// The numbers of the beats of a sender, the first at once. A late one delays those after it.

@@ -12,29 +12,71 @@ use roost_wire::{NodeId, format_node};
 use serde_json::{Value, json};
 
 use crate::args::HandInArgs;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Code, Failure, Outcome};
 
 const KIND: &str = "revocations";
 
 /// The time between two questions to the daemons.
 const PAUSE: Duration = Duration::from_millis(250);
 
+/// Longest wait for a daemon, which reads a list of 4 MiB in less than a second.
+const ANSWER: Duration = Duration::from_secs(20);
+
 const MAX_NAMES: usize = 10;
 
 pub(crate) fn run(dir: &Path, args: &HandInArgs, output: Output) -> Outcome {
-    let spread = hand_in(&dir.join("revoked.pem"), args)?;
+    let handed = hand_in(&dir.join("revoked.pem"), args);
     if output.is_json() {
-        return Ok(output.json(&json!({ "schema": SCHEMA, "number": spread.number, "spread": spread.json() }))?);
+        let number = handed.spread.as_ref().map(|spread| spread.number);
+        let mut answer = json!({ "schema": SCHEMA, "number": number });
+        handed.add_to(&mut answer);
+        output.json(&answer)?;
+    } else {
+        if let Some(spread) = &handed.spread {
+            output.data(&format!("revocation list {} is published\n", spread.number))?;
+        }
+        handed.say(output);
     }
-    output.data(&format!("revocation list {} is published\n", spread.number))?;
-    spread.say(output);
-    Ok(())
+    handed.outcome()
+}
+
+/// The end of a hand-in: what came of it, and the daemons that did not take the list.
+pub(crate) struct HandIn {
+    /// `None` if no daemon took it.
+    spread: Option<Spread>,
+    /// By socket, or by the list if it cannot be read.
+    faults: Vec<(PathBuf, Failure)>,
+}
+
+impl HandIn {
+    pub(crate) fn add_to(&self, answer: &mut Value) {
+        if let Some(spread) = &self.spread {
+            answer["spread"] = spread.json();
+        }
+        let fault = |(path, fault): &(PathBuf, Failure)| json!({ "via": path, "error": fault.to_string() });
+        answer["faults"] = self.faults.iter().map(fault).collect();
+    }
+
+    pub(crate) fn say(&self, output: Output) {
+        if let Some(spread) = &self.spread {
+            spread.say(output);
+        }
+        // The first one is the end of the command.
+        for (socket, fault) in self.faults.iter().skip(1) {
+            output.say(format!("{} has not taken the list: {fault}.", socket.display()));
+        }
+    }
+
+    /// The first fault, which gives the exit code.
+    pub(crate) fn outcome(self) -> Outcome {
+        self.faults.into_iter().next().map_or(Ok(()), |(_, fault)| Err(fault))
+    }
 }
 
 /// Members that have the list, as far as the daemons that were asked know.
 #[derive(Default)]
-pub(crate) struct Spread {
-    pub(crate) number: u64,
+struct Spread {
+    number: u64,
     hubs: BTreeMap<NodeId, HubSpread>,
     /// Hubs of which others say that they have an older list.
     late: BTreeMap<NodeId, Option<String>>,
@@ -51,36 +93,60 @@ struct HubSpread {
 }
 
 /// Hands the list to all sockets, and waits until everybody has it, or for the time that `args` give.
-pub(crate) fn hand_in(list: &Path, args: &HandInArgs) -> Outcome<Spread> {
+pub(crate) fn hand_in(list: &Path, args: &HandInArgs) -> HandIn {
+    try_hand_in(list, args).unwrap_or_else(|fault| HandIn { spread: None, faults: vec![(list.to_owned(), fault)] })
+}
+
+fn try_hand_in(list: &Path, args: &HandInArgs) -> Outcome<HandIn> {
     let text = std::fs::read(list).map_err(|error| Failure::file("read", list, &error))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     runtime.block_on(async {
-        let mut number = 0;
+        let text = Bytes::from(text);
+        let (mut number, mut takers, mut faults) = (None, Vec::new(), Vec::new());
         for socket in &args.via {
-            let taken = Client::connect(socket).await?.put_document(KIND, Bytes::from(text.clone())).await?;
-            number = taken.number;
+            match in_time(put(socket, text.clone())).await {
+                Ok(taken) => {
+                    number = number.max(Some(taken));
+                    takers.push(socket.clone());
+                }
+                Err(fault) => faults.push((socket.clone(), fault)),
+            }
         }
+        let Some(number) = number else { return Ok(HandIn { spread: None, faults }) };
         let began = Instant::now();
         loop {
-            let spread = ask(&args.via, number).await?;
+            let spread = ask(&takers, number).await;
             if spread.is_everywhere() || began.elapsed() >= args.wait {
-                return Ok(spread);
+                return Ok(HandIn { spread: Some(spread), faults });
             }
             tokio::time::sleep(PAUSE).await;
         }
     })
 }
 
-async fn ask(sockets: &[PathBuf], number: u64) -> Outcome<Spread> {
+async fn in_time<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
+    let late = |_| Failure::new(Code::TimedOut, format!("the daemon has not answered for {} s", ANSWER.as_secs()));
+    tokio::time::timeout(ANSWER, work).await.map_err(late)?
+}
+
+async fn put(socket: &Path, text: Bytes) -> Outcome<u64> {
+    Ok(Client::connect(socket).await?.put_document(KIND, text).await?.number)
+}
+
+async fn row_of(socket: &Path) -> Outcome<Option<(NodeId, String, DocumentRow)>> {
+    let client = Client::connect(socket).await?;
+    let (status, documents) = (client.status().await?, client.documents().await?);
+    let row = documents.documents.into_iter().find(|row| row.kind == KIND);
+    Ok(row.map(|row| (status.node, status.name, row)))
+}
+
+/// Asks the daemons; those that do not answer know nothing.
+async fn ask(sockets: &[PathBuf], number: u64) -> Spread {
     let mut spread = Spread { number, ..Spread::default() };
     let mut asked = Vec::new();
     for socket in sockets {
-        let client = Client::connect(socket).await?;
-        let (status, documents) = (client.status().await?, client.documents().await?);
-        if let Some(row) = documents.documents.into_iter().find(|row| row.kind == KIND) {
-            asked.push((status.node, status.name, row));
-        }
+        asked.extend(in_time(row_of(socket)).await.ok().flatten());
     }
     asked.iter().for_each(|(.., row)| spread.add_told(row));
     // A hub knows best of itself.
@@ -91,7 +157,7 @@ async fn ask(sockets: &[PathBuf], number: u64) -> Outcome<Spread> {
     }
     let known: Vec<NodeId> = spread.hubs.keys().copied().collect();
     spread.late.retain(|hub, _| !known.contains(hub));
-    Ok(spread)
+    spread
 }
 
 fn called(holder: &DocumentHolder) -> String {
@@ -111,10 +177,10 @@ impl Spread {
     }
 
     fn is_everywhere(&self) -> bool {
-        self.late.is_empty() && self.hubs.values().all(|hub| !hub.is_late(self.number))
+        !self.hubs.is_empty() && self.late.is_empty() && self.hubs.values().all(|hub| !hub.is_late(self.number))
     }
 
-    pub(crate) fn json(&self) -> Value {
+    fn json(&self) -> Value {
         let hub = |(id, hub): (&NodeId, &HubSpread)| {
             json!({
                 "hub": id.to_string(), "name": hub.name, "number": hub.number, "nodes": hub.nodes,
@@ -129,12 +195,14 @@ impl Spread {
     }
 
     /// Says who has not heard of it yet.
-    pub(crate) fn say(&self, output: Output) {
+    fn say(&self, output: Output) {
         let nodes: u64 = self.hubs.values().map(|hub| hub.nodes).sum();
         if self.is_everywhere() {
-            let reached =
-                if self.hubs.is_empty() { String::new() } else { format!(": {} hubs, {nodes} nodes", self.hubs.len()) };
-            return output.say(format!("Everybody known has list {}{reached}.", self.number));
+            let (number, hubs) = (self.number, self.hubs.len());
+            return output.say(format!("Everybody known has list {number}: {hubs} hubs, {nodes} nodes."));
+        }
+        if self.hubs.is_empty() && self.late.is_empty() {
+            return output.say(format!("No hub has said yet that it has list {}.", self.number));
         }
         for (hub, name) in &self.late {
             output.say(format!("Hub {} has an older list.", format_node(*hub, name.as_deref())));

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, DocumentRequest};
+use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, DocumentRequest, MAX_DOCUMENT_PART};
 use roost_wire::{NodeId, Time};
 
-use super::transfers::{Fetch, Verification};
+use super::remote::MAX_FAILURES;
+use super::transfers::{Fetch, LOOK, Verification};
 use super::{Documents, ReceivedDocument};
 
 /// Longest wait for a part, doubled with each one that did not come: a longer way may be slow, and a shorter one
@@ -15,33 +16,56 @@ const PART_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait for a part after the first: many may ask the same hub, and the remote has shown that it answers.
 const LATER_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// Time that a document may take before another remote that claims one is asked instead, and the time that each part
+/// adds. Both double with each failure of the other one: a hub with ten thousand nodes gives each of them a part in half a minute.
+const SLOW_BASE: Duration = Duration::from_secs(30);
+const SLOW_PART: Duration = Duration::from_secs(1);
+
 /// Time until a remote that did not answer is asked again, doubled each time.
 const RETRY: Duration = Duration::from_secs(5);
-
-/// A remote that has not answered so often is not asked again over its connections.
-const MAX_FAILURES: u32 = 6;
 
 /// Longest wait for the driver, which reads a list of 4 MiB in less than a second.
 const VERIFY_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The factor of all times that grow with the failures of a remote.
+fn factor(failures: u32) -> u32 {
+    1 << failures.min(MAX_FAILURES)
+}
+
 impl Documents {
     /// Asks a remote for a document, unless one of the kind is on its way.
     pub(super) fn fetch_from(&mut self, now: Time, kind: DocumentKind, from: NodeId) {
-        if self.fetches.under_way.contains_key(&kind) || self.verifications.contains_key(&kind) {
+        if self.verifications.contains_key(&kind) || !self.may_ask(from, kind) || !self.is_free_for(now, kind, from) {
             return;
         }
-        if !self.may_ask(from, kind) {
-            return;
-        }
-        let Some(remote) = self.remotes.get(&from) else { return };
+        let Some(remote) = self.remotes.get_mut(&from) else { return };
         if remote.asked_from > now {
             let retry = self.fetches.retries.entry(kind).or_insert(remote.asked_from);
             *retry = remote.asked_from.min(*retry);
             return;
         }
-        let deadline = now + PART_TIMEOUT * (1 << remote.failures);
-        self.fetches.under_way.insert(kind, Fetch { from, deadline, number: 0, length: 0, bytes: Vec::new() });
+        remote.is_late = false;
+        let deadline = now + PART_TIMEOUT * factor(remote.failures);
+        let before = self.fetches.under_way.insert(kind, Fetch::new(now, from, deadline));
+        if let Some(before) = before {
+            self.displaced(now, &before);
+        }
         self.ask(kind);
+    }
+
+    /// True if nothing of the kind is on its way, or what is on its way gives way to this remote.
+    fn is_free_for(&self, now: Time, kind: DocumentKind, from: NodeId) -> bool {
+        self.fetches.under_way.get(&kind).is_none_or(|fetch| self.gives_way(now, fetch, from))
+    }
+
+    /// True if a fetch is too slow, or has not begun although its remote has failed more often than the other.
+    fn gives_way(&self, now: Time, fetch: &Fetch, other: NodeId) -> bool {
+        let [before, other] = [fetch.from, other].map(|node| self.remotes.get(&node));
+        let (Some(before), Some(other)) = (before, other) else { return false };
+        let parts = fetch.bytes.len().div_ceil(MAX_DOCUMENT_PART) as u32;
+        let is_slow = fetch.began + (SLOW_BASE + SLOW_PART * parts) * factor(other.failures) <= now;
+        let is_worse = if fetch.bytes.is_empty() { other.failures < before.failures } else { is_slow };
+        !fetch.is_whole() && is_worse && other.asked_from <= now
     }
 
     fn may_ask(&self, node: NodeId, kind: DocumentKind) -> bool {
@@ -52,15 +76,26 @@ impl Documents {
 
     /// Asks the best of the remotes that claim to hold more: hubs first, as they answer many.
     pub(super) fn fetch_next(&mut self, now: Time, kind: DocumentKind) {
+        self.verify_whole(now, kind);
         if self.fetches.under_way.contains_key(&kind) || self.verifications.contains_key(&kind) {
             return;
         }
         self.fetches.retries.remove(&kind);
-        let candidates = self.remotes.iter().filter(|(node, _)| self.may_ask(**node, kind));
-        let best = candidates.min_by_key(|(_, remote)| (remote.asked_from.max(now), remote.failures, !remote.is_hub));
-        if let Some(best) = best.map(|(node, _)| *node) {
+        if let Some(best) = self.best(now, kind) {
             self.fetch_from(now, kind, best);
         }
+    }
+
+    fn best(&self, now: Time, kind: DocumentKind) -> Option<NodeId> {
+        let candidates = self.remotes.iter().filter(|(node, _)| self.may_ask(**node, kind));
+        let best = candidates.min_by_key(|(_, remote)| (remote.asked_from.max(now), remote.failures, !remote.is_hub));
+        best.map(|(node, _)| *node)
+    }
+
+    /// True if another remote may take over.
+    fn has_other(&self, now: Time, kind: DocumentKind, fetch: &Fetch) -> bool {
+        let mut others = self.remotes.keys().filter(|node| **node != fetch.from && self.may_ask(**node, kind));
+        others.any(|other| self.gives_way(now, fetch, *other))
     }
 
     /// Asks for the part that comes next.
@@ -93,20 +128,31 @@ impl Documents {
             }
             self.compare(now, from);
         } else if part.is_whole() {
-            self.fetches.under_way.remove(&kind);
+            // What is on its way from another remote goes on: this one may not be genuine.
+            if is_asked {
+                self.fetches.under_way.remove(&kind);
+            }
             self.verify(now, from, kind, part.number, part.bytes.to_vec());
+        } else if !is_full(&part) {
+            self.counters.dropped += 1;
+            self.strikes.add(from);
+            if is_asked {
+                self.fail_fetch(now, kind);
+            }
         } else if is_asked || self.adopts(now, from, &part) {
             self.on_asked_part(now, part);
         }
     }
 
-    /// Goes on with a first part that has come later than was waited for, unless other parts have come meanwhile.
+    /// Goes on with a first part that was asked for and has come later than was waited for, unless other parts have
+    /// come meanwhile.
     fn adopts(&mut self, now: Time, from: NodeId, part: &DocumentPart) -> bool {
         let is_free = self.fetches.under_way.get(&part.kind).is_none_or(|fetch| fetch.bytes.is_empty());
-        let adopted = is_free && part.offset == 0 && !self.verifications.contains_key(&part.kind);
+        let Some(remote) = self.remotes.get_mut(&from) else { return false };
+        let is_late = std::mem::take(&mut remote.is_late);
+        let adopted = is_free && is_late && part.offset == 0 && !self.verifications.contains_key(&part.kind);
         if adopted {
-            let fetch = Fetch { from, deadline: now + LATER_TIMEOUT, number: 0, length: 0, bytes: Vec::new() };
-            self.fetches.under_way.insert(part.kind, fetch);
+            self.fetches.under_way.insert(part.kind, Fetch::new(now, from, now + LATER_TIMEOUT));
         }
         adopted
     }
@@ -115,18 +161,29 @@ impl Documents {
     fn on_asked_part(&mut self, now: Time, part: DocumentPart) {
         let kind = part.kind;
         let Some(fetch) = self.fetches.under_way.get_mut(&kind) else { return };
+        if fetch.is_whole() {
+            return;
+        }
         if part.offset == 0 {
             (fetch.number, fetch.length) = (part.number, part.length);
             fetch.bytes.clear();
         }
         if (fetch.number, fetch.length, fetch.bytes.len()) != (part.number, part.length, part.offset as usize) {
+            if fetch.number == part.number && fetch.length != part.length {
+                self.strikes.add(fetch.from);
+            }
             // The remote has another document by now: from the start, or of another remote.
             return self.fail_fetch(now, kind);
         }
         fetch.bytes.extend_from_slice(&part.bytes);
         fetch.deadline = now + LATER_TIMEOUT;
-        if fetch.bytes.len() < fetch.length as usize {
-            return self.ask(kind);
+        if fetch.is_whole() { self.verify_whole(now, kind) } else { self.ask(kind) }
+    }
+
+    /// Has a document verified of which all parts have come, once no other one of the kind is looked at.
+    fn verify_whole(&mut self, now: Time, kind: DocumentKind) {
+        if self.verifications.contains_key(&kind) || !self.fetches.under_way.get(&kind).is_some_and(Fetch::is_whole) {
+            return;
         }
         if let Some(Fetch { from, number, bytes, .. }) = self.fetches.under_way.remove(&kind) {
             self.verify(now, from, kind, number, bytes);
@@ -193,17 +250,39 @@ impl Documents {
     /// A remote has not sent what it has claimed to hold.
     fn fail_fetch(&mut self, now: Time, kind: DocumentKind) {
         let Some(fetch) = self.fetches.under_way.remove(&kind) else { return };
+        self.put_off(now, fetch.from);
         if let Some(remote) = self.remotes.get_mut(&fetch.from) {
-            remote.asked_from = now + RETRY * (1 << remote.failures);
-            remote.failures += 1;
+            remote.is_late = fetch.bytes.is_empty();
         }
         self.fetch_next(now, kind);
     }
 
+    /// Another remote is asked instead, before this one has failed.
+    fn displaced(&mut self, now: Time, fetch: &Fetch) {
+        if !fetch.bytes.is_empty() {
+            self.put_off(now, fetch.from);
+        } else if let Some(remote) = self.remotes.get_mut(&fetch.from) {
+            remote.is_late = true;
+        }
+    }
+
+    /// Makes the remote wait until it is asked again.
+    pub(super) fn put_off(&mut self, now: Time, node: NodeId) {
+        if let Some(remote) = self.remotes.get_mut(&node) {
+            remote.asked_from = now + RETRY * factor(remote.failures);
+            remote.failures = MAX_FAILURES.min(remote.failures + 1);
+        }
+    }
+
     pub(super) fn poll_fetches(&mut self, now: Time) {
-        let late = self.fetches.under_way.iter().filter(|(_, fetch)| fetch.deadline <= now);
+        let late = self.fetches.under_way.iter().filter(|(_, fetch)| fetch.next_due().is_some_and(|due| due <= now));
         for kind in late.map(|(kind, _)| *kind).collect::<Vec<_>>() {
-            self.fail_fetch(now, kind);
+            let is_over = |fetch: &Fetch| fetch.deadline <= now || self.has_other(now, kind, fetch);
+            if self.fetches.under_way.get(&kind).is_some_and(is_over) {
+                self.fail_fetch(now, kind);
+            } else if let Some(fetch) = self.fetches.under_way.get_mut(&kind) {
+                fetch.look_at = now + LOOK;
+            }
         }
         let unanswered = self.verifications.iter().filter(|(_, verification)| verification.deadline <= now);
         let again = self.fetches.retries.iter().filter(|(_, at)| **at <= now).map(|(kind, _)| *kind);
@@ -215,8 +294,14 @@ impl Documents {
     }
 
     pub(super) fn next_fetch(&self) -> Option<Time> {
-        let parts = self.fetches.under_way.values().map(|fetch| fetch.deadline);
+        let parts = self.fetches.under_way.values().filter_map(Fetch::next_due);
         let verdicts = self.verifications.values().map(|verification| verification.deadline);
         parts.chain(verdicts).chain(self.fetches.retries.values().copied()).min()
     }
+}
+
+/// True if the part goes as far as a part may: all but the last one do.
+fn is_full(part: &DocumentPart) -> bool {
+    let end = part.offset as usize + part.bytes.len();
+    part.bytes.len() == MAX_DOCUMENT_PART || end == part.length as usize
 }

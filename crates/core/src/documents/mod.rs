@@ -18,9 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{
-    Capabilities, DocumentKind, DocumentMessage, DocumentPart, Hello, Holdings, MAX_DOCUMENT_PART,
-};
+use roost_wire::messages::{Capabilities, DocumentKind, DocumentMessage, Hello, Holdings, MAX_DOCUMENT_PART};
 use roost_wire::{NodeId, Time};
 
 use remote::{RemoteDocuments, Strikes};
@@ -47,7 +45,18 @@ pub enum DocumentVerdict {
         bytes: Bytes,
         from: Option<NodeId>,
     },
+    /// Genuine, but no newer than the one held.
+    Known {
+        kind: DocumentKind,
+        number: u64,
+        from: NodeId,
+    },
     Refused {
+        kind: DocumentKind,
+        from: NodeId,
+    },
+    /// The driver could not look at it, which is not the sender's fault.
+    Unread {
         kind: DocumentKind,
         from: NodeId,
     },
@@ -162,7 +171,7 @@ impl Documents {
         self.departed.remove(&node);
         remote.has_documents = hello.capabilities.contains_all(Capabilities::DOCUMENTS);
         if remote.has_documents {
-            remote.holdings = hello.holdings.clone().unwrap_or_default();
+            remote.set_holdings(hello.holdings.clone().unwrap_or_default());
             (remote.attempts, remote.failures) = (0, 0);
             self.compare(now, node);
         }
@@ -199,7 +208,7 @@ impl Documents {
         // A greeting may have been lost.
         remote.has_documents = true;
         let is_repeated = remote.holdings == holdings;
-        remote.holdings = holdings;
+        remote.set_holdings(holdings);
         // A remote that says the same again has missed what this end holds.
         let is_answered = is_repeated && !remote.is_ahead_of(&self.holdings) && remote.may_answer(now);
         if is_answered {
@@ -238,7 +247,9 @@ impl Documents {
     pub(crate) fn on_verdict(&mut self, now: Time, verdict: DocumentVerdict, spread: impl Fn(NodeId) -> Spread) {
         let (kind, from) = match &verdict {
             DocumentVerdict::Verified { kind, from, .. } => (*kind, *from),
-            DocumentVerdict::Refused { kind, from } => (*kind, Some(*from)),
+            DocumentVerdict::Known { kind, from, .. }
+            | DocumentVerdict::Refused { kind, from }
+            | DocumentVerdict::Unread { kind, from } => (*kind, Some(*from)),
         };
         let claimed = self.end_verification(kind, from);
         match verdict {
@@ -250,7 +261,13 @@ impl Documents {
                     self.hold(now, NewDocument { kind, number, bytes, from }, spread);
                 }
             }
+            DocumentVerdict::Known { number, from, .. } => {
+                if let Some(claimed) = claimed {
+                    self.check_claim(from, kind, claimed, number);
+                }
+            }
             DocumentVerdict::Refused { from, .. } => self.on_refused(from, kind),
+            DocumentVerdict::Unread { from, .. } => self.put_off(now, from),
         }
         self.fetch_next(now, kind);
     }
@@ -296,12 +313,15 @@ impl Documents {
         }
         let at = now + remote.next_pause();
         let is_pushed = std::mem::take(&mut remote.is_pushed);
+        if remote.wanted.is_some_and(|wanted| wanted.offset == 0) {
+            // A document waits to be sent.
+            return self.plan(node, Some(at));
+        }
         let kinds: Vec<DocumentKind> = remote.kinds_behind(&self.holdings).collect();
         let short = |kind: &DocumentKind| self.held.get(kind).is_some_and(|bytes| bytes.len() <= MAX_DOCUMENT_PART);
-        if is_pushed && kinds.iter().all(short) {
-            kinds.into_iter().for_each(|kind| self.push(node, kind));
-        } else {
-            self.send_holdings(node);
+        match kinds.as_slice() {
+            [kind] if is_pushed && short(kind) => self.push(now, node, *kind),
+            _ => self.send_holdings(node),
         }
         self.plan(node, Some(at));
     }
@@ -310,17 +330,6 @@ impl Documents {
         if let Some(remote) = self.remotes.get_mut(&node) {
             remote.told.clone_from(&self.holdings);
             self.sends.push_back((node, DocumentMessage::Holdings(self.holdings.clone())));
-        }
-    }
-
-    /// Sends a whole document, which says also that it is held.
-    fn push(&mut self, node: NodeId, kind: DocumentKind) {
-        let (Some(bytes), number) = (self.held.get(&kind).cloned(), self.holdings.number(kind)) else { return };
-        if let Some(remote) = self.remotes.get_mut(&node) {
-            remote.told.set(kind, number);
-            let length = bytes.len() as u32;
-            self.sends
-                .push_back((node, DocumentMessage::Document(DocumentPart { kind, number, length, offset: 0, bytes })));
         }
     }
 

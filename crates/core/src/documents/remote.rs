@@ -13,6 +13,9 @@ pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(2);
 /// Longest such pause: it costs an old or lying remote a few bytes.
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 
+/// A remote that has not answered so often is not asked again over its connections until it claims more.
+pub(super) const MAX_FAILURES: u32 = 6;
+
 /// Bad documents after which nothing more is taken of a member.
 const MAX_STRIKES: u8 = 3;
 
@@ -26,6 +29,8 @@ pub(super) struct RemoteDocuments {
     /// False of a remote of a version before documents.
     pub(super) has_documents: bool,
     pub(super) holdings: Holdings,
+    /// The highest numbers that it has claimed.
+    claimed: Holdings,
     /// Holdings of this end, as last told to the remote.
     pub(super) told: Holdings,
     /// Number of times that it was told the own holdings in vain.
@@ -38,15 +43,25 @@ pub(super) struct RemoteDocuments {
     pub(super) answered: Option<Time>,
     /// Number of times that it was asked for a document in vain.
     pub(super) failures: u32,
+    /// True if it was asked for a document and may still send the first part.
+    pub(super) is_late: bool,
     /// Before this time the remote is not asked again.
     pub(super) asked_from: Time,
     pub(super) wanted: Option<DocumentRequest>,
-    /// Bytes of documents that it has got since.
-    pub(super) served: u64,
-    pub(super) served_since: Time,
 }
 
 impl RemoteDocuments {
+    /// Takes what it says. A higher number than ever is worth one more question.
+    pub(super) fn set_holdings(&mut self, holdings: Holdings) {
+        for (kind, number) in holdings.iter().filter(|(kind, _)| kind.name().is_some()) {
+            if number > self.claimed.number(kind) {
+                self.claimed.set(kind, number);
+                self.failures = self.failures.min(MAX_FAILURES - 1);
+            }
+        }
+        self.holdings = holdings;
+    }
+
     /// Kinds of which it has less than these.
     pub(super) fn kinds_behind<'a>(&'a self, own: &'a Holdings) -> impl Iterator<Item = DocumentKind> + 'a {
         own.iter().filter(|(kind, number)| self.holdings.number(*kind) < *number).map(|(kind, _)| kind)

@@ -1,31 +1,35 @@
 //! Parts of documents that remotes have asked for, sent at a bounded rate.
 
-use std::time::Duration;
-
-use roost_wire::messages::{DocumentMessage, DocumentPart, DocumentRequest, MAX_DOCUMENT_PART};
+use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, DocumentRequest, MAX_DOCUMENT_PART};
 use roost_wire::{NodeId, Time};
 
 use super::Documents;
 use super::transfers::{BYTE, MAX_PER_WAKE};
 
-/// A remote gets a document so often within [`PERIOD`]: once, and again after an interruption.
+/// A member gets a document so often within a minute: once, and again after an interruption.
 const MAX_TIMES: u64 = 3;
-const PERIOD: Duration = Duration::from_secs(60);
 
 impl Documents {
     /// A remote wants a part: a later request replaces an earlier one.
     pub(super) fn on_request(&mut self, now: Time, from: NodeId, request: DocumentRequest) {
         let length = self.held.get(&request.kind).map_or(0, |bytes| bytes.len() as u64);
-        let Some(remote) = self.remotes.get_mut(&from) else { return };
-        if now.since(remote.served_since) >= PERIOD {
-            (remote.served, remote.served_since) = (0, now);
-        }
-        if u64::from(request.offset) >= length || remote.served > MAX_TIMES * length {
+        if u64::from(request.offset) >= length || *self.serving.served(now, from) > MAX_TIMES * length {
             self.counters.dropped += 1;
             return;
         }
+        self.serve_in_turn(now, from, request);
+    }
+
+    /// Sends a whole document, which says also that it is held.
+    pub(super) fn push(&mut self, now: Time, to: NodeId, kind: DocumentKind) {
+        let number = self.holdings.number(kind);
+        self.serve_in_turn(now, to, DocumentRequest { kind, number, offset: 0 });
+    }
+
+    fn serve_in_turn(&mut self, now: Time, to: NodeId, request: DocumentRequest) {
+        let Some(remote) = self.remotes.get_mut(&to) else { return };
         if remote.wanted.replace(request).is_none() {
-            self.serving.waiting.push_back(from);
+            self.serving.waiting.push_back(to);
         }
         self.poll_serving(now);
     }
@@ -49,7 +53,7 @@ impl Documents {
             return;
         }
         let (length, bytes) = (held.len() as u32, held.slice(start..held.len().min(start + MAX_DOCUMENT_PART)));
-        remote.served += bytes.len() as u64;
+        *self.serving.served(now, node) += bytes.len() as u64;
         remote.told.set(kind, number);
         self.serving.busy_until = self.serving.busy_until.max(now) + BYTE * bytes.len() as u32;
         let part = DocumentPart { kind, number, length, offset, bytes };

@@ -13,8 +13,14 @@ pub(super) const MAX_PER_WAKE: usize = 256;
 /// get a list of one part in half a second.
 pub(super) const BYTE: Duration = Duration::from_nanos(100);
 
+/// Time in which a member gets a document a few times at most.
+const PERIOD: Duration = Duration::from_secs(60);
+
 /// Parts that are sent at once, as time at that rate: one of the longest is.
 const BURST: Duration = BYTE.saturating_mul(2 * MAX_DOCUMENT_PART as u32);
+
+/// The time between two looks if a fetch is slow.
+pub(super) const LOOK: Duration = Duration::from_secs(5);
 
 /// At most one for each kind that has a name.
 #[derive(Debug, Default)]
@@ -27,10 +33,29 @@ pub(super) struct Fetches {
 #[derive(Debug)]
 pub(super) struct Fetch {
     pub(super) from: NodeId,
+    /// Time by which the next part must come.
     pub(super) deadline: Time,
+    pub(super) began: Time,
+    /// Time of the next look if another remote is to take over.
+    pub(super) look_at: Time,
     pub(super) number: u64,
     pub(super) length: u32,
     pub(super) bytes: Vec<u8>,
+}
+
+impl Fetch {
+    pub(super) fn new(now: Time, from: NodeId, deadline: Time) -> Self {
+        Self { from, deadline, began: now, look_at: now + LOOK, number: 0, length: 0, bytes: Vec::new() }
+    }
+
+    /// True if all parts have come: the driver looks at another document of the kind.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.bytes.is_empty() && self.bytes.len() >= self.length as usize
+    }
+
+    pub(super) fn next_due(&self) -> Option<Time> {
+        (!self.is_whole()).then_some(self.deadline.min(self.look_at))
+    }
 }
 
 /// A document that the driver looks at. Meanwhile no other one of the kind is taken.
@@ -47,9 +72,25 @@ pub(super) struct ServeQueue {
     pub(super) waiting: VecDeque<NodeId>,
     /// Time at which all that was sent has left at the rate of [`BYTE`].
     pub(super) busy_until: Time,
+    /// Members, with the bytes that each has got and the time of the first: new connections do not clear them.
+    served: BTreeMap<NodeId, (u64, Time)>,
+    cleared: Time,
 }
 
 impl ServeQueue {
+    /// The bytes that a member has got within [`PERIOD`].
+    pub(super) fn served(&mut self, now: Time, node: NodeId) -> &mut u64 {
+        if now.since(self.cleared) >= PERIOD {
+            self.served.retain(|_, (_, since)| now.since(*since) < PERIOD);
+            self.cleared = now;
+        }
+        let (served, since) = self.served.entry(node).or_insert((0, now));
+        if now.since(*since) >= PERIOD {
+            (*served, *since) = (0, now);
+        }
+        served
+    }
+
     pub(super) fn next_due(&self) -> Option<Time> {
         let wait = self.busy_until.since(Time::ZERO).saturating_sub(BURST);
         (!self.waiting.is_empty()).then_some(Time::ZERO + wait)

@@ -16,40 +16,24 @@ impl Hub {
     }
 
     fn on_timer(&mut self, timer: HubTimer) {
-        let Self {
-            core,
-            registry,
-            requests,
-            rooms,
-            hub_lookups,
-            summaries,
-            members,
-            watches,
-            replication,
-            progress,
-            ..
-        } = self;
+        let Self { core, registry, requests, rooms, members, replication, progress, .. } = self;
         match timer {
             HubTimer::Lease => self.expire_leases(),
             HubTimer::CachedRecord => registry.expire_cached(core.now),
             HubTimer::Request => self.with_requests(|requests, turn| requests.expire_requests(turn)),
             HubTimer::Relay => requests.expire_relays(core),
             HubTimer::HubLookup => {
-                hub_lookups.expire_hub_lookups(core);
+                self.hub_lookups.expire_hub_lookups(core);
                 self.answer_waiters();
             }
             HubTimer::Reservation => requests.expire_reservations(core.now),
             HubTimer::Room => rooms.poll_rooms(core),
             HubTimer::Summary => {
-                summaries.expire_summaries(core);
-                summaries.tell_summaries(core);
+                self.summaries.expire_summaries(core);
+                self.summaries.tell_summaries(core);
             }
-            HubTimer::Watch => watches.offer_watches(core, summaries.blocks()),
-            HubTimer::Mesh => {
-                for connection in core.poll_mesh() {
-                    self.close(connection, "nothing was heard from the other hub");
-                }
-            }
+            HubTimer::Watch => self.watches.offer_watches(core, self.summaries.blocks()),
+            HubTimer::Mesh => self.close_silent_hubs(),
             HubTimer::Replication => replication.poll_replication(core, registry.records()),
             HubTimer::StandbyConnection => replication.poll_standby_connections(core),
             HubTimer::Claim => {
@@ -64,6 +48,12 @@ impl Hub {
             HubTimer::Documents => core.documents.poll(core.now),
             HubTimer::Progress => progress.poll(core, registry.records()),
             HubTimer::Drain => self.end_drain(),
+        }
+    }
+
+    fn close_silent_hubs(&mut self) {
+        for connection in self.core.poll_mesh() {
+            self.close(connection, "nothing was heard from the other hub");
         }
     }
 

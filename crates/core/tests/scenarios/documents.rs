@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_core::node::NodeEvent;
 use roost_wire::Service;
-use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, Holdings, Message};
+use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, Holdings, MAX_DOCUMENT_PART, Message};
 
 use crate::world::documents::{SIGNED, list};
 use crate::world::seeds::{for_few_seeds, for_seeds};
@@ -167,6 +167,39 @@ fn lying_holdings_delay_nothing() {
         assert!(most < 600, "seed {seed}: {most} bytes of asking");
         group.world.publish_list(group.nodes[9], &list(2, SIGNED, &[], 420));
         group.world.run(4 * SECOND);
+        assert!(group.behind(2, liars[0]).iter().all(|host| liars.contains(host)), "seed {seed}");
+    });
+}
+
+#[test]
+fn liars_do_not_keep_long_lists_away() {
+    for_seeds(5, |seed| {
+        let mut group = Group::new(seed, 12);
+        let liars: Vec<HostId> = group.nodes[..4].to_vec();
+        let homes: Vec<HostId> = liars.iter().map(|liar| group.world.home(*liar).unwrap()).collect();
+        group.world.withholding.extend(&liars);
+        let part = |number, length, offset, sent| {
+            let (kind, bytes) = (DocumentKind::REVOCATIONS, vec![7; sent].into());
+            DocumentMessage::Document(DocumentPart { kind, number, length, offset, bytes })
+        };
+        for step in 0..1_000 {
+            if step == 400 {
+                group.world.publish_list(group.nodes[9], &list(2, SIGNED, &[], 1 << 18));
+            }
+            let number = u64::MAX - 10_000 + u64::from(step);
+            // The first only claims, the second drips, the third sends junk, and the last half of what it is asked.
+            let said = [
+                DocumentMessage::Holdings(holdings(number)),
+                part(u64::MAX, 4 << 20, step, 1),
+                part(number, 40, 0, 40),
+                part(number, 2 * MAX_DOCUMENT_PART as u32, 0, MAX_DOCUMENT_PART),
+            ];
+            for ((liar, home), message) in liars.iter().zip(&homes).zip(said) {
+                say(&mut group.world, *liar, *home, DocumentMessage::Holdings(holdings(number)));
+                say(&mut group.world, *liar, *home, message);
+            }
+            group.world.run(SECOND / 10);
+        }
         assert!(group.behind(2, liars[0]).iter().all(|host| liars.contains(host)), "seed {seed}");
     });
 }

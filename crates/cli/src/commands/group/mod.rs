@@ -175,20 +175,21 @@ fn revoke(group: &Group, member: &str, hand_in: &HandInArgs, output: Output) -> 
             output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;
         }
     }
-    let spread = if hand_in.via.is_empty() { None } else { Some(publish::hand_in(&revocation.list, hand_in)?) };
+    let handed = (!hand_in.via.is_empty()).then(|| publish::hand_in(&revocation.list, hand_in));
     if output.is_json() {
         let certificates: Vec<Value> = revocation.revoked.iter().map(certificate).collect();
         let list: &PathBuf = &revocation.list;
         let mut answer =
             json!({ "schema": SCHEMA, "number": revocation.number, "list": list, "revoked": certificates });
-        if let Some(spread) = spread {
-            answer["spread"] = spread.json();
+        if let Some(handed) = &handed {
+            handed.add_to(&mut answer);
         }
-        return Ok(output.json(&answer)?);
+        output.json(&answer)?;
+        return handed.map_or(Ok(()), publish::HandIn::outcome);
     }
-    if let Some(spread) = spread {
-        spread.say(output);
-        return Ok(());
+    if let Some(handed) = handed {
+        handed.say(output);
+        return handed.outcome();
     }
     let folder = revocation.list.parent().unwrap_or(Path::new(".")).display();
     let number = revocation.number;
