@@ -1,0 +1,203 @@
+//! Policies against a second evaluator that does without any of the first one's code, and against bad texts.
+#![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use roost_policy::{Action, Attempt, Member, Policy, Verdict};
+use roost_wire::{Cell, Labels, Role};
+
+const NAMES: [&str; 4] = ["uav1", "uav22", "ship1", "u"];
+const NAME_PATTERNS: [&str; 6] = ["*", "uav*", "uav?", "ship1", "*1", "none"];
+const SERVICES: [&str; 4] = ["video", "track", "acme/lidar", "acme/tiles"];
+const SERVICE_PATTERNS: [&str; 5] = ["video", "*", "acme/*", "t*k", "none"];
+const TEAMS: [Option<&str>; 3] = [None, Some("red"), Some("blue")];
+
+#[derive(Clone, Debug)]
+struct Model {
+    deny: bool,
+    actions: Vec<Action>,
+    role: Option<Role>,
+    name: Option<&'static str>,
+    team: Option<&'static str>,
+    services: Option<Vec<&'static str>>,
+    /// Corners of a rectangle.
+    area: Option<[i32; 4]>,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    role: Role,
+    name: &'static str,
+    team: Option<&'static str>,
+    action: Action,
+    service: Option<&'static str>,
+    place: Option<(i32, i32)>,
+}
+
+/// Tries every way in which `*` and `?` may stand for text.
+fn fits(pattern: &[u8], text: &[u8]) -> bool {
+    match (pattern.split_first(), text.split_first()) {
+        (None, None) => true,
+        (Some((b'*', rest)), _) => (0..=text.len()).any(|skip| fits(rest, &text[skip..])),
+        (Some((b'?', rest)), Some((_, text))) => fits(rest, text),
+        (Some((sign, rest)), Some((first, text))) => sign == first && fits(rest, text),
+        _ => false,
+    }
+}
+
+fn reference(rules: &[Model], case: &Case) -> Option<(usize, bool)> {
+    for (index, rule) in rules.iter().enumerate() {
+        let mut applies = rule.actions.contains(&case.action);
+        applies &= rule.role.is_none() || rule.role == Some(case.role);
+        applies &= rule.name.is_none_or(|pattern| fits(pattern.as_bytes(), case.name.as_bytes()));
+        applies &= rule.team.is_none() || rule.team == case.team;
+        if let Some(patterns) = &rule.services {
+            applies &= match case.service {
+                Some(service) => patterns.iter().any(|pattern| fits(pattern.as_bytes(), service.as_bytes())),
+                None => rule.deny,
+            };
+        }
+        if let Some([left, bottom, right, top]) = rule.area {
+            applies &= match case.place {
+                Some((x, y)) => left <= x && x <= right && bottom <= y && y <= top,
+                None => rule.deny,
+            };
+        }
+        if applies {
+            return Some((index, !rule.deny));
+        }
+    }
+    None
+}
+
+fn text(rules: &[Model]) -> String {
+    let mut text = String::new();
+    for rule in rules {
+        let actions: Vec<String> = rule.actions.iter().map(|action| format!("{:?}", action.name())).collect();
+        let effect = if rule.deny { "deny" } else { "allow" };
+        writeln!(text, "[[rule]]\n{effect} = [{}]", actions.join(", ")).unwrap();
+        if let Some(services) = &rule.services {
+            writeln!(text, "services = {services:?}").unwrap();
+        }
+        if let Some([left, bottom, right, top]) = rule.area {
+            writeln!(text, "area = {{ rect = {{ min = \"{left},{bottom}\", max = \"{right},{top}\" }} }}").unwrap();
+        }
+        writeln!(text, "[rule.who]").unwrap();
+        if let Some(role) = rule.role {
+            writeln!(text, "role = \"{role}\"").unwrap();
+        }
+        if let Some(name) = rule.name {
+            writeln!(text, "name = {name:?}").unwrap();
+        }
+        if let Some(team) = rule.team {
+            writeln!(text, "labels = {{ team = {team:?} }}").unwrap();
+        }
+    }
+    text
+}
+
+fn models() -> impl Strategy<Value = Vec<Model>> {
+    let one_in_two = |weight| proptest::option::weighted(weight, Just(()));
+    let rule = (
+        any::<bool>(),
+        proptest::sample::subsequence(Action::ALL.to_vec(), 1..=4),
+        proptest::option::of(proptest::sample::select(&Role::ALL[..])),
+        (one_in_two(0.5), proptest::sample::select(&NAME_PATTERNS[..])),
+        (one_in_two(0.3), proptest::sample::select(vec!["red", "blue"])),
+        proptest::option::of(proptest::sample::subsequence(SERVICE_PATTERNS.to_vec(), 1..=2)),
+        proptest::option::of(([0..8, 0..8], [0..8, 0..8])),
+    );
+    let rule = rule.prop_map(|(deny, actions, role, name, team, services, area)| Model {
+        deny,
+        actions,
+        role,
+        name: name.0.map(|()| name.1),
+        team: team.0.map(|()| team.1),
+        services,
+        area: area.map(|([left, bottom], [width, height])| [left, bottom, left + width, bottom + height]),
+    });
+    proptest::collection::vec(rule, 0..8)
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let case = (
+        proptest::sample::select(&Role::ALL[..]),
+        proptest::sample::select(&NAMES[..]),
+        proptest::sample::select(&TEAMS[..]),
+        proptest::sample::select(&Action::ALL[..]),
+        proptest::option::weighted(0.9, proptest::sample::select(&SERVICES[..])),
+        proptest::option::weighted(0.9, (0..16, 0..16)),
+    );
+    case.prop_map(|(role, name, team, action, service, place)| Case { role, name, team, action, service, place })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    /// Ten attempts for each of ten thousand policies.
+    #[test]
+    fn both_evaluators_agree(rules in models(), attempts in proptest::collection::vec(cases(), 10)) {
+        let policy = Arc::new(text(&rules).parse::<Policy>().unwrap());
+        for case in attempts {
+            let labels = Labels::parse_all(case.team.map(|team| format!("team={team}")).as_deref()).unwrap();
+            let member = Member { role: case.role, name: case.name, labels: &labels };
+            let place = case.place.map(|(x, y)| Cell::new(x, y));
+            let attempt = Attempt { action: case.action, service: case.service, place };
+            let expected = match reference(&rules, &case) {
+                Some((rule, true)) => Verdict::Allowed(rule),
+                Some((rule, false)) => Verdict::Denied(rule),
+                None => Verdict::NoRule,
+            };
+            prop_assert_eq!(policy.judge(member, &attempt), expected);
+            let permissions = policy.permissions(member);
+            prop_assert_eq!(permissions.judge(&attempt), expected);
+            prop_assert!(permissions.may_somewhere(case.action) || !expected.is_allowed());
+        }
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in "[ -~\n]{0,200}") {
+        drop(text.parse::<Policy>());
+    }
+}
+
+#[test]
+fn an_empty_policy_denies_everything() {
+    let policy: Policy = "".parse().unwrap();
+    let member = Member { role: Role::Node, name: "uav1", labels: &Labels::default() };
+    for action in Action::ALL {
+        let attempt = Attempt { action, service: Some("video"), place: Some(Cell::new(1, 1)) };
+        assert_eq!(policy.judge(member, &attempt), Verdict::NoRule);
+    }
+}
+
+#[test]
+fn mistakes_have_line_and_column() {
+    let long = format!("[[rule]]\nallow = [\"all\"]\ntitle = \"{}\"", "t".repeat(81));
+    let many = "[[rule]]\nallow = [\"all\"]\n".repeat(257);
+    let cases = [
+        ("[[rule]]\nallow = [\"reqest\"]", "line 2, column 10: \"reqest\" is no action", "did you mean `request`?"),
+        ("[[rule]]\nallow = [\"all\"]\ndeny = [\"all\"]", "line 1, column 1: ", "either `allow` or `deny`"),
+        ("[[rule]]\n", "line 1, column 1: ", "either `allow` or `deny`"),
+        ("[[rules]]\n", "line 1, column 3: ", "unknown field `rules`"),
+        ("[[rule]]\nallow = [\"all\"]\nwho = { rol = \"node\" }", "line 3, column 9: ", "unknown field `rol`"),
+        ("[[rule]]\nallow = [\"all\"]\nwho = { role = \"king\" }", "line 3, column 16: ", "unknown role \"king\""),
+        ("[[rule]]\nallow = [\"all\"]\nservices = [\"a b\"]", "line 3, column 13: ", "without spaces"),
+        (
+            "[[rule]]\nallow = [\"all\"]\narea = { near = \"1,1\" }",
+            "line 3, column 8: ",
+            "at, within, rect or anywhere",
+        ),
+        ("[[rule]]\nallow = [\"all\"]\narea = { at = \"a\" }", "line 3, ", "is not a location"),
+        ("allow = ", "line 1, ", ""),
+        (&long, "line 3, column 9: ", "at most 80 bytes"),
+        (&many, "line 513, column 1: ", "at most 256 rules"),
+        (&"#".repeat(61 * 1024), "line 1, column 1: ", "at most 61440 bytes"),
+    ];
+    for (text, start, part) in cases {
+        let message = text.parse::<Policy>().unwrap_err().to_string();
+        assert!(message.starts_with(start) && message.contains(part), "{text:.60}: {message}");
+    }
+}
