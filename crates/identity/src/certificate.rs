@@ -280,10 +280,15 @@ impl Authority {
         self.not_after
     }
 
+    /// True if the signature over a message, ECDSA in DER, is this authority's.
+    pub(crate) fn has_signed(&self, message: &[u8], signature: &[u8]) -> bool {
+        self.key.verify_sig(message, signature).is_ok()
+    }
+
     /// True if `der` is exactly what this authority signed: `body`, the one algorithm and a good signature, in their
     /// only DER encoding.
     pub(crate) fn signed(&self, der: &[u8], body: &[u8], signature: &[u8]) -> bool {
-        is_envelope(der, body, signature) && self.key.verify_sig(body, signature).is_ok()
+        is_envelope(der, body, signature) && self.has_signed(body, signature)
     }
 }
 

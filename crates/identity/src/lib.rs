@@ -29,6 +29,7 @@
 mod answer;
 mod bundle;
 mod certificate;
+mod document;
 mod enrolment;
 mod error;
 mod files;
@@ -47,6 +48,7 @@ pub mod tls;
 pub use answer::{Answer, Document, REVOCATIONS, SealedKey};
 pub use bundle::Identity;
 pub use certificate::{CertificateStatus, read_unverified};
+pub use document::SignedDocument;
 pub use enrolment::{Enrolment, EnrolmentError, Owner, RenewalKey};
 pub use error::{ListFault, LoadError};
 pub use fingerprint::{Fingerprint, FingerprintError};

@@ -11,6 +11,7 @@ use rustls_pki_types::pem::PemObject;
 
 use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, CertificateStatus, Leaf};
+use crate::document::SignedDocument;
 use crate::error::{ListFault, LoadError};
 use crate::refusal::Refusal;
 use crate::revocation::{RevocationList, SeenLists};
@@ -48,6 +49,14 @@ impl Policy {
             disk: Mutex::default(),
             refused: Mutex::default(),
         }
+    }
+
+    /// Reads a document of the group, other than the revocation list.
+    ///
+    /// # Errors
+    /// It is none, or the group's authority has not signed it.
+    pub fn open_document(&self, document: &[u8]) -> Result<SignedDocument, ListFault> {
+        SignedDocument::parse(document, &self.authority)
     }
 
     /// Accepts the holder of `leaf_der` as a remote with one of the expected roles, at the time `now`. Checks, in this

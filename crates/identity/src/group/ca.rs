@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rcgen::{
     BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
-    PublicKeyData, RevokedCertParams, SanType, SerialNumber, date_time_ymd,
+    PublicKeyData, RevokedCertParams, SanType, SerialNumber, SigningKey, date_time_ymd,
 };
 
 use crate::certificate::{Authority, Serial};
@@ -95,6 +95,11 @@ impl Signer {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         Ok(Made { certificate: params.signed_by(&key, &self.issuer)?, key })
+    }
+
+    /// ECDSA with SHA-256 over a message, in DER.
+    pub(crate) fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rcgen::Error> {
+        self.issuer.key().sign(message)
     }
 
     /// Signs a revocation list and returns it as PEM. The list expires with the CA: its number, not its age, decides

@@ -33,9 +33,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_wire::{NodeId, Role};
 
-use self::ca::{CA_VALIDITY, Made, Signer};
+use self::ca::{CA_VALIDITY, Made};
 use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, Leaf};
+use crate::document::SignedDocument;
 use crate::files::{
     GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST,
     create_private, create_public, make_private_dir,
@@ -44,6 +45,8 @@ use crate::group_key::GroupKey;
 use crate::refusal::Refusal;
 use crate::revocation::RevocationList;
 use crate::subject::{Subject, check_name};
+
+pub(crate) use self::ca::Signer;
 
 pub use self::admission::{Joined, Ticket};
 pub use self::error::GroupError;
@@ -176,6 +179,14 @@ impl Group {
             Ok(Some(signer)) => Ok(Self { records, signer }),
             Ok(None) | Err(_) => Err(GroupError::WrongKey { path }),
         }
+    }
+
+    /// Signs a document other than the revocation list, in the form that [`crate::Policy::open`] reads.
+    ///
+    /// # Errors
+    /// The group's key signs nothing.
+    pub fn sign_document(&self, document: &SignedDocument) -> Result<Vec<u8>, GroupError> {
+        Ok(document.sign(&self.signer)?)
     }
 
     /// Issues a certificate with a fresh key and writes the bundle to `out`, a directory that must be empty or not

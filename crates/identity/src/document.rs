@@ -1,0 +1,136 @@
+//! Documents that the authority signs, other than the revocation list, which is a CRL.
+//!
+//! A document is CBOR: `[STATEMENT, SIGNATURE]`, where the statement is the CBOR of `[KIND, GROUP, NUMBER, CONTENT]` and the
+//! signature is ECDSA on P-256 with SHA-256 over [`PURPOSE`] and the statement. The purpose keeps it apart from the
+//! signatures of certificates and lists.
+
+use minicbor::bytes::ByteSlice;
+use minicbor::{Decode, Encode};
+
+use crate::certificate::Authority;
+use crate::error::ListFault;
+use crate::group::Signer;
+
+/// The beginning of what is signed. A certificate and a list begin with 0x30, a DER sequence.
+const PURPOSE: &[u8] = b"roost document 1\0";
+
+/// A numbered text of the group, of one kind, such as its policy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedDocument {
+    /// Which kind of document it is, as on the wire.
+    pub kind: u16,
+    /// Each new document of a kind has a greater one.
+    pub number: u64,
+    pub content: Vec<u8>,
+}
+
+#[derive(Encode, Decode)]
+#[cbor(array)]
+struct Statement<'a> {
+    #[n(0)]
+    kind: u16,
+    #[b(1)]
+    group: &'a str,
+    #[n(2)]
+    number: u64,
+    #[b(3)]
+    content: &'a ByteSlice,
+}
+
+#[derive(Encode, Decode)]
+#[cbor(array)]
+struct Envelope<'a> {
+    #[b(0)]
+    statement: &'a ByteSlice,
+    #[b(1)]
+    signature: &'a ByteSlice,
+}
+
+impl SignedDocument {
+    /// Reads a document and verifies that the authority signed it for its group.
+    ///
+    /// # Errors
+    /// The bytes are no document of this group, or the signature is wrong.
+    pub(crate) fn parse(bytes: &[u8], authority: &Authority) -> Result<Self, ListFault> {
+        let envelope: Envelope<'_> = whole(bytes)?;
+        if !authority.has_signed(&signed_bytes(envelope.statement), envelope.signature) {
+            return Err(ListFault::BadSignature);
+        }
+        let Statement { kind, group, number, content } = whole(envelope.statement)?;
+        if group != authority.group() {
+            return Err(ListFault::Malformed);
+        }
+        Ok(Self { kind, number, content: content.to_vec() })
+    }
+
+    /// The document, signed.
+    pub(crate) fn sign(&self, signer: &Signer) -> Result<Vec<u8>, rcgen::Error> {
+        let content = self.content.as_slice().into();
+        let group = signer.authority().group();
+        let statement = encoded(&Statement { kind: self.kind, group, number: self.number, content });
+        let signature = signer.sign(&signed_bytes(&statement))?;
+        Ok(encoded(&Envelope { statement: statement.as_slice().into(), signature: signature.as_slice().into() }))
+    }
+}
+
+fn signed_bytes(statement: &[u8]) -> Vec<u8> {
+    [PURPOSE, statement].concat()
+}
+
+fn encoded(value: &impl Encode<()>) -> Vec<u8> {
+    // A vector takes all bytes, and no value here refuses to be encoded.
+    minicbor::to_vec(value).unwrap_or_default()
+}
+
+/// Reads a value that takes all of the bytes.
+fn whole<'b, T: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ListFault> {
+    let mut decoder = minicbor::Decoder::new(bytes);
+    let value = decoder.decode().map_err(|_| ListFault::Malformed)?;
+    if decoder.position() == bytes.len() { Ok(value) } else { Err(ListFault::Malformed) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Policy;
+    use crate::group::Group;
+    use std::sync::Arc;
+
+    fn document() -> SignedDocument {
+        SignedDocument { kind: 1, number: 7, content: b"[[rule]]".to_vec() }
+    }
+
+    /// A signed document, and the policy of its group.
+    fn signed() -> (Vec<u8>, Arc<Policy>) {
+        let dir = tempfile::tempdir().unwrap();
+        let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+        (group.sign_document(&document()).unwrap(), group.policy().unwrap())
+    }
+
+    #[test]
+    fn a_document_reads_back() {
+        let (bytes, policy) = signed();
+        let document = policy.open_document(&bytes).unwrap();
+        assert_eq!(document, self::document());
+    }
+
+    #[test]
+    fn altered_or_truncated_document_is_rejected() {
+        let (bytes, policy) = signed();
+        for bit in 0..bytes.len() * 8 {
+            let mut bad = bytes.clone();
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(policy.open_document(&bad).is_err(), "bit {bit}");
+        }
+        for length in 0..bytes.len() {
+            assert!(policy.open_document(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        assert!(policy.open_document(&[bytes.as_slice(), &[0]].concat()).is_err());
+    }
+
+    #[test]
+    fn another_groups_document_is_not_ours() {
+        let ((bytes, _), (_, policy)) = (signed(), signed());
+        assert_eq!(policy.open_document(&bytes), Err(ListFault::BadSignature));
+    }
+}
