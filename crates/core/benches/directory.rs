@@ -117,8 +117,7 @@ fn hub(records: &[Record]) -> (Hub, ConnectionId) {
     let mut hub = Hub::new(config);
     for (number, record) in records.iter().enumerate() {
         let connection = ConnectionId(number as u64);
-        let remote =
-            RemoteIdentity { node: record.node, role: Role::Node, name: String::new(), labels: Default::default() };
+        let remote = RemoteIdentity { node: record.node, role: Role::Node, name: String::new() };
         let (address, rtt) = (record.addresses[0].clone(), Duration::ZERO);
         hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt });
         hub.handle(

@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
-use roost_wire::{Labels, NodeId, RemoteIdentity};
+use roost_wire::{NodeId, RemoteIdentity};
 use sha2::{Digest, Sha256};
-use x509_parser::asn1_rs::{Oid, Utf8String};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 use x509_parser::time::ASN1Time;
 
@@ -18,10 +17,6 @@ pub(crate) const MAX_CERTIFICATE_BYTES: usize = 4096;
 
 /// AlgorithmIdentifier of ecdsa-with-SHA256 (RFC 5758, section 3.2), DER.
 const ECDSA_SHA256: [u8; 12] = [0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
-
-/// The extension with a member's labels, a UTF8String such as `team=red,role=scout`. The arc 2.25 needs no
-/// registration (ITU-T X.667); the number is the first eight bytes of the SHA-256 of "roost labels".
-pub(crate) const LABELS_OID: &[u64] = &[2, 25, 6_167_101_025_700_120_669];
 
 /// The first bytes of the SubjectPublicKeyInfo of an uncompressed P-256 key (RFC 5480).
 const P256_PREFIX: [u8; 27] = [
@@ -95,7 +90,6 @@ impl<'a> Certificate<'a> {
         Some(Leaf {
             node: node_id(spki),
             subject: self.subject()?,
-            labels: labels(x509)?,
             status: CertificateStatus {
                 serial: Serial::from_raw(x509.raw_serial()),
                 not_before: system_time(x509.validity().not_before)?,
@@ -133,14 +127,6 @@ fn has_unknown_critical_extension(x509: &X509Certificate<'_>) -> bool {
     })
 }
 
-/// The labels in a certificate, none if it has no such extension. `None` if the extension is malformed.
-fn labels(x509: &X509Certificate<'_>) -> Option<Labels> {
-    let oid = Oid::from(LABELS_OID).ok()?;
-    let Some(extension) = x509.get_extension_unique(&oid).ok()? else { return Some(Labels::default()) };
-    let (rest, text) = Utf8String::from_der(extension.value).ok()?;
-    if rest.is_empty() { text.as_ref().parse().ok() } else { None }
-}
-
 /// The node id of the holder of a public key: the first half of the SHA-256
 /// digest of its DER SubjectPublicKeyInfo.
 pub(crate) fn node_id(spki_der: &[u8]) -> NodeId {
@@ -166,7 +152,6 @@ pub(crate) fn date(time: SystemTime) -> String {
 pub(crate) struct Leaf {
     pub(crate) node: NodeId,
     pub(crate) subject: Subject,
-    pub(crate) labels: Labels,
     pub(crate) status: CertificateStatus,
 }
 
@@ -181,12 +166,7 @@ pub struct CertificateStatus {
 
 impl Leaf {
     pub(crate) fn identity(&self) -> RemoteIdentity {
-        RemoteIdentity {
-            node: self.node,
-            role: self.subject.role,
-            name: self.subject.name.clone(),
-            labels: self.labels.clone(),
-        }
+        RemoteIdentity { node: self.node, role: self.subject.role, name: self.subject.name.clone() }
     }
 }
 

@@ -34,7 +34,7 @@ mod rule;
 use std::fmt;
 use std::sync::Arc;
 
-use roost_wire::{Cell, Labels, RemoteIdentity, Role};
+use roost_wire::{Cell, Labels, Role};
 
 pub use action::{Action, ActionSet, UnknownAction};
 pub use file::PolicyError;
@@ -94,12 +94,6 @@ impl Verdict {
             Self::Allowed(rule) | Self::Denied(rule) => Some(rule),
             Self::NoRule => None,
         }
-    }
-}
-
-impl<'a> From<&'a RemoteIdentity> for Member<'a> {
-    fn from(remote: &'a RemoteIdentity) -> Self {
-        Self { role: remote.role, name: &remote.name, labels: &remote.labels }
     }
 }
 

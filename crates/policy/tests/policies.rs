@@ -59,9 +59,9 @@ fn reference(rules: &[Model], case: &Case) -> Option<(usize, bool)> {
                 None => rule.deny,
             };
         }
-        if let Some([left, bottom, right, top]) = rule.area {
+        if let Some([left, lower, right, upper]) = rule.area {
             applies &= match case.place {
-                Some((x, y)) => left <= x && x <= right && bottom <= y && y <= top,
+                Some((x, y)) => left <= x && x <= right && lower <= y && y <= upper,
                 None => rule.deny,
             };
         }
@@ -81,8 +81,8 @@ fn text(rules: &[Model]) -> String {
         if let Some(services) = &rule.services {
             writeln!(text, "services = {services:?}").unwrap();
         }
-        if let Some([left, bottom, right, top]) = rule.area {
-            writeln!(text, "area = {{ rect = {{ min = \"{left},{bottom}\", max = \"{right},{top}\" }} }}").unwrap();
+        if let Some([left, lower, right, upper]) = rule.area {
+            writeln!(text, "area = {{ rect = {{ min = \"{left},{lower}\", max = \"{right},{upper}\" }} }}").unwrap();
         }
         writeln!(text, "[rule.who]").unwrap();
         if let Some(role) = rule.role {
@@ -116,7 +116,7 @@ fn models() -> impl Strategy<Value = Vec<Model>> {
         name: name.0.map(|()| name.1),
         team: team.0.map(|()| team.1),
         services,
-        area: area.map(|([left, bottom], [width, height])| [left, bottom, left + width, bottom + height]),
+        area: area.map(|([left, lower], [width, height])| [left, lower, left + width, lower + height]),
     });
     proptest::collection::vec(rule, 0..8)
 }

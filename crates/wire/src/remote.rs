@@ -1,7 +1,6 @@
 //! The identity at the other end of a connection.
 
 use crate::ids::NodeId;
-use crate::labels::Labels;
 use crate::service::Role;
 
 /// The identity at the other end of a connection, from its certificate.
@@ -12,5 +11,4 @@ pub struct RemoteIdentity {
     pub role: Role,
     /// The name that the operator gave it; for people only.
     pub name: String,
-    pub labels: Labels,
 }

@@ -90,12 +90,7 @@ mod tests {
 
     fn connection(heard: u64) -> Connection<()> {
         let address = Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 7700)));
-        let remote = RemoteIdentity {
-            node: NodeId::from_bytes([1; 16]),
-            role: Role::Node,
-            name: String::new(),
-            labels: Default::default(),
-        };
+        let remote = RemoteIdentity { node: NodeId::from_bytes([1; 16]), role: Role::Node, name: String::new() };
         Connection::new(Time::ZERO + Duration::from_secs(heard), &remote, address, Rtt::new(Duration::ZERO), ())
     }
 

@@ -218,7 +218,7 @@ fn address(scheme: Scheme, number: u32) -> Address {
 }
 
 fn up(hub: &mut Hub, connection: ConnectionId, node: NodeId, role: Role) {
-    let remote = RemoteIdentity { node, role, name: String::new(), labels: Default::default() };
+    let remote = RemoteIdentity { node, role, name: String::new() };
     let address = address(Scheme::Udp, connection.0 as u32);
     hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt: DELAY * 2 });
 }
