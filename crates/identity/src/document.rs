@@ -17,7 +17,7 @@ const PURPOSE: &[u8] = b"roost document 1\0";
 /// A numbered text of the group, of one kind, such as its policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SignedDocument {
-    /// Which kind of document it is, as on the wire.
+    /// The kind of document, as on the wire.
     pub kind: u16,
     /// Each new document of a kind has a greater one.
     pub number: u64,

@@ -51,6 +51,33 @@ static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
     mapping: &[(SignatureScheme::ECDSA_NISTP256_SHA256, &[webpki::aws_lc_rs::ECDSA_P256_SHA256])],
 };
 
+/// The signatures that every verifier accepts: those of TLS 1.3 with the one algorithm.
+macro_rules! accept_only_our_signatures {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            _message: &[u8],
+            _cert: &CertificateDer<'_>,
+            _dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            Err(only_tls13())
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            cert: &CertificateDer<'_>,
+            dss: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, rustls::Error> {
+            verify_tls13_signature(message, cert, dss, &ALGORITHMS)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            ALGORITHMS.supported_schemes()
+        }
+    };
+}
+
 /// rustls does not accept the identity, so no configuration can be made.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("TLS does not accept our certificate and key: {0}")]
@@ -223,27 +250,7 @@ impl ServerCertVerifier for PinnedAuthority {
         verifier.verify_server_cert(end_entity, &[], &name, ocsp_response, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(only_tls13())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &ALGORITHMS)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ALGORITHMS.supported_schemes()
-    }
+    accept_only_our_signatures!();
 }
 
 /// The reason for which no connection to the authority came up.
@@ -378,27 +385,7 @@ impl ClientCertVerifier for MemberOrDevice {
         self.0.verify_client_cert(end_entity, intermediates, now)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(only_tls13())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &ALGORITHMS)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ALGORITHMS.supported_schemes()
-    }
+    accept_only_our_signatures!();
 }
 
 fn only_tls13() -> rustls::Error {
@@ -417,27 +404,7 @@ impl ServerCertVerifier for Verifier {
         self.decide(end_entity, intermediates, now).map(|()| ServerCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(only_tls13())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &ALGORITHMS)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ALGORITHMS.supported_schemes()
-    }
+    accept_only_our_signatures!();
 }
 
 impl ClientCertVerifier for Verifier {
@@ -454,25 +421,5 @@ impl ClientCertVerifier for Verifier {
         self.decide(end_entity, intermediates, now).map(|()| ClientCertVerified::assertion())
     }
 
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _cert: &CertificateDer<'_>,
-        _dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        Err(only_tls13())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &ALGORITHMS)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        ALGORITHMS.supported_schemes()
-    }
+    accept_only_our_signatures!();
 }

@@ -288,7 +288,7 @@ pub(crate) enum IdentityCommand {
     },
 }
 
-/// Where a signed list is handed in.
+/// Daemons to which a signed list is handed.
 #[derive(Debug, Args)]
 pub(crate) struct HandInArgs {
     /// The socket of a daemon of the group that spreads the list; may be given several times

@@ -128,7 +128,7 @@ impl Documents {
             }
             self.compare(now, from);
         } else if part.is_whole() {
-            // What is on its way from another remote goes on: this one may not be genuine.
+            // A fetch from another remote goes on: this document may not be genuine.
             if is_asked {
                 self.fetches.under_way.remove(&kind);
             }
