@@ -199,7 +199,7 @@ impl Spread {
         let nodes: u64 = self.hubs.values().map(|hub| hub.nodes).sum();
         if self.is_everywhere() {
             let (number, hubs) = (self.number, self.hubs.len());
-            return output.say(format!("Everybody known has list {number}: {hubs} hubs, {nodes} nodes."));
+            return output.say(format!("Everybody known has list {number} (hubs: {hubs}, nodes: {nodes})."));
         }
         if self.hubs.is_empty() && self.late.is_empty() {
             return output.say(format!("No hub has said yet that it has list {}.", self.number));
