@@ -178,7 +178,7 @@ fn mistakes_have_line_and_column() {
     let long = format!("[[rule]]\nallow = [\"all\"]\ntitle = \"{}\"", "t".repeat(81));
     let many = "[[rule]]\nallow = [\"all\"]\n".repeat(257);
     let cases = [
-        ("[[rule]]\nallow = [\"reqest\"]", "line 2, column 10: \"reqest\" is no action", "did you mean `request`?"),
+        ("[[rule]]\nallow = [\"rekuest\"]", "line 2, column 10: \"rekuest\" is no action", "did you mean `request`?"),
         ("[[rule]]\nallow = [\"all\"]\ndeny = [\"all\"]", "line 1, column 1: ", "either `allow` or `deny`"),
         ("[[rule]]\n", "line 1, column 1: ", "either `allow` or `deny`"),
         ("[[rules]]\n", "line 1, column 3: ", "unknown field `rules`"),
