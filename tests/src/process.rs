@@ -2,12 +2,11 @@
 
 use std::fs;
 use std::io;
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-pub use roost_wait::wait_until;
+pub use roost_wait::{free_port, wait_until};
 
 /// The path of a binary of this workspace, built beside the tests.
 ///
@@ -24,19 +23,6 @@ pub fn binary(name: &str) -> PathBuf {
 /// Runs a binary to its end.
 pub fn run(name: &str, arguments: &[&str]) -> Output {
     Command::new(binary(name)).args(arguments).stdin(Stdio::null()).output().expect("the binary starts")
-}
-
-/// The first of two UDP ports side by side that were free a moment ago, as RTP takes them.
-///
-/// # Panics
-/// Panics if there are none for a while.
-pub fn free_pair() -> u16 {
-    let pair = || {
-        let first = UdpSocket::bind("127.0.0.1:0").ok()?;
-        let port = first.local_addr().ok()?.port();
-        UdpSocket::bind(("127.0.0.1", port.checked_add(1)?)).ok().map(|_| port)
-    };
-    wait_until(Duration::from_secs(10), pair).expect("two free ports")
 }
 
 /// Sends a signal, such as `TERM`, to a process that a test has started.

@@ -1,3 +1,4 @@
+use roost_wait::free_port;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UdpSocket};
 
@@ -21,8 +22,8 @@ async fn record(feed: &mut Feed) -> serde_json::Value {
     serde_json::from_slice(&feed.next().await.unwrap().unwrap()).unwrap()
 }
 
-async fn free_port() -> String {
-    UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
+fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
 }
 
 #[test]
@@ -69,14 +70,14 @@ async fn gpsd_positions_arrive() {
 async fn cot_and_nmea_come_by_udp() {
     let sender = UdpSocket::bind("127.0.0.1:0").await.unwrap();
 
-    let address = free_port().await;
+    let address = free_address();
     let mut cot = feed(&format!("cot+udp://{address}")).await;
     sender.send_to(b"\xbf\x01\xbfprotobuf", &address).await.unwrap();
     sender.send_to(b"<event uid='a'><point lat='1' lon='2' hae='3'/></event>", &address).await.unwrap();
     let position = record(&mut cot).await;
     assert_eq!((&position["id"], &position["alt_m"]), (&"a".into(), &3.0.into()));
 
-    let address = free_port().await;
+    let address = free_address();
     let mut nmea = feed(&format!("nmea+udp://{address}?id=ship")).await;
     let sentence = b"$GPGLL,4916.45,N,12311.12,W,225444,A,*1D\r\n$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n";
     sender.send_to(sentence, &address).await.unwrap();
@@ -86,7 +87,7 @@ async fn cot_and_nmea_come_by_udp() {
 
 #[tokio::test]
 async fn a_multicast_group_is_joined() {
-    let port = free_port().await.rsplit_once(':').unwrap().1.to_owned();
+    let port = free_address().rsplit_once(':').unwrap().1.to_owned();
     let group = format!("239.2.3.1:{port}");
     let mut feed = feed(&format!("cot+udp://{group}?interface=127.0.0.1")).await;
     let sender = UdpSocket::bind("127.0.0.1:0").await.unwrap();

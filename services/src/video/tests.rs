@@ -1,5 +1,5 @@
 use bytes::Bytes;
-use roost_wait::{all_read, eventually};
+use roost_wait::{all_read, eventually, free_port};
 use tokio::net::UdpSocket;
 
 use super::*;
@@ -93,14 +93,13 @@ async fn missing_or_wrong_file_is_error() {
     assert!(error.contains("gave no MPEG transport stream") && error.contains("ffmpeg"), "{error}");
 }
 
-/// A port that was free a moment ago.
-async fn free_port() -> String {
-    UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().to_string()
+fn free_address() -> String {
+    format!("127.0.0.1:{}", free_port())
 }
 
 #[tokio::test]
 async fn live_datagrams_reach_every_requester_unchanged() {
-    let address = free_port().await;
+    let address = free_address();
     let spec = parse(&format!("udp://{address}?rate=900kbit/s")).unwrap();
     let mut feeds = Vec::new();
     for _ in 0..2 {
@@ -128,19 +127,19 @@ async fn rtp_is_unpacked_other_types_explained() {
     let packet = |payload_type: u8| [&header(payload_type)[..], &[0x47; 188]].concat();
     let camera = UdpSocket::bind("127.0.0.1:0").await.unwrap();
 
-    let address = free_port().await;
+    let address = free_address();
     let (mut mp2t, format) = feed(&format!("rtp://{address}"), Duration::from_secs(10)).await;
     camera.send_to(&packet(33), &address).await.unwrap();
     assert_eq!(mp2t.next().await, Some(Ok(Bytes::from_static(&[0x47; 188]))));
     assert_eq!(format, "video/mp2t");
 
-    let address = free_port().await;
+    let address = free_address();
     let (mut h264, format) = feed(&format!("rtp://{address}?encoding=h264"), Duration::from_secs(10)).await;
     camera.send_to(&packet(96), &address).await.unwrap();
     assert_eq!(h264.next().await, Some(Ok(Bytes::from(packet(96)))));
     assert_eq!(format, format::RTP_H264);
 
-    let address = free_port().await;
+    let address = free_address();
     let (mut wrong, _) = feed(&format!("rtp://{address}"), Duration::from_secs(10)).await;
     for _ in 0..20 {
         camera.send_to(&packet(96), &address).await.unwrap();
@@ -167,13 +166,7 @@ fn ffmpeg_reads_synthetic_stream() {
 
 /// A source of RTP with H.264, its port, and two sockets of a sender.
 async fn h264() -> (Feed, u16, UdpSocket, UdpSocket) {
-    // The port after a free one may be taken: try another.
-    let port = loop {
-        let port = UdpSocket::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
-        if std::net::UdpSocket::bind(("127.0.0.1", port.saturating_add(1))).is_ok() {
-            break port;
-        }
-    };
+    let port = free_port();
     let (mut live, _) = feed(&format!("rtp://127.0.0.1:{port}?encoding=h264"), Duration::from_secs(60)).await;
     let (sender, control) =
         (UdpSocket::bind("127.0.0.1:0").await.unwrap(), UdpSocket::bind("127.0.0.1:0").await.unwrap());

@@ -12,6 +12,7 @@ use roost_core::node::MAX_REQUESTS;
 use roost_reflection::control::ControlPacket;
 use roost_tests::hostile::{HostileSetup, SALVO, captured};
 use roost_tests::network::{Client, Network, PATIENCE};
+use roost_tests::process::free_port;
 use roost_tests::streams::{Watcher, is_whole, nothing_flows, sent_to, stream};
 use roost_wait::beats;
 use roost_wire::messages::{CopyTarget, Message, Reason, RegistrationMessage, Request, RequestMessage, ServiceRequest};
@@ -87,7 +88,7 @@ const UNREAD: u64 = 7_000;
 
 #[test]
 fn stopped_reader_costs_no_memory() {
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");

@@ -7,12 +7,7 @@ use std::process::{Command, Stdio};
 use roost_services::video::keyframes;
 use roost_tests::ffmpeg::{X264, ffmpeg, frame_hashes};
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
-use roost_tests::process::{Process, wait_until};
-
-/// A UDP port that is free now.
-fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
+use roost_tests::process::{Process, free_port, wait_until};
 
 fn with_provider(network: &Network, arguments: &[&str]) -> (Daemon, Daemon, Daemon) {
     let hub = network.supernode("sn1", &[]);

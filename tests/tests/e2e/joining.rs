@@ -1,12 +1,11 @@
 //! Hosts become members by invitation, with approval, and by a file, as their operators do it.
 
 use std::fs;
-use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
-use roost_tests::process::{Process, binary, run, wait_until};
+use roost_tests::process::{Process, binary, free_port, run, wait_until};
 use serde_json::Value;
 
 /// The authority of a network's group, which listens on loopback.
@@ -175,7 +174,7 @@ fn host_joins_by_file() {
 #[test]
 fn host_waits_for_an_authority() {
     let network = Network::new();
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let port = format!("127.0.0.1:{}", free_port());
     let arguments = ["group", "invite", &network.group(), "--role", "node", "--name", "uav7", "--authority", &port];
     let link = network.roost_ok(&arguments).trim().to_owned();
     let failed = refusal(&join(&network, &link, "uav7", &["--timeout", "100ms"]));

@@ -1,12 +1,11 @@
 //! The part of a stream that a command keeps, and its last words, whatever ends it: a signal, a reader that
 //! goes, a silent source.
 
-use std::net::UdpSocket;
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
-use roost_tests::process::{binary, files_under, wait_until};
+use roost_tests::process::{binary, files_under, free_port, wait_until};
 use roost_tests::streams::{Watcher, stream};
 
 /// A super node, a provider at 5,5 with these arguments, and a node that asks.
@@ -124,7 +123,7 @@ fn watch_ends_when_its_reader_goes() {
 #[test]
 fn silent_source_leaves_no_file() {
     // A free port, to which nobody sends.
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let source = format!("udp://127.0.0.1:{port}");
     let (network, [_hub, _provider, node]) = network(&["--services", "video", "--sources-video", &source]);
     for command in ["subscribe", "request"] {

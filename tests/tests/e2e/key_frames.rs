@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use roost_tests::network::{Daemon, Network, PATIENCE};
-use roost_tests::process::{free_pair, wait_until};
+use roost_tests::process::{free_port, wait_until};
 use roost_wait::beats;
 
 /// H.264 of which decoding can begin: parameter sets and an IDR picture, in one packet (STAP-A).
@@ -41,7 +41,7 @@ impl KeyFrameCamera {
         };
         let (asked, answers) = (Arc::clone(&camera.asked), Arc::clone(&camera.answers));
         let (key_frames, stop) = (Arc::clone(&camera.key_frames), Arc::clone(&camera.stop));
-        let own = free_pair();
+        let own = free_port();
         let bind = |port| UdpSocket::bind(("127.0.0.1", port)).unwrap();
         let (rtp, rtcp) = (bind(own), bind(own + 1));
         rtcp.set_nonblocking(true).unwrap();
@@ -98,7 +98,7 @@ struct Player {
 
 impl Player {
     fn start(node: &Daemon) -> Self {
-        let port = free_pair();
+        let port = free_port();
         let socket = UdpSocket::bind(("127.0.0.1", port)).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let to = format!("rtp://127.0.0.1:{port}");
@@ -133,7 +133,7 @@ fn key_frame_requests_are_rate_limited() {
     let network = Network::new();
     let [first, second] = network.pair();
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
-    let port = free_pair();
+    let port = free_port();
     let source = format!("rtp://127.0.0.1:{port}?encoding=h264");
     let _provider = network.node("p", "5,5", &["--super", &one, "--services", "video", "--sources-video", &source]);
     let nodes = [("a", &one), ("b", &two), ("c", &two)].map(|(name, hub)| network.node(name, "1,1", &["--super", hub]));

@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use roost_tests::network::{Daemon, Network};
+use roost_tests::process::free_port;
 
 /// More than a daemon serves at once.
 const CALLERS: usize = 900;
@@ -16,10 +17,6 @@ const MEMORY_KIB: u64 = 40 * 1024;
 
 fn descriptors(daemon: &Daemon) -> usize {
     fs::read_dir(format!("/proc/{}/fd", daemon.process.id())).unwrap().count()
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]

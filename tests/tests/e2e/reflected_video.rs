@@ -1,13 +1,12 @@
 //! Video of ffmpeg, reflected by super nodes: what arrives is what was sent.
 
-use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use roost_tests::ffmpeg::{X264, ffmpeg, frame_hashes, listed};
 use roost_tests::lab::Lab;
 use roost_tests::network::{Client, Network, PATIENCE, text};
-use roost_tests::process::{Process, free_pair, wait_until};
+use roost_tests::process::{Process, free_port, wait_until};
 use serde_json::Value;
 
 /// Frames of the clip, 25 a second.
@@ -52,7 +51,7 @@ fn frames_cross_two_hubs_unchanged() {
     let network = Network::new();
     let clip = clip(&network);
     let [first, second] = network.pair();
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let source = format!("udp://127.0.0.1:{port}");
     let offer = ["--services", "video", "--sources-video", &source];
     let (one, two) = (first.endpoint("udp"), second.endpoint("udp"));
@@ -119,7 +118,7 @@ fn plays(source: &str, sending: &[&str]) {
     let _provider = network.node("p", "5,5", &[&["--super", endpoint.as_str()][..], &offer].concat());
     let node = network.node("a", "1,1", &["--super", &endpoint]);
     let (sdp, played) = (network.path("player.sdp"), network.path("played"));
-    let player = format!("rtp://127.0.0.1:{}", free_pair());
+    let player = format!("rtp://127.0.0.1:{}", free_port());
     let watcher = subscribe(&node, Path::new(&player), &["--sdp", &text(&sdp), "--for", "9s"]);
     is_served(&node);
     std::thread::scope(|scope| {
@@ -138,14 +137,14 @@ fn plays(source: &str, sending: &[&str]) {
 
 #[test]
 fn player_gets_h264_rtp_unchanged() {
-    let port = free_pair();
+    let port = free_port();
     let to = format!("rtp://127.0.0.1:{port}?pkt_size=1200");
     plays(&format!("rtp://127.0.0.1:{port}?encoding=h264"), &["-f", "rtp", &to]);
 }
 
 #[test]
 fn players_get_transport_streams_in_rtp() {
-    let port = free_pair();
+    let port = free_port();
     let to = format!("rtp://127.0.0.1:{port}?pkt_size=1328");
     plays(&format!("rtp://127.0.0.1:{port}"), &["-f", "rtp_mpegts", &to]);
 }
@@ -156,7 +155,7 @@ fn gstreamer_plays_across_two_hubs() {
     let (clip, video, played) = (clip(&network), network.path("source.mp4"), network.path("played.h264"));
     ffmpeg(&["-i", &text(&clip), "-map", "0:v", "-c", "copy", &text(&video)]);
     let [first, second] = network.pair();
-    let (camera, player) = (free_pair(), free_pair());
+    let (camera, player) = (free_port(), free_port());
     let source = format!("rtp://127.0.0.1:{camera}?encoding=h264");
     let offer = ["--services", "video", "--sources-video", &source];
     let _provider = network.node("p", "5,5", &[&["--super", first.endpoint("udp").as_str()][..], &offer].concat());

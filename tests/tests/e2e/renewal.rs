@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, Validity};
 use roost_tests::network::{Client, Network, PATIENCE, text};
-use roost_tests::process::{free_pair, wait_until};
+use roost_tests::process::{free_port, wait_until};
 use roost_wire::Role;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,7 +30,7 @@ fn brief(network: &Network, name: &str, end: SystemTime) -> PathBuf {
 #[test]
 fn renewed_certificate_is_shown_without_restart() {
     let network = Network::new();
-    let ports = [free_pair(), free_pair()];
+    let ports = [free_port(), free_port()];
     let at = [format!("udp://127.0.0.1:{}", ports[0]), format!("tcp://127.0.0.1:{}", ports[0])];
     let at = [at[0].clone(), at[1].clone(), format!("quic://127.0.0.1:{}", ports[1])];
     let listen: Vec<&str> = at.iter().flat_map(|endpoint| ["--listen", endpoint]).collect();

@@ -1,10 +1,9 @@
 //! A hub that is killed and started again under its nodes.
 
-use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
-use roost_tests::process::wait_until;
+use roost_tests::process::{free_port, wait_until};
 
 /// A hub at a port of its own, and with it what is needed to start it again.
 struct Hub<'a> {
@@ -18,7 +17,7 @@ struct Hub<'a> {
 impl<'a> Hub<'a> {
     fn new(network: &'a Network, program: &'a str, transport: &str) -> Self {
         let role = if program == "cs-server" { "server" } else { "supernode" };
-        let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let identity = network.identity("hub", role);
         let listen = format!("{transport}://127.0.0.1:{port}");
         let mut hub = Self { network, program, identity, listen, daemon: None };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use roost_tests::network::{Network, PATIENCE, text};
-use roost_tests::process::{Process, run, wait_until};
+use roost_tests::process::{Process, free_port, run, wait_until};
 use roost_wait::beats;
 use serde_json::Value;
 
@@ -86,7 +86,7 @@ fn track_has_raw_only_if_wanted() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let source = format!("nmea+udp://127.0.0.1:{port}");
     let _provider = network.node("p", "1,1", &["--super", &endpoint, "--sources-track", &source]);
     let node = network.node("n", "2,2", &["--super", &endpoint]);

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use roost_tests::network::{Daemon, Network, PATIENCE};
-use roost_tests::process::wait_until;
+use roost_tests::process::{free_port, wait_until};
 use serde_json::Value;
 
 /// Times that each kind of super node is killed; more for a measurement.
@@ -71,7 +71,7 @@ enum Home {
 /// Both nodes at one super node, to which a second one comes that stands by for them.
 fn one_home(network: &Network) -> (Vec<Daemon>, Daemon, Daemon) {
     let first = network.supernode("sn1", &[]);
-    let port = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let (home, later) = (first.endpoint(&transport()), format!("{}://127.0.0.1:{port}", transport()));
     let homes = ["--super", &home, "--super", &later];
     let provider = network.node("p", "5,5", &[&homes[..], &["--services", "video"]].concat());

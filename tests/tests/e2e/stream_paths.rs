@@ -8,7 +8,7 @@ use std::thread;
 
 use roost_tests::hosts::Star;
 use roost_tests::network::{Client, Network, PATIENCE, text};
-use roost_tests::process::wait_until;
+use roost_tests::process::{free_port, wait_until};
 use serde_json::Value;
 
 /// Of a recording that is there already.
@@ -160,7 +160,7 @@ fn silent_camera_keeps_the_recording() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint("udp");
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = free_port();
     let source = format!("udp://127.0.0.1:{port}");
     let offer = ["--super", &endpoint, "--services", "video", "--sources-video", &source];
     let _provider = network.node("p", "5,5", &offer);

@@ -1,8 +1,13 @@
-//! Waits of all tests: for a condition, for datagrams to be read, and for the next moment of a paced sender.
+//! Waits of all tests: for a condition, for datagrams to be read, and for the next moment of a paced sender; and free
+//! ports.
+
+mod ports;
 
 use std::fs;
 use std::thread;
 use std::time::{Duration, Instant};
+
+pub use ports::free_port;
 
 /// The time between two looks. A look may start a process.
 const LOOK: Duration = Duration::from_millis(20);
