@@ -16,7 +16,7 @@ use roost_reflection::{
 use roost_services::{image, sensor, track, video};
 use roost_topology::describe::describe;
 use roost_wire::messages::Message;
-use roost_wire::{Address, Cell, ConnectionId, Endpoint, NodeId, RemoteIdentity, Role, Scheme, Time};
+use roost_wire::{Address, Cell, ConnectionId, Endpoint, Labels, NodeId, RemoteIdentity, Role, Scheme, Time};
 
 use bytes::{Bytes, BytesMut};
 pub use roost_transport::fuzzing::{
@@ -70,7 +70,12 @@ pub fn notation(bytes: &[u8]) {
 pub fn hub(bytes: &[u8]) {
     let mut hub = Hub::new(HubConfig::new(NodeId::from_bytes([1; 16]), HubKind::SuperNode, 1));
     for (number, role) in [(1, Role::Node), (2, Role::SuperNode)] {
-        let remote = RemoteIdentity { node: NodeId::from_bytes([number; 16]), role, name: "fuzz".to_owned() };
+        let remote = RemoteIdentity {
+            node: NodeId::from_bytes([number; 16]),
+            role,
+            name: "fuzz".to_owned(),
+            labels: Labels::default(),
+        };
         let address = Address::single(Scheme::Udp, ([127, 0, 0, 1], 7700).into());
         let (connection, rtt) = (ConnectionId(number.into()), Duration::from_millis(1));
         hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt });

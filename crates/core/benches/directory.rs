@@ -14,8 +14,8 @@ use roost_core::{Input, Machine, Transmit};
 use roost_wire::messages::{Message, RegistrationMessage, Request, RequestMessage, RequestMode, ServiceRequest};
 use roost_wire::random::SplitMix64;
 use roost_wire::{
-    Address, Area, Capacity, Cell, ConnectionId, NodeId, Nonce, Record, RemoteIdentity, RequestId, Role, Scheme,
-    Service, ServiceSet, Time, Version,
+    Address, Area, Capacity, Cell, ConnectionId, Labels, NodeId, Nonce, Record, RemoteIdentity, RequestId, Role,
+    Scheme, Service, ServiceSet, Time, Version,
 };
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -117,7 +117,8 @@ fn hub(records: &[Record]) -> (Hub, ConnectionId) {
     let mut hub = Hub::new(config);
     for (number, record) in records.iter().enumerate() {
         let connection = ConnectionId(number as u64);
-        let remote = RemoteIdentity { node: record.node, role: Role::Node, name: String::new() };
+        let remote =
+            RemoteIdentity { node: record.node, role: Role::Node, name: String::new(), labels: Labels::default() };
         let (address, rtt) = (record.addresses[0].clone(), Duration::ZERO);
         hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt });
         hub.handle(

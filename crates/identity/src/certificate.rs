@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
-use roost_wire::{NodeId, RemoteIdentity};
+use roost_wire::{Labels, NodeId, RemoteIdentity};
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 use x509_parser::time::ASN1Time;
@@ -166,7 +166,12 @@ pub struct CertificateStatus {
 
 impl Leaf {
     pub(crate) fn identity(&self) -> RemoteIdentity {
-        RemoteIdentity { node: self.node, role: self.subject.role, name: self.subject.name.clone() }
+        RemoteIdentity {
+            node: self.node,
+            role: self.subject.role,
+            name: self.subject.name.clone(),
+            labels: Labels::default(),
+        }
     }
 }
 

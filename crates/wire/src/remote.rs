@@ -1,6 +1,7 @@
 //! The identity at the other end of a connection.
 
 use crate::ids::NodeId;
+use crate::labels::Labels;
 use crate::service::Role;
 
 /// The identity at the other end of a connection, from its certificate.
@@ -9,6 +10,7 @@ pub struct RemoteIdentity {
     /// The digest of the public key in its certificate.
     pub node: NodeId,
     pub role: Role,
-    /// The name that the operator gave it; for people only.
+    /// The name that the operator gave it. Rules of a policy tell members apart by it; the rest shows it to people.
     pub name: String,
+    pub labels: Labels,
 }

@@ -84,13 +84,18 @@ mod tests {
     use std::net::SocketAddr;
     use std::time::Duration;
 
-    use roost_wire::Scheme;
+    use roost_wire::{Labels, Scheme};
 
     use super::*;
 
     fn connection(heard: u64) -> Connection<()> {
         let address = Address::single(Scheme::Udp, SocketAddr::from(([10, 0, 0, 1], 7700)));
-        let remote = RemoteIdentity { node: NodeId::from_bytes([1; 16]), role: Role::Node, name: String::new() };
+        let remote = RemoteIdentity {
+            node: NodeId::from_bytes([1; 16]),
+            role: Role::Node,
+            name: String::new(),
+            labels: Labels::default(),
+        };
         Connection::new(Time::ZERO + Duration::from_secs(heard), &remote, address, Rtt::new(Duration::ZERO), ())
     }
 

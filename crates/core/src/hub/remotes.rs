@@ -101,7 +101,7 @@ impl Remotes {
         rtt: Duration,
     ) -> bool {
         let entry = Connection::new(now, &identity, address, Rtt::new(rtt), RemoteConnectionState::default());
-        let RemoteIdentity { node, role, name } = identity;
+        let RemoteIdentity { node, role, name, labels: _ } = identity;
         self.connections.insert(connection, entry);
         if role.is_hub() {
             self.hubs.insert(node);

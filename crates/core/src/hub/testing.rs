@@ -264,7 +264,7 @@ impl Bench {
     pub(super) fn up_over(&mut self, number: u8, role: Role, address: Address, dial: Option<DialId>) -> ConnectionId {
         self.connections += 1;
         let connection = ConnectionId(self.connections);
-        let remote = RemoteIdentity { node: node(number), role, name: format!("n{number}") };
+        let remote = RemoteIdentity { node: node(number), role, name: format!("n{number}"), labels: Labels::default() };
         self.input(Input::ConnectionUp { connection, dial, remote, address, rtt: self.rtt });
         connection
     }

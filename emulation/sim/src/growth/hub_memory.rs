@@ -14,8 +14,8 @@ use roost_experiment::Prepared;
 use roost_wire::block::BlockService;
 use roost_wire::messages::{HierarchyMessage, MAX_SUMMARY_BLOCKS, Message, ProbeMessage, RegistrationMessage, Summary};
 use roost_wire::{
-    Address, Capacity, Cell, ConnectionId, NodeId, Record, RemoteIdentity, Role, Scheme, Service, ServiceSet, Time,
-    Version,
+    Address, Capacity, Cell, ConnectionId, Labels, NodeId, Record, RemoteIdentity, Role, Scheme, Service, ServiceSet,
+    Time, Version,
 };
 use serde::Serialize;
 
@@ -218,7 +218,7 @@ fn address(scheme: Scheme, number: u32) -> Address {
 }
 
 fn up(hub: &mut Hub, connection: ConnectionId, node: NodeId, role: Role) {
-    let remote = RemoteIdentity { node, role, name: String::new() };
+    let remote = RemoteIdentity { node, role, name: String::new(), labels: Labels::default() };
     let address = address(Scheme::Udp, connection.0 as u32);
     hub.handle(Time::ZERO, Input::ConnectionUp { connection, dial: None, remote, address, rtt: DELAY * 2 });
 }

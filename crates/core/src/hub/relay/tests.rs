@@ -160,7 +160,7 @@ fn requested_transport_applies_to_both_sides() {
     let (dial, addresses) = bench.dialled.pop().unwrap();
     assert_eq!(addresses, [tcp(1)]);
     let connection = ConnectionId(99);
-    let remote = RemoteIdentity { node: node(1), role: Role::Node, name: String::new() };
+    let remote = RemoteIdentity { node: node(1), role: Role::Node, name: String::new(), labels: Labels::default() };
     let (dial, rtt) = (Some(dial), Duration::ZERO);
     let sent = bench.input(Input::ConnectionUp { connection, dial, remote, address: tcp(1), rtt });
     assert_eq!(forwarded(&sent).0, connection);
