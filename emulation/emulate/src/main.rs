@@ -241,4 +241,19 @@ mod tests {
             assert!(help.contains(&format!("\n  {}  ", code as u8)), "{code:?}");
         }
     }
+
+    #[test]
+    fn benches_of_all_studies_are_commands() {
+        let scale = roost_reproduce::StudyScale::new(true, None);
+        let points = roost_reproduce::catalogue(scale).into_iter().flat_map(|study| study.points);
+        let benches = points.filter_map(|point| match point.make {
+            roost_reproduce::RunMethod::Bench { args, .. } => Some(args),
+            _ => None,
+        });
+        for args in benches {
+            let words = ["emulate", "bench"].into_iter().chain(args.iter().map(String::as_str));
+            let parsed = definition().try_get_matches_from(words);
+            assert!(parsed.is_ok(), "emulate bench {}: {}", args.join(" "), parsed.unwrap_err());
+        }
+    }
 }

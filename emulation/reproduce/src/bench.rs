@@ -24,7 +24,7 @@ pub(super) struct StudyBenchResult {
 /// True if the bench runs the daemons, which are other programs than this.
 pub(super) fn runs_daemons(args: &[String]) -> bool {
     let has = |word: &str| args.iter().any(|arg| arg == word);
-    has("watch") || has("--capacity")
+    has("subscription") || has("--capacity")
 }
 
 /// Runs `emulate bench ARGS --json` with a seed. The values of the fields `by` of a row form the names of its
@@ -120,8 +120,9 @@ mod tests {
     #[test]
     fn daemon_benches_depend_on_daemons() {
         let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let seen = ["watch --case uplink-4", "reflect --capacity --mesh 4", "reflect --targets 10", "bulk --path thin"]
-            .map(|text| runs_daemons(&words(text)));
+        let seen =
+            ["subscription --case uplink-4", "reflect --capacity --mesh 4", "reflect --targets 10", "bulk --path thin"]
+                .map(|text| runs_daemons(&words(text)));
         assert_eq!(seen, [true, true, false, false]);
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::RemoteIdentity as Remote;
-use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
+use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
 use crate::connections::{Connection, Rtt, excess};
 use crate::wall::WallClock;
@@ -114,7 +114,7 @@ impl NodeConnection {
     }
 
     pub(super) fn identity(&self) -> Remote {
-        Remote { node: self.node, role: self.role, name: self.own.name.clone() }
+        Remote { node: self.node, role: self.role, name: self.own.name.clone(), labels: Labels::default() }
     }
 
     /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
@@ -291,7 +291,7 @@ mod tests {
     }
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
-        let remote = Remote { node: node(number), role: Role::Node, name: String::new() };
+        let remote = Remote { node: node(number), role: Role::Node, name: String::new(), labels: Labels::default() };
         NodeConnection::up(used, &remote, address, Rtt::new(Duration::ZERO), None)
     }
 

@@ -144,6 +144,6 @@ fn migration(scale: StudyScale) -> Study {
             plot("migration", "provider's hub leaves", "leave-providers.gap_ms", StudyUnit::Ms),
         ],
         claims,
-        ..study("erum-migration", Paper::Erum, &format!("watch --case {}", cases.join(",")), &["case"], scale)
+        ..study("erum-migration", Paper::Erum, &format!("subscription --case {}", cases.join(",")), &["case"], scale)
     }
 }

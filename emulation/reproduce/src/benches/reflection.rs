@@ -21,7 +21,7 @@ const ONE_COPY: f64 = 1.25;
 /// The load of a provider's uplink.
 pub(super) fn study(scale: StudyScale) -> Study {
     let run = |(series, case, watchers): &(&str, &str, u32)| {
-        let args = format!("watch --case {case}-{watchers}");
+        let args = format!("subscription --case {case}-{watchers}");
         point(series, f64::from(*watchers), &watchers.to_string(), &args, &[], scale)
     };
     // Each receiver takes some seconds.
