@@ -27,7 +27,7 @@ pub struct Daemon {
 /// `roost` against one daemon.
 pub struct Client {
     pub socket: PathBuf,
-    log: PathBuf,
+    pub log: PathBuf,
 }
 
 impl Network {

@@ -12,6 +12,7 @@ mod documents;
 mod failures;
 mod far;
 mod files;
+mod fleet;
 mod greedy_streams;
 mod hierarchy;
 mod hostile_streams;
