@@ -8,7 +8,6 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
 use crate::connections::{Connection, Rtt, excess};
-use crate::wall::WallClock;
 
 /// The most connections at once. One more is closed as soon as it is up.
 pub(super) const MAX_CONNECTIONS: usize = 1024;
@@ -172,11 +171,6 @@ impl Connections {
         self.connections.values()
     }
 
-    /// The wall clocks that remotes have told.
-    pub(super) fn clocks_mut(&mut self) -> impl Iterator<Item = &mut WallClock> {
-        self.connections.values_mut().filter_map(|connection| connection.clock.as_mut())
-    }
-
     pub(super) fn get_mut(&mut self, connection: ConnectionId) -> Option<&mut NodeConnection> {
         self.connections.get_mut(&connection)
     }
@@ -208,6 +202,13 @@ impl Connections {
 
     pub(super) fn len(&self) -> usize {
         self.connections.len()
+    }
+
+    /// Every connection with a node; ways through hubs do not count.
+    pub(super) fn with_nodes(&self) -> Vec<ConnectionId> {
+        let is_with_node =
+            |connection: &NodeConnection| connection.role == Role::Node && connection.own.tunnel.is_none();
+        self.connections.iter().filter(|(_, connection)| is_with_node(connection)).map(|(id, _)| *id).collect()
     }
 
     pub(super) fn ids(&self) -> Vec<ConnectionId> {
@@ -300,8 +301,7 @@ mod tests {
     }
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
-        let remote =
-            Remote { node: node(number), role: Role::Node, name: String::new(), labels: Labels::default() };
+        let remote = Remote { node: node(number), role: Role::Node, name: String::new(), labels: Labels::default() };
         NodeConnection::up(used, &remote, address, Rtt::new(Duration::ZERO), None)
     }
 

@@ -73,9 +73,10 @@ impl World {
         self.schedule(Duration::ZERO, Action::Wake { host });
     }
 
-    /// The host stood still for so long, and its clock with it.
+    /// The host stood still for so long, and has just noticed.
     pub fn suspend(&mut self, host: HostId, slept: Duration) {
-        self.feed(host, MachineInput::Slept(slept));
+        self.jump(host, slept);
+        self.feed(host, MachineInput::Slept);
     }
 
     /// Messages of `from` do not get to `to` any more; the other way they do.
