@@ -9,7 +9,7 @@ use roost_runtime::config::{ConfigError, Kind, Setting, Settings};
 use roost_runtime::media::MediaAddress;
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
-use roost_wire::{Cell, DeliveryClass, DeliveryClasses, Endpoint, Role, Service, ServiceSet};
+use roost_wire::{Cell, DeliveryClass, DeliveryClasses, HubName, Role, Service, ServiceSet};
 
 use crate::inbox::Inbox;
 
@@ -17,7 +17,7 @@ use crate::inbox::Inbox;
 pub(crate) struct Config {
     pub(crate) cell: Cell,
     /// The endpoints of each hub that the node may attach to.
-    pub(crate) hubs: Vec<Vec<Endpoint>>,
+    pub(crate) hubs: Vec<HubName>,
     /// The role that the hubs' certificates must have.
     pub(crate) hub_role: Role,
     pub(crate) offer: Offer,
@@ -69,7 +69,7 @@ pub(crate) fn settings() -> Vec<Setting> {
             Kind::Hubs,
             "",
             "The node's super nodes, the preferred one first. Put all endpoints of one into one entry, separated by commas.",
-            "Two or three, so that requests still complete when one dies. Either this or `server`.",
+            "Two or three, so that requests still complete when one dies, or a service record of the DNS that names them: srv://_roost._udp.DOMAIN. Either this or `server`.",
             false,
         ),
         row(
@@ -332,7 +332,7 @@ mod tests {
         let config = read(&[hub, ("at", "1,2"), ("services", "sensor"), ("sources.video", "synthetic")]).unwrap();
         let offered: Vec<_> = config.offer.sources.services().iter().collect();
         assert_eq!(offered, [Service::Video, Service::Sensor]);
-        assert_eq!((config.hubs.len(), config.hubs[0].len(), config.hub_role), (1, 2, Role::SuperNode));
+        assert_eq!((config.hubs[0].to_string().as_str(), config.hub_role), (hub.1, Role::SuperNode));
     }
 
     #[test]

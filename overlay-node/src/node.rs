@@ -89,10 +89,10 @@ impl Program for OverlayNode {
         let Base { common, identity, events, shared, stop } = base;
         if !config.hubs.is_empty() {
             // The first answer may take as long as the farthest hub's.
-            let hubs = config.hubs.iter().flatten().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+            let hubs = config.hubs.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             tracing::info!(hubs, "looking for a hub");
         }
-        let (redial, hubs) = EndpointResolver::resolve(&config.hubs).await;
+        let (redial, [hubs]) = EndpointResolver::resolve([&config.hubs], &[]).await;
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
         let addresses = if advertised.is_empty() { shared.transport.local_addresses().to_vec() } else { advertised };
         join_multicast(&config, &identity, &shared)?;

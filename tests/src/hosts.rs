@@ -39,16 +39,20 @@ pub enum Gate {
     Translator,
     /// A translator that gives a port of the host another one towards each remote.
     Symmetric,
+    /// A translator as the first one, which lets in hosts that were called, from any of their ports.
+    AddressFilter,
+    /// A translator as the first one, which lets in everybody.
+    FullCone,
 }
 
 impl Gate {
     /// True if it is a translator, which takes a host of its own.
     fn translates(self) -> bool {
-        matches!(self, Self::Translator | Self::Symmetric)
+        !matches!(self, Self::Open | Self::Firewall)
     }
 
-    /// The rules on the gate's host, whose way out is the interface `sn`.
-    fn rules(self) -> Option<String> {
+    /// The rules on the gate's host, whose way out is the interface `sn`, for the host `inside`.
+    fn rules(self, inside: &str) -> Option<String> {
         const CLOSED: &str = "chain i { type filter hook input priority 0; iifname sn ct state new drop; }; \
             chain f { type filter hook forward priority 0; iifname sn ct state new drop; };";
         let translation = match self {
@@ -58,8 +62,22 @@ impl Gate {
                 let ports = if self == Self::Symmetric { " fully-random" } else { "" };
                 format!("chain o {{ type nat hook postrouting priority 100; oifname sn masquerade{ports}; }};")
             }
+            Self::AddressFilter | Self::FullCone => return Some(self.forwarding(inside)),
         };
         Some(format!("table inet gate {{ {CLOSED} {translation} }}"))
+    }
+
+    /// Rules that lead every caller, or only those that were called, to the host inside: with nft alone a translator
+    /// lets in answers only.
+    fn forwarding(self, inside: &str) -> String {
+        let callers = if self == Self::AddressFilter { "ip saddr @called" } else { "" };
+        format!(
+            "table ip gate {{ set called {{ type ipv4_addr; flags dynamic,timeout; timeout 60s; }}; \
+             chain f {{ type filter hook forward priority -1; oifname sn add @called {{ ip daddr }}; }}; \
+             chain p {{ type nat hook prerouting priority -100; iifname sn {callers} dnat to {inside}; }}; \
+             chain i {{ type filter hook input priority 0; iifname sn ct state new drop; }}; \
+             chain o {{ type nat hook postrouting priority 100; oifname sn masquerade; }}; }}"
+        )
     }
 }
 
@@ -112,7 +130,7 @@ impl<'a> Star<'a> {
                 outside.add(9, name)
             ),
         );
-        if let Some(rules) = gate.rules() {
+        if let Some(rules) = gate.rules(&format!("192.168.{number}.2")) {
             self.run(&outer, &format!("nft '{rules}'"));
         }
         if gate.translates() {

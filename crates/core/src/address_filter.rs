@@ -143,19 +143,30 @@ impl DialAllowance {
 }
 
 /// Dials at which hubs have aimed this machine, and that nobody has answered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct HubDialBudget {
+    /// The most bytes at once.
+    most: u64,
     /// Bytes, of which [`Self::BYTES_PER_SECOND`] are forgiven.
     spent: u64,
     since: Time,
 }
 
-impl HubDialBudget {
+impl Default for HubDialBudget {
     /// Two of the largest dials for each of as many requests.
-    const MOST_BYTES: u64 = 8 * MOST_TOLD_BYTES;
+    fn default() -> Self {
+        Self::for_dials(8)
+    }
+}
 
+impl HubDialBudget {
     /// A dial of the usual kind, to one host, every few seconds.
     const BYTES_PER_SECOND: u64 = 4_000;
+
+    /// A budget of so many of the largest dials at once.
+    pub(crate) fn for_dials(dials: u64) -> Self {
+        Self { most: dials * MOST_TOLD_BYTES, spent: 0, since: Time::ZERO }
+    }
 
     /// Takes out one dial at these addresses, if enough is left; gives what it costs.
     pub(crate) fn charge_dial(&mut self, now: Time, addresses: &[Address]) -> Option<u64> {
@@ -163,7 +174,7 @@ impl HubDialBudget {
         self.spent = self.spent.saturating_sub(forgiven);
         self.since = self.since.max(now);
         let bytes = addresses.iter().map(|address| cost(address.scheme) * address.hosts.len() as u64).sum();
-        if self.spent + bytes > Self::MOST_BYTES {
+        if self.spent + bytes > self.most {
             return None;
         }
         self.spent += bytes;
@@ -303,7 +314,7 @@ mod tests {
             taken += advice.charge_dial(now, &at).unwrap_or(0);
             now = now + Duration::from_millis(1);
         }
-        assert!(taken <= HubDialBudget::MOST_BYTES + 60 * HubDialBudget::BYTES_PER_SECOND, "{taken}");
+        assert!(taken <= advice.most + 60 * HubDialBudget::BYTES_PER_SECOND, "{taken}");
         // Dials that lead somewhere are not counted.
         let mut advice = HubDialBudget::default();
         for _ in 0..1_000 {

@@ -82,9 +82,8 @@ pub enum Input<C> {
         /// The flow, as in [`Channel::Reliable`].
         flow: u32,
     },
-    /// The host stood still for so long, as in suspend, of which the clock of the machine tells nothing:
-    /// what others have said is as old.
-    HostSuspended(Duration),
+    /// The host stood still since the last input, as in suspend: timers are late, and others have not waited.
+    HostSuspended,
     /// The host's wall clock shows so many seconds of the Unix epoch. It may be wrong, and jump.
     WallClock(u64),
     /// The deadline has come.

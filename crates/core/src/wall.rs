@@ -1,8 +1,6 @@
 //! Wall clocks of hosts, by which certificates are valid. No decision of a machine depends on
 //! one: it tells others what its driver says, and people how far the clocks of others are off.
 
-use std::time::Duration;
-
 use roost_wire::Time;
 
 /// Unix seconds that a host's clock showed at a time of this machine's.
@@ -23,11 +21,6 @@ impl WallClock {
         self.unix_s.saturating_add(now.since(self.at).as_secs())
     }
 
-    /// The host of this machine stood still, and the clock went on.
-    pub(crate) fn slept(&mut self, slept: Duration) {
-        self.unix_s = self.unix_s.saturating_add(slept.as_secs());
-    }
-
     /// Seconds by which it is ahead of another one; below zero it is behind.
     pub(crate) fn ahead_of(self, other: Self, now: Time) -> i64 {
         let signed = |clock: Self| i64::try_from(clock.unix_s(now)).unwrap_or(i64::MAX);
@@ -37,16 +30,16 @@ impl WallClock {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn difference_stays_while_time_passes() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        let (mut remote, own) = (WallClock::new(at(5), 1_000), WallClock::new(at(95), 2_000));
+        let (remote, own) = (WallClock::new(at(5), 1_000), WallClock::new(at(95), 2_000));
         assert_eq!(remote.ahead_of(own, at(100)), 1_095 - 2_005);
         assert_eq!(own.ahead_of(remote, at(4_000)), 910);
-        remote.slept(Duration::from_secs(910));
-        assert_eq!(remote.ahead_of(own, at(4_000)), 0);
     }
 
     #[test]

@@ -13,6 +13,7 @@
 
 pub mod api;
 mod check;
+pub mod clock;
 mod command_queue;
 pub mod config;
 mod documents;

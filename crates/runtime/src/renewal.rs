@@ -9,10 +9,8 @@ use roost_wire::NodeId;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use crate::clock::LOOK;
 use crate::shared::DaemonContext;
-
-/// The longest time between two looks at the host's clock, which may be set meanwhile.
-const LOOK: Duration = Duration::from_secs(60);
 
 /// The pauses after a renewal that failed. The authority may be out of reach for weeks.
 const MIN_PAUSE: Duration = Duration::from_secs(30);
@@ -55,6 +53,7 @@ impl Renewal {
         loop {
             let due = due(self.identity.not_before(), self.identity.not_after(), self.identity.node());
             if let Ok(left) = due.duration_since(SystemTime::now()) {
+                // The host's date may be set meanwhile.
                 sleep(left.min(LOOK)).await;
                 continue;
             }

@@ -11,10 +11,11 @@ use roost_transport::Counters;
 use roost_wire::Scheme;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, MissedTickBehavior, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, DaemonService};
+use crate::clock::{ClockLook, ClockWatch, LOOK, SystemClock};
 use crate::config::{Common, Layers, Setting, Settings};
 use crate::failure::Failure;
 use crate::log_limiter::LogLimiter;
@@ -23,9 +24,6 @@ use crate::renewal::Renewal;
 use crate::signals::{SignalAction, Signals};
 use crate::watchdog::MachineWatchdog;
 use crate::{metrics, systemd};
-
-/// The period of the daemon's look at its own health.
-const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
 /// The period of checks that the certificates of connected remotes are still valid.
 const RECHECK: Duration = Duration::from_secs(60);
@@ -94,9 +92,10 @@ pub(crate) async fn serve<P: Program>(
         refusals: LogLimiter::default(),
     };
     let mut driver = driver;
-    let mut housekeeping =
-        tokio::time::interval(systemd::watchdog_interval().unwrap_or(HOUSEKEEPING).min(HOUSEKEEPING));
+    let mut housekeeping = tokio::time::interval(systemd::watchdog_interval().unwrap_or(LOOK).min(LOOK));
+    housekeeping.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut recheck = tokio::time::interval(RECHECK);
+    let mut clock = ClockWatch::new(SystemClock);
     loop {
         tokio::select! {
             request = signals.next() => match request {
@@ -105,12 +104,29 @@ pub(crate) async fn serve<P: Program>(
                 SignalAction::Dump => running.dump().await,
             },
             () = renewed.notified() => running.reload_revocations().await,
-            _ = housekeeping.tick() => running.check_health(),
+            _ = housekeeping.tick() => {
+                running.check_health();
+                if has_news(clock.look()) {
+                    recheck.reset_immediately();
+                }
+            }
             _ = recheck.tick() => drop(shared.transport.recheck().await),
             ended = &mut driver => return Err(fault(ended)),
         }
     }
     running.end(signals, DaemonTasks { stop_machine, driver, stop_api, local }).await
+}
+
+/// Logs a standstill and a new date. After either, certificates may be valid no longer.
+fn has_news(look: ClockLook) -> bool {
+    if let Some(standstill) = look.standstill {
+        let seconds = standstill.as_secs();
+        tracing::info!(seconds, "the host or this daemon stood still: earlier messages may be out of date");
+    }
+    if let Some(seconds) = look.date_set {
+        tracing::warn!(seconds, "the host's wall clock was set: certificates are checked again by the new date");
+    }
+    look.standstill.is_some() || look.date_set.is_some()
 }
 
 /// The driver ends only when told to.

@@ -19,8 +19,8 @@ use crate::event::{Event, EventSource, tells_refusal};
 use crate::transport::Shared;
 use crate::udp::PendingDial;
 
-/// The most addresses that one dial tries. The rest are ignored.
-const MAX_ADDRESSES: usize = 16;
+/// The most addresses that one dial tries: those of a name, over each transport. The rest are ignored.
+const MAX_ADDRESSES: usize = 24;
 
 /// The time for which an address is tried alone before the next one, unless it fails sooner: the delay that RFC 8305
 /// recommends.

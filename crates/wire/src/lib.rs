@@ -37,7 +37,7 @@ pub mod service;
 pub mod text;
 pub mod time;
 
-pub use address::{Address, Endpoint, Scheme, SchemeSet, is_destination};
+pub use address::{Address, Endpoint, HubName, Scheme, SchemeSet, SrvName, is_destination};
 pub use congestion::Congestion;
 pub use delivery::{Channel, Delivery, DeliveryClass, DeliveryClasses, DeliveryPreferences, Profile};
 pub use grid::{Area, Cell};

@@ -56,6 +56,27 @@ fn clocks_of_one_host_agree() {
     assert!(listed["connections"].as_array().unwrap().iter().all(|row| row["clock_ahead_s"].is_i64()), "{listed:#}");
 }
 
+/// A daemon that is stopped for more than a lease is as one whose host was suspended.
+#[test]
+fn stopped_daemons_come_back() {
+    let network = Network::new();
+    let hub = network.supernode("sn", &["--lease", "6s"]);
+    let node = network.node("n", "1,1", &["--super", &hub.endpoint("udp")]);
+    let has = |nodes: u64| move |status: &Value| (status["index"]["nodes"] == nodes).then_some(());
+    hub.wait_for("the node did not register", has(1));
+    node.process.signal("STOP");
+    hub.wait_for("the lease did not end", has(0));
+    node.process.signal("CONT");
+    hub.wait_for("the node did not come back", has(1));
+    let said = wait_until(PATIENCE, || node.log().contains("stood still").then_some(()));
+    assert!(said.is_some(), "{}", node.log());
+    hub.process.signal("STOP");
+    node.wait_for("the node did not miss its hub", |status| (status["state"] != "attached").then_some(()));
+    hub.process.signal("CONT");
+    node.wait_ready();
+    hub.wait_for("the hub lost the node", has(1));
+}
+
 /// A certificate for the time between so many seconds from now.
 fn issue(network: &Network, name: &str, from: i64, to: i64) -> std::path::PathBuf {
     let (now, bundle) = (SystemTime::now(), network.path(&format!("id-{name}")));

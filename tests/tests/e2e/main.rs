@@ -28,6 +28,7 @@ mod lying_provider;
 mod monitor;
 mod multicast;
 mod names;
+mod nat;
 mod operator;
 mod outages;
 mod packaging;

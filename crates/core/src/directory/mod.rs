@@ -208,18 +208,6 @@ impl Directory {
         }
     }
 
-    /// The host stood still for so long: all leases are older.
-    pub fn slept(&mut self, slept: Duration) {
-        let Self { by_node, slots, expiry, lease, .. } = self;
-        for number in by_node.values() {
-            let slot = &mut slots[*number as usize];
-            slot.heard = Time::ZERO + slot.heard.since(Time::ZERO + slept);
-            expiry.remove(&(slot.listed, *number));
-            slot.listed = slot.heard + *lease;
-            expiry.insert((slot.listed, *number));
-        }
-    }
-
     /// Deducts what a stream of `service` takes from what `node` has left,
     /// until the node says what it really has.
     pub fn deduct(&mut self, node: NodeId, service: Service) {

@@ -54,6 +54,16 @@ impl HubCore {
         silent
     }
 
+    /// No other hub was heard while the host stood still: each is asked now, and has its time to answer.
+    pub(super) fn doubt_hubs(&mut self) {
+        let now = self.now;
+        let hubs = self.remotes.connections.values_mut().filter(|connection| connection.role.is_hub());
+        hubs.for_each(|connection| connection.heard = now);
+        if self.mesh.next_ping().is_some() {
+            self.mesh.set_next_ping(Some(now));
+        }
+    }
+
     /// A dial has led to a remote, or to nothing. Gives what it was for, unless that was a hub of the configuration.
     pub(super) fn end_dial(&mut self, dial: Option<DialId>, outcome: Result<NodeId, &str>) -> Option<DialPurpose> {
         let purpose = self.mesh.dials.end(dial?)?;

@@ -78,8 +78,6 @@ mod tree;
 mod wakes;
 mod watches;
 
-use std::time::Duration;
-
 use roost_wire::random::SplitMix64;
 use roost_wire::{ConnectionId, Time};
 
@@ -160,16 +158,9 @@ impl Hub {
 
     /// The host stood still. Who published before may be elsewhere by now, and who was told nothing
     /// meanwhile comes back within a lease: as after a start.
-    fn slept(&mut self, slept: Duration) {
-        let now = self.core.now;
-        self.core.knows_since = Some(now);
-        self.registry.slept(slept);
-        self.core
-            .remotes
-            .connections
-            .values_mut()
-            .filter_map(|connection| connection.clock.as_mut())
-            .for_each(|clock| clock.slept(slept));
+    fn on_host_suspended(&mut self) {
+        self.core.knows_since = Some(self.core.now);
+        self.core.doubt_hubs();
     }
 
     fn close(&mut self, connection: ConnectionId, reason: &str) {
@@ -204,7 +195,7 @@ impl Machine for Hub {
             // Multicast is among nodes.
             Input::Multicast { .. } => self.core.counters.stray += 1,
             Input::FlowBroken { connection, flow } => self.requests.flow_broken(&mut self.core, connection, flow),
-            Input::HostSuspended(slept) => self.slept(slept),
+            Input::HostSuspended => self.on_host_suspended(),
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
             Input::Timeout => self.on_timeout(),
             Input::Command(HubCommand::Leave) => self.leave(),

@@ -8,7 +8,6 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
 use crate::connections::{Connection, Rtt, excess};
-use crate::wall::WallClock;
 
 /// The most connections at once. One more is closed as soon as it is up.
 pub(super) const MAX_CONNECTIONS: usize = 1024;
@@ -80,6 +79,7 @@ pub(super) type NodeConnection = Connection<NodeConnectionState>;
 pub(super) struct NodeConnectionState {
     /// The name in the remote's certificate.
     pub(super) name: String,
+    labels: Labels,
     /// Time at which something was last sent or heard.
     pub(super) used: Time,
     /// Time at which something was last heard that shows that this node is heard, too.
@@ -108,13 +108,21 @@ pub(super) struct HubTunnel {
 impl NodeConnection {
     /// A connection that is up now, or a way through a hub that stands in for one.
     pub(super) fn up(now: Time, remote: &Remote, address: Address, rtt: Rtt, tunnel: Option<HubTunnel>) -> Self {
-        let name = remote.name.clone();
-        let own = NodeConnectionState { name, used: now, answered: now, has_greeted: false, guesses: 0, tunnel };
+        let own = NodeConnectionState {
+            name: remote.name.clone(),
+            labels: remote.labels.clone(),
+            used: now,
+            answered: now,
+            has_greeted: false,
+            guesses: 0,
+            tunnel,
+        };
         Self::new(now, remote, address, rtt, own)
     }
 
     pub(super) fn identity(&self) -> Remote {
-        Remote { node: self.node, role: self.role, name: self.own.name.clone(), labels: Labels::default() }
+        let (name, labels) = (self.own.name.clone(), self.own.labels.clone());
+        Remote { node: self.node, role: self.role, name, labels }
     }
 
     /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
@@ -163,11 +171,6 @@ impl Connections {
         self.connections.values()
     }
 
-    /// The wall clocks that remotes have told.
-    pub(super) fn clocks_mut(&mut self) -> impl Iterator<Item = &mut WallClock> {
-        self.connections.values_mut().filter_map(|connection| connection.clock.as_mut())
-    }
-
     pub(super) fn get_mut(&mut self, connection: ConnectionId) -> Option<&mut NodeConnection> {
         self.connections.get_mut(&connection)
     }
@@ -199,6 +202,13 @@ impl Connections {
 
     pub(super) fn len(&self) -> usize {
         self.connections.len()
+    }
+
+    /// Every connection with a node; ways through hubs do not count.
+    pub(super) fn with_nodes(&self) -> Vec<ConnectionId> {
+        let is_with_node =
+            |connection: &NodeConnection| connection.role == Role::Node && connection.own.tunnel.is_none();
+        self.connections.iter().filter(|(_, connection)| is_with_node(connection)).map(|(id, _)| *id).collect()
     }
 
     pub(super) fn ids(&self) -> Vec<ConnectionId> {

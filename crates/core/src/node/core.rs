@@ -54,8 +54,10 @@ pub(super) struct Core {
     /// Source address of reflected streams from the hub that told it last, over this connection.
     media_of_home: Option<HomeMedia>,
     pub(super) multicast_load: MulticastLoad,
-    /// Dials at addresses of which only hubs have told.
+    /// Dials to providers and callers at addresses of which only hubs have told.
     advice: HubDialBudget,
+    /// Dials to requesters at such addresses.
+    requester_dials: HubDialBudget,
     /// Such dials under way.
     advised: Vec<AdvisedDial>,
     /// Time at which the home was last told what is left.
@@ -78,8 +80,21 @@ pub(super) struct Core {
 /// A dial at addresses of which only a hub has told, and the bytes that it takes.
 struct AdvisedDial {
     way: DialTarget,
+    target: ToldNode,
     bytes: u64,
 }
+
+/// The node that is dialed at addresses of which only a hub tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ToldNode {
+    /// A provider for this node, or a node that calls this one.
+    Provider,
+    /// A node that wants to be served by this one.
+    Requester,
+}
+
+/// So many requesters are dialed at once at addresses of which only hubs tell: hubs can make requests up.
+const MOST_REQUESTER_DIALS: u64 = 32;
 
 /// The source address of the reflected streams of the hub at a connection.
 #[derive(Clone, Copy)]
@@ -107,6 +122,7 @@ impl Core {
             media_of_home: None,
             multicast_load: MulticastLoad::default(),
             advice: HubDialBudget::default(),
+            requester_dials: HubDialBudget::for_dials(MOST_REQUESTER_DIALS),
             advised: Vec::new(),
             told_capacity: Time::ZERO,
             unsettled_until: Time::ZERO,
@@ -205,30 +221,42 @@ impl Core {
 
     /// Reaches for a node at addresses of which only a hub tells, unless that is under way. False if too many
     /// such dials were in vain, or there is no address.
-    pub(super) fn dial_as_told(&mut self, way: DialTarget, addresses: Vec<Address>) -> bool {
+    pub(super) fn dial_as_told(&mut self, target: ToldNode, way: DialTarget, addresses: Vec<Address>) -> bool {
         if self.is_dialling(NodeDialPurpose::Node(way)) {
             return true;
         }
         let addresses = address_filter::few(addresses);
-        let Some(bytes) = self.advice.charge_dial(self.now, &addresses).filter(|_| !addresses.is_empty()) else {
+        let now = self.now;
+        let Some(bytes) = self.budget(target).charge_dial(now, &addresses).filter(|_| !addresses.is_empty()) else {
             return false;
         };
-        self.advised.push(AdvisedDial { way, bytes });
+        self.advised.push(AdvisedDial { way, target, bytes });
         self.dial_node(way, addresses);
         true
     }
 
     /// A dial has led somewhere: one that was made as a hub has told is not counted.
     pub(super) fn on_dial_reached(&mut self, way: DialTarget) {
-        if let Some(bytes) = self.on_dial_ended(way) {
-            self.advice.refund(bytes);
+        if let Some(AdvisedDial { target, bytes, .. }) = self.take_advised(way) {
+            self.budget(target).refund(bytes);
         }
     }
 
-    /// A dial has ended. Returns the bytes that it was charged.
-    pub(super) fn on_dial_ended(&mut self, way: DialTarget) -> Option<u64> {
+    /// A dial has led nowhere: it stays charged.
+    pub(super) fn on_dial_failed(&mut self, way: DialTarget) {
+        self.take_advised(way);
+    }
+
+    fn take_advised(&mut self, way: DialTarget) -> Option<AdvisedDial> {
         let ended = self.advised.iter().position(|advised| advised.way == way)?;
-        Some(self.advised.swap_remove(ended).bytes)
+        Some(self.advised.swap_remove(ended))
+    }
+
+    fn budget(&mut self, target: ToldNode) -> &mut HubDialBudget {
+        match target {
+            ToldNode::Provider => &mut self.advice,
+            ToldNode::Requester => &mut self.requester_dials,
+        }
     }
 
     /// Reaches for the home hub over other transports, unless that is under way.

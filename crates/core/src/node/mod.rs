@@ -41,8 +41,7 @@ mod timers;
 mod tunnels;
 mod watch;
 
-use std::time::Duration;
-
+use roost_wire::messages::ProbeMessage;
 use roost_wire::{Record, RequestId, Time, Version};
 
 use self::connections::ConnectionLoss;
@@ -178,10 +177,12 @@ impl Node {
         }
     }
 
-    /// The host stood still, and the clocks of others did not.
-    fn on_slept(&mut self, slept: Duration) {
-        self.core.connections.clocks_mut().for_each(|clock| clock.slept(slept));
-        self.attach.on_slept(&mut self.core);
+    /// The host stood still: every remote is asked if it is still there.
+    fn on_host_suspended(&mut self) {
+        self.attach.on_host_suspended(&mut self.core);
+        for connection in self.core.connections.with_nodes() {
+            self.core.send(connection, ProbeMessage::Ping(0));
+        }
     }
 
     /// Passes on what has become of the home.
@@ -249,7 +250,7 @@ impl Machine for Node {
             Input::FlowBroken { connection, flow } => {
                 self.provide.on_flow_broken(&mut self.core, connection, RequestId(flow))
             }
-            Input::HostSuspended(slept) => self.on_slept(slept),
+            Input::HostSuspended => self.on_host_suspended(),
             Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(self.core.now, unix_s)),
             Input::Timeout => self.on_timeout(),
             Input::Command(command) if !self.left => self.on_command(command),

@@ -81,7 +81,7 @@ impl Node {
             Some(NodeDialPurpose::Redirect) => self.attach.on_redirect_failed(&mut self.core),
             Some(NodeDialPurpose::Hub(way)) => self.requests.on_hub_unreachable(&mut self.core, &self.attach, way),
             Some(NodeDialPurpose::Node(way)) => {
-                self.core.on_dial_ended(way);
+                self.core.on_dial_failed(way);
                 self.provide.on_requester_unreachable(&mut self.core, way, loss);
                 self.requests.on_provider_unreachable(&mut self.core, way, loss);
                 self.pushes.on_unreachable(&mut self.core, way, loss);

@@ -15,7 +15,7 @@ use roost_wire::{Area, Cell, ConnectionId, Labels, NodeId, Nonce, RequestId, Rol
 
 use super::api::NodeConfig;
 use super::connections::{DialTarget, HubTunnel, NodeConnection};
-use super::core::Core;
+use super::core::{Core, ToldNode};
 use super::sessions::unreachable::UnreachableNodes;
 use super::timers::Timer;
 use crate::connections::Rtt;
@@ -162,7 +162,7 @@ impl ConnectRequests {
             return call.decline(core, Reason::Busy);
         }
         if !self.incoming.contains_key(&node) {
-            if !core.dial_as_told(DialTarget { node, schemes: SchemeSet::ALL }, addresses) {
+            if !core.dial_as_told(ToldNode::Provider, DialTarget { node, schemes: SchemeSet::ALL }, addresses) {
                 return call.decline(core, Reason::Unreachable);
             }
             core.set(Timer::IncomingConnect(node), REACH_TIME);
@@ -202,7 +202,8 @@ impl ConnectRequests {
                 if *node == call.node && !call.dialled =>
             {
                 let addresses = core.told(connection, addresses.clone());
-                call.dialled = core.dial_as_told(DialTarget { node: *node, schemes: SchemeSet::ALL }, addresses);
+                let way = DialTarget { node: *node, schemes: SchemeSet::ALL };
+                call.dialled = core.dial_as_told(ToldNode::Provider, way, addresses);
             }
             RequestMessage::Decline(_) => drop(self.outgoing.remove(id)),
             _ => {}

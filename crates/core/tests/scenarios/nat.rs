@@ -4,10 +4,16 @@ use crate::*;
 
 /// A provider and a requester at hubs of their own, which know one another.
 fn apart(seed: u64) -> (World, HostId, HostId) {
+    over(SchemeSet::ALL, seed, 2)
+}
+
+/// A provider at the first and a requester at the last of so many hubs, all of which have these transports.
+fn over(schemes: SchemeSet, seed: u64, hubs: usize) -> (World, HostId, HostId) {
     let mut world = World::new(seed);
-    let hubs = world.mesh(2);
+    let hubs = world.mesh(hubs);
     let provider = world.node((1, 1), &Service::ALL, &hubs[..1]);
-    let requester = world.node((0, 0), &[], &hubs[1..]);
+    let requester = world.node((0, 0), &[], &hubs[hubs.len() - 1..]);
+    world.hosts.iter_mut().for_each(|host| host.schemes = schemes);
     world.run_until_attached();
     world.run(SECOND);
     (world, provider, requester)
@@ -29,7 +35,7 @@ fn image(mut world: World, requester: HostId, schemes: SchemeSet) -> RequestSumm
 fn a_closed_requester_dials_the_provider() {
     for_seeds(6, |seed| {
         for (mut world, provider, requester) in [near(seed), apart(seed)] {
-            world.closed = vec![requester];
+            world.close(&[requester]);
             let scheme = Scheme::ALL[seed as usize % 3];
             let summary = image(world, requester, SchemeSet::only(scheme));
             assert!(summary.complete && !summary.relayed, "seed {seed}: {summary:?}");
@@ -44,9 +50,33 @@ fn a_closed_requester_dials_the_provider() {
 #[test]
 fn two_that_are_closed_meet() {
     for (mut world, provider, requester) in [near(1), apart(1)] {
-        world.closed = vec![provider, requester];
+        world.close(&[provider, requester]);
         let summary = image(world, requester, SchemeSet::only(Scheme::Udp));
         assert!(summary.complete && !summary.relayed, "{summary:?}");
+    }
+}
+
+/// All pairs meet but a symmetric translator and one that knows ports; over TCP only one end may have a translator.
+#[test]
+fn translators_that_allow_it_are_passed() {
+    let kinds = || [None].into_iter().chain(Nat::ALL.map(Some));
+    for (of_provider, of_requester) in kinds().flat_map(|one| kinds().map(move |other| (one, other))) {
+        for scheme in Scheme::ALL {
+            for hubs in [1, 2] {
+                let (mut world, provider, requester) = over(SchemeSet::only(scheme), 1, hubs);
+                let nats = [(provider, of_provider), (requester, of_requester)];
+                world.nats = nats.into_iter().filter_map(|(host, nat)| Some((host, nat?))).collect();
+                let summary = image(world, requester, SchemeSet::only(scheme));
+                let is_strict = |nat| nat == Some(Nat::Symmetric) || nat == Some(Nat::PortFilter);
+                let has_symmetric = [of_provider, of_requester].contains(&Some(Nat::Symmetric));
+                let is_apart = match scheme {
+                    Scheme::Tcp => of_provider.is_some() && of_requester.is_some(),
+                    Scheme::Udp | Scheme::Quic => has_symmetric && is_strict(of_provider) && is_strict(of_requester),
+                };
+                let case = format!("{of_provider:?}, {of_requester:?}, {scheme}: {summary:?}");
+                assert!(summary.complete && summary.relayed == is_apart, "{case}");
+            }
+        }
     }
 }
 
@@ -58,7 +88,7 @@ fn closed_tcp_hosts_are_relayed() {
     let requester = world.node((0, 0), &[], &[hub]);
     world.hosts.iter_mut().for_each(|host| host.schemes = SchemeSet::only(Scheme::Tcp));
     world.run_until_attached();
-    world.closed = vec![provider, requester];
+    world.close(&[provider, requester]);
     let summary = image(world, requester, SchemeSet::ALL);
     assert!(summary.complete && summary.relayed && summary.scheme == Scheme::Tcp, "{summary:?}");
 }
@@ -78,9 +108,9 @@ fn failed_dial_remembered_until_reattach() {
         assert!(summary.complete, "{summary:?}");
         summary.relayed
     };
-    world.closed = vec![provider, requester];
+    world.close(&[provider, requester]);
     assert!(is_relayed(&mut world));
-    world.closed.clear();
+    world.nats.clear();
     assert!(is_relayed(&mut world), "it is not dialled for a minute");
     world.break_connections(hub, provider);
     world.run(5 * SECOND);
@@ -100,7 +130,7 @@ fn who_can_be_dialled_dials_nobody() {
 #[test]
 fn closed_requester_resumes_after_break() {
     let (mut world, provider, requester) = near(1);
-    world.closed = vec![requester];
+    world.close(&[requester]);
     let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| wanted.duration = Some(20 * SECOND));
     world.run(4 * SECOND);
     let before = world.hosts[requester.0].payloads(ticket).count();

@@ -349,7 +349,7 @@ fn deliver(seed: u64, mut world: World, (sender, receiver): (HostId, HostId)) {
 fn a_closed_receiver_dials_the_sender() {
     for_seeds(4, |seed| {
         let (mut world, sender, receiver) = strangers(seed, SchemeSet::only(Scheme::Tcp));
-        world.closed = vec![receiver];
+        world.close(&[receiver]);
         world.path.loss = 20 * (seed as u32 % 2);
         deliver(seed, world, (sender, receiver));
     });
@@ -361,7 +361,7 @@ fn closed_hosts_push_through_hubs() {
         // The receiver may offer nothing.
         let services: &[Service] = if seed % 2 == 0 { &[Service::Sensor] } else { &[] };
         let (mut world, sender, receiver) = strangers_with(seed, SchemeSet::only(Scheme::Tcp), services);
-        world.closed = vec![sender, receiver];
+        world.close(&[sender, receiver]);
         // Nothing is lost over TCP.
         deliver(seed, world, (sender, receiver));
     });
@@ -370,7 +370,7 @@ fn closed_hosts_push_through_hubs() {
 #[test]
 fn only_files_go_through_hubs() {
     let (mut world, sender, receiver) = strangers(1, SchemeSet::only(Scheme::Tcp));
-    world.closed = vec![sender, receiver];
+    world.close(&[sender, receiver]);
     push_to(&mut world, sender, receiver, Some((Service::Sensor, Cell::new(0, 0))));
     world.corpus = Some(Vec::new());
     assert!(world.run_while(8 * SECOND, |world| !offered(world, receiver).is_empty()));

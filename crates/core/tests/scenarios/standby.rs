@@ -1,5 +1,7 @@
 //! The home fails, in every way that it can, and the standby takes over.
 
+use std::net::SocketAddr;
+
 use crate::scene::ThreeHubScene;
 use crate::scene::WARM;
 use crate::*;
@@ -11,6 +13,37 @@ fn standby_has_every_nodes_record() {
     assert_eq!(scene.nodes().map(|node| scene.world.standby(node)), [Some(scene.hubs[1]); 4]);
     let mirrored = |hub: HostId| scene.world.hub_at(hub).status(scene.world.now).replicas;
     assert_eq!(scene.hubs.iter().map(|hub| mirrored(*hub)).collect::<Vec<_>>(), [0, 4, 0]);
+}
+
+/// An entry has the addresses of two hubs, as a name of both does.
+#[test]
+fn hubs_of_one_name_are_home_and_standby() {
+    let mut world = World::new(1);
+    let hubs = world.mesh(2);
+    world.run(2 * SECOND);
+    let node = world.node_with(&hubs, |config| config.hubs = vec![config.hubs.concat()]);
+    world.run_until_attached();
+    world.run(10 * SECOND);
+    assert_eq!((world.home(node), world.standby(node)), (Some(hubs[0]), Some(hubs[1])));
+    world.kill(hubs[0]);
+    world.run(10 * SECOND);
+    assert_eq!(world.home(node), Some(hubs[1]));
+}
+
+/// The home takes no list of more addresses than a message holds.
+#[test]
+fn standby_of_many_addresses_is_named() {
+    let mut world = World::new(1);
+    let hubs = world.mesh(2);
+    world.run(2 * SECOND);
+    let node = world.node_with(&hubs, |config| {
+        let many = (0..9).map(|host| Address::single(Scheme::Udp, SocketAddr::from(([10, 9, 9, host], 9_999))));
+        config.hubs[1].extend(many);
+    });
+    world.run_until_attached();
+    world.run(10 * SECOND);
+    assert_eq!(world.standby(node), Some(hubs[1]));
+    assert_eq!(world.hub_at(hubs[1]).status(world.now).replicas, 1);
 }
 
 /// A renewal every twenty seconds and a ping every minute; what carries a

@@ -65,3 +65,65 @@ fn node_renews_at_once_after_suspend() {
     world.suspend(node, HOUR);
     assert!(renewed(&mut world));
 }
+
+const WEEK: Duration = Duration::from_secs(7 * 24 * 3600);
+
+#[test]
+fn all_come_back_after_suspend() {
+    for slept in [HOUR, WEEK] {
+        for who in [[true, false], [false, true], [true, true]] {
+            let mut world = World::new(4);
+            let hubs = world.mesh(2);
+            let node = world.node((1, 0), &[Service::Video], &hubs);
+            let requester = world.node((0, 0), &[], &hubs);
+            world.run_until_attached();
+            world.run(90 * SECOND);
+            let home = world.home(node).unwrap();
+            let hosts = [node, home].into_iter().zip(who).filter(|(_, is_suspended)| *is_suspended);
+            hosts.for_each(|(host, _)| world.suspend(host, slept));
+            world.run(10 * SECOND);
+            assert!(world.is_attached(node) && world.is_attached(requester), "{slept:?} {who:?}");
+            let found = found(&mut world, requester);
+            let nodes: Vec<_> = found.candidates.iter().map(|candidate| candidate.node).collect();
+            assert_eq!(nodes, [node_id(node.0)], "{slept:?} {who:?}");
+        }
+    }
+}
+
+#[test]
+fn resumed_hub_keeps_living_connections() {
+    let mut world = World::new(5);
+    let hubs = world.mesh(2);
+    world.run_until_attached();
+    world.run(30 * SECOND);
+    world.suspend(hubs[0], HOUR);
+    world.run(30 * SECOND);
+    let status = world.hub_at(hubs[0]).status(world.now + HOUR);
+    assert!(status.hubs[0].up.is_some_and(|up| up > HOUR), "{:?}", status.hubs);
+}
+
+#[test]
+fn resumed_hub_notices_dead_sibling() {
+    let mut world = World::new(6);
+    let hubs = world.mesh(2);
+    world.run_until_attached();
+    world.run(30 * SECOND);
+    world.freeze(hubs[1]);
+    world.suspend(hubs[0], HOUR);
+    world.run(30 * SECOND);
+    assert_eq!(world.hub_at(hubs[0]).status(world.now + HOUR).hubs[0].up, None);
+}
+
+#[test]
+fn resumed_node_asks_everyone() {
+    let (mut world, hub, provider, requester) = single_hub_world(7, Role::SuperNode);
+    let ticket = world.request(requester, Service::Image, ANYWHERE);
+    assert!(finished(&mut world, requester, ticket).complete);
+    world.corpus = Some(Vec::new());
+    world.suspend(requester, 10 * SECOND);
+    world.run(SECOND / 10);
+    let said = world.corpus.take().unwrap_or_default();
+    let pings =
+        said.iter().filter(|message| matches!(Message::decode(message), Ok(Message::Probe(ProbeMessage::Ping(_)))));
+    assert_eq!(pings.count(), 1, "to {provider:?} as {hub:?} gets a renewal");
+}

@@ -235,6 +235,27 @@ fn a_hostile_home_aims_few_dials() {
     });
 }
 
+/// A home that makes up requests has few requesters dialed, and a provider serves others meanwhile.
+#[test]
+fn made_up_requesters_are_dialed_rarely() {
+    let (mut world, hub, requester, _) = scene(1);
+    let provider = HostId(1);
+    for round in 0..600_u32 {
+        let mut requester = [7; 16];
+        requester[..4].copy_from_slice(&round.to_be_bytes());
+        let route = Route { requester: NodeId::from_bytes(requester), reply_to: told_by_hub(round as u8), hop: None };
+        let spec = ServiceRequest::new(Service::Image, ANYWHERE);
+        let (id, nonce) = (RequestId(0x8000_0000 + round), Nonce::from_u64(1));
+        let made_up = Request { route: Some(route), ..Request::new(id, nonce, spec, 1_000) };
+        world.inject(hub, provider, Message::Request(RequestMessage::Request(made_up)).encode());
+        world.run(100 * MS);
+    }
+    let bytes = bytes(&world);
+    assert!(bytes > 0 && bytes <= 32 * TOLD_BYTES + 60 * 4_000, "{bytes} bytes");
+    let ticket = world.request(requester, Service::Image, Area::Exact(Cell::new(0, 0)));
+    assert!(finished(&mut world, requester, ticket).complete);
+}
+
 /// A host is not dialled because many members name it.
 #[test]
 fn one_victim_is_dialed_rarely() {

@@ -7,7 +7,7 @@ use roost_core::node::{NodeCommand, NodeConfig};
 use roost_wire::Service;
 
 use super::host::{Host, HostId, MachineInput};
-use super::network::ConnectionEnd;
+use super::network::{ConnectionEnd, Nat};
 use super::{Action, World};
 
 impl World {
@@ -73,9 +73,15 @@ impl World {
         self.schedule(Duration::ZERO, Action::Wake { host });
     }
 
-    /// The host stood still for so long, and its clock with it.
+    /// The host stood still for so long, and has just noticed.
     pub fn suspend(&mut self, host: HostId, slept: Duration) {
-        self.feed(host, MachineInput::Slept(slept));
+        self.jump(host, slept);
+        self.feed(host, MachineInput::Slept);
+    }
+
+    /// The hosts get translators that let in only whom they have called lately.
+    pub fn close(&mut self, hosts: &[HostId]) {
+        self.nats = hosts.iter().map(|host| (*host, Nat::PortFilter)).collect();
     }
 
     /// Messages of `from` do not get to `to` any more; the other way they do.

@@ -26,7 +26,7 @@ pub enum MachineInput {
     DialFailed { dial: DialId, reason: String, refused: bool },
     Message { connection: ConnectionId, message: Bytes },
     Multicast { from: IpAddr, message: Bytes },
-    Slept(Duration),
+    Slept,
     Timeout,
 }
 
@@ -42,7 +42,7 @@ impl MachineInput {
             Self::DialFailed { dial, reason, refused } => Input::DialFailed { dial, reason, refused },
             Self::Message { connection, message } => Input::Message { connection, message },
             Self::Multicast { from, message } => Input::Multicast { from, message },
-            Self::Slept(slept) => Input::HostSuspended(slept),
+            Self::Slept => Input::HostSuspended,
             Self::Timeout => Input::Timeout,
         }
     }

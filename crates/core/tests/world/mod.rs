@@ -23,11 +23,12 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::random::{RootSecret, SplitMix64};
 use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, Labels, NodeId, Role, Scheme, Service, ServiceSet, Time,
+    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, Labels, NodeId, Role, RoleSet, Scheme, Service,
+    ServiceSet, Time,
 };
 
 pub use host::{Host, HostId, object};
-pub use network::{ConnectionEnd, PathConditions};
+pub use network::{ConnectionEnd, Nat, PathConditions};
 
 use host::MachineInput;
 
@@ -60,8 +61,7 @@ pub struct World {
     ends: BTreeMap<HostId, Vec<ConnectionId>>,
     /// Pairs of hosts of which the first does not admit the second.
     barred: Vec<(HostId, HostId)>,
-    /// Hosts behind a translator of addresses, which lets in only whom they have called lately.
-    pub closed: Vec<HostId>,
+    pub nats: BTreeMap<HostId, Nat>,
     /// Time of the last dial from one host to another.
     calls: BTreeMap<(HostId, HostId), Time>,
     trace: u64,
@@ -94,13 +94,45 @@ pub struct World {
 }
 
 enum Action {
-    Deliver { connection: ConnectionId, message: bytes::Bytes },
-    Hear { host: HostId, from: HostId, message: bytes::Bytes },
-    Answer { host: HostId, dial: DialId, outcome: DialOutcome },
-    Down { connection: ConnectionId },
-    Wake { host: HostId },
-    Tick { host: HostId, session: roost_core::node::SessionId },
-    Arrive { connection: ConnectionId },
+    Deliver {
+        connection: ConnectionId,
+        message: bytes::Bytes,
+    },
+    Hear {
+        host: HostId,
+        from: HostId,
+        message: bytes::Bytes,
+    },
+    Answer {
+        host: HostId,
+        dial: DialId,
+        outcome: DialOutcome,
+    },
+    /// The handshake's first message is sent once more.
+    Retry(PendingDial),
+    Down {
+        connection: ConnectionId,
+    },
+    Wake {
+        host: HostId,
+    },
+    Tick {
+        host: HostId,
+        session: roost_core::node::SessionId,
+    },
+    Arrive {
+        connection: ConnectionId,
+    },
+}
+
+/// A dial that translators have not let through.
+struct PendingDial {
+    from: HostId,
+    dial: DialId,
+    addresses: Vec<Address>,
+    expect: RoleSet,
+    node: Option<NodeId>,
+    until: Time,
 }
 
 enum DialOutcome {
@@ -149,7 +181,7 @@ impl World {
             withholding: Vec::new(),
             document_bytes: BTreeMap::new(),
             ends: BTreeMap::new(),
-            closed: Vec::new(),
+            nats: BTreeMap::new(),
             calls: BTreeMap::new(),
             trace: 0xcbf2_9ce4_8422_2325,
             multicasts: 0,
@@ -390,6 +422,7 @@ impl World {
             Action::Down { connection } => self.take_down(connection),
             Action::Arrive { connection } => self.arrive(connection),
             Action::Answer { host, dial, outcome } => self.answer(host, dial, outcome),
+            Action::Retry(pending) => self.try_dial(pending),
             Action::Tick { host, session } => {
                 let now = self.now;
                 if !self.hosts[host.0].alive {

@@ -8,7 +8,7 @@ use roost_wire::random::SplitMix64;
 use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, RoleSet, Scheme, Time};
 
 use super::host::{HostId, MachineInput};
-use super::{Action, DialOutcome, World, address, node_id};
+use super::{Action, DialOutcome, PendingDial, World, address, node_id};
 
 /// Conditions that datagrams meet on every connection.
 #[derive(Clone, Copy, Debug)]
@@ -37,6 +37,24 @@ impl PathConditions {
 
 /// Time that a NAT lets in a host that was called.
 const CALLED: Duration = Duration::from_secs(30);
+
+/// The pause before a handshake's first message is sent again.
+const RETRY: Duration = Duration::from_millis(200);
+
+/// A translator of addresses, by RFC 4787. A host without one, or whose translator filters by nothing, has none here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nat {
+    /// Gives one port for all remotes, and lets in hosts that were called, from any port.
+    AddressFilter,
+    /// Gives one port for all remotes, and lets in hosts that were called, from the port that was called.
+    PortFilter,
+    /// Gives another port for each remote, at which it lets in that one alone.
+    Symmetric,
+}
+
+impl Nat {
+    pub const ALL: [Self; 3] = [Self::AddressFilter, Self::PortFilter, Self::Symmetric];
+}
 
 /// An end of a connection, as one host sees it.
 #[derive(Clone, Debug)]
@@ -252,7 +270,15 @@ impl World {
 
     fn dial(&mut self, from: HostId, dial: DialId, wanted: &[Address], expect: RoleSet, node: Option<NodeId>) {
         self.calls.extend(wanted.iter().map(|address| ((from, HostId(usize::from(address.port))), self.now)));
-        let outcome = wanted.iter().find_map(|address| self.listener(from, address, expect, node));
+        let (addresses, until) = (wanted.to_vec(), self.now + self.dial_timeout);
+        self.try_dial(PendingDial { from, dial, addresses, expect, node, until });
+    }
+
+    pub(super) fn try_dial(&mut self, pending: PendingDial) {
+        let PendingDial { from, dial, ref addresses, expect, node, until } = pending;
+        let listeners = || addresses.iter().filter_map(|address| self.listener(from, address, expect, node));
+        let outcome = listeners().find(|(host, address)| self.lets_in(*host, from, address.scheme));
+        let is_gated = listeners().next().is_some();
         let (delay, outcome) = match outcome {
             Some((host, _)) if self.bars(from, host) => {
                 (self.path_between(from, host).delay * self.dial_ways, DialOutcome::Refused)
@@ -260,14 +286,18 @@ impl World {
             Some((host, address)) => {
                 (self.path_between(from, host).delay * self.dial_ways, DialOutcome::To { host, address })
             }
-            None => (self.dial_timeout, DialOutcome::Failed("nobody answers there")),
+            None if is_gated && self.now + RETRY < until => return self.schedule(RETRY, Action::Retry(pending)),
+            None => (until.since(self.now), DialOutcome::Failed("nobody answers there")),
         };
         self.schedule(delay, Action::Answer { host: from, dial, outcome });
     }
 
     /// True if a host waits for what becomes of a dial.
     pub fn is_dialing(&self, host: HostId) -> bool {
-        self.queue.values().any(|action| matches!(action, Action::Answer { host: from, .. } if *from == host))
+        self.queue.values().any(|action| match action {
+            Action::Answer { host: from, .. } | Action::Retry(PendingDial { from, .. }) => *from == host,
+            _ => false,
+        })
     }
 
     fn bars(&self, a: HostId, b: HostId) -> bool {
@@ -286,18 +316,23 @@ impl World {
         let host = self.hosts.get(id.0)?;
         let wanted = node.is_none_or(|node| node == node_id(id.0));
         let reachable = host.alive && self.reaches(from, id) && host.schemes.contains(address.scheme);
-        let reachable = reachable && self.lets_in(id, from, address.scheme);
         (reachable && wanted && expect.contains(host.role)).then(|| (id, address.clone()))
     }
 
-    /// True if a host lets in another that dials it. A closed one has to have dialled as well, over
+    /// True if a host's translator lets in another that dials it. A closed one has to have dialled as well, over
     /// a transport that begins from either end.
     fn lets_in(&self, host: HostId, from: HostId, scheme: Scheme) -> bool {
-        let was_called = || {
-            let called = self.calls.get(&(host, from));
-            scheme != Scheme::Tcp && called.is_some_and(|at| self.now.since(*at) < CALLED)
-        };
-        !self.closed.contains(&host) || was_called()
+        let called = self.calls.get(&(host, from)).filter(|_| scheme != Scheme::Tcp);
+        let was_called = called.is_some_and(|at| self.now.since(*at) < CALLED);
+        let has_own_port = self.nats.get(&from) == Some(&Nat::Symmetric);
+        match self.nats.get(&host) {
+            None => true,
+            Some(Nat::AddressFilter) => was_called,
+            // Whom it called it called at the port that the hub sees.
+            Some(Nat::PortFilter) => was_called && !has_own_port,
+            // The port at which the hub sees it is for the hub.
+            Some(Nat::Symmetric) => false,
+        }
     }
 
     /// True if one host has ever dialled another one.

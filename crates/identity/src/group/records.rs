@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use roost_wire::{Endpoint, RoleSet};
+use roost_wire::{HubName, RoleSet};
 
 use super::index::{Entries, Index};
 use super::{GroupError, Issued, Verdict, write};
@@ -135,8 +135,7 @@ impl GroupRecords {
     /// # Errors
     /// One of them is not a list of endpoints, or the file cannot be written.
     pub fn set_hubs(&self, hubs: &[String]) -> Result<(), GroupError> {
-        let is_wrong = |hub: &&String| !hub.split(',').all(|endpoint| endpoint.parse::<Endpoint>().is_ok());
-        if let Some(wrong) = hubs.iter().find(is_wrong) {
+        if let Some(wrong) = hubs.iter().find(|hub| hub.parse::<HubName>().is_err()) {
             return Err(GroupError::NotHub(wrong.clone()));
         }
         if hubs.len() > MAX_HUBS {

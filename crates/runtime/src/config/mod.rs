@@ -15,7 +15,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use roost_wire::Endpoint;
+use roost_wire::address::ParseHubError;
+use roost_wire::{Endpoint, HubName};
 
 pub use args::{Action, Invocation, usage};
 pub use common::{Common, LogFormat, settings as common_settings};
@@ -190,11 +191,11 @@ impl Settings {
         }
     }
 
-    /// Reads a list of hubs with the endpoints of each.
+    /// Reads a list of hubs, by endpoints or by service records.
     ///
     /// # Errors
     /// [`ConfigError::Value`] if a hub is malformed.
-    pub fn hubs(&self, key: &str) -> Result<Vec<Vec<Endpoint>>, ConfigError> {
+    pub fn hubs(&self, key: &str) -> Result<Vec<HubName>, ConfigError> {
         let parse = |text: &String| parse_hub(text).map_err(|reason| self.wrong(key, text, reason));
         self.texts(key).iter().map(parse).collect()
     }
@@ -203,7 +204,7 @@ impl Settings {
     ///
     /// # Errors
     /// As [`Self::hubs`], and if there are more.
-    pub fn hubs_up_to(&self, key: &str, most: usize) -> Result<Vec<Vec<Endpoint>>, ConfigError> {
+    pub fn hubs_up_to(&self, key: &str, most: usize) -> Result<Vec<HubName>, ConfigError> {
         match self.texts(key).get(most) {
             Some(first_too_many) => Err(self.wrong(key, first_too_many, format!("expected at most {most} of them"))),
             None => self.hubs(key),
@@ -248,13 +249,13 @@ impl Settings {
 /// The error of a congestion control at a remote's endpoint.
 const ONLY_LISTENING: &str = "?cc= is chosen where we listen: give it to `listen`";
 
-/// The endpoints of a hub, separated by commas.
-fn parse_hub(text: &str) -> Result<Vec<Endpoint>, String> {
-    let endpoints: Result<Vec<_>, _> = text.split(',').map(|part| part.trim().parse::<Endpoint>()).collect();
-    let endpoints = endpoints.map_err(|error| error.to_string())?;
-    match endpoints.iter().any(|endpoint| endpoint.congestion.is_some()) {
-        true => Err(ONLY_LISTENING.to_owned()),
-        false => Ok(endpoints),
+fn parse_hub(text: &str) -> Result<HubName, String> {
+    let hub: HubName = text.parse().map_err(|error: ParseHubError| error.to_string())?;
+    match &hub {
+        HubName::Endpoints(endpoints) if endpoints.iter().any(|endpoint| endpoint.congestion.is_some()) => {
+            Err(ONLY_LISTENING.to_owned())
+        }
+        HubName::Endpoints(_) | HubName::Srv(_) => Ok(hub),
     }
 }
 

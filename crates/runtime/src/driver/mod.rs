@@ -6,28 +6,24 @@
 
 mod mailbox;
 mod network;
-mod sleep;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use roost_core::machine::{Deadline, Machine};
 use roost_core::{Input, Traffic, Transmit};
 use roost_transport::{Event, SendError};
 use roost_wire::{Channel, ConnectionId, Delivery, Time};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 pub use mailbox::{DriverStopped, Mailbox};
 use mailbox::{MachineMessage, MachineQueue};
 pub use network::{Network, Sockets};
-use sleep::SuspendDetector;
-pub use sleep::{SuspendClock, SystemClocks};
 
+use crate::clock::{Clock, ClockWatch, LOOK, SystemClock};
 use crate::log_limiter::LogLimiter;
 use crate::traffic::TrafficBytes;
-
-/// The time between two looks at the host's clocks, if nothing else happens.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The most network events, and the most mailbox messages, of a wake.
 const BATCH: usize = 64;
@@ -51,9 +47,10 @@ pub struct Driver<M: Machine, O, N> {
     network: N,
     commands: MachineQueue<M>,
     traffic: Arc<TrafficBytes>,
-    started: Instant,
     given_up: LogLimiter,
-    sleep: SuspendDetector,
+    clock: ClockWatch,
+    /// The deadline for which the timer of the loop is set.
+    armed: Option<Deadline>,
     /// The host's wall clock as last told to the machine, Unix seconds.
     wall_clock: u64,
 }
@@ -72,16 +69,17 @@ where
 {
     let (mailbox, commands) = mailbox::mailbox();
     let event_handler = event_handler(&mailbox);
-    let (started, given_up, sleep) =
-        (Instant::now(), LogLimiter::default(), SuspendDetector::new(Box::new(SystemClocks)));
-    (Driver { machine, event_handler, network, commands, traffic, started, given_up, sleep, wall_clock: 0 }, mailbox)
+    let (given_up, clock) = (LogLimiter::default(), ClockWatch::new(SystemClock));
+    let driver =
+        Driver { machine, event_handler, network, commands, traffic, given_up, clock, armed: None, wall_clock: 0 };
+    (driver, mailbox)
 }
 
 impl<M: Machine, O, N> Driver<M, O, N> {
-    /// Replaces the clocks that detect suspends.
+    /// Replaces the host's clock.
     #[must_use]
-    pub fn with_clocks(self, clocks: impl SuspendClock + 'static) -> Self {
-        Self { sleep: SuspendDetector::new(Box::new(clocks)), ..self }
+    pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
+        Self { clock: ClockWatch::new(clock), ..self }
     }
 }
 
@@ -97,17 +95,16 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
         tokio::pin!(timer, stopped);
         let mut looks = tokio::time::interval(LOOK);
         looks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut armed: Option<Deadline> = None;
         loop {
             let deadline = self.machine.poll_deadline();
-            if let Some(deadline) = deadline.filter(|deadline| armed != Some(*deadline)) {
-                timer.as_mut().reset((self.started + deadline.at.since(Time::ZERO)).into());
+            if let Some(deadline) = deadline.filter(|deadline| self.armed != Some(*deadline)) {
+                timer.as_mut().reset(Instant::now() + deadline.at.since(self.now()));
             }
-            armed = deadline;
+            self.armed = deadline;
             tokio::select! {
                 _ = self.network.recv_many(&mut events, BATCH) => {}
                 _ = self.commands.recv_many(&mut commands, BATCH) => {}
-                () = timer.as_mut(), if armed.is_some() => armed = None,
+                () = timer.as_mut(), if self.armed.is_some() => self.armed = None,
                 _ = looks.tick() => {}
                 () = stopped.as_mut(), if leave.is_some() => {
                     if let Some(leave) = leave.take() {
@@ -127,11 +124,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
 
     /// Handles the inputs that have come, and the timers that are due.
     fn wake(&mut self, events: &mut Vec<Event>, commands: &mut Vec<MachineMessage<M>>) -> LoopControl {
-        if let Some(slept) = self.sleep.look() {
-            tracing::info!(seconds = slept.as_secs(), "the host was suspended: earlier messages may be out of date");
-            self.machine.handle(self.now(), Input::HostSuspended(slept));
-        }
-        self.tell_wall_clock();
+        self.look_at_clock();
         if self.drain() == LoopControl::Stop {
             return LoopControl::Stop;
         }
@@ -158,13 +151,16 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
         LoopControl::Continue
     }
 
-    /// Tells the machine the host's wall clock, at most once a second.
-    fn tell_wall_clock(&mut self) {
-        // A clock before 1970 counts as 1970.
-        let shows = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        if shows != self.wall_clock {
-            self.wall_clock = shows;
-            self.machine.handle(self.now(), Input::WallClock(shows));
+    /// Tells the machine that the host stood still, and the date, at most once a second.
+    fn look_at_clock(&mut self) {
+        if self.clock.look().standstill.is_some() {
+            // The timer of the loop may have stood still as well.
+            self.armed = None;
+            self.machine.handle(self.now(), Input::HostSuspended);
+        }
+        if self.clock.unix_s() != self.wall_clock {
+            self.wall_clock = self.clock.unix_s();
+            self.machine.handle(self.now(), Input::WallClock(self.wall_clock));
         }
     }
 
@@ -226,8 +222,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
     }
 
     fn now(&self) -> Time {
-        let nanos = self.started.elapsed().as_nanos();
-        Time::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+        self.clock.now()
     }
 }
 

@@ -8,6 +8,7 @@ use roost_wire::{Address, Channel, Delivery, DialId, NodeId, RoleSet, Service};
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::clock::testing::SettableClock;
 
 /// Answers each message with itself, rings once after 5 ms, and leaves when told.
 #[derive(Default)]
@@ -23,7 +24,7 @@ enum Said {
     Rang,
     Down,
     Broken(u32),
-    Slept(Duration),
+    Slept,
     Left,
 }
 
@@ -57,7 +58,7 @@ impl Machine for Echo {
             }
             Input::ConnectionDown { .. } => self.events.push_back(Said::Down),
             Input::FlowBroken { flow, .. } => self.events.push_back(Said::Broken(flow)),
-            Input::HostSuspended(slept) => self.events.push_back(Said::Slept(slept)),
+            Input::HostSuspended => self.events.push_back(Said::Slept),
             Input::Command(Leave) => {
                 let (connection, reason) = (ConnectionId(1), "leaving".to_owned());
                 self.transmits.push_back(Transmit::Close { connection, reason });
@@ -193,24 +194,23 @@ async fn data_without_room_ends_its_flow() {
     assert!(!rig.log.lock().unwrap().iter().any(|entry| entry.starts_with("close")));
 }
 
-/// Clocks of which a test moves one on.
-struct SettableClock(Arc<Mutex<Duration>>);
-
-impl SuspendClock for SettableClock {
-    fn ahead(&self) -> Duration {
-        *self.0.lock().unwrap()
-    }
+#[tokio::test]
+async fn machine_hears_of_suspend() {
+    let clock = SettableClock::default();
+    let mut rig = rig_with(|driver| driver.with_clock(clock.clone()));
+    clock.pass(Duration::from_secs(3_600));
+    assert_eq!(rig.said.recv().await, Some(Said::Slept));
+    assert_eq!(rig.said.recv().await, Some(Said::Rang), "what was due in suspend is due at once");
 }
 
 #[tokio::test]
-async fn machine_hears_of_suspend() {
-    let ahead = Arc::<Mutex<Duration>>::default();
-    let clocks = SettableClock(Arc::clone(&ahead));
-    let mut rig = rig_with(|driver| driver.with_clocks(clocks));
-    assert_eq!(rig.said.recv().await, Some(Said::Rang));
-    let hour = Duration::from_secs(3600);
-    *ahead.lock().unwrap() = hour;
-    assert_eq!(rig.said.recv().await, Some(Said::Slept(hour)));
+async fn deadline_counts_suspended_time() {
+    let clock = SettableClock::default();
+    let mut rig = rig_with(|driver| driver.with_clock(clock.clone()));
+    // The clock stands: 5 ms of it never pass.
+    assert!(tokio::time::timeout(Duration::from_millis(100), rig.said.recv()).await.is_err());
+    clock.pass(Duration::from_millis(5));
+    assert_eq!(tokio::time::timeout(2 * LOOK, rig.said.recv()).await, Ok(Some(Said::Rang)));
 }
 
 #[tokio::test]

@@ -27,7 +27,7 @@ use crate::documents::MAX_NAMED;
 use crate::driver::{DriverStopped, Mailbox, Sockets, driver};
 use crate::media::{MediaMetrics, MediaSocket, RelayMailbox, rows};
 use crate::naming::certified;
-use crate::resolve::{EndpointResolver, is_own_address, resolve_all};
+use crate::resolve::{EndpointResolver, resolve_all};
 use crate::shared::millis;
 use crate::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 
@@ -35,6 +35,7 @@ use event_handler::HubEventHandler;
 use media::HubRelayHandler;
 use metrics::HubMetrics;
 pub use settings::HubSettings;
+use settings::MAX_PARENTS;
 
 const PORT: u16 = 7700;
 
@@ -89,12 +90,12 @@ impl<H: HubProgram> Program for HubDaemon<H> {
 
     async fn spawn(config: HubSettings, base: Base) -> Result<Running<HubService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
-        let (redial, mut parents) = EndpointResolver::resolve(&[&config.parents[..], &config.siblings].concat()).await;
-        let mut siblings = parents.split_off(config.parents.len());
         let listening = shared.transport.local_addresses();
-        siblings.retain(|addresses| !is_own_address(addresses, listening));
+        let lists = [&config.parents[..], &config.siblings];
+        let (redial, [mut parents, siblings]) = EndpointResolver::resolve(lists, listening).await;
+        parents.truncate(MAX_PARENTS);
         let advertised = resolve_all(&common.advertise).await.map_err(Failure::failed)?;
-        if H::KIND == HubKind::Server && parents.iter().any(|server| is_own_address(server, listening)) {
+        if H::KIND == HubKind::Server && parents.len() < config.parents.len() {
             let itself =
                 "cache_of names this very server: name the central one, or leave it out if this is the central one";
             return Err(Failure::config(itself));

@@ -3,16 +3,16 @@ use std::time::Duration;
 
 use roost_core::hub::{HubKind, Limits, OverflowPolicy, ReflectionConfig};
 use roost_reflection::relay;
-use roost_wire::Endpoint;
+use roost_wire::HubName;
 
 use crate::config::{ConfigError, Kind as Value, Setting, Settings};
 use crate::media::MediaAddress;
 
 #[derive(Clone, Debug)]
 pub struct HubSettings {
-    pub siblings: Vec<Vec<Endpoint>>,
-    /// The endpoints of each parent; of a cache, those of its server.
-    pub parents: Vec<Vec<Endpoint>>,
+    pub siblings: Vec<HubName>,
+    /// Of a cache, its server.
+    pub parents: Vec<HubName>,
     pub tier: u8,
     /// The rate of summaries on a connection to a parent.
     pub summary_bits_per_second: u32,
@@ -46,7 +46,7 @@ impl RelaySettings {
 const LEASES: std::ops::RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 
 /// The most parents of a super node: the first and its standby.
-const MAX_PARENTS: usize = 2;
+pub(super) const MAX_PARENTS: usize = 2;
 
 /// The rows that a hub adds to the common settings.
 pub(super) fn table(kind: HubKind) -> Vec<Setting> {
@@ -255,8 +255,9 @@ mod tests {
     #[test]
     fn sibling_entries_hold_several_endpoints() {
         let flags = [("sibling", "udp://a:1,tcp://a:1"), ("sibling", "udp://b:1")];
-        let sizes: Vec<_> = read(HubKind::SuperNode, &flags).unwrap().siblings.iter().map(Vec::len).collect();
-        assert_eq!(sizes, [2, 1]);
+        let siblings: Vec<_> =
+            read(HubKind::SuperNode, &flags).unwrap().siblings.iter().map(ToString::to_string).collect();
+        assert_eq!(siblings, flags.map(|(_, hub)| hub));
     }
 
     #[test]
@@ -280,7 +281,7 @@ mod tests {
     #[test]
     fn cache_has_one_server_no_tier() {
         let config = read(HubKind::Server, &[("cache_of", "udp://a:1,tcp://a:1")]).unwrap();
-        assert_eq!((config.parents.len(), config.parents[0].len()), (1, 2));
+        assert_eq!((config.parents.len(), config.parents[0].to_string().split(',').count()), (1, 2));
         let two = [("cache_of", "udp://a:1"), ("cache_of", "udp://b:1")];
         assert!(read(HubKind::Server, &two).unwrap_err().contains("at most 1"));
         let keys = |kind| table(kind).iter().map(|setting| setting.key).collect::<Vec<_>>();

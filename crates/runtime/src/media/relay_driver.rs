@@ -3,16 +3,18 @@
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use roost_reflection::ReflectionMachine as _;
 use roost_wire::Time;
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
+use tokio::time::Instant;
 
 use super::metrics::Passed;
 use super::socket::Socket;
 use super::{RelayHandler, RelayMessage};
+use crate::clock::{Clock as _, SystemClock};
 use crate::command_queue::CommandReceiver;
 
 /// The most mailbox messages of a wake.
@@ -28,20 +30,15 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The clock of a relay's machine: it begins with the thread.
 #[derive(Clone, Copy)]
-pub(super) struct RelayClock(Instant);
+pub(super) struct RelayClock(Duration);
 
 impl RelayClock {
     pub(super) fn start() -> Self {
-        Self(Instant::now())
+        Self(SystemClock.passed())
     }
 
     pub(super) fn now(self) -> Time {
-        Time::from_nanos(u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX))
-    }
-
-    /// The instant of a time of the machine.
-    fn instant(self, time: Time) -> Instant {
-        self.0 + time.since(Time::ZERO)
+        Time::ZERO + SystemClock.passed().saturating_sub(self.0)
     }
 }
 
@@ -94,7 +91,7 @@ impl<H: RelayHandler> RelayDriver<H> {
         loop {
             let due = self.ends.machine.poll_deadline();
             if let Some(due) = due {
-                timer.as_mut().reset(self.clock.instant(due).into());
+                timer.as_mut().reset(Instant::now() + due.since(self.clock.now()));
             }
             tokio::select! {
                 readable = ready.readable() => {

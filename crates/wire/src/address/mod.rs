@@ -1,6 +1,7 @@
 //! Addresses as the wire carries them.
 
 mod endpoint;
+mod hub_name;
 pub(crate) mod list;
 mod scheme;
 
@@ -11,6 +12,7 @@ use minicbor::{Decode, Encode};
 
 use crate::open;
 pub use endpoint::{Endpoint, MAX_HOSTS, ParseEndpointError};
+pub use hub_name::{HubName, ParseHubError, SrvName};
 pub use scheme::{ParseSchemeError, Scheme, SchemeSet};
 
 /// An endpoint whose hosts are IP addresses: what records and requests carry.

@@ -47,10 +47,6 @@ impl RecordCache {
         self.directory.next_expiry()
     }
 
-    pub(super) fn slept(&mut self, slept: Duration) {
-        self.directory.slept(slept);
-    }
-
     pub(super) fn remove(&mut self, node: NodeId) {
         self.directory.remove(node);
     }

@@ -12,7 +12,6 @@ mod replicas;
 mod standby;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use roost_wire::messages::Candidate;
 use roost_wire::{Area, ConnectionId, NodeId, Record, Time};
@@ -165,12 +164,6 @@ impl Registry {
     pub(super) fn give_back(&mut self, mut hits: Vec<Hit>) {
         hits.clear();
         self.hits = hits;
-    }
-
-    /// The host stood still for so long.
-    pub(super) fn slept(&mut self, slept: Duration) {
-        self.directory.slept(slept);
-        self.cached.slept(slept);
     }
 
     /// The next change of which other parts are to hear.

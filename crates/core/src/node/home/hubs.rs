@@ -71,11 +71,12 @@ impl Hubs {
         self.succeeded();
     }
 
-    /// Takes up hubs that another one names, as long as there is room. One
-    /// that shares an address with a known hub is that hub.
+    /// Takes up hubs that the current one names, as long as there is room. One
+    /// that shares an address with a known hub is that hub, but never the current one: a name may stand for several.
     pub(super) fn learn(&mut self, siblings: Vec<Address>) {
         for address in siblings {
-            let known = self.list.iter().any(|hub| hub.contains(&address));
+            let mut others = self.list.iter().enumerate().filter(|(index, _)| *index != self.current);
+            let known = others.any(|(_, hub)| hub.contains(&address));
             if !known && self.list.len() < MAX_HUBS {
                 self.list.push(vec![address]);
             }
@@ -184,10 +185,18 @@ mod tests {
 
     #[test]
     fn learned_hubs_are_bounded_and_unique() {
+        let mut hubs = Hubs::new(vec![vec![address(1), address(2)], vec![address(3), address(4)]]);
+        hubs.learn(vec![address(4)]);
+        assert_eq!(hubs.list().len(), 2);
+        hubs.learn((5..100).map(address).collect());
+        assert_eq!(hubs.list().len(), MAX_HUBS);
+    }
+
+    #[test]
+    fn sibling_of_same_name_is_another_hub() {
         let mut hubs = Hubs::new(vec![vec![address(1), address(2)]]);
         hubs.learn(vec![address(2)]);
-        assert_eq!(hubs.list().len(), 1);
-        hubs.learn((3..100).map(address).collect());
-        assert_eq!(hubs.list().len(), MAX_HUBS);
+        hubs.learn(vec![address(2)]);
+        assert_eq!(hubs.list(), [vec![address(1), address(2)], vec![address(2)]]);
     }
 }

@@ -309,10 +309,14 @@ impl HomeRegistration {
         core.set(Timer::Renew, pause);
     }
 
-    /// The host stood still: what the home knows may have been forgotten, or be of another one.
-    pub(super) fn on_slept(&mut self, core: &mut Core) {
-        if matches!(&self.state, RegistrationState::Linked(home) if home.attached.is_some()) {
-            core.timers.set(Timer::Renew, core.now);
+    /// The host stood still: the home may have forgotten the record, or be gone. It has its time to answer from now on.
+    pub(super) fn on_host_suspended(&mut self, core: &mut Core) {
+        self.standby.doubt(core);
+        let RegistrationState::Linked(home) = &self.state else { return };
+        match home.exchange {
+            Some(exchange) => self.ask(core, exchange.question, 1, core.now),
+            None if home.attached.is_some() => core.timers.set(Timer::Renew, core.now),
+            None => {}
         }
     }
 

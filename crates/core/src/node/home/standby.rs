@@ -102,6 +102,14 @@ impl StandbyHub {
         core.set(Timer::Standby, wait);
     }
 
+    /// The host stood still, so no answer could come.
+    pub(super) fn doubt(&mut self, core: &mut Core) {
+        if let StandbyState::Up(up) = &mut self.search {
+            up.unanswered = 0;
+            self.ping(core);
+        }
+    }
+
     /// The standby lives.
     pub(super) fn on_answer(&mut self, core: &mut Core) {
         if let StandbyState::Up(up) = &mut self.search {

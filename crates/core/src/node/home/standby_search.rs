@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::RegistrationMessage;
+use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{ConnectionId, RequestId, Role};
 
 use super::standby::{ActiveStandby, PINGS, StandbyState};
@@ -102,7 +103,8 @@ impl HomeRegistration {
         };
         if home.named != Some(up.hub) {
             home.named = Some(up.hub);
-            let addresses = self.hubs.list().get(up.index).cloned();
+            let known = self.hubs.list().get(up.index);
+            let addresses = known.map(|known| known.iter().take(MAX_ADDRESSES).cloned().collect());
             let connection = home.connection;
             core.send_reliably(connection, RequestId(0), RegistrationMessage::SetStandby { hub: up.hub, addresses });
         }

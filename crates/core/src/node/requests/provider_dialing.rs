@@ -10,7 +10,7 @@ use roost_wire::{Address, ConnectionId, RequestId, Scheme, SchemeSet};
 use super::OutgoingRequests;
 use super::outgoing_request::{OutgoingRequest, ProviderDial, RequestPhase};
 use crate::node::connections::DialTarget;
-use crate::node::core::Core;
+use crate::node::core::{Core, ToldNode};
 use crate::node::timers::Timer;
 
 /// Most providers dialled for one request: hubs tell their addresses, and could aim dials at a
@@ -70,7 +70,7 @@ impl OutgoingRequests {
         let has_come = connection
             .and_then(|connection| core.connections.get(connection))
             .is_some_and(|connection| connection.heard >= asked.first_sent);
-        if !has_come && core.dial_as_told(way, addresses) {
+        if !has_come && core.dial_as_told(ToldNode::Provider, way, addresses) {
             (asked.meeting.met, asked.meeting.count) = (Some(node), asked.meeting.count + 1);
             core.counters.provider_dials += 1;
         }

@@ -10,7 +10,7 @@ use super::serve_request::{PushedObject, ServeRequest};
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use crate::node::api::{NodeEvent, SessionId, SourceOutput};
 use crate::node::connections::{ConnectionLoss, DialTarget, NodeConnection};
-use crate::node::core::Core;
+use crate::node::core::{Core, ToldNode};
 use crate::node::timers::Timer;
 
 /// The longest dial to a requester, besides the round trips of a handshake, before the hub is told to relay.
@@ -42,11 +42,12 @@ impl ProviderSessions {
         let asked_by = request.asked_by.and_then(|connection| core.connections.get(connection));
         let trips = asked_by.map_or(Duration::ZERO, |connection| connection.rtt.smoothed() * HANDSHAKE_TRIPS);
         let patience = (REACH_TIME + trips).min(request.deadline / 2);
+        let is_somewhere = !request.dialable().is_empty();
         if self.dial(core, id) {
             core.set(Timer::Reach(id), patience);
             return self.tell_pending(core, id);
         }
-        self.refuse(core, id, Reason::NoTransport);
+        self.refuse(core, id, if is_somewhere { Reason::Unreachable } else { Reason::NoTransport });
     }
 
     /// True if the requester has an address over an allowed transport at which
@@ -56,7 +57,8 @@ impl ProviderSessions {
         !addresses.is_empty() && !self.unreached.holds(now, request.requester, &addresses)
     }
 
-    /// Dials the requester, if there is an address over an allowed transport.
+    /// Dials the requester, if there is an address over an allowed transport. False as well if hubs have had too
+    /// many requesters dialed in vain.
     pub(super) fn dial(&mut self, core: &mut Core, id: SessionId) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let request = &session.request;
@@ -64,9 +66,14 @@ impl ProviderSessions {
         if addresses.is_empty() {
             return false;
         }
-        session.dialling = true;
-        core.dial_node(request.way(), addresses);
-        true
+        let way = request.way();
+        if request.asked_by.is_none_or(|asked_by| !core.is_hub(asked_by)) {
+            core.dial_node(way, addresses);
+            session.dialling = true;
+        } else {
+            session.dialling = core.dial_as_told(ToldNode::Requester, way, addresses);
+        }
+        session.dialling
     }
 
     fn open(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
