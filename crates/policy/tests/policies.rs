@@ -153,7 +153,9 @@ proptest! {
             prop_assert_eq!(policy.judge(member, &attempt), expected);
             let permissions = policy.permissions(member);
             prop_assert_eq!(permissions.judge(&attempt), expected);
-            prop_assert!(permissions.may_somewhere(case.action) || !expected.is_allowed());
+            let best = permissions.judge_at_best(case.action, case.service);
+            prop_assert!(best.is_allowed() || !expected.is_allowed());
+            prop_assert!(expected.is_allowed() || !policy.allows_all(case.role, &attempt));
         }
     }
 
@@ -171,6 +173,31 @@ fn an_empty_policy_denies_everything() {
         let attempt = Attempt { action, service: Some("video"), place: Some(Cell::new(1, 1)) };
         assert_eq!(policy.judge(member, &attempt), Verdict::NoRule);
     }
+}
+
+#[test]
+fn every_node_is_allowed_by_rules_about_all() {
+    let attempt = Attempt { action: Action::Subscribe, service: Some("video"), place: Some(Cell::new(1, 1)) };
+    let all = |text: &str| text.parse::<Policy>().unwrap().allows_all(Role::Node, &attempt);
+    assert!(all("[[rule]]\nallow = [\"subscribe\"]"));
+    assert!(all("[[rule]]\ndeny = [\"all\"]\nwho = { role = \"server\" }\n[[rule]]\nallow = [\"all\"]"));
+    assert!(!all("[[rule]]\nallow = [\"subscribe\"]\nwho = { name = \"uav*\" }"));
+    assert!(!all("[[rule]]\ndeny = [\"subscribe\"]\nwho = { name = \"uav7\" }\n[[rule]]\nallow = [\"all\"]"));
+    assert!(!all(""));
+}
+
+#[test]
+fn a_refusal_names_the_rule() {
+    let policy: Policy = "[[rule]]\ndeny = [\"request\"]\ntitle = \"no guests\"".parse().unwrap();
+    let attempt = Attempt { action: Action::Request, service: Some("video"), place: Some(Cell::new(27, 92)) };
+    let said = |attempt: &Attempt<'_>| {
+        let member = Member { role: Role::Node, name: "uav7", labels: &Labels::default() };
+        policy.refusal("uav7", attempt, policy.judge(member, attempt))
+    };
+    let start = "the group's policy does not let uav7";
+    assert_eq!(said(&attempt), format!("{start} request video at (27,92): rule 1, \"no guests\""));
+    let send = Attempt { action: Action::Send, service: None, place: None };
+    assert_eq!(said(&send), format!("{start} send files: no rule allows it"));
 }
 
 #[test]
