@@ -179,6 +179,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::Unspecified => "unspecified",
         Reason::UnsupportedVersion => "too_old",
         Reason::TooSlow => "too_slow",
+        Reason::Forbidden => "forbidden",
         // A reason of a later version of the protocol counts as a broken one.
         _ => "protocol",
     }

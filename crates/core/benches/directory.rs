@@ -99,6 +99,7 @@ fn lookups(criterion: &mut Criterion) {
                         except: None,
                         aim: SearchPurpose::List,
                         names: None,
+                        asker: None,
                     };
                     directory.find(black_box(&query), &mut hits);
                     black_box(hits.len())

@@ -21,8 +21,8 @@ use roost_wire::messages::{
 };
 use roost_wire::random::RootSecret;
 use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, NodeId, Nonce, RequestId, Role, Scheme,
-    Service, StreamId, StreamTag, Time,
+    Address, Area, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, Labels, NodeId, Nonce, RequestId, Role,
+    Scheme, Service, StreamId, StreamTag, Time,
 };
 
 const HUB: ConnectionId = ConnectionId(1);
@@ -105,6 +105,7 @@ impl PublicationScene {
         let config = NodeConfig {
             node: node(100),
             name: "n1".to_owned(),
+            labels: Labels::default(),
             epoch: 1,
             cell: Cell::new(0, 0),
             services: [Service::Video].into_iter().collect(),
@@ -145,7 +146,7 @@ impl PublicationScene {
     }
 
     fn connection_up(&mut self, connection: ConnectionId, number: u8, role: Role) {
-        let remote = Remote { node: node(number), role, name: format!("n{number}") };
+        let remote = Remote { node: node(number), role, name: format!("n{number}"), labels: Labels::default() };
         let (address, rtt) = (address(number), Duration::from_millis(20));
         self.input(Input::ConnectionUp { connection, dial: None, remote, address, rtt });
     }

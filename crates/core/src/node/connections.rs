@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use roost_policy::Policy;
 use roost_wire::RemoteIdentity as Remote;
-use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
+use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
+use crate::allowance::Allowance;
 use crate::connections::{Connection, Rtt, excess};
 use crate::wall::WallClock;
 
@@ -80,6 +83,9 @@ pub(super) type NodeConnection = Connection<NodeConnectionState>;
 pub(super) struct NodeConnectionState {
     /// The name in the remote's certificate.
     pub(super) name: String,
+    labels: Labels,
+    /// The actions that the policy allows the remote; of a way through hubs, those of the hub, which reads along.
+    pub(super) allowance: Allowance,
     /// Time at which something was last sent or heard.
     pub(super) used: Time,
     /// Time at which something was last heard that shows that this node is heard, too.
@@ -108,13 +114,22 @@ pub(super) struct HubTunnel {
 impl NodeConnection {
     /// A connection that is up now, or a way through a hub that stands in for one.
     pub(super) fn up(now: Time, remote: &Remote, address: Address, rtt: Rtt, tunnel: Option<HubTunnel>) -> Self {
-        let name = remote.name.clone();
-        let own = NodeConnectionState { name, used: now, answered: now, has_greeted: false, guesses: 0, tunnel };
+        let own = NodeConnectionState {
+            name: remote.name.clone(),
+            labels: remote.labels.clone(),
+            allowance: Allowance::default(),
+            used: now,
+            answered: now,
+            has_greeted: false,
+            guesses: 0,
+            tunnel,
+        };
         Self::new(now, remote, address, rtt, own)
     }
 
     pub(super) fn identity(&self) -> Remote {
-        Remote { node: self.node, role: self.role, name: self.own.name.clone() }
+        let (name, labels) = (self.own.name.clone(), self.own.labels.clone());
+        Remote { node: self.node, role: self.role, name, labels }
     }
 
     /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
@@ -148,6 +163,8 @@ impl NodeConnection {
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     connections: BTreeMap<ConnectionId, NodeConnection>,
+    /// The group's policy, if it has one.
+    policy: Option<Arc<Policy>>,
     next_way: u64,
     /// Remotes of connections that are gone; each may have others.
     departed: Vec<NodeId>,
@@ -172,8 +189,25 @@ impl Connections {
         self.connections.get_mut(&connection)
     }
 
-    pub(super) fn insert(&mut self, connection: ConnectionId, entry: NodeConnection) {
+    pub(super) fn insert(&mut self, connection: ConnectionId, mut entry: NodeConnection) {
+        entry.own.allowance = match entry.own.tunnel.and_then(|tunnel| self.get(tunnel.connection)) {
+            Some(hub) => hub.own.allowance.clone(),
+            None => Allowance::new(self.policy.as_ref(), &entry.identity()),
+        };
         self.connections.insert(connection, entry);
+    }
+
+    /// Another policy, or none, says what remotes may do.
+    pub(super) fn set_policy(&mut self, policy: Option<Arc<Policy>>) {
+        self.policy = policy;
+        // Ways through hubs have greater numbers, so the connections with their hubs come before them.
+        for (connection, entry) in std::mem::take(&mut self.connections) {
+            self.insert(connection, entry);
+        }
+    }
+
+    pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
+        self.policy.as_ref()
     }
 
     pub(super) fn remove(&mut self, connection: ConnectionId) -> Option<NodeConnection> {
@@ -291,7 +325,7 @@ mod tests {
     }
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
-        let remote = Remote { node: node(number), role: Role::Node, name: String::new() };
+        let remote = Remote { node: node(number), role: Role::Node, name: String::new(), labels: Labels::default() };
         NodeConnection::up(used, &remote, address, Rtt::new(Duration::ZERO), None)
     }
 

@@ -11,7 +11,7 @@ use roost_wire::messages::{
     RequestMessage, Route, ServiceRequest,
 };
 use roost_wire::random::SecretRng;
-use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, RequestId, Role, SchemeSet, Service};
+use roost_wire::{Area, Cell, ConnectionId, Labels, NodeId, Nonce, RequestId, Role, SchemeSet, Service};
 
 use super::api::NodeConfig;
 use super::connections::{DialTarget, HubTunnel, NodeConnection};
@@ -195,7 +195,7 @@ impl ConnectRequests {
             RequestMessage::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
                 let node = call.node;
                 self.outgoing.remove(id);
-                return Some(enter(core, connection, node, *id).then_some(node));
+                return Some((core.may_relay_files(connection) && enter(core, connection, node, *id)).then_some(node));
             }
             RequestMessage::Accept(_) => core.counters.refused += 1,
             RequestMessage::Pending { provider: Some(ProviderAddress { node, addresses }), .. }
@@ -214,6 +214,9 @@ impl ConnectRequests {
 /// Accepts that what a node says comes through a hub.
 fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     let IncomingConnect { by: connection, id, requester, .. } = *call;
+    if !core.may_relay_files(connection) {
+        return call.decline(core, Reason::Forbidden);
+    }
     let is_known = core.connections.get(connection).is_some_and(|entry| {
         let hub = entry.node;
         !core.connections.ways(|way| (way.hub, way.id) == (hub, id)).is_empty()
@@ -235,7 +238,7 @@ fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId)
     }
     let tunnel = Some(HubTunnel { connection, hub: entry.node, id });
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
-    let remote = Remote { node, role: Role::Node, name: String::new() };
+    let remote = Remote { node, role: Role::Node, name: String::new(), labels: Labels::default() };
     let way = core.connections.number_way();
     let entry = NodeConnection::up(now, &remote, address, rtt, tunnel);
     core.connections.insert(way, entry);
