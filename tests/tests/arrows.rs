@@ -54,6 +54,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
             "roost-services",
             "roost-wire",
             "roost-core",
+            "roost-policy",
             "roost-api",
             "roost-identity",
             "roost-reflection",
