@@ -49,6 +49,11 @@ const MACHINE: [CounterRow<NodeStatus>; 18] = [
     CounterRow("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| {
         s.counters.declined_busy
     }),
+    CounterRow(
+        "roost_node_forbidden_total",
+        "Requests, files and data turned away because the group's policy does not allow them.",
+        |s| s.counters.forbidden,
+    ),
     CounterRow("roost_node_displaced_total", "Requests ended in favour of requesters served less.", |s| {
         s.counters.displaced
     }),

@@ -161,7 +161,7 @@ impl DaemonContext {
                 Ok((TakenDocument { kind, number, bytes, is_new: taken.is_new }, taken.unkept))
             }
             DocumentKind::POLICY => {
-                let taken = rules.take(&verifier, bytes)?;
+                let taken = rules.put_in_force(&verifier, bytes)?;
                 let (number, bytes) = (taken.held.number, taken.held.bytes);
                 Ok((TakenDocument { kind, number, bytes, is_new: taken.is_new }, taken.unkept))
             }

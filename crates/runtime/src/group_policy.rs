@@ -62,7 +62,7 @@ impl GroupPolicy {
     ///
     /// # Errors
     /// The bytes are no policy of the group, or an older one.
-    pub(crate) fn take(&self, verifier: &Verifier, bytes: Bytes) -> Result<TakenPolicy, PolicyFault> {
+    pub(crate) fn put_in_force(&self, verifier: &Verifier, bytes: Bytes) -> Result<TakenPolicy, PolicyFault> {
         let (offered, document) = read(verifier, bytes)?;
         let is_new = {
             let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -108,16 +108,19 @@ mod tests {
             Bytes::from(group.sign_document(&document).unwrap())
         };
         let allow = "[[rule]]\nallow = [\"all\"]";
-        assert!(policy.take(&verifier, signed(1, 3, allow)).unwrap().is_new);
-        assert!(!policy.take(&verifier, signed(1, 3, allow)).unwrap().is_new);
+        assert!(policy.put_in_force(&verifier, signed(1, 3, allow)).unwrap().is_new);
+        assert!(!policy.put_in_force(&verifier, signed(1, 3, allow)).unwrap().is_new);
         assert!(matches!(
-            policy.take(&verifier, signed(1, 2, "")),
+            policy.put_in_force(&verifier, signed(1, 2, "")),
             Err(PolicyFault::Document(ListFault::Older { held: 3, offered: 2 }))
         ));
-        assert!(matches!(policy.take(&verifier, signed(1, 3, "")), Err(PolicyFault::Document(ListFault::Forked(3)))));
-        assert!(matches!(policy.take(&verifier, signed(1, 4, "allow = 1")), Err(PolicyFault::Rules(_))));
-        assert!(policy.take(&verifier, signed(2, 4, allow)).is_err(), "another kind");
-        assert!(policy.take(&verifier, Bytes::from_static(b"none")).is_err());
+        assert!(matches!(
+            policy.put_in_force(&verifier, signed(1, 3, "")),
+            Err(PolicyFault::Document(ListFault::Forked(3)))
+        ));
+        assert!(matches!(policy.put_in_force(&verifier, signed(1, 4, "allow = 1")), Err(PolicyFault::Rules(_))));
+        assert!(policy.put_in_force(&verifier, signed(2, 4, allow)).is_err(), "another kind");
+        assert!(policy.put_in_force(&verifier, Bytes::from_static(b"none")).is_err());
         assert_eq!(policy.status(), Some(PolicyStatus { number: 3, rules: 1 }));
         assert_eq!(GroupPolicy::load(&verifier).status(), policy.status(), "after a restart");
     }

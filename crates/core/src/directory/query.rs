@@ -23,12 +23,12 @@ pub struct DirectoryQuery {
     /// knows no names.
     pub names: Option<NodeSelector>,
     /// The member whose permissions say which places count; `None` if all do.
-    pub asker: Option<Asker>,
+    pub judged: Option<Judged>,
 }
 
 /// A member that the group's policy may not let do this everywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Judged {
     pub node: NodeId,
     pub action: Action,
 }

@@ -217,7 +217,7 @@ proptest! {
                     model.held.retain(|(_, heard, _)| now.since(*heard) < LEASE);
                 }
                 DirectoryOperation::Find(service, area, count, aim) => {
-                    let query = DirectoryQuery { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim, names: None, asker: None };
+                    let query = DirectoryQuery { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim, names: None, judged: None };
                     let mut hits = Vec::new();
                     directory.find(&query, &mut hits);
                     let found: Vec<NodeId> = hits.iter().map(|hit| directory.hit(*hit).node()).collect();
@@ -250,7 +250,7 @@ fn sparse_search_falls_back_to_scan() {
         except: None,
         aim: SearchPurpose::List,
         names: None,
-        asker: None,
+        judged: None,
     };
     let mut hits = Vec::new();
     directory.find(&query, &mut hits);
@@ -286,7 +286,7 @@ fn free_provider_ranks_before_full_ones() {
         let (area, origin) = (Area::Nearest(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
         directory.find(
-            &DirectoryQuery { service, area, origin, count: 8, except: None, aim, names: None, asker: None },
+            &DirectoryQuery { service, area, origin, count: 8, except: None, aim, names: None, judged: None },
             &mut hits,
         );
         hits.iter().map(|hit| (directory.hit(*hit).node(), hit.rank.is_free())).collect::<Vec<_>>()
@@ -314,7 +314,7 @@ fn failed_providers_rank_last_temporarily() {
                 except: None,
                 aim: SearchPurpose::Serve,
                 names: None,
-                asker: None,
+                judged: None,
             },
             &mut hits,
         );

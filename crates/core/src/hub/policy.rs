@@ -11,7 +11,7 @@ use super::progress::own_nodes;
 use super::sender::Sender;
 use super::{Hub, HubEvent};
 use crate::allowance::Allowance;
-use crate::directory::{Asker, DirectoryQuery};
+use crate::directory::{DirectoryQuery, Judged};
 use crate::hub::core::HubCore;
 use crate::machine::Traffic;
 
@@ -27,50 +27,50 @@ impl HubCore {
     }
 
     /// True if a node has an action at `place`, or, of no place in particular, at some place.
-    fn permits_in(&self, asker: Asker, service: Option<Service>, area: Area) -> bool {
+    fn permits_in(&self, judged: Judged, service: Option<Service>, area: Area) -> bool {
         match area {
-            Area::Exact(cell) => self.permits(asker.node, asker.action, service, Some(cell)),
-            _ => self.is_judged(asker.node, |allowance| allowance.may_permit(asker.action, service)),
+            Area::Exact(cell) => self.permits(judged.node, judged.action, service, Some(cell)),
+            _ => self.is_judged(judged.node, |allowance| allowance.may_permit(judged.action, service)),
         }
     }
 
     /// True if what a node asks for is denied wherever its provider may be.
     pub(super) fn forbids_request(&self, from: Sender, request: &Request) -> bool {
-        let asker = Asker { node: from.node, action: action_of(request) };
-        !self.permits_in(asker, subject_of(asker.action, request.spec.service), request.spec.area)
+        let judged = Judged { node: from.node, action: action_of(request) };
+        !self.permits_in(judged, subject_of(judged.action, request.spec.service), request.spec.area)
     }
 
     pub(super) fn forbids_watch(&self, from: Sender, watch: &Watch) -> bool {
-        let asker = Asker { node: from.node, action: Action::Watch };
-        !from.role.is_hub() && !watch.services.iter().any(|service| self.permits_in(asker, Some(service), watch.area))
+        let judged = Judged { node: from.node, action: Action::Watch };
+        !from.role.is_hub() && !watch.services.iter().any(|service| self.permits_in(judged, Some(service), watch.area))
     }
 
-    /// True if a search is to leave out places of which its asker may not know.
+    /// True if a search is to leave out places of which the requester may not know.
     pub(super) fn is_limited(&self, query: &DirectoryQuery) -> bool {
-        query.asker.is_some() && self.remotes.policy().is_some()
+        query.judged.is_some() && self.remotes.policy().is_some()
     }
 
     /// True if providers at this place count in a search.
     pub(super) fn admits(&self, query: &DirectoryQuery, place: Cell) -> bool {
-        query.asker.is_none_or(|asker| self.permits(asker.node, asker.action, Some(query.service), Some(place)))
+        query.judged.is_none_or(|judged| self.permits(judged.node, judged.action, Some(query.service), Some(place)))
     }
 
-    /// The services of a provider at `place` of which an asker may know.
-    pub(super) fn visible(&self, asker: Option<Asker>, services: ServiceSet, place: Cell) -> ServiceSet {
-        let Some(Asker { node, action }) = asker.filter(|_| self.remotes.policy().is_some()) else { return services };
+    /// The services of a provider at `place` of which the requester may know.
+    pub(super) fn visible(&self, judged: Option<Judged>, services: ServiceSet, place: Cell) -> ServiceSet {
+        let Some(Judged { node, action }) = judged.filter(|_| self.remotes.policy().is_some()) else { return services };
         self.remotes.get(node).map_or(ServiceSet::EMPTY, |remote| remote.allowance.permitted(action, services, place))
     }
 
     /// A candidate as a watcher may see it.
     pub(super) fn visible_to_watcher(&self, watcher: NodeId, candidate: Candidate) -> Candidate {
         let is_hub = self.remotes.get(watcher).is_some_and(|remote| remote.role.is_hub());
-        let asker = (!is_hub).then_some(Asker { node: watcher, action: Action::Watch });
-        Candidate { services: self.visible(asker, candidate.services, candidate.cell), ..candidate }
+        let judged = (!is_hub).then_some(Judged { node: watcher, action: Action::Watch });
+        Candidate { services: self.visible(judged, candidate.services, candidate.cell), ..candidate }
     }
 
     /// The services of its record that a node may offer.
     pub(super) fn offered(&self, node: NodeId, services: ServiceSet, place: Cell) -> ServiceSet {
-        self.visible(Some(Asker { node, action: Action::Offer }), services, place)
+        self.visible(Some(Judged { node, action: Action::Offer }), services, place)
     }
 
     /// Leaves out of a record what its node may not offer. The rest stays: a node is found by its record also to get

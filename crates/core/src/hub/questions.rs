@@ -19,7 +19,7 @@ use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
 use super::sender::Sender;
-use crate::directory::{Asker, DirectoryQuery, SearchPurpose};
+use crate::directory::{DirectoryQuery, Judged, SearchPurpose};
 
 /// Providers that a lookup lists if it does not say how many.
 const DEFAULT_LISTED: usize = 16;
@@ -138,7 +138,7 @@ impl Hub {
         let query = DirectoryQuery {
             aim: SearchPurpose::List,
             names,
-            asker: Some(Asker { node: from.node, action: Action::Lookup }),
+            judged: Some(Judged { node: from.node, action: Action::Lookup }),
             ..self.registry.records().query(from.node, request, DEFAULT_LISTED)
         };
         let hits = self.registry.search_within(&mut self.core, scope, &query);
@@ -166,7 +166,7 @@ impl Hub {
             }
             self.core.count_listed(query.service, hits.len());
             let (directory, core) = (self.registry.records().directory(), &self.core);
-            let viewer = Viewer { core, connection: from.connection, asker: query.asker };
+            let viewer = Viewer { core, connection: from.connection, judged: query.judged };
             let message = encode_found(directory, request.id, &hits, coverage, viewer);
             self.core.send_encoded(from.connection, message);
             self.core.keeps_timers = true;
@@ -188,7 +188,7 @@ impl Hub {
             except: None,
             aim: SearchPurpose::List,
             names: seek.selector,
-            asker: None,
+            judged: None,
         };
         let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
@@ -239,7 +239,7 @@ impl Hub {
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
-        // Other hubs do not know who asks, so some of what they name may not be for the asker.
+        // Other hubs do not know who asks, so some of what they name may not be for the requester.
         let count = if self.core.is_limited(&query) { MAX_CANDIDATES } else { query.count };
         let query = DirectoryQuery { count, ..query };
         let plan = self.summaries.search_route(&self.core, query.service, query.area, route_plan);

@@ -63,6 +63,11 @@ const COUNTERS: [CounterRow<HubCounters>; 44] = [
     CounterRow("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| {
         c.refused_by_role
     }),
+    CounterRow(
+        "roost_hub_forbidden_total",
+        "Records, watches, entries into rooms and relayed flows that the group's policy does not allow.",
+        |c| c.forbidden,
+    ),
     CounterRow("roost_hub_foreign_publishes_total", "Records that somebody else tried to publish.", |c| {
         c.foreign_records
     }),

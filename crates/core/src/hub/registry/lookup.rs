@@ -9,7 +9,7 @@ use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, 
 use roost_wire::{Area, ConnectionId, RequestId, Scope, Service};
 
 use super::Registry;
-use crate::directory::{Asker, Directory, DirectoryQuery, Hit, Rank};
+use crate::directory::{Directory, DirectoryQuery, Hit, Judged, Rank};
 use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::disclose::without_local_hosts;
@@ -75,7 +75,7 @@ impl Registry {
         ranked.sort_unstable_by_key(|ranked| ranked.rank);
         ranked.truncate(query.count);
         let visible = |candidate: Candidate| Candidate {
-            services: core.visible(query.asker, candidate.services, candidate.cell),
+            services: core.visible(query.judged, candidate.services, candidate.cell),
             ..candidate
         };
         let shown = |ranked: RankedCandidate| core.shown(reply.connection, visible(ranked.candidate));
@@ -168,7 +168,7 @@ fn merge(ranked: &mut Vec<RankedCandidate>, query: &DirectoryQuery, candidate: &
 pub(crate) struct Viewer<'a> {
     pub(crate) core: &'a HubCore,
     pub(crate) connection: ConnectionId,
-    pub(crate) asker: Option<Asker>,
+    pub(crate) judged: Option<Judged>,
 }
 
 /// Bytes of `Message::Found(…).encode()`, without the records in between.
@@ -197,13 +197,13 @@ fn write_found<W: Write>(
 ) -> Result<(), Error<W::Error>> {
     /// The number of `Found` among the messages.
     const FOUND: u8 = 10;
-    let Viewer { core, connection, asker } = viewer;
+    let Viewer { core, connection, judged } = viewer;
     let is_here = core.is_here(connection);
     e.array(2)?.u8(FOUND)?.array(3)?.u32(id.0)?.array(hits.len() as u64)?;
     for hit in hits {
         let entry = directory.hit(*hit);
         e.array(6)?.encode(entry.node())?.encode(entry.version())?.encode(entry.cell())?;
-        e.encode(core.visible(asker, entry.services(), entry.cell()))?.encode(entry.capacity())?;
+        e.encode(core.visible(judged, entry.services(), entry.cell()))?.encode(entry.capacity())?;
         if is_here || !entry.is_confined() {
             e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
         } else {
@@ -248,14 +248,14 @@ mod tests {
             except: None,
             aim: SearchPurpose::List,
             names: None,
-            asker: None,
+            judged: None,
         };
         let mut hits = Vec::new();
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
         let found = LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting };
         let bench = Bench::new();
-        let viewer = Viewer { core: &bench.hub.core, connection: ConnectionId(1), asker: None };
+        let viewer = Viewer { core: &bench.hub.core, connection: ConnectionId(1), judged: None };
         let short = encode_found(&directory, found.id, &hits, found.coverage, viewer);
         assert_eq!(hits.len(), 3);
         assert_eq!(short, Message::Directory(DirectoryMessage::LookupResult(found)).encode());

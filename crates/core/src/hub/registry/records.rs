@@ -83,7 +83,7 @@ impl<'a> Records<'a> {
             except: None,
             aim: SearchPurpose::Serve,
             names: None,
-            asker: None,
+            judged: None,
         }
     }
 

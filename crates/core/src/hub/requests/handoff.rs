@@ -64,7 +64,7 @@ impl Requests {
                 let provider = RelayEnd { node: choice.remote(), connection };
                 let (service, terms) = (asked.spec.service, asked.spec.delivery_preferences());
                 let place = self.cell_of(turn, key, choice.provider());
-                let subject = RelaySubject { service, action: asked.action(true), place, terms };
+                let subject = RelaySubject { service, action: asked.relayed_action(), place, terms };
                 Some(self.relays.open_relay(turn.core, key, asked.connection, provider, subject)?)
             }
             false => {

@@ -33,7 +33,7 @@ use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service, Ti
 use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
 use super::{HubKind, HubLimit, ReflectedStream};
-use crate::directory::{Asker, DirectoryQuery, Hit};
+use crate::directory::{DirectoryQuery, Hit, Judged};
 use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
 use crate::hub::members::MemberView;
@@ -224,8 +224,8 @@ impl Requests {
         }
         let mut query = turn.view.records.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
-        query.asker =
-            Some(Asker { node: from.node, action: action_of(&request) }).filter(|_| request.connect_to.is_none());
+        query.judged =
+            Some(Judged { node: from.node, action: action_of(&request) }).filter(|_| request.connect_to.is_none());
         let (area, scope, mode) = (request.spec.area, request.spec.scope, turn.core.mode_of(&request));
         self.remember(turn.core, key, from, RoutedRequest::by_node(now, from, request, mode));
         if turn.core.is_young() {

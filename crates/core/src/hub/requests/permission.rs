@@ -26,7 +26,7 @@ impl Requests {
             RequestTarget::Node(node) => turn.view.records.get(node).map(|entry| entry.cell()).or(asked.target_cell()),
             RequestTarget::Hub { named, .. } => named.map(|(_, cell)| cell).or(asked.target_cell()),
         };
-        let action = asked.action(is_relayed);
+        let action = if is_relayed { asked.relayed_action() } else { asked.action() };
         !turn.core.permits(asked.remote, action, subject_of(action, asked.spec.service), place)
     }
 
@@ -54,12 +54,12 @@ impl Requests {
 }
 
 impl RoutedRequest {
-    /// The action that it is. A copy that is relayed is a flow of its requester's own.
-    pub(super) fn action(&self, is_relayed: bool) -> Action {
-        match () {
-            () if self.is_connect() => Action::Send,
-            () if self.is_reflected() && !is_relayed => Action::Subscribe,
-            () => Action::Request,
-        }
+    fn action(&self) -> Action {
+        if self.is_reflected() { Action::Subscribe } else { self.relayed_action() }
+    }
+
+    /// The action that it is if its answer is relayed: a copy becomes a flow of its requester's own.
+    pub(super) fn relayed_action(&self) -> Action {
+        if self.is_connect() { Action::Send } else { Action::Request }
     }
 }

@@ -28,7 +28,7 @@ use super::relation::Relation;
 use super::remotes::WATCH;
 use super::route::RoutePlan;
 use super::sender::Sender;
-use crate::directory::{Asker, DirectoryQuery, PreviousEntry, SearchPurpose};
+use crate::directory::{DirectoryQuery, Judged, PreviousEntry, SearchPurpose};
 use crate::hub::core::HubCore;
 use crate::hub::registry::Records;
 use crate::hub::summaries::BlockIndex;
@@ -222,7 +222,7 @@ impl WatchTable {
         for service in services.iter() {
             let (origin, count) = (Cell::new(0, 0), MAX_FOLLOWED);
             let aim = SearchPurpose::List;
-            let query = DirectoryQuery { service, area, origin, count, except: None, aim, names: None, asker: None };
+            let query = DirectoryQuery { service, area, origin, count, except: None, aim, names: None, judged: None };
             core.counters.searches += 1;
             core.examined += records.directory().find(&query, &mut hits);
             for hit in &hits {
@@ -329,9 +329,9 @@ impl WatchTable {
                 self.unwatch(core, key.requester, key.id);
                 continue;
             }
-            let asker = Asker { node: key.requester, action: Action::Watch };
+            let judged = Judged { node: key.requester, action: Action::Watch };
             let is_hidden = |known: &FollowedNode| {
-                let services = core.visible(Some(asker), known.services, known.cell);
+                let services = core.visible(Some(judged), known.services, known.cell);
                 !watching.covers(services, known.cell)
             };
             let hidden = watching.followed.iter().filter(|(_, known)| is_hidden(known)).map(|(node, _)| *node);

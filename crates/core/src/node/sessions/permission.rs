@@ -57,20 +57,18 @@ impl ProviderSessions {
                     session.accept = None;
                 }
             }
-            SessionPhase::Opening => self.turn_away(core, id, connection, true),
-            _ => self.turn_away(core, id, connection, false),
+            _ => self.turn_away(core, id, connection),
         }
     }
 
     /// Ends a session whose requester is at `connection` and may not have it.
-    pub(super) fn turn_away(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId, is_new: bool) {
+    pub(super) fn turn_away(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
         core.counters.forbidden += 1;
-        if is_new {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if matches!(session.phase, SessionPhase::Reaching | SessionPhase::Opening) {
             return self.refuse(core, id, Reason::Forbidden);
         }
-        if let Some(session) = self.sessions.get_mut(&id) {
-            session.connection = Some(connection);
-        }
+        session.connection = Some(connection);
         self.stop_requester(core, id, Reason::Forbidden);
     }
 

@@ -65,7 +65,7 @@ impl ProviderSessions {
 
     fn open(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
         if self.sessions.get(&id).is_some_and(|session| !self.permits(core, &session.request, connection)) {
-            return self.turn_away(core, id, connection, true);
+            return self.turn_away(core, id, connection);
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.connection = Some(connection);
