@@ -31,7 +31,7 @@ pub(crate) struct NodeMetrics {
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-const MACHINE: [CounterRow<NodeStatus>; 18] = [
+const MACHINE: [CounterRow<NodeStatus>; 19] = [
     CounterRow("roost_node_redirects_total", "Times that the hub sent the node to another one.", |s| {
         s.counters.redirects
     }),
