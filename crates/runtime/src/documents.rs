@@ -57,8 +57,12 @@ impl GroupDocuments {
         let opts = Opts::new("roost_document_number", "Number of the document of the group in force, by kind.");
         let numbers = metrics.register(IntGaugeVec::new(opts, &["kind"])?)?;
         let counters = CounterSet::register(metrics, &COUNTERS)?;
-        let rules = Arc::new(GroupPolicy::load(&policy));
-        Ok(Self { policy, rules, numbers, counters, refusals: LogLimiter::default() })
+        Ok(Self { policy, rules: Arc::default(), numbers, counters, refusals: LogLimiter::default() })
+    }
+
+    /// Puts in force what was kept before this start.
+    pub(crate) fn load_kept(&self) {
+        self.rules.load(&self.policy);
     }
 
     /// The numbers of the documents in force, by their kinds' names.

@@ -40,14 +40,16 @@ pub(crate) enum PolicyFault {
 }
 
 impl GroupPolicy {
-    /// The policy that was kept before this start. One that cannot be read any more is missing, which is logged.
-    pub(crate) fn load(verifier: &Verifier) -> Self {
-        let kept = verifier.kept_document(DocumentKind::POLICY.0).map(|bytes| read(verifier, Bytes::from(bytes)));
-        let held = kept.transpose().unwrap_or_else(|error| {
-            tracing::error!(%error, "the group's policy cannot be read: nothing is forbidden until another member sends it");
-            None
-        });
-        Self(Mutex::new(held.map(|(held, _)| held)))
+    /// Puts the policy in force that was kept before this start. One that cannot be read any more is missing, which is
+    /// logged.
+    pub(crate) fn load(&self, verifier: &Verifier) {
+        let Some(kept) = verifier.kept_document(DocumentKind::POLICY.0) else { return };
+        match read(verifier, Bytes::from(kept)) {
+            Ok((held, _)) => *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(held),
+            Err(error) => {
+                tracing::error!(%error, "the group's policy cannot be read: nothing is forbidden until it is sent again");
+            }
+        }
     }
 
     pub(crate) fn held(&self) -> Option<HeldPolicy> {
@@ -102,7 +104,7 @@ mod tests {
         let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
         let verifier = group.policy().unwrap();
         verifier.remember_in(dir.path()).unwrap();
-        let policy = GroupPolicy::load(&verifier);
+        let policy = GroupPolicy::default();
         let signed = |kind, number, text: &str| {
             let document = SignedDocument { kind, number, content: text.as_bytes().to_vec() };
             Bytes::from(group.sign_document(&document).unwrap())
@@ -122,6 +124,8 @@ mod tests {
         assert!(policy.put_in_force(&verifier, signed(2, 4, allow)).is_err(), "another kind");
         assert!(policy.put_in_force(&verifier, Bytes::from_static(b"none")).is_err());
         assert_eq!(policy.status(), Some(PolicyStatus { number: 3, rules: 1 }));
-        assert_eq!(GroupPolicy::load(&verifier).status(), policy.status(), "after a restart");
+        let restarted = GroupPolicy::default();
+        restarted.load(&verifier);
+        assert_eq!(restarted.status(), policy.status());
     }
 }
