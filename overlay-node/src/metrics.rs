@@ -31,7 +31,7 @@ pub(crate) struct NodeMetrics {
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
 
-const MACHINE: [CounterRow<NodeStatus>; 18] = [
+const MACHINE: [CounterRow<NodeStatus>; 19] = [
     CounterRow("roost_node_redirects_total", "Times that the hub sent the node to another one.", |s| {
         s.counters.redirects
     }),
@@ -49,6 +49,11 @@ const MACHINE: [CounterRow<NodeStatus>; 18] = [
     CounterRow("roost_node_declined_busy_total", "Requests turned away because of a limit.", |s| {
         s.counters.declined_busy
     }),
+    CounterRow(
+        "roost_node_forbidden_total",
+        "Requests, files and data turned away because the group's policy does not allow them.",
+        |s| s.counters.forbidden,
+    ),
     CounterRow("roost_node_displaced_total", "Requests ended in favour of requesters served less.", |s| {
         s.counters.displaced
     }),
@@ -179,6 +184,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::Unspecified => "unspecified",
         Reason::UnsupportedVersion => "too_old",
         Reason::TooSlow => "too_slow",
+        Reason::Forbidden => "forbidden",
         // A reason of a later version of the protocol counts as a broken one.
         _ => "protocol",
     }

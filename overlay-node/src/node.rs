@@ -6,9 +6,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::record_text;
 use roost_api::{Connections, DocumentRow, State, Status, Streams, Transfer};
+use roost_core::machine::Machine as _;
 use roost_core::node::{self, Discovery, Node, NodeCommand};
-use roost_core::{DocumentVerdict, HeldDocument};
+use roost_core::{DocumentVerdict, HeldDocument, Input};
 use roost_identity::Identity;
+use roost_policy::Policy;
 use roost_reflection::keys::KeySealer;
 use roost_reflection::relay::RelayConfig;
 use roost_reflection::{NodeReflection, ReflectionMachine as _};
@@ -21,7 +23,7 @@ use roost_runtime::naming::NodeNames;
 use roost_runtime::resolve::{EndpointResolver, resolve_all};
 use roost_runtime::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_services::{SourceError, Sources};
-use roost_wire::{Address, NodeId, Role, RoleSet, ServiceSet};
+use roost_wire::{Address, Labels, NodeId, Role, RoleSet, ServiceSet, Time};
 
 use crate::config::{self, Config, Offer};
 use crate::event_handler::NodeEventHandler;
@@ -101,7 +103,11 @@ impl Program for OverlayNode {
         let place = if config.hub_role == Role::SuperNode { config.media } else { MediaAddress::Off };
         let bound = place.bind(shared.transport.local_addresses())?;
         let media = bound.as_ref().map(MediaSocket::address);
-        let machine = Node::new(machine_config(&config, &identity, hubs, addresses, media)?);
+        let labels = shared.labels();
+        let mut machine =
+            Node::new(node::NodeConfig { labels, ..machine_config(&config, &identity, hubs, addresses, media)? });
+        // Before anybody is admitted.
+        machine.handle(Time::ZERO, Input::Command(NodeCommand::Policy(shared.documents.rules())));
         let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
         registry.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
@@ -216,6 +222,7 @@ fn machine_config(
     Ok(node::NodeConfig {
         node: identity.node(),
         name: identity.name().to_owned(),
+        labels: Labels::default(),
         epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
         cell: config.cell,
         services: config.offer.sources.services(),
@@ -319,6 +326,10 @@ impl Endpoints for NodeService {
 
     fn take_verdict(&self, verdict: DocumentVerdict) {
         self.mailbox.post(NodeCommand::Document(verdict));
+    }
+
+    fn take_policy(&self, policy: Arc<Policy>) {
+        self.mailbox.post(NodeCommand::Policy(Some(policy)));
     }
 
     fn routes(&self) -> Router {

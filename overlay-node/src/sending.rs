@@ -153,6 +153,7 @@ fn ending(reception: PushState, node: NodeId, node_name: Option<String>) -> Send
         PushState::Interrupted => {
             (Code::Incomplete, "has only a part, since the transfer broke off: send the file again to resume")
         }
+        PushState::Forbidden => (Code::Refused, "takes no files from this node: the group's policy does not allow it"),
         PushState::Unwritable => (Code::Refused, "cannot write the file: its log says why"),
         _ => (Code::Refused, "did not take the file"),
     };

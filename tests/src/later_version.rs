@@ -23,7 +23,7 @@ use roost_runtime::resolve::EndpointResolver;
 use roost_wire::messages::{Hello, Message, ProbeMessage, ProtocolVersion, ServiceRequest};
 use roost_wire::object::digest;
 use roost_wire::random::RootSecret;
-use roost_wire::{Address, Cell, Channel, Delivery, DeliveryClasses, Role, Scheme, Service, ServiceSet, Time};
+use roost_wire::{Address, Cell, Channel, Delivery, DeliveryClasses, Labels, Role, Scheme, Service, ServiceSet, Time};
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
@@ -201,6 +201,7 @@ impl LaterNode {
         let config = NodeConfig {
             node,
             name: "later".to_owned(),
+            labels: Labels::default(),
             epoch: 1,
             cell,
             services: [Service::Image].into_iter().collect::<ServiceSet>(),

@@ -43,8 +43,8 @@ pub use roost_wire::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DocumentHolder, DocumentRow, DocumentTaken, Documents,
     DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, PathRow, Ping,
-    Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams,
-    Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
+    PolicyStatus, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow,
+    Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

@@ -5,12 +5,14 @@
 
 use std::hint::black_box;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use roost_core::directory::{Directory, DirectoryQuery, MAX_NODES, SearchPurpose};
-use roost_core::hub::{Hub, HubConfig, HubKind};
+use roost_core::hub::{Hub, HubCommand, HubConfig, HubKind};
 use roost_core::{Input, Machine, Transmit};
+use roost_policy::Policy;
 use roost_wire::messages::{Message, RegistrationMessage, Request, RequestMessage, RequestMode, ServiceRequest};
 use roost_wire::random::SplitMix64;
 use roost_wire::{
@@ -99,6 +101,7 @@ fn lookups(criterion: &mut Criterion) {
                         except: None,
                         aim: SearchPurpose::List,
                         names: None,
+                        judged: None,
                     };
                     directory.find(black_box(&query), &mut hits);
                     black_box(hits.len())
@@ -109,12 +112,14 @@ fn lookups(criterion: &mut Criterion) {
 }
 
 /// A hub that holds `records`, and the connection of a node that asks.
-fn hub(records: &[Record]) -> (Hub, ConnectionId) {
+fn hub(records: &[Record], policy: Option<&str>) -> (Hub, ConnectionId) {
     let mut config = HubConfig::new(NodeId::from_bytes([255; 16]), HubKind::SuperNode, 1);
     config.limits.nodes = MAX_NODES;
     // Time stands still here: at the default, what is measured after 10 000 lookups is a refusal.
     config.limits.lookups_per_second = u32::MAX;
     let mut hub = Hub::new(config);
+    let policy = policy.and_then(|text| text.parse::<Policy>().ok()).map(Arc::new);
+    hub.handle(Time::ZERO, Input::Command(HubCommand::Policy(policy)));
     for (number, record) in records.iter().enumerate() {
         let connection = ConnectionId(number as u64);
         let remote =
@@ -133,6 +138,15 @@ fn hub(records: &[Record]) -> (Hub, ConnectionId) {
     (hub, ConnectionId(0))
 }
 
+/// Rules of which the last one decides, after all others were tried.
+fn twenty_rules() -> String {
+    let one = |rule: usize| {
+        let area = format!("{{ rect = {{ min = \"{rule},0\", max = \"{rule},9\" }} }}");
+        format!("[[rule]]\ndeny = [\"all\"]\nservices = [\"acme/s*{rule}\"]\narea = {area}\n")
+    };
+    (0..19).map(one).chain(["[[rule]]\nallow = [\"all\"]\n".to_owned()]).collect()
+}
+
 fn drain(hub: &mut Hub) -> usize {
     let mut bytes = 0;
     while let Some(transmit) = hub.poll_transmit() {
@@ -148,11 +162,15 @@ fn requests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hub");
     for entries in [10_000, 100_000] {
         let records = records(entries);
-        for (name, mode) in [("lookup", RequestMode::Lookup), ("forward", RequestMode::Forward)] {
-            let (mut hub, connection) = hub(&records);
+        let (rules, both) = (twenty_rules(), [("lookup", RequestMode::Lookup), ("forward", RequestMode::Forward)]);
+        let policies = [("", None), (", 20 rules", Some(rules.as_str()))];
+        let cases =
+            policies.into_iter().flat_map(|(suffix, policy)| both.map(|(name, mode)| (name, suffix, mode, policy)));
+        for (name, suffix, mode, policy) in cases {
+            let (mut hub, connection) = hub(&records, policy);
             let mut turn = records.iter().cycle();
             let mut number = 0;
-            group.bench_function(BenchmarkId::new(name, entries), |bencher| {
+            group.bench_function(BenchmarkId::new(format!("{name}{suffix}"), entries), |bencher| {
                 bencher.iter_batched(
                     || {
                         number = (number + 1) % RequestId::FIRST_OF_HUB;

@@ -21,6 +21,7 @@
 #![allow(missing_docs, reason = "a comment stands where it says more than the name; the wire words are for strangers")]
 
 mod address_filter;
+mod allowance;
 mod connections;
 pub mod directory;
 mod documents;

@@ -105,6 +105,7 @@ impl PublicationScene {
         let config = NodeConfig {
             node: node(100),
             name: "n1".to_owned(),
+            labels: Labels::default(),
             epoch: 1,
             cell: Cell::new(0, 0),
             services: [Service::Video].into_iter().collect(),

@@ -115,6 +115,23 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_document_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+        let policy = group.policy().unwrap();
+        policy.remember_in(dir.path()).unwrap();
+        assert_eq!(policy.kept_document(1), None);
+        let keep = |number| {
+            let document = SignedDocument { number, ..document() };
+            let bytes = group.sign_document(&document).unwrap();
+            policy.keep_document(&document, &bytes).unwrap();
+            policy.open_document(&policy.kept_document(1).unwrap()).unwrap().number
+        };
+        assert_eq!([7, 6, 8].map(keep), [7, 7, 8]);
+        assert_eq!(policy.kept_document(2), None);
+    }
+
+    #[test]
     fn altered_or_truncated_document_is_rejected() {
         let (bytes, policy) = signed();
         for bit in 0..bytes.len() * 8 {

@@ -84,6 +84,9 @@ pub enum LoadError {
     /// A revocation list that has come over the network cannot be written. It is in force.
     #[error("the revocation list cannot be kept in {}: {source}; after a restart this host gets it from another member", path.display())]
     ListUnwritable { path: PathBuf, source: io::Error },
+    /// A document that has come over the network cannot be written. It is in force.
+    #[error("the document cannot be kept in {}: {source}; after a restart this host gets it from another member", path.display())]
+    DocumentUnwritable { path: PathBuf, source: io::Error },
     /// The number of the newest revocation list cannot be read. Without it an older list would admit revoked
     /// certificates again.
     #[error(

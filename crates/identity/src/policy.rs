@@ -59,6 +59,22 @@ impl Policy {
         SignedDocument::parse(document, &self.authority)
     }
 
+    /// The genuine document of a kind, other than the revocation list, that was kept last.
+    pub fn kept_document(&self, kind: u16) -> Option<Vec<u8>> {
+        let kept = self.seen.get()?.kept_document(kind)?;
+        self.open_document(&kept).is_ok_and(|document| document.kind == kind).then_some(kept)
+    }
+
+    /// Keeps a document for the next start, where the newest revocation list is kept, unless a newer one is there.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep_document(&self, document: &SignedDocument, bytes: &[u8]) -> Result<(), LoadError> {
+        let Some(seen) = self.seen.get() else { return Ok(()) };
+        let kept_number = |kept: Vec<u8>| self.open_document(&kept).ok().map(|kept| kept.number);
+        seen.keep_document(document.kind, bytes, |kept| kept.and_then(kept_number) < Some(document.number))
+    }
+
     /// Accepts the holder of `leaf_der` as a remote with one of the expected roles, at the time `now`. Checks, in this
     /// order: form, the CA's signature, group, validity, revocation, role.
     ///

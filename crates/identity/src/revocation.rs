@@ -114,6 +114,34 @@ impl SeenLists {
         Self { list: folder.join(format!("revocations-{name}.der")), number }
     }
 
+    /// The document of another kind that was kept last.
+    pub(crate) fn kept_document(&self, kind: u16) -> Option<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = File::open(self.document(kind)).ok()?;
+        file.take(MAX_LIST_BYTES).read_to_end(&mut bytes).ok().map(|_| bytes)
+    }
+
+    /// Keeps a document of another kind, if `is_newer` than the one that is kept: another daemon of the group may use
+    /// the same folder.
+    pub(crate) fn keep_document(
+        &self,
+        kind: u16,
+        bytes: &[u8],
+        is_newer: impl FnOnce(Option<Vec<u8>>) -> bool,
+    ) -> Result<(), LoadError> {
+        let path = self.document(kind);
+        let written = || {
+            let lock = File::create(self.number.with_extension("lock"))?;
+            lock.lock()?;
+            if is_newer(self.kept_document(kind)) { replace_public(&path, bytes) } else { Ok(()) }
+        };
+        written().map_err(|source| LoadError::DocumentUnwritable { path: path.clone(), source })
+    }
+
+    fn document(&self, kind: u16) -> PathBuf {
+        self.list.with_extension(format!("document-{kind}"))
+    }
+
     /// Number of the newest list seen; `None` before the first.
     pub(crate) fn number(&self) -> Result<Option<u64>, LoadError> {
         let mut text = String::new();

@@ -58,6 +58,17 @@ impl Action {
             Self::Watch => "watch",
         }
     }
+
+    /// The words that stand before the service in a sentence.
+    pub(crate) const fn phrase(self) -> &'static str {
+        match self {
+            Self::Subscribe => "subscribe to",
+            Self::Send => "send files",
+            Self::Room => "enter rooms",
+            Self::Lookup => "look up",
+            Self::Offer | Self::Request | Self::Reflect | Self::Call | Self::Watch => self.name(),
+        }
+    }
 }
 
 impl fmt::Display for Action {

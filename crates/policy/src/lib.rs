@@ -108,6 +108,22 @@ impl Policy {
         Permissions { policy: Arc::clone(self), rules: rules.collect() }
     }
 
+    /// True if every member of this role may do so, whatever its name and labels.
+    pub fn allows_all(&self, role: Role, attempt: &Attempt<'_>) -> bool {
+        let fitting = self.rules.iter().filter(|rule| rule.may_be_about(role) && rule.judge(0, attempt).is_some());
+        let mut decisive = fitting.filter(|rule| rule.denies() || rule.is_about_all(role));
+        decisive.next().is_some_and(|rule| !rule.denies())
+    }
+
+    /// The refusal of an attempt, in one sentence that names the rule.
+    pub fn refusal(&self, name: &str, attempt: &Attempt<'_>, verdict: Verdict) -> String {
+        let Attempt { action, service, place } = *attempt;
+        let object = service.map_or_else(String::new, |service| format!(" {service}"));
+        let place = place.map_or_else(String::new, |Cell { x, y }| format!(" at ({x},{y})"));
+        let rule = verdict.rule().map_or("no rule allows it".to_owned(), |rule| self.describe(rule).to_string());
+        format!("the group's policy does not let {name} {}{object}{place}: {rule}", action.phrase())
+    }
+
     /// Number and title of a rule, for people: `rule 2, "the red team sees the south"`.
     pub fn describe(&self, rule: usize) -> impl fmt::Display + '_ {
         Description { number: rule + 1, title: self.rules.get(rule).and_then(Rule::title) }
@@ -140,10 +156,11 @@ impl Permissions {
         self.policy.first(self.rules.iter().copied(), attempt)
     }
 
-    /// True if there may be a place and a service at which the member is allowed the action. False means that every
-    /// such attempt is denied.
-    pub fn may_somewhere(&self, action: Action) -> bool {
-        self.rules.iter().any(|rule| self.policy.rules[*rule].allows(action))
+    /// The verdict at the place that is best for the member. Denied means that every such attempt is denied, wherever
+    /// the provider is.
+    pub fn judge_at_best(&self, action: Action, service: Option<&str>) -> Verdict {
+        let mut rules = self.rules.iter().copied();
+        rules.find_map(|rule| self.policy.rules[rule].judge_at_best(rule, action, service)).unwrap_or(Verdict::NoRule)
     }
 
     pub fn policy(&self) -> &Arc<Policy> {

@@ -45,8 +45,26 @@ impl Rule {
             && labels.iter().all(|(key, pattern)| member.labels.get(key).is_some_and(|value| pattern.matches(value)))
     }
 
-    pub(crate) fn allows(&self, action: Action) -> bool {
-        self.effect == Effect::Allow && self.actions.contains(action)
+    pub(crate) fn denies(&self) -> bool {
+        self.effect == Effect::Deny
+    }
+
+    pub(crate) fn may_be_about(&self, member: Role) -> bool {
+        self.who.role.is_none_or(|role| role == member)
+    }
+
+    pub(crate) fn is_about_all(&self, members: Role) -> bool {
+        let Who { name, labels, .. } = &self.who;
+        self.may_be_about(members) && name.as_ref().is_none_or(|name| name.pattern() == "*") && labels.is_empty()
+    }
+
+    /// The verdict of this rule about an attempt whose place is the best for the member.
+    pub(crate) fn judge_at_best(&self, rule: usize, action: Action, service: Option<&str>) -> Option<Verdict> {
+        let fits = self.actions.contains(action) && self.is_about_service(service);
+        match self.effect {
+            Effect::Allow => fits.then_some(Verdict::Allowed(rule)),
+            Effect::Deny => (fits && self.area.is_none()).then_some(Verdict::Denied(rule)),
+        }
     }
 
     /// The verdict of this rule, whose index is `rule`, about an attempt of a member that it is about; `None` if it does

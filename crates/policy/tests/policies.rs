@@ -1,102 +1,21 @@
 //! Policies against a second evaluator that does without any of the first one's code, and against bad texts.
 #![allow(clippy::unwrap_used, reason = "a test may stop where it stands")]
 
-use std::fmt::Write as _;
+mod reference;
+
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use roost_policy::{Action, Attempt, Member, Policy, Verdict};
 use roost_wire::{Cell, Labels, Role};
 
+use reference::{Case, Model, reference, text};
+
 const NAMES: [&str; 4] = ["uav1", "uav22", "ship1", "u"];
 const NAME_PATTERNS: [&str; 6] = ["*", "uav*", "uav?", "ship1", "*1", "none"];
 const SERVICES: [&str; 4] = ["video", "track", "acme/lidar", "acme/tiles"];
 const SERVICE_PATTERNS: [&str; 5] = ["video", "*", "acme/*", "t*k", "none"];
 const TEAMS: [Option<&str>; 3] = [None, Some("red"), Some("blue")];
-
-#[derive(Clone, Debug)]
-struct Model {
-    deny: bool,
-    actions: Vec<Action>,
-    role: Option<Role>,
-    name: Option<&'static str>,
-    team: Option<&'static str>,
-    services: Option<Vec<&'static str>>,
-    /// Corners of a rectangle.
-    area: Option<[i32; 4]>,
-}
-
-#[derive(Clone, Debug)]
-struct Case {
-    role: Role,
-    name: &'static str,
-    team: Option<&'static str>,
-    action: Action,
-    service: Option<&'static str>,
-    place: Option<(i32, i32)>,
-}
-
-/// Tries every way in which `*` and `?` may stand for text.
-fn fits(pattern: &[u8], text: &[u8]) -> bool {
-    match (pattern.split_first(), text.split_first()) {
-        (None, None) => true,
-        (Some((b'*', rest)), _) => (0..=text.len()).any(|skip| fits(rest, &text[skip..])),
-        (Some((b'?', rest)), Some((_, text))) => fits(rest, text),
-        (Some((sign, rest)), Some((first, text))) => sign == first && fits(rest, text),
-        _ => false,
-    }
-}
-
-fn reference(rules: &[Model], case: &Case) -> Option<(usize, bool)> {
-    for (index, rule) in rules.iter().enumerate() {
-        let mut applies = rule.actions.contains(&case.action);
-        applies &= rule.role.is_none() || rule.role == Some(case.role);
-        applies &= rule.name.is_none_or(|pattern| fits(pattern.as_bytes(), case.name.as_bytes()));
-        applies &= rule.team.is_none() || rule.team == case.team;
-        if let Some(patterns) = &rule.services {
-            applies &= match case.service {
-                Some(service) => patterns.iter().any(|pattern| fits(pattern.as_bytes(), service.as_bytes())),
-                None => rule.deny,
-            };
-        }
-        if let Some([left, lower, right, upper]) = rule.area {
-            applies &= match case.place {
-                Some((x, y)) => left <= x && x <= right && lower <= y && y <= upper,
-                None => rule.deny,
-            };
-        }
-        if applies {
-            return Some((index, !rule.deny));
-        }
-    }
-    None
-}
-
-fn text(rules: &[Model]) -> String {
-    let mut text = String::new();
-    for rule in rules {
-        let actions: Vec<String> = rule.actions.iter().map(|action| format!("{:?}", action.name())).collect();
-        let effect = if rule.deny { "deny" } else { "allow" };
-        writeln!(text, "[[rule]]\n{effect} = [{}]", actions.join(", ")).unwrap();
-        if let Some(services) = &rule.services {
-            writeln!(text, "services = {services:?}").unwrap();
-        }
-        if let Some([left, lower, right, upper]) = rule.area {
-            writeln!(text, "area = {{ rect = {{ min = \"{left},{lower}\", max = \"{right},{upper}\" }} }}").unwrap();
-        }
-        writeln!(text, "[rule.who]").unwrap();
-        if let Some(role) = rule.role {
-            writeln!(text, "role = \"{role}\"").unwrap();
-        }
-        if let Some(name) = rule.name {
-            writeln!(text, "name = {name:?}").unwrap();
-        }
-        if let Some(team) = rule.team {
-            writeln!(text, "labels = {{ team = {team:?} }}").unwrap();
-        }
-    }
-    text
-}
 
 fn models() -> impl Strategy<Value = Vec<Model>> {
     let one_in_two = |weight| proptest::option::weighted(weight, Just(()));
@@ -153,7 +72,9 @@ proptest! {
             prop_assert_eq!(policy.judge(member, &attempt), expected);
             let permissions = policy.permissions(member);
             prop_assert_eq!(permissions.judge(&attempt), expected);
-            prop_assert!(permissions.may_somewhere(case.action) || !expected.is_allowed());
+            let best = permissions.judge_at_best(case.action, case.service);
+            prop_assert!(best.is_allowed() || !expected.is_allowed());
+            prop_assert!(expected.is_allowed() || !policy.allows_all(case.role, &attempt));
         }
     }
 
@@ -171,6 +92,31 @@ fn an_empty_policy_denies_everything() {
         let attempt = Attempt { action, service: Some("video"), place: Some(Cell::new(1, 1)) };
         assert_eq!(policy.judge(member, &attempt), Verdict::NoRule);
     }
+}
+
+#[test]
+fn every_node_is_allowed_by_rules_about_all() {
+    let attempt = Attempt { action: Action::Subscribe, service: Some("video"), place: Some(Cell::new(1, 1)) };
+    let all = |text: &str| text.parse::<Policy>().unwrap().allows_all(Role::Node, &attempt);
+    assert!(all("[[rule]]\nallow = [\"subscribe\"]"));
+    assert!(all("[[rule]]\ndeny = [\"all\"]\nwho = { role = \"server\" }\n[[rule]]\nallow = [\"all\"]"));
+    assert!(!all("[[rule]]\nallow = [\"subscribe\"]\nwho = { name = \"uav*\" }"));
+    assert!(!all("[[rule]]\ndeny = [\"subscribe\"]\nwho = { name = \"uav7\" }\n[[rule]]\nallow = [\"all\"]"));
+    assert!(!all(""));
+}
+
+#[test]
+fn a_refusal_names_the_rule() {
+    let policy: Policy = "[[rule]]\ndeny = [\"request\"]\ntitle = \"no guests\"".parse().unwrap();
+    let attempt = Attempt { action: Action::Request, service: Some("video"), place: Some(Cell::new(27, 92)) };
+    let said = |attempt: &Attempt<'_>| {
+        let member = Member { role: Role::Node, name: "uav7", labels: &Labels::default() };
+        policy.refusal("uav7", attempt, policy.judge(member, attempt))
+    };
+    let start = "the group's policy does not let uav7";
+    assert_eq!(said(&attempt), format!("{start} request video at (27,92): rule 1, \"no guests\""));
+    let send = Attempt { action: Action::Send, service: None, place: None };
+    assert_eq!(said(&send), format!("{start} send files: no rule allows it"));
 }
 
 #[test]

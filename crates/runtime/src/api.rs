@@ -11,6 +11,7 @@ use roost_api::query::Params;
 use roost_api::server::{ApiError, QueryPairs, json_response, with_fallback};
 use roost_api::{Code, Connections, DocumentRow, DocumentTaken, Documents, LogLevel, SCHEMA, Status};
 use roost_core::DocumentVerdict;
+use roost_policy::Policy;
 use roost_wire::messages::{DocumentKind, MAX_DOCUMENT_BYTES};
 
 use crate::config::Settings;
@@ -38,6 +39,9 @@ pub trait DaemonService: Clone + Send + Sync + 'static {
 
     /// Tells the machine of a document that is in force here.
     fn take_verdict(&self, verdict: DocumentVerdict);
+
+    /// Has the machine apply another policy of the group.
+    fn take_policy(&self, policy: Arc<Policy>);
 
     fn routes(&self) -> Router;
 
@@ -119,19 +123,20 @@ async fn put_document<S: DaemonService>(
     request: Request,
 ) -> Result<Response, ApiError> {
     let kind: String = Params::new(&pairs, &["kind"])?.required("kind")?;
-    if DocumentKind::named(&kind).is_none() {
-        return Err(ApiError::new(
-            Code::Usage,
-            format!("this daemon knows no document {kind:?}: expected revocations"),
-        ));
-    }
+    let Some(named) = DocumentKind::named(&kind) else {
+        let what = format!("this daemon knows no document {kind:?}: expected revocations or policy");
+        return Err(ApiError::new(Code::Usage, what));
+    };
     let body = axum::body::to_bytes(request.into_body(), MAX_PEM).await;
     let body = body.map_err(|error| ApiError::new(Code::Usage, format!("the document cannot be read: {error}")))?;
     let shared = service.shared();
-    let taken = shared.take_list(body).await.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;
-    service.take_verdict(shared.documents.in_force());
-    shared.apply_list(&taken).await;
-    Ok(json_response(&DocumentTaken { schema: SCHEMA, kind, number: taken.list.number, is_new: taken.is_new }))
+    let taken = shared.take_document(named, body).await;
+    let taken = taken.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;
+    shared.documents.verdicts().into_iter().for_each(|verdict| service.take_verdict(verdict));
+    if let Some(rules) = shared.apply_document(&taken).await {
+        service.take_policy(rules);
+    }
+    Ok(json_response(&DocumentTaken { schema: SCHEMA, kind, number: taken.number, is_new: taken.is_new }))
 }
 
 async fn ready<S: DaemonService>(Extract(service): Extract<S>) -> Response {

@@ -1,18 +1,21 @@
 //! Documents of the group: verified, kept on disk, put in force, and handed to the machine, which spreads them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use prometheus::{IntGaugeVec, Opts};
-use roost_api::{DocumentHolder, DocumentRow, HubHoldings};
+use roost_api::{DocumentHolder, DocumentRow, HubHoldings, PolicyStatus};
 use roost_core::hub::DocumentStatus;
 use roost_core::machine::Machine;
 use roost_core::{DocumentCounters, DocumentVerdict, HeldDocument, ReceivedDocument};
-use roost_identity::{ListFault, Policy, SignedList, TakenList};
+use roost_identity::{ListFault, Policy};
+use roost_policy::Policy as Rules;
 use roost_wire::NodeId;
 use roost_wire::messages::{DocumentKind, HubProgress};
 
 use crate::driver::Mailbox;
+use crate::group_policy::{GroupPolicy, PolicyFault};
 use crate::log_limiter::LogLimiter;
 use crate::metrics::{CounterRow, CounterSet, Metrics};
 use crate::naming::certified;
@@ -20,8 +23,6 @@ use crate::shared::DaemonContext;
 
 /// The most nodes of a hub that an answer names.
 pub(crate) const MAX_NAMED: usize = 1_000;
-
-const KIND: DocumentKind = DocumentKind::REVOCATIONS;
 
 const COUNTERS: [CounterRow<DocumentCounters>; 3] = [
     CounterRow("roost_documents_received_total", "Documents of the group that remotes have sent.", |counts| {
@@ -41,7 +42,9 @@ const COUNTERS: [CounterRow<DocumentCounters>; 3] = [
 
 /// The documents in force, with what a daemon tells of them.
 pub struct GroupDocuments {
+    /// Decides which remotes are admitted, and verifies documents.
     policy: Arc<Policy>,
+    rules: Arc<GroupPolicy>,
     numbers: IntGaugeVec,
     counters: CounterSet<DocumentCounters>,
     refusals: LogLimiter,
@@ -54,21 +57,54 @@ impl GroupDocuments {
         let opts = Opts::new("roost_document_number", "Number of the document of the group in force, by kind.");
         let numbers = metrics.register(IntGaugeVec::new(opts, &["kind"])?)?;
         let counters = CounterSet::register(metrics, &COUNTERS)?;
-        Ok(Self { policy, numbers, counters, refusals: LogLimiter::default() })
+        Ok(Self { policy, rules: Arc::default(), numbers, counters, refusals: LogLimiter::default() })
     }
 
-    pub(crate) fn number(&self) -> u64 {
-        self.policy.revocations().0
+    /// Puts in force what was kept before this start.
+    pub(crate) fn load_kept(&self) {
+        self.rules.load(&self.policy);
     }
 
-    /// The document in force, for the machine.
-    pub(crate) fn in_force(&self) -> DocumentVerdict {
-        verified(&self.policy.signed_list(), None)
+    /// The numbers of the documents in force, by their kinds' names.
+    pub(crate) fn numbers(&self) -> BTreeMap<String, u64> {
+        let numbers =
+            self.in_force().into_iter().map(|document| (kind_name(document.kind).to_owned(), document.number));
+        numbers.collect()
+    }
+
+    /// The documents in force.
+    fn in_force(&self) -> Vec<TakenDocument> {
+        let list = self.policy.signed_list();
+        let bytes = Bytes::copy_from_slice(&list.der);
+        let list = TakenDocument { kind: DocumentKind::REVOCATIONS, number: list.number, bytes, is_new: false };
+        let policy = self.rules.held().map(|held| TakenDocument {
+            kind: DocumentKind::POLICY,
+            number: held.number,
+            bytes: held.bytes,
+            is_new: false,
+        });
+        [Some(list), policy].into_iter().flatten().collect()
+    }
+
+    /// The documents in force, for the machine.
+    pub(crate) fn verdicts(&self) -> Vec<DocumentVerdict> {
+        self.in_force().into_iter().map(|document| document.verdict(None)).collect()
+    }
+
+    /// The group's policy, for the machine; `None` if there is none, which allows everything.
+    pub fn rules(&self) -> Option<Arc<Rules>> {
+        self.rules.held().map(|held| held.rules)
+    }
+
+    pub(crate) fn policy_status(&self) -> Option<PolicyStatus> {
+        self.rules.status()
     }
 
     pub(crate) fn update_numbers(&self) {
-        let number = i64::try_from(self.number()).unwrap_or(i64::MAX);
-        self.numbers.with_label_values(&[kind_name(KIND)]).set(number);
+        for document in self.in_force() {
+            let number = i64::try_from(document.number).unwrap_or(i64::MAX);
+            self.numbers.with_label_values(&[kind_name(document.kind)]).set(number);
+        }
     }
 
     pub fn update_counters(&self, counters: &DocumentCounters) {
@@ -80,9 +116,19 @@ fn kind_name(kind: DocumentKind) -> &'static str {
     kind.name().unwrap_or("unknown")
 }
 
-fn verified(list: &SignedList, from: Option<NodeId>) -> DocumentVerdict {
-    let bytes = Bytes::copy_from_slice(&list.der);
-    DocumentVerdict::Verified { kind: KIND, number: list.number, bytes, from }
+/// A document that is in force.
+pub(crate) struct TakenDocument {
+    pub(crate) kind: DocumentKind,
+    pub(crate) number: u64,
+    bytes: Bytes,
+    /// False of one that was in force before.
+    pub(crate) is_new: bool,
+}
+
+impl TakenDocument {
+    fn verdict(&self, from: Option<NodeId>) -> DocumentVerdict {
+        DocumentVerdict::Verified { kind: self.kind, number: self.number, bytes: self.bytes.clone(), from }
+    }
 }
 
 /// A daemon without a thread for it, or whose thread has failed, takes no document.
@@ -90,28 +136,64 @@ fn verified(list: &SignedList, from: Option<NodeId>) -> DocumentVerdict {
 pub(crate) enum TakeError {
     #[error("the revocation list is not accepted: {0}")]
     Fault(#[from] ListFault),
-    #[error("the revocation list could not be read: {0}")]
+    #[error("the policy is not accepted: {0}")]
+    Policy(#[from] PolicyFault),
+    #[error("this daemon knows no document of the kind {}", .0.0)]
+    UnknownKind(DocumentKind),
+    #[error("the document could not be read: {0}")]
     Failed(#[from] tokio::task::JoinError),
 }
 
+impl TakeError {
+    fn fault(&self) -> Option<ListFault> {
+        match self {
+            Self::Fault(fault) | Self::Policy(PolicyFault::Document(fault)) => Some(*fault),
+            Self::Policy(PolicyFault::Rules(_)) | Self::UnknownKind(_) | Self::Failed(_) => None,
+        }
+    }
+}
+
 impl DaemonContext {
-    /// Verifies a list and puts it in force if it is newer. Then all connections are checked again.
-    pub(crate) async fn take_list(&self, bytes: Bytes) -> Result<TakenList, TakeError> {
-        let policy = Arc::clone(&self.documents.policy);
+    /// Verifies a document and puts it in force if it is newer. [`Self::apply_list`] or the machine does the rest.
+    pub(crate) async fn take_document(&self, kind: DocumentKind, bytes: Bytes) -> Result<TakenDocument, TakeError> {
+        let (verifier, rules) = (Arc::clone(&self.documents.policy), Arc::clone(&self.documents.rules));
         // A long list takes too long for the daemon's only thread, as does a disk.
-        let taken = tokio::task::spawn_blocking(move || policy.take_list(&bytes)).await??;
-        if let Some(unkept) = &taken.unkept {
+        let take = move || match kind {
+            DocumentKind::REVOCATIONS => {
+                let taken = verifier.take_list(&bytes)?;
+                let (number, bytes) = (taken.list.number, Bytes::copy_from_slice(&taken.list.der));
+                Ok((TakenDocument { kind, number, bytes, is_new: taken.is_new }, taken.unkept))
+            }
+            DocumentKind::POLICY => {
+                let taken = rules.put_in_force(&verifier, bytes)?;
+                let (number, bytes) = (taken.held.number, taken.held.bytes);
+                Ok((TakenDocument { kind, number, bytes, is_new: taken.is_new }, taken.unkept))
+            }
+            other => Err(TakeError::UnknownKind(other)),
+        };
+        let (taken, unkept) = tokio::task::spawn_blocking(take).await??;
+        if let Some(unkept) = unkept {
             tracing::warn!("{unkept}");
             self.set_last_error(unkept.to_string());
         }
         Ok(taken)
     }
 
-    /// Ends the connections of members that a new list revokes.
-    pub(crate) async fn apply_list(&self, taken: &TakenList) {
-        if taken.is_new {
-            let ended = self.transport.recheck().await;
-            tracing::info!(number = taken.list.number, ended, "a newer revocation list is in force");
+    /// Applies a document to the connections, and gives the policy that the machine is to apply, if it is a new one.
+    pub(crate) async fn apply_document(&self, taken: &TakenDocument) -> Option<Arc<Rules>> {
+        let number = taken.number;
+        match taken.kind {
+            DocumentKind::REVOCATIONS if taken.is_new => {
+                let ended = self.transport.recheck().await;
+                tracing::info!(number, ended, "a newer revocation list is in force");
+                None
+            }
+            DocumentKind::POLICY if taken.is_new => {
+                let rules = self.documents.rules();
+                tracing::info!(number, rules = rules.as_ref().map(|rules| rules.len()), "a newer policy is in force");
+                rules
+            }
+            _ => None,
         }
     }
 
@@ -119,22 +201,23 @@ impl DaemonContext {
     pub fn judge_document<M>(self: &Arc<Self>, received: ReceivedDocument, mailbox: &Mailbox<M>)
     where
         M: Machine + 'static,
-        M::Command: From<DocumentVerdict> + Send,
+        M::Command: From<DocumentVerdict> + From<Option<Arc<Rules>>> + Send,
     {
         let (shared, mailbox) = (Arc::clone(self), mailbox.clone());
         tokio::spawn(async move {
             let ReceivedDocument { kind, bytes, from } = received;
-            let taken = shared.take_list(bytes).await;
+            let taken = shared.take_document(kind, bytes).await;
             let verdict = match &taken {
-                Ok(taken) => verified(&taken.list, Some(from)),
-                Err(TakeError::Fault(ListFault::Older { offered: number, .. })) => {
-                    DocumentVerdict::Known { kind, number: *number, from }
-                }
-                Err(error) => shared.judge_bad(kind, from, error),
+                Ok(taken) => taken.verdict(Some(from)),
+                Err(error) => match error.fault() {
+                    Some(ListFault::Older { offered: number, .. }) => DocumentVerdict::Known { kind, number, from },
+                    _ => shared.judge_bad(kind, from, error),
+                },
             };
             mailbox.post(verdict.into());
-            if let Ok(taken) = taken {
-                shared.apply_list(&taken).await;
+            let Ok(taken) = taken else { return };
+            if let Some(rules) = shared.apply_document(&taken).await {
+                mailbox.post(Some(rules).into());
             }
         });
     }
@@ -144,14 +227,17 @@ impl DaemonContext {
             let name = certified(self, from);
             tracing::warn!(name, node = ?from, %error, suppressed, "a document of a remote is not taken");
         }
-        match error {
-            TakeError::Fault(ListFault::Forked(number)) => {
-                // The group's key has signed two lists as the same number: a person must publish a newer one.
+        match (error.fault(), error) {
+            (Some(ListFault::Forked(number)), _) => {
+                // The group's key has signed two documents as the same number: a person must publish a newer one.
                 self.set_last_error(error.to_string());
-                DocumentVerdict::Known { kind, number: *number, from }
+                DocumentVerdict::Known { kind, number, from }
             }
-            TakeError::Fault(_) => DocumentVerdict::Refused { kind, from },
-            TakeError::Failed(_) => DocumentVerdict::Unread { kind, from },
+            (Some(_), _) | (None, TakeError::UnknownKind(_)) => DocumentVerdict::Refused { kind, from },
+            (None, _) => {
+                self.set_last_error(error.to_string());
+                DocumentVerdict::Unread { kind, from }
+            }
         }
     }
 

@@ -19,6 +19,7 @@ pub mod config;
 mod documents;
 pub mod driver;
 pub mod failure;
+mod group_policy;
 pub mod http;
 pub mod hub;
 pub mod log_dedup;

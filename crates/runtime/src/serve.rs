@@ -64,7 +64,7 @@ pub(crate) async fn serve<P: Program>(
     let stop_api = CancellationToken::new();
     let mut signals = Signals::new().map_err(Failure::failed)?;
     let Running { service, driver } = P::spawn(config, base).await?;
-    service.take_verdict(shared.documents.in_force());
+    shared.documents.verdicts().into_iter().for_each(|verdict| service.take_verdict(verdict));
     let local = tokio::spawn(socket.serve(api::local(service.clone()), stop_api.clone().cancelled_owned()));
     if let Some(http) = http {
         let stop = stop_api.clone().cancelled_owned();
@@ -167,7 +167,7 @@ impl<P: Program> Daemon<P> {
         match self.policy.reload() {
             Ok(revoked) => {
                 let shared = self.service.shared();
-                self.service.take_verdict(shared.documents.in_force());
+                shared.documents.verdicts().into_iter().for_each(|verdict| self.service.take_verdict(verdict));
                 let ended = shared.transport.recheck().await;
                 tracing::info!(revoked, ended, "the revocation list was read again");
             }

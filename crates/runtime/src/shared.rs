@@ -9,8 +9,7 @@ use roost_api::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, Tran
 use roost_core::Traffic;
 use roost_identity::{Identity, Policy};
 use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
-use roost_wire::messages::DocumentKind;
-use roost_wire::{NodeId, Role, Scheme};
+use roost_wire::{Labels, NodeId, Role, Scheme};
 use tokio::sync::watch;
 
 use crate::documents::GroupDocuments;
@@ -89,6 +88,12 @@ impl DaemonContext {
         self.identity.name()
     }
 
+    /// The labels in this member's certificate.
+    pub fn labels(&self) -> Labels {
+        let own = roost_identity::read_unverified(&self.identity.certificate_der());
+        own.map(|own| own.labels).unwrap_or_default()
+    }
+
     pub fn state(&self) -> State {
         *self.state.borrow()
     }
@@ -149,10 +154,8 @@ impl DaemonContext {
             hubs: Vec::new(),
             transport: totals(&counters.schemes, self.transport.multicast_counters()),
             traffic_sent_bytes: classes.into_iter().collect(),
-            documents: [(DocumentKind::REVOCATIONS, self.documents.number())]
-                .into_iter()
-                .filter_map(|(kind, number)| Some((kind.name()?.to_owned(), number)))
-                .collect(),
+            documents: self.documents.numbers(),
+            policy: self.documents.policy_status(),
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
             last_error,
             last_error_s: at.map(|at| at.elapsed().as_secs_f64()),

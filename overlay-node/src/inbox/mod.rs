@@ -335,6 +335,7 @@ const fn why(reception: PushState) -> &'static str {
         PushState::Busy => "too many files are arriving, or this one already is",
         PushState::Damaged => "what came is not what was offered",
         PushState::Interrupted => "the transfer broke off; send the file again to resume",
+        PushState::Forbidden => "the group's policy does not let the node send files here",
         PushState::Unwritable => "it cannot be written",
         _ => "the inbox gives no reason",
     }

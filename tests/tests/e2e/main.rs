@@ -34,6 +34,7 @@ mod outages;
 mod packaging;
 mod paths;
 mod places;
+mod policy;
 mod readme;
 mod reference;
 mod reflect;

@@ -81,9 +81,12 @@ pub struct Status {
     /// Bytes of messages sent since the start, by traffic class: `join`, `renew`, `lookup`, `mesh`, `summary`,
     /// `gossip`, `payload`, `documents`; before sealing and framing.
     pub traffic_sent_bytes: BTreeMap<String, u64>,
-    /// Numbers of the group's documents in force, by kind: `revocations`; absent from an older daemon.
+    /// Numbers of the group's documents in force, by kind: `revocations` and, if there is one, `policy`; absent from an older daemon.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub documents: BTreeMap<String, u64>,
+    /// The group's policy in force; absent if there is none, or from an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyStatus>,
     /// Remotes refused since the start, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, u64>,
@@ -92,6 +95,13 @@ pub struct Status {
     /// The age of `last_error`, seconds; absent from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error_s: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyStatus {
+    pub number: u64,
+    /// The number of its rules.
+    pub rules: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

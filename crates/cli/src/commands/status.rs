@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::HubRow;
-use roost_api::{HubConnection, Relation, State, Status, Transfer};
+use roost_api::{HubConnection, PolicyStatus, Relation, State, Status, Transfer};
 use roost_wire::{Role, format_node, printable};
 
 use super::{bytes, connect, date, hub_connection, names, seconds};
@@ -26,6 +26,10 @@ pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
     Ok(())
 }
 
+fn policy(PolicyStatus { number, rules }: PolicyStatus) -> String {
+    format!("number {number}, {rules} {}", if rules == 1 { "rule" } else { "rules" })
+}
+
 fn screen(status: &Status) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -41,6 +45,7 @@ fn screen(status: &Status) -> String {
     if let Some(number) = status.documents.get("revocations") {
         line("revocations", format!("list {number}"));
     }
+    line("policy", status.policy.map(policy).unwrap_or_default());
     line("place", status.cell.map(|cell| cell.to_string()).unwrap_or_default());
     line("hub", hub(status.hub.as_ref()));
     line("standby", hub(status.standby.as_ref()));

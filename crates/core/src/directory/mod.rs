@@ -24,7 +24,8 @@ use entry::Slot;
 pub use entry::{DirectoryEntry, PreviousEntry};
 use key::IndexKey;
 pub use provider_health::LONGEST_HOLD;
-pub use query::{DirectoryQuery, Hit, Rank, SearchPurpose};
+pub use query::{DirectoryQuery, Hit, Judged, Rank, SearchPurpose};
+pub(crate) use search::Admits;
 
 /// The most nodes that a directory can hold, whatever its configured limit.
 /// Each has at most one entry per service.

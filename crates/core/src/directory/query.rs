@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use roost_policy::Action;
 use roost_wire::{Area, Capacity, Cell, FlowKind, NodeId, NodeSelector, Service, Time};
 
 use super::provider_health::ProviderHealth;
@@ -21,6 +22,15 @@ pub struct DirectoryQuery {
     /// Adds names to the answer and limits it to the nodes meant. The hub does so, as a directory
     /// knows no names.
     pub names: Option<NodeSelector>,
+    /// The member whose permissions say which places count; `None` if all do.
+    pub judged: Option<Judged>,
+}
+
+/// A member that the group's policy may not let do this everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judged {
+    pub node: NodeId,
+    pub action: Action,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

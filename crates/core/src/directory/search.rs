@@ -26,12 +26,17 @@ impl Directory {
     ///
     /// Gives how many records it has looked at.
     pub fn find(&self, query: &DirectoryQuery, into: &mut Vec<Hit>) -> usize {
+        self.find_where(query, None, into)
+    }
+
+    /// As [`find`](Self::find), among the entries whose cells `admits` holds for.
+    pub(crate) fn find_where(&self, query: &DirectoryQuery, admits: Option<Admits<'_>>, into: &mut Vec<Hit>) -> usize {
         into.clear();
         if query.count == 0 || !query.area.is_valid() {
             return 0;
         }
-        let mut search =
-            DirectorySearch { directory: self, query, centre: query.centre(), examined: 0, before: 0, best: into };
+        let centre = query.centre();
+        let mut search = DirectorySearch { directory: self, query, admits, centre, examined: 0, before: 0, best: into };
         match query.area {
             Area::Exact(cell) => search.cell(cell),
             _ => search.outwards(),
@@ -45,16 +50,22 @@ impl Directory {
         let mut one = Vec::with_capacity(1);
         let query = DirectoryQuery { count: 1, ..*query };
         let (centre, best) = (query.centre(), &mut one);
-        let mut search = DirectorySearch { directory: self, query: &query, centre, examined: 0, before: 0, best };
+        let admits = None;
+        let mut search =
+            DirectorySearch { directory: self, query: &query, admits, centre, examined: 0, before: 0, best };
         search.examine(IndexKey::new(query.service, entry.cell(), *self.by_node.get(&node)?));
         one.pop()
     }
 }
 
+/// True for the cells of which entries count.
+pub(crate) type Admits<'a> = &'a dyn Fn(Cell) -> bool;
+
 /// A search under way.
 struct DirectorySearch<'a> {
     directory: &'a Directory,
     query: &'a DirectoryQuery,
+    admits: Option<Admits<'a>>,
     centre: Cell,
     examined: usize,
     /// The value before it began anew.
@@ -196,6 +207,9 @@ impl DirectorySearch<'_> {
             return;
         }
         self.examined += 1;
+        if self.admits.is_some_and(|admits| !admits(cell)) {
+            return;
+        }
         let entry: DirectoryEntry<'_> = self.directory.entry(key.slot());
         let (node, suspended) = (entry.node(), entry.is_suspended());
         if self.query.except == Some(node) || suspended && self.query.aim == SearchPurpose::List {

@@ -217,7 +217,7 @@ proptest! {
                     model.held.retain(|(_, heard, _)| now.since(*heard) < LEASE);
                 }
                 DirectoryOperation::Find(service, area, count, aim) => {
-                    let query = DirectoryQuery { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim, names: None };
+                    let query = DirectoryQuery { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim, names: None, judged: None };
                     let mut hits = Vec::new();
                     directory.find(&query, &mut hits);
                     let found: Vec<NodeId> = hits.iter().map(|hit| directory.hit(*hit).node()).collect();
@@ -250,6 +250,7 @@ fn sparse_search_falls_back_to_scan() {
         except: None,
         aim: SearchPurpose::List,
         names: None,
+        judged: None,
     };
     let mut hits = Vec::new();
     directory.find(&query, &mut hits);
@@ -284,7 +285,10 @@ fn free_provider_ranks_before_full_ones() {
     let find = |service, aim| {
         let (area, origin) = (Area::Nearest(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory.find(&DirectoryQuery { service, area, origin, count: 8, except: None, aim, names: None }, &mut hits);
+        directory.find(
+            &DirectoryQuery { service, area, origin, count: 8, except: None, aim, names: None, judged: None },
+            &mut hits,
+        );
         hits.iter().map(|hit| (directory.hit(*hit).node(), hit.rank.is_free())).collect::<Vec<_>>()
     };
     let choice = find(Service::Video, SearchPurpose::Serve);
@@ -302,7 +306,16 @@ fn failed_providers_rank_last_temporarily() {
         let (service, area, origin) = (Service::Image, Area::Nearest(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
         directory.find(
-            &DirectoryQuery { service, area, origin, count: 8, except: None, aim: SearchPurpose::Serve, names: None },
+            &DirectoryQuery {
+                service,
+                area,
+                origin,
+                count: 8,
+                except: None,
+                aim: SearchPurpose::Serve,
+                names: None,
+                judged: None,
+            },
             &mut hits,
         );
         hits.iter().map(|hit| directory.hit(*hit).node()).collect::<Vec<_>>()

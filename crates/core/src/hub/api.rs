@@ -1,8 +1,10 @@
 //! Commands to a hub, and its events.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use roost_policy::Policy;
 use roost_wire::messages::ProtocolVersion;
 use roost_wire::{Address, Cell, NodeId, ReflectionGrant, RemoteIdentity, Service, ServiceSet};
 
@@ -18,7 +20,7 @@ pub const MAX_REFLECTED_STREAMS: usize = 256;
 pub const MAX_RECEIVERS: usize = 4_096;
 
 /// A command of the driver of a hub.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HubCommand {
     /// Drain: take nothing new, send the nodes to other hubs at once, let
@@ -33,11 +35,19 @@ pub enum HubCommand {
     },
     /// The verdict on a [`HubEvent::Document`], or a document that the owner has from elsewhere.
     Document(DocumentVerdict),
+    /// The group's policy; `None` allows everything. What it does not allow ends at once.
+    Policy(Option<Arc<Policy>>),
     /// Streams that the relay carries, told whenever that has changed.
     ReflectedStreams {
         /// Every stream; at most [`MAX_REFLECTED_STREAMS`](super::MAX_REFLECTED_STREAMS) count.
         streams: Vec<ReflectedStream>,
     },
+}
+
+impl From<Option<Arc<Policy>>> for HubCommand {
+    fn from(policy: Option<Arc<Policy>>) -> Self {
+        Self::Policy(policy)
+    }
 }
 
 impl From<DocumentVerdict> for HubCommand {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::random::RootSecret;
-use roost_wire::{Address, NodeId, Role};
+use roost_wire::{Address, Labels, NodeId, Role};
 
 use super::copy_room::CopyRoom;
 
@@ -35,6 +35,8 @@ pub struct HubConfig {
     pub node: NodeId,
     /// The name in its certificate, for people. Default none.
     pub name: String,
+    /// The labels in its certificate, by which the group's policy may tell members apart. Default none.
+    pub labels: Labels,
     pub kind: HubKind,
     /// Time that a record lives without a message from its node. Default 60 s. A longer lease
     /// forgives longer silence, a shorter one forgets dead nodes sooner; nodes renew at a third of it.
@@ -72,6 +74,7 @@ impl HubConfig {
         Self {
             node,
             name: String::new(),
+            labels: Labels::default(),
             kind,
             lease: Duration::from_secs(60),
             siblings: Vec::new(),

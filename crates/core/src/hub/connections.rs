@@ -30,6 +30,7 @@ impl Hub {
         let (node, role) = (remote.node, remote.role);
         let first = self.core.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
         self.registry.mark_heard(now, node);
+        self.judge_record(node);
         self.core.greet(connection, node);
         if let Some(spare) = self.core.remotes.excess_connection(node, connection) {
             self.close(spare, "one connection too many");

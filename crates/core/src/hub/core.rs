@@ -13,6 +13,7 @@ use super::remotes::Remotes;
 use super::timers::HubTimers;
 use super::{HubConfig, HubCounters, HubEvent, HubLimit};
 use crate::address_filter::{DialedHosts, HubDialBudget};
+use crate::allowance::Allowance;
 use crate::documents::Documents;
 use crate::machine::{Traffic, Transmit};
 use crate::wall::WallClock;
@@ -26,6 +27,8 @@ pub(super) struct HubCore {
     /// Time of the input in hand.
     pub(super) now: Time,
     pub(super) config: HubConfig,
+    /// The actions that the group's policy allows this hub.
+    pub(super) own: Allowance,
     pub(super) random: SplitMix64,
     pub(super) started: Option<Time>,
     /// Time since which the hub knows its nodes: its start, or the last time that its host stood still.
@@ -84,6 +87,7 @@ impl HubCore {
             now: Time::ZERO,
             mesh: Mesh::new(&config),
             config,
+            own: Allowance::default(),
             random,
             started: None,
             knows_since: None,

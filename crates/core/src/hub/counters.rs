@@ -30,10 +30,12 @@ pub enum RequestOutcome {
     UnreachableAbove = 11,
     /// A super node has no room to reflect it.
     Saturated = 12,
+    /// The group's policy does not allow it.
+    Forbidden = 13,
 }
 
 impl RequestOutcome {
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Handed,
         Self::Found,
         Self::NotFound,
@@ -47,6 +49,7 @@ impl RequestOutcome {
         Self::Declined,
         Self::UnreachableAbove,
         Self::Saturated,
+        Self::Forbidden,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -64,6 +67,7 @@ impl RequestOutcome {
             Self::Declined => "refused",
             Self::UnreachableAbove => "unreachable_above",
             Self::Saturated => "saturated",
+            Self::Forbidden => "forbidden",
         }
     }
 }
@@ -81,6 +85,7 @@ impl From<Reason> for RequestOutcome {
             Reason::Leaving => Self::Leaving,
             Reason::UnreachableAbove => Self::UnreachableAbove,
             Reason::Saturated => Self::Saturated,
+            Reason::Forbidden => Self::Forbidden,
             Reason::SourceFailed
             | Reason::NotAllowed
             | Reason::Cancelled
@@ -134,6 +139,8 @@ pub struct HubCounters {
     pub refused_by_role: u64,
     /// Records of a node that another node tried to publish.
     pub foreign_records: u64,
+    /// Services of records, watches, entries into rooms and relayed flows that the group's policy does not allow.
+    pub forbidden: u64,
     /// Answers and data of flows that the hub does not know (any more).
     pub stray: u64,
     pub forwards: u64,

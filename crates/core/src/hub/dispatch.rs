@@ -177,10 +177,11 @@ impl Hub {
     }
 
     /// A node publishes its own record.
-    fn publish(&mut self, from: Sender, record: Record) {
+    fn publish(&mut self, from: Sender, mut record: Record) {
         if !self.registry.may_publish(&mut self.core, from, record.node) || self.redirect(from) {
             return;
         }
+        self.core.cut_record(from, &mut record);
         let Record { node, version, cell, services, .. } = record;
         match self.registry.take_record(&mut self.core, from, record) {
             PublishOutcome::New => {
@@ -324,6 +325,9 @@ impl Hub {
         let home = match self.registry.adopt_node(&mut self.core, from, &adopt) {
             AdoptOutcome::Renewed => return self.grant_lease(from, Traffic::Join, version, LeaseContent::Full),
             AdoptOutcome::Unknown => return self.ask_for_record(from, Traffic::Join),
+            AdoptOutcome::Adopted(_) if self.drops_forbidden_replica(from.node) => {
+                return self.ask_for_record(from, Traffic::Join);
+            }
             AdoptOutcome::Adopted(home) => home,
         };
         self.core.claim(from.node, version);

@@ -8,7 +8,7 @@
 //!
 //! The parts share a core. Each owns its state, and none sees another one: it is given what it reads of others, and
 //! says what they are to hear. What concerns two parts is told in this file and in `dispatch`, `questions`,
-//! `connections`, `documents`, `wakes` and `leave`.
+//! `connections`, `documents`, `policy`, `wakes` and `leave`.
 //!
 //! | file | content |
 //! |---|---|
@@ -31,6 +31,7 @@
 //! | `rooms` | members of rooms |
 //! | `progress` | how many nodes of each hub hold the newest documents of the group |
 //! | `documents` | documents of the group |
+//! | `policy` | what the group's policy lets nodes publish, ask for and be told |
 //! | `leave` | the way out |
 
 mod api;
@@ -51,6 +52,7 @@ mod hub_lookup;
 mod leave;
 mod members;
 mod mesh;
+mod policy;
 mod progress;
 #[cfg(test)]
 mod properties;
@@ -200,6 +202,7 @@ impl Machine for Hub {
             Input::Timeout => self.on_timeout(),
             Input::Command(HubCommand::Leave) => self.leave(),
             Input::Command(HubCommand::Document(verdict)) => self.on_document_verdict(verdict),
+            Input::Command(HubCommand::Policy(policy)) => self.on_policy(policy),
             Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
                 self.requests.note_residual(residual_kbps, subscribers);
             }

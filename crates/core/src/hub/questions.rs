@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use roost_policy::Action;
 use roost_wire::messages::{
     Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Reason,
     Request, RequestMessage, RouteDirection,
@@ -13,12 +14,12 @@ use roost_wire::{Cell, NodeId, RequestId};
 
 use super::Hub;
 use super::hub_lookup::{ConcludedLookup, Waiter};
-use super::registry::{LookupReply, encode_found};
+use super::registry::{LookupReply, Viewer, encode_found};
 use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
 use super::sender::Sender;
-use crate::directory::{DirectoryQuery, SearchPurpose};
+use crate::directory::{DirectoryQuery, Judged, SearchPurpose};
 
 /// Providers that a lookup lists if it does not say how many.
 const DEFAULT_LISTED: usize = 16;
@@ -137,6 +138,7 @@ impl Hub {
         let query = DirectoryQuery {
             aim: SearchPurpose::List,
             names,
+            judged: Some(Judged { node: from.node, action: Action::Lookup }),
             ..self.registry.records().query(from.node, request, DEFAULT_LISTED)
         };
         let hits = self.registry.search_within(&mut self.core, scope, &query);
@@ -163,8 +165,9 @@ impl Hub {
                 return self.registry.answer_merged_lookup(&mut self.core, asked, &query, scope, &[], coverage);
             }
             self.core.count_listed(query.service, hits.len());
-            let is_here = self.core.is_here(from.connection);
-            let message = encode_found(self.registry.records().directory(), request.id, &hits, coverage, is_here);
+            let (directory, core) = (self.registry.records().directory(), &self.core);
+            let viewer = Viewer { core, connection: from.connection, judged: query.judged };
+            let message = encode_found(directory, request.id, &hits, coverage, viewer);
             self.core.send_encoded(from.connection, message);
             self.core.keeps_timers = true;
         }
@@ -185,6 +188,7 @@ impl Hub {
             except: None,
             aim: SearchPurpose::List,
             names: seek.selector,
+            judged: None,
         };
         let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
@@ -235,6 +239,9 @@ impl Hub {
         waiter: Waiter,
         patience: Duration,
     ) -> bool {
+        // Other hubs do not know who asks, so some of what they name may not be for the requester.
+        let count = if self.core.is_limited(&query) { MAX_CANDIDATES } else { query.count };
+        let query = DirectoryQuery { count, ..query };
         let plan = self.summaries.search_route(&self.core, query.service, query.area, route_plan);
         let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
         self.answer_waiters();

@@ -1,13 +1,16 @@
 //! Remotes and their connections.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use roost_wire::{Address, ConnectionId, NodeId, NodeSelector, RemoteIdentity, Role, SchemeSet, Time};
+use roost_policy::Policy;
+use roost_wire::{Address, ConnectionId, Labels, NodeId, NodeSelector, RemoteIdentity, Role, SchemeSet, Time};
 
 use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
 use super::relation::Relation;
+use crate::allowance::Allowance;
 use crate::connections::{Connection, Rtt, excess};
 use crate::request_key::RequestKey;
 
@@ -42,6 +45,8 @@ pub(super) struct Remotes {
     nodes: BTreeMap<NodeId, Remote>,
     hubs: BTreeSet<NodeId>,
     debts: DepartedUsage,
+    /// The group's policy, if it has one.
+    policy: Option<Arc<Policy>>,
 }
 
 /// A connection of a hub.
@@ -50,8 +55,9 @@ pub(super) type RemoteConnection = Connection<RemoteConnectionState>;
 /// Facts of a connection that a hub alone needs.
 #[derive(Debug, Default)]
 pub(super) struct RemoteConnectionState {
-    /// True if the remote is at another address than when it last published here.
-    pub(super) has_moved: bool,
+    /// True if the remote is to publish anew: it is at another address than when it last did, or may offer something
+    /// else.
+    pub(super) lacks_record: bool,
 }
 
 /// A node or hub with at least one connection up, and what it has under way here.
@@ -59,6 +65,11 @@ pub(super) struct RemoteConnectionState {
 pub(super) struct Remote {
     pub(super) role: Role,
     pub(super) name: String,
+    labels: Labels,
+    /// The actions that the policy allows the remote.
+    pub(super) allowance: Allowance,
+    /// True if its record has more services than it may offer.
+    pub(super) is_cut: bool,
     pub(super) since: Time,
     connections: Vec<ConnectionId>,
     /// The connection over which the record that is held has come.
@@ -101,16 +112,35 @@ impl Remotes {
         rtt: Duration,
     ) -> bool {
         let entry = Connection::new(now, &identity, address, Rtt::new(rtt), RemoteConnectionState::default());
-        let RemoteIdentity { node, role, name, labels: _ } = identity;
+        let RemoteIdentity { node, role, .. } = identity;
         self.connections.insert(connection, entry);
         if role.is_hub() {
             self.hubs.insert(node);
         }
         let is_first = !self.nodes.contains_key(&node);
-        let remote =
-            self.nodes.entry(node).or_insert_with(|| Remote::new(now, role, name, self.debts.take_usage(now, node)));
+        let remote = self
+            .nodes
+            .entry(node)
+            .or_insert_with(|| Remote::new(now, role, identity.name.clone(), self.debts.take_usage(now, node)));
         remote.connections.push(connection);
+        // The latest certificate counts.
+        remote.allowance = Allowance::new(self.policy.as_ref(), &identity);
+        remote.labels = identity.labels;
         is_first
+    }
+
+    pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
+        self.policy.as_ref()
+    }
+
+    /// Another policy, or none, says what remotes may do.
+    pub(super) fn set_policy(&mut self, policy: Option<Arc<Policy>>) {
+        for (node, remote) in &mut self.nodes {
+            let (name, labels) = (remote.name.clone(), remote.labels.clone());
+            let identity = RemoteIdentity { node: *node, role: remote.role, name, labels };
+            remote.allowance = Allowance::new(policy.as_ref(), &identity);
+        }
+        self.policy = policy;
     }
 
     /// The connection of the node that is one too many, now that `new` is up.
@@ -125,7 +155,7 @@ impl Remotes {
             remote.publisher = Some(connection);
         }
         if let Some(connection) = self.connections.get_mut(&connection) {
-            connection.own.has_moved = false;
+            connection.own.lacks_record = false;
         }
     }
 
@@ -277,6 +307,9 @@ impl Remote {
         Self {
             role,
             name,
+            labels: Labels::default(),
+            allowance: Allowance::default(),
+            is_cut: false,
             since: now,
             connections: Vec::with_capacity(1),
             publisher: None,

@@ -166,6 +166,7 @@ impl Hub {
             except: None,
             aim: SearchPurpose::List,
             names: None,
+            judged: None,
         };
         let (directory, mut hits) = (self.registry.records().directory(), Vec::with_capacity(count));
         directory.find(&query, &mut hits);

@@ -17,6 +17,9 @@ impl Node {
         if matches!(command, NodeCommand::Request { .. } | NodeCommand::Lookup { .. }) {
             self.attach.hurry(&mut self.core);
         }
+        if let Some((ticket, detail)) = self.objection_to_command(&command) {
+            return self.core.forbid(ticket, detail);
+        }
         let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
             NodeCommand::Request { ticket, request, provider } => {
@@ -66,6 +69,7 @@ impl Node {
             NodeCommand::PushEnded { from, id, state: reception } => receptions.received(core, from, id, reception),
             NodeCommand::Move { cell } => {
                 provide.cell = cell;
+                provide.on_policy(core);
                 attach.set_cell(core, cell);
                 rooms.say_all(core, attach);
             }
@@ -88,6 +92,7 @@ impl Node {
                 attach.offer(core, services, provide.capacity());
             }
             NodeCommand::Document(verdict) => self.on_document_verdict(verdict),
+            NodeCommand::Policy(policy) => self.on_policy(policy),
             NodeCommand::Leave => self.leave(),
         }
     }

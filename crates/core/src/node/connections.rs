@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use roost_policy::Policy;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
+use crate::allowance::Allowance;
 use crate::connections::{Connection, Rtt, excess};
 
 /// The most connections at once. One more is closed as soon as it is up.
@@ -80,6 +83,8 @@ pub(super) struct NodeConnectionState {
     /// The name in the remote's certificate.
     pub(super) name: String,
     labels: Labels,
+    /// The actions that the policy allows the remote; of a way through hubs, those of the hub, which reads along.
+    pub(super) allowance: Allowance,
     /// Time at which something was last sent or heard.
     pub(super) used: Time,
     /// Time at which something was last heard that shows that this node is heard, too.
@@ -111,6 +116,7 @@ impl NodeConnection {
         let own = NodeConnectionState {
             name: remote.name.clone(),
             labels: remote.labels.clone(),
+            allowance: Allowance::default(),
             used: now,
             answered: now,
             has_greeted: false,
@@ -156,6 +162,8 @@ impl NodeConnection {
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     connections: BTreeMap<ConnectionId, NodeConnection>,
+    /// The group's policy, if it has one.
+    policy: Option<Arc<Policy>>,
     next_way: u64,
     /// Remotes of connections that are gone; each may have others.
     departed: Vec<NodeId>,
@@ -175,8 +183,25 @@ impl Connections {
         self.connections.get_mut(&connection)
     }
 
-    pub(super) fn insert(&mut self, connection: ConnectionId, entry: NodeConnection) {
+    pub(super) fn insert(&mut self, connection: ConnectionId, mut entry: NodeConnection) {
+        entry.own.allowance = match entry.own.tunnel.and_then(|tunnel| self.get(tunnel.connection)) {
+            Some(hub) => hub.own.allowance.clone(),
+            None => Allowance::new(self.policy.as_ref(), &entry.identity()),
+        };
         self.connections.insert(connection, entry);
+    }
+
+    /// Another policy, or none, says what remotes may do.
+    pub(super) fn set_policy(&mut self, policy: Option<Arc<Policy>>) {
+        self.policy = policy;
+        // Ways through hubs have greater numbers, so the connections with their hubs come before them.
+        for (connection, entry) in std::mem::take(&mut self.connections) {
+            self.insert(connection, entry);
+        }
+    }
+
+    pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
+        self.policy.as_ref()
     }
 
     pub(super) fn remove(&mut self, connection: ConnectionId) -> Option<NodeConnection> {

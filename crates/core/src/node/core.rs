@@ -10,15 +10,17 @@ use roost_wire::messages::{
 };
 use roost_wire::random::SplitMix64;
 use roost_wire::{
-    Address, Channel, ConnectionId, Delivery, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Service, Time,
+    Address, Channel, ConnectionId, Delivery, LONGEST_ROUND_TRIP, NodeId, RemoteIdentity, RequestId, Role, Service,
+    Time,
 };
 
-use super::api::{NodeCounters, NodeEvent};
+use super::api::{NodeConfig, NodeCounters, NodeEvent};
 use super::connections::{Connections, DialTarget, HubTunnel, NodeConnection, NodeDialPurpose};
 use super::multicast_load::MulticastLoad;
 use super::timers::Timer;
 use super::timers::Timers;
 use crate::address_filter::{self, HubDialBudget};
+use crate::allowance::Allowance;
 use crate::connections::{Dials, PACE_TRIPS};
 use crate::documents::Documents;
 use crate::flow::usual_kbps;
@@ -40,6 +42,10 @@ const MOST_KBPS: u32 = usual_kbps(Service::Video.flow_kind());
 pub(super) struct Core {
     pub(super) now: Time,
     pub(super) node: NodeId,
+    /// This node as its certificate names it.
+    pub(super) identity: RemoteIdentity,
+    /// The actions that the policy allows this node.
+    pub(super) own: Allowance,
     pub(super) hub_role: Role,
     pub(super) connections: Connections,
     pub(super) dials: Dials<NodeDialPurpose>,
@@ -104,13 +110,17 @@ struct HomeMedia {
 }
 
 impl Core {
-    pub(super) fn new(node: NodeId, hub_role: Role, seed: u64) -> Self {
-        let mut random = SplitMix64::new(seed);
+    pub(super) fn new(config: &NodeConfig) -> Self {
+        let NodeConfig { node, hub_role, .. } = *config;
+        let (name, labels) = (config.name.clone(), config.labels.clone());
+        let mut random = SplitMix64::new(config.seed);
         // A node that restarts must not repeat the numbers of its last run.
         let next_request = random.next_u64() as u32;
         Self {
             now: Time::ZERO,
             node,
+            identity: RemoteIdentity { node, role: Role::Node, name, labels },
+            own: Allowance::default(),
             hub_role,
             connections: Connections::default(),
             dials: Dials::default(),

@@ -140,7 +140,7 @@ impl Node {
             RequestMessage::Decline(decline) => self.on_decline(connection, decline),
             RequestMessage::Pending { id, provider, .. } => requests.on_pending(core, connection, id, provider),
             RequestMessage::HopReport(traced) => requests.traces.on_hop_report(core, connection, traced),
-            RequestMessage::Push(push) => receptions.on_push(core, connection, push),
+            RequestMessage::Push(push) => receptions.on_push(core, attach.record().cell, connection, push),
             RequestMessage::PushStatus { id, state } => pushes.on_push_status(core, connection, id, state),
             // The tunnel is gone.
             RequestMessage::Tunneled { .. } => core.counters.stale += 1,

@@ -13,13 +13,14 @@
 //! | `pushes` | objects that are offered to a node, or by one |
 //! | `rooms` | being in rooms, and who else is in |
 //! | `tunnels` | ways through hubs to nodes that cannot be reached |
+//! | `policy` | the group's policy: what this node may do, and others with it |
 //! | `published_addresses` | the addresses in the record |
 //! | `watch`, `ping` | what their names say |
 //! | `api`, `status` | the interface to the owner |
 //!
 //! The parts share a `core`: time, connections, timers, chance, and what waits
 //! to leave. A part may read the home; what concerns two parts is told here, in
-//! `commands`, `dispatch`, `connections` and `reachability`.
+//! `commands`, `dispatch`, `policy`, `connections` and `reachability`.
 
 mod api;
 mod commands;
@@ -30,6 +31,7 @@ mod home;
 mod multicast;
 mod multicast_load;
 mod ping;
+mod policy;
 mod published_addresses;
 mod pushes;
 mod reachability;
@@ -100,7 +102,7 @@ pub struct Node {
 impl Node {
     /// A node that has not yet turned to any hub: it does so when first driven.
     pub fn new(config: NodeConfig) -> Self {
-        let mut core = Core::new(config.node, config.hub_role, config.seed);
+        let mut core = Core::new(&config);
         let provide = ProviderSessions::new(&config);
         let requests = OutgoingRequests::new(&config);
         let pushes = OutgoingPushes::new(&config);

@@ -140,6 +140,10 @@ impl MulticastResponder {
         let ResponderParts { core, attach, provide } = ctx;
         let Some(MulticastEntry { request, attempt, until, .. }) = self.heard.get(&key) else { return };
         let (RequestKey { requester, id }, attempt) = (key, *attempt);
+        if request.spec.mode == RequestMode::Lookup && !provide.may_show(core, request.spec.service) {
+            // The answer is for all on the link to hear.
+            return self.rest(core, key, ReplyStage::Silent);
+        }
         if request.spec.mode == RequestMode::Lookup {
             let name = request.spec.provider.map(|_| self.name.clone());
             let candidate = candidate(attach.record(), name);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_policy::Action;
 use roost_wire::messages::{JoinRoom, LeaveRoom, Reason, RoomMessage, Roster};
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
 use roost_wire::{ConnectionId, NodeId, RequestId, Role, RoomId, Time};
@@ -134,6 +135,9 @@ impl JoinedRooms {
             Reason::TooMany => format!(
                 "the room is full, {MAX_MEMBERS} are in: enter another one, or this one again when somebody has left"
             ),
+            Reason::Forbidden => {
+                "the group's policy does not let this node enter the room: `roost policy explain` names the rule".into()
+            }
             _ => "the super nodes have no room for one more room: enter one that there is, or try again later".into(),
         };
         self.end(core, attach, ticket, reason, detail);
@@ -158,6 +162,15 @@ impl JoinedRooms {
         if inside.told.as_ref() != Some(&members) {
             inside.told = Some(members.clone());
             core.emit(NodeEvent::Roster { ticket, members });
+        }
+    }
+
+    /// There is another policy, which may let this node into no room.
+    pub(super) fn on_policy(&mut self, core: &mut Core, attach: &HomeRegistration) {
+        let Some(refusal) = core.objection(Action::Room, None, None) else { return };
+        for ticket in self.0.keys().copied().collect::<Vec<_>>() {
+            core.counters.forbidden += 1;
+            self.end(core, attach, ticket, Reason::Forbidden, refusal.clone());
         }
     }
 

@@ -195,7 +195,7 @@ impl ConnectRequests {
             RequestMessage::Accept(accept) if accept.provider == Some(call.node) && accept.nonce == call.nonce => {
                 let node = call.node;
                 self.outgoing.remove(id);
-                return Some(enter(core, connection, node, *id).then_some(node));
+                return Some((core.may_relay_files(connection) && enter(core, connection, node, *id)).then_some(node));
             }
             RequestMessage::Accept(_) => core.counters.refused += 1,
             RequestMessage::Pending { provider: Some(ProviderAddress { node, addresses }), .. }
@@ -215,6 +215,9 @@ impl ConnectRequests {
 /// Accepts that what a node says comes through a hub.
 fn open(core: &mut Core, call: &IncomingConnect, nonce: Nonce) {
     let IncomingConnect { by: connection, id, requester, .. } = *call;
+    if !core.may_relay_files(connection) {
+        return call.decline(core, Reason::Forbidden);
+    }
     let is_known = core.connections.get(connection).is_some_and(|entry| {
         let hub = entry.node;
         !core.connections.ways(|way| (way.hub, way.id) == (hub, id)).is_empty()

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_policy::Action;
 use roost_wire::messages::{Candidate, Coverage, Decline, DirectoryMessage, Reason, Watch, WatchChange};
 use roost_wire::{Area, Capacity, Cell, ConnectionId, NodeId, RequestId, ServiceSet, Version};
 
@@ -178,9 +179,33 @@ impl OutgoingWatches {
             return false;
         }
         let Some(watching) = self.remove(core, decline.id) else { return false };
-        let detail = "the hub does not keep the watch".to_owned();
+        let detail = match decline.reason {
+            Reason::Forbidden => {
+                "the group's policy does not let this node watch that: `roost policy explain` names the rule"
+            }
+            _ => "the hub does not keep the watch",
+        };
+        let detail = detail.to_owned();
         core.emit(NodeEvent::Failed { ticket: watching.ticket, reason: decline.reason, detail, retry_after: None });
         true
+    }
+
+    /// There is another policy: watches end of which it allows nothing.
+    pub(super) fn on_policy(&mut self, core: &mut Core, home: Option<ConnectionId>) {
+        let refusal = |watching: &OutgoingWatch| {
+            let place = if let Area::Exact(cell) = watching.area { Some(cell) } else { None };
+            let refusals = watching.services.iter().map(|service| core.objection(Action::Watch, Some(service), place));
+            refusals.collect::<Option<Vec<_>>>()?.into_iter().next()
+        };
+        let refused = self.watches.iter().filter_map(|(id, watching)| Some((*id, refusal(watching)?)));
+        for (id, refusal) in refused.collect::<Vec<_>>() {
+            if let Some(home) = home {
+                core.send_reliably(home, id, DirectoryMessage::Unwatch(id));
+            }
+            if let Some(watching) = self.remove(core, id) {
+                core.forbid(watching.ticket, refusal);
+            }
+        }
     }
 
     /// The owner no longer wants it. Returns false if the ticket is not here.

@@ -28,6 +28,7 @@ mod nat;
 mod objects;
 mod outages;
 mod overflow;
+mod policies;
 mod profiles;
 mod providers;
 mod pushes;

@@ -280,6 +280,7 @@ fn endless_dials_take_no_slots() {
     let config = NodeConfig {
         node: node_id(1),
         name: "n1".to_owned(),
+        labels: Labels::default(),
         epoch: 1,
         cell: Cell::new(0, 0),
         services: ServiceSet::ALL,

@@ -10,6 +10,7 @@ pub mod documents;
 pub mod faults;
 pub mod host;
 pub mod network;
+pub mod policies;
 pub mod reflect;
 pub mod seeds;
 
@@ -79,6 +80,8 @@ pub struct World {
     pub dialed: Vec<(HostId, Vec<Address>)>,
     /// Every message that was delivered, if one wants them.
     pub corpus: Option<Vec<bytes::Bytes>>,
+    /// Every message that was delivered, with its sender and receiver, if one wants them.
+    pub deliveries: Option<Vec<(HostId, HostId, bytes::Bytes)>>,
     /// Damages every chunk that passes, to see that it is noticed.
     pub damage_chunks: bool,
     /// Time of a dial in one-way delays of its path: four over UDP and QUIC, six over TCP.
@@ -190,6 +193,7 @@ impl World {
             classes: BTreeMap::new(),
             dialed: Vec::new(),
             corpus: None,
+            deliveries: None,
             log: seeds::setting("ROOST_WORLD_LOG").is_some_and(|on| on != 0),
             damage_chunks: false,
             dial_ways: 4,
@@ -230,6 +234,7 @@ impl World {
         NodeConfig {
             node: node_id(id),
             name: format!("n{id}"),
+            labels: Labels::default(),
             epoch: 1_000 + id as u32,
             cell: Cell::new(0, 0),
             services: ServiceSet::EMPTY,

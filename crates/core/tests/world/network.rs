@@ -239,11 +239,14 @@ impl World {
 
     pub(super) fn deliver(&mut self, connection: ConnectionId, message: bytes::Bytes) {
         let Some(entry) = self.connections.get(&connection).filter(|connection| connection.up) else { return };
-        let host = entry.host;
+        let (host, far_host) = (entry.host, entry.far_host);
         if !self.hosts[host.0].alive {
             return;
         }
         self.record_delivery(host, &message);
+        if let Some(deliveries) = &mut self.deliveries {
+            deliveries.push((far_host, host, message.clone()));
+        }
         self.feed(host, MachineInput::Message { connection, message });
     }
 

@@ -44,7 +44,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_warming_up", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [CounterRow<HubCounters>; 44] = [
+const COUNTERS: [CounterRow<HubCounters>; 45] = [
     CounterRow("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     CounterRow("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     CounterRow("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -63,6 +63,11 @@ const COUNTERS: [CounterRow<HubCounters>; 44] = [
     CounterRow("roost_hub_refused_by_role_total", "Messages that the sender's role does not allow.", |c| {
         c.refused_by_role
     }),
+    CounterRow(
+        "roost_hub_forbidden_total",
+        "Records, watches, entries into rooms and relayed flows that the group's policy does not allow.",
+        |c| c.forbidden,
+    ),
     CounterRow("roost_hub_foreign_publishes_total", "Records that somebody else tried to publish.", |c| {
         c.foreign_records
     }),

@@ -15,10 +15,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use roost_api::{Connections, DocumentRow, HubConnection, State, Status, Streams};
-use roost_core::DocumentVerdict;
 use roost_core::hub::{self, Hub, HubCommand, HubKind};
+use roost_core::machine::Machine as _;
+use roost_core::{DocumentVerdict, Input};
+use roost_policy::Policy;
 use roost_reflection::{HubInput, HubReflection, ReflectionMachine as _, relay};
-use roost_wire::{NodeId, Role, RoleSet};
+use roost_wire::{NodeId, Role, RoleSet, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::DaemonService;
@@ -104,9 +106,10 @@ impl<H: HubProgram> Program for HubDaemon<H> {
         let bound = config.relay.address.bind(listening)?;
         // A clock before 1970 has failed the check of the certificate's dates already.
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let machine = Hub::new(hub::HubConfig {
+        let mut machine = Hub::new(hub::HubConfig {
             epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
             name: identity.name().to_owned(),
+            labels: shared.labels(),
             lease: config.lease,
             tier: config.tier,
             parents,
@@ -118,6 +121,8 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             secret: random_secret().map_err(Failure::failed)?,
             ..hub::HubConfig::new(identity.node(), H::KIND, random_seed().map_err(Failure::failed)?)
         });
+        // Before anybody is admitted.
+        machine.handle(Time::ZERO, Input::Command(HubCommand::Policy(shared.documents.rules())));
         let metrics = HubMetrics::register(&shared.metrics).map_err(Failure::failed)?;
         let network = Sockets::new(shared.transport.clone(), events, redial.clone());
         let mut relay = Ok(None);
@@ -253,6 +258,10 @@ impl DaemonService for HubService {
 
     fn take_verdict(&self, verdict: DocumentVerdict) {
         self.mailbox.post(HubCommand::Document(verdict));
+    }
+
+    fn take_policy(&self, policy: Arc<Policy>) {
+        self.mailbox.post(HubCommand::Policy(Some(policy)));
     }
 
     fn routes(&self) -> Router {

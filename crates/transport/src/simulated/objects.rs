@@ -68,6 +68,7 @@ fn new_node(number: u8) -> Node {
     Node::new(NodeConfig {
         node: node(number),
         name: String::new(),
+        labels: Labels::default(),
         epoch: 1,
         cell: Cell::new(0, 0),
         services: [Service::Image].into_iter().filter(|_| number == 0).collect::<ServiceSet>(),

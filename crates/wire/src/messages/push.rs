@@ -68,6 +68,9 @@ pub enum PushState {
     /// A state that only later versions know.
     #[n(10)]
     Unspecified,
+    /// The group's policy does not let the sender send files to the receiver.
+    #[n(11)]
+    Forbidden,
 }
 
-open!(PushState, [InProgress, Stored, NoInbox, TooLarge, NoRoom, BadName, Busy, Damaged, Interrupted, Unwritable, Unspecified], else Unspecified);
+open!(PushState, [InProgress, Stored, NoInbox, TooLarge, NoRoom, BadName, Busy, Damaged, Interrupted, Unwritable, Unspecified, Forbidden], else Unspecified);

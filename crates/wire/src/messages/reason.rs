@@ -64,9 +64,12 @@ pub enum Reason {
     /// The stream is slower than the requester admits.
     #[n(17)]
     TooSlow,
+    /// The group's policy does not allow it.
+    #[n(18)]
+    Forbidden,
 }
 
-open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow], else Unspecified);
+open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow, Forbidden], else Unspecified);
 
 impl Reason {
     /// The meaning of a hub's silence about a question in this direction.

@@ -7,7 +7,7 @@ use roost_core::node::NodeConfig;
 use roost_experiment::Prepared;
 use roost_experiment::workload::generator;
 use roost_wire::random::{RootSecret, SplitMix64};
-use roost_wire::{Address, DeliveryClasses, NodeId, Role, Scheme, ServiceSet};
+use roost_wire::{Address, DeliveryClasses, Labels, NodeId, Role, Scheme, ServiceSet};
 
 use super::{MachineRole, SimParticipant, SimWorld};
 use crate::connections::MachineId;
@@ -45,6 +45,7 @@ impl SimWorld<'_> {
         NodeConfig {
             node: self.casts[machine].id,
             name: String::new(),
+            labels: Labels::default(),
             epoch: self.epoch(machine),
             cell: node.cell,
             services: ServiceSet::ALL,

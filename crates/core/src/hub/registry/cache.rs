@@ -70,7 +70,8 @@ impl RecordCache {
             return Vec::new();
         }
         let mut hits = Vec::new();
-        self.directory.find(query, &mut hits);
+        let admits = |cell| core.admits(query, cell);
+        self.directory.find_where(query, if core.is_limited(query) { Some(&admits) } else { None }, &mut hits);
         let candidates = hits.iter().map(|hit| self.directory.hit(*hit).candidate());
         let cached: Vec<Candidate> = match query.names {
             Some(_) => candidates.filter_map(|candidate| self.with_name(candidate)).collect(),

@@ -40,9 +40,9 @@ impl Registry {
     /// Prolongs a lease. False if the hub does not hold this version of the record where the node is now.
     pub(crate) fn prolong_lease(&mut self, core: &mut HubCore, from: Sender, renew: &Renew) -> bool {
         let now = core.now;
-        let has_moved =
-            core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.own.has_moved);
-        let is_own = !self.replicas.holds(from.node) && !has_moved;
+        let lacks_record =
+            core.remotes.connections.get(&from.connection).is_some_and(|connection| connection.own.lacks_record);
+        let is_own = !self.replicas.holds(from.node) && !lacks_record;
         if is_own && self.directory.renew(now, from.node, renew.version, renew.capacity) {
             core.counters.renews += 1;
             return true;
@@ -105,7 +105,7 @@ impl HubCore {
         let ip = |address: &Address| address.primary().map(|at| at.ip());
         let is_elsewhere = ip(&known.address) != ip(&address);
         known.address = address;
-        known.own.has_moved |= is_elsewhere;
+        known.own.lacks_record |= is_elsewhere;
         let node = known.node;
         let published_over = self.remotes.get_mut(node).and_then(|remote| remote.publisher);
         if is_elsewhere && published_over == Some(connection) {

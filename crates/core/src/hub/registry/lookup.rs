@@ -9,7 +9,7 @@ use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, 
 use roost_wire::{Area, ConnectionId, RequestId, Scope, Service};
 
 use super::Registry;
-use crate::directory::{Directory, DirectoryQuery, Hit, Rank};
+use crate::directory::{Directory, DirectoryQuery, Hit, Judged, Rank};
 use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::disclose::without_local_hosts;
@@ -69,12 +69,17 @@ impl Registry {
             |hit: &Hit| RankedCandidate { rank: hit.rank, candidate: named(self.directory.hit(*hit).candidate()) };
         let mut ranked: Vec<RankedCandidate> = hits.iter().map(own).collect();
         self.hits = hits;
-        for FoundCandidate { candidate, .. } in remote {
+        for FoundCandidate { candidate, .. } in remote.iter().filter(|found| core.admits(query, found.candidate.cell)) {
             merge(&mut ranked, query, candidate);
         }
         ranked.sort_unstable_by_key(|ranked| ranked.rank);
         ranked.truncate(query.count);
-        let candidates = ranked.into_iter().map(|ranked| core.shown(reply.connection, ranked.candidate)).collect();
+        let visible = |candidate: Candidate| Candidate {
+            services: core.visible(query.judged, candidate.services, candidate.cell),
+            ..candidate
+        };
+        let shown = |ranked: RankedCandidate| core.shown(reply.connection, visible(ranked.candidate));
+        let candidates = ranked.into_iter().map(shown).collect();
         LookupResult { id: reply.id, candidates, coverage }
     }
 
@@ -157,17 +162,25 @@ fn merge(ranked: &mut Vec<RankedCandidate>, query: &DirectoryQuery, candidate: &
     }
 }
 
-/// Bytes of `Message::Found(…).encode()`, without the records in between. A requester that is `here`, on the
-/// hub's machine, sees all addresses.
+/// The remote that gets an answer: one on the hub's machine sees all addresses, and none sees services that the
+/// group's policy does not let it look up.
+#[derive(Clone, Copy)]
+pub(crate) struct Viewer<'a> {
+    pub(crate) core: &'a HubCore,
+    pub(crate) connection: ConnectionId,
+    pub(crate) judged: Option<Judged>,
+}
+
+/// Bytes of `Message::Found(…).encode()`, without the records in between.
 pub(crate) fn encode_found(
     directory: &Directory,
     id: RequestId,
     hits: &[Hit],
     coverage: Coverage,
-    here: bool,
+    viewer: Viewer<'_>,
 ) -> Bytes {
     let mut buffer = Vec::with_capacity(16 + hits.len() * 96);
-    match write_found(&mut Encoder::new(&mut buffer), directory, id, hits, coverage, here) {
+    match write_found(&mut Encoder::new(&mut buffer), directory, id, hits, coverage, viewer) {
         Ok(()) => Bytes::from(buffer),
         // A `Vec` takes every write.
         Err(error) => unreachable!("encoding into memory cannot fail: {error}"),
@@ -180,16 +193,18 @@ fn write_found<W: Write>(
     id: RequestId,
     hits: &[Hit],
     coverage: Coverage,
-    here: bool,
+    viewer: Viewer<'_>,
 ) -> Result<(), Error<W::Error>> {
     /// The number of `Found` among the messages.
     const FOUND: u8 = 10;
+    let Viewer { core, connection, judged } = viewer;
+    let is_here = core.is_here(connection);
     e.array(2)?.u8(FOUND)?.array(3)?.u32(id.0)?.array(hits.len() as u64)?;
     for hit in hits {
         let entry = directory.hit(*hit);
         e.array(6)?.encode(entry.node())?.encode(entry.version())?.encode(entry.cell())?;
-        e.encode(entry.services())?.encode(entry.capacity())?;
-        if here || !entry.is_confined() {
+        e.encode(core.visible(judged, entry.services(), entry.cell()))?.encode(entry.capacity())?;
+        if is_here || !entry.is_confined() {
             e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
         } else {
             e.encode(without_local_hosts(entry.addresses()))?;
@@ -233,12 +248,15 @@ mod tests {
             except: None,
             aim: SearchPurpose::List,
             names: None,
+            judged: None,
         };
         let mut hits = Vec::new();
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
         let found = LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting };
-        let short = encode_found(&directory, found.id, &hits, found.coverage, false);
+        let bench = Bench::new();
+        let viewer = Viewer { core: &bench.hub.core, connection: ConnectionId(1), judged: None };
+        let short = encode_found(&directory, found.id, &hits, found.coverage, viewer);
         assert_eq!(hits.len(), 3);
         assert_eq!(short, Message::Directory(DirectoryMessage::LookupResult(found)).encode());
     }

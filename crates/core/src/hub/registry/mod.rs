@@ -20,7 +20,7 @@ use cache::RecordCache;
 pub(super) use claims::Claim;
 use claims::Claims;
 use join_limiter::JoinRateLimiter;
-pub(super) use lookup::{LookupReply, encode_found};
+pub(super) use lookup::{LookupReply, Viewer, encode_found};
 use moved::MovedNodes;
 pub(super) use records::Records;
 use replicas::Replicas;

@@ -5,7 +5,7 @@ use roost_wire::{Area, Cell, NodeId, NodeSelector, Scope};
 
 use super::moved::MovedNodes;
 use super::replicas::Replicas;
-use crate::directory::{Directory, DirectoryEntry, DirectoryQuery, Hit, SearchPurpose};
+use crate::directory::{Admits, Directory, DirectoryEntry, DirectoryQuery, Hit, SearchPurpose};
 use crate::hub::core::HubCore;
 
 /// Records of this hub's nodes, and replicas of those of others.
@@ -83,6 +83,7 @@ impl<'a> Records<'a> {
             except: None,
             aim: SearchPurpose::Serve,
             names: None,
+            judged: None,
         }
     }
 
@@ -99,9 +100,11 @@ impl<'a> Records<'a> {
 
     pub(crate) fn search(self, core: &mut HubCore, query: &DirectoryQuery, into: &mut Vec<Hit>) {
         core.counters.searches += 1;
+        let admits = |cell| core.admits(query, cell);
+        let admits: Option<Admits<'_>> = if core.is_limited(query) { Some(&admits) } else { None };
         core.examined += match query.names.filter(|selector| !selector.is_everybody()) {
             Some(selector) => self.find_selected(core, query, selector, into),
-            None => self.directory.find(query, into),
+            None => self.directory.find_where(query, admits, into),
         };
     }
 
@@ -115,11 +118,15 @@ impl<'a> Records<'a> {
         into: &mut Vec<Hit>,
     ) -> usize {
         into.clear();
+        let find = |node| {
+            let is_admitted = self.directory.get(node).is_some_and(|entry| core.admits(query, entry.cell()));
+            self.directory.find_one(query, node).filter(|_| is_admitted)
+        };
         if let Ok(node) = selector.as_str().parse() {
-            into.extend(self.directory.find_one(query, node));
+            into.extend(find(node));
             return 1;
         }
-        into.extend(core.remotes.nodes_selected_by(selector).filter_map(|node| self.directory.find_one(query, node)));
+        into.extend(core.remotes.nodes_selected_by(selector).filter_map(find));
         into.sort_unstable_by_key(|hit| hit.rank);
         into.truncate(query.count);
         core.remotes.count()

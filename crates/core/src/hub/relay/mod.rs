@@ -24,10 +24,12 @@ use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
 use super::{HubEvent, HubLimit};
 use crate::hub::core::HubCore;
+use crate::hub::policy::subject_of;
 use crate::machine::{Traffic, Transmit};
 use crate::request_key::RequestKey;
+use roost_policy::Action;
 use roost_wire::messages::{FlowMessage, Message, Reason};
-use roost_wire::{Channel, ConnectionId, DeliveryPreferences, NodeId, RequestId, SchemeSet, Service};
+use roost_wire::{Cell, Channel, ConnectionId, DeliveryPreferences, NodeId, RequestId, Role, SchemeSet, Service};
 
 /// The most bytes of a report, or of the message that ends a flow. A later version may say more in them than
 /// this one reads.
@@ -43,6 +45,16 @@ pub(super) struct RelayEnd {
     pub(super) connection: ConnectionId,
 }
 
+/// The subject of a flow, and the action of the requester for which the group's policy is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RelaySubject {
+    pub(super) service: Service,
+    pub(super) action: Action,
+    /// The place of the provider.
+    pub(super) place: Option<Cell>,
+    pub(super) terms: DeliveryPreferences,
+}
+
 impl Relays {
     /// Opens a flow between two remotes, each with its connection, and gives the
     /// id by which the provider's side knows it.
@@ -52,8 +64,7 @@ impl Relays {
         key: RequestKey,
         requester_connection: ConnectionId,
         provider: RelayEnd,
-        service: Service,
-        terms: DeliveryPreferences,
+        subject: RelaySubject,
     ) -> Result<RequestId, Reason> {
         let now = core.now;
         let (total, limits) = (self.len(), &core.config.limits);
@@ -72,12 +83,15 @@ impl Relays {
             core.remotes.connections.get(&connection).map_or(Duration::ZERO, |connection| connection.rtt.pto())
         };
         let linger = LINGER.max(trip(requester_connection) + trip(provider.connection));
+        let RelaySubject { service, action, place, terms } = subject;
         let relay = Relay {
             key,
             requester_connection,
             provider: provider.node,
             provider_connection: provider.connection,
             service,
+            action,
+            place,
             terms,
             accepted: false,
             ended: false,
@@ -193,6 +207,23 @@ impl Relays {
                 let channel = Channel::Reliable { flow: id.0 };
                 core.send(connection, channel, Traffic::Payload, FlowMessage::Stop { id, reason });
             }
+        }
+    }
+
+    /// There is another policy: flows end that one of their ends may not have any more.
+    pub(super) fn end_forbidden(&mut self, core: &mut HubCore) {
+        let is_forbidden = |relay: &Relay| {
+            let service = subject_of(relay.action, relay.service);
+            let is_node = core.remotes.get(relay.provider).is_some_and(|remote| remote.role == Role::Node);
+            let may_offer = |service| core.permits(relay.provider, Action::Offer, Some(service), relay.place);
+            !core.permits(relay.key.requester, relay.action, service, relay.place)
+                || is_node && !service.is_none_or(may_offer)
+        };
+        let forbidden = self.table.iter().filter(|(_, relay)| is_forbidden(relay)).map(|(id, _)| *id);
+        for id in forbidden.collect::<Vec<_>>() {
+            core.counters.forbidden += 1;
+            let is_accepted = self.is_accepted(id);
+            self.end_relay(core, id, is_accepted.then_some(Reason::Forbidden), Some(Reason::Forbidden));
         }
     }
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use roost_policy::Action;
 use roost_wire::messages::{Accept, FlowDescription, FlowMessage, Message};
-use roost_wire::{Channel, ConnectionId, Delivery, DeliveryPreferences, NodeId, RequestId, Service, Time};
+use roost_wire::{Cell, Channel, ConnectionId, Delivery, DeliveryPreferences, NodeId, RequestId, Service, Time};
 
 use super::credit::Credit;
 use super::exchange::DuplexCredit;
@@ -53,6 +54,8 @@ pub(super) struct Relay {
     pub(super) provider: NodeId,
     pub(super) provider_connection: ConnectionId,
     pub(super) service: Service,
+    pub(super) action: Action,
+    pub(super) place: Option<Cell>,
     pub(super) terms: DeliveryPreferences,
     pub(super) accepted: bool,
     pub(super) ended: bool,

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use roost_policy::Action;
 use roost_wire::messages::{CopyTarget, Reason, RouteDirection, SealedKeys};
 use roost_wire::reflection::{DownstreamKind, StartCondition};
 use roost_wire::{Cell, ConnectionId, NodeId, ReflectionGrant, RequestId, Service};
@@ -30,7 +31,10 @@ impl Requests {
     ) -> Result<(), Reason> {
         self.forget_overflow(turn.core, key, choice);
         let Some(asked) = self.table.get(key) else { return Ok(()) };
-        let Some(reflect) = asked.copy_wanted().filter(|reflect| turn.core.reflects(asked, *reflect, choice)) else {
+        let place = self.cell_of(turn, key, choice.provider()).or(asked.target_cell());
+        let may_reflect = turn.core.own.permits(Action::Reflect, Some(asked.spec.service), place);
+        let reflects = |reflect: &CopyTarget| may_reflect && turn.core.reflects(asked, *reflect, choice);
+        let Some(reflect) = asked.copy_wanted().filter(reflects) else {
             self.table.set_granted(key, None);
             self.reflection.release(key);
             return Ok(());
@@ -88,7 +92,7 @@ impl Requests {
     }
 
     /// The cell of the provider of a request. Without a provider it could mean another one's stream.
-    fn cell_of(&self, turn: &RequestTurn<'_>, key: RequestKey, provider: Option<NodeId>) -> Option<Cell> {
+    pub(super) fn cell_of(&self, turn: &RequestTurn<'_>, key: RequestKey, provider: Option<NodeId>) -> Option<Cell> {
         let held = turn.view.records.get(provider?).map(|entry| entry.cell());
         held.or_else(|| self.table.get(key)?.target_cell())
     }

@@ -10,7 +10,7 @@ use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::dialable::DialAttempt;
 use crate::hub::provider_event::ProviderEvent;
-use crate::hub::relay::RelayEnd;
+use crate::hub::relay::{RelayEnd, RelaySubject};
 use crate::hub::requests::{RequestTurn, Requests};
 use crate::hub::route::{ASKS, HOPS};
 use crate::hub::sender::Sender;
@@ -50,6 +50,9 @@ impl Requests {
         way: AnswerWay,
     ) -> Result<(), Reason> {
         let reply_to = self.addresses_for_answer(turn, key, choice, way)?;
+        if self.is_forbidden(turn, key, choice, reply_to.is_empty()) {
+            return Err(Reason::Forbidden);
+        }
         let asked = self.table.get(key).ok_or(Reason::Cancelled)?;
         let (is_relayed, allowed) = (reply_to.is_empty(), asked.transports());
         let wanted = if is_relayed && choice.node().is_some() { allowed } else { SchemeSet::ALL };
@@ -60,7 +63,9 @@ impl Requests {
             true => {
                 let provider = RelayEnd { node: choice.remote(), connection };
                 let (service, terms) = (asked.spec.service, asked.spec.delivery_preferences());
-                Some(self.relays.open_relay(turn.core, key, asked.connection, provider, service, terms)?)
+                let place = self.cell_of(turn, key, choice.provider());
+                let subject = RelaySubject { service, action: asked.relayed_action(), place, terms };
+                Some(self.relays.open_relay(turn.core, key, asked.connection, provider, subject)?)
             }
             false => {
                 self.grant_copy(turn, key, choice)?;

@@ -89,6 +89,7 @@ impl Requests {
                     except: Some(requester),
                     aim: SearchPurpose::Serve,
                     names: None,
+                    judged: None,
                 };
                 self.choose_or_lookup(turn, key, area, Scope::Anywhere, query);
             }

@@ -12,6 +12,7 @@ mod handoff;
 mod held_requests;
 mod hub_routing;
 mod overflow;
+mod permission;
 mod provider_health;
 mod routed_request;
 mod table;
@@ -32,10 +33,11 @@ use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service, Ti
 use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
 use super::{HubKind, HubLimit, ReflectedStream};
-use crate::directory::{DirectoryQuery, Hit};
+use crate::directory::{DirectoryQuery, Hit, Judged};
 use crate::hub::copy_room::CopyRoom;
 use crate::hub::core::HubCore;
 use crate::hub::members::MemberView;
+use crate::hub::policy::action_of;
 use crate::hub::provider_event::ProviderEvent;
 use crate::hub::reflection::ReflectionState;
 use crate::hub::registry::Records;
@@ -222,6 +224,8 @@ impl Requests {
         }
         let mut query = turn.view.records.query(from.node, &request, DEFAULT_CONSIDERED);
         query.except = Some(from.node);
+        query.judged =
+            Some(Judged { node: from.node, action: action_of(&request) }).filter(|_| request.connect_to.is_none());
         let (area, scope, mode) = (request.spec.area, request.spec.scope, turn.core.mode_of(&request));
         self.remember(turn.core, key, from, RoutedRequest::by_node(now, from, request, mode));
         if turn.core.is_young() {
@@ -245,6 +249,9 @@ impl Requests {
         }
         if !turn.targets_own_host(from, request) {
             return Some(Reason::NotAllowed);
+        }
+        if turn.core.forbids_request(from, request) {
+            return Some(Reason::Forbidden);
         }
         request.id.is_of_hub().then_some(Reason::Protocol)
     }

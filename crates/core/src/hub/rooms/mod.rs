@@ -5,6 +5,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use roost_policy::Action;
 use roost_wire::messages::{JoinRoom, LeaveRoom, Message, Reason, RoomMessage, Roster, RouteDirection};
 use roost_wire::{Channel, NodeId, Role, RoomId};
 
@@ -32,6 +33,9 @@ impl RoomDirectory {
         if self.get(room, member.node).is_some_and(has_left) {
             return;
         }
+        if from.role == Role::Node && !core.permits(from.node, Action::Room, None, None) {
+            return core.refuse_room(from.node, room);
+        }
         if let Err(full) = self.takes(room, member.node) {
             return self.refuse_member(core, from, room, member.node, full);
         }
@@ -50,16 +54,34 @@ impl RoomDirectory {
     }
 
     pub(super) fn room_left(&mut self, core: &mut HubCore, from: Sender, quit: LeaveRoom) {
-        let now = core.now;
         let LeaveRoom { room, node, direction: way } = quit;
         let Some(way) = self.member_message_route(core, from, node, way) else { return };
         // The member may have come back another way meanwhile.
         let is_held = |entry: &&RoomEntry| entry.is_in() && entry.via == from.node;
         let Some(entry) = self.get(room, node).filter(is_held).copied() else { return };
+        self.remove_member(core, room, entry, way);
+    }
+
+    fn remove_member(&mut self, core: &mut HubCore, room: RoomId, entry: RoomEntry, way: RouteDirection) {
         self.pass_quit(core, room, &entry, way);
-        self.record_member(room, RoomEntry { state: MembershipState::Left, until: now + SETTLE, ..entry });
+        self.record_member(room, RoomEntry { state: MembershipState::Left, until: core.now + SETTLE, ..entry });
         if entry.owned {
             self.tell_everybody(core, room);
+        }
+    }
+
+    /// There is another policy: nodes of this hub leave that it lets into no room.
+    pub(super) fn on_policy(&mut self, core: &mut HubCore) {
+        let is_node = |node: &NodeId| core.remotes.get(*node).is_some_and(|remote| remote.role == Role::Node);
+        let is_out = |node: &NodeId| is_node(node) && !core.permits(*node, Action::Room, None, None);
+        let out = self.of.iter().filter(|(node, _)| is_out(node));
+        let out: Vec<_> = out.flat_map(|(node, rooms)| rooms.iter().map(|room| (*room, *node))).collect();
+        for (room, node) in out {
+            let is_here = |entry: &&RoomEntry| entry.is_in() && entry.via == node;
+            if let Some(entry) = self.get(room, node).filter(is_here).copied() {
+                core.refuse_room(node, room);
+                self.remove_member(core, room, entry, RouteDirection::Up);
+            }
         }
     }
 
@@ -214,6 +236,14 @@ impl RoomDirectory {
 }
 
 impl HubCore {
+    /// Tells a node that the group's policy does not let it into a room.
+    fn refuse_room(&mut self, node: NodeId, room: RoomId) {
+        self.counters.forbidden += 1;
+        let (owner, refused) = (self.config.node, Some(Reason::Forbidden));
+        let roster = Roster { room, owner, members: Vec::new(), to: Some(node), refused };
+        self.tell_room(node, &Message::Room(RoomMessage::Roster(roster)));
+    }
+
     /// Says something of a member to a hub nearer to the owners. Nobody may say it again, and who has come
     /// and left must not seem to have left and come: so all of it is reliable, and in order.
     fn forward_to_hub(&mut self, hub: NodeId, message: &Message) {

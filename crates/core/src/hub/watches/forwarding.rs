@@ -110,9 +110,13 @@ impl WatchTable {
         let Some(watching) = self.table.get_mut(&key) else { return };
         watching.told.insert(from.node, Some(change.sequence));
         let news = watching.note_sight(from.node, change.coverage);
+        let visible = change.updated.into_iter().map(|candidate| core.visible_to_watcher(key.requester, candidate));
+        let (covered, hidden): (Vec<Candidate>, Vec<Candidate>) =
+            visible.partition(|candidate| watching.covers(candidate.services, candidate.cell));
         let present: Vec<Candidate> =
-            change.updated.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
-        let gone: Vec<NodeId> = change.removed.into_iter().filter(|node| watching.loses(*node, source)).collect();
+            covered.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
+        let removed = change.removed.into_iter().chain(hidden.iter().map(|candidate| candidate.node));
+        let gone: Vec<NodeId> = removed.filter(|node| watching.loses(*node, source)).collect();
         if news || !present.is_empty() || !gone.is_empty() {
             self.send_change(core, key, present, gone);
         }
@@ -162,9 +166,9 @@ impl WatchTable {
 
     fn forget_changes(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: RequestKey, hub: NodeId) {
         let Some(watching) = self.table.get_mut(&key) else { return };
-        let said = watching.followed.iter().filter(|(_, (_, said))| *said == Some(hub));
+        let said = watching.followed.iter().filter(|(_, known)| known.source == Some(hub));
         let gone: Vec<NodeId> = said.map(|(node, _)| *node).collect();
-        watching.followed.retain(|_, (_, said)| *said != Some(hub));
+        watching.followed.retain(|_, known| known.source != Some(hub));
         let told = watching.told.remove(&hub).is_some();
         let news = watching.note_sight(hub, None);
         if news || !gone.is_empty() {

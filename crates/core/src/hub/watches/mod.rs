@@ -16,6 +16,7 @@ mod tests;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use roost_policy::Action;
 use roost_wire::messages::{
     Candidate, Coverage, Decline, DirectoryMessage, MAX_CANDIDATES, Reason, RequestMessage, RouteDirection, Watch,
     WatchChange,
@@ -27,7 +28,7 @@ use super::relation::Relation;
 use super::remotes::WATCH;
 use super::route::RoutePlan;
 use super::sender::Sender;
-use crate::directory::{DirectoryQuery, PreviousEntry, SearchPurpose};
+use crate::directory::{DirectoryQuery, Judged, PreviousEntry, SearchPurpose};
 use crate::hub::core::HubCore;
 use crate::hub::registry::Records;
 use crate::hub::summaries::BlockIndex;
@@ -71,8 +72,17 @@ struct ActiveWatch {
     blind: BTreeSet<NodeId>,
     /// Time at which it is offered again to hubs that refused it.
     offer: Option<Time>,
-    /// Nodes that the watcher believes to be there: version, and the hub that said so.
-    followed: BTreeMap<NodeId, (Version, Option<NodeId>)>,
+    /// Nodes that the watcher believes to be there.
+    followed: BTreeMap<NodeId, FollowedNode>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct FollowedNode {
+    version: Version,
+    cell: Cell,
+    services: ServiceSet,
+    /// The hub that said so; `None` of a node whose record is here.
+    source: Option<NodeId>,
 }
 
 impl WatchTable {
@@ -111,19 +121,14 @@ impl ActiveWatch {
     /// True if the watcher is to hear of this, which `source` says.
     fn takes(&mut self, candidate: &Candidate, source: Option<NodeId>) -> bool {
         let full = self.followed.len() >= MAX_FOLLOWED;
+        let Candidate { version, cell, services, .. } = *candidate;
+        let told = FollowedNode { version, cell, services, source };
         match self.followed.get_mut(&candidate.node) {
-            Some((version, _)) if *version > candidate.version => false,
-            Some((version, said)) if *version == candidate.version => {
-                *said = source;
-                false
-            }
-            Some(known) => {
-                *known = (candidate.version, source);
-                true
-            }
+            Some(known) if known.version > version => false,
+            Some(known) => std::mem::replace(known, told).version < version,
             None if full => false,
             None => {
-                self.followed.insert(candidate.node, (candidate.version, source));
+                self.followed.insert(candidate.node, told);
                 true
             }
         }
@@ -131,7 +136,7 @@ impl ActiveWatch {
 
     /// True if the watcher is to hear that `source` no longer has the node.
     fn loses(&mut self, node: NodeId, source: Option<NodeId>) -> bool {
-        let known = self.followed.get(&node).is_some_and(|(_, said)| *said == source);
+        let known = self.followed.get(&node).is_some_and(|known| known.source == source);
         known && self.followed.remove(&node).is_some()
     }
 }
@@ -158,6 +163,9 @@ impl WatchTable {
         // The count goes on, so that what is under way cannot be taken for something newer.
         let number = self.table.get(&key).map_or(watch.last_seen, |held| held.number);
         self.unwatch(core, from.node, watch.id);
+        if core.forbids_watch(from, &watch) {
+            return core.refuse_watch(from.connection, watch.id);
+        }
         if !self.admit_watch(core, from) {
             let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
             return core.send_answer(from.connection, RequestMessage::Decline(decline));
@@ -214,7 +222,7 @@ impl WatchTable {
         for service in services.iter() {
             let (origin, count) = (Cell::new(0, 0), MAX_FOLLOWED);
             let aim = SearchPurpose::List;
-            let query = DirectoryQuery { service, area, origin, count, except: None, aim, names: None };
+            let query = DirectoryQuery { service, area, origin, count, except: None, aim, names: None, judged: None };
             core.counters.searches += 1;
             core.examined += records.directory().find(&query, &mut hits);
             for hit in &hits {
@@ -223,11 +231,13 @@ impl WatchTable {
                     // A cache tells its watchers of its own nodes itself.
                     continue;
                 }
-                there.insert(candidate.node, candidate);
+                there.insert(candidate.node, core.visible_to_watcher(key.requester, candidate));
             }
         }
         let Some(watching) = self.table.get_mut(&key) else { return };
-        let present: Vec<Candidate> = there.into_values().filter(|candidate| watching.takes(candidate, None)).collect();
+        let covered = there.into_values().filter(|candidate| watching.covers(candidate.services, candidate.cell));
+        let covered: Vec<Candidate> = covered.collect();
+        let present: Vec<Candidate> = covered.into_iter().filter(|candidate| watching.takes(candidate, None)).collect();
         if present.is_empty() {
             self.send_change(core, key, Vec::new(), Vec::new());
         }
@@ -277,11 +287,12 @@ impl WatchTable {
         let home = records.home_of(node);
         for key in keys.into_iter().filter(|key| home != Some(key.requester)) {
             let Some(watching) = self.table.get_mut(&key) else { continue };
-            let here = now.as_ref().filter(|candidate| watching.covers(candidate.services, candidate.cell));
+            let visible = now.clone().map(|candidate| core.visible_to_watcher(key.requester, candidate));
+            let here = visible.filter(|candidate| watching.covers(candidate.services, candidate.cell));
             let was = before.is_some_and(|place| watching.covers(place.services, place.cell));
             match here {
-                Some(candidate) if watching.takes(candidate, None) => {
-                    self.send_change(core, key, vec![candidate.clone()], Vec::new());
+                Some(candidate) if watching.takes(&candidate, None) => {
+                    self.send_change(core, key, vec![candidate], Vec::new());
                 }
                 None if was && watching.loses(node, None) => self.send_change(core, key, Vec::new(), vec![node]),
                 _ => {}
@@ -300,6 +311,39 @@ impl WatchTable {
         }
         for hub in watching.told.into_keys() {
             core.send_to_hub(hub, DirectoryMessage::Unwatch(watching.forwarded_as));
+        }
+    }
+
+    /// There is another policy: watches end of which it allows nothing, and the other watchers are told what they may
+    /// not see any more. What they may see now, they ask for: a change is missing.
+    pub(super) fn on_policy(&mut self, core: &mut HubCore) {
+        for key in self.table.keys().copied().collect::<Vec<_>>() {
+            let Some(watching) = self.table.get_mut(&key) else { continue };
+            let role = core.remotes.get(key.requester).map(|remote| remote.role);
+            let Some(role) = role.filter(|role| !role.is_hub()) else { continue };
+            let (connection, services, area) = (watching.connection, watching.services, watching.area);
+            let from = Sender { connection, node: key.requester, role };
+            let watch = Watch { id: key.id, services, area, last_seen: 0, direction: None, names: None };
+            if core.forbids_watch(from, &watch) {
+                core.refuse_watch(connection, key.id);
+                self.unwatch(core, key.requester, key.id);
+                continue;
+            }
+            let judged = Judged { node: key.requester, action: Action::Watch };
+            let is_hidden = |known: &FollowedNode| {
+                let services = core.visible(Some(judged), known.services, known.cell);
+                !watching.covers(services, known.cell)
+            };
+            let hidden = watching.followed.iter().filter(|(_, known)| is_hidden(known)).map(|(node, _)| *node);
+            let hidden: Vec<NodeId> = hidden.collect();
+            for node in &hidden {
+                watching.followed.remove(node);
+            }
+            self.send_change(core, key, Vec::new(), hidden);
+            if let Some(watching) = self.table.get_mut(&key) {
+                watching.number = watching.number.wrapping_add(1);
+            }
+            self.send_change(core, key, Vec::new(), Vec::new());
         }
     }
 
@@ -322,6 +366,12 @@ impl WatchTable {
 }
 
 impl HubCore {
+    fn refuse_watch(&mut self, connection: ConnectionId, id: RequestId) {
+        self.counters.forbidden += 1;
+        let decline = Decline { id, reason: Reason::Forbidden, retry_after_ms: None, requester: None };
+        self.send_answer(connection, RequestMessage::Decline(decline));
+    }
+
     fn course_of(&self, from: Sender, way: Option<RouteDirection>) -> RoutePlan {
         match self.relation(from.node) {
             None => RoutePlan::BEGIN,

@@ -1,5 +1,6 @@
 //! Commands of the owner of a node.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -7,6 +8,7 @@ use bytes::Bytes;
 #[cfg(doc)]
 use super::{NodeConfig, NodeEvent};
 use super::{SessionId, Ticket};
+use roost_policy::Policy;
 use roost_wire::messages::{ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
     Address, Area, Cell, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet, StreamId,
@@ -156,9 +158,17 @@ pub enum NodeCommand {
     },
     /// The verdict on a [`NodeEvent::Document`], or a document that the owner has from elsewhere.
     Document(DocumentVerdict),
+    /// The group's policy; `None` allows everything. What it does not allow ends at once.
+    Policy(Option<Arc<Policy>>),
     /// Withdraw, end everything, close every connection. [`NodeEvent::Left`] is
     /// the last event.
     Leave,
+}
+
+impl From<Option<Arc<Policy>>> for NodeCommand {
+    fn from(policy: Option<Arc<Policy>>) -> Self {
+        Self::Policy(policy)
+    }
 }
 
 impl From<DocumentVerdict> for NodeCommand {

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use roost_wire::random::RootSecret;
-use roost_wire::{Address, Cell, DeliveryClasses, NodeId, Role, ServiceSet};
+use roost_wire::{Address, Cell, DeliveryClasses, Labels, NodeId, Role, ServiceSet};
 
 /// The configuration of a node.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct NodeConfig {
     pub node: NodeId,
     /// The name in its certificate, which it tells those on its link who ask for names.
     pub name: String,
+    /// The labels in its certificate, by which the group's policy may tell members apart.
+    pub labels: Labels,
     /// The time of its start, in seconds of the Unix epoch. A record of a later epoch replaces any of an
     /// earlier one, so this must not go back.
     pub epoch: u32,

@@ -124,6 +124,8 @@ pub struct NodeCounters {
     pub declined_busy: u64,
     /// Sessions ended because their places were another requester's share.
     pub displaced: u64,
+    /// Requests, files and data turned away because the group's policy does not allow them.
+    pub forbidden: u64,
     /// Sessions accepted.
     pub accepted: u64,
     /// Requests for a reflected stream that was published already.

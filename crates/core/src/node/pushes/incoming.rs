@@ -6,8 +6,9 @@
 
 use std::collections::BTreeMap;
 
+use roost_policy::Action;
 use roost_wire::messages::{Push, PushState, RequestMessage};
-use roost_wire::{ConnectionId, NodeId, RequestId, Role, SchemeSet, Time};
+use roost_wire::{Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet, Time};
 
 use crate::node::api::NodeEvent;
 use crate::node::core::Core;
@@ -52,7 +53,7 @@ impl IncomingPush {
 
 impl IncomingPushes {
     /// A node offers an object.
-    pub(crate) fn on_push(&mut self, core: &mut Core, connection: ConnectionId, mut push: Push) {
+    pub(crate) fn on_push(&mut self, core: &mut Core, here: Cell, connection: ConnectionId, mut push: Push) {
         let Some(entry) = core.connections.get(connection).filter(|connection| connection.role == Role::Node) else {
             core.counters.refused += 1;
             return;
@@ -61,6 +62,10 @@ impl IncomingPushes {
         // Another host than that where it is seen is of no use: the connection shows that this one is.
         push.addresses = entry.there(std::mem::take(&mut push.addresses));
         let (key, id) = ((from, push.id), push.id);
+        if !core.permits(connection, Action::Send, None, Some(here)) {
+            core.counters.forbidden += 1;
+            return core.send(connection, RequestMessage::PushStatus { id, state: PushState::Forbidden });
+        }
         if let Some(offered) = self.offers.get(&key) {
             return core.send(connection, RequestMessage::PushStatus { id, state: offered.state });
         }
@@ -84,6 +89,19 @@ impl IncomingPushes {
         core.send(connection, RequestMessage::PushStatus { id, state: PushState::InProgress });
         if known.is_none() {
             core.emit(NodeEvent::PushOffered { from, push });
+        }
+    }
+
+    /// There is another policy: what is under way ends if its sender may not send files here.
+    pub(crate) fn on_policy(&mut self, core: &mut Core, here: Cell) {
+        let receptions: Vec<(NodeId, RequestId)> = self.receptions().map(|(key, _)| *key).collect();
+        for (from, id) in receptions {
+            let way = way_to(core, from);
+            if way.is_some_and(|way| !core.permits(way, Action::Send, None, Some(here))) {
+                core.counters.forbidden += 1;
+                self.received(core, from, id, PushState::Forbidden);
+                core.emit(NodeEvent::PushRevoked { from, id });
+            }
         }
     }
 
@@ -186,11 +204,13 @@ impl IncomingPushes {
     }
 }
 
+fn way_to(core: &Core, node: NodeId) -> Option<ConnectionId> {
+    core.connections.between(core.now, node, SchemeSet::ALL, &[]).or_else(|| core.connections.way_to(node))
+}
+
 /// Tells a node what has become of what it offered, if there is a way to it.
 fn send_push_status(core: &mut Core, to: NodeId, id: RequestId, reception: PushState) {
-    let connection =
-        core.connections.between(core.now, to, SchemeSet::ALL, &[]).or_else(|| core.connections.way_to(to));
-    if let Some(connection) = connection {
+    if let Some(connection) = way_to(core, to) {
         core.send(connection, RequestMessage::PushStatus { id, state: reception });
     }
 }

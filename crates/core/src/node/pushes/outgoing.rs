@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_policy::Action;
 use roost_wire::messages::{MAX_OBJECT_NAME_BYTES, Push, PushState, Reason, Request, RequestMessage};
 use roost_wire::{Address, Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet, Service, Time};
 
@@ -191,6 +192,17 @@ impl OutgoingPushes {
             core.timers.clear(Timer::Push(id));
             self.hang_up(core, to.node);
             core.emit(NodeEvent::Pushed { ticket, state: reception });
+        }
+    }
+
+    /// There is another policy, which may let this node send no files to some.
+    pub(crate) fn on_policy(&mut self, core: &mut Core) {
+        for id in self.out.keys().copied().collect::<Vec<_>>() {
+            let place = self.out.get(&id).and_then(|outgoing| Some(outgoing.published_service?.1));
+            if let Some(refusal) = core.objection(Action::Send, None, place) {
+                core.counters.forbidden += 1;
+                self.fail(core, id, Reason::Forbidden, &refusal);
+            }
         }
     }
 

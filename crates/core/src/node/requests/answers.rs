@@ -22,7 +22,7 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         connection: ConnectionId,
-        decline: Decline,
+        mut decline: Decline,
     ) -> bool {
         let id = decline.id;
         let waiting = |asked: &&mut OutgoingRequest| {
@@ -35,6 +35,10 @@ impl OutgoingRequests {
         if asked.via != Some(connection) {
             // The last word is the home's, or the standby's when it is the home.
             return false;
+        }
+        if asked.last == Some(Reason::Forbidden) && decline.reason == Reason::Unreachable {
+            // The hub takes the provider for silent that this node has refused.
+            decline.reason = Reason::Forbidden;
         }
         asked.retry_after = decline.retry_after_ms.map(|millis| Duration::from_millis(millis.into()));
         if decline.reason == Reason::Leaving && !asked.is_direct() {

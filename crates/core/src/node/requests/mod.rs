@@ -7,6 +7,7 @@
 //! | `multicast_search`, `search_methods`, `discovery_policy` | asking the subnet, and when to |
 //! | `direct`, `provider_dialing` | a known provider, and one that does not reach this node |
 //! | `receive`, `incoming_flow`, `flow_receiver`, `early_data`, `pace` | the data of a request, and its end |
+//! | `permission` | requests and providers that the group's policy does not allow |
 //! | `resume` | another provider, or the same one, after an outage |
 //! | `subscribe`, `subscription`, `provisional` | a reflected stream, its way, and keys that hubs hold |
 //! | `trace` | reports on the way of a request |
@@ -21,6 +22,7 @@ mod incoming_flow;
 mod multicast_search;
 mod outgoing_request;
 mod pace;
+mod permission;
 mod provider_dialing;
 mod provisional;
 mod receive;

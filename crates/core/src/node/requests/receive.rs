@@ -53,6 +53,10 @@ impl OutgoingRequests {
             }
             return;
         }
+        if self.refuses_provider(core, connection, &accept, attach.record().cell) {
+            return;
+        }
+        let Some(asked) = self.asked.get_mut(&id) else { return };
         if matches!(asked.phase, RequestPhase::Receiving(_)) {
             return self.on_accept_repeated(core, connection, id, &origin);
         }

@@ -36,6 +36,7 @@ pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> 
         Reason::TimedOut => format!("no provider of {request} answered within {deadline:?}"),
         Reason::Leaving => "this node is leaving".to_owned(),
         Reason::TooMany => "the hub takes no more requests: this node asks too often, or the hub is full".to_owned(),
+        Reason::Forbidden => forbidden(request),
         Reason::NotAllowed => "the hub does not allow this request".to_owned(),
         Reason::Cancelled => "the request was cancelled".to_owned(),
         Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
@@ -61,9 +62,15 @@ fn direct_sentence(reason: Reason, request: &ServiceRequest) -> Option<String> {
         Reason::NoTransport => Some("no transport that the request allows leads to that node".to_owned()),
         Reason::Unreachable => Some("that node could not be reached".to_owned()),
         Reason::NotAllowed => Some("that node does not allow this request".to_owned()),
+        Reason::Forbidden => Some(forbidden(request)),
         Reason::TimedOut => Some(format!("that node has not answered within {deadline:?}")),
         _ => None,
     }
+}
+
+/// Another member has refused by a policy that this node does not hold, or does not read so.
+fn forbidden(request: &ServiceRequest) -> String {
+    format!("the group's policy does not let this node have {request}: `roost policy explain` names the rule")
 }
 
 /// A duration as a person would say it: 9.999999599 s is 10 s. In tenths of a second from one on,

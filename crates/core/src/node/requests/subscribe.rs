@@ -230,7 +230,7 @@ impl OutgoingRequests {
         let subscription = &mut asked.subscription;
         subscription.tries += 1;
         let is_over = subscription.lost.is_some_and(|since| core.now.since(since) >= LOST_PATIENCE);
-        if is_over || subscription.lost.is_some() && reason == Reason::NotAllowed {
+        if is_over || subscription.lost.is_some() && matches!(reason, Reason::NotAllowed | Reason::Forbidden) {
             return self.finish(core, id, Some(reason));
         }
         if subscription.lost.is_some() || subscription.tries < TRIES {

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `serve_request`, `load`, `shares` | what is asked, how much to take on, and whose place is lost when there are too few |
 //! | `requester_dialing`, `unreachable` | the way to the requester, and requesters to whom there was none |
+//! | `permission` | requesters that the group's policy does not allow |
 //! | `session`, `serve`, `object_scheduler` | the acceptance, the data, and how much of objects at once |
 //! | `publish`, `publications`, `sealed_keys` | a reflected stream: one source, any number of members, and what opens it |
 
 mod load;
 mod object_scheduler;
+mod permission;
 pub(super) mod publications;
 pub(super) mod publish;
 mod requester_dialing;
@@ -22,6 +24,7 @@ pub(super) mod unreachable;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use roost_policy::Action;
 use roost_wire::messages::{CopyTarget, Decline, Reason, Request, RequestMessage, RequestMode, Route};
 use roost_wire::{Area, Cell, ConnectionId, DeliveryClasses, FlowKind, RequestId, Role, Service, ServiceSet, Time};
 
@@ -113,8 +116,14 @@ impl ProviderSessions {
             reflect: reflect.unwrap_or_default(),
             ..self.serve_request((answers, request.id), Some(connection), &request)
         };
+        let service = serve_request.spec.service;
+        let is_for_hub = serve_request.reflect.is_some_and(|reflect| reflect.hops > 0);
         if let Err(reason) = reflect {
             return decline(core, &serve_request, reason, None);
+        }
+        if is_for_hub && !core.permits(connection, Action::Reflect, Some(service), Some(self.cell)) {
+            core.counters.forbidden += 1;
+            return decline(core, &serve_request, Reason::Forbidden, None);
         }
         self.consider(core, serve_request);
     }
@@ -187,7 +196,7 @@ impl ProviderSessions {
             self.finish(core, session, Some(Reason::Cancelled));
             self.remove(core, session);
         }
-        if self.resume_session(core, &request) {
+        if self.resume_session(core, &request) || self.decline_forbidden(core, &request) {
             return;
         }
         self.make_room(core, &request);
@@ -246,11 +255,11 @@ impl ProviderSessions {
 
     /// True if a request that nobody has to be told "no" for would be served.
     pub(super) fn takes(&self, core: &mut Core, request: &ServeRequest) -> bool {
-        let has_way = core
-            .connections
-            .between(core.now, request.requester, request.spec.transports, &request.addresses)
-            .is_some()
-            || self.can_dial(core.now, request);
+        let way = core.connections.between(core.now, request.requester, request.spec.transports, &request.addresses);
+        let has_way = match way {
+            Some(way) => self.permits(core, request, way),
+            None => self.can_dial(core.now, request),
+        };
         has_way && self.admit(core, request).is_ok()
     }
 

@@ -144,6 +144,12 @@ impl Publications {
         Some(publication.service)
     }
 
+    pub(super) fn forget_sealed_keys(&mut self, id: SessionId) {
+        if let Some(publication) = self.all.get_mut(&id) {
+            publication.sealed = None;
+        }
+    }
+
     pub(super) fn has(&self, id: SessionId) -> bool {
         self.all.contains_key(&id)
     }

@@ -6,6 +6,7 @@ use roost_wire::messages::{Reason, ServiceRequest};
 use roost_wire::{ConnectionId, NodeId, Time};
 
 use super::ProviderSessions;
+use super::permission::way_to;
 use super::serve_request::{PushedObject, ServeRequest};
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use crate::node::api::{NodeEvent, SessionId, SourceOutput};
@@ -25,14 +26,7 @@ impl ProviderSessions {
     pub(super) fn reach(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let request = &session.request;
-        let direct = request.addresses.is_empty() || request.relayed;
-        let connection = if direct {
-            let fits = |connection: &NodeConnection| request.spec.transports.contains(connection.address.scheme);
-            request.asked_by.filter(|asked_by| core.connections.get(*asked_by).is_some_and(fits))
-        } else {
-            core.connections.between(core.now, request.requester, request.spec.transports, &request.addresses)
-        };
-        if let Some(connection) = connection {
+        if let Some(connection) = way_to(core, request) {
             return self.open(core, id, connection);
         }
         if self.unreached.holds(core.now, request.requester, &request.dialable()) {
@@ -77,6 +71,9 @@ impl ProviderSessions {
     }
 
     fn open(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
+        if self.sessions.get(&id).is_some_and(|session| !self.permits(core, &session.request, connection)) {
+            return self.turn_away(core, id, connection);
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.connection = Some(connection);
         session.reached = core.now;
@@ -134,12 +131,15 @@ impl ProviderSessions {
     }
 
     fn join(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
-        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let Some(session) = self.sessions.get(&id) else { return };
         if matches!(session.phase, SessionPhase::Reaching) {
             return self.open(core, id, connection);
         }
         if matches!(session.phase, SessionPhase::Done { .. }) {
-            session.answers_over(core, connection);
+            let is_permitted = self.permits(core, &session.request, connection);
+            if let Some(session) = self.sessions.get_mut(&id).filter(|_| is_permitted) {
+                session.answers_over(core, connection);
+            }
         } else {
             self.resume(core, id, connection);
         }

@@ -31,6 +31,9 @@ impl ProviderSessions {
     pub(crate) fn seal(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
         let Some((service, live)) = self.publications.live(id) else { return };
+        if !self.may_leave_keys(core, service) {
+            return;
+        }
         let (bits_per_second, format, reflected) = (live.bits_per_second, live.format.clone(), live.keys(core.now));
         if reflected.next.is_some() {
             core.set(Timer::Seal(id), OVERLAP);
@@ -41,7 +44,9 @@ impl ProviderSessions {
 
     /// The owner has sealed it.
     pub(crate) fn on_sealed(&mut self, core: &mut Core, id: SessionId, sealed: Bytes) {
-        if sealed.len() > MAX_SEALED_BYTES {
+        let service = self.publications.live(id).map(|(service, _)| service);
+        let is_for_all = service.is_some_and(|service| self.may_leave_keys(core, service));
+        if sealed.len() > MAX_SEALED_BYTES || !is_for_all {
             return;
         }
         let Some(service) = self.publications.set_sealed_keys(id, sealed) else { return };
@@ -50,6 +55,20 @@ impl ProviderSessions {
         hubs.sort_unstable();
         hubs.dedup();
         hubs.into_iter().for_each(|hub| self.leave_keys_with(core, hub, service));
+    }
+
+    /// There is another policy: hubs keep what opens a stream if every node may have it. What they keep against that is
+    /// made useless.
+    pub(super) fn withhold_keys(&mut self, core: &mut Core, id: SessionId) {
+        let Some(publication) = self.publications.all.get(&id) else { return };
+        match (self.may_leave_keys(core, publication.service), publication.sealed.is_some()) {
+            (true, false) => self.seal(core, id),
+            (false, true) => {
+                self.publications.forget_sealed_keys(id);
+                self.draw_epoch(core, id);
+            }
+            _ => {}
+        }
     }
 
     /// A hub has handed over a request for a stream. It may have forgotten what was left with it, so

@@ -298,6 +298,9 @@ impl ProviderSessions {
 
     /// There is a way to the requester again.
     pub(super) fn resume(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
+        if self.sessions.get(&id).is_some_and(|session| !self.permits(core, &session.request, connection)) {
+            return self.turn_away(core, id, connection);
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.connection = Some(connection);
         session.tries = 0;

@@ -1,0 +1,55 @@
+//! The actions that the group's policy allows a member.
+
+use std::sync::Arc;
+
+use roost_policy::{Action, Attempt, Member, Permissions, Policy, Verdict};
+use roost_wire::{Cell, RemoteIdentity, Service, ServiceSet};
+
+/// Permissions of a member; everything, while the group has no policy.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Allowance(Option<Permissions>);
+
+impl Allowance {
+    pub(crate) fn new(policy: Option<&Arc<Policy>>, member: &RemoteIdentity) -> Self {
+        let RemoteIdentity { role, name, labels, .. } = member;
+        Self(policy.map(|policy| policy.permissions(Member { role: *role, name, labels })))
+    }
+
+    /// True if the member may do so with a service of a provider at `place`.
+    pub(crate) fn permits(&self, action: Action, service: Option<Service>, place: Option<Cell>) -> bool {
+        let attempt = Attempt { action, service: service.map(Service::name), place };
+        self.0.as_ref().is_none_or(|permissions| permissions.judge(&attempt).is_allowed())
+    }
+
+    /// True if there may be a place at which the member may do so.
+    pub(crate) fn may_permit(&self, action: Action, service: Option<Service>) -> bool {
+        self.at_best(action, service).is_allowed()
+    }
+
+    /// The services of a provider at `place` with which the member may do so.
+    pub(crate) fn permitted(&self, action: Action, services: ServiceSet, place: Cell) -> ServiceSet {
+        if self.0.is_none() {
+            return services;
+        }
+        services.iter().filter(|service| self.permits(action, Some(*service), Some(place))).collect()
+    }
+
+    /// The refusal of what the member may not do, in one sentence. A place that is not known is the best for it.
+    pub(crate) fn refusal(
+        &self,
+        name: &str,
+        action: Action,
+        service: Option<Service>,
+        place: Option<Cell>,
+    ) -> Option<String> {
+        let attempt = Attempt { action, service: service.map(Service::name), place };
+        let permissions = self.0.as_ref()?;
+        let verdict = if place.is_some() { permissions.judge(&attempt) } else { self.at_best(action, service) };
+        (!verdict.is_allowed()).then(|| permissions.policy().refusal(name, &attempt, verdict))
+    }
+
+    fn at_best(&self, action: Action, service: Option<Service>) -> Verdict {
+        let judge = |permissions: &Permissions| permissions.judge_at_best(action, service.map(Service::name));
+        self.0.as_ref().map_or(Verdict::Allowed(0), judge)
+    }
+}

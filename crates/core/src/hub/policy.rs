@@ -1,0 +1,160 @@
+//! The group's policy at a hub: what nodes may publish, ask for and be told. Each is judged by the certificate of its
+//! connection. Requests of other hubs are not: their homes have judged them, and providers judge them in the end.
+
+use std::sync::Arc;
+
+use roost_policy::{Action, Policy};
+use roost_wire::messages::{Candidate, RegistrationMessage, Request, RequestMode, Watch};
+use roost_wire::{Area, Cell, Channel, NodeId, Record, RemoteIdentity, Service, ServiceSet};
+
+use super::progress::own_nodes;
+use super::sender::Sender;
+use super::{Hub, HubEvent};
+use crate::allowance::Allowance;
+use crate::directory::{DirectoryQuery, Judged};
+use crate::hub::core::HubCore;
+use crate::machine::Traffic;
+
+impl HubCore {
+    /// True if a remote may do so with a service of a provider at `place`.
+    pub(super) fn permits(&self, node: NodeId, action: Action, service: Option<Service>, place: Option<Cell>) -> bool {
+        self.is_judged(node, |allowance| allowance.permits(action, service, place))
+    }
+
+    /// The judgement about a remote; one that is gone may do nothing, as its certificate is not known.
+    fn is_judged(&self, node: NodeId, judge: impl FnOnce(&Allowance) -> bool) -> bool {
+        self.remotes.policy().is_none() || self.remotes.get(node).is_some_and(|remote| judge(&remote.allowance))
+    }
+
+    /// True if a node has an action at `place`, or, of no place in particular, at some place.
+    fn permits_in(&self, judged: Judged, service: Option<Service>, area: Area) -> bool {
+        match area {
+            Area::Exact(cell) => self.permits(judged.node, judged.action, service, Some(cell)),
+            _ => self.is_judged(judged.node, |allowance| allowance.may_permit(judged.action, service)),
+        }
+    }
+
+    /// True if what a node asks for is denied wherever its provider may be.
+    pub(super) fn forbids_request(&self, from: Sender, request: &Request) -> bool {
+        let judged = Judged { node: from.node, action: action_of(request) };
+        !self.permits_in(judged, subject_of(judged.action, request.spec.service), request.spec.area)
+    }
+
+    pub(super) fn forbids_watch(&self, from: Sender, watch: &Watch) -> bool {
+        let judged = Judged { node: from.node, action: Action::Watch };
+        !from.role.is_hub() && !watch.services.iter().any(|service| self.permits_in(judged, Some(service), watch.area))
+    }
+
+    /// True if a search is to leave out places of which the requester may not know.
+    pub(super) fn is_limited(&self, query: &DirectoryQuery) -> bool {
+        query.judged.is_some() && self.remotes.policy().is_some()
+    }
+
+    /// True if providers at this place count in a search.
+    pub(super) fn admits(&self, query: &DirectoryQuery, place: Cell) -> bool {
+        query.judged.is_none_or(|judged| self.permits(judged.node, judged.action, Some(query.service), Some(place)))
+    }
+
+    /// The services of a provider at `place` of which the requester may know.
+    pub(super) fn visible(&self, judged: Option<Judged>, services: ServiceSet, place: Cell) -> ServiceSet {
+        let Some(Judged { node, action }) = judged.filter(|_| self.remotes.policy().is_some()) else { return services };
+        self.remotes.get(node).map_or(ServiceSet::EMPTY, |remote| remote.allowance.permitted(action, services, place))
+    }
+
+    /// A candidate as a watcher may see it.
+    pub(super) fn visible_to_watcher(&self, watcher: NodeId, candidate: Candidate) -> Candidate {
+        let is_hub = self.remotes.get(watcher).is_some_and(|remote| remote.role.is_hub());
+        let judged = (!is_hub).then_some(Judged { node: watcher, action: Action::Watch });
+        Candidate { services: self.visible(judged, candidate.services, candidate.cell), ..candidate }
+    }
+
+    /// The services of its record that a node may offer.
+    pub(super) fn offered(&self, node: NodeId, services: ServiceSet, place: Cell) -> ServiceSet {
+        self.visible(Some(Judged { node, action: Action::Offer }), services, place)
+    }
+
+    /// Leaves out of a record what its node may not offer. The rest stays: a node is found by its record also to get
+    /// answers, and may ask for things without offering any.
+    pub(super) fn cut_record(&mut self, from: Sender, record: &mut Record) {
+        let offered = self.offered(from.node, record.services, record.cell);
+        let is_cut = offered != record.services;
+        record.services = offered;
+        let Some(remote) = self.remotes.get_mut(from.node) else { return };
+        let is_news = is_cut && !std::mem::replace(&mut remote.is_cut, is_cut);
+        self.counters.forbidden += u64::from(is_cut);
+        if is_news {
+            let what = "it publishes services that the group's policy does not let it offer";
+            self.events.push_back(HubEvent::Refused { node: from.node, what });
+        }
+    }
+
+    /// Asks a node for its record, also at its next renewal if this is lost.
+    fn ask_for_record_of(&mut self, node: NodeId) {
+        let Some(connection) = self.remotes.get(node).and_then(|remote| remote.publisher) else { return };
+        if let Some(entry) = self.remotes.connections.get_mut(&connection) {
+            entry.own.lacks_record = true;
+            self.send(connection, Channel::Datagram, Traffic::Renew, RegistrationMessage::UnknownVersion);
+        }
+    }
+}
+
+impl Hub {
+    /// Another policy, or none: what is no longer allowed ends.
+    pub(super) fn on_policy(&mut self, policy: Option<Arc<Policy>>) {
+        let config = &self.core.config;
+        let (name, labels) = (config.name.clone(), config.labels.clone());
+        let own = RemoteIdentity { node: config.node, role: config.kind.role(), name, labels };
+        self.core.own = Allowance::new(policy.as_ref(), &own);
+        self.core.remotes.set_policy(policy);
+        for node in own_nodes(self.registry.records()).collect::<Vec<_>>() {
+            self.judge_record(node);
+        }
+        self.with_requests(|requests, turn| requests.on_policy(turn));
+        self.watches.on_policy(&mut self.core);
+        self.rooms.on_policy(&mut self.core);
+    }
+
+    /// Takes out the record of an own node that has services which the node may not offer, and has the node publish
+    /// anew, as it may offer others now. One that is not connected does when it comes back.
+    pub(super) fn judge_record(&mut self, node: NodeId) {
+        let records = self.registry.records();
+        let Some(entry) = records.get(node).filter(|_| records.home_of(node).is_none()) else { return };
+        let (version, services, cell) = (entry.version(), entry.services(), entry.cell());
+        let is_cut = self.core.remotes.get(node).is_some_and(|remote| remote.is_cut);
+        let is_allowed = self.core.offered(node, services, cell) == services;
+        if !is_allowed && let Some(place) = self.registry.take_out(node, version) {
+            self.core.counters.forbidden += 1;
+            self.on_record_removed(place, "forbidden");
+        }
+        if is_cut || !is_allowed {
+            self.core.ask_for_record_of(node);
+        }
+    }
+
+    /// True if a node makes this hub its home with a replica that has services which it may not offer. The replica
+    /// goes: nobody was to know it.
+    pub(super) fn drops_forbidden_replica(&mut self, node: NodeId) -> bool {
+        let Some(entry) = self.registry.records().get(node) else { return false };
+        let (version, services) = (entry.version(), entry.services());
+        let is_forbidden = self.core.offered(node, services, entry.cell()) != services;
+        if is_forbidden {
+            self.registry.take_out(node, version);
+        }
+        is_forbidden
+    }
+}
+
+/// The service that an action is about: files that are sent are of none.
+pub(super) fn subject_of(action: Action, service: Service) -> Option<Service> {
+    (action != Action::Send).then_some(service)
+}
+
+/// The action that a node's request is.
+pub(super) fn action_of(request: &Request) -> Action {
+    match request.spec.mode {
+        RequestMode::Lookup => Action::Lookup,
+        _ if request.connect_to.is_some() => Action::Send,
+        _ if request.copy_target.is_some() => Action::Subscribe,
+        RequestMode::Forward | RequestMode::Relay => Action::Request,
+    }
+}

@@ -1,0 +1,112 @@
+//! The group's policy at a node: its own commands are judged before they begin, and remotes by the certificates of
+//! their connections.
+
+use std::sync::Arc;
+
+use roost_policy::{Action, Policy};
+use roost_wire::messages::{Reason, ReflectionPolicy, ServiceRequest};
+use roost_wire::{Area, Cell, ConnectionId, Scope, Service};
+
+use super::Node;
+use super::api::{NodeCommand, NodeEvent, Ticket};
+use super::core::Core;
+use crate::allowance::Allowance;
+
+impl Core {
+    /// The refusal of what this node may not do itself; `None` if it may. A place that is not known is the best.
+    pub(super) fn objection(&self, action: Action, service: Option<Service>, place: Option<Cell>) -> Option<String> {
+        self.own.refusal(&self.identity.name, action, service, place)
+    }
+
+    /// The refusal of what the remote at a connection may not do with a service of a provider at `place`.
+    pub(super) fn objection_to(
+        &self,
+        connection: ConnectionId,
+        action: Action,
+        service: Option<Service>,
+        place: Cell,
+    ) -> Option<String> {
+        let own = &self.connections.get(connection)?.own;
+        own.allowance.refusal(&own.name, action, service, Some(place))
+    }
+
+    /// True if the remote at a connection may do so.
+    pub(super) fn permits(
+        &self,
+        connection: ConnectionId,
+        action: Action,
+        service: Option<Service>,
+        place: Option<Cell>,
+    ) -> bool {
+        let entry = self.connections.get(connection);
+        entry.is_none_or(|entry| entry.own.allowance.permits(action, service, place))
+    }
+
+    /// True if the hub at a connection may read files that nodes send one another.
+    pub(super) fn may_relay_files(&self, connection: ConnectionId) -> bool {
+        self.permits(connection, Action::Send, None, None)
+    }
+
+    /// Fails what the policy does not allow.
+    pub(super) fn forbid(&mut self, ticket: Ticket, detail: String) {
+        self.counters.forbidden += 1;
+        self.emit(NodeEvent::Failed { ticket, reason: Reason::Forbidden, detail, retry_after: None });
+    }
+}
+
+impl Node {
+    /// Another policy, or none: what is no longer allowed ends.
+    pub(super) fn on_policy(&mut self, policy: Option<Arc<Policy>>) {
+        let Self { core, attach, requests, provide, watches, pushes, receptions, rooms, .. } = self;
+        core.own = Allowance::new(policy.as_ref(), &core.identity);
+        core.connections.set_policy(policy);
+        provide.on_policy(core);
+        requests.on_policy(core, attach.record().cell);
+        watches.on_policy(core, attach.home());
+        rooms.on_policy(core, attach);
+        pushes.on_policy(core);
+        receptions.on_policy(core, attach.record().cell);
+    }
+
+    /// The ticket of a command that the policy does not allow this node, and the refusal.
+    pub(super) fn objection_to_command(&self, command: &NodeCommand) -> Option<(Ticket, String)> {
+        let (core, here) = (&self.core, self.attach.record().cell);
+        match command {
+            // Files that were offered are judged by the certificate of their sender.
+            NodeCommand::Request { request, .. } if request.pushed => None,
+            NodeCommand::Request { ticket, request, .. } => {
+                let place = place_of(request.scope, request.area, here);
+                Some((*ticket, core.objection(action_of(request), Some(request.service), place)?))
+            }
+            NodeCommand::Lookup { ticket, service, area, .. } => {
+                let place = place_of(Scope::Anywhere, *area, here);
+                Some((*ticket, core.objection(Action::Lookup, Some(*service), place)?))
+            }
+            NodeCommand::Watch { ticket, services, area, .. } => {
+                let place = place_of(Scope::Anywhere, *area, here);
+                let refusals = services.iter().map(|service| core.objection(Action::Watch, Some(service), place));
+                Some((*ticket, refusals.collect::<Option<Vec<_>>>()?.into_iter().next()?))
+            }
+            NodeCommand::JoinRoom { ticket, .. } => Some((*ticket, core.objection(Action::Room, None, None)?)),
+            NodeCommand::Push { ticket, published_service, .. } => {
+                let place = published_service.map(|(_, cell)| cell);
+                Some((*ticket, core.objection(Action::Send, None, place)?))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The action that a request is.
+pub(super) fn action_of(request: &ServiceRequest) -> Action {
+    if request.reflect == ReflectionPolicy::Always { Action::Subscribe } else { Action::Request }
+}
+
+/// The place of the provider, if a request leaves but one.
+pub(super) fn place_of(scope: Scope, area: Area, here: Cell) -> Option<Cell> {
+    match area {
+        Area::Exact(cell) => Some(cell),
+        area if scope == Scope::Cell => Some(area.center().unwrap_or(here)),
+        _ => None,
+    }
+}

@@ -1,0 +1,131 @@
+//! The group's policy in force, from a document that the authority has signed.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use roost_api::PolicyStatus;
+use roost_identity::{ListFault, LoadError, Policy as Verifier, SignedDocument};
+use roost_policy::{Policy, PolicyError};
+use roost_wire::messages::DocumentKind;
+
+/// The policy that a daemon holds; `None` if the group has none, which allows everything.
+#[derive(Debug, Default)]
+pub(crate) struct GroupPolicy(Mutex<Option<HeldPolicy>>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct HeldPolicy {
+    pub(crate) number: u64,
+    /// As the authority has signed it.
+    pub(crate) bytes: Bytes,
+    pub(crate) rules: Arc<Policy>,
+}
+
+/// The outcome of a policy that was offered and is genuine.
+#[derive(Debug)]
+pub(crate) struct TakenPolicy {
+    pub(crate) held: HeldPolicy,
+    /// False of the one that was in force already.
+    pub(crate) is_new: bool,
+    /// Why it is not on disk, although it is in force.
+    pub(crate) unkept: Option<LoadError>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PolicyFault {
+    #[error(transparent)]
+    Document(#[from] ListFault),
+    /// The authority has signed rules that this version does not read, so it is not the sender's fault.
+    #[error("{0}; if this is no mistake, upgrade this daemon")]
+    Rules(PolicyError),
+}
+
+impl GroupPolicy {
+    /// Puts the policy in force that was kept before this start. One that cannot be read any more is missing, which is
+    /// logged.
+    pub(crate) fn load(&self, verifier: &Verifier) {
+        let Some(kept) = verifier.kept_document(DocumentKind::POLICY.0) else { return };
+        match read(verifier, Bytes::from(kept)) {
+            Ok((held, _)) => *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(held),
+            Err(error) => {
+                tracing::error!(%error, "the group's policy cannot be read: nothing is forbidden until it is sent again");
+            }
+        }
+    }
+
+    pub(crate) fn held(&self) -> Option<HeldPolicy> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn status(&self) -> Option<PolicyStatus> {
+        self.held().map(|held| PolicyStatus { number: held.number, rules: held.rules.len() as u64 })
+    }
+
+    /// Verifies a policy, puts it in force if it is newer, and keeps it.
+    ///
+    /// # Errors
+    /// The bytes are no policy of the group, or an older one.
+    pub(crate) fn put_in_force(&self, verifier: &Verifier, bytes: Bytes) -> Result<TakenPolicy, PolicyFault> {
+        let (offered, document) = read(verifier, bytes)?;
+        let is_new = {
+            let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let number = held.as_ref().map_or(0, |held| held.number);
+            if offered.number < number {
+                return Err(ListFault::Older { held: number, offered: offered.number }.into());
+            }
+            if held.as_ref().is_some_and(|held| held.number == offered.number && held.rules != offered.rules) {
+                return Err(ListFault::Forked(number).into());
+            }
+            held.replace(offered.clone()).is_none_or(|before| before.number < offered.number)
+        };
+        let kept = if is_new { verifier.keep_document(&document, &offered.bytes) } else { Ok(()) };
+        Ok(TakenPolicy { held: offered, is_new, unkept: kept.err() })
+    }
+}
+
+fn read(verifier: &Verifier, bytes: Bytes) -> Result<(HeldPolicy, SignedDocument), PolicyFault> {
+    let document = verifier.open_document(&bytes)?;
+    if document.kind != DocumentKind::POLICY.0 {
+        return Err(ListFault::Malformed.into());
+    }
+    let text = std::str::from_utf8(&document.content).map_err(|_| ListFault::Malformed)?;
+    let rules = Arc::new(text.parse::<Policy>().map_err(PolicyFault::Rules)?);
+    Ok((HeldPolicy { number: document.number, bytes, rules }, document))
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_identity::group::Group;
+
+    use super::*;
+
+    #[test]
+    fn only_newer_genuine_policies_are_taken() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+        let verifier = group.policy().unwrap();
+        verifier.remember_in(dir.path()).unwrap();
+        let policy = GroupPolicy::default();
+        let signed = |kind, number, text: &str| {
+            let document = SignedDocument { kind, number, content: text.as_bytes().to_vec() };
+            Bytes::from(group.sign_document(&document).unwrap())
+        };
+        let allow = "[[rule]]\nallow = [\"all\"]";
+        assert!(policy.put_in_force(&verifier, signed(1, 3, allow)).unwrap().is_new);
+        assert!(!policy.put_in_force(&verifier, signed(1, 3, allow)).unwrap().is_new);
+        assert!(matches!(
+            policy.put_in_force(&verifier, signed(1, 2, "")),
+            Err(PolicyFault::Document(ListFault::Older { held: 3, offered: 2 }))
+        ));
+        assert!(matches!(
+            policy.put_in_force(&verifier, signed(1, 3, "")),
+            Err(PolicyFault::Document(ListFault::Forked(3)))
+        ));
+        assert!(matches!(policy.put_in_force(&verifier, signed(1, 4, "allow = 1")), Err(PolicyFault::Rules(_))));
+        assert!(policy.put_in_force(&verifier, signed(2, 4, allow)).is_err(), "another kind");
+        assert!(policy.put_in_force(&verifier, Bytes::from_static(b"none")).is_err());
+        assert_eq!(policy.status(), Some(PolicyStatus { number: 3, rules: 1 }));
+        let restarted = GroupPolicy::default();
+        restarted.load(&verifier);
+        assert_eq!(restarted.status(), policy.status());
+    }
+}
