@@ -21,8 +21,8 @@ use roost_wire::messages::{
 };
 use roost_wire::random::RootSecret;
 use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, NodeId, Nonce, RequestId, Role, Scheme,
-    Service, StreamId, StreamTag, Time,
+    Address, Area, Cell, ConnectionId, DeliveryClasses, Epoch, EpochSecret, Labels, NodeId, Nonce, RequestId, Role,
+    Scheme, Service, StreamId, StreamTag, Time,
 };
 
 const HUB: ConnectionId = ConnectionId(1);
@@ -145,7 +145,7 @@ impl PublicationScene {
     }
 
     fn connection_up(&mut self, connection: ConnectionId, number: u8, role: Role) {
-        let remote = Remote { node: node(number), role, name: format!("n{number}") };
+        let remote = Remote { node: node(number), role, name: format!("n{number}"), labels: Labels::default() };
         let (address, rtt) = (address(number), Duration::from_millis(20));
         self.input(Input::ConnectionUp { connection, dial: None, remote, address, rtt });
     }

@@ -10,7 +10,7 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::ServiceRequest;
 use roost_wire::object::digest;
 use roost_wire::random::{RootSecret, SplitMix64};
-use roost_wire::{Address, Area, Cell, ConnectionId, DeliveryClasses, NodeId, Role, Service, ServiceSet};
+use roost_wire::{Address, Area, Cell, ConnectionId, DeliveryClasses, Labels, NodeId, Role, Service, ServiceSet};
 
 use roost_core::{Input, Transmit};
 
@@ -182,7 +182,12 @@ impl TransferHarness {
                 EndEvent::Up { rtt } => Input::ConnectionUp {
                     connection: CONNECTION,
                     dial: self.dial.filter(|_| side == 1),
-                    remote: Remote { node: node(other), role: Role::Node, name: String::new() },
+                    remote: Remote {
+                        node: node(other),
+                        role: Role::Node,
+                        name: String::new(),
+                        labels: Labels::default(),
+                    },
                     address: address(other),
                     rtt,
                 },
