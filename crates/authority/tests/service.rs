@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use roost_authority::{Client, ClientError, RenewError, Server, renew};
+use roost_authority::{Client, ClientError, Holdings, RenewError, Server, renew};
 use roost_identity::group::{Group, GroupRecords, InvitationSpec, Joined};
 use roost_identity::{Answer, Enrolment, Identity, KeyExchange, RenewalKey, Token, tls};
 use roost_wire::Role;
@@ -125,7 +125,7 @@ async fn refusals_have_one_sentence() {
     assert_eq!(code(client.join(&open, &taken, "h").await), "name-taken");
     assert_eq!(code(client.join(&open, b"nonsense", "h").await), "bad-request");
     assert_eq!(code(client.renew(&name).await), "no-certificate");
-    assert_eq!(code(client.documents(0).await), "no-certificate");
+    assert_eq!(code(client.documents(Holdings::default()).await), "no-certificate");
     assert_eq!(code(client.wait("0").await), "unknown-ticket");
     assert_eq!(fixture.group.show().unwrap().len(), 1);
 }
@@ -159,7 +159,8 @@ async fn revoked_member_gets_nothing() {
     let fixture = World::new().await;
     let member = fixture.member("device").await;
     let client = Client::for_member(&fixture.address, &member).unwrap();
-    let waiting = tokio::spawn(async move { client.documents(1).await });
+    let waiting =
+        tokio::spawn(async move { client.documents(Holdings { revocations: 1, ..Holdings::default() }).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     fixture.group.revoke("uav7").unwrap();
     let documents = waiting.await.unwrap().unwrap();

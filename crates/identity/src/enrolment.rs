@@ -13,6 +13,7 @@ use std::time::SystemTime;
 
 use aws_lc_rs::encoding::AsBigEndian;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use data_encoding::BASE64;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use roost_wire::Role;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, chownat, fchown, open, renameat_with};
@@ -20,20 +21,21 @@ use rustix::io::Errno;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-use crate::answer::{Answer, REVOCATIONS};
+use crate::answer::{self, Answer, REVOCATIONS};
 use crate::bundle::Identity;
-use crate::certificate::Authority;
+use crate::certificate::{Authority, pem};
 use crate::error::LoadError;
 use crate::files::{
-    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST, create_private, make_private_dir,
-    read_key, replace_private, replace_public, sync_parent,
+    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, TRUST,
+    create_private, make_private_dir, read_key, read_pem, replace_private, replace_public, sync_parent,
 };
 use crate::fingerprint::Fingerprint;
 use crate::request;
 use crate::subject::{NameError, check_name};
+use crate::trust::find_authority;
 
 /// The files of an identity beside its key.
-const DOCUMENTS: [&str; 4] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY];
+const DOCUMENTS: [&str; 5] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY, TRUST];
 
 /// Joining failed. The identity's folder is as it was before.
 #[derive(Debug, thiserror::Error)]
@@ -201,13 +203,15 @@ impl Enrolment {
         now: SystemTime,
     ) -> Result<Identity, EnrolmentError> {
         let der = authority_der(answer)?;
-        if authority.is_some_and(|expected| expected != Fingerprint::digest(&der)) {
-            return Err(EnrolmentError::OtherAuthority);
-        }
+        let trust = trust_document(answer)?;
+        let known = self.known_authority(&der, trust.as_deref(), authority)?;
         let multicast_key = open_multicast_key(answer, &der, self.key.serialized_der())?;
         let staged = |name: &str| self.staging.join(name);
         let list = answer.document(REVOCATIONS).ok_or(EnrolmentError::Answer("it has no revocation list"))?;
-        write(&staged(GROUP_CERTIFICATE), |path| replace_public(path, &answer.authority))?;
+        write(&staged(GROUP_CERTIFICATE), |path| replace_public(path, pem(&known)))?;
+        if let Some(document) = trust {
+            write(&staged(TRUST), |path| replace_public(path, document))?;
+        }
         write(&staged(REVOCATION_LIST), |path| replace_public(path, list))?;
         if let Some(text) = &multicast_key {
             write(&staged(MULTICAST_KEY), |path| replace_private(path, text))?;
@@ -225,6 +229,26 @@ impl Enrolment {
         }
         owner.or_else(|| owner_of(&self.dir)).map_or(Ok(()), |owner| give(&self.staging, owner))?;
         Ok(identity)
+    }
+
+    /// The authority, DER, that this host has reason to trust; the document of trust leads from there to the one in force.
+    fn known_authority(
+        &self,
+        in_force: &[u8],
+        trust: Option<&[u8]>,
+        expected: Option<Fingerprint>,
+    ) -> Result<Vec<u8>, EnrolmentError> {
+        if self.held.is_some() {
+            let own: CertificateDer<'_> = read_pem(&self.dir.join(GROUP_CERTIFICATE), MAX_PEM_BYTES, "certificate")?;
+            return Ok(own.to_vec());
+        }
+        match expected.filter(|expected| *expected != Fingerprint::digest(in_force)) {
+            None => Ok(in_force.to_vec()),
+            Some(expected) => {
+                let invited = trust.and_then(|document| find_authority(document, expected));
+                invited.ok_or(EnrolmentError::OtherAuthority)
+            }
+        }
     }
 
     /// Puts `fresh` in the identity's place. With the same key each file is replaced by itself, the certificate last:
@@ -256,8 +280,11 @@ impl Enrolment {
         if shared.exists() {
             replace_private(&self.dir.join(MULTICAST_KEY), fs::read(shared)?)?;
         }
-        for file in [REVOCATION_LIST, LEAF_CERTIFICATE] {
-            replace_public(&self.dir.join(file), fs::read(self.staging.join(file))?)?;
+        // The certificate may be of an authority that the document of trust names, so it comes last.
+        for file in [TRUST, REVOCATION_LIST, LEAF_CERTIFICATE] {
+            if let Some(content) = read_if_there(&self.staging.join(file))? {
+                replace_public(&self.dir.join(file), content)?;
+            }
         }
         Ok(())
     }
@@ -265,8 +292,11 @@ impl Enrolment {
 
 /// Checks that `fresh` is a renewal of `held`, with the same key or another one.
 fn check_renewal(held: &Identity, fresh: &Identity) -> Result<(), EnrolmentError> {
-    if fresh.authority().der() != held.authority().der() {
+    let (new, old) = (fresh.trust().get(), held.trust().get());
+    if new.first() != old.first() {
         return Err(EnrolmentError::OtherAuthority);
+    } else if new.number() < old.number() {
+        return Err(EnrolmentError::Answer("its document of trust is older than the one here"));
     }
     if (fresh.name(), fresh.role()) != (held.name(), held.role()) {
         return Err(EnrolmentError::Answer("its certificate is of another member"));
@@ -280,6 +310,18 @@ fn check_renewal(held: &Identity, fresh: &Identity) -> Result<(), EnrolmentError
 fn authority_der(answer: &Answer) -> Result<CertificateDer<'static>, EnrolmentError> {
     let der = CertificateDer::from_pem_slice(answer.authority.as_bytes());
     der.map_err(|_| EnrolmentError::Answer("it has no certificate of an authority"))
+}
+
+fn trust_document(answer: &Answer) -> Result<Option<Vec<u8>>, EnrolmentError> {
+    let decoded = answer.document(answer::TRUST).map(|text| BASE64.decode(text.as_bytes()));
+    decoded.transpose().map_err(|_| EnrolmentError::Answer("its document of trust is not in base64"))
+}
+
+fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 /// The text of the file with the multicast key, if the answer has one.

@@ -119,19 +119,18 @@ async fn put_document<S: DaemonService>(
     request: Request,
 ) -> Result<Response, ApiError> {
     let kind: String = Params::new(&pairs, &["kind"])?.required("kind")?;
-    if DocumentKind::named(&kind).is_none() {
-        return Err(ApiError::new(
-            Code::Usage,
-            format!("this daemon knows no document {kind:?}: expected revocations"),
-        ));
-    }
+    let Some(named) = DocumentKind::named(&kind) else {
+        let error = format!("this daemon knows no document {kind:?}: expected revocations or trust");
+        return Err(ApiError::new(Code::Usage, error));
+    };
     let body = axum::body::to_bytes(request.into_body(), MAX_PEM).await;
     let body = body.map_err(|error| ApiError::new(Code::Usage, format!("the document cannot be read: {error}")))?;
     let shared = service.shared();
-    let taken = shared.take_list(body).await.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;
-    service.take_verdict(shared.documents.in_force());
-    shared.apply_list(&taken).await;
-    Ok(json_response(&DocumentTaken { schema: SCHEMA, kind, number: taken.list.number, is_new: taken.is_new }))
+    let taken =
+        shared.take_document(named, body).await.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;
+    shared.documents.in_force().for_each(|verdict| service.take_verdict(verdict));
+    shared.apply_document(named, &taken).await;
+    Ok(json_response(&DocumentTaken { schema: SCHEMA, kind, number: taken.document.number, is_new: taken.is_new }))
 }
 
 async fn ready<S: DaemonService>(Extract(service): Extract<S>) -> Response {

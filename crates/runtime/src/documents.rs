@@ -8,7 +8,7 @@ use roost_api::{DocumentHolder, DocumentRow, HubHoldings};
 use roost_core::hub::DocumentStatus;
 use roost_core::machine::Machine;
 use roost_core::{DocumentCounters, DocumentVerdict, HeldDocument, ReceivedDocument};
-use roost_identity::{ListFault, Policy, SignedList, TakenList};
+use roost_identity::{ListFault, NumberedDocument, Policy, TakenDocument};
 use roost_wire::NodeId;
 use roost_wire::messages::{DocumentKind, HubProgress};
 
@@ -20,8 +20,6 @@ use crate::shared::DaemonContext;
 
 /// The most nodes of a hub that an answer names.
 pub(crate) const MAX_NAMED: usize = 1_000;
-
-const KIND: DocumentKind = DocumentKind::REVOCATIONS;
 
 const COUNTERS: [CounterRow<DocumentCounters>; 3] = [
     CounterRow("roost_documents_received_total", "Documents of the group that remotes have sent.", |counts| {
@@ -57,18 +55,26 @@ impl GroupDocuments {
         Ok(Self { policy, numbers, counters, refusals: LogLimiter::default() })
     }
 
-    pub(crate) fn number(&self) -> u64 {
-        self.policy.revocations().0
+    fn each(&self) -> impl Iterator<Item = (DocumentKind, NumberedDocument)> {
+        let trust = (DocumentKind::TRUST, self.policy.signed_trust());
+        let all = [trust, (DocumentKind::REVOCATIONS, self.policy.signed_list())];
+        all.into_iter().filter(|(_, document)| document.number > 0)
     }
 
-    /// The document in force, for the machine.
-    pub(crate) fn in_force(&self) -> DocumentVerdict {
-        verified(&self.policy.signed_list(), None)
+    /// The names and numbers of the documents in force.
+    pub(crate) fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        self.each().map(|(kind, document)| (kind_name(kind), document.number))
+    }
+
+    /// The documents in force, for the machine.
+    pub(crate) fn in_force(&self) -> impl Iterator<Item = DocumentVerdict> {
+        self.each().map(|(kind, document)| verified(kind, &document, None))
     }
 
     pub(crate) fn update_numbers(&self) {
-        let number = i64::try_from(self.number()).unwrap_or(i64::MAX);
-        self.numbers.with_label_values(&[kind_name(KIND)]).set(number);
+        for (kind, number) in self.numbers() {
+            self.numbers.with_label_values(&[kind]).set(i64::try_from(number).unwrap_or(i64::MAX));
+        }
     }
 
     pub fn update_counters(&self, counters: &DocumentCounters) {
@@ -80,26 +86,30 @@ fn kind_name(kind: DocumentKind) -> &'static str {
     kind.name().unwrap_or("unknown")
 }
 
-fn verified(list: &SignedList, from: Option<NodeId>) -> DocumentVerdict {
-    let bytes = Bytes::copy_from_slice(&list.der);
-    DocumentVerdict::Verified { kind: KIND, number: list.number, bytes, from }
+fn verified(kind: DocumentKind, document: &NumberedDocument, from: Option<NodeId>) -> DocumentVerdict {
+    let bytes = Bytes::copy_from_slice(&document.bytes);
+    DocumentVerdict::Verified { kind, number: document.number, bytes, from }
 }
 
 /// A daemon without a thread for it, or whose thread has failed, takes no document.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TakeError {
-    #[error("the revocation list is not accepted: {0}")]
+    #[error("the document is not accepted: {0}")]
     Fault(#[from] ListFault),
-    #[error("the revocation list could not be read: {0}")]
+    #[error("the document could not be read: {0}")]
     Failed(#[from] tokio::task::JoinError),
 }
 
 impl DaemonContext {
-    /// Verifies a list and puts it in force if it is newer. Then all connections are checked again.
-    pub(crate) async fn take_list(&self, bytes: Bytes) -> Result<TakenList, TakeError> {
+    /// Verifies a document and puts it in force if it is newer. [`Self::apply_document`] comes next.
+    pub(crate) async fn take_document(&self, kind: DocumentKind, bytes: Bytes) -> Result<TakenDocument, TakeError> {
         let policy = Arc::clone(&self.documents.policy);
         // A long list takes too long for the daemon's only thread, as does a disk.
-        let taken = tokio::task::spawn_blocking(move || policy.take_list(&bytes)).await??;
+        let take = move || match kind {
+            DocumentKind::TRUST => policy.take_trust(&bytes),
+            _ => policy.take_list(&bytes),
+        };
+        let taken = tokio::task::spawn_blocking(take).await??;
         if let Some(unkept) = &taken.unkept {
             tracing::warn!("{unkept}");
             self.set_last_error(unkept.to_string());
@@ -107,11 +117,11 @@ impl DaemonContext {
         Ok(taken)
     }
 
-    /// Ends the connections of members that a new list revokes.
-    pub(crate) async fn apply_list(&self, taken: &TakenList) {
+    /// Ends the connections of members that a new document shuts out.
+    pub(crate) async fn apply_document(&self, kind: DocumentKind, taken: &TakenDocument) {
         if taken.is_new {
-            let ended = self.transport.recheck().await;
-            tracing::info!(number = taken.list.number, ended, "a newer revocation list is in force");
+            let (ended, kind) = (self.transport.recheck().await, kind_name(kind));
+            tracing::info!(kind, number = taken.document.number, ended, "a newer document is in force");
         }
     }
 
@@ -124,9 +134,9 @@ impl DaemonContext {
         let (shared, mailbox) = (Arc::clone(self), mailbox.clone());
         tokio::spawn(async move {
             let ReceivedDocument { kind, bytes, from } = received;
-            let taken = shared.take_list(bytes).await;
+            let taken = shared.take_document(kind, bytes).await;
             let verdict = match &taken {
-                Ok(taken) => verified(&taken.list, Some(from)),
+                Ok(taken) => verified(kind, &taken.document, Some(from)),
                 Err(TakeError::Fault(ListFault::Older { offered: number, .. })) => {
                     DocumentVerdict::Known { kind, number: *number, from }
                 }
@@ -134,7 +144,7 @@ impl DaemonContext {
             };
             mailbox.post(verdict.into());
             if let Ok(taken) = taken {
-                shared.apply_list(&taken).await;
+                shared.apply_document(kind, &taken).await;
             }
         });
     }

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, DaemonService};
+use crate::authority::DocumentQueries;
 use crate::config::{Common, Layers, Setting, Settings};
 use crate::failure::Failure;
 use crate::log_limiter::LogLimiter;
@@ -66,7 +67,7 @@ pub(crate) async fn serve<P: Program>(
     let stop_api = CancellationToken::new();
     let mut signals = Signals::new().map_err(Failure::failed)?;
     let Running { service, driver } = P::spawn(config, base).await?;
-    service.take_verdict(shared.documents.in_force());
+    shared.documents.in_force().for_each(|verdict| service.take_verdict(verdict));
     let local = tokio::spawn(socket.serve(api::local(service.clone()), stop_api.clone().cancelled_owned()));
     if let Some(http) = http {
         let stop = stop_api.clone().cancelled_owned();
@@ -76,6 +77,9 @@ pub(crate) async fn serve<P: Program>(
     let (name, group, node, role) = (identity.name(), identity.group(), identity.node(), P::ROLE);
     tracing::info!(%role, name, group, %node, %listen, "serving");
     if let Some(renewal) = renewal {
+        let (authority, identity) = (renewal.authority.clone(), Arc::clone(&identity));
+        let queries = DocumentQueries { authority, identity, service: service.clone() };
+        tokio::spawn(stop_machine.clone().run_until_cancelled_owned(queries.run()));
         tokio::spawn(stop_machine.clone().run_until_cancelled_owned(renewal.run()));
     }
     systemd::ready(&format!("{name} of group {group} listens on {listen}"));
@@ -151,7 +155,7 @@ impl<P: Program> Daemon<P> {
         match self.policy.reload() {
             Ok(revoked) => {
                 let shared = self.service.shared();
-                self.service.take_verdict(shared.documents.in_force());
+                shared.documents.in_force().for_each(|verdict| self.service.take_verdict(verdict));
                 let ended = shared.transport.recheck().await;
                 tracing::info!(revoked, ended, "the revocation list was read again");
             }

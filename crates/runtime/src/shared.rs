@@ -9,14 +9,13 @@ use roost_api::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, Tran
 use roost_core::Traffic;
 use roost_identity::{Identity, Policy};
 use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
-use roost_wire::messages::DocumentKind;
 use roost_wire::{NodeId, Role, Scheme};
 use tokio::sync::watch;
 
+use crate::authority::AuthorityContact;
 use crate::documents::GroupDocuments;
 use crate::logging::Level;
 use crate::metrics::{Metrics, ProcessMetrics, TransportMetrics, refused};
-use crate::renewal::AuthorityContact;
 use crate::traffic::TrafficBytes;
 
 /// The identity, the transports and the counters of a daemon.
@@ -136,7 +135,8 @@ impl DaemonContext {
             started_unix_s: unix_seconds(self.started_at),
             uptime_s: self.started.elapsed().as_secs_f64(),
             certificate_not_after_unix_s: unix_seconds(self.identity.not_after()),
-            authority_failing_since_unix_s: self.authority.failing_since().map(unix_seconds),
+            authority_failing_since_unix_s: self.authority.renewals.since().map(unix_seconds),
+            authority_away_since_unix_s: self.authority.documents.since().map(unix_seconds),
             listen: self.listen.clone(),
             hub: None,
             standby: None,
@@ -149,10 +149,7 @@ impl DaemonContext {
             hubs: Vec::new(),
             transport: totals(&counters.schemes, self.transport.multicast_counters()),
             traffic_sent_bytes: classes.into_iter().collect(),
-            documents: [(DocumentKind::REVOCATIONS, self.documents.number())]
-                .into_iter()
-                .filter_map(|(kind, number)| Some((kind.name()?.to_owned(), number)))
-                .collect(),
+            documents: self.documents.numbers().map(|(kind, number)| (kind.to_owned(), number)).collect(),
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
             last_error,
             last_error_s: at.map(|at| at.elapsed().as_secs_f64()),
@@ -179,7 +176,7 @@ impl DaemonContext {
         self.documents.update_numbers();
         let gauge = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
         self.certificate.set(gauge(unix_seconds(self.identity.not_after())));
-        self.authority_failing.set(gauge(self.authority.failing_since().map_or(0, unix_seconds)));
+        self.authority_failing.set(gauge(self.authority.renewals.since().map_or(0, unix_seconds)));
     }
 }
 

@@ -300,8 +300,7 @@ mod tests {
     }
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
-        let remote =
-            Remote { node: node(number), role: Role::Node, name: String::new(), labels: Labels::default() };
+        let remote = Remote { node: node(number), role: Role::Node, name: String::new(), labels: Labels::default() };
         NodeConnection::up(used, &remote, address, Rtt::new(Duration::ZERO), None)
     }
 

@@ -23,8 +23,7 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::random::{RootSecret, SplitMix64};
 use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, Labels, NodeId, Role, Scheme, Service, ServiceSet,
-    Time,
+    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, Labels, NodeId, Role, Scheme, Service, ServiceSet, Time,
 };
 
 pub use host::{Host, HostId, object};

@@ -85,6 +85,17 @@ pub enum GroupError {
     ShortPassphrase(usize),
     #[error("{0:?} is no hub: expected its endpoints, separated by commas, such as udp://10.0.0.1:7700")]
     NotHub(String),
+    #[error("the last change of the group's authority is not finished: run roost group rollover finish first")]
+    RolloverUnderWay,
+    #[error("the group's authority is not being changed: run roost group rollover start first")]
+    NoRollover,
+    /// Members have no certificate of the new authority.
+    #[error("the end would shut out {count} members who have not renewed: {members}; wait, or give --force")]
+    ShutOut {
+        count: usize,
+        /// The first of them, by name and id.
+        members: String,
+    },
     #[error("a group stores at most {1} {0}")]
     TooMany(&'static str, usize),
     #[error(transparent)]
