@@ -106,8 +106,8 @@ impl Identity {
         Some(Self { held, key, holder, trust, list, list_path, certificate_path, group_key: None })
     }
 
-    /// Replaces the certificate with that of `by`, if `by` is a renewal of this identity. Every handshake from now on
-    /// presents the new certificate. Returns false if it is the same certificate.
+    /// Replaces the certificate with that of `by`, if `by` is a renewal of this identity, and trusts its authorities if
+    /// their document is newer. Every handshake from now on presents the new certificate. Returns false if it is the same certificate.
     ///
     /// # Errors
     /// `by` has another key, name, role or group, or is not valid at `now`. Nothing has changed then.
@@ -117,6 +117,11 @@ impl Identity {
             return Err(LoadError::NotRenewed { path, held: self.name().to_owned(), offered: by.name().to_owned() });
         }
         by.check_validity(now)?;
+        let trust = by.trust.get();
+        if trust.number() > self.trust.get().number() {
+            let path = by.certificate_path.with_file_name(TRUST);
+            self.trust.put_in_force(trust.document()).map_err(|fault| LoadError::Trust { path, fault })?;
+        }
         let fresh = {
             let by = by.held();
             Held { certificate: Arc::clone(&by.certificate), leaf: by.leaf.clone() }

@@ -4,9 +4,10 @@
 //! is asked, so an interrupted device asks again with the same key and gets the same certificate. Only a folder that
 //! loads as an identity takes the place of `DIR`.
 
-use std::fs::{self, File};
+mod folder;
+
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,11 +17,10 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use data_encoding::BASE64;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use roost_wire::Role;
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, chownat, fchown, open, renameat_with};
-use rustix::io::Errno;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
+use self::folder::{exchange, give, is_vacant, open_own, owner_of, read_if_there, remove, staging, write};
 use crate::answer::{self, Answer, REVOCATIONS};
 use crate::bundle::Identity;
 use crate::certificate::{Authority, pem};
@@ -33,6 +33,8 @@ use crate::fingerprint::Fingerprint;
 use crate::request;
 use crate::subject::{NameError, check_name};
 use crate::trust::find_authority;
+
+pub use self::folder::Owner;
 
 /// The files of an identity beside its key.
 const DOCUMENTS: [&str; 5] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY, TRUST];
@@ -62,13 +64,6 @@ pub enum EnrolmentError {
     Answer(&'static str),
     #[error("making the key failed: {0}")]
     Crypto(#[from] rcgen::Error),
-}
-
-/// The user and the group to whom a new identity belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    pub user: u32,
-    pub group: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +117,14 @@ impl Enrolment {
             return Err(EnrolmentError::Replaced { path: dir.to_owned() });
         }
         let enrolment = match key {
-            RenewalKey::New => Self::with_new_key(dir)?,
+            RenewalKey::New => {
+                let staging = staging(dir)?;
+                // An exchange that was interrupted has left the former identity there.
+                if Identity::load(&staging).is_ok_and(|staged| staged.not_before() <= held.not_before()) {
+                    write(&staging, remove)?;
+                }
+                Self::with_new_key(dir)?
+            }
             RenewalKey::Same => {
                 let staging = staging(dir)?;
                 write(&staging, |path| remove(path).and_then(|()| make_private_dir(path)))?;
@@ -263,15 +265,7 @@ impl Enrolment {
             fs::rename(&self.staging, &self.dir)?;
             return sync_parent(&self.dir);
         }
-        for entry in fs::read_dir(&self.dir)? {
-            let old = entry?.path();
-            let Some(new) = old.file_name().map(|name| self.staging.join(name)) else { continue };
-            if old.is_file() && !new.exists() {
-                fs::copy(&old, &new)?;
-            }
-        }
-        renameat_with(CWD, &self.staging, CWD, &self.dir, RenameFlags::EXCHANGE)?;
-        sync_parent(&self.dir)?;
+        exchange(&self.dir, &self.staging)?;
         remove(&self.staging)
     }
 
@@ -317,13 +311,6 @@ fn trust_document(answer: &Answer) -> Result<Option<Vec<u8>>, EnrolmentError> {
     decoded.transpose().map_err(|_| EnrolmentError::Answer("its document of trust is not in base64"))
 }
 
-fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        read => read.map(Some),
-    }
-}
-
 /// The text of the file with the multicast key, if the answer has one.
 fn open_multicast_key(answer: &Answer, authority: &[u8], key: &[u8]) -> Result<Option<String>, EnrolmentError> {
     let Some(sealed) = &answer.multicast_key else { return Ok(None) };
@@ -332,63 +319,4 @@ fn open_multicast_key(answer: &Answer, authority: &[u8], key: &[u8]) -> Result<O
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key).map_err(|_| unopened())?;
     let private = pair.private_key().as_be_bytes().map_err(|_| unopened())?;
     Ok(Some(sealed.open(private.as_ref(), authority.group()).ok_or_else(unopened)?.text()))
-}
-
-fn staging(dir: &Path) -> Result<PathBuf, EnrolmentError> {
-    let unnamed = || io::Error::new(io::ErrorKind::InvalidInput, "the folder has no name");
-    let failed = |source| EnrolmentError::Write { path: dir.to_owned(), source };
-    let mut name = dir.file_name().ok_or_else(|| failed(unnamed()))?.to_owned();
-    name.push(".joining");
-    if let Some(parent) = dir.parent() {
-        fs::create_dir_all(parent).map_err(failed)?;
-    }
-    Ok(dir.with_file_name(name))
-}
-
-/// True if `dir` does not exist, or is an empty folder.
-fn is_vacant(dir: &Path) -> io::Result<bool> {
-    match fs::read_dir(dir) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
-fn remove(dir: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// The owner of a folder that is there and not this process's user's.
-fn owner_of(dir: &Path) -> Option<Owner> {
-    let found = fs::metadata(dir).ok()?;
-    (found.uid() != rustix::process::geteuid().as_raw()).then(|| Owner { user: found.uid(), group: found.gid() })
-}
-
-/// Opens a folder that this process's user owns, and no link to one.
-fn open_own(dir: &Path) -> Result<File, EnrolmentError> {
-    let failed = |source| EnrolmentError::Write { path: dir.to_owned(), source };
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = open(dir, flags, Mode::empty()).map(File::from).map_err(|error| failed(error.into()))?;
-    let is_own = folder.metadata().map_err(failed)?.uid() == rustix::process::geteuid().as_raw();
-    if is_own { Ok(folder) } else { Err(EnrolmentError::Foreign { path: dir.to_owned() }) }
-}
-
-/// Gives the identity away by the open folder: the owner of the folder around could exchange what a path names.
-fn give(dir: &Path, owner: Owner) -> Result<(), EnrolmentError> {
-    let folder = open_own(dir)?;
-    let (user, group) = (Some(Uid::from_raw(owner.user)), Some(Gid::from_raw(owner.group)));
-    for file in DOCUMENTS.into_iter().chain([LEAF_KEY]) {
-        match chownat(&folder, file, user, group, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return write(&dir.join(file), |_| Err(error.into())),
-        }
-    }
-    write(dir, |_| Ok(fchown(&folder, user, group)?))
-}
-
-fn write(path: &Path, action: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), EnrolmentError> {
-    action(path).map_err(|source| EnrolmentError::Write { path: path.to_owned(), source })
 }

@@ -158,6 +158,8 @@ impl Policy {
         let trust = self.trust.get();
         let offered = RevocationList::read(&self.list_path, &trust)?;
         let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        // A renewed identity may have brought a document of trust, which lies in its folder, too.
+        let _ = self.seen.get().map(|seen| self.trust.keep(&seen.trust));
         let held = self.held();
         let kept = self.seen.get().and_then(|seen| seen.kept(&trust).ok().flatten());
         if offered.number() < held.number() && kept.is_some_and(|kept| kept.number() >= held.number()) {
@@ -201,7 +203,7 @@ impl Policy {
     /// # Errors
     /// The document is malformed, not signed by all authorities concerned, or older than the one in use.
     pub fn take_trust(&self, document: &[u8]) -> Result<TakenDocument, ListFault> {
-        let is_new = self.trust.take(document)?;
+        let is_new = self.trust.put_in_force(document)?;
         let kept = self.seen.get().filter(|_| is_new).map_or(Ok(()), |seen| {
             let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
             self.trust.keep(&seen.trust)

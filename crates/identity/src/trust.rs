@@ -267,7 +267,7 @@ impl SharedTrust {
     }
 
     /// Puts a document in force. True if it is newer than the one in use.
-    pub(crate) fn take(&self, document: &[u8]) -> Result<bool, ListFault> {
+    pub(crate) fn put_in_force(&self, document: &[u8]) -> Result<bool, ListFault> {
         let mut held = self.held.write().unwrap_or_else(PoisonError::into_inner);
         let advanced = held.advance(document)?;
         let is_new = advanced.number() > held.number();
@@ -281,7 +281,7 @@ impl SharedTrust {
     pub(crate) fn refresh(&self, path: &Path) -> Result<(), LoadError> {
         match read_optional(path, MAX_TRUST_BYTES)? {
             Some(document) if *document != **self.get().document() => {
-                let taken = self.take(&document);
+                let taken = self.put_in_force(&document);
                 taken.map(drop).map_err(|fault| LoadError::Trust { path: path.to_owned(), fault })
             }
             _ => Ok(()),
@@ -291,12 +291,18 @@ impl SharedTrust {
     /// Takes the document in a file that a host has kept, if it is newer. A damaged file counts as none.
     pub(crate) fn take_kept(&self, path: &Path) {
         if let Ok(Some(document)) = read_optional(path, MAX_TRUST_BYTES) {
-            let _ = self.take(&document);
+            let _ = self.put_in_force(&document);
         }
     }
 
+    /// Keeps the document in use in a file, unless it is there already.
     pub(crate) fn keep(&self, path: &Path) -> Result<(), LoadError> {
-        let written = replace_public(path, self.get().document());
+        let trust = self.get();
+        let is_kept = |kept: Option<Vec<u8>>| kept.as_deref() == Some(&**trust.document());
+        if trust.number() == 0 || read_optional(path, MAX_TRUST_BYTES).is_ok_and(is_kept) {
+            return Ok(());
+        }
+        let written = replace_public(path, trust.document());
         written.map_err(|source| LoadError::ListUnwritable { path: path.to_owned(), source })
     }
 }

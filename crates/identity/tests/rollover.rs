@@ -15,12 +15,12 @@ use roost_wire::{Role, RoleSet};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-struct Fixture {
+struct ChangingGroup {
     dir: tempfile::TempDir,
     group: Group,
 }
 
-impl Fixture {
+impl ChangingGroup {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
@@ -68,7 +68,7 @@ fn judge(policy: &Policy, identity: &Identity) -> Result<String, Refusal> {
 
 #[test]
 fn members_change_over_without_restart() {
-    let world = Fixture::new();
+    let world = ChangingGroup::new();
     world.issue("a");
     world.issue("b");
     let ((a, policy_a), (b, policy_b)) = (world.member("a"), world.member("b"));
@@ -88,7 +88,7 @@ fn members_change_over_without_restart() {
     let renewed = Identity::load(&world.path("b")).unwrap();
     assert_eq!(renewed.node(), b.node());
     assert_eq!(judge(&policy_b, &renewed), Err(Refusal::UnknownAuthority), "it has not heard yet");
-    policy_b.take_trust(&document).unwrap();
+    // The renewed bundle brings the document along.
     assert!(b.renew(&renewed, SystemTime::now()).unwrap());
     assert!(b.is_of_authority_in_force());
     for policy in [&policy_a, &policy_b] {
@@ -116,7 +116,7 @@ fn members_change_over_without_restart() {
 
 #[test]
 fn trust_survives_a_restart() {
-    let world = Fixture::new();
+    let world = ChangingGroup::new();
     world.issue("a");
     let (_, policy) = world.member("a");
     policy.take_trust(&world.start()).unwrap();
@@ -136,7 +136,7 @@ fn trust_survives_a_restart() {
 
 #[test]
 fn new_key_signs_lists_and_documents() {
-    let world = Fixture::new();
+    let world = ChangingGroup::new();
     world.issue("a");
     world.issue("lost");
     let (_, policy) = world.member("a");
@@ -154,7 +154,7 @@ fn new_key_signs_lists_and_documents() {
 /// The service of a group goes on with the key that another process has made, sealed or not.
 #[test]
 fn open_group_follows_the_change() {
-    let world = Fixture::new();
+    let world = ChangingGroup::new();
     let path = world.path("group");
     Group::seal(&path, "correct horse").unwrap();
     let serving = Group::open_sealed(&path, "correct horse").unwrap();
@@ -177,7 +177,7 @@ fn open_group_follows_the_change() {
 /// Each state of the folder that a crash may leave behind opens, and one more command completes it.
 #[test]
 fn interrupted_change_is_completed() {
-    let world = Fixture::new();
+    let world = ChangingGroup::new();
     let at = |name: &str| world.path("group").join(name);
     // A start that was interrupted before its document was there.
     let foreign = tempfile::tempdir().unwrap();
@@ -214,7 +214,7 @@ fn invite(group: &GroupRecords, name: &str) -> roost_identity::Token {
     group.invite(&spec, SystemTime::now()).unwrap()
 }
 
-fn join(world: &Fixture, device: &str) -> Box<Answer> {
+fn join(world: &ChangingGroup, device: &str) -> Box<Answer> {
     let token = invite(&world.group, device);
     let request = Enrolment::begin(&world.path(device)).unwrap().request(None, None).unwrap();
     let request = SigningRequest::parse(&request).unwrap();
@@ -227,7 +227,7 @@ fn join(world: &Fixture, device: &str) -> Box<Answer> {
 /// An invitation from before the change names the former authority.
 #[test]
 fn old_and_new_invitations_join() {
-    let world = Fixture::new();
+    let world = ChangingGroup::new();
     let old = world.group.fingerprint();
     world.start();
     let new = world.group.fingerprint();
@@ -248,7 +248,7 @@ fn old_and_new_invitations_join() {
 
 #[test]
 fn renewal_brings_the_new_authority() {
-    let world = Fixture::new();
+    let world = ChangingGroup::new();
     let answer = join(&world, "a");
     let first = Enrolment::begin(&world.path("a")).unwrap();
     let first = first.finish(&answer, None, None, SystemTime::now()).unwrap();
@@ -266,4 +266,38 @@ fn renewal_brings_the_new_authority() {
     }
     world.finish(Forced::No);
     Identity::load(&world.path("a")).unwrap();
+}
+
+/// The former identity lies beside the new one if nobody could remove it.
+#[test]
+fn interrupted_exchange_never_brings_the_old_key_back() {
+    let world = ChangingGroup::new();
+    world.issue("a");
+    let rotate = || {
+        let held = Arc::new(Identity::load(&world.path("a")).unwrap());
+        let enrolment = Enrolment::renew(&world.path("a"), &held, RenewalKey::New).unwrap();
+        let request = SigningRequest::parse(&enrolment.request(None, None).unwrap()).unwrap();
+        let (_, answer) = world.group.renew_member(&held.certificate_der(), &request, SystemTime::now()).unwrap();
+        (held.node(), enrolment.finish(&answer, None, None, SystemTime::now()).unwrap().node())
+    };
+    let beside = world.path("a.joining");
+    fs::create_dir(&beside).unwrap();
+    for entry in fs::read_dir(world.path("a")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, beside.join(path.file_name().unwrap())).unwrap();
+    }
+    let (first, second) = rotate();
+    assert_ne!(first, second);
+    assert!(!beside.exists());
+}
+
+/// An answer that was lost costs no second key: the device asks for the same one again.
+#[test]
+fn interrupted_rotation_goes_on_with_its_key() {
+    let world = ChangingGroup::new();
+    world.issue("a");
+    let held = Arc::new(Identity::load(&world.path("a")).unwrap());
+    let asked = || Enrolment::renew(&world.path("a"), &held, RenewalKey::New).unwrap().fingerprint();
+    assert_eq!(asked(), asked());
+    assert_eq!(Identity::load(&world.path("a")).unwrap().node(), held.node());
 }

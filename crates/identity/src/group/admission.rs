@@ -11,12 +11,12 @@ use roost_wire::{NodeSelector, Role, format_node};
 
 use super::index::Index;
 use super::invitations::{
-    Approval, Attempt, Decision, InvitationSpec, Invitations, JoinRefusal, MAX_INVITATIONS, MAX_USES, MAX_VALIDITY,
-    Origin, ShownInvitation, WaitingRequest, check_key,
+    Approval, Attempt, Decision, InvitationSpec, Invitations, MAX_INVITATIONS, MAX_USES, MAX_VALIDITY, Origin,
+    ShownInvitation, WaitingRequest, check_key,
 };
 use super::records::pem_to_der;
 use super::revocation::MIN_DIGITS;
-use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, Validity, write};
+use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, JoinRefusal, Validity, write};
 use crate::answer::Answer;
 use crate::certificate::Certificate;
 use crate::error::LoadError;

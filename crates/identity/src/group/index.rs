@@ -19,6 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use roost_wire::NodeId;
 
 use super::Issued;
+use super::stored::seconds;
 
 /// The largest index that is read, in bytes: some 400 000 certificates.
 const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
@@ -136,10 +137,6 @@ impl Entries {
         }
         Some(())
     }
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn time(text: &str) -> Option<SystemTime> {

@@ -26,6 +26,7 @@ mod renewal;
 mod revocation;
 mod rollover;
 mod sealing;
+mod stored;
 
 use std::fs;
 use std::io;
@@ -53,8 +54,8 @@ use crate::trust::{SharedTrust, Trust};
 pub(crate) use self::ca::Signer;
 
 pub use self::admission::{Joined, Ticket};
-pub use self::error::GroupError;
-pub use self::invitations::{InvitationSpec, JoinRefusal, Origin, ShownInvitation, WaitingRequest};
+pub use self::error::{GroupError, JoinRefusal};
+pub use self::invitations::{InvitationSpec, Origin, ShownInvitation, WaitingRequest};
 pub use self::records::GroupRecords;
 pub use self::revocation::Revocation;
 pub use self::rollover::{Forced, Rollover};

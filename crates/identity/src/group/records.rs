@@ -199,7 +199,7 @@ impl GroupRecords {
         let list = Document { kind: REVOCATIONS.to_owned(), number, text };
         let text = BASE64.encode(trust.document());
         let trust = Document { kind: crate::answer::TRUST.to_owned(), number: trust.number(), text };
-        // The other documents may be signed by an authority that the first one names.
+        // An authority that the first one names may have signed the others.
         Ok([trust, list].into_iter().filter(|document| document.number > 0).collect())
     }
 

@@ -56,7 +56,10 @@ impl GroupRecords {
         if trust.former().is_some() {
             let is_valid = |one: &&Issued| one.revoked.is_none() && now <= one.not_after;
             for one in before.iter().rev().filter(is_valid) {
-                let has_newer = |others: &[Issued]| others.iter().any(|other| other.node == one.node);
+                // A member with a new key has kept its name.
+                let is_same =
+                    |other: &Issued| other.node == one.node || (&other.name, other.role) == (&one.name, one.role);
+                let has_newer = |others: &[Issued]| others.iter().any(is_same);
                 if !has_newer(after) && !has_newer(&behind) {
                     behind.push(one.clone());
                 }
