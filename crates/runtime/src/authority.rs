@@ -11,6 +11,7 @@ use roost_authority::{Client, ClientError, Holdings};
 use roost_identity::{Document, Identity};
 use roost_wire::Role;
 use roost_wire::messages::DocumentKind;
+use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use crate::api::DaemonService;
@@ -46,6 +47,8 @@ impl Failing {
 pub(crate) struct AuthorityContact {
     pub(crate) renewals: Failing,
     pub(crate) documents: Failing,
+    /// Told when other authorities are trusted than before.
+    pub(crate) changed: Notify,
 }
 
 /// Pauses that double with each failure.
@@ -120,12 +123,12 @@ impl<S: DaemonService> DocumentQueries<S> {
             held.set(kind, number);
         }
         for document in Client::for_member(&self.authority, &self.identity)?.documents(held).await? {
-            self.take(document).await;
+            self.put_in_force(document).await;
         }
         Ok(())
     }
 
-    async fn take(&self, Document { kind, text, .. }: Document) {
+    async fn put_in_force(&self, Document { kind, text, .. }: Document) {
         let Some(kind) = DocumentKind::named(&kind) else { return };
         let bytes = match kind {
             DocumentKind::REVOCATIONS => text.into_bytes(),

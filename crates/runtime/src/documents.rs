@@ -120,8 +120,11 @@ impl DaemonContext {
     /// Ends the connections of members that a new document shuts out.
     pub(crate) async fn apply_document(&self, kind: DocumentKind, taken: &TakenDocument) {
         if taken.is_new {
-            let (ended, kind) = (self.transport.recheck().await, kind_name(kind));
-            tracing::info!(kind, number = taken.document.number, ended, "a newer document is in force");
+            let (ended, name) = (self.transport.recheck().await, kind_name(kind));
+            tracing::info!(kind = name, number = taken.document.number, ended, "a newer document is in force");
+            if kind == DocumentKind::TRUST {
+                self.authority.changed.notify_one();
+            }
         }
     }
 

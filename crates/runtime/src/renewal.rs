@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use roost_identity::{Identity, RenewalKey};
 use roost_wire::NodeId;
 use tokio::sync::Notify;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::authority::Backoff;
 use crate::shared::DaemonContext;
@@ -45,7 +45,8 @@ impl Renewal {
             changed = changed.or(Some(now)).filter(|_| !self.identity.is_of_authority_in_force());
             let due = self.due(changed);
             if let Ok(left) = due.duration_since(now) {
-                sleep(left.min(LOOK)).await;
+                // The end of the time is no failure.
+                let _ = timeout(left.min(LOOK), self.shared.authority.changed.notified()).await;
                 continue;
             }
             let renewed = roost_authority::renew(&self.dir, &self.identity, &self.authority, RenewalKey::Same).await;
