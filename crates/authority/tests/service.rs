@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use roost_authority::{Client, ClientError, Holdings, RenewError, Server, renew};
-use roost_identity::group::{Group, GroupRecords, InvitationSpec, Joined};
+use roost_identity::group::{Forced, Group, GroupRecords, InvitationSpec, Joined};
 use roost_identity::{Answer, Enrolment, Identity, KeyExchange, RenewalKey, Token, tls};
 use roost_wire::Role;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -290,4 +290,34 @@ async fn silent_stranger_is_dropped() {
     let read = tokio::time::timeout(Duration::from_secs(20), stranger.read(&mut [0; 16])).await;
     assert!(matches!(read, Ok(Ok(0) | Err(_))), "{read:?}");
     assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
+}
+
+/// The authority changes while its service and a member run. The member has not heard of it when it asks.
+#[tokio::test]
+async fn member_learns_of_the_next_authority() {
+    let fixture = World::new().await;
+    let member = fixture.member("device").await;
+    let client = Client::for_member(&fixture.address, &member).unwrap();
+    let held = Holdings { revocations: 1, ..Holdings::default() };
+    let waiting = tokio::spawn(async move { client.documents(held).await });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let old = fixture.group.fingerprint();
+    let rollover = fixture.group.start_rollover(SystemTime::now()).unwrap();
+    let documents = waiting.await.unwrap().unwrap();
+    assert_eq!((documents.len(), documents[0].kind.as_str(), documents[0].number), (1, "trust", 1));
+
+    let early = Client::for_device(&fixture.address, old).unwrap();
+    let token = fixture.invite(|spec| spec.name = Some("late".into()));
+    let answer = issued(fixture.join(&early, &token, "late").await);
+    let enrolment = Enrolment::begin(&fixture.path("late")).unwrap();
+    let late = enrolment.finish(&answer, Some(old), None, SystemTime::now()).unwrap();
+    assert_eq!(late.authority_fingerprint(), rollover.in_force);
+
+    let renewed = renew(&fixture.path("device"), &member, &fixture.address, RenewalKey::Same).await.unwrap();
+    assert_eq!((renewed.node(), renewed.authority_fingerprint()), (member.node(), rollover.in_force));
+    assert!(fixture.group.rollover(SystemTime::now()).unwrap().behind.is_empty());
+    fixture.group.finish_rollover(Forced::No, SystemTime::now()).unwrap();
+    let error = renew(&fixture.path("device"), &member, &fixture.address, RenewalKey::Same).await.unwrap_err();
+    assert!(error.to_string().contains("is not this group's authority"), "{error}");
+    renew(&fixture.path("device"), &Arc::new(renewed), &fixture.address, RenewalKey::Same).await.unwrap();
 }
