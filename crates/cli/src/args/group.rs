@@ -322,6 +322,18 @@ pub(crate) enum IdentityCommand {
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },
+    /// Replace this host's key, with a certificate for the new one from the authority
+    #[command(before_help = "Examples:
+  roost identity rotate --authority 10.0.0.1:7703
+")]
+    Rotate {
+        /// The group's authority
+        #[arg(long, value_name = "HOST:PORT")]
+        authority: String,
+        /// The directory of the identity [default: as for `roost join`]
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+    },
 }
 
 /// Daemons to which a signed list is handed.

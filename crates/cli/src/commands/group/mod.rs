@@ -184,6 +184,15 @@ fn revoke(group: &Group, member: &str, hand_in: &HandInArgs, output: Output) -> 
             output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;
         }
     }
+    if !output.is_json() {
+        let has_name = |one: &Issued| revocation.revoked.iter().any(|revoked| revoked.name == one.name);
+        for one in group.show()?.iter().filter(|one| has_name(one) && state(one) == "valid") {
+            output.say(format!(
+                "Another certificate of {} still counts: revoke {}, too, if it must not.",
+                one.name, one.serial
+            ));
+        }
+    }
     let handed = (!hand_in.via.is_empty()).then(|| publish::hand_in(publish::REVOCATIONS, &revocation.list, hand_in));
     if output.is_json() {
         let certificates: Vec<Value> = revocation.revoked.iter().map(certificate).collect();
