@@ -300,7 +300,6 @@ async fn member_learns_of_the_next_authority() {
     let client = Client::for_member(&fixture.address, &member).unwrap();
     let held = Holdings { revocations: 1, ..Holdings::default() };
     let waiting = tokio::spawn(async move { client.documents(held).await });
-    tokio::time::sleep(Duration::from_millis(300)).await;
     let old = fixture.group.fingerprint();
     let rollover = fixture.group.start_rollover(SystemTime::now()).unwrap();
     let documents = waiting.await.unwrap().unwrap();
