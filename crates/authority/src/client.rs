@@ -13,7 +13,7 @@ use hyper::client::conn::http1;
 use hyper::{Method, Request, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use roost_identity::group::Joined;
-use roost_identity::tls::{AuthorityFault, ConfigError, SERVICE_NAME, authority_client, authority_fault};
+use roost_identity::tls::{AuthorityFault, ConfigError, SERVICE_NAME, authority_client, authority_fault, service_name};
 use roost_identity::{Answer, Document, Enrolment, EnrolmentError, Fingerprint, Identity, RenewalKey, Token};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,7 +22,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use crate::messages::{DocumentsBody, ErrorBody, JoinBody, MAX_ANSWER, RenewBody, WaitingBody};
+use crate::messages::{DocumentsBody, ErrorBody, Holdings, JoinBody, MAX_ANSWER, RenewBody, WaitingBody};
 
 const CONNECT: Duration = Duration::from_secs(15);
 
@@ -84,6 +84,8 @@ pub enum RenewError {
 /// An authority to ask. Each request has a connection of its own.
 pub struct Client {
     authority: String,
+    /// The name of the service of the authority that is expected there.
+    name: ServerName<'static>,
     connector: TlsConnector,
 }
 
@@ -93,8 +95,7 @@ impl Client {
     /// # Errors
     /// TLS accepts no configuration.
     pub fn for_device(authority: &str, fingerprint: Fingerprint) -> Result<Self, ClientError> {
-        let connector = authority_client(fingerprint, None)?.into();
-        Ok(Self { authority: authority.to_owned(), connector })
+        Self::new(authority, fingerprint, None)
     }
 
     /// For a member, which shows its certificate.
@@ -102,8 +103,12 @@ impl Client {
     /// # Errors
     /// TLS does not accept the identity.
     pub fn for_member(authority: &str, identity: &Arc<Identity>) -> Result<Self, ClientError> {
-        let connector = authority_client(identity.authority_fingerprint(), Some(identity))?.into();
-        Ok(Self { authority: authority.to_owned(), connector })
+        Self::new(authority, identity.authority_fingerprint(), Some(identity))
+    }
+
+    fn new(authority: &str, fingerprint: Fingerprint, member: Option<&Arc<Identity>>) -> Result<Self, ClientError> {
+        let (name, connector) = (service_name(fingerprint)?, authority_client(fingerprint, member)?.into());
+        Ok(Self { authority: authority.to_owned(), name, connector })
     }
 
     /// Asks to join with a signing request, DER.
@@ -138,13 +143,14 @@ impl Client {
         self.parse(&body)
     }
 
-    /// Waits about a minute for documents that are newer than the revocation list with this number; none if there are
-    /// none until then.
+    /// Waits about a minute for documents that are newer than these; none if there are none until then.
     ///
     /// # Errors
     /// The authority was not reached, or refuses.
-    pub async fn documents(&self, revocations: u64) -> Result<Vec<Document>, ClientError> {
-        let (_, body) = self.get(&format!("/v1/documents?revocations={revocations}")).await?;
+    pub async fn documents(&self, held: Holdings) -> Result<Vec<Document>, ClientError> {
+        let Holdings { revocations, trust, waits } = held;
+        let path = format!("/v1/documents?revocations={revocations}&trust={trust}&waits={waits}");
+        let (_, body) = self.get(&path).await?;
         Ok(self.parse::<DocumentsBody>(&body)?.documents)
     }
 
@@ -179,8 +185,7 @@ impl Client {
 
     async fn connect(&self) -> Result<TokioIo<tokio_rustls::client::TlsStream<TcpStream>>, ClientError> {
         let stream = TcpStream::connect(&self.authority).await.map_err(|error| self.explain(error))?;
-        let name = ServerName::try_from(SERVICE_NAME).map_err(|_| ClientError::Garbled(self.authority.clone()))?;
-        let stream = self.connector.connect(name, stream).await.map_err(|error| self.explain(error))?;
+        let stream = self.connector.connect(self.name.clone(), stream).await.map_err(|error| self.explain(error))?;
         Ok(TokioIo::new(stream))
     }
 

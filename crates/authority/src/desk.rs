@@ -51,8 +51,8 @@ struct State {
     all_wrong_tokens: Allowances<()>,
     /// By the name in the certificate, which a renewal for another key keeps.
     renewals: Allowances<String>,
-    /// The time at which the list that is in force was written.
-    list_written: Option<SystemTime>,
+    /// The times at which the documents that are in force were written.
+    documents_written: Option<[Option<SystemTime>; 2]>,
 }
 
 impl Desk {
@@ -61,7 +61,7 @@ impl Desk {
             wrong_tokens: Allowances::new(WRONG_TOKENS.0, WRONG_TOKENS.1, MAX_SENDERS),
             all_wrong_tokens: Allowances::new(ALL_WRONG_TOKENS.0, ALL_WRONG_TOKENS.1, 1),
             renewals: Allowances::new(RENEWALS.0, RENEWALS.1, MAX_SENDERS),
-            list_written: None,
+            documents_written: None,
         };
         Self { group, policy, state: Mutex::new(state) }
     }
@@ -133,24 +133,26 @@ impl Desk {
     /// The documents that are newer than those that a member holds; `None` if there are none.
     pub(crate) fn documents(&self, member: Option<&[u8]>, held: Holdings) -> Result<Option<Vec<Document>>, Refused> {
         identify(member)?;
-        self.reload_list();
-        if self.policy.revocations().0 <= held.revocations {
+        self.reload_documents();
+        if self.policy.revocations().0 <= held.revocations && self.policy.signed_trust().number <= held.trust {
             return Ok(None);
         }
-        let documents = self.group.documents();
-        documents.map(Some).map_err(|error| from_group(&error))
+        let mut documents = self.group.documents().map_err(|error| from_group(&error))?;
+        documents.retain(|document| document.number > held.number(&document.kind));
+        Ok((!documents.is_empty()).then_some(documents))
     }
 
-    /// Puts a list in force that `roost group revoke` has written meanwhile.
-    pub(crate) fn reload_list(&self) {
-        let written = self.group.list_written();
+    /// Puts documents in force that the operator's commands have written meanwhile.
+    pub(crate) fn reload_documents(&self) {
+        let written = Some(self.group.documents_written());
         let mut state = self.state();
-        if written == state.list_written {
+        if written == state.documents_written {
             return;
         }
-        match self.policy.reload() {
-            Ok(_) => state.list_written = written,
-            Err(error) => warn!(%error, "the revocation list stays as it was"),
+        let reloaded = self.group.refresh().and_then(|()| Ok(self.policy.reload()?));
+        match reloaded {
+            Ok(_) => state.documents_written = written,
+            Err(error) => warn!(%error, "the group's documents stay as they were"),
         }
     }
 
@@ -313,7 +315,7 @@ mod tests {
         let group = &fixture.desk.group;
         group.issue("lost", Role::Node, Default::default(), &fixture.dir.path().join("lost")).unwrap();
         let member = group.issue_in_memory("uav7", Role::Node).unwrap().certificate_der();
-        let held = Holdings { revocations: 1 };
+        let held = Holdings { revocations: 1, ..Holdings::default() };
         assert_eq!(fixture.desk.documents(Some(&member), held).unwrap(), None);
         group.revoke("lost").unwrap();
         let documents = fixture.desk.documents(Some(&member), held).unwrap().unwrap();

@@ -1,6 +1,6 @@
 //! The bodies of requests and answers, besides the answer itself.
 
-use roost_identity::Document;
+use roost_identity::{Document, REVOCATIONS, TRUST};
 use serde::{Deserialize, Serialize};
 
 /// The longest body of a request, bytes.
@@ -34,10 +34,45 @@ pub(crate) struct DocumentsBody {
 }
 
 /// The numbers of the documents that a member holds.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Holdings {
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Holdings {
     #[serde(default)]
-    pub(crate) revocations: u64,
+    pub revocations: u64,
+    #[serde(default)]
+    pub trust: u64,
+    /// If the answer may wait for a newer document.
+    #[serde(default = "waits")]
+    pub waits: bool,
+}
+
+fn waits() -> bool {
+    true
+}
+
+impl Default for Holdings {
+    fn default() -> Self {
+        Self { revocations: 0, trust: 0, waits: true }
+    }
+}
+
+impl Holdings {
+    /// Notes the number of the document of this kind.
+    pub fn set(&mut self, kind: &str, number: u64) {
+        match kind {
+            REVOCATIONS => self.revocations = number,
+            TRUST => self.trust = number,
+            _ => {}
+        }
+    }
+
+    /// The number of the document of this kind; without limit for kinds that the member does not know.
+    pub(crate) fn number(&self, kind: &str) -> u64 {
+        match kind {
+            REVOCATIONS => self.revocations,
+            TRUST => self.trust,
+            _ => u64::MAX,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -104,7 +104,8 @@ async fn renew(State(caller): State<Caller>, body: Body) -> Result<Response, Ref
 }
 
 async fn documents(State(caller): State<Caller>, Query(held): Query<Holdings>) -> Result<Response, Refused> {
-    let newer = caller.wait_for(move |desk, caller| desk.documents(caller.member.as_deref(), held)).await?;
+    let look = move |desk: &Desk, caller: &Caller| desk.documents(caller.member.as_deref(), held);
+    let newer = if held.waits { caller.wait_for(look).await? } else { caller.ask(look).await? };
     Ok(json(StatusCode::OK, &DocumentsBody { documents: newer.unwrap_or_default() }))
 }
 

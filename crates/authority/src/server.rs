@@ -109,7 +109,7 @@ impl Server {
         async move {
             let list = Arc::clone(&desk);
             // A list that was signed meanwhile counts in this handshake.
-            let reloaded = tokio::task::spawn_blocking(move || list.reload_list()).await;
+            let reloaded = tokio::task::spawn_blocking(move || list.reload_documents()).await;
             let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
                 Ok(Ok(stream)) if reloaded.is_ok() => stream,
                 Ok(Err(error)) => return debug!(%from, %error, "a handshake failed"),

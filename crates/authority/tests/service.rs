@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use roost_authority::{Client, ClientError, RenewError, Server, renew};
-use roost_identity::group::{Group, GroupRecords, InvitationSpec, Joined};
+use roost_authority::{Client, ClientError, Holdings, RenewError, Server, renew};
+use roost_identity::group::{Forced, Group, GroupRecords, InvitationSpec, Joined};
 use roost_identity::{Answer, Enrolment, Identity, KeyExchange, RenewalKey, Token, tls};
 use roost_wire::Role;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -125,7 +125,7 @@ async fn refusals_have_one_sentence() {
     assert_eq!(code(client.join(&open, &taken, "h").await), "name-taken");
     assert_eq!(code(client.join(&open, b"nonsense", "h").await), "bad-request");
     assert_eq!(code(client.renew(&name).await), "no-certificate");
-    assert_eq!(code(client.documents(0).await), "no-certificate");
+    assert_eq!(code(client.documents(Holdings::default()).await), "no-certificate");
     assert_eq!(code(client.wait("0").await), "unknown-ticket");
     assert_eq!(fixture.group.show().unwrap().len(), 1);
 }
@@ -159,7 +159,8 @@ async fn revoked_member_gets_nothing() {
     let fixture = World::new().await;
     let member = fixture.member("device").await;
     let client = Client::for_member(&fixture.address, &member).unwrap();
-    let waiting = tokio::spawn(async move { client.documents(1).await });
+    let waiting =
+        tokio::spawn(async move { client.documents(Holdings { revocations: 1, ..Holdings::default() }).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     fixture.group.revoke("uav7").unwrap();
     let documents = waiting.await.unwrap().unwrap();
@@ -289,4 +290,33 @@ async fn silent_stranger_is_dropped() {
     let read = tokio::time::timeout(Duration::from_secs(20), stranger.read(&mut [0; 16])).await;
     assert!(matches!(read, Ok(Ok(0) | Err(_))), "{read:?}");
     assert!(began.elapsed() >= Duration::from_secs(9), "{:?}", began.elapsed());
+}
+
+/// The authority changes while its service and a member run. The member has not heard of it when it asks.
+#[tokio::test]
+async fn member_learns_of_the_next_authority() {
+    let fixture = World::new().await;
+    let member = fixture.member("device").await;
+    let client = Client::for_member(&fixture.address, &member).unwrap();
+    let held = Holdings { revocations: 1, ..Holdings::default() };
+    let waiting = tokio::spawn(async move { client.documents(held).await });
+    let old = fixture.group.fingerprint();
+    let rollover = fixture.group.start_rollover(SystemTime::now()).unwrap();
+    let documents = waiting.await.unwrap().unwrap();
+    assert_eq!((documents.len(), documents[0].kind.as_str(), documents[0].number), (1, "trust", 1));
+
+    let early = Client::for_device(&fixture.address, old).unwrap();
+    let token = fixture.invite(|spec| spec.name = Some("late".into()));
+    let answer = issued(fixture.join(&early, &token, "late").await);
+    let enrolment = Enrolment::begin(&fixture.path("late")).unwrap();
+    let late = enrolment.finish(&answer, Some(old), None, SystemTime::now()).unwrap();
+    assert_eq!(late.authority_fingerprint(), rollover.in_force);
+
+    let renewed = renew(&fixture.path("device"), &member, &fixture.address, RenewalKey::Same).await.unwrap();
+    assert_eq!((renewed.node(), renewed.authority_fingerprint()), (member.node(), rollover.in_force));
+    assert!(fixture.group.rollover(SystemTime::now()).unwrap().behind.is_empty());
+    fixture.group.finish_rollover(Forced::No, SystemTime::now()).unwrap();
+    let error = renew(&fixture.path("device"), &member, &fixture.address, RenewalKey::Same).await.unwrap_err();
+    assert!(error.to_string().contains("is not this group's authority"), "{error}");
+    renew(&fixture.path("device"), &Arc::new(renewed), &fixture.address, RenewalKey::Same).await.unwrap();
 }

@@ -12,13 +12,15 @@ use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use crate::certificate::{Authority, Certificate, Leaf, date};
 use crate::error::LoadError;
 use crate::files::{
-    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, read_key, read_pem,
+    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, TRUST, read_key,
+    read_pem,
 };
 use crate::fingerprint::Fingerprint;
 use crate::group_key::GroupKey;
 use crate::policy::member;
 use crate::refusal::Refusal;
 use crate::revocation::RevocationList;
+use crate::trust::{SharedTrust, Trust};
 
 /// A loaded bundle: a member's certificate and key, its group's CA and revocation list.
 pub struct Identity {
@@ -27,7 +29,7 @@ pub struct Identity {
     key: Vec<u8>,
     /// The holder of the certificate. No renewal changes it.
     holder: RemoteIdentity,
-    authority: Arc<Authority>,
+    trust: Arc<SharedTrust>,
     list: Arc<RevocationList>,
     list_path: PathBuf,
     certificate_path: PathBuf,
@@ -46,8 +48,8 @@ impl Held {
 }
 
 impl Identity {
-    /// Loads the bundle in `dir`: `identity.pem`, `identity.key`, `group.pem`, `revoked.pem` and, if it exists,
-    /// `multicast.key`.
+    /// Loads the bundle in `dir`: `identity.pem`, `identity.key`, `group.pem`, `revoked.pem` and, if they exist,
+    /// `multicast.key` and `trust.cbor`.
     ///
     /// Checks that only the owner can read the key, that the key belongs to the certificate, and that the group issued
     /// the certificate and signed the list. [`Identity::check_validity`] checks the time.
@@ -69,8 +71,8 @@ impl Identity {
         let authority_path = dir.join(GROUP_CERTIFICATE);
         let certificate: CertificateDer<'_> = read_pem(&certificate_path, MAX_PEM_BYTES, "certificate")?;
         let key: PrivatePkcs8KeyDer<'_> = read_key(&key_path)?;
-        let authority = Arc::new(read_authority(&authority_path)?);
-        let leaf = member(&certificate, &authority).map_err(|refusal| LoadError::Certificate {
+        let trust = Trust::read(read_authority(&authority_path)?, &dir.join(TRUST))?;
+        let leaf = member(&certificate, &trust).map_err(|refusal| LoadError::Certificate {
             path: certificate_path.clone(),
             authority: authority_path,
             refusal,
@@ -82,8 +84,8 @@ impl Identity {
             key: key.secret_pkcs8_der().to_vec(),
             holder: leaf.identity(),
             held: RwLock::new(Held::new(&certificate, leaf)),
-            list: RevocationList::read(list, &authority)?,
-            authority,
+            list: RevocationList::read(list, &trust)?,
+            trust: SharedTrust::new(trust),
             list_path: list.to_owned(),
             certificate_path,
             group_key: GroupKey::read(&dir.join(MULTICAST_KEY))?,
@@ -94,27 +96,32 @@ impl Identity {
     pub(crate) fn from_issued(
         certificate: Vec<u8>,
         key: Vec<u8>,
-        authority: Arc<Authority>,
+        trust: Arc<SharedTrust>,
         list: Arc<RevocationList>,
         list_path: PathBuf,
     ) -> Option<Self> {
         let leaf = Certificate::parse(&certificate)?.leaf()?;
         let certificate_path = PathBuf::from("(in memory)");
         let (holder, held) = (leaf.identity(), RwLock::new(Held::new(&certificate, leaf)));
-        Some(Self { held, key, holder, authority, list, list_path, certificate_path, group_key: None })
+        Some(Self { held, key, holder, trust, list, list_path, certificate_path, group_key: None })
     }
 
-    /// Replaces the certificate with that of `by`, if `by` is a renewal of this identity. Every handshake from now on
-    /// presents the new certificate. Returns false if it is the same certificate.
+    /// Replaces the certificate with that of `by`, if `by` is a renewal of this identity, and trusts its authorities if
+    /// their document is newer. Every handshake from now on presents the new certificate. Returns false if it is the same certificate.
     ///
     /// # Errors
     /// `by` has another key, name, role or group, or is not valid at `now`. Nothing has changed then.
     pub fn renew(&self, by: &Self, now: SystemTime) -> Result<bool, LoadError> {
-        if by.holder != self.holder || by.authority.der() != self.authority.der() {
+        if by.holder != self.holder || by.trust.get().first() != self.trust.get().first() {
             let path = by.certificate_path.clone();
             return Err(LoadError::NotRenewed { path, held: self.name().to_owned(), offered: by.name().to_owned() });
         }
         by.check_validity(now)?;
+        let trust = by.trust.get();
+        if trust.number() > self.trust.get().number() {
+            let path = by.certificate_path.with_file_name(TRUST);
+            self.trust.put_in_force(trust.document()).map_err(|fault| LoadError::Trust { path, fault })?;
+        }
         let fresh = {
             let by = by.held();
             Held { certificate: Arc::clone(&by.certificate), leaf: by.leaf.clone() }
@@ -158,12 +165,18 @@ impl Identity {
     }
 
     pub fn group(&self) -> &str {
-        self.authority.group()
+        self.trust.group()
     }
 
-    /// The fingerprint of the certificate of the group's authority.
+    /// The fingerprint of the certificate of the group's authority in force, as far as this host has heard.
     pub fn authority_fingerprint(&self) -> Fingerprint {
-        Fingerprint::digest(self.authority.der())
+        self.trust.get().in_force().fingerprint()
+    }
+
+    /// False if the certificate is of an authority that is being replaced.
+    pub fn is_of_authority_in_force(&self) -> bool {
+        let issuer = self.held().leaf.status.issuer;
+        issuer.is_none_or(|issuer| issuer == self.authority_fingerprint())
     }
 
     pub fn not_before(&self) -> SystemTime {
@@ -198,8 +211,8 @@ impl Identity {
         self.held().leaf.clone()
     }
 
-    pub(crate) fn authority(&self) -> &Arc<Authority> {
-        &self.authority
+    pub(crate) fn trust(&self) -> &Arc<SharedTrust> {
+        &self.trust
     }
 
     pub(crate) fn list(&self) -> &Arc<RevocationList> {

@@ -4,11 +4,13 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
+use data_encoding::BASE64;
 use roost_wire::{Labels, NodeId, RemoteIdentity};
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 use x509_parser::time::ASN1Time;
 
+use crate::fingerprint::Fingerprint;
 use crate::refusal::Refusal;
 use crate::subject::{Subject, check_name};
 
@@ -92,6 +94,7 @@ impl<'a> Certificate<'a> {
             subject: self.subject()?,
             status: CertificateStatus {
                 serial: Serial::from_raw(x509.raw_serial()),
+                issuer: None,
                 not_before: system_time(x509.validity().not_before)?,
                 not_after: system_time(x509.validity().not_after)?,
             },
@@ -156,10 +159,13 @@ pub(crate) struct Leaf {
 }
 
 /// The parts of a member's certificate that can bar the member after it was admitted: the serial number, which may be
-/// revoked, and the validity. [`crate::Policy::recheck`] judges it.
+/// revoked, its authority, which the group may not trust any more, and the validity. [`crate::Policy::recheck`] judges
+/// it.
 #[derive(Clone, Debug)]
 pub struct CertificateStatus {
     pub(crate) serial: Serial,
+    /// `None` until a signature is verified.
+    pub(crate) issuer: Option<Fingerprint>,
     pub(crate) not_before: SystemTime,
     pub(crate) not_after: SystemTime,
 }
@@ -220,6 +226,7 @@ impl fmt::Display for Serial {
 /// A group's CA, as far as verification needs it.
 pub(crate) struct Authority {
     der: Vec<u8>,
+    fingerprint: Fingerprint,
     group: String,
     key: ParsedPublicKey,
     spki: Vec<u8>,
@@ -241,6 +248,7 @@ impl Authority {
         let point = p256_point(spki).unwrap_or_default();
         let authority = Self {
             der: der.to_vec(),
+            fingerprint: Fingerprint::digest(der),
             group: group.to_owned(),
             key: ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).map_err(|_| "its key is not on the curve")?,
             spki: spki.to_vec(),
@@ -251,6 +259,15 @@ impl Authority {
 
     pub(crate) fn der(&self) -> &[u8] {
         &self.der
+    }
+
+    /// The certificate in PEM form.
+    pub(crate) fn pem(&self) -> String {
+        pem(&self.der)
+    }
+
+    pub(crate) const fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     pub(crate) fn group(&self) -> &str {
@@ -275,6 +292,21 @@ impl Authority {
     pub(crate) fn signed(&self, der: &[u8], body: &[u8], signature: &[u8]) -> bool {
         is_envelope(der, body, signature) && self.has_signed(body, signature)
     }
+}
+
+impl PartialEq for Authority {
+    fn eq(&self, other: &Self) -> bool {
+        self.fingerprint == other.fingerprint
+    }
+}
+
+/// A certificate in PEM form (RFC 7468).
+pub(crate) fn pem(der: &[u8]) -> String {
+    let mut text = String::from("-----BEGIN CERTIFICATE-----\n");
+    for line in BASE64.encode(der).as_bytes().chunks(64) {
+        text.extend(line.iter().copied().map(char::from).chain(['\n']));
+    }
+    text + "-----END CERTIFICATE-----\n"
 }
 
 /// True if `der` is SEQUENCE { body, ecdsa-with-SHA256, BIT STRING signature } byte for byte. Parsers accept some

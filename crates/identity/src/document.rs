@@ -7,9 +7,9 @@
 use minicbor::bytes::ByteSlice;
 use minicbor::{Decode, Encode};
 
-use crate::certificate::Authority;
 use crate::error::ListFault;
 use crate::group::Signer;
+use crate::trust::Trust;
 
 /// The beginning of what is signed. A certificate and a list begin with 0x30, a DER sequence.
 const PURPOSE: &[u8] = b"roost document 1\0";
@@ -26,15 +26,15 @@ pub struct SignedDocument {
 
 #[derive(Encode, Decode)]
 #[cbor(array)]
-struct Statement<'a> {
+pub(crate) struct Statement<'a> {
     #[n(0)]
-    kind: u16,
+    pub(crate) kind: u16,
     #[b(1)]
-    group: &'a str,
+    pub(crate) group: &'a str,
     #[n(2)]
-    number: u64,
+    pub(crate) number: u64,
     #[b(3)]
-    content: &'a ByteSlice,
+    pub(crate) content: &'a ByteSlice,
 }
 
 #[derive(Encode, Decode)]
@@ -47,17 +47,18 @@ struct Envelope<'a> {
 }
 
 impl SignedDocument {
-    /// Reads a document and verifies that the authority signed it for its group.
+    /// Reads a document and verifies that an authority signed it for its group.
     ///
     /// # Errors
     /// The bytes are no document of this group, or the signature is wrong.
-    pub(crate) fn parse(bytes: &[u8], authority: &Authority) -> Result<Self, ListFault> {
+    pub(crate) fn parse(bytes: &[u8], trust: &Trust) -> Result<Self, ListFault> {
         let envelope: Envelope<'_> = whole(bytes)?;
-        if !authority.has_signed(&signed_bytes(envelope.statement), envelope.signature) {
+        let message = signed_bytes(envelope.statement);
+        if !trust.trusted().any(|authority| authority.has_signed(&message, envelope.signature)) {
             return Err(ListFault::BadSignature);
         }
         let Statement { kind, group, number, content } = whole(envelope.statement)?;
-        if group != authority.group() {
+        if group != trust.in_force().group() {
             return Err(ListFault::Malformed);
         }
         Ok(Self { kind, number, content: content.to_vec() })
@@ -73,17 +74,17 @@ impl SignedDocument {
     }
 }
 
-fn signed_bytes(statement: &[u8]) -> Vec<u8> {
+pub(crate) fn signed_bytes(statement: &[u8]) -> Vec<u8> {
     [PURPOSE, statement].concat()
 }
 
-fn encoded(value: &impl Encode<()>) -> Vec<u8> {
+pub(crate) fn encoded(value: &impl Encode<()>) -> Vec<u8> {
     // A vector takes all bytes, and no value here refuses to be encoded.
     minicbor::to_vec(value).unwrap_or_default()
 }
 
 /// Reads a value that takes all of the bytes.
-fn whole<'b, T: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ListFault> {
+pub(crate) fn whole<'b, T: Decode<'b, ()>>(bytes: &'b [u8]) -> Result<T, ListFault> {
     let mut decoder = minicbor::Decoder::new(bytes);
     let value = decoder.decode().map_err(|_| ListFault::Malformed)?;
     if decoder.position() == bytes.len() { Ok(value) } else { Err(ListFault::Malformed) }

@@ -4,36 +4,40 @@
 //! is asked, so an interrupted device asks again with the same key and gets the same certificate. Only a folder that
 //! loads as an identity takes the place of `DIR`.
 
-use std::fs::{self, File};
+mod folder;
+
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use aws_lc_rs::encoding::AsBigEndian;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use data_encoding::BASE64;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use roost_wire::Role;
-use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, chownat, fchown, open, renameat_with};
-use rustix::io::Errno;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-use crate::answer::{Answer, REVOCATIONS};
+use self::folder::{exchange, give, is_vacant, open_own, owner_of, read_if_there, remove, staging, write};
+use crate::answer::{self, Answer, REVOCATIONS};
 use crate::bundle::Identity;
-use crate::certificate::Authority;
+use crate::certificate::{Authority, pem};
 use crate::error::LoadError;
 use crate::files::{
-    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST, create_private, make_private_dir,
-    read_key, replace_private, replace_public, sync_parent,
+    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, TRUST,
+    create_private, make_private_dir, read_key, read_pem, replace_private, replace_public, sync_parent,
 };
 use crate::fingerprint::Fingerprint;
 use crate::request;
 use crate::subject::{NameError, check_name};
+use crate::trust::find_authority;
+
+pub use self::folder::Owner;
 
 /// The files of an identity beside its key.
-const DOCUMENTS: [&str; 4] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY];
+const DOCUMENTS: [&str; 5] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY, TRUST];
 
 /// Joining failed. The identity's folder is as it was before.
 #[derive(Debug, thiserror::Error)]
@@ -60,13 +64,6 @@ pub enum EnrolmentError {
     Answer(&'static str),
     #[error("making the key failed: {0}")]
     Crypto(#[from] rcgen::Error),
-}
-
-/// The user and the group to whom a new identity belongs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owner {
-    pub user: u32,
-    pub group: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,7 +117,14 @@ impl Enrolment {
             return Err(EnrolmentError::Replaced { path: dir.to_owned() });
         }
         let enrolment = match key {
-            RenewalKey::New => Self::with_new_key(dir)?,
+            RenewalKey::New => {
+                let staging = staging(dir)?;
+                // An exchange that was interrupted has left the former identity there.
+                if Identity::load(&staging).is_ok_and(|staged| staged.not_before() <= held.not_before()) {
+                    write(&staging, remove)?;
+                }
+                Self::with_new_key(dir)?
+            }
             RenewalKey::Same => {
                 let staging = staging(dir)?;
                 write(&staging, |path| remove(path).and_then(|()| make_private_dir(path)))?;
@@ -201,13 +205,15 @@ impl Enrolment {
         now: SystemTime,
     ) -> Result<Identity, EnrolmentError> {
         let der = authority_der(answer)?;
-        if authority.is_some_and(|expected| expected != Fingerprint::digest(&der)) {
-            return Err(EnrolmentError::OtherAuthority);
-        }
+        let trust = trust_document(answer)?;
+        let known = self.known_authority(&der, trust.as_deref(), authority)?;
         let multicast_key = open_multicast_key(answer, &der, self.key.serialized_der())?;
         let staged = |name: &str| self.staging.join(name);
         let list = answer.document(REVOCATIONS).ok_or(EnrolmentError::Answer("it has no revocation list"))?;
-        write(&staged(GROUP_CERTIFICATE), |path| replace_public(path, &answer.authority))?;
+        write(&staged(GROUP_CERTIFICATE), |path| replace_public(path, pem(&known)))?;
+        if let Some(document) = trust {
+            write(&staged(TRUST), |path| replace_public(path, document))?;
+        }
         write(&staged(REVOCATION_LIST), |path| replace_public(path, list))?;
         if let Some(text) = &multicast_key {
             write(&staged(MULTICAST_KEY), |path| replace_private(path, text))?;
@@ -227,6 +233,26 @@ impl Enrolment {
         Ok(identity)
     }
 
+    /// The authority, DER, that this host has reason to trust; the document of trust leads from there to the one in force.
+    fn known_authority(
+        &self,
+        in_force: &[u8],
+        trust: Option<&[u8]>,
+        expected: Option<Fingerprint>,
+    ) -> Result<Vec<u8>, EnrolmentError> {
+        if self.held.is_some() {
+            let own: CertificateDer<'_> = read_pem(&self.dir.join(GROUP_CERTIFICATE), MAX_PEM_BYTES, "certificate")?;
+            return Ok(own.to_vec());
+        }
+        match expected.filter(|expected| *expected != Fingerprint::digest(in_force)) {
+            None => Ok(in_force.to_vec()),
+            Some(expected) => {
+                let invited = trust.and_then(|document| find_authority(document, expected));
+                invited.ok_or(EnrolmentError::OtherAuthority)
+            }
+        }
+    }
+
     /// Puts `fresh` in the identity's place. With the same key each file is replaced by itself, the certificate last:
     /// any mixture of old and new files is an identity. With another key the folders are exchanged in one step, and all
     /// other files of the old one are kept.
@@ -239,15 +265,7 @@ impl Enrolment {
             fs::rename(&self.staging, &self.dir)?;
             return sync_parent(&self.dir);
         }
-        for entry in fs::read_dir(&self.dir)? {
-            let old = entry?.path();
-            let Some(new) = old.file_name().map(|name| self.staging.join(name)) else { continue };
-            if old.is_file() && !new.exists() {
-                fs::copy(&old, &new)?;
-            }
-        }
-        renameat_with(CWD, &self.staging, CWD, &self.dir, RenameFlags::EXCHANGE)?;
-        sync_parent(&self.dir)?;
+        exchange(&self.dir, &self.staging)?;
         remove(&self.staging)
     }
 
@@ -256,8 +274,11 @@ impl Enrolment {
         if shared.exists() {
             replace_private(&self.dir.join(MULTICAST_KEY), fs::read(shared)?)?;
         }
-        for file in [REVOCATION_LIST, LEAF_CERTIFICATE] {
-            replace_public(&self.dir.join(file), fs::read(self.staging.join(file))?)?;
+        // The certificate may be of an authority that the document of trust names, so it comes last.
+        for file in [TRUST, REVOCATION_LIST, LEAF_CERTIFICATE] {
+            if let Some(content) = read_if_there(&self.staging.join(file))? {
+                replace_public(&self.dir.join(file), content)?;
+            }
         }
         Ok(())
     }
@@ -265,8 +286,11 @@ impl Enrolment {
 
 /// Checks that `fresh` is a renewal of `held`, with the same key or another one.
 fn check_renewal(held: &Identity, fresh: &Identity) -> Result<(), EnrolmentError> {
-    if fresh.authority().der() != held.authority().der() {
+    let (new, old) = (fresh.trust().get(), held.trust().get());
+    if new.first() != old.first() {
         return Err(EnrolmentError::OtherAuthority);
+    } else if new.number() < old.number() {
+        return Err(EnrolmentError::Answer("its document of trust is older than the one here"));
     }
     if (fresh.name(), fresh.role()) != (held.name(), held.role()) {
         return Err(EnrolmentError::Answer("its certificate is of another member"));
@@ -282,6 +306,11 @@ fn authority_der(answer: &Answer) -> Result<CertificateDer<'static>, EnrolmentEr
     der.map_err(|_| EnrolmentError::Answer("it has no certificate of an authority"))
 }
 
+fn trust_document(answer: &Answer) -> Result<Option<Vec<u8>>, EnrolmentError> {
+    let decoded = answer.document(answer::TRUST).map(|text| BASE64.decode(text.as_bytes()));
+    decoded.transpose().map_err(|_| EnrolmentError::Answer("its document of trust is not in base64"))
+}
+
 /// The text of the file with the multicast key, if the answer has one.
 fn open_multicast_key(answer: &Answer, authority: &[u8], key: &[u8]) -> Result<Option<String>, EnrolmentError> {
     let Some(sealed) = &answer.multicast_key else { return Ok(None) };
@@ -290,63 +319,4 @@ fn open_multicast_key(answer: &Answer, authority: &[u8], key: &[u8]) -> Result<O
     let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, key).map_err(|_| unopened())?;
     let private = pair.private_key().as_be_bytes().map_err(|_| unopened())?;
     Ok(Some(sealed.open(private.as_ref(), authority.group()).ok_or_else(unopened)?.text()))
-}
-
-fn staging(dir: &Path) -> Result<PathBuf, EnrolmentError> {
-    let unnamed = || io::Error::new(io::ErrorKind::InvalidInput, "the folder has no name");
-    let failed = |source| EnrolmentError::Write { path: dir.to_owned(), source };
-    let mut name = dir.file_name().ok_or_else(|| failed(unnamed()))?.to_owned();
-    name.push(".joining");
-    if let Some(parent) = dir.parent() {
-        fs::create_dir_all(parent).map_err(failed)?;
-    }
-    Ok(dir.with_file_name(name))
-}
-
-/// True if `dir` does not exist, or is an empty folder.
-fn is_vacant(dir: &Path) -> io::Result<bool> {
-    match fs::read_dir(dir) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
-fn remove(dir: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(dir) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
-/// The owner of a folder that is there and not this process's user's.
-fn owner_of(dir: &Path) -> Option<Owner> {
-    let found = fs::metadata(dir).ok()?;
-    (found.uid() != rustix::process::geteuid().as_raw()).then(|| Owner { user: found.uid(), group: found.gid() })
-}
-
-/// Opens a folder that this process's user owns, and no link to one.
-fn open_own(dir: &Path) -> Result<File, EnrolmentError> {
-    let failed = |source| EnrolmentError::Write { path: dir.to_owned(), source };
-    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = open(dir, flags, Mode::empty()).map(File::from).map_err(|error| failed(error.into()))?;
-    let is_own = folder.metadata().map_err(failed)?.uid() == rustix::process::geteuid().as_raw();
-    if is_own { Ok(folder) } else { Err(EnrolmentError::Foreign { path: dir.to_owned() }) }
-}
-
-/// Gives the identity away by the open folder: the owner of the folder around could exchange what a path names.
-fn give(dir: &Path, owner: Owner) -> Result<(), EnrolmentError> {
-    let folder = open_own(dir)?;
-    let (user, group) = (Some(Uid::from_raw(owner.user)), Some(Gid::from_raw(owner.group)));
-    for file in DOCUMENTS.into_iter().chain([LEAF_KEY]) {
-        match chownat(&folder, file, user, group, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return write(&dir.join(file), |_| Err(error.into())),
-        }
-    }
-    write(dir, |_| Ok(fchown(&folder, user, group)?))
-}
-
-fn write(path: &Path, action: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), EnrolmentError> {
-    action(path).map_err(|source| EnrolmentError::Write { path: path.to_owned(), source })
 }

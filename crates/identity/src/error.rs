@@ -81,8 +81,8 @@ pub enum LoadError {
     /// The number of the newest revocation list cannot be written. The list itself is in force.
     #[error("the number of the revocation list cannot be kept in {}: {source}; an older list is not noticed after a restart", path.display())]
     ListNumberUnwritable { path: PathBuf, source: io::Error },
-    /// A revocation list that has come over the network cannot be written. It is in force.
-    #[error("the revocation list cannot be kept in {}: {source}; after a restart this host gets it from another member", path.display())]
+    /// A document that has come over the network cannot be written. It is in force.
+    #[error("the document cannot be kept in {}: {source}; after a restart this host gets it from another member", path.display())]
     ListUnwritable { path: PathBuf, source: io::Error },
     /// A document that has come over the network cannot be written. It is in force.
     #[error("the document cannot be kept in {}: {source}; after a restart this host gets it from another member", path.display())]
@@ -94,6 +94,8 @@ pub enum LoadError {
         path.display()
     )]
     ListNumberUnreadable { path: PathBuf, source: io::Error },
+    #[error("the document {} of the group's authorities is not accepted: {fault}", path.display())]
+    Trust { path: PathBuf, fault: ListFault },
     #[error("the revocation list {} is not accepted: {fault}", path.display())]
     List { path: PathBuf, fault: ListFault },
 }

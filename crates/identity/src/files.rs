@@ -30,6 +30,10 @@ pub(crate) const LEAF_CERTIFICATE: &str = "identity.pem";
 pub(crate) const LEAF_KEY: &str = "identity.key";
 pub(crate) const MULTICAST_KEY: &str = "multicast.key";
 pub(crate) const REVOCATION_LIST: &str = "revoked.pem";
+pub(crate) const TRUST: &str = "trust.cbor";
+/// The next authority of a group, until the change is finished.
+pub(crate) const NEXT_CERTIFICATE: &str = "next.pem";
+pub(crate) const NEXT_KEY: &str = "next.key";
 
 const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
@@ -43,6 +47,17 @@ pub(crate) fn read_pem<T: PemObject>(path: &Path, limit: u64, expected: &'static
 /// Like [`read_pem`], and refuses a key that others than its owner can read or write.
 pub(crate) fn read_key<T: PemObject>(path: &Path) -> Result<T, LoadError> {
     parse_pem(open_private(path)?, path, MAX_PEM_BYTES, "private key")
+}
+
+/// The content of a file; `None` if it does not exist.
+pub(crate) fn read_optional(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, LoadError> {
+    let mut content = Vec::new();
+    match File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut content)) {
+        Ok(_) if content.len() as u64 > limit => Err(LoadError::TooLarge { path: path.to_owned(), limit }),
+        Ok(_) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(LoadError::Read { path: path.to_owned(), source }),
+    }
 }
 
 /// The text of a file that only its owner may read or write.

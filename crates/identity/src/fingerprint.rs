@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use bip39::Language;
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use sha2::{Digest, Sha256};
 
 /// Words of a fingerprint that people compare. They carry 66 bits, too many to find a second key for them.
@@ -23,6 +23,11 @@ pub struct FingerprintError;
 impl Fingerprint {
     pub fn digest(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
+    }
+
+    /// The first half as a label of a DNS name, in which letters have no case.
+    pub(crate) fn label(&self) -> String {
+        HEXLOWER.encode(&self.0[..16])
     }
 
     /// Six words of the English list of BIP-39, to be read aloud and compared.

@@ -10,16 +10,17 @@ use rustls_pki_types::CertificateRevocationListDer;
 use rustls_pki_types::pem::PemObject;
 
 use crate::bundle::Identity;
-use crate::certificate::{Authority, Certificate, CertificateStatus, Leaf};
+use crate::certificate::{Certificate, CertificateStatus, Leaf};
 use crate::document::SignedDocument;
 use crate::error::{ListFault, LoadError};
 use crate::refusal::Refusal;
 use crate::revocation::{RevocationList, SeenLists};
+use crate::trust::{SharedTrust, Trust};
 
 /// Decides if a certificate is accepted. A process has one, which all transports and listeners share, so that a
 /// reloaded list is in force everywhere at once.
 pub struct Policy {
-    authority: Arc<Authority>,
+    trust: Arc<SharedTrust>,
     list_path: PathBuf,
     list: RwLock<Arc<RevocationList>>,
     /// Files of the newest list; unset if nothing is kept.
@@ -36,13 +37,13 @@ impl Policy {
     /// # Errors
     /// None at present; a policy may come to need more files.
     pub fn new(identity: &Identity) -> Result<Arc<Self>, LoadError> {
-        Ok(Arc::new(Self::from_parts(identity.authority(), identity.list(), identity.list_path())))
+        Ok(Arc::new(Self::from_parts(identity.trust(), identity.list(), identity.list_path())))
     }
 
-    pub(crate) fn from_parts(authority: &Arc<Authority>, list: &Arc<RevocationList>, list_path: &Path) -> Self {
+    pub(crate) fn from_parts(trust: &Arc<SharedTrust>, list: &Arc<RevocationList>, list_path: &Path) -> Self {
         let list = RwLock::new(Arc::clone(list));
         Self {
-            authority: Arc::clone(authority),
+            trust: Arc::clone(trust),
             list_path: list_path.to_owned(),
             list,
             seen: OnceLock::new(),
@@ -54,9 +55,9 @@ impl Policy {
     /// Reads a document of the group, other than the revocation list.
     ///
     /// # Errors
-    /// It is none, or the group's authority has not signed it.
+    /// It is none, or no authority of the group has signed it.
     pub fn open_document(&self, document: &[u8]) -> Result<SignedDocument, ListFault> {
-        SignedDocument::parse(document, &self.authority)
+        SignedDocument::parse(document, &self.trust.get())
     }
 
     /// The genuine document of a kind, other than the revocation list, that was kept last.
@@ -110,7 +111,7 @@ impl Policy {
         expect: RoleSet,
         now: SystemTime,
     ) -> Result<(RemoteIdentity, CertificateStatus), Refusal> {
-        let leaf = member(der, &self.authority)?;
+        let leaf = member(der, &self.trust.get())?;
         self.recheck(&leaf.status, now)?;
         if !expect.contains(leaf.subject.role) {
             return Err(Refusal::WrongRole);
@@ -123,29 +124,33 @@ impl Policy {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Checks again a member that was admitted before: only validity and revocation may have changed.
+    /// Checks again a member that was admitted before: only validity, revocation and the authorities may have changed.
     ///
     /// # Errors
     /// The first check that fails.
     pub fn recheck(&self, standing: &CertificateStatus, now: SystemTime) -> Result<(), Refusal> {
         standing.check_time(now)?;
+        if !standing.issuer.is_some_and(|issuer| self.trust.get().trusts(issuer)) {
+            return Err(Refusal::UnknownAuthority);
+        }
         if self.held().contains(&standing.serial) { Err(Refusal::Revoked) } else { Ok(()) }
     }
 
-    /// Keeps the newest list in `folder` from now on, so that no older list is accepted after a restart either. A list
-    /// that was kept there and is newer than the one in use comes into force. The group's other daemons on this host may
+    /// Keeps the newest list and document of trust in `folder` from now on, so that no older one is accepted after a
+    /// restart either. What was kept there and is newer than the one in use comes into force. The group's other daemons on this host may
     /// use the same folder.
     ///
     /// # Errors
     /// The list in use is older than one that was seen before, or that one's number cannot be read, or the new number
     /// cannot be written.
     pub fn remember_in(&self, folder: &Path) -> Result<(), LoadError> {
-        let seen = self.seen.get_or_init(|| SeenLists::new(folder, &self.authority));
+        let seen = self.seen.get_or_init(|| SeenLists::new(folder, &self.trust.get()));
         let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        self.trust.take_kept(&seen.trust);
         let mut held = self.list.write().unwrap_or_else(PoisonError::into_inner);
         // A damaged file counts as none: the number tells if its list is missed.
-        if let Some(kept) = seen.kept(&self.authority).ok().flatten().filter(|kept| kept.check_replaces(&held).is_ok())
-        {
+        let kept = seen.kept(&self.trust.get()).ok().flatten().filter(|kept| kept.check_replaces(&held).is_ok());
+        if let Some(kept) = kept {
             *held = kept;
         }
         self.judge(seen, &held)
@@ -166,10 +171,13 @@ impl Policy {
     /// # Errors
     /// The list is missing, malformed, not signed by the group or older than the one in use, which then stays in use.
     pub fn reload(&self) -> Result<usize, LoadError> {
-        let offered = RevocationList::read(&self.list_path, &self.authority)?;
+        let trust = self.trust.get();
+        let offered = RevocationList::read(&self.list_path, &trust)?;
         let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        // A renewed identity may have brought a document of trust, which lies in its folder, too.
+        let _ = self.seen.get().map(|seen| self.trust.keep(&seen.trust));
         let held = self.held();
-        let kept = self.seen.get().and_then(|seen| seen.kept(&self.authority).ok().flatten());
+        let kept = self.seen.get().and_then(|seen| seen.kept(&trust).ok().flatten());
         if offered.number() < held.number() && kept.is_some_and(|kept| kept.number() >= held.number()) {
             return Ok(held.len());
         }
@@ -190,18 +198,39 @@ impl Policy {
     ///
     /// # Errors
     /// The list is malformed, not signed by the group, or older than the one in use.
-    pub fn take_list(&self, bytes: &[u8]) -> Result<TakenList, ListFault> {
+    pub fn take_list(&self, bytes: &[u8]) -> Result<TakenDocument, ListFault> {
         let from_pem = CertificateRevocationListDer::from_pem_slice(bytes);
         let der = from_pem.as_ref().map_or(bytes, |der| der.as_ref());
-        let offered = Arc::new(RevocationList::parse(der, &self.authority)?);
+        let offered = Arc::new(RevocationList::parse(der, self.trust.get().trusted())?);
         let is_new = self.replace(&offered)?;
-        let taken = SignedList { number: offered.number(), der: Arc::clone(offered.der()) };
+        let document = NumberedDocument { number: offered.number(), bytes: Arc::clone(offered.der()) };
         let kept = self.seen.get().filter(|_| is_new).map_or(Ok(()), |seen| {
             let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
             // Another thread may have a newer one by now.
             seen.keep(&self.held())
         });
-        Ok(TakenList { list: taken, is_new, unkept: kept.err() })
+        Ok(TakenDocument { document, is_new, unkept: kept.err() })
+    }
+
+    /// Takes a document of trust that has come over the network or from an operator. If it is newer than the one in use,
+    /// the authorities that it names are trusted from now on, and no others. Call [`Self::recheck`] for each connection
+    /// then.
+    ///
+    /// # Errors
+    /// The document is malformed, not signed by all authorities concerned, or older than the one in use.
+    pub fn take_trust(&self, document: &[u8]) -> Result<TakenDocument, ListFault> {
+        let is_new = self.trust.put_in_force(document)?;
+        let kept = self.seen.get().filter(|_| is_new).map_or(Ok(()), |seen| {
+            let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+            self.trust.keep(&seen.trust)
+        });
+        Ok(TakenDocument { document: self.signed_trust(), is_new, unkept: kept.err() })
+    }
+
+    /// The newest document of trust; its number is 0 if the group's authority has never changed.
+    pub fn signed_trust(&self) -> NumberedDocument {
+        let trust = self.trust.get();
+        NumberedDocument { number: trust.number(), bytes: Arc::clone(trust.document()) }
     }
 
     /// Puts a list in force. True if it is newer than the one in use.
@@ -213,9 +242,9 @@ impl Policy {
     }
 
     /// The revocation list in use, as the authority has signed it.
-    pub fn signed_list(&self) -> SignedList {
+    pub fn signed_list(&self) -> NumberedDocument {
         let held = self.held();
-        SignedList { number: held.number(), der: Arc::clone(held.der()) }
+        NumberedDocument { number: held.number(), bytes: Arc::clone(held.der()) }
     }
 
     /// The number of the revocation list in use, and the number of certificates that it revokes.
@@ -229,17 +258,17 @@ impl Policy {
     }
 }
 
-/// A revocation list as it is passed on.
+/// A document of the group as it is passed on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SignedList {
+pub struct NumberedDocument {
     pub number: u64,
-    pub der: Arc<[u8]>,
+    pub bytes: Arc<[u8]>,
 }
 
 #[derive(Debug)]
-pub struct TakenList {
-    pub list: SignedList,
-    /// False of the list that was in use already.
+pub struct TakenDocument {
+    pub document: NumberedDocument,
+    /// False of the document that was in use already.
     pub is_new: bool,
     /// Why it is not on disk, although it is in force.
     pub unkept: Option<LoadError>,
@@ -247,24 +276,23 @@ pub struct TakenList {
 
 impl fmt::Debug for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Policy")
-            .field("group", &self.authority.group())
-            .field("revocations", &self.revocations())
-            .finish()
+        f.debug_struct("Policy").field("group", &self.trust.group()).field("revocations", &self.revocations()).finish()
     }
 }
 
 /// The checks that do not change with time: form, signature, group.
-pub(crate) fn member(der: &[u8], authority: &Authority) -> Result<Leaf, Refusal> {
+pub(crate) fn member(der: &[u8], trust: &Trust) -> Result<Leaf, Refusal> {
     let certificate = Certificate::parse(der).ok_or(Refusal::Malformed)?;
-    if !certificate.is_signed_by(authority) {
+    let group = trust.in_force().group();
+    let Some(issuer) = trust.trusted().find(|authority| certificate.is_signed_by(authority)) else {
         // Nothing proves this name, but all that depends on it is the reason for a refusal.
-        let elsewhere = certificate.subject().is_some_and(|subject| subject.group != authority.group());
+        let elsewhere = certificate.subject().is_some_and(|subject| subject.group != group);
         return Err(if elsewhere { Refusal::WrongGroup } else { Refusal::UnknownAuthority });
-    }
-    let leaf = certificate.leaf().ok_or(Refusal::Malformed)?;
-    if leaf.subject.group != authority.group() {
+    };
+    let mut leaf = certificate.leaf().ok_or(Refusal::Malformed)?;
+    if leaf.subject.group != group {
         return Err(Refusal::WrongGroup);
     }
+    leaf.status.issuer = Some(issuer.fingerprint());
     Ok(leaf)
 }

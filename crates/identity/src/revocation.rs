@@ -13,7 +13,8 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer, RevokedCertificat
 
 use crate::certificate::{Authority, Serial, system_time};
 use crate::error::{ListFault, LoadError};
-use crate::files::{MAX_LIST_BYTES, read_pem, replace_public};
+use crate::files::{MAX_LIST_BYTES, read_optional, read_pem, replace_public};
+use crate::trust::Trust;
 
 /// Most certificates that a group revokes; their list fits [`MAX_LIST_BYTES`].
 pub(crate) const MAX_REVOKED: usize = 50_000;
@@ -31,20 +32,25 @@ pub(crate) struct RevocationList {
 
 impl RevocationList {
     /// Reads and verifies the list in a file.
-    pub(crate) fn read(path: &Path, authority: &Authority) -> Result<Arc<Self>, LoadError> {
+    pub(crate) fn read(path: &Path, trust: &Trust) -> Result<Arc<Self>, LoadError> {
         let der: CertificateRevocationListDer<'_> = read_pem(path, MAX_LIST_BYTES, "revocation list")?;
-        let list = Self::parse(&der, authority);
+        // A former authority may have signed it, long before the file was read.
+        let list = Self::parse(&der, trust.ever());
         list.map(Arc::new).map_err(|fault| LoadError::List { path: path.to_owned(), fault })
     }
 
-    /// Parses a list and verifies `authority`'s signature. `nextUpdate` is ignored: a network that is cut off keeps its
+    /// Parses a list and verifies that one of the authorities signed it. `nextUpdate` is ignored: a network that is cut off keeps its
     /// list.
-    pub(crate) fn parse(der: &[u8], authority: &Authority) -> Result<Self, ListFault> {
+    pub(crate) fn parse<'a>(
+        der: &[u8],
+        authorities: impl IntoIterator<Item = &'a Arc<Authority>>,
+    ) -> Result<Self, ListFault> {
         let (rest, crl) = CertificateRevocationList::from_der(der).map_err(|_| ListFault::Malformed)?;
         if !rest.is_empty() {
             return Err(ListFault::Malformed);
         }
-        if !authority.signed(der, crl.tbs_cert_list.as_ref(), &crl.signature_value.data) {
+        let (body, signature) = (crl.tbs_cert_list.as_ref(), &crl.signature_value.data);
+        if !authorities.into_iter().any(|authority| authority.signed(der, body, signature)) {
             return Err(ListFault::BadSignature);
         }
         let digits = crl.crl_number().ok_or(ListFault::Malformed)?.to_u64_digits();
@@ -97,21 +103,23 @@ impl RevocationList {
     }
 }
 
-/// Files by which a host remembers a group: the number of the newest list that it has seen, and the newest list that has come
-/// over the network.
+/// Files by which a host remembers a group: the number of the newest list that it has seen, and the newest list and the
+/// newest document of trust that have come over the network.
 #[derive(Debug)]
 pub(crate) struct SeenLists {
     number: PathBuf,
     list: PathBuf,
+    pub(crate) trust: PathBuf,
 }
 
 impl SeenLists {
-    /// Files in `folder`, named after the authority: each group has its own.
-    pub(crate) fn new(folder: &Path, authority: &Authority) -> Self {
-        let digest = Sha256::digest(authority.spki());
+    /// Files in `folder`, named after the first authority: each group has its own.
+    pub(crate) fn new(folder: &Path, trust: &Trust) -> Self {
+        let digest = Sha256::digest(trust.first().spki());
         let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let number = folder.join(format!("revocations-seen-{name}"));
-        Self { list: folder.join(format!("revocations-{name}.der")), number }
+        let [list, trust] = ["revocations", "trust"].map(|kind| folder.join(format!("{kind}-{name}.der")));
+        Self { list, trust: trust.with_extension("cbor"), number }
     }
 
     /// The document of another kind that was kept last.
@@ -164,17 +172,10 @@ impl SeenLists {
     }
 
     /// The list that was kept last; `None` before the first.
-    pub(crate) fn kept(&self, authority: &Authority) -> Result<Option<Arc<RevocationList>>, LoadError> {
-        let mut der = Vec::new();
-        match File::open(&self.list).and_then(|file| file.take(MAX_LIST_BYTES).read_to_end(&mut der)) {
-            Ok(_) => {
-                let list = RevocationList::parse(&der, authority);
-                list.map(|list| Some(Arc::new(list)))
-                    .map_err(|fault| LoadError::List { path: self.list.clone(), fault })
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(LoadError::Read { path: self.list.clone(), source }),
-        }
+    pub(crate) fn kept(&self, trust: &Trust) -> Result<Option<Arc<RevocationList>>, LoadError> {
+        let Some(der) = read_optional(&self.list, MAX_LIST_BYTES)? else { return Ok(None) };
+        let list = RevocationList::parse(&der, trust.ever());
+        list.map(|list| Some(Arc::new(list))).map_err(|fault| LoadError::List { path: self.list.clone(), fault })
     }
 
     /// Keeps a list, and then its number: a host that fails in between starts again with the new list. Another daemon
@@ -199,13 +200,13 @@ mod tests {
     use rustls_pki_types::pem::PemObject;
 
     /// A group's second list, with one entry, and the authority that signed it.
-    fn list() -> (Vec<u8>, Authority) {
+    fn list() -> (Vec<u8>, [Arc<Authority>; 1]) {
         let dir = tempfile::tempdir().unwrap();
         let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
         group.issue("a", Role::Node, Default::default(), &dir.path().join("a")).unwrap();
         let revocation = group.revoke("a").unwrap();
         let authority = crate::bundle::read_authority(&dir.path().join("group/group.pem")).unwrap();
-        (CertificateRevocationListDer::from_pem_file(revocation.list).unwrap().to_vec(), authority)
+        (CertificateRevocationListDer::from_pem_file(revocation.list).unwrap().to_vec(), [Arc::new(authority)])
     }
 
     #[test]

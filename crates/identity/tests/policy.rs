@@ -290,10 +290,10 @@ fn list_from_network_is_in_force_for_good() {
     let second = std::fs::read(group.revoke("b").unwrap().list).unwrap();
     let taken = policy.take_list(&second).unwrap();
     assert!(taken.is_new && taken.unkept.is_none());
-    assert_eq!((policy.revocations(), taken.list), ((2, 1), policy.signed_list()));
+    assert_eq!((policy.revocations(), taken.document), ((2, 1), policy.signed_list()));
     let again = policy.take_list(&taken_der(&policy)).unwrap();
     assert!(!again.is_new);
-    assert_eq!(policy.take_list(&first.der).unwrap_err(), ListFault::Older { held: 2, offered: 1 });
+    assert_eq!(policy.take_list(&first.bytes).unwrap_err(), ListFault::Older { held: 2, offered: 1 });
     // The bundle still has the first list.
     assert_eq!(policy.reload().unwrap(), 1);
     let restarted = start().unwrap();
@@ -310,7 +310,7 @@ fn list_from_network_is_in_force_for_good() {
 }
 
 fn taken_der(policy: &Policy) -> Vec<u8> {
-    policy.signed_list().der.to_vec()
+    policy.signed_list().bytes.to_vec()
 }
 
 #[test]

@@ -124,7 +124,7 @@ async fn put_document<S: DaemonService>(
 ) -> Result<Response, ApiError> {
     let kind: String = Params::new(&pairs, &["kind"])?.required("kind")?;
     let Some(named) = DocumentKind::named(&kind) else {
-        let what = format!("this daemon knows no document {kind:?}: expected revocations or policy");
+        let what = format!("this daemon knows no document {kind:?}: expected revocations, policy or trust");
         return Err(ApiError::new(Code::Usage, what));
     };
     let body = axum::body::to_bytes(request.into_body(), MAX_PEM).await;

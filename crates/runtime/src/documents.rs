@@ -9,7 +9,7 @@ use roost_api::{DocumentHolder, DocumentRow, HubHoldings, PolicyStatus};
 use roost_core::hub::DocumentStatus;
 use roost_core::machine::Machine;
 use roost_core::{DocumentCounters, DocumentVerdict, HeldDocument, ReceivedDocument};
-use roost_identity::{ListFault, Policy};
+use roost_identity::{ListFault, NumberedDocument, Policy};
 use roost_policy::Policy as Rules;
 use roost_wire::NodeId;
 use roost_wire::messages::{DocumentKind, HubProgress};
@@ -74,16 +74,16 @@ impl GroupDocuments {
 
     /// The documents in force.
     fn in_force(&self) -> Vec<TakenDocument> {
-        let list = self.policy.signed_list();
-        let bytes = Bytes::copy_from_slice(&list.der);
-        let list = TakenDocument { kind: DocumentKind::REVOCATIONS, number: list.number, bytes, is_new: false };
+        let held = |kind, document: &NumberedDocument| TakenDocument::new(kind, document, false);
+        let trust = held(DocumentKind::TRUST, &self.policy.signed_trust());
+        let list = held(DocumentKind::REVOCATIONS, &self.policy.signed_list());
         let policy = self.rules.held().map(|held| TakenDocument {
             kind: DocumentKind::POLICY,
             number: held.number,
             bytes: held.bytes,
             is_new: false,
         });
-        [Some(list), policy].into_iter().flatten().collect()
+        [Some(trust), Some(list), policy].into_iter().flatten().filter(|document| document.number > 0).collect()
     }
 
     /// The documents in force, for the machine.
@@ -126,6 +126,10 @@ pub(crate) struct TakenDocument {
 }
 
 impl TakenDocument {
+    fn new(kind: DocumentKind, document: &NumberedDocument, is_new: bool) -> Self {
+        Self { kind, number: document.number, bytes: Bytes::copy_from_slice(&document.bytes), is_new }
+    }
+
     fn verdict(&self, from: Option<NodeId>) -> DocumentVerdict {
         DocumentVerdict::Verified { kind: self.kind, number: self.number, bytes: self.bytes.clone(), from }
     }
@@ -134,7 +138,7 @@ impl TakenDocument {
 /// A daemon without a thread for it, or whose thread has failed, takes no document.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TakeError {
-    #[error("the revocation list is not accepted: {0}")]
+    #[error("the document is not accepted: {0}")]
     Fault(#[from] ListFault),
     #[error("the policy is not accepted: {0}")]
     Policy(#[from] PolicyFault),
@@ -154,15 +158,15 @@ impl TakeError {
 }
 
 impl DaemonContext {
-    /// Verifies a document and puts it in force if it is newer. [`Self::apply_list`] or the machine does the rest.
+    /// Verifies a document and puts it in force if it is newer. [`Self::apply_document`] comes next.
     pub(crate) async fn take_document(&self, kind: DocumentKind, bytes: Bytes) -> Result<TakenDocument, TakeError> {
         let (verifier, rules) = (Arc::clone(&self.documents.policy), Arc::clone(&self.documents.rules));
         // A long list takes too long for the daemon's only thread, as does a disk.
         let take = move || match kind {
-            DocumentKind::REVOCATIONS => {
-                let taken = verifier.take_list(&bytes)?;
-                let (number, bytes) = (taken.list.number, Bytes::copy_from_slice(&taken.list.der));
-                Ok((TakenDocument { kind, number, bytes, is_new: taken.is_new }, taken.unkept))
+            DocumentKind::REVOCATIONS | DocumentKind::TRUST => {
+                let is_trust = kind == DocumentKind::TRUST;
+                let taken = if is_trust { verifier.take_trust(&bytes) } else { verifier.take_list(&bytes) }?;
+                Ok((TakenDocument::new(kind, &taken.document, taken.is_new), taken.unkept))
             }
             DocumentKind::POLICY => {
                 let taken = rules.put_in_force(&verifier, bytes)?;
@@ -181,20 +185,21 @@ impl DaemonContext {
 
     /// Applies a document to the connections, and gives the policy that the machine is to apply, if it is a new one.
     pub(crate) async fn apply_document(&self, taken: &TakenDocument) -> Option<Arc<Rules>> {
-        let number = taken.number;
-        match taken.kind {
-            DocumentKind::REVOCATIONS if taken.is_new => {
-                let ended = self.transport.recheck().await;
-                tracing::info!(number, ended, "a newer revocation list is in force");
-                None
-            }
-            DocumentKind::POLICY if taken.is_new => {
-                let rules = self.documents.rules();
-                tracing::info!(number, rules = rules.as_ref().map(|rules| rules.len()), "a newer policy is in force");
-                rules
-            }
-            _ => None,
+        if !taken.is_new {
+            return None;
         }
+        let number = taken.number;
+        if taken.kind == DocumentKind::POLICY {
+            let rules = self.documents.rules();
+            tracing::info!(number, rules = rules.as_ref().map(|rules| rules.len()), "a newer policy is in force");
+            return rules;
+        }
+        let (ended, kind) = (self.transport.recheck().await, kind_name(taken.kind));
+        tracing::info!(kind, number, ended, "a newer document is in force");
+        if taken.kind == DocumentKind::TRUST {
+            self.authority.changed.notify_one();
+        }
+        None
     }
 
     /// Judges a document that a remote has sent, and tells the machine.

@@ -15,6 +15,7 @@ use tokio::time::{Instant, MissedTickBehavior, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::{self, DaemonService};
+use crate::authority::DocumentQueries;
 use crate::clock::{ClockLook, ClockWatch, LOOK, SystemClock};
 use crate::config::{Common, Layers, Setting, Settings};
 use crate::failure::Failure;
@@ -74,6 +75,9 @@ pub(crate) async fn serve<P: Program>(
     let (name, group, node, role) = (identity.name(), identity.group(), identity.node(), P::ROLE);
     tracing::info!(%role, name, group, %node, %listen, "serving");
     if let Some(renewal) = renewal {
+        let (authority, identity) = (renewal.authority.clone(), Arc::clone(&identity));
+        let queries = DocumentQueries { authority, identity, service: service.clone() };
+        tokio::spawn(stop_machine.clone().run_until_cancelled_owned(queries.run()));
         tokio::spawn(stop_machine.clone().run_until_cancelled_owned(renewal.run()));
     }
     systemd::ready(&format!("{name} of group {group} listens on {listen}"));

@@ -12,10 +12,10 @@ use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounter
 use roost_wire::{Labels, NodeId, Role, Scheme};
 use tokio::sync::watch;
 
+use crate::authority::AuthorityContact;
 use crate::documents::GroupDocuments;
 use crate::logging::Level;
 use crate::metrics::{Metrics, ProcessMetrics, TransportMetrics, refused};
-use crate::renewal::AuthorityContact;
 use crate::traffic::TrafficBytes;
 
 /// The identity, the transports and the counters of a daemon.
@@ -141,7 +141,8 @@ impl DaemonContext {
             started_unix_s: unix_seconds(self.started_at),
             uptime_s: self.started.elapsed().as_secs_f64(),
             certificate_not_after_unix_s: unix_seconds(self.identity.not_after()),
-            authority_failing_since_unix_s: self.authority.failing_since().map(unix_seconds),
+            authority_failing_since_unix_s: self.authority.renewals.since().map(unix_seconds),
+            authority_away_since_unix_s: self.authority.documents.since().map(unix_seconds),
             listen: self.listen.clone(),
             hub: None,
             standby: None,
@@ -182,7 +183,7 @@ impl DaemonContext {
         self.documents.update_numbers();
         let gauge = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX);
         self.certificate.set(gauge(unix_seconds(self.identity.not_after())));
-        self.authority_failing.set(gauge(self.authority.failing_since().map_or(0, unix_seconds)));
+        self.authority_failing.set(gauge(self.authority.renewals.since().map_or(0, unix_seconds)));
     }
 }
 

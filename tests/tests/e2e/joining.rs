@@ -9,17 +9,17 @@ use roost_tests::process::{Process, binary, free_port, run, wait_until};
 use serde_json::Value;
 
 /// The authority of a network's group, which listens on loopback.
-struct Authority {
-    process: Process,
-    address: String,
+pub(crate) struct Authority {
+    pub(crate) process: Process,
+    pub(crate) address: String,
 }
 
 impl Authority {
-    fn start(network: &Network) -> Self {
+    pub(crate) fn start(network: &Network) -> Self {
         Self::start_at(network, "127.0.0.1:0", |_| ())
     }
 
-    fn start_at(network: &Network, listen: &str, change: impl FnOnce(&mut Command)) -> Self {
+    pub(crate) fn start_at(network: &Network, listen: &str, change: impl FnOnce(&mut Command)) -> Self {
         let mut command = Command::new(binary("roost"));
         command.args(["group", "serve", &network.group(), "--listen", &format!("tls://{listen}")]);
         change(&mut command);

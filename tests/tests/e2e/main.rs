@@ -41,6 +41,7 @@ mod reflect;
 mod reflected_video;
 mod renewal;
 mod restarts;
+mod rollover;
 mod rooms;
 mod sending;
 mod services;

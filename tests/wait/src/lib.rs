@@ -1,5 +1,6 @@
 //! Waits of all tests: for a condition, for datagrams to be read, and for the next moment of a paced sender; and free
 //! ports.
+#![allow(clippy::expect_used, reason = "this library only serves tests, which may stop with a message")]
 
 mod ports;
 

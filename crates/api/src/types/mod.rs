@@ -47,6 +47,9 @@ pub struct Status {
     /// The first failure to renew the certificate since the last success.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority_failing_since_unix_s: Option<u64>,
+    /// The first question for documents that the group's authority has not answered, since its last answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authority_away_since_unix_s: Option<u64>,
     /// The endpoints that the daemon listens at, with the ports that the system chose.
     pub listen: Vec<String>,
     /// The home; nodes only.

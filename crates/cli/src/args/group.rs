@@ -187,6 +187,16 @@ pub(crate) enum GroupCommand {
         #[command(flatten)]
         hand_in: HandInArgs,
     },
+    /// Replace the group's key while its members run, in two steps
+    #[command(before_help = "Examples:
+  roost group rollover start ./grove --via /run/roost/supernode.sock
+  roost group rollover status ./grove
+  roost group rollover finish ./grove --via /run/roost/supernode.sock
+")]
+    Rollover {
+        #[command(subcommand)]
+        step: RolloverCommand,
+    },
     /// Hand the newest revocation list to running daemons, which spread it in the group
     #[command(before_help = "Examples:
   roost group publish ./grove --via /run/roost/supernode.sock
@@ -194,6 +204,32 @@ pub(crate) enum GroupCommand {
     Publish {
         /// The directory with the list revoked.pem
         dir: PathBuf,
+        #[command(flatten)]
+        hand_in: HandInArgs,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RolloverCommand {
+    /// Make a new key that signs from now on, and a document by which members trust both
+    Start {
+        /// The group's directory, as `roost group init` made it
+        dir: PathBuf,
+        #[command(flatten)]
+        hand_in: HandInArgs,
+    },
+    /// List the members that still hold a certificate of the former key
+    Status {
+        /// The group's directory, as `roost group init` made it
+        dir: PathBuf,
+    },
+    /// End the trust in the former key, and delete it
+    Finish {
+        /// The group's directory, as `roost group init` made it
+        dir: PathBuf,
+        /// Shut out the members that have not renewed
+        #[arg(long)]
+        force: bool,
         #[command(flatten)]
         hand_in: HandInArgs,
     },
@@ -283,6 +319,18 @@ pub(crate) enum IdentityCommand {
         #[arg(long)]
         role: Role,
         /// The directory for the identity [default: as for `roost join`]
+        #[arg(long, value_name = "DIR")]
+        to: Option<PathBuf>,
+    },
+    /// Replace this host's key, with a certificate for the new one from the authority
+    #[command(before_help = "Examples:
+  roost identity rotate --authority 10.0.0.1:7703
+")]
+    Rotate {
+        /// The group's authority
+        #[arg(long, value_name = "HOST:PORT")]
+        authority: String,
+        /// The directory of the identity [default: as for `roost join`]
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },

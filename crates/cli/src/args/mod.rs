@@ -19,6 +19,7 @@ use roost_wire::{Cell, NodeSelector, Scheme, Scope, Service};
 pub(crate) use area::{AreaArgs, AreaChoice};
 pub(crate) use group::{
     GroupArgs, GroupCommand, HandInArgs, HubsCommand, IdentityArgs, IdentityCommand, InviteArgs, JoinArgs,
+    RolloverCommand,
 };
 pub(crate) use request::{Mode, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;

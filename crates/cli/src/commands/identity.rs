@@ -1,18 +1,30 @@
-//! `roost identity`: a key, and the request for its certificate, where there is no network to the authority.
+//! `roost identity`: a key with the request for its certificate, where there is no network to the authority, and the
+//! change of a member's key.
 
-use roost_identity::Enrolment;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use roost_authority::RenewError;
+use roost_identity::{Enrolment, Identity, RenewalKey};
 use roost_terminal::{Output, SCHEMA};
+use roost_wire::Role;
 use serde_json::json;
 
 use super::join::default_folder;
 use crate::args::{IdentityArgs, IdentityCommand};
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 
 pub(crate) fn run(args: &IdentityArgs, output: Output) -> Outcome {
-    let IdentityCommand::Request { name, role, to } = &args.command;
-    let dir = to.clone().map_or_else(default_folder, Ok)?;
-    let enrolment = Enrolment::begin(&dir)?;
-    let request = enrolment.request_pem(Some(name), Some(*role))?;
+    let folder = |to: &Option<PathBuf>| to.clone().map_or_else(default_folder, Ok);
+    match &args.command {
+        IdentityCommand::Request { name, role, to } => request(name, *role, &folder(to)?, output),
+        IdentityCommand::Rotate { authority, to } => rotate(authority, &folder(to)?, output),
+    }
+}
+
+fn request(name: &str, role: Role, dir: &Path, output: Output) -> Outcome {
+    let enrolment = Enrolment::begin(dir)?;
+    let request = enrolment.request_pem(Some(name), Some(role))?;
     let words = enrolment.fingerprint().words();
     if output.is_json() {
         return Ok(output.json(&json!({"schema": SCHEMA, "dir": dir, "request": request, "words": words}))?);
@@ -20,5 +32,29 @@ pub(crate) fn run(args: &IdentityArgs, output: Output) -> Outcome {
     output.data(&request)?;
     output.say(format!("The key stays beside {}. Its words: {words}.", dir.display()));
     output.say("Next, where the group's key is: roost group sign DIR FILE");
+    Ok(())
+}
+
+/// Gives a member a new key, and with it another id.
+fn rotate(authority: &str, dir: &Path, output: Output) -> Outcome {
+    let held = Arc::new(Identity::load(dir).map_err(|error| Failure::failed(error.to_string()))?);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
+    let renewed = runtime.block_on(roost_authority::renew(dir, &held, authority, RenewalKey::New));
+    let fresh = renewed.map_err(|error| match error {
+        RenewError::Client(error) => error.into(),
+        other => Failure::failed(other.to_string()),
+    })?;
+    let (old, new) = (held.node(), fresh.node());
+    if output.is_json() {
+        let (name, role) = (fresh.name(), fresh.role().name());
+        let answer = json!({
+            "schema": SCHEMA, "dir": dir, "name": name, "role": role, "node": new.to_string(), "former": old.to_string()
+        });
+        return Ok(output.json(&answer)?);
+    }
+    output.data(&format!("{} {} has a new key: id {new}, before {old}\n", fresh.role(), fresh.name()))?;
+    output.say("Restart its daemon: it goes on with the former key until then.");
+    output.say(format!("If the former key may be known to others: roost group revoke DIR {old}"));
     Ok(())
 }

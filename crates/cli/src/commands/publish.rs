@@ -1,5 +1,5 @@
-//! `roost group publish`, and the second half of `roost group revoke`: a signed revocation list is handed to running
-//! daemons, which spread it. Then the daemons are asked who does not have it yet.
+//! `roost group publish`, and the second half of `roost group revoke` and `rollover`: a signed document is handed to
+//! running daemons, which spread it. Then the daemons are asked who does not have it yet.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 use crate::args::HandInArgs;
 use crate::failure::{Code, Failure, Outcome};
 
-const KIND: &str = "revocations";
+/// The kinds of documents that are handed in, as in the local API.
+pub(crate) const REVOCATIONS: &str = "revocations";
+pub(crate) const TRUST: &str = "trust";
 
 /// The time between two questions to the daemons.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -25,7 +27,12 @@ const ANSWER: Duration = Duration::from_secs(20);
 const MAX_NAMES: usize = 10;
 
 pub(crate) fn run(dir: &Path, args: &HandInArgs, output: Output) -> Outcome {
-    let handed = hand_in(&dir.join("revoked.pem"), args);
+    let trust = dir.join("trust.cbor");
+    if trust.exists() {
+        // Who has not heard of the new authority refuses its list.
+        hand_in(TRUST, &trust, args).outcome()?;
+    }
+    let handed = hand_in(REVOCATIONS, &dir.join("revoked.pem"), args);
     if output.is_json() {
         let number = handed.spread.as_ref().map(|spread| spread.number);
         let mut answer = json!({ "schema": SCHEMA, "number": number });
@@ -76,6 +83,7 @@ impl HandIn {
 /// Members that have the list, as far as the daemons that were asked know.
 #[derive(Default)]
 struct Spread {
+    kind: &'static str,
     number: u64,
     hubs: BTreeMap<NodeId, HubSpread>,
     /// Hubs of which others say that they have an older list.
@@ -93,19 +101,20 @@ struct HubSpread {
 }
 
 /// Hands the list to all sockets, and waits until everybody has it, or for the time that `args` give.
-pub(crate) fn hand_in(list: &Path, args: &HandInArgs) -> HandIn {
-    try_hand_in(list, args).unwrap_or_else(|fault| HandIn { spread: None, faults: vec![(list.to_owned(), fault)] })
+pub(crate) fn hand_in(kind: &'static str, document: &Path, args: &HandInArgs) -> HandIn {
+    try_hand_in(kind, document, args)
+        .unwrap_or_else(|fault| HandIn { spread: None, faults: vec![(document.to_owned(), fault)] })
 }
 
-fn try_hand_in(list: &Path, args: &HandInArgs) -> Outcome<HandIn> {
-    let text = std::fs::read(list).map_err(|error| Failure::file("read", list, &error))?;
+fn try_hand_in(kind: &'static str, document: &Path, args: &HandInArgs) -> Outcome<HandIn> {
+    let text = std::fs::read(document).map_err(|error| Failure::file("read", document, &error))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
     runtime.block_on(async {
         let text = Bytes::from(text);
         let (mut number, mut takers, mut faults) = (None, Vec::new(), Vec::new());
         for socket in &args.via {
-            match in_time(put(socket, text.clone())).await {
+            match in_time(put(kind, socket, text.clone())).await {
                 Ok(taken) => {
                     number = number.max(Some(taken));
                     takers.push(socket.clone());
@@ -116,7 +125,7 @@ fn try_hand_in(list: &Path, args: &HandInArgs) -> Outcome<HandIn> {
         let Some(number) = number else { return Ok(HandIn { spread: None, faults }) };
         let began = Instant::now();
         loop {
-            let spread = ask(&takers, number).await;
+            let spread = ask(kind, &takers, number).await;
             if spread.is_everywhere() || began.elapsed() >= args.wait {
                 return Ok(HandIn { spread: Some(spread), faults });
             }
@@ -130,23 +139,23 @@ async fn in_time<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     tokio::time::timeout(ANSWER, work).await.map_err(late)?
 }
 
-async fn put(socket: &Path, text: Bytes) -> Outcome<u64> {
-    Ok(Client::connect(socket).await?.put_document(KIND, text).await?.number)
+async fn put(kind: &str, socket: &Path, text: Bytes) -> Outcome<u64> {
+    Ok(Client::connect(socket).await?.put_document(kind, text).await?.number)
 }
 
-async fn row_of(socket: &Path) -> Outcome<Option<(NodeId, String, DocumentRow)>> {
+async fn row_of(kind: &str, socket: &Path) -> Outcome<Option<(NodeId, String, DocumentRow)>> {
     let client = Client::connect(socket).await?;
     let (status, documents) = (client.status().await?, client.documents().await?);
-    let row = documents.documents.into_iter().find(|row| row.kind == KIND);
+    let row = documents.documents.into_iter().find(|row| row.kind == kind);
     Ok(row.map(|row| (status.node, status.name, row)))
 }
 
 /// Asks the daemons; those that do not answer know nothing.
-async fn ask(sockets: &[PathBuf], number: u64) -> Spread {
-    let mut spread = Spread { number, ..Spread::default() };
+async fn ask(kind: &'static str, sockets: &[PathBuf], number: u64) -> Spread {
+    let mut spread = Spread { kind, number, ..Spread::default() };
     let mut asked = Vec::new();
     for socket in sockets {
-        asked.extend(in_time(row_of(socket)).await.ok().flatten());
+        asked.extend(in_time(row_of(kind, socket)).await.ok().flatten());
     }
     asked.iter().for_each(|(.., row)| spread.add_told(row));
     // A hub knows best of itself.
@@ -176,6 +185,10 @@ impl Spread {
         }
     }
 
+    fn noun(&self) -> &'static str {
+        if self.kind == REVOCATIONS { "list" } else { "document" }
+    }
+
     fn is_everywhere(&self) -> bool {
         !self.hubs.is_empty() && self.late.is_empty() && self.hubs.values().all(|hub| !hub.is_late(self.number))
     }
@@ -199,18 +212,18 @@ impl Spread {
         let nodes: u64 = self.hubs.values().map(|hub| hub.nodes).sum();
         if self.is_everywhere() {
             let (number, hubs) = (self.number, self.hubs.len());
-            return output.say(format!("Everybody known has list {number} (hubs: {hubs}, nodes: {nodes})."));
+            return output.say(format!("Everybody known has {} {number} (hubs: {hubs}, nodes: {nodes}).", self.noun()));
         }
         if self.hubs.is_empty() && self.late.is_empty() {
-            return output.say(format!("No hub has said yet that it has list {}.", self.number));
+            return output.say(format!("No hub has said yet that it has {} {}.", self.noun(), self.number));
         }
         for (hub, name) in &self.late {
-            output.say(format!("Hub {} has an older list.", format_node(*hub, name.as_deref())));
+            output.say(format!("Hub {} has an older {}.", format_node(*hub, name.as_deref()), self.noun()));
         }
         for hub in self.hubs.values().filter(|hub| hub.is_late(self.number)) {
-            output.say(hub.sentence(self.number));
+            output.say(hub.sentence(self.number, self.noun()));
         }
-        output.say("They get the list when they connect again; nothing more is to be done.");
+        output.say(format!("They get the {} when they connect again; nothing more is to be done.", self.noun()));
     }
 }
 
@@ -219,9 +232,9 @@ impl HubSpread {
         self.number < number || self.behind > 0
     }
 
-    fn sentence(&self, number: u64) -> String {
+    fn sentence(&self, number: u64, noun: &str) -> String {
         if self.number < number {
-            return format!("Hub {} has list {}.", self.name, self.number);
+            return format!("Hub {} has {noun} {}.", self.name, self.number);
         }
         let named = self.names.iter().take(MAX_NAMES).cloned().collect::<Vec<_>>().join(", ");
         let more = if self.names.len() > MAX_NAMES { ", …" } else { "" };

@@ -42,6 +42,7 @@ fn screen(status: &Status) -> String {
     line("node", status.node.to_string());
     line("state", format!("{}, up {}, version {}", state(status.state), seconds(status.uptime_s), status.version));
     line("certificate", certificate(status));
+    line("authority", authority(status));
     if let Some(number) = status.documents.get("revocations") {
         line("revocations", format!("list {number}"));
     }
@@ -75,6 +76,13 @@ fn certificate(status: &Status) -> String {
     let until = format!("valid until {}", date(certificate_end(status)));
     let failing = status.authority_failing_since_unix_s.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_secs(at)));
     failing.map_or_else(|| until.clone(), |since| format!("{until}; cannot be renewed since {}", date(since)))
+}
+
+/// Nothing while the authority answers. Without it all goes on up to the certificate's end.
+fn authority(status: &Status) -> String {
+    let away = status.authority_away_since_unix_s.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_secs(at)));
+    let sentence = |since| format!("away since {}; all goes on until {}", date(since), date(certificate_end(status)));
+    away.map(sentence).unwrap_or_default()
 }
 
 /// The last second of the daemon's certificate.

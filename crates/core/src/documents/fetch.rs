@@ -1,11 +1,12 @@
 //! Documents on their way here: asked for part by part, of one remote at a time for each kind, and verified.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use roost_wire::messages::{DocumentKind, DocumentMessage, DocumentPart, DocumentRequest, MAX_DOCUMENT_PART};
 use roost_wire::{NodeId, Time};
 
-use super::remote::MAX_FAILURES;
+use super::remote::{MAX_FAILURES, RemoteDocuments};
 use super::transfers::{Fetch, LOOK, Verification};
 use super::{Documents, ReceivedDocument};
 
@@ -69,8 +70,10 @@ impl Documents {
     }
 
     fn may_ask(&self, node: NodeId, kind: DocumentKind) -> bool {
-        let claims = |number: u64| number > self.holdings.number(kind);
-        let remote = self.remotes.get(&node).filter(|remote| claims(remote.holdings.number(kind)));
+        let is_ahead = |remote: &RemoteDocuments, kind| remote.holdings.number(kind) > self.holdings.number(kind);
+        // An authority that is not trusted here yet may have signed its other documents.
+        let must_wait = |remote| kind != DocumentKind::TRUST && is_ahead(remote, DocumentKind::TRUST);
+        let remote = self.remotes.get(&node).filter(|remote| is_ahead(remote, kind) && !must_wait(remote));
         remote.is_some_and(|remote| remote.failures < MAX_FAILURES) && !self.strikes.is_out(node)
     }
 
@@ -84,6 +87,13 @@ impl Documents {
         if let Some(best) = self.best(now, kind) {
             self.fetch_from(now, kind, best);
         }
+    }
+
+    /// Asks for all that waited for the document of trust.
+    pub(super) fn fetch_others(&mut self, now: Time) {
+        let ahead = self.remotes.values().flat_map(|remote| remote.kinds_ahead_of(&self.holdings));
+        let kinds: BTreeSet<DocumentKind> = ahead.filter(|kind| *kind != DocumentKind::TRUST).collect();
+        kinds.into_iter().for_each(|kind| self.fetch_next(now, kind));
     }
 
     fn best(&self, now: Time, kind: DocumentKind) -> Option<NodeId> {

@@ -270,6 +270,9 @@ impl Documents {
             DocumentVerdict::Unread { from, .. } => self.put_off(now, from),
         }
         self.fetch_next(now, kind);
+        if kind == DocumentKind::TRUST {
+            self.fetch_others(now);
+        }
     }
 
     fn hold(&mut self, now: Time, document: NewDocument, spread: impl Fn(NodeId) -> Spread) {

@@ -244,3 +244,43 @@ fn remote_without_documents_is_left_alone() {
     assert_eq!(member.next_due(), None);
     assert!(!member.is_current(id(1), KIND));
 }
+
+/// An authority that the document of trust names may have signed the others.
+#[test]
+fn trust_is_fetched_before_all_others() {
+    let mut member = member(1);
+    sends(&mut member);
+    let mut both = holdings(6);
+    both.set(DocumentKind::TRUST, 1);
+    member.on_message(START, id(1), DocumentMessage::Holdings(both));
+    let asked = |member: &mut Documents| -> Vec<DocumentKind> {
+        let request = |message| match message {
+            DocumentMessage::DocumentRequest(request) => Some(request.kind),
+            _ => None,
+        };
+        sends(member).into_iter().filter_map(|(_, message)| request(message)).collect()
+    };
+    assert_eq!(asked(&mut member), [DocumentKind::TRUST]);
+    let bytes = document(1, 100);
+    let trust = DocumentPart { kind: DocumentKind::TRUST, number: 1, length: 100, offset: 0, bytes };
+    member.on_message(START, id(1), DocumentMessage::Document(trust));
+    let received = member.poll_event().unwrap();
+    assert_eq!((received.kind, asked(&mut member)), (DocumentKind::TRUST, vec![]));
+    member.on_verdict(START, verdict(&received), |_| Spread::Tell);
+    assert_eq!(asked(&mut member), [KIND]);
+}
+
+#[test]
+fn refused_trust_holds_up_no_list() {
+    let mut member = member(2);
+    sends(&mut member);
+    let (mut liar, honest) = (holdings(5), holdings(6));
+    liar.set(DocumentKind::TRUST, 9);
+    member.on_message(START, id(1), DocumentMessage::Holdings(liar));
+    member.on_message(START, id(2), DocumentMessage::Holdings(honest));
+    let list = sends(&mut member).into_iter().find_map(|(to, message)| match message {
+        DocumentMessage::DocumentRequest(request) if request.kind == KIND => Some(to),
+        _ => None,
+    });
+    assert_eq!(list, Some(id(2)));
+}

@@ -11,12 +11,12 @@ use roost_wire::{NodeSelector, Role, format_node};
 
 use super::index::Index;
 use super::invitations::{
-    Approval, Attempt, Decision, InvitationSpec, Invitations, JoinRefusal, MAX_INVITATIONS, MAX_USES, MAX_VALIDITY,
-    Origin, ShownInvitation, WaitingRequest, check_key,
+    Approval, Attempt, Decision, InvitationSpec, Invitations, MAX_INVITATIONS, MAX_USES, MAX_VALIDITY, Origin,
+    ShownInvitation, WaitingRequest, check_key,
 };
 use super::records::pem_to_der;
 use super::revocation::MIN_DIGITS;
-use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, Validity, write};
+use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, JoinRefusal, Validity, write};
 use crate::answer::Answer;
 use crate::certificate::Certificate;
 use crate::error::LoadError;
@@ -130,10 +130,19 @@ impl GroupRecords {
             Approval::Waiting => Ticket::Waiting,
             Approval::Denied => Ticket::Denied,
             Approval::Approved { certificate } => {
-                check_again(certificate, &self.show()?, now)?;
+                self.check_again(certificate, &self.show()?, now)?;
                 Ticket::Approved(Box::new(self.answer(certificate)?))
             }
         }))
+    }
+
+    /// Checks that a certificate made earlier, PEM, still counts: its answer has the newest multicast key.
+    fn check_again(&self, certificate: &str, issued: &[Issued], now: SystemTime) -> Result<(), GroupError> {
+        let der = pem_to_der(certificate).ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?;
+        // Of an authority that is not trusted any more it is as good as expired.
+        let leaf = member(&der, &self.trust.get()).map_err(|_| JoinRefusal::Expired)?;
+        check_key(leaf.node, issued)?;
+        if leaf.status.check_time(now) == Err(Refusal::Expired) { Err(JoinRefusal::Expired.into()) } else { Ok(()) }
     }
 
     /// From a little before `now`, for clocks that are behind, to at the latest the end of the authority's certificate.
@@ -192,7 +201,7 @@ impl Group {
             let (name, role, valid) = match invitations.decide(attempt, &issued, now)? {
                 Decision::Wait { ticket } => return Ok(Err(ticket)),
                 Decision::Again { certificate } => {
-                    check_again(&certificate, &issued, now)?;
+                    self.check_again(&certificate, &issued, now)?;
                     return Ok(Ok(certificate));
                 }
                 Decision::Issue { name, role, valid } => (name, role, valid),
@@ -255,9 +264,9 @@ impl Group {
         now: SystemTime,
     ) -> Result<(Issued, Answer), GroupError> {
         let refused = |refusal| GroupError::NotRenewable { path: "of the member".into(), refusal };
-        let leaf = member(held, &self.authority).map_err(refused)?;
-        leaf.status.check_time(now).map_err(refused)?;
         let mut index = self.index()?;
+        let leaf = member(held, &self.trust.get()).map_err(refused)?;
+        leaf.status.check_time(now).map_err(refused)?;
         let (_, list) = self.state(&mut index)?;
         let is_revoked = self.issued(&mut index)?.iter().any(|one| one.node == request.node() && one.revoked.is_some());
         if list.contains(&leaf.status.serial) || is_revoked {
@@ -279,21 +288,13 @@ impl Group {
     ) -> Result<(String, Issued), GroupError> {
         let key = SubjectPublicKeyInfo::from_der(key)?;
         let (not_before, not_after) = self.period(validity)?;
-        let made = self.signer.certify(&key, subject, not_before, not_after)?;
+        let made = self.signer()?.certify(&key, subject, not_before, not_after)?;
         let leaf = Certificate::parse(made.der()).and_then(|certificate| certificate.leaf());
         let issued = Issued::new(&leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?);
         let listed = index.add_issued(&issued);
         listed.map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
         Ok((made.pem(), issued))
     }
-}
-
-/// Checks that a certificate made earlier, PEM, still counts: its answer has the newest multicast key.
-fn check_again(certificate: &str, issued: &[Issued], now: SystemTime) -> Result<(), GroupError> {
-    let leaf = pem_to_der(certificate).and_then(|der| Certificate::parse(&der)?.leaf());
-    let leaf = leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?;
-    check_key(leaf.node, issued)?;
-    if leaf.status.check_time(now) == Err(Refusal::Expired) { Err(JoinRefusal::Expired.into()) } else { Ok(()) }
 }
 
 fn new_ticket() -> Result<String, GroupError> {

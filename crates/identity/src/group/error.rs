@@ -3,7 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::JoinRefusal;
+use roost_wire::Role;
+
 use crate::error::LoadError;
 use crate::invitation_address::AddressError;
 use crate::refusal::Refusal;
@@ -85,6 +86,17 @@ pub enum GroupError {
     ShortPassphrase(usize),
     #[error("{0:?} is no hub: expected its endpoints, separated by commas, such as udp://10.0.0.1:7700")]
     NotHub(String),
+    #[error("the last change of the group's authority is not finished: run roost group rollover finish first")]
+    RolloverUnderWay,
+    #[error("the group's authority is not being changed: run roost group rollover start first")]
+    NoRollover,
+    /// Members have no certificate of the new authority.
+    #[error("the end would shut out {count} members who have not renewed: {members}; wait, or give --force")]
+    ShutOut {
+        count: usize,
+        /// The first of them, by name and id.
+        members: String,
+    },
     #[error("a group stores at most {1} {0}")]
     TooMany(&'static str, usize),
     #[error(transparent)]
@@ -103,4 +115,49 @@ pub enum GroupError {
     Invitations { path: PathBuf, source: io::Error },
     #[error("making the certificate failed: {0}")]
     Crypto(#[from] rcgen::Error),
+}
+
+/// The reason for which a device may not join.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinRefusal {
+    #[error("the authority does not know this invitation: check it, or ask for a new one")]
+    UnknownToken,
+    #[error("the invitation has ended: ask for a new one")]
+    Expired,
+    #[error("the invitation was used already: ask for a new one")]
+    UsedUp,
+    #[error(
+        "the invitation is for {invited}, and the request is for {requested}: leave out the name, or ask for another invitation"
+    )]
+    OtherName { invited: String, requested: String },
+    #[error("the invitation is for the role {invited}, and the request is for {requested}: ask for another invitation")]
+    OtherRole { invited: Role, requested: Role },
+    #[error("another member has the name {0}: choose another one with --name")]
+    NameTaken(String),
+    #[error("neither the invitation nor the request has a name that can be used: give one with --name")]
+    NoName,
+    #[error("the key belongs to a revoked certificate: remove it and join with a new one")]
+    KeyRevoked,
+    #[error("too many requests wait for approval: try again later")]
+    TooManyWaiting,
+    #[error("the group's operator has denied the request")]
+    Denied,
+}
+
+impl JoinRefusal {
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::UnknownToken => "unknown-invitation",
+            Self::Expired => "expired",
+            Self::UsedUp => "used",
+            Self::OtherName { .. } => "other-name",
+            Self::OtherRole { .. } => "other-role",
+            Self::NameTaken(_) => "name-taken",
+            Self::NoName => "no-name",
+            Self::KeyRevoked => "revoked",
+            Self::TooManyWaiting => "busy",
+            Self::Denied => "denied",
+        }
+    }
 }

@@ -4,10 +4,13 @@
 //! ```text
 //! issued<TAB>SERIAL<TAB>NODE<TAB>ROLE<TAB>NAME<TAB>NOT_BEFORE<TAB>NOT_AFTER
 //! list<TAB>NUMBER
+//! change<TAB>NUMBER
 //! ```
+//! The authority changes by the document of trust with a number; certificates after that line are of the new one.
 //! Times are seconds of the Unix epoch. Only the revocation list says which certificates are revoked. The index keeps
 //! the list's number, so that an old list put back in its place is noticed.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -16,6 +19,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use roost_wire::NodeId;
 
 use super::Issued;
+use super::stored::seconds;
 
 /// The largest index that is read, in bytes: some 400 000 certificates.
 const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
@@ -35,6 +39,8 @@ pub(crate) struct Entries {
     pub(crate) issued: Vec<Issued>,
     /// The greatest number of a revocation list.
     pub(crate) list_number: u64,
+    /// The count of certificates issued before each change of the authority, by the number of its document.
+    pub(crate) changes: BTreeMap<u64, usize>,
 }
 
 impl Index {
@@ -86,6 +92,10 @@ impl Index {
         self.add(&format!("list\t{number}\n"), MAX_INDEX_BYTES)
     }
 
+    pub(crate) fn add_change(&mut self, number: u64) -> io::Result<()> {
+        self.add(&format!("change\t{number}\n"), MAX_INDEX_BYTES)
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -120,14 +130,13 @@ impl Entries {
                 revoked: None,
             }),
             ["list", number] => self.list_number = self.list_number.max(number.parse().ok()?),
+            ["change", number] => {
+                self.changes.insert(number.parse().ok()?, self.issued.len());
+            }
             _ => return None,
         }
         Some(())
     }
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 fn time(text: &str) -> Option<SystemTime> {
@@ -169,9 +178,13 @@ mod tests {
         let issued = issued();
         let mut index = Index::open(&path).unwrap();
         index.add_list(1).unwrap();
+        index.add_change(1).unwrap();
         index.add_issued(&issued).unwrap();
         index.add_list(2).unwrap();
-        assert_eq!(index.read().unwrap(), Entries { issued: vec![issued], list_number: 2 });
+        assert_eq!(
+            index.read().unwrap(),
+            Entries { issued: vec![issued], list_number: 2, changes: BTreeMap::from([(1, 0)]) }
+        );
     }
 
     #[test]

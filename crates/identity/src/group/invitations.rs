@@ -1,13 +1,14 @@
 //! Invitations to a group, and the requests that wait for approval. All decisions are here, without clock and disk.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use data_encoding::BASE64;
 use roost_wire::{NodeId, Role};
 use serde::{Deserialize, Serialize};
 
-use super::Issued;
+use super::stored::{self, seconds, time};
+use super::{Issued, JoinRefusal};
 use crate::certificate::node_id;
 use crate::fingerprint::Fingerprint;
 use crate::invitation_address::{Token, TokenDigest};
@@ -44,51 +45,6 @@ pub struct Origin {
     pub host: String,
     /// The network address without the port, which no proof but the TCP handshake backs.
     pub address: String,
-}
-
-/// The reason for which a device may not join.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum JoinRefusal {
-    #[error("the authority does not know this invitation: check it, or ask for a new one")]
-    UnknownToken,
-    #[error("the invitation has ended: ask for a new one")]
-    Expired,
-    #[error("the invitation was used already: ask for a new one")]
-    UsedUp,
-    #[error(
-        "the invitation is for {invited}, and the request is for {requested}: leave out the name, or ask for another invitation"
-    )]
-    OtherName { invited: String, requested: String },
-    #[error("the invitation is for the role {invited}, and the request is for {requested}: ask for another invitation")]
-    OtherRole { invited: Role, requested: Role },
-    #[error("another member has the name {0}: choose another one with --name")]
-    NameTaken(String),
-    #[error("neither the invitation nor the request has a name that can be used: give one with --name")]
-    NoName,
-    #[error("the key belongs to a revoked certificate: remove it and join with a new one")]
-    KeyRevoked,
-    #[error("too many requests wait for approval: try again later")]
-    TooManyWaiting,
-    #[error("the group's operator has denied the request")]
-    Denied,
-}
-
-impl JoinRefusal {
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::UnknownToken => "unknown-invitation",
-            Self::Expired => "expired",
-            Self::UsedUp => "used",
-            Self::OtherName { .. } => "other-name",
-            Self::OtherRole { .. } => "other-role",
-            Self::NameTaken(_) => "name-taken",
-            Self::NoName => "no-name",
-            Self::KeyRevoked => "revoked",
-            Self::TooManyWaiting => "busy",
-            Self::Denied => "denied",
-        }
-    }
 }
 
 /// An invitation as the operator's list shows it.
@@ -146,7 +102,7 @@ pub(super) struct Invitations {
 #[derive(Debug, Serialize, Deserialize)]
 struct Invitation {
     token: TokenDigest,
-    #[serde(with = "role_name")]
+    #[serde(with = "stored::role")]
     role: Role,
     name: Option<String>,
     /// Seconds of the Unix epoch, as all times here.
@@ -169,7 +125,7 @@ pub(super) struct Request {
     token: TokenDigest,
     key: String,
     pub(super) name: String,
-    #[serde(with = "role_name")]
+    #[serde(with = "stored::role")]
     pub(super) role: Role,
     /// True if the operator chose the name, which another member may have had before.
     is_name_given: bool,
@@ -408,28 +364,6 @@ fn check_vacant(name: &str, node: NodeId, issued: &[Issued], now: SystemTime) ->
 pub(super) fn check_key(node: NodeId, issued: &[Issued]) -> Result<(), JoinRefusal> {
     let is_revoked = issued.iter().any(|one| one.node == node && one.revoked.is_some());
     if is_revoked { Err(JoinRefusal::KeyRevoked) } else { Ok(()) }
-}
-
-fn seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
-}
-
-fn time(seconds: u64) -> SystemTime {
-    UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(UNIX_EPOCH)
-}
-
-mod role_name {
-    use roost_wire::Role;
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(role: &Role, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(role.name())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Role, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        name.parse().map_err(|_| de::Error::custom("an unknown role"))
-    }
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@
 //! | `multicast.key` | the secret that the nodes share, mode 0600; every node's bundle has a copy |
 //! | `issued.tsv` | every certificate issued; its lock is held by whoever changes the group |
 //! | `invitations.json` | invitations, without their tokens, and the requests that wait for approval |
+//! | `trust.cbor` | the signed document of the authorities that are trusted, once the first one has changed |
+//! | `next.pem`, `next.key` | the new CA, while members change over to it; then it takes the old one's place |
 //! | `hubs` | the hubs that new members turn to, a line each |
 //! | `authority` | `HOST:PORT` at which devices reach the authority |
 //!
 //! A bundle, which goes to one host, holds `identity.pem`, `identity.key` (0600), `group.pem`, `revoked.pem` and, for a
-//! node, `multicast.key`.
+//! node, `multicast.key`; also `trust.cbor` if the group has one.
 
 mod admission;
 mod ca;
@@ -22,13 +24,15 @@ mod invitations;
 mod records;
 mod renewal;
 mod revocation;
+mod rollover;
 mod sealing;
+mod stored;
 
 use std::fs;
 use std::io;
 use std::ops::Deref;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_wire::{NodeId, Role};
@@ -38,21 +42,23 @@ use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, Leaf};
 use crate::document::SignedDocument;
 use crate::files::{
-    GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST,
-    create_private, create_public, make_private_dir,
+    GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST, TRUST,
+    create_private, create_public, make_private_dir, replace_public,
 };
 use crate::group_key::GroupKey;
 use crate::refusal::Refusal;
 use crate::revocation::RevocationList;
 use crate::subject::{Subject, check_name};
+use crate::trust::{SharedTrust, Trust};
 
 pub(crate) use self::ca::Signer;
 
 pub use self::admission::{Joined, Ticket};
-pub use self::error::GroupError;
-pub use self::invitations::{InvitationSpec, JoinRefusal, Origin, ShownInvitation, WaitingRequest};
+pub use self::error::{GroupError, JoinRefusal};
+pub use self::invitations::{InvitationSpec, Origin, ShownInvitation, WaitingRequest};
 pub use self::records::GroupRecords;
 pub use self::revocation::Revocation;
+pub use self::rollover::{Forced, Rollover};
 pub use self::sealing::MIN_PASSPHRASE;
 
 /// A new certificate is valid from this long before its issue, for hosts whose clocks are behind.
@@ -119,7 +125,9 @@ pub struct Verdict {
 /// A group, open for issuing and revoking.
 pub struct Group {
     records: GroupRecords,
-    signer: Signer,
+    /// The authority may change while the group is open, and its new key is sealed with the same passphrase.
+    passphrase: Option<String>,
+    signers: Mutex<Vec<Arc<Signer>>>,
 }
 
 impl Deref for Group {
@@ -141,8 +149,8 @@ impl Group {
         let now = SystemTime::now();
         let made = Signer::generate(name, now - BACKDATED, now + CA_VALIDITY)?;
         let authority = Authority::parse(made.certificate.der()).map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
-        let authority = Arc::new(authority);
-        let signer = Signer::new(Arc::clone(&authority), made.key.serialized_der())?;
+        let trust = SharedTrust::new(Trust::anchored(authority));
+        let signer = Signer::new(Arc::clone(trust.get().in_force()), made.key.serialized_der())?;
         let signer = signer.ok_or_else(|| GroupError::WrongKey { path: dir.join(GROUP_KEY) })?;
         let list = signer.sign_list(1, now, std::iter::empty())?;
 
@@ -152,7 +160,8 @@ impl Group {
             write(&dir.join(REVOCATION_LIST), |path| create_public(path, &list))?;
             write(&dir.join(GROUP_INDEX), |path| create_public(path, "list\t1\n"))
         })?;
-        Ok(Self { records: GroupRecords { dir: dir.to_owned(), authority }, signer })
+        let records = GroupRecords { dir: dir.to_owned(), trust };
+        Ok(Self { records, passphrase: None, signers: Mutex::new(vec![Arc::new(signer)]) })
     }
 
     /// Opens the group in `dir`.
@@ -173,12 +182,34 @@ impl Group {
 
     fn open_with(dir: &Path, passphrase: Option<&str>) -> Result<Self, GroupError> {
         let records = GroupRecords::open(dir)?;
-        let path = dir.join(GROUP_KEY);
-        let key = sealing::open(&path, passphrase)?;
-        match Signer::new(Arc::clone(&records.authority), key.as_bytes()) {
-            Ok(Some(signer)) => Ok(Self { records, signer }),
-            Ok(None) | Err(_) => Err(GroupError::WrongKey { path }),
+        let group = Self { records, passphrase: passphrase.map(str::to_owned), signers: Mutex::default() };
+        group.signer()?;
+        let _lock = group.index()?;
+        group.tidy_keys()?;
+        Ok(group)
+    }
+
+    /// The signer of the authority in force.
+    fn signer(&self) -> Result<Arc<Signer>, GroupError> {
+        self.signer_of(&self.authority())
+    }
+
+    fn signer_of(&self, authority: &Arc<Authority>) -> Result<Arc<Signer>, GroupError> {
+        let trust = self.trust.get();
+        let mut signers = self.signers.lock().unwrap_or_else(PoisonError::into_inner);
+        signers.retain(|signer| trust.trusts(signer.authority().fingerprint()));
+        if let Some(signer) = signers.iter().find(|signer| signer.authority() == authority) {
+            return Ok(Arc::clone(signer));
         }
+        for path in sealing::key_files(&self.dir) {
+            let key = sealing::open(&path, self.passphrase.as_deref())?;
+            if let Ok(Some(signer)) = Signer::new(Arc::clone(authority), key.as_bytes()) {
+                let signer = Arc::new(signer);
+                signers.push(Arc::clone(&signer));
+                return Ok(signer);
+            }
+        }
+        Err(GroupError::WrongKey { path: self.dir.join(GROUP_KEY) })
     }
 
     /// Signs a document other than the revocation list, in the form that [`crate::Policy::open`] reads.
@@ -186,7 +217,7 @@ impl Group {
     /// # Errors
     /// The group's key signs nothing.
     pub fn sign_document(&self, document: &SignedDocument) -> Result<Vec<u8>, GroupError> {
-        Ok(document.sign(&self.signer)?)
+        Ok(document.sign(&*self.signer()?)?)
     }
 
     /// Issues a certificate with a fresh key and writes the bundle to `out`, a directory that must be empty or not
@@ -195,9 +226,9 @@ impl Group {
     /// # Errors
     /// The name, the validity or the directory cannot be used.
     pub fn issue(&self, name: &str, role: Role, validity: Validity, out: &Path) -> Result<Issued, GroupError> {
+        let mut index = self.index()?;
         let (made, leaf) = self.make(name, role, validity)?;
         let issued = Issued::new(&leaf);
-        let mut index = self.index()?;
         let list = self.newest_list_text(&mut index)?;
         make_filled(out, || {
             let listed = index.add_issued(&issued);
@@ -222,32 +253,34 @@ impl Group {
     /// As there, and if the validity is not possible.
     pub fn issue_in_memory_with(&self, name: &str, role: Role, validity: Validity) -> Result<Identity, GroupError> {
         let (made, _) = self.make(name, role, validity)?;
-        let authority = Arc::clone(self.signer.authority());
+        let trust = Arc::clone(&self.trust);
         let path = self.dir.join(REVOCATION_LIST);
-        let list = RevocationList::read(&path, &authority)?;
-        Identity::from_issued(made.certificate.der().to_vec(), made.key.serialize_der(), authority, list, path)
+        let list = RevocationList::read(&path, &trust.get())?;
+        Identity::from_issued(made.certificate.der().to_vec(), made.key.serialize_der(), trust, list, path)
             .ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))
     }
 
-    /// Makes a key and certificate for the authority's own service. Returns the chain and the key, DER.
+    /// Makes a key and certificate for the service of an authority, the one in force or the former one. Returns the
+    /// chain and the key, DER.
     pub(crate) fn service_certificate(
         &self,
+        authority: &Arc<Authority>,
         name: &str,
         now: SystemTime,
         valid: Duration,
     ) -> Result<([Vec<u8>; 2], Vec<u8>), GroupError> {
         // A device's clock may be as far behind as ahead.
-        let not_after = (now + valid).min(self.not_after());
+        let not_after = (now + valid).min(authority.not_after());
         let (not_before, not_after) = self.period(Validity::Between { not_before: now - valid / 2, not_after })?;
-        let made = self.signer.certify_service(name, not_before, not_after)?;
-        Ok(([made.certificate.der().to_vec(), self.authority.der().to_vec()], made.key.serialize_der()))
+        let made = self.signer_of(authority)?.certify_service(name, not_before, not_after)?;
+        Ok(([made.certificate.der().to_vec(), authority.der().to_vec()], made.key.serialize_der()))
     }
 
     fn make(&self, name: &str, role: Role, validity: Validity) -> Result<(Made, Leaf), GroupError> {
         check_name(name)?;
         let (not_before, not_after) = self.period(validity)?;
         let subject = Subject { group: self.name().to_owned(), role, name: name.to_owned() };
-        let made = self.signer.issue(&subject, not_before, not_after)?;
+        let made = self.signer()?.issue(&subject, not_before, not_after)?;
         let leaf = Certificate::parse(made.certificate.der()).and_then(|certificate| certificate.leaf());
         Ok((made, leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?))
     }
@@ -274,16 +307,26 @@ impl Group {
     }
 
     fn write_bundle(&self, out: &Path, made: &Made, role: Role, list: &str) -> Result<(), GroupError> {
-        let authority = self.dir.join(GROUP_CERTIFICATE);
         write(&out.join(LEAF_KEY), |path| create_private(path, &made.key.serialize_pem()))?;
         write(&out.join(LEAF_CERTIFICATE), |path| create_public(path, &made.certificate.pem()))?;
-        write(&out.join(GROUP_CERTIFICATE), |path| create_public(path, &fs::read_to_string(&authority)?))?;
+        write(&out.join(GROUP_CERTIFICATE), |path| create_public(path, &self.authority().pem()))?;
+        self.write_trust(out)?;
         write(&out.join(REVOCATION_LIST), |path| create_public(path, list))?;
         if role != Role::Node {
             return Ok(());
         }
         let shared = self.multicast_key()?;
         write(&out.join(MULTICAST_KEY), |path| GroupKey::copy(&shared, path))
+    }
+}
+
+impl GroupRecords {
+    /// Writes the document of trust, if there is one, into a bundle.
+    fn write_trust(&self, bundle: &Path) -> Result<(), GroupError> {
+        match self.trust.get().document() {
+            none if none.is_empty() => Ok(()),
+            document => write(&bundle.join(TRUST), |path| replace_public(path, document)),
+        }
     }
 }
 

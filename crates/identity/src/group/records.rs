@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use data_encoding::BASE64;
 use roost_wire::{HubName, RoleSet};
 
 use super::index::{Entries, Index};
@@ -15,14 +16,15 @@ use crate::bundle::{Identity, read_authority};
 use crate::certificate::{Authority, Certificate, Serial, p256_point};
 use crate::error::LoadError;
 use crate::files::{
-    AUTHORITY_ADDRESS, GROUP_CERTIFICATE, GROUP_KEY, HUBS, MULTICAST_KEY, REVOCATION_LIST, create_private, read_lines,
-    replace_public,
+    AUTHORITY_ADDRESS, GROUP_CERTIFICATE, GROUP_KEY, HUBS, MULTICAST_KEY, REVOCATION_LIST, TRUST, create_private,
+    read_lines, replace_public,
 };
 use crate::fingerprint::Fingerprint;
 use crate::group_key::GroupKey;
 use crate::invitation_address::check_authority;
 use crate::policy::Policy;
 use crate::revocation::RevocationList;
+use crate::trust::{SharedTrust, Trust};
 
 /// Most hubs to turn to that a group stores.
 const MAX_HUBS: usize = 16;
@@ -30,7 +32,7 @@ const MAX_HUBS: usize = 16;
 /// A group's folder, opened without its key.
 pub struct GroupRecords {
     pub(super) dir: PathBuf,
-    pub(super) authority: Arc<Authority>,
+    pub(super) trust: Arc<SharedTrust>,
 }
 
 impl GroupRecords {
@@ -45,21 +47,31 @@ impl GroupRecords {
             }
             other => other.into(),
         })?;
-        Ok(Self { dir: dir.to_owned(), authority: Arc::new(authority) })
+        let trust = SharedTrust::new(Trust::read(authority, &dir.join(TRUST))?);
+        Ok(Self { dir: dir.to_owned(), trust })
     }
 
     pub fn name(&self) -> &str {
-        self.authority.group()
+        self.trust.group()
+    }
+
+    pub(super) fn authority(&self) -> Arc<Authority> {
+        Arc::clone(self.trust.get().in_force())
+    }
+
+    /// The trust of the group, which changes with [`Self::refresh`].
+    pub(crate) const fn trust(&self) -> &Arc<SharedTrust> {
+        &self.trust
     }
 
     /// The last second of the CA's validity, which no certificate outlives.
     pub fn not_after(&self) -> SystemTime {
-        self.authority.not_after()
+        self.authority().not_after()
     }
 
-    /// The fingerprint of the CA's certificate, which invitations carry.
+    /// The fingerprint of the certificate of the CA in force, which invitations carry.
     pub fn fingerprint(&self) -> Fingerprint {
-        Fingerprint::digest(self.authority.der())
+        self.authority().fingerprint()
     }
 
     /// The policy of the group with its newest list. [`Policy::reload`] reads the list again from the group's folder.
@@ -68,12 +80,21 @@ impl GroupRecords {
     /// The list cannot be read.
     pub fn policy(&self) -> Result<Arc<Policy>, GroupError> {
         let (_, list) = self.state(&mut self.index()?)?;
-        Ok(Arc::new(Policy::from_parts(&self.authority, &list, &self.dir.join(REVOCATION_LIST))))
+        Ok(Arc::new(Policy::from_parts(&self.trust, &list, &self.dir.join(REVOCATION_LIST))))
     }
 
-    /// The time at which the revocation list was written, by which a service notices a new one.
-    pub fn list_written(&self) -> Option<SystemTime> {
-        fs::metadata(self.dir.join(REVOCATION_LIST)).and_then(|found| found.modified()).ok()
+    /// The times at which the documents were written, by which a service notices a new one.
+    pub fn documents_written(&self) -> [Option<SystemTime>; 2] {
+        let written = |name| fs::metadata(self.dir.join(name)).and_then(|found| found.modified()).ok();
+        [TRUST, REVOCATION_LIST].map(written)
+    }
+
+    /// Puts the document of trust in force that another process may have written.
+    ///
+    /// # Errors
+    /// The document cannot be read, or is older than the one in force.
+    pub fn refresh(&self) -> Result<(), GroupError> {
+        Ok(self.trust.refresh(&self.dir.join(TRUST))?)
     }
 
     /// Lists every certificate issued, in the order of issue.
@@ -103,7 +124,7 @@ impl GroupRecords {
         let identity = Identity::load(bundle)?;
         let (_, newest) = self.state(&mut self.index()?)?;
         // The bundle's own authority may be that of another group.
-        let policy = Policy::from_parts(&self.authority, &newest, &self.dir.join(REVOCATION_LIST));
+        let policy = Policy::from_parts(&self.trust, &newest, &self.dir.join(REVOCATION_LIST));
         let leaf = identity.leaf();
         let revoked = newest.revoked_at(&leaf.status.serial);
         let certificate = Issued { revoked, ..Issued::new(&leaf) };
@@ -169,10 +190,16 @@ impl GroupRecords {
     /// # Errors
     /// One of them cannot be read.
     pub fn documents(&self) -> Result<Vec<Document>, GroupError> {
+        self.refresh()?;
         let path = self.dir.join(REVOCATION_LIST);
-        let number = RevocationList::read(&path, &self.authority)?.number();
+        let trust = self.trust.get();
+        let number = RevocationList::read(&path, &trust)?.number();
         let text = fs::read_to_string(&path).map_err(|source| LoadError::Read { path, source })?;
-        Ok(vec![Document { kind: REVOCATIONS.to_owned(), number, text }])
+        let list = Document { kind: REVOCATIONS.to_owned(), number, text };
+        let text = BASE64.encode(trust.document());
+        let trust = Document { kind: crate::answer::TRUST.to_owned(), number: trust.number(), text };
+        // An authority that the first one names may have signed the others.
+        Ok([trust, list].into_iter().filter(|document| document.number > 0).collect())
     }
 
     /// The answer that brings a certificate of the group to its holder.
@@ -188,10 +215,9 @@ impl GroupRecords {
         } else {
             None
         };
-        let path = self.dir.join(GROUP_CERTIFICATE);
         Ok(Answer {
             certificate: certificate.to_owned(),
-            authority: fs::read_to_string(&path).map_err(|source| LoadError::Read { path, source })?,
+            authority: self.authority().pem(),
             documents: self.documents()?,
             multicast_key,
             hubs: self.hubs()?,
@@ -216,14 +242,17 @@ impl GroupRecords {
 
     pub(super) fn index(&self) -> Result<Index, GroupError> {
         let path = self.dir.join(crate::files::GROUP_INDEX);
-        Index::open(&path).map_err(|source| GroupError::Index { path, source })
+        let index = Index::open(&path).map_err(|source| GroupError::Index { path, source })?;
+        // From here on nobody else changes the authority.
+        self.refresh()?;
+        Ok(index)
     }
 
     /// Reads the group's files and checks that the list is the newest.
     pub(super) fn state(&self, index: &mut Index) -> Result<(Entries, Arc<RevocationList>), GroupError> {
         let entries = index.read().map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
         let path = self.dir.join(REVOCATION_LIST);
-        let list = RevocationList::read(&path, &self.authority)?;
+        let list = RevocationList::read(&path, &self.trust.get())?;
         if list.number() < entries.list_number {
             return Err(GroupError::ListTooOld { path, found: list.number(), expected: entries.list_number });
         }

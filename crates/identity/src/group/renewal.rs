@@ -23,8 +23,8 @@ impl Group {
         let path = bundle.join(LEAF_CERTIFICATE);
         let old: CertificateDer<'_> = read_pem(&path, MAX_PEM_BYTES, "certificate")?;
         let refused = |refusal| GroupError::NotRenewable { path: path.clone(), refusal };
-        let leaf = member(&old, &self.authority).map_err(refused)?;
         let mut index = self.index()?;
+        let leaf = member(&old, &self.trust.get()).map_err(refused)?;
         let (_, list) = self.state(&mut index)?;
         if list.contains(&leaf.status.serial) {
             return Err(refused(Refusal::Revoked));
@@ -36,6 +36,7 @@ impl Group {
         let parsed = Certificate::parse(&old).ok_or(refused(Refusal::Malformed))?;
         let (certificate, issued) = self.certify(parsed.key(), &leaf.subject, validity, &mut index)?;
         let newest = self.newest_list_text(&mut index)?;
+        self.write_trust(bundle)?;
         write(&bundle.join(REVOCATION_LIST), |path| replace_public(path, &newest))?;
         write(&path, |path| replace_public(path, &certificate))?;
         Ok(issued)

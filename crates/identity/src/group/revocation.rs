@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use roost_wire::{NodeSelector, format_node};
 
+use super::index::Index;
 use super::{Group, GroupError, Issued, write};
 use crate::certificate::Serial;
 use crate::files::{REVOCATION_LIST, replace_public};
@@ -81,10 +82,22 @@ impl Group {
         }
         let number = list.number() + 1;
         let all = kept.into_iter().chain(serials.iter().map(|serial| (serial, now)));
-        let text = self.signer.sign_list(number, now, all)?;
+        let list = self.write_list(&mut index, self.signer()?.sign_list(number, now, all)?, number)?;
+        Ok(Revocation { revoked, number, list })
+    }
+
+    /// Signs the list again, as the next number, by the authority in force.
+    pub(super) fn sign_list_again(&self, index: &mut Index, now: SystemTime) -> Result<PathBuf, GroupError> {
+        let (_, list) = self.state(index)?;
+        let number = list.number() + 1;
+        let text = self.signer()?.sign_list(number, now, list.iter())?;
+        self.write_list(index, text, number)
+    }
+
+    fn write_list(&self, index: &mut Index, text: String, number: u64) -> Result<PathBuf, GroupError> {
         let path = self.dir.join(REVOCATION_LIST);
         write(&path, |path| replace_public(path, &text))?;
         index.add_list(number).map_err(|source| GroupError::Index { path: index.path().to_owned(), source })?;
-        Ok(Revocation { revoked, number, list: path })
+        Ok(path)
     }
 }

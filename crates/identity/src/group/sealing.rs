@@ -1,7 +1,7 @@
 //! The CA's key at rest, sealed with a passphrase: encrypted PKCS#8 (RFC 5958; PBES2 with scrypt and AES-256-CBC), which
 //! `openssl pkey` reads, too.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use aws_lc_rs::rand;
 use pkcs8::der::SecretDocument;
@@ -10,7 +10,7 @@ use pkcs8::{EncryptedPrivateKeyInfoRef, LineEnding, PrivateKeyInfoRef};
 
 use super::{Group, GroupError, GroupRecords, write};
 use crate::error::LoadError;
-use crate::files::{GROUP_KEY, MAX_PEM_BYTES, read_private_text, replace_private};
+use crate::files::{GROUP_KEY, MAX_PEM_BYTES, NEXT_KEY, read_private_text, replace_private};
 
 const SEALED: &str = "ENCRYPTED PRIVATE KEY";
 const PLAIN: &str = "PRIVATE KEY";
@@ -42,7 +42,13 @@ pub(super) fn open(path: &Path, passphrase: Option<&str>) -> Result<SecretDocume
     }
 }
 
-fn seal(key: &[u8], passphrase: &str) -> Option<String> {
+/// The files of the group's keys: that of its authority, and that of the next one while it changes.
+pub(super) fn key_files(dir: &Path) -> Vec<PathBuf> {
+    let next = Some(dir.join(NEXT_KEY)).filter(|path| path.exists());
+    std::iter::once(dir.join(GROUP_KEY)).chain(next).collect()
+}
+
+pub(super) fn seal(key: &[u8], passphrase: &str) -> Option<String> {
     let (mut salt, mut iv) = ([0; 16], [0; 16]);
     rand::fill(&mut salt).and_then(|()| rand::fill(&mut iv)).ok()?;
     let cost = scrypt::Params::new(SCRYPT_LOG_N, SCRYPT_R, SCRYPT_P).ok()?;
@@ -64,12 +70,16 @@ impl Group {
         if passphrase.chars().count() < MIN_PASSPHRASE {
             return Err(GroupError::ShortPassphrase(MIN_PASSPHRASE));
         }
-        let group = Self::open(dir)?;
+        // An earlier try may have sealed one of the keys.
+        let group = Self::open_sealed(dir, passphrase)?;
         let _lock = group.index()?;
-        let path = dir.join(GROUP_KEY);
-        let text = seal(open(&path, None)?.as_bytes(), passphrase);
-        let text = text.ok_or(GroupError::Crypto(rcgen::Error::RingUnspecified))?;
-        write(&path, |path| replace_private(path, &text))
+        // The file that tells if the group is sealed comes last.
+        for path in key_files(dir).iter().rev() {
+            let text = seal(open(path, Some(passphrase))?.as_bytes(), passphrase);
+            let text = text.ok_or(GroupError::Crypto(rcgen::Error::RingUnspecified))?;
+            write(path, |path| replace_private(path, &text))?;
+        }
+        Ok(())
     }
 
     /// Stores the group's key without a passphrase again.
@@ -82,10 +92,12 @@ impl Group {
         }
         let group = Self::open_sealed(dir, passphrase)?;
         let _lock = group.index()?;
-        let path = dir.join(GROUP_KEY);
-        let text = open(&path, Some(passphrase))?.to_pem(PLAIN, LineEnding::LF);
-        let text = text.map_err(|_| GroupError::Crypto(rcgen::Error::RingUnspecified))?;
-        write(&path, |path| replace_private(path, &text))
+        for path in key_files(dir).iter().rev() {
+            let text = open(path, Some(passphrase))?.to_pem(PLAIN, LineEnding::LF);
+            let text = text.map_err(|_| GroupError::Crypto(rcgen::Error::RingUnspecified))?;
+            write(path, |path| replace_private(path, &text))?;
+        }
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 /// for as long as this takes.
 pub const MAX_DOCUMENT_PART: usize = 32 << 10;
 
-/// The most kinds in [`Holdings`]; there is one so far.
+/// The most kinds in [`Holdings`]; there are fewer so far.
 pub const MAX_DOCUMENT_KINDS: usize = 16;
 
 /// The most rows of a [`DocumentMessage::Progress`], which then has at most 8 KiB.
@@ -69,18 +69,24 @@ impl DocumentKind {
     /// The policy: which member may do what. Its content is the text of the rules.
     pub const POLICY: Self = Self(1);
 
+    /// The authorities that are trusted. All others are signed by one of them, so this one is fetched first.
+    pub const TRUST: Self = Self(2);
+
+    const NAMED: [Self; 3] = [Self::REVOCATIONS, Self::POLICY, Self::TRUST];
+
     /// The name in the local API and in metrics; `None` of a kind of a later version.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::REVOCATIONS => Some("revocations"),
             Self::POLICY => Some("policy"),
+            Self::TRUST => Some("trust"),
             _ => None,
         }
     }
 
     /// The kind that has this name in the local API and in metrics.
     pub fn named(name: &str) -> Option<Self> {
-        [Self::REVOCATIONS, Self::POLICY].into_iter().find(|kind| kind.name() == Some(name))
+        Self::NAMED.into_iter().find(|kind| kind.name() == Some(name))
     }
 }
 

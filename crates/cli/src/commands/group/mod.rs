@@ -3,19 +3,20 @@
 mod invitations;
 mod passphrase;
 mod requests;
+mod rollover;
 mod serve;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_identity::group::{Group, GroupError, GroupRecords, Issued};
+use roost_identity::group::{Forced, Group, GroupError, GroupRecords, Issued};
 use roost_wire::Role;
 use serde_json::{Value, json};
 
 use super::{date, publish};
 use roost_terminal::{Output, SCHEMA, Table};
 
-use crate::args::{GroupArgs, GroupCommand, HandInArgs};
+use crate::args::{GroupArgs, GroupCommand, HandInArgs, RolloverCommand};
 use crate::failure::{Code, Failure, Outcome};
 
 pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
@@ -34,6 +35,14 @@ pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
             Err(Failure::usage("name a daemon that spreads the list: --via SOCKET"))
         }
         GroupCommand::Publish { dir, hand_in } => publish::run(dir, hand_in, output),
+        GroupCommand::Rollover { step: RolloverCommand::Start { dir, hand_in } } => {
+            rollover::start(&open(dir)?, dir, hand_in, output)
+        }
+        GroupCommand::Rollover { step: RolloverCommand::Finish { dir, force, hand_in } } => {
+            let forced = if *force { Forced::Yes } else { Forced::No };
+            rollover::finish(&open(dir)?, dir, forced, hand_in, output)
+        }
+        GroupCommand::Rollover { step: RolloverCommand::Status { dir } } => rollover::status(dir, output),
         GroupCommand::Invite(args) => invitations::invite(args, output),
         GroupCommand::Invitations { dir } => invitations::list(dir, output),
         GroupCommand::Withdraw { dir, invitation } => invitations::withdraw(dir, invitation, output),
@@ -98,7 +107,7 @@ fn renew(group: &Group, identity: &Path, valid: Duration, output: Output) -> Out
     let until = date(issued.not_after);
     output.data(&format!("{role} {name}, id {node}, valid until {until}, in {}\n", identity.display()))?;
     say_cut(is_cut, &until, output);
-    output.say("Copy its identity.pem and revoked.pem to its host and send SIGHUP to the daemon.");
+    output.say("Copy its *.pem and, if it is there, trust.cbor to its host and send SIGHUP to the daemon.");
     Ok(())
 }
 
@@ -175,7 +184,16 @@ fn revoke(group: &Group, member: &str, hand_in: &HandInArgs, output: Output) -> 
             output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;
         }
     }
-    let handed = (!hand_in.via.is_empty()).then(|| publish::hand_in(&revocation.list, hand_in));
+    if !output.is_json() {
+        let has_name = |one: &Issued| revocation.revoked.iter().any(|revoked| revoked.name == one.name);
+        for one in group.show()?.iter().filter(|one| has_name(one) && state(one) == "valid") {
+            output.say(format!(
+                "Another certificate of {} still counts: revoke {}, too, if it must not.",
+                one.name, one.serial
+            ));
+        }
+    }
+    let handed = (!hand_in.via.is_empty()).then(|| publish::hand_in(publish::REVOCATIONS, &revocation.list, hand_in));
     if output.is_json() {
         let certificates: Vec<Value> = revocation.revoked.iter().map(certificate).collect();
         let list: &PathBuf = &revocation.list;
@@ -237,7 +255,7 @@ impl From<GroupError> for Failure {
             GroupError::NotIssued(_) | GroupError::NotWaiting(_) | GroupError::NotInvited(_) => {
                 Self::new(Code::NotFound, error.to_string())
             }
-            GroupError::Join(_) => Self::new(Code::Refused, error.to_string()),
+            GroupError::ShutOut { .. } | GroupError::Join(_) => Self::new(Code::Refused, error.to_string()),
             _ => Self::failed(error.to_string()),
         }
     }
