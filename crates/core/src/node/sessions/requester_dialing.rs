@@ -10,7 +10,7 @@ use super::permission::way_to;
 use super::serve_request::{PushedObject, ServeRequest};
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
 use crate::node::api::{NodeEvent, SessionId, SourceOutput};
-use crate::node::connections::{ConnectionLoss, DialTarget, NodeConnection};
+use crate::node::connections::{ConnectionLoss, DialTarget};
 use crate::node::core::{Core, ToldNode};
 use crate::node::timers::Timer;
 
