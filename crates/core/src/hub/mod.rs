@@ -13,7 +13,7 @@
 //! | file | content |
 //! |---|---|
 //! | `api`, `config`, `status`, `counters` | the interface to the owner |
-//! | `sender`, `found_candidate`, `relation`, `copy_room`, `provider_event` | words that the parts share |
+//! | `action`, `sender`, `found_candidate`, `relation`, `copy_room`, `provider_event` | words that the parts share |
 //! | `core`, `remotes`, `mesh`, `dialing`, `tree` | connections, dials, and how other hubs stand to this one |
 //! | `disclose`, `dialable` | addresses that a remote gets to see, or at which a node may be dialed |
 //! | `hub_limit`, `query_quota`, `departed_usage` | limits of what each remote may ask, also if it comes anew |
@@ -34,6 +34,7 @@
 //! | `policy` | what the group's policy lets nodes publish, ask for and be told |
 //! | `leave` | the way out |
 
+mod action;
 mod api;
 mod config;
 mod connections;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use roost_policy::{Action, Policy};
-use roost_wire::messages::{Candidate, RegistrationMessage, Request, RequestMode, Watch};
+use roost_wire::messages::{Candidate, RegistrationMessage, Request, Watch};
 use roost_wire::{Area, Cell, Channel, NodeId, Record, RemoteIdentity, Service, ServiceSet};
 
+use super::action::{action_of, subject_of};
 use super::progress::own_nodes;
 use super::sender::Sender;
 use super::{Hub, HubEvent};
@@ -141,20 +142,5 @@ impl Hub {
             self.registry.take_out(node, version);
         }
         is_forbidden
-    }
-}
-
-/// The service that an action is about: files that are sent are of none.
-pub(super) fn subject_of(action: Action, service: Service) -> Option<Service> {
-    (action != Action::Send).then_some(service)
-}
-
-/// The action that a node's request is.
-pub(super) fn action_of(request: &Request) -> Action {
-    match request.spec.mode {
-        RequestMode::Lookup => Action::Lookup,
-        _ if request.connect_to.is_some() => Action::Send,
-        _ if request.copy_target.is_some() => Action::Subscribe,
-        RequestMode::Forward | RequestMode::Relay => Action::Request,
     }
 }

@@ -13,7 +13,7 @@
 //! | `pushes` | objects that are offered to a node, or by one |
 //! | `rooms` | being in rooms, and who else is in |
 //! | `tunnels` | ways through hubs to nodes that cannot be reached |
-//! | `policy` | the group's policy: what this node may do, and others with it |
+//! | `policy`, `action` | the group's policy: what this node may do, and others with it |
 //! | `published_addresses` | the addresses in the record |
 //! | `watch`, `ping` | what their names say |
 //! | `api`, `status` | the interface to the owner |
@@ -22,6 +22,7 @@
 //! to leave. A part may read the home; what concerns two parts is told here, in
 //! `commands`, `dispatch`, `policy`, `connections` and `reachability`.
 
+mod action;
 mod api;
 mod commands;
 mod connections;

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use roost_policy::{Action, Policy};
-use roost_wire::messages::{Reason, ReflectionPolicy, ServiceRequest};
-use roost_wire::{Area, Cell, ConnectionId, Scope, Service};
+use roost_wire::messages::Reason;
+use roost_wire::{Cell, ConnectionId, Scope, Service};
 
 use super::Node;
+use super::action::{action_of, place_of};
 use super::api::{NodeCommand, NodeEvent, Ticket};
 use super::core::Core;
 use crate::allowance::Allowance;
@@ -94,19 +95,5 @@ impl Node {
             }
             _ => None,
         }
-    }
-}
-
-/// The action that a request is.
-pub(super) fn action_of(request: &ServiceRequest) -> Action {
-    if request.reflect == ReflectionPolicy::Always { Action::Subscribe } else { Action::Request }
-}
-
-/// The place of the provider, if a request leaves but one.
-pub(super) fn place_of(scope: Scope, area: Area, here: Cell) -> Option<Cell> {
-    match area {
-        Area::Exact(cell) => Some(cell),
-        area if scope == Scope::Cell => Some(area.center().unwrap_or(here)),
-        _ => None,
     }
 }

@@ -6,7 +6,7 @@ use roost_wire::messages::Reason;
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::{RequestTurn, Requests};
-use crate::hub::policy::subject_of;
+use crate::hub::action::subject_of;
 use crate::request_key::RequestKey;
 
 impl Requests {

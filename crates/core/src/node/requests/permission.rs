@@ -7,8 +7,8 @@ use roost_wire::{Cell, ConnectionId, RequestId, Role};
 
 use super::OutgoingRequests;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use crate::node::action::{action_of, place_of};
 use crate::node::core::Core;
-use crate::node::policy::{action_of, place_of};
 
 impl OutgoingRequest {
     /// The refusal of what the remote at a connection gives, if that is a node and may not give it. `place` is the
