@@ -14,7 +14,7 @@ use roost_core::{Traffic, Transmit};
 use roost_experiment::{Architecture, Prepared};
 use roost_topology::model::HostIndex;
 use roost_wire::RemoteIdentity as Remote;
-use roost_wire::{NodeId, Role, Time};
+use roost_wire::{Labels, NodeId, Role, Time};
 
 use super::connections::{MachineEndpoint, MachineId, MachineInput, SimConnections};
 use super::control_messages::ControlMessages;
@@ -130,6 +130,7 @@ impl<'a> SimWorld<'a> {
                 node: cast.id,
                 role: if matches!(cast.part, MachineRole::Hub(_)) { role } else { Role::Node },
                 name: cast.name.clone(),
+                labels: Labels::default(),
             },
         });
         let connections = SimConnections::new(wire, sites.collect(), detail, prepared.plan.handshake);

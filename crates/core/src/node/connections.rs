@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use roost_wire::RemoteIdentity as Remote;
-use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
+use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
 use crate::connections::{Connection, Rtt, excess};
 use crate::wall::WallClock;
@@ -80,6 +80,7 @@ pub(super) type NodeConnection = Connection<NodeConnectionState>;
 pub(super) struct NodeConnectionState {
     /// The name in the remote's certificate.
     pub(super) name: String,
+    labels: Labels,
     /// Time at which something was last sent or heard.
     pub(super) used: Time,
     /// Time at which something was last heard that shows that this node is heard, too.
@@ -108,13 +109,21 @@ pub(super) struct HubTunnel {
 impl NodeConnection {
     /// A connection that is up now, or a way through a hub that stands in for one.
     pub(super) fn up(now: Time, remote: &Remote, address: Address, rtt: Rtt, tunnel: Option<HubTunnel>) -> Self {
-        let name = remote.name.clone();
-        let own = NodeConnectionState { name, used: now, answered: now, has_greeted: false, guesses: 0, tunnel };
+        let own = NodeConnectionState {
+            name: remote.name.clone(),
+            labels: remote.labels.clone(),
+            used: now,
+            answered: now,
+            has_greeted: false,
+            guesses: 0,
+            tunnel,
+        };
         Self::new(now, remote, address, rtt, own)
     }
 
     pub(super) fn identity(&self) -> Remote {
-        Remote { node: self.node, role: self.role, name: self.own.name.clone() }
+        let (name, labels) = (self.own.name.clone(), self.own.labels.clone());
+        Remote { node: self.node, role: self.role, name, labels }
     }
 
     /// True if a node guesses secrets of requests here. What a hub passes on is the guess of somebody else.
@@ -291,7 +300,7 @@ mod tests {
     }
 
     fn connection(number: u16, address: Address, used: Time) -> NodeConnection {
-        let remote = Remote { node: node(number), role: Role::Node, name: String::new() };
+        let remote = Remote { node: node(number), role: Role::Node, name: String::new(), labels: Labels::default() };
         NodeConnection::up(used, &remote, address, Rtt::new(Duration::ZERO), None)
     }
 

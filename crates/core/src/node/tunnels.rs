@@ -11,7 +11,7 @@ use roost_wire::messages::{
     RequestMessage, Route, ServiceRequest,
 };
 use roost_wire::random::SecretRng;
-use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, RequestId, Role, SchemeSet, Service};
+use roost_wire::{Area, Cell, ConnectionId, Labels, NodeId, Nonce, RequestId, Role, SchemeSet, Service};
 
 use super::api::NodeConfig;
 use super::connections::{DialTarget, HubTunnel, NodeConnection};
@@ -235,7 +235,7 @@ fn enter(core: &mut Core, connection: ConnectionId, node: NodeId, id: RequestId)
     }
     let tunnel = Some(HubTunnel { connection, hub: entry.node, id });
     let (address, rtt, now) = (entry.address.clone(), Rtt::new(entry.rtt.smoothed() * 2), core.now);
-    let remote = Remote { node, role: Role::Node, name: String::new() };
+    let remote = Remote { node, role: Role::Node, name: String::new(), labels: Labels::default() };
     let way = core.connections.number_way();
     let entry = NodeConnection::up(now, &remote, address, rtt, tunnel);
     core.connections.insert(way, entry);

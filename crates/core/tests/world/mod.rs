@@ -23,7 +23,7 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::random::{RootSecret, SplitMix64};
 use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, NodeId, Role, Scheme, Service, ServiceSet, Time,
+    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, Labels, NodeId, Role, Scheme, Service, ServiceSet, Time,
 };
 
 pub use host::{Host, HostId, object};
@@ -534,5 +534,5 @@ pub fn addresses(host: usize) -> Vec<Address> {
 }
 
 pub fn remote(host: usize, role: Role) -> Remote {
-    Remote { node: node_id(host), role, name: format!("{role}-{host}") }
+    Remote { node: node_id(host), role, name: format!("{role}-{host}"), labels: Labels::default() }
 }
