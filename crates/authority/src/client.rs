@@ -138,13 +138,13 @@ impl Client {
         self.parse(&body)
     }
 
-    /// Waits about a minute for documents that are newer than the revocation list with this number; none if there are
-    /// none until then.
+    /// Waits about a minute for documents that are newer than the revocation list and the policy with these numbers; none
+    /// if there are none until then.
     ///
     /// # Errors
     /// The authority was not reached, or refuses.
-    pub async fn documents(&self, revocations: u64) -> Result<Vec<Document>, ClientError> {
-        let (_, body) = self.get(&format!("/v1/documents?revocations={revocations}")).await?;
+    pub async fn documents(&self, revocations: u64, policy: u64) -> Result<Vec<Document>, ClientError> {
+        let (_, body) = self.get(&format!("/v1/documents?revocations={revocations}&policy={policy}")).await?;
         Ok(self.parse::<DocumentsBody>(&body)?.documents)
     }
 

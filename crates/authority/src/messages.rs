@@ -1,6 +1,6 @@
 //! The bodies of requests and answers, besides the answer itself.
 
-use roost_identity::Document;
+use roost_identity::{Document, POLICY, REVOCATIONS};
 use serde::{Deserialize, Serialize};
 
 /// The longest body of a request, bytes.
@@ -38,6 +38,19 @@ pub(crate) struct DocumentsBody {
 pub(crate) struct Holdings {
     #[serde(default)]
     pub(crate) revocations: u64,
+    #[serde(default)]
+    pub(crate) policy: u64,
+}
+
+impl Holdings {
+    /// The number of the document of this kind; without limit for kinds that the member does not know.
+    pub(crate) fn number(&self, kind: &str) -> u64 {
+        match kind {
+            REVOCATIONS => self.revocations,
+            POLICY => self.policy,
+            _ => u64::MAX,
+        }
+    }
 }
 
 #[derive(Debug, Serialize, Deserialize)]

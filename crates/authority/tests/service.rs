@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use roost_authority::{Client, ClientError, RenewError, Server, renew};
 use roost_identity::group::{Group, GroupRecords, InvitationSpec, Joined};
 use roost_identity::{Answer, Enrolment, Identity, KeyExchange, RenewalKey, Token, tls};
-use roost_wire::Role;
+use roost_wire::{Labels, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -47,7 +47,8 @@ impl World {
     fn invite(&self, change: impl FnOnce(&mut InvitationSpec)) -> Token {
         let [valid, certificate] = [Duration::from_secs(3600), 30 * DAY];
         let name = Some("uav7".to_owned());
-        let mut spec = InvitationSpec { role: Role::Node, name, valid, uses: 1, needs_approval: false, certificate };
+        let (role, labels) = (Role::Node, Labels::default());
+        let mut spec = InvitationSpec { role, name, labels, valid, uses: 1, needs_approval: false, certificate };
         change(&mut spec);
         self.group.invite(&spec, SystemTime::now()).unwrap()
     }
@@ -103,6 +104,28 @@ async fn device_joins_and_renews() {
 }
 
 #[tokio::test]
+async fn decisions_are_recorded() {
+    let fixture = World::new().await;
+    let first = fixture.member("device").await;
+    renew(&fixture.path("device"), &first, &fixture.address, RenewalKey::Same).await.unwrap();
+    let guessed = "AAAAAAAAAAAAAAAAAAAAAA".parse().unwrap();
+    fixture.join(&fixture.client(), &guessed, "thief").await.unwrap_err();
+    let log = [fixture.group.audit_path()];
+    let wanted = ["started", "certificate-issued", "certificate-renewed", "invitation-refused"];
+    let kinds = || roost_audit::read(&log).unwrap().into_iter().map(|record| record.kind).collect::<Vec<_>>();
+    let written = async {
+        while kinds() != wanted {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), written).await.unwrap_or_else(|_| panic!("{:?}", kinds()));
+    let records = roost_audit::read(&log).unwrap();
+    let name = |at: usize| records[at].who.as_ref().and_then(|who| who.name.as_deref());
+    assert_eq!((name(1), name(2)), (Some("uav7"), Some("uav7")));
+    assert_eq!(roost_audit::verify(&log, None).unwrap().faults, []);
+}
+
+#[tokio::test]
 async fn refusals_have_one_sentence() {
     let fixture = World::new().await;
     let (client, token) = (fixture.client(), fixture.invite(|_| ()));
@@ -125,7 +148,7 @@ async fn refusals_have_one_sentence() {
     assert_eq!(code(client.join(&open, &taken, "h").await), "name-taken");
     assert_eq!(code(client.join(&open, b"nonsense", "h").await), "bad-request");
     assert_eq!(code(client.renew(&name).await), "no-certificate");
-    assert_eq!(code(client.documents(0).await), "no-certificate");
+    assert_eq!(code(client.documents(0, 0).await), "no-certificate");
     assert_eq!(code(client.wait("0").await), "unknown-ticket");
     assert_eq!(fixture.group.show().unwrap().len(), 1);
 }
@@ -159,7 +182,7 @@ async fn revoked_member_gets_nothing() {
     let fixture = World::new().await;
     let member = fixture.member("device").await;
     let client = Client::for_member(&fixture.address, &member).unwrap();
-    let waiting = tokio::spawn(async move { client.documents(1).await });
+    let waiting = tokio::spawn(async move { client.documents(1, 0).await });
     tokio::time::sleep(Duration::from_millis(300)).await;
     fixture.group.revoke("uav7").unwrap();
     let documents = waiting.await.unwrap().unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-use roost_wire::{NodeId, RemoteIdentity, Role};
+use roost_wire::{Labels, NodeId, RemoteIdentity, Role};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use crate::certificate::{Authority, Certificate, Leaf, date};
@@ -25,7 +25,7 @@ pub struct Identity {
     /// A renewal replaces it while TLS configurations share this identity.
     held: RwLock<Held>,
     key: Vec<u8>,
-    /// The holder of the certificate. No renewal changes it.
+    /// The holder of the certificate. No renewal changes it, but for the labels.
     holder: RemoteIdentity,
     authority: Arc<Authority>,
     list: Arc<RevocationList>,
@@ -110,7 +110,8 @@ impl Identity {
     /// # Errors
     /// `by` has another key, name, role or group, or is not valid at `now`. Nothing has changed then.
     pub fn renew(&self, by: &Self, now: SystemTime) -> Result<bool, LoadError> {
-        if by.holder != self.holder || by.authority.der() != self.authority.der() {
+        let is_other = (by.node(), by.role(), by.name()) != (self.node(), self.role(), self.name());
+        if is_other || by.authority.der() != self.authority.der() {
             let path = by.certificate_path.clone();
             return Err(LoadError::NotRenewed { path, held: self.name().to_owned(), offered: by.name().to_owned() });
         }
@@ -155,6 +156,11 @@ impl Identity {
     /// The name that the operator gave this member when the certificate was issued.
     pub fn name(&self) -> &str {
         &self.holder.name
+    }
+
+    /// The labels in the certificate, which a renewal may change.
+    pub fn labels(&self) -> Labels {
+        self.held().leaf.subject.labels.clone()
     }
 
     pub fn group(&self) -> &str {

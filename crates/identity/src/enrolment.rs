@@ -13,27 +13,30 @@ use std::time::SystemTime;
 
 use aws_lc_rs::encoding::AsBigEndian;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
+use data_encoding::BASE64;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use roost_wire::Role;
+use roost_wire::messages::DocumentKind;
 use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, RenameFlags, Uid, chownat, fchown, open, renameat_with};
 use rustix::io::Errno;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
-use crate::answer::{Answer, REVOCATIONS};
+use crate::answer::{self, Answer, REVOCATIONS};
 use crate::bundle::Identity;
 use crate::certificate::Authority;
+use crate::document::SignedDocument;
 use crate::error::LoadError;
 use crate::files::{
-    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST, create_private, make_private_dir,
-    read_key, replace_private, replace_public, sync_parent,
+    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, POLICY, REVOCATION_LIST, create_private,
+    make_private_dir, read_key, replace_private, replace_public, sync_parent,
 };
 use crate::fingerprint::Fingerprint;
 use crate::request;
 use crate::subject::{NameError, check_name};
 
 /// The files of an identity beside its key.
-const DOCUMENTS: [&str; 4] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY];
+const DOCUMENTS: [&str; 5] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, POLICY, MULTICAST_KEY];
 
 /// Joining failed. The identity's folder is as it was before.
 #[derive(Debug, thiserror::Error)]
@@ -213,8 +216,13 @@ impl Enrolment {
             write(&staged(MULTICAST_KEY), |path| replace_private(path, text))?;
         }
         write(&staged(LEAF_CERTIFICATE), |path| replace_public(path, &answer.certificate))?;
+        let policy = policy_document(answer)?;
+        if let Some(document) = &policy {
+            write(&staged(POLICY), |path| replace_public(path, document))?;
+        }
         // Loading checks all signatures, and that key and certificate belong together.
         let identity = Identity::load(&self.staging)?;
+        policy.map_or(Ok(()), |document| check_policy(&document, &identity))?;
         if let Some(held) = &self.held {
             check_renewal(held, &identity)?;
         }
@@ -256,8 +264,10 @@ impl Enrolment {
         if shared.exists() {
             replace_private(&self.dir.join(MULTICAST_KEY), fs::read(shared)?)?;
         }
-        for file in [REVOCATION_LIST, LEAF_CERTIFICATE] {
-            replace_public(&self.dir.join(file), fs::read(self.staging.join(file))?)?;
+        for file in [REVOCATION_LIST, POLICY, LEAF_CERTIFICATE] {
+            if self.staging.join(file).exists() {
+                replace_public(&self.dir.join(file), fs::read(self.staging.join(file))?)?;
+            }
         }
         Ok(())
     }
@@ -280,6 +290,17 @@ fn check_renewal(held: &Identity, fresh: &Identity) -> Result<(), EnrolmentError
 fn authority_der(answer: &Answer) -> Result<CertificateDer<'static>, EnrolmentError> {
     let der = CertificateDer::from_pem_slice(answer.authority.as_bytes());
     der.map_err(|_| EnrolmentError::Answer("it has no certificate of an authority"))
+}
+
+fn policy_document(answer: &Answer) -> Result<Option<Vec<u8>>, EnrolmentError> {
+    let decoded = answer.document(answer::POLICY).map(|text| BASE64.decode(text.as_bytes()));
+    decoded.transpose().map_err(|_| EnrolmentError::Answer("its policy is not in base64"))
+}
+
+fn check_policy(document: &[u8], identity: &Identity) -> Result<(), EnrolmentError> {
+    let is_policy = |document: SignedDocument| document.kind == DocumentKind::POLICY.0;
+    let is_good = SignedDocument::parse(document, identity.authority()).is_ok_and(is_policy);
+    if is_good { Ok(()) } else { Err(EnrolmentError::Answer("its policy is not signed by the group's authority")) }
 }
 
 /// The text of the file with the multicast key, if the answer has one.

@@ -91,6 +91,8 @@ pub enum LoadError {
         path.display()
     )]
     ListNumberUnreadable { path: PathBuf, source: io::Error },
+    #[error("the policy {} is not accepted: {fault}", path.display())]
+    Policy { path: PathBuf, fault: ListFault },
     #[error("the revocation list {} is not accepted: {fault}", path.display())]
     List { path: PathBuf, fault: ListFault },
 }

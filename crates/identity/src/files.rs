@@ -25,11 +25,13 @@ pub(crate) const GROUP_KEY: &str = "group.key";
 pub(crate) const GROUP_INDEX: &str = "issued.tsv";
 pub(crate) const INVITATIONS: &str = "invitations.json";
 pub(crate) const HUBS: &str = "hubs";
+pub(crate) const AUDIT_LOG: &str = "audit.log";
 pub(crate) const AUTHORITY_ADDRESS: &str = "authority";
 pub(crate) const LEAF_CERTIFICATE: &str = "identity.pem";
 pub(crate) const LEAF_KEY: &str = "identity.key";
 pub(crate) const MULTICAST_KEY: &str = "multicast.key";
 pub(crate) const REVOCATION_LIST: &str = "revoked.pem";
+pub(crate) const POLICY: &str = "policy.cbor";
 
 const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
@@ -62,6 +64,17 @@ fn open_private(path: &Path) -> Result<File, LoadError> {
         return Err(LoadError::KeyExposed { path: path.to_owned(), mode });
     }
     Ok(file)
+}
+
+/// The content of a file; `None` if it does not exist.
+pub(crate) fn read_optional(path: &Path, limit: u64) -> Result<Option<Vec<u8>>, LoadError> {
+    let mut content = Vec::new();
+    match File::open(path).and_then(|file| file.take(limit + 1).read_to_end(&mut content)) {
+        Ok(_) if content.len() as u64 > limit => Err(LoadError::TooLarge { path: path.to_owned(), limit }),
+        Ok(_) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(LoadError::Read { path: path.to_owned(), source }),
+    }
 }
 
 /// The lines of a file that an operator may have written; none if it does not exist.

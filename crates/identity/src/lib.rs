@@ -45,7 +45,7 @@ mod revocation;
 mod subject;
 pub mod tls;
 
-pub use answer::{Answer, Document, REVOCATIONS, SealedKey};
+pub use answer::{Answer, Document, POLICY, REVOCATIONS, SealedKey};
 pub use bundle::Identity;
 pub use certificate::{CertificateStatus, read_unverified};
 pub use document::SignedDocument;

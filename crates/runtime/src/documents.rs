@@ -110,6 +110,7 @@ impl DaemonContext {
     /// Ends the connections of members that a new list revokes.
     pub(crate) async fn apply_list(&self, taken: &TakenList) {
         if taken.is_new {
+            self.audit_document(kind_name(KIND), taken.list.number);
             let ended = self.transport.recheck().await;
             tracing::info!(number = taken.list.number, ended, "a newer revocation list is in force");
         }

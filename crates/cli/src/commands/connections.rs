@@ -17,13 +17,26 @@ pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
     if paths {
         return show_paths(&answer.connections, output);
     }
-    let columns =
-        ["NAME", "ROLE", "STANDS", "NODE", "ADDRESS", "DIALLED BY", ">RTT", ">SENT", ">RECEIVED", ">RESENT", ">UP"];
+    let columns = [
+        "NAME",
+        "ROLE",
+        "LABELS",
+        "STANDS",
+        "NODE",
+        "ADDRESS",
+        "DIALLED BY",
+        ">RTT",
+        ">SENT",
+        ">RECEIVED",
+        ">RESENT",
+        ">UP",
+    ];
     let mut table = Table::new(&columns);
     for connection in &answer.connections {
         table.row([
             connection.name.clone(),
             connection.role.to_string(),
+            if connection.labels.is_empty() { "-".to_owned() } else { connection.labels.to_string() },
             stands(connection),
             format!("{:?}", connection.node),
             connection.address.clone(),

@@ -6,17 +6,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use data_encoding::BASE64;
 use roost_wire::{Endpoint, RoleSet};
 
 use super::index::{Entries, Index};
 use super::{GroupError, Issued, Verdict, write};
-use crate::answer::{Answer, Document, REVOCATIONS, SealedKey};
+use crate::answer::{Answer, Document, POLICY, REVOCATIONS, SealedKey};
 use crate::bundle::{Identity, read_authority};
 use crate::certificate::{Authority, Certificate, Serial, p256_point};
 use crate::error::LoadError;
 use crate::files::{
-    AUTHORITY_ADDRESS, GROUP_CERTIFICATE, GROUP_KEY, HUBS, MULTICAST_KEY, REVOCATION_LIST, create_private, read_lines,
-    replace_public,
+    self, AUTHORITY_ADDRESS, GROUP_CERTIFICATE, GROUP_KEY, HUBS, MULTICAST_KEY, REVOCATION_LIST, create_private,
+    read_lines, replace_public,
 };
 use crate::fingerprint::Fingerprint;
 use crate::group_key::GroupKey;
@@ -71,9 +72,15 @@ impl GroupRecords {
         Ok(Arc::new(Policy::from_parts(&self.authority, &list, &self.dir.join(REVOCATION_LIST))))
     }
 
-    /// The time at which the revocation list was written, by which a service notices a new one.
-    pub fn list_written(&self) -> Option<SystemTime> {
-        fs::metadata(self.dir.join(REVOCATION_LIST)).and_then(|found| found.modified()).ok()
+    /// The times at which the documents were written, by which a service notices a new one.
+    pub fn documents_written(&self) -> [Option<SystemTime>; 2] {
+        let written = |name| fs::metadata(self.dir.join(name)).and_then(|found| found.modified()).ok();
+        [files::POLICY, REVOCATION_LIST].map(written)
+    }
+
+    /// The file of the authority's audit records. The operator's commands and a serving authority append to it.
+    pub fn audit_path(&self) -> PathBuf {
+        self.dir.join(files::AUDIT_LOG)
     }
 
     /// Lists every certificate issued, in the order of issue.
@@ -88,6 +95,7 @@ impl GroupRecords {
         let (entries, list) = self.state(index)?;
         let mut issued = entries.issued;
         for certificate in &mut issued {
+            certificate.next_labels = entries.labels.get(&certificate.node).cloned().unwrap_or_default();
             certificate.revoked = Serial::from_hex(&certificate.serial).and_then(|serial| list.revoked_at(&serial));
         }
         Ok(issued)
@@ -173,7 +181,13 @@ impl GroupRecords {
         let path = self.dir.join(REVOCATION_LIST);
         let number = RevocationList::read(&path, &self.authority)?.number();
         let text = fs::read_to_string(&path).map_err(|source| LoadError::Read { path, source })?;
-        Ok(vec![Document { kind: REVOCATIONS.to_owned(), number, text }])
+        let list = Document { kind: REVOCATIONS.to_owned(), number, text };
+        let policy = self.signed_policy()?.map(|(policy, signed)| Document {
+            kind: POLICY.to_owned(),
+            number: policy.number,
+            text: BASE64.encode(&signed),
+        });
+        Ok([Some(list), policy].into_iter().flatten().collect())
     }
 
     /// The answer that brings a certificate of the group to its holder.
@@ -216,7 +230,7 @@ impl GroupRecords {
     }
 
     pub(super) fn index(&self) -> Result<Index, GroupError> {
-        let path = self.dir.join(crate::files::GROUP_INDEX);
+        let path = self.dir.join(files::GROUP_INDEX);
         Index::open(&path).map_err(|source| GroupError::Index { path, source })
     }
 

@@ -66,17 +66,23 @@ impl DocumentKind {
     /// The list of revoked certificates, a CRL in DER (RFC 5280); its number is the CRL number.
     pub const REVOCATIONS: Self = Self(0);
 
+    /// The group's policy, TOML; an empty text means that the group has none.
+    pub const POLICY: Self = Self(1);
+
+    const NAMED: [Self; 2] = [Self::REVOCATIONS, Self::POLICY];
+
     /// The name in the local API and in metrics; `None` of a kind of a later version.
     pub const fn name(self) -> Option<&'static str> {
         match self {
             Self::REVOCATIONS => Some("revocations"),
+            Self::POLICY => Some("policy"),
             _ => None,
         }
     }
 
     /// The kind that has this name in the local API and in metrics.
     pub fn named(name: &str) -> Option<Self> {
-        (Self::REVOCATIONS.name() == Some(name)).then_some(Self::REVOCATIONS)
+        Self::NAMED.into_iter().find(|kind| kind.name() == Some(name))
     }
 }
 
