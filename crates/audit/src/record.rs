@@ -41,7 +41,6 @@ kinds! {
     MemberLeft = "member-left",
     CertificateRefused = "certificate-refused",
     RequestGranted = "request-granted",
-    RequestDenied = "request-denied",
     /// A newer document of the group is in force.
     DocumentTaken = "document-taken",
     InvitationMade = "invitation-made",

@@ -174,9 +174,9 @@ impl Desk {
             return;
         }
         let list = self.policy.reload().map_err(GroupError::from);
-        match list.and_then(|_| self.group.policy_document()) {
-            Ok(policy) => {
-                state.policy_number = policy.map_or(0, |policy| policy.number);
+        match list.and_then(|_| self.group.policy_number()) {
+            Ok(number) => {
+                state.policy_number = number;
                 state.documents_written = written;
             }
             Err(error) => warn!(%error, "the group's documents stay as they were"),

@@ -102,7 +102,8 @@ fn warnings_know_the_group() {
 fn verdicts_are_explained() {
     let grove = PolicyGrove::new();
     let (file, dir) = (grove.file(POLICY), grove.dir());
-    let explain = |rest: &[&str]| [&["policy", "explain"], rest, &["--policy", &file, "--group", &dir]].concat();
+    let explain =
+        |rest: &[&'static str]| [&["policy", "explain"], rest, &["--policy", &file, "--group", &dir]].concat();
     let north = grove.ok(&explain(&["uav7", "request", "video", "--at", "27,92"]));
     let (first, second) = ("rule 1, \"hubs relay and reflect\"", "rule 2, \"no video of the south\"");
     assert!(north.contains(&format!("{first} does not fit: it is about the role supernode")), "{north}");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, GroupError, InvitationSpec, JoinRefusal, Joined, Origin, Ticket};
-use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, Owner, RenewalKey, SigningRequest, Token};
+use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, Owner, Policy, RenewalKey, SigningRequest, Token};
 use roost_wire::{Labels, Role};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -354,6 +354,28 @@ fn labels_come_from_the_records() {
     fixture.group.renew(&dir, fixture.group.validity(DAY, fixture.now)).unwrap();
     assert_eq!(Identity::load(&dir).unwrap().labels(), Labels::default());
     assert!(fixture.group.set_labels("nobody", &labels("team=red"), fixture.now).is_err());
+}
+
+#[test]
+fn policy_comes_with_the_identity() {
+    let (fixture, foreign) = (Fixture::new(), Fixture::new());
+    let validity = fixture.group.validity(DAY, fixture.now);
+    fixture.group.issue("early", Role::Node, validity, &fixture.path("early")).unwrap();
+    fixture.group.sign_policy("[[rule]]").unwrap();
+    foreign.group.sign_policy("").unwrap();
+    let answer = issued(fixture.join(&fixture.invite(&fixture.spec()), "device", None, None));
+    let mut forged = answer.clone();
+    *forged.documents.last_mut().unwrap() = foreign.group.documents().unwrap().pop().unwrap();
+    let refused = fixture.finish("device", &forged);
+    assert!(matches!(refused, Err(EnrolmentError::Answer("its policy is not signed by the group's authority"))));
+    let identity = fixture.finish("device", &answer).unwrap();
+    fixture.group.issue("late", Role::SuperNode, validity, &fixture.path("late")).unwrap();
+    fixture.group.renew(&fixture.path("early"), validity).unwrap();
+    for folder in ["device", "late", "early"] {
+        let kept = fs::read(fixture.path(folder).join("policy.cbor")).unwrap();
+        let policy = Policy::new(&identity).unwrap().open_document(&kept).unwrap();
+        assert_eq!((policy.kind, policy.number, policy.content.as_slice()), (1, 1, b"[[rule]]".as_slice()), "{folder}");
+    }
 }
 
 #[test]

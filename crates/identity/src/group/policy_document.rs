@@ -23,6 +23,14 @@ impl GroupRecords {
         if offered < held { Err(self.unusable_policy(fault)) } else { Ok(document) }
     }
 
+    /// The number of the policy in the folder; 0 if there is none. The index need not be locked for it.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the group's authority has not signed it.
+    pub fn policy_number(&self) -> Result<u64, GroupError> {
+        Ok(self.signed_policy()?.map_or(0, |(document, _)| document.number))
+    }
+
     /// The policy in the folder with its signed form. The index need not be locked for it.
     pub(super) fn signed_policy(&self) -> Result<Option<(SignedDocument, Vec<u8>)>, GroupError> {
         let Some(bytes) = read_optional(&self.dir.join(POLICY), MAX_POLICY_FILE_BYTES)? else { return Ok(None) };
