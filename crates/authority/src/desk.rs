@@ -28,6 +28,9 @@ const ALL_WRONG_TOKENS: (u32, Duration) = (100, Duration::from_secs(1));
 const RENEWALS: (u32, Duration) = (10, Duration::from_secs(600));
 const MAX_SENDERS: usize = 4096;
 
+/// The status of a refusal for the number of requests (RFC 6585).
+const TOO_MANY: u16 = 429;
+
 /// The time, by the calendar and by a clock that nobody sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
@@ -76,7 +79,10 @@ impl Desk {
         let network = network(from);
         let token = self.check_token(&body.token, network, now).inspect_err(|error| {
             warn!(%from, error = error.error, "a device was refused");
-            self.audit.record(refusal(from, &error.error));
+            // Of a network that sends too many there is a record already: it must not fill the files.
+            if error.status != TOO_MANY {
+                self.audit.record(refusal(from, &error.error));
+            }
         })?;
         let request = parse_request(&body.request)?;
         let host: String = body.host.chars().filter(|c| c.is_ascii_graphic()).take(MAX_HOST_BYTES).collect();
@@ -113,7 +119,7 @@ impl Desk {
             Err(from_group(&JoinRefusal::UnknownToken.into()))
         } else {
             let error = "too many wrong invitations came from this network: try again in a minute";
-            Err(refused(429, "busy", error))
+            Err(refused(TOO_MANY, "busy", error))
         }
     }
 
@@ -135,7 +141,7 @@ impl Desk {
         let request = parse_request(&body.request)?;
         if !self.state().renewals.charge_if_left(&member.name, now.steady) {
             return Err(refused(
-                429,
+                TOO_MANY,
                 "busy",
                 "this member has renewed its certificate too often: try again in ten minutes",
             ));

@@ -40,7 +40,7 @@ Exit codes:
   4  nothing found there
   5  refused: busy, not allowed, no common transport
   6  no answer in time
-  7  the transfer is incomplete or damaged
+  7  a transfer or an audit log is incomplete or damaged
   78  a service's group cannot be opened
   130  interrupted";
 
