@@ -43,7 +43,8 @@ fn daemons_record_members_requests_and_revocations() {
     let [hub_log, node_log]: [PathBuf; 2] = ["hub.log", "node.log"].map(|name| network.path(name));
     let mut hub = network.supernode("sn1", &["--audit", &text(&hub_log)]);
     let at = ["--super", &hub.endpoint("udp")];
-    let arguments = [&at[..], &["--services", "sensor", "--audit", &text(&node_log)]].concat();
+    let provides = ["--services", "sensor", "--audit", &text(&node_log)];
+    let arguments = [&at[..], &provides].concat();
     let mut provider = network.node("provider", "1,1", &arguments);
     let viewer = network.node("viewer", "2,2", &at);
     let gone = network.node("gone", "3,3", &at);
