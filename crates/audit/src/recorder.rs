@@ -54,10 +54,6 @@ impl AuditRecorder {
         }
     }
 
-    pub const fn is_on(&self) -> bool {
-        self.0.is_some()
-    }
-
     /// Waits until all that was recorded so far is on the disk, for so long at most.
     pub fn finish(&self, within: Duration) {
         let Some(queue) = &self.0 else { return };

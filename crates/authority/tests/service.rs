@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use roost_authority::{Client, ClientError, RenewError, Server, renew};
 use roost_identity::group::{Group, GroupRecords, InvitationSpec, Joined};
 use roost_identity::{Answer, Enrolment, Identity, KeyExchange, RenewalKey, Token, tls};
+use roost_wait::eventually;
 use roost_wire::{Labels, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -113,12 +114,8 @@ async fn decisions_are_recorded() {
     let log = [fixture.group.audit_path()];
     let wanted = ["started", "certificate-issued", "certificate-renewed", "invitation-refused"];
     let kinds = || roost_audit::read(&log).unwrap().into_iter().map(|record| record.kind).collect::<Vec<_>>();
-    let written = async {
-        while kinds() != wanted {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), written).await.unwrap_or_else(|_| panic!("{:?}", kinds()));
+    let written = eventually(Duration::from_secs(20), || (kinds() == wanted).then_some(())).await;
+    assert!(written.is_some(), "{:?}", kinds());
     let records = roost_audit::read(&log).unwrap();
     let name = |at: usize| records[at].who.as_ref().and_then(|who| who.name.as_deref());
     assert_eq!((name(1), name(2)), (Some("uav7"), Some("uav7")));

@@ -89,7 +89,7 @@ mod tests {
         );
         std::fs::write(folder.join(POLICY), bytes).unwrap();
         let error = group.policy_document().unwrap_err().to_string();
-        assert!(error.contains("number 1 is older than number 2"), "{error}");
+        assert!(error.contains("number 1, older than number 2"), "{error}");
         assert_eq!(group.sign_policy("").unwrap().0.number, 3);
     }
 }
