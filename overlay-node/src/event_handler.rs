@@ -40,6 +40,8 @@ pub(crate) struct NodeEventHandler {
     repeats: LogDedup,
     /// Limits the warnings about messages of later versions.
     later: LogLimiter,
+    /// The hub at which this node is attached, with its name.
+    hub: Option<(NodeId, String)>,
 }
 
 impl NodeEventHandler {
@@ -61,6 +63,7 @@ impl NodeEventHandler {
             sealer,
             repeats: LogDedup::default(),
             later: LogLimiter::default(),
+            hub: None,
         }
     }
 }
@@ -72,9 +75,14 @@ impl EventHandler<Node> for NodeEventHandler {
                 tracing::info!(hub = hub.name, node = ?hub.node, role = %hub.role, "attached");
                 tracing::debug!(%address, "the hub's address");
                 self.repeats.clear();
+                self.shared.audit_joined(&hub, &address);
+                self.hub = Some((hub.node, hub.name));
                 self.shared.set_state(State::Attached);
             }
             NodeEvent::Detached { reason } => {
+                if let Some((hub, name)) = self.hub.take() {
+                    self.shared.audit_left(hub, Some(&name), &reason);
+                }
                 self.detached(&reason);
                 self.shared.set_state(State::Attaching);
             }
@@ -95,8 +103,9 @@ impl EventHandler<Node> for NodeEventHandler {
                 }
             }
             NodeEvent::OpenSource { session, request, requester, reflected } => {
-                let name = || self.names.get(&self.shared, requester);
-                tracing::debug!(session = session.0, service = %request.service, name = name(), ?requester, "serving");
+                let name = self.names.get(&self.shared, requester);
+                tracing::debug!(session = session.0, service = %request.service, name, ?requester, "serving");
+                self.shared.audit_granted(requester, name.as_deref(), request.service);
                 self.sessions.open(session, *request, reflected);
             }
             NodeEvent::ReadObject { session, pushed: None, offset, length } => {

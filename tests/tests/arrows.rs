@@ -5,8 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 30] = [
+const ARROWS: [(&str, &[&str]); 31] = [
     ("roost-wire", &[]),
+    ("roost-audit", &[]),
     ("roost-policy", &["roost-wire"]),
     ("roost-core", &["roost-wire", "roost-policy"]),
     ("roost-identity", &["roost-wire"]),
@@ -15,7 +16,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
     // Prints for all commands; `roost-wire` has the escaping of text from others.
     ("roost-terminal", &["roost-wire"]),
     ("roost-transport", &["roost-wire", "roost-identity"]),
-    ("roost-authority", &["roost-wire", "roost-identity"]),
+    ("roost-authority", &["roost-wire", "roost-audit", "roost-identity"]),
     // Events of the data half are commands of the machines of the core.
     ("roost-reflection", &["roost-wire", "roost-core"]),
     // The shell of the relay of streams, which super nodes and nodes have alike.
@@ -23,6 +24,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
         "roost-runtime",
         &[
             "roost-wire",
+            "roost-audit",
             "roost-core",
             "roost-policy",
             "roost-transport",
@@ -38,7 +40,9 @@ const ARROWS: [(&str, &[&str]); 30] = [
         "roost-cli",
         &[
             "roost-wire",
+            "roost-audit",
             "roost-identity",
+            "roost-policy",
             "roost-authority",
             "roost-api",
             "roost-services",
@@ -51,6 +55,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
         "roost-overlay-node",
         &[
             "roost-runtime",
+            "roost-audit",
             "roost-services",
             "roost-wire",
             "roost-core",

@@ -148,8 +148,8 @@ impl Client {
     /// # Errors
     /// The authority was not reached, or refuses.
     pub async fn documents(&self, held: Holdings) -> Result<Vec<Document>, ClientError> {
-        let Holdings { revocations, trust, waits } = held;
-        let path = format!("/v1/documents?revocations={revocations}&trust={trust}&waits={waits}");
+        let Holdings { revocations, policy, trust, waits } = held;
+        let path = format!("/v1/documents?revocations={revocations}&policy={policy}&trust={trust}&waits={waits}");
         let (_, body) = self.get(&path).await?;
         Ok(self.parse::<DocumentsBody>(&body)?.documents)
     }

@@ -6,9 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use data_encoding::BASE64;
+use roost_audit::{AuditEvent, AuditKind, AuditRecorder};
 use roost_identity::group::{Group, GroupError, JoinRefusal, Joined, Origin, Ticket};
 use roost_identity::{Answer, Document, Policy, SigningRequest, Token, read_unverified};
 use roost_wire::RemoteIdentity;
+use tokio_rustls::rustls::pki_types::CertificateDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tracing::{info, warn};
 
 use crate::allowances::{Allowances, network};
@@ -24,6 +27,9 @@ const ALL_WRONG_TOKENS: (u32, Duration) = (100, Duration::from_secs(1));
 /// Renewals of a member: ten at once, one more each ten minutes, so that no member fills the group's index.
 const RENEWALS: (u32, Duration) = (10, Duration::from_secs(600));
 const MAX_SENDERS: usize = 4096;
+
+/// The status of a refusal for the number of requests (RFC 6585).
+const TOO_MANY: u16 = 429;
 
 /// The time, by the calendar and by a clock that nobody sets.
 #[derive(Clone, Copy, Debug)]
@@ -43,6 +49,7 @@ pub(crate) struct Refused {
 pub(crate) struct Desk {
     group: Arc<Group>,
     policy: Arc<Policy>,
+    audit: AuditRecorder,
     state: Mutex<State>,
 }
 
@@ -51,34 +58,52 @@ struct State {
     all_wrong_tokens: Allowances<()>,
     /// By the name in the certificate, which a renewal for another key keeps.
     renewals: Allowances<String>,
-    /// The times at which the documents that are in force were written.
-    documents_written: Option<[Option<SystemTime>; 2]>,
+    /// The times at which the documents that are in force were written, and the number of the policy.
+    documents_written: Option<[Option<SystemTime>; 3]>,
+    policy_number: u64,
 }
 
 impl Desk {
-    pub(crate) fn new(group: Arc<Group>, policy: Arc<Policy>) -> Self {
+    pub(crate) fn new(group: Arc<Group>, policy: Arc<Policy>, audit: AuditRecorder) -> Self {
         let state = State {
             wrong_tokens: Allowances::new(WRONG_TOKENS.0, WRONG_TOKENS.1, MAX_SENDERS),
             all_wrong_tokens: Allowances::new(ALL_WRONG_TOKENS.0, ALL_WRONG_TOKENS.1, 1),
             renewals: Allowances::new(RENEWALS.0, RENEWALS.1, MAX_SENDERS),
             documents_written: None,
+            policy_number: 0,
         };
-        Self { group, policy, state: Mutex::new(state) }
+        Self { group, policy, audit, state: Mutex::new(state) }
     }
 
     pub(crate) fn join(&self, from: IpAddr, body: &JoinBody, now: Now) -> Result<Joined, Refused> {
         let network = network(from);
         let token = self.check_token(&body.token, network, now).inspect_err(|error| {
             warn!(%from, error = error.error, "a device was refused");
+            // Of a network that sends too many there is a record already: it must not fill the files.
+            if error.status != TOO_MANY {
+                self.audit.record(refusal(from, &error.error));
+            }
         })?;
         let request = parse_request(&body.request)?;
         let host: String = body.host.chars().filter(|c| c.is_ascii_graphic()).take(MAX_HOST_BYTES).collect();
         let origin = Origin { host, address: network.to_string() };
         let joined = self.group.join(&token, &request, &origin, now.calendar);
+        let event = |kind| AuditEvent::new(kind).with("address", from.to_string()).with("invitation", token.id());
         match &joined {
-            Ok(Joined::Issued(_)) => info!(node = %request.node(), %from, "a device has joined"),
-            Ok(Joined::Waiting { .. }) => info!(node = %request.node(), %from, "a device waits for approval"),
-            Err(error) => warn!(node = %request.node(), %from, %error, "a device was refused"),
+            Ok(Joined::Issued(answer)) => {
+                info!(node = %request.node(), %from, "a device has joined");
+                let name = holder(answer).map(|holder| holder.name);
+                self.audit.record(event(AuditKind::CertificateIssued).about(request.node(), name.as_deref()));
+            }
+            Ok(Joined::Waiting { .. }) => {
+                info!(node = %request.node(), %from, "a device waits for approval");
+                self.audit.record(event(AuditKind::JoinAsked).about(request.node(), None));
+            }
+            Err(error) => {
+                warn!(node = %request.node(), %from, %error, "a device was refused");
+                let refused = event(AuditKind::InvitationRefused).about(request.node(), None);
+                self.audit.record(refused.with("reason", error.to_string()));
+            }
         }
         joined.map_err(|error| from_group(&error))
     }
@@ -94,7 +119,7 @@ impl Desk {
             Err(from_group(&JoinRefusal::UnknownToken.into()))
         } else {
             let error = "too many wrong invitations came from this network: try again in a minute";
-            Err(refused(429, "busy", error))
+            Err(refused(TOO_MANY, "busy", error))
         }
     }
 
@@ -116,7 +141,7 @@ impl Desk {
         let request = parse_request(&body.request)?;
         if !self.state().renewals.charge_if_left(&member.name, now.steady) {
             return Err(refused(
-                429,
+                TOO_MANY,
                 "busy",
                 "this member has renewed its certificate too often: try again in ten minutes",
             ));
@@ -124,9 +149,14 @@ impl Desk {
         let renewed = self.group.renew_member(certificate, &request, now.calendar);
         let (issued, answer) = renewed.map_err(|error| {
             warn!(node = %member.node, %error, "a renewal was refused");
+            let refused = AuditEvent::new(AuditKind::RenewalRefused).about(member.node, Some(&member.name));
+            self.audit.record(refused.with("reason", error.to_string()));
             from_group(&error)
         })?;
         info!(name = issued.name, node = %issued.node, "a certificate was renewed");
+        let renewed = AuditEvent::new(AuditKind::CertificateRenewed).about(issued.node, Some(&issued.name));
+        let renewed = renewed.with("former_id", member.node.to_string()).with("labels", issued.labels.to_string());
+        self.audit.record(renewed.with("serial", issued.serial));
         Ok(Box::new(answer))
     }
 
@@ -134,7 +164,8 @@ impl Desk {
     pub(crate) fn documents(&self, member: Option<&[u8]>, held: Holdings) -> Result<Option<Vec<Document>>, Refused> {
         identify(member)?;
         self.reload_documents();
-        if self.policy.revocations().0 <= held.revocations && self.policy.signed_trust().number <= held.trust {
+        let (list, trust) = (self.policy.revocations().0, self.policy.signed_trust().number);
+        if list <= held.revocations && trust <= held.trust && self.state().policy_number <= held.policy {
             return Ok(None);
         }
         let mut documents = self.group.documents().map_err(|error| from_group(&error))?;
@@ -150,8 +181,11 @@ impl Desk {
             return;
         }
         let reloaded = self.group.refresh().and_then(|()| Ok(self.policy.reload()?));
-        match reloaded {
-            Ok(_) => state.documents_written = written,
+        match reloaded.and_then(|_| self.group.policy_number()) {
+            Ok(number) => {
+                state.policy_number = number;
+                state.documents_written = written;
+            }
             Err(error) => warn!(%error, "the group's documents stay as they were"),
         }
     }
@@ -187,6 +221,15 @@ fn identify(member: Option<&[u8]>) -> Result<(&[u8], RemoteIdentity), Refused> {
     Ok((member, read_unverified(member).map_err(|_| strange())?))
 }
 
+fn holder(answer: &Answer) -> Option<RemoteIdentity> {
+    let der = CertificateDer::from_pem_slice(answer.certificate.as_bytes()).ok()?;
+    read_unverified(&der).ok()
+}
+
+fn refusal(from: IpAddr, reason: &str) -> AuditEvent {
+    AuditEvent::new(AuditKind::InvitationRefused).with("address", from.to_string()).with("reason", reason)
+}
+
 fn parse_request(text: &str) -> Result<SigningRequest, Refused> {
     let der = BASE64.decode(text.as_bytes()).unwrap_or_default();
     SigningRequest::parse(&der).map_err(|error| refused(400, "bad-request", &error.to_string()))
@@ -215,9 +258,7 @@ mod tests {
     use super::*;
     use roost_identity::Enrolment;
     use roost_identity::group::InvitationSpec;
-    use roost_wire::Role;
-    use rustls_pki_types::CertificateDer;
-    use rustls_pki_types::pem::PemObject;
+    use roost_wire::{Labels, Role};
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -233,7 +274,7 @@ mod tests {
             let group = Arc::new(Group::init(&dir.path().join("group"), "alpha").unwrap());
             let policy = group.policy().unwrap();
             let now = Now { calendar: SystemTime::now(), steady: Instant::now() };
-            Self { dir, desk: Desk::new(group, policy), now }
+            Self { dir, desk: Desk::new(group, policy, AuditRecorder::default()), now }
         }
 
         fn request(&self) -> String {
@@ -248,8 +289,8 @@ mod tests {
 
         fn invite(&self) -> String {
             let [valid, certificate] = [SECOND * 3600; 2];
-            let role = Role::Node;
-            let spec = InvitationSpec { role, name: None, valid, uses: 9, needs_approval: false, certificate };
+            let (role, labels) = (Role::Node, Labels::default());
+            let spec = InvitationSpec { role, name: None, labels, valid, uses: 9, needs_approval: false, certificate };
             self.desk.group.invite(&spec, self.now.calendar).unwrap().to_string()
         }
     }
@@ -320,5 +361,19 @@ mod tests {
         group.revoke("lost").unwrap();
         let documents = fixture.desk.documents(Some(&member), held).unwrap().unwrap();
         assert_eq!((documents[0].kind.as_str(), documents[0].number), ("revocations", 2));
+    }
+
+    #[test]
+    fn newer_policy_is_given_alone() {
+        let fixture = Fixture::new();
+        let group = &fixture.desk.group;
+        let member = group.issue_in_memory("uav7", Role::Node).unwrap().certificate_der();
+        group.sign_policy("[[rule]]\nallow = [\"all\"]").unwrap();
+        let ask = |policy| {
+            fixture.desk.documents(Some(&member), Holdings { revocations: 1, policy, ..Holdings::default() }).unwrap()
+        };
+        let documents = ask(0).unwrap();
+        assert_eq!((documents.len(), documents[0].kind.as_str(), documents[0].number), (1, "policy", 1));
+        assert_eq!(ask(1), None);
     }
 }

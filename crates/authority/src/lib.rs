@@ -6,7 +6,7 @@
 //! | `POST /v1/join` | `{token, request, host}`; 200 with the [`Answer`](roost_identity::Answer), or 202 with `{ticket}` while an operator has to approve |
 //! | `GET /v1/join/TICKET` | waits up to a minute; 200 with the answer, 202 if nobody has decided yet |
 //! | `POST /v1/renew` | `{request}`, with the member's certificate; 200 with the answer |
-//! | `GET /v1/documents?revocations=N&trust=M&waits=BOOL` | with the member's certificate; waits up to a minute for a newer document |
+//! | `GET /v1/documents?revocations=N&policy=M&trust=K&waits=BOOL` | with the member's certificate; waits up to a minute for a newer document |
 //!
 //! Requests are PKCS#10, DER, in base64. A refusal is `{error, code}`: one sentence, and a word for programs.
 //!

@@ -1,6 +1,6 @@
 //! The bodies of requests and answers, besides the answer itself.
 
-use roost_identity::{Document, REVOCATIONS, TRUST};
+use roost_identity::{Document, POLICY, REVOCATIONS, TRUST};
 use serde::{Deserialize, Serialize};
 
 /// The longest body of a request, bytes.
@@ -39,6 +39,8 @@ pub struct Holdings {
     #[serde(default)]
     pub revocations: u64,
     #[serde(default)]
+    pub policy: u64,
+    #[serde(default)]
     pub trust: u64,
     /// If the answer may wait for a newer document.
     #[serde(default = "waits")]
@@ -51,7 +53,7 @@ fn waits() -> bool {
 
 impl Default for Holdings {
     fn default() -> Self {
-        Self { revocations: 0, trust: 0, waits: true }
+        Self { revocations: 0, policy: 0, trust: 0, waits: true }
     }
 }
 
@@ -60,6 +62,7 @@ impl Holdings {
     pub fn set(&mut self, kind: &str, number: u64) {
         match kind {
             REVOCATIONS => self.revocations = number,
+            POLICY => self.policy = number,
             TRUST => self.trust = number,
             _ => {}
         }
@@ -69,6 +72,7 @@ impl Holdings {
     pub(crate) fn number(&self, kind: &str) -> u64 {
         match kind {
             REVOCATIONS => self.revocations,
+            POLICY => self.policy,
             TRUST => self.trust,
             _ => u64::MAX,
         }

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use roost_audit::{AuditEvent, AuditKind, AuditRecorder, Limits};
 use roost_identity::group::{Group, GroupError};
 use roost_identity::tls::{ConfigError, authority_server};
 use tokio::net::{TcpListener, TcpStream};
@@ -30,6 +32,9 @@ const HEAD: Duration = Duration::from_secs(20);
 /// Longest life of a connection, so that a reader that is slow on purpose holds it no longer.
 const LIFE: Duration = Duration::from_secs(600);
 
+/// The longest wait for the disk at the end.
+const LAST_RECORDS: Duration = Duration::from_secs(1);
+
 /// The pause after the system could not accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
@@ -38,6 +43,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 pub enum ServerError {
     #[error("cannot listen on {address}: {source}")]
     Bind { address: SocketAddr, source: io::Error },
+    #[error("cannot keep audit records in {}: {source}", path.display())]
+    Audit { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Group(#[from] GroupError),
     #[error(transparent)]
@@ -48,6 +55,7 @@ pub struct Server {
     listener: TcpListener,
     acceptor: TlsAcceptor,
     desk: Arc<Desk>,
+    audit: AuditRecorder,
     clock: fn() -> SystemTime,
 }
 
@@ -70,10 +78,15 @@ impl Server {
         clock: fn() -> SystemTime,
     ) -> Result<Self, ServerError> {
         let policy = group.policy()?;
+        let path = group.audit_path();
         let group = Arc::new(group);
+        let audit = AuditRecorder::start(&path, Limits::default());
+        let audit = audit.map_err(|source| ServerError::Audit { path, source })?;
         let acceptor = TlsAcceptor::from(authority_server(&group, &policy, clock)?);
         let listener = TcpListener::bind(address).await.map_err(|source| ServerError::Bind { address, source })?;
-        Ok(Self { listener, acceptor, desk: Arc::new(Desk::new(group, policy)), clock })
+        audit.record(AuditEvent::new(AuditKind::Started).with("listen", address.to_string()));
+        let desk = Arc::new(Desk::new(group, policy, audit.clone()));
+        Ok(Self { listener, acceptor, desk, audit, clock })
     }
 
     /// The address that it listens on, with the port that the system chose.
@@ -92,7 +105,7 @@ impl Server {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 () = connections.reap() => continue,
-                () = stop.as_mut() => return,
+                () = stop.as_mut() => break,
             };
             match accepted {
                 Ok((stream, from)) => connections.add(from.ip(), self.serve_connection(stream, from.ip())),
@@ -102,6 +115,8 @@ impl Server {
                 }
             }
         }
+        self.audit.record(AuditEvent::new(AuditKind::Stopped));
+        self.audit.finish(LAST_RECORDS);
     }
 
     fn serve_connection(&self, stream: TcpStream, from: IpAddr) -> impl Future<Output = ()> + Send + 'static {

@@ -9,7 +9,8 @@ use std::time::{Duration, SystemTime};
 use roost_authority::{Client, ClientError, Holdings, RenewError, Server, renew};
 use roost_identity::group::{Forced, Group, GroupRecords, InvitationSpec, Joined};
 use roost_identity::{Answer, Enrolment, Identity, KeyExchange, RenewalKey, Token, tls};
-use roost_wire::Role;
+use roost_wait::eventually;
+use roost_wire::{Labels, Role};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -47,7 +48,8 @@ impl World {
     fn invite(&self, change: impl FnOnce(&mut InvitationSpec)) -> Token {
         let [valid, certificate] = [Duration::from_secs(3600), 30 * DAY];
         let name = Some("uav7".to_owned());
-        let mut spec = InvitationSpec { role: Role::Node, name, valid, uses: 1, needs_approval: false, certificate };
+        let (role, labels) = (Role::Node, Labels::default());
+        let mut spec = InvitationSpec { role, name, labels, valid, uses: 1, needs_approval: false, certificate };
         change(&mut spec);
         self.group.invite(&spec, SystemTime::now()).unwrap()
     }
@@ -100,6 +102,24 @@ async fn device_joins_and_renews() {
     assert_ne!(other.node(), first.node());
     assert_eq!((other.name(), other.role()), ("uav7", Role::Node));
     assert_eq!(fixture.group.show().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn decisions_are_recorded() {
+    let fixture = World::new().await;
+    let first = fixture.member("device").await;
+    renew(&fixture.path("device"), &first, &fixture.address, RenewalKey::Same).await.unwrap();
+    let guessed = "AAAAAAAAAAAAAAAAAAAAAA".parse().unwrap();
+    fixture.join(&fixture.client(), &guessed, "thief").await.unwrap_err();
+    let log = [fixture.group.audit_path()];
+    let wanted = ["started", "certificate-issued", "certificate-renewed", "invitation-refused"];
+    let kinds = || roost_audit::read(&log).unwrap().into_iter().map(|record| record.kind).collect::<Vec<_>>();
+    let written = eventually(Duration::from_secs(20), || (kinds() == wanted).then_some(())).await;
+    assert!(written.is_some(), "{:?}", kinds());
+    let records = roost_audit::read(&log).unwrap();
+    let name = |at: usize| records[at].who.as_ref().and_then(|who| who.name.as_deref());
+    assert_eq!((name(1), name(2)), (Some("uav7"), Some("uav7")));
+    assert_eq!(roost_audit::verify(&log, None).unwrap().faults, []);
 }
 
 #[tokio::test]

@@ -39,6 +39,8 @@ fn run(cli: &Cli, output: Output) -> Outcome {
     match &cli.command {
         Command::Group(args) => commands::group::run(args, output),
         Command::Identity(args) => commands::identity::run(args, output),
+        Command::Policy(args) => commands::policy::run(args, output),
+        Command::Audit(args) => commands::audit::run(args, output),
         Command::Config(args) => commands::config::run(args, output),
         Command::Completions(args) => commands::generate::completions(args, output),
         Command::Man(args) => commands::generate::man(args, output),
@@ -67,9 +69,13 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Bench(args) => bench::run(args, output).await,
         Command::Demo(args) => demo::run(args, output).await,
         Command::Join(args) => commands::join::run(args, output).await,
-        Command::Group(_) | Command::Identity(_) | Command::Config(_) | Command::Completions(_) | Command::Man(_) => {
-            Ok(())
-        }
+        Command::Group(_)
+        | Command::Identity(_)
+        | Command::Policy(_)
+        | Command::Audit(_)
+        | Command::Config(_)
+        | Command::Completions(_)
+        | Command::Man(_) => Ok(()),
     }
 }
 

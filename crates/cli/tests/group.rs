@@ -57,8 +57,8 @@ fn member_is_issued_verified_and_revoked() {
     let (dir, member) = (grove.dir(), grove.path("uav7"));
     let issued = grove.json(&["issue", &dir, "uav7", "--role", "node", "--valid", "30d", "-o", &member]);
     assert_eq!(keys(&issued), ["certificate", "cut_to_group", "dir", "schema"]);
-    let certificate =
-        ["name", "node", "not_after_unix_s", "not_before_unix_s", "revoked_unix_s", "role", "serial", "state"];
+    let certificate = ["labels", "name", "next_labels", "node", "not_after_unix_s", "not_before_unix_s"];
+    let certificate = [&certificate[..], &["revoked_unix_s", "role", "serial", "state"]].concat();
     assert_eq!(keys(&issued["certificate"]), certificate);
     assert_eq!(issued["certificate"]["role"], "node");
 
@@ -75,6 +75,38 @@ fn member_is_issued_verified_and_revoked() {
     let (code, said) = grove.fails(&["verify", &dir, &member]);
     assert_eq!(code, Some(5), "{said}");
     assert!(said.contains("revoked"), "{said}");
+}
+
+#[test]
+fn labels_are_issued_shown_and_changed() {
+    let grove = Grove::new();
+    let (dir, member) = (grove.dir(), grove.path("uav7"));
+    let labels = ["--label", "team=red", "--label", "kind=scout"];
+    let issue = ["issue", &dir, "uav7", "--role", "node", "-o", &member];
+    let issued = grove.json(&[&issue[..], &labels].concat());
+    assert_eq!(issued["certificate"]["labels"], serde_json::json!({"kind": "scout", "team": "red"}));
+    let shown = || json(&roost(&["identity", "show", &member, "--json"]).stdout);
+    assert_eq!((&shown()["labels"]["team"], &shown()["name"]), (&"red".into(), &"uav7".into()));
+    let changed = grove.json(&["label", &dir, "uav7", "team=blue"]);
+    assert_eq!(changed["certificates"][0]["next_labels"], serde_json::json!({"team": "blue"}));
+    let table = String::from_utf8(roost(&["group", "show", &dir]).stdout).unwrap();
+    assert!(table.contains("kind=scout,team=red, next team=blue"), "{table}");
+    grove.json(&["renew", &dir, &member]);
+    assert_eq!(shown()["labels"], serde_json::json!({"team": "blue"}));
+    grove.json(&["label", &dir, "uav7", "--none"]);
+    grove.json(&["renew", &dir, &member]);
+    assert_eq!(shown()["labels"], serde_json::json!({}));
+    let invited = ["invite", &dir, "--role", "node", "--authority", "10.0.0.1:7703", "--label", "team=red"];
+    assert_eq!(grove.json(&invited)["labels"]["team"], "red");
+    assert_eq!(grove.json(&["invitations", &dir])["invitations"][0]["labels"]["team"], "red");
+    for (args, code, part) in [
+        (&["label", &dir, "uav7", "team"][..], 2, "KEY=VALUE"),
+        (&["label", &dir, "ghost", "team=red"], 4, "ghost"),
+        (&["issue", &dir, "a", "--role", "node", "--label", "a=b", "--label", "a=c"], 2, "twice"),
+    ] {
+        let (got, said) = grove.fails(args);
+        assert!(got == Some(code) && said.contains(part), "{args:?}: {said}");
+    }
 }
 
 #[test]

@@ -17,6 +17,9 @@ pub const REVOCATIONS: &str = "revocations";
 /// changed.
 pub const TRUST: &str = "trust";
 
+/// The kind of the group's policy; its text is the signed document in base64.
+pub const POLICY: &str = "policy";
+
 /// A certificate with all that its holder needs beside its key. Nothing in it is secret: the multicast key is sealed
 /// for the holder. Certificates are in PEM form. Unknown fields are ignored, so that a later authority may say more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +37,7 @@ pub struct Answer {
 /// A numbered text that the authority signed and every member holds. Of two, that with the greater number counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Document {
-    /// [`REVOCATIONS`], [`TRUST`], or a kind that a later version knows.
+    /// [`REVOCATIONS`], [`POLICY`], [`TRUST`], or a kind that a later version knows.
     pub kind: String,
     pub number: u64,
     pub text: String,

@@ -6,11 +6,12 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
-use roost_wire::{NodeId, RemoteIdentity, Role};
+use roost_wire::{Labels, NodeId, RemoteIdentity, Role};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
 use crate::certificate::{Authority, Certificate, Leaf, date};
-use crate::error::LoadError;
+use crate::document::SignedDocument;
+use crate::error::{ListFault, LoadError};
 use crate::files::{
     GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, TRUST, read_key,
     read_pem,
@@ -27,7 +28,7 @@ pub struct Identity {
     /// A renewal replaces it while TLS configurations share this identity.
     held: RwLock<Held>,
     key: Vec<u8>,
-    /// The holder of the certificate. No renewal changes it.
+    /// The holder of the certificate. No renewal changes it, but for the labels.
     holder: RemoteIdentity,
     trust: Arc<SharedTrust>,
     list: Arc<RevocationList>,
@@ -112,7 +113,8 @@ impl Identity {
     /// # Errors
     /// `by` has another key, name, role or group, or is not valid at `now`. Nothing has changed then.
     pub fn renew(&self, by: &Self, now: SystemTime) -> Result<bool, LoadError> {
-        if by.holder != self.holder || by.trust.get().first() != self.trust.get().first() {
+        let is_other = (by.node(), by.role(), by.name()) != (self.node(), self.role(), self.name());
+        if is_other || by.trust.get().first() != self.trust.get().first() {
             let path = by.certificate_path.clone();
             return Err(LoadError::NotRenewed { path, held: self.name().to_owned(), offered: by.name().to_owned() });
         }
@@ -164,8 +166,17 @@ impl Identity {
         &self.holder.name
     }
 
+    /// The labels in the certificate, which a renewal may change.
+    pub fn labels(&self) -> Labels {
+        self.held().leaf.subject.labels.clone()
+    }
+
     pub fn group(&self) -> &str {
         self.trust.group()
+    }
+
+    pub(crate) fn open_document(&self, document: &[u8]) -> Result<SignedDocument, ListFault> {
+        SignedDocument::parse(document, &self.trust.get())
     }
 
     /// The fingerprint of the certificate of the group's authority in force, as far as this host has heard.

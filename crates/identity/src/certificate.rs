@@ -7,6 +7,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
 use data_encoding::BASE64;
 use roost_wire::{Labels, NodeId, RemoteIdentity};
 use sha2::{Digest, Sha256};
+use x509_parser::asn1_rs::{ToDer, Utf8String};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate, X509Version};
 use x509_parser::time::ASN1Time;
 
@@ -14,11 +15,15 @@ use crate::fingerprint::Fingerprint;
 use crate::refusal::Refusal;
 use crate::subject::{Subject, check_name};
 
-/// The largest certificate that is parsed, in bytes. Those of a group have about 450.
+/// The largest certificate that is parsed, in bytes. Those of a group have about 450, and 560 more for the longest labels.
 pub(crate) const MAX_CERTIFICATE_BYTES: usize = 4096;
 
 /// AlgorithmIdentifier of ecdsa-with-SHA256 (RFC 5758, section 3.2), DER.
 const ECDSA_SHA256: [u8; 12] = [0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
+
+/// The extension with a member's labels, a UTF8String such as `role=scout,team=red`. The arc 2.25 needs no
+/// registration (ITU-T X.667); the number is the first eight bytes of the SHA-256 of "roost labels".
+pub(crate) const LABELS_OID: &[u64] = &[2, 25, 6_167_101_025_700_120_669];
 
 /// The first bytes of the SubjectPublicKeyInfo of an uncompressed P-256 key (RFC 5480).
 const P256_PREFIX: [u8; 27] = [
@@ -72,6 +77,18 @@ impl<'a> Certificate<'a> {
         }
     }
 
+    /// The labels of the holder, none without their extension. `None` if a group would not write such an extension.
+    fn labels(&self) -> Option<Labels> {
+        let is_ours = |arcs: &mut dyn Iterator<Item = u64>| arcs.eq(LABELS_OID.iter().copied());
+        let extensions = self.x509.extensions().iter();
+        let mut ours = extensions.filter(|extension| extension.oid.iter().is_some_and(|mut arcs| is_ours(&mut arcs)));
+        let Some(extension) = ours.next() else { return Some(Labels::default()) };
+        let (_, text) = Utf8String::from_der(extension.value).ok()?;
+        let labels: Labels = text.string().parse().ok()?;
+        // The comparison with the only right encoding rejects other orders and no labels at all, too.
+        (ours.next().is_none() && labels_extension(&labels)? == extension.value).then_some(labels)
+    }
+
     /// The SubjectPublicKeyInfo, DER, of whatever type the key is.
     pub(crate) fn key(&self) -> &[u8] {
         self.x509.tbs_certificate.subject_pki.raw
@@ -91,7 +108,7 @@ impl<'a> Certificate<'a> {
         }
         Some(Leaf {
             node: node_id(spki),
-            subject: self.subject()?,
+            subject: Subject { labels: self.labels()?, ..self.subject()? },
             status: CertificateStatus {
                 serial: Serial::from_raw(x509.raw_serial()),
                 issuer: None,
@@ -100,6 +117,12 @@ impl<'a> Certificate<'a> {
             },
         })
     }
+}
+
+/// The content of the extension with a member's labels, DER; `None` if there are none.
+pub(crate) fn labels_extension(labels: &Labels) -> Option<Vec<u8>> {
+    let text = labels.to_string();
+    Utf8String::new(&text).to_der_vec().ok().filter(|_| !labels.is_empty())
 }
 
 fn p256_spki<'a>(x509: &X509Certificate<'a>) -> Option<&'a [u8]> {
@@ -176,7 +199,7 @@ impl Leaf {
             node: self.node,
             role: self.subject.role,
             name: self.subject.name.clone(),
-            labels: Labels::default(),
+            labels: self.subject.labels.clone(),
         }
     }
 }

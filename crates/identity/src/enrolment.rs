@@ -17,6 +17,7 @@ use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use data_encoding::BASE64;
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData};
 use roost_wire::Role;
+use roost_wire::messages::DocumentKind;
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
@@ -24,9 +25,10 @@ use self::folder::{exchange, give, is_vacant, open_own, owner_of, read_if_there,
 use crate::answer::{self, Answer, REVOCATIONS};
 use crate::bundle::Identity;
 use crate::certificate::{Authority, pem};
+use crate::document::SignedDocument;
 use crate::error::LoadError;
 use crate::files::{
-    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, TRUST,
+    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, POLICY, REVOCATION_LIST, TRUST,
     create_private, make_private_dir, read_key, read_pem, replace_private, replace_public, sync_parent,
 };
 use crate::fingerprint::Fingerprint;
@@ -37,7 +39,7 @@ use crate::trust::find_authority;
 pub use self::folder::Owner;
 
 /// The files of an identity beside its key.
-const DOCUMENTS: [&str; 5] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, MULTICAST_KEY, TRUST];
+const DOCUMENTS: [&str; 6] = [LEAF_CERTIFICATE, GROUP_CERTIFICATE, REVOCATION_LIST, POLICY, MULTICAST_KEY, TRUST];
 
 /// Joining failed. The identity's folder is as it was before.
 #[derive(Debug, thiserror::Error)]
@@ -219,8 +221,13 @@ impl Enrolment {
             write(&staged(MULTICAST_KEY), |path| replace_private(path, text))?;
         }
         write(&staged(LEAF_CERTIFICATE), |path| replace_public(path, &answer.certificate))?;
+        let policy = policy_document(answer)?;
+        if let Some(document) = &policy {
+            write(&staged(POLICY), |path| replace_public(path, document))?;
+        }
         // Loading checks all signatures, and that key and certificate belong together.
         let identity = Identity::load(&self.staging)?;
+        policy.map_or(Ok(()), |document| check_policy(&document, &identity))?;
         if let Some(held) = &self.held {
             check_renewal(held, &identity)?;
         }
@@ -275,7 +282,7 @@ impl Enrolment {
             replace_private(&self.dir.join(MULTICAST_KEY), fs::read(shared)?)?;
         }
         // The certificate may be of an authority that the document of trust names, so it comes last.
-        for file in [TRUST, REVOCATION_LIST, LEAF_CERTIFICATE] {
+        for file in [TRUST, REVOCATION_LIST, POLICY, LEAF_CERTIFICATE] {
             if let Some(content) = read_if_there(&self.staging.join(file))? {
                 replace_public(&self.dir.join(file), content)?;
             }
@@ -309,6 +316,17 @@ fn authority_der(answer: &Answer) -> Result<CertificateDer<'static>, EnrolmentEr
 fn trust_document(answer: &Answer) -> Result<Option<Vec<u8>>, EnrolmentError> {
     let decoded = answer.document(answer::TRUST).map(|text| BASE64.decode(text.as_bytes()));
     decoded.transpose().map_err(|_| EnrolmentError::Answer("its document of trust is not in base64"))
+}
+
+fn policy_document(answer: &Answer) -> Result<Option<Vec<u8>>, EnrolmentError> {
+    let decoded = answer.document(answer::POLICY).map(|text| BASE64.decode(text.as_bytes()));
+    decoded.transpose().map_err(|_| EnrolmentError::Answer("its policy is not in base64"))
+}
+
+fn check_policy(document: &[u8], identity: &Identity) -> Result<(), EnrolmentError> {
+    let is_policy = |document: SignedDocument| document.kind == DocumentKind::POLICY.0;
+    let is_good = identity.open_document(document).is_ok_and(is_policy);
+    if is_good { Ok(()) } else { Err(EnrolmentError::Answer("its policy is not signed by the group's authority")) }
 }
 
 /// The text of the file with the multicast key, if the answer has one.

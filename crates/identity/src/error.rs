@@ -96,6 +96,8 @@ pub enum LoadError {
     ListNumberUnreadable { path: PathBuf, source: io::Error },
     #[error("the document {} of the group's authorities is not accepted: {fault}", path.display())]
     Trust { path: PathBuf, fault: ListFault },
+    #[error("the policy {} is not accepted: {fault}", path.display())]
+    Policy { path: PathBuf, fault: ListFault },
     #[error("the revocation list {} is not accepted: {fault}", path.display())]
     List { path: PathBuf, fault: ListFault },
 }

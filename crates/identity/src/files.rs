@@ -25,6 +25,7 @@ pub(crate) const GROUP_KEY: &str = "group.key";
 pub(crate) const GROUP_INDEX: &str = "issued.tsv";
 pub(crate) const INVITATIONS: &str = "invitations.json";
 pub(crate) const HUBS: &str = "hubs";
+pub(crate) const AUDIT_LOG: &str = "audit.log";
 pub(crate) const AUTHORITY_ADDRESS: &str = "authority";
 pub(crate) const LEAF_CERTIFICATE: &str = "identity.pem";
 pub(crate) const LEAF_KEY: &str = "identity.key";
@@ -34,6 +35,7 @@ pub(crate) const TRUST: &str = "trust.cbor";
 /// The next authority of a group, until the change is finished.
 pub(crate) const NEXT_CERTIFICATE: &str = "next.pem";
 pub(crate) const NEXT_KEY: &str = "next.key";
+pub(crate) const POLICY: &str = "policy.cbor";
 
 const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;

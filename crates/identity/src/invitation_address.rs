@@ -36,6 +36,11 @@ impl Token {
         Ok(Self(bytes))
     }
 
+    /// The id by which the operator's lists and audit records name the invitation.
+    pub fn id(&self) -> String {
+        self.digest().short().to_owned()
+    }
+
     pub(crate) fn digest(&self) -> TokenDigest {
         TokenDigest(BASE64URL_NOPAD.encode(&Sha256::digest(self.0)))
     }

@@ -46,7 +46,7 @@ mod subject;
 pub mod tls;
 mod trust;
 
-pub use answer::{Answer, Document, REVOCATIONS, SealedKey, TRUST};
+pub use answer::{Answer, Document, POLICY, REVOCATIONS, SealedKey, TRUST};
 pub use bundle::Identity;
 pub use certificate::{CertificateStatus, read_unverified};
 pub use document::SignedDocument;

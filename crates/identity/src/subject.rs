@@ -1,9 +1,9 @@
-//! The holder of a certificate as text: `roost:GROUP:ROLE:NAME`.
+//! The holder of a certificate. Its text is `roost:GROUP:ROLE:NAME`; labels stand elsewhere in the certificate.
 
 use std::fmt;
 
-use roost_wire::Role;
 use roost_wire::node_selector::is_node_name;
+use roost_wire::{Labels, Role};
 
 /// The longest name of a group or a node, in bytes.
 pub const MAX_NAME_BYTES: usize = roost_wire::messages::MAX_NAME_BYTES;
@@ -18,16 +18,16 @@ pub(crate) fn check_name(text: &str) -> Result<(), NameError> {
     if is_node_name(text) { Ok(()) } else { Err(NameError(text.to_owned())) }
 }
 
-/// The holder of a certificate, as its one subject alternative name gives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) group: String,
     pub(crate) role: Role,
     pub(crate) name: String,
+    pub(crate) labels: Labels,
 }
 
 impl Subject {
-    /// Parses the holder. `None` unless `uri` has exactly the form `roost:GROUP:ROLE:NAME` with valid names.
+    /// Parses the one subject alternative name. `None` unless `uri` has exactly the form `roost:GROUP:ROLE:NAME` with valid names.
     pub(crate) fn parse(uri: &str) -> Option<Self> {
         let mut parts = uri.strip_prefix("roost:")?.split(':');
         let (group, role, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -36,7 +36,8 @@ impl Subject {
         }
         check_name(group).ok()?;
         check_name(name).ok()?;
-        Some(Self { group: group.to_owned(), role: role.parse().ok()?, name: name.to_owned() })
+        let (group, name, labels) = (group.to_owned(), name.to_owned(), Labels::default());
+        Some(Self { group, role: role.parse().ok()?, name, labels })
     }
 }
 
@@ -52,7 +53,8 @@ mod tests {
 
     #[test]
     fn subject_round_trips() {
-        let subject = Subject { group: "alpha".into(), role: Role::SuperNode, name: "sn-1.west_2".into() };
+        let (group, name, labels) = ("alpha".into(), "sn-1.west_2".into(), Labels::default());
+        let subject = Subject { group, role: Role::SuperNode, name, labels };
         assert_eq!(Subject::parse(&subject.to_string()), Some(subject));
     }
 

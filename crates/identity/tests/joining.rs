@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use roost_identity::group::{Group, GroupError, InvitationSpec, JoinRefusal, Joined, Origin, Ticket};
-use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, Owner, RenewalKey, SigningRequest, Token};
-use roost_wire::Role;
+use roost_identity::{Answer, Enrolment, EnrolmentError, Identity, Owner, Policy, RenewalKey, SigningRequest, Token};
+use roost_wire::{Labels, Role};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -35,6 +35,7 @@ impl Fixture {
         InvitationSpec {
             role: Role::Node,
             name: Some("uav7".into()),
+            labels: Labels::default(),
             valid: HOUR,
             uses: 1,
             needs_approval: false,
@@ -314,12 +315,79 @@ fn request_by_file_is_signed() {
     let enrolment = Enrolment::begin(&fixture.path("device")).unwrap();
     let request = SigningRequest::parse(&enrolment.request(Some("sn1"), Some(Role::SuperNode)).unwrap()).unwrap();
     let validity = fixture.group.validity(DAY, fixture.now);
-    let (signed, answer) = fixture.group.sign(&request, "sn1", Role::SuperNode, validity).unwrap();
+    let (signed, answer) = fixture.group.sign(&request, "sn1", Role::SuperNode, &Labels::default(), validity).unwrap();
     assert_eq!(answer.multicast_key, None);
     let text = serde_json::to_string(&answer).unwrap();
     let identity = fixture.finish("device", &serde_json::from_str(&text).unwrap()).unwrap();
     assert_eq!((identity.name(), identity.node()), ("sn1", signed.node));
     assert!(matches!(Enrolment::resume(&fixture.path("nowhere")), Err(EnrolmentError::NoKey { .. })));
+}
+
+fn labels(text: &str) -> Labels {
+    text.parse().unwrap()
+}
+
+#[test]
+fn labels_come_from_the_records() {
+    let fixture = Fixture::new();
+    let dir = fixture.path("device");
+    let spec = InvitationSpec { labels: labels("role=scout,team=red"), ..fixture.spec() };
+    let answer = issued(fixture.join(&fixture.invite(&spec), "device", None, None));
+    let mut held = Arc::new(fixture.finish("device", &answer).unwrap());
+    assert_eq!(held.labels(), spec.labels);
+    let renew = |held: &Arc<Identity>, key| {
+        let enrolment = Enrolment::renew(&dir, held, key).unwrap();
+        let request = SigningRequest::parse(&enrolment.request(None, None).unwrap()).unwrap();
+        let (_, answer) = fixture.group.renew_member(&held.certificate_der(), &request, fixture.now).unwrap();
+        Arc::new(enrolment.finish(&answer, None, None, fixture.now).unwrap())
+    };
+    held = renew(&held, RenewalKey::Same);
+    assert_eq!(held.labels(), spec.labels);
+    let changed = fixture.group.set_labels("uav7", &labels("team=blue"), fixture.now).unwrap();
+    assert_eq!((changed.len(), &changed[0].labels, &changed[0].next_labels), (1, &spec.labels, &labels("team=blue")));
+    let renewed = renew(&held, RenewalKey::Same);
+    assert!(held.renew(&renewed, fixture.now).unwrap(), "a running daemon takes other labels");
+    assert_eq!(held.labels(), labels("team=blue"));
+    let rotated = renew(&renewed, RenewalKey::New);
+    assert_eq!(rotated.labels(), labels("team=blue"));
+    fixture.group.set_labels("uav7", &Labels::default(), fixture.now).unwrap();
+    fixture.group.renew(&dir, fixture.group.validity(DAY, fixture.now)).unwrap();
+    assert_eq!(Identity::load(&dir).unwrap().labels(), Labels::default());
+    assert!(fixture.group.set_labels("nobody", &labels("team=red"), fixture.now).is_err());
+}
+
+#[test]
+fn policy_comes_with_the_identity() {
+    let (fixture, foreign) = (Fixture::new(), Fixture::new());
+    let validity = fixture.group.validity(DAY, fixture.now);
+    fixture.group.issue("early", Role::Node, validity, &fixture.path("early")).unwrap();
+    fixture.group.sign_policy("[[rule]]").unwrap();
+    foreign.group.sign_policy("").unwrap();
+    let answer = issued(fixture.join(&fixture.invite(&fixture.spec()), "device", None, None));
+    let mut forged = answer.clone();
+    *forged.documents.last_mut().unwrap() = foreign.group.documents().unwrap().pop().unwrap();
+    let refused = fixture.finish("device", &forged);
+    assert!(matches!(refused, Err(EnrolmentError::Answer("its policy is not signed by the group's authority"))));
+    let identity = fixture.finish("device", &answer).unwrap();
+    fixture.group.issue("late", Role::SuperNode, validity, &fixture.path("late")).unwrap();
+    fixture.group.renew(&fixture.path("early"), validity).unwrap();
+    for folder in ["device", "late", "early"] {
+        let kept = fs::read(fixture.path(folder).join("policy.cbor")).unwrap();
+        let policy = Policy::new(&identity).unwrap().open_document(&kept).unwrap();
+        assert_eq!((policy.kind, policy.number, policy.content.as_slice()), (1, 1, b"[[rule]]".as_slice()), "{folder}");
+    }
+}
+
+#[test]
+fn approved_device_has_invited_labels() {
+    let fixture = Fixture::new();
+    let spec = InvitationSpec { labels: labels("team=red"), needs_approval: true, ..fixture.spec() };
+    let token = fixture.invite(&spec);
+    assert!(matches!(fixture.join(&token, "device", None, None), Ok(Joined::Waiting { .. })));
+    assert_eq!(fixture.group.requests().unwrap()[0].labels, spec.labels);
+    assert_eq!(fixture.group.approve("uav7", fixture.now).unwrap().labels, spec.labels);
+    let answer = issued(fixture.join(&token, "device", None, None));
+    assert_eq!(fixture.finish("device", &answer).unwrap().labels(), spec.labels);
 }
 
 #[test]

@@ -123,6 +123,30 @@ fn reasons_have_an_order() {
     assert_eq!(verify(server, not_after), Refusal::Revoked);
 }
 
+fn labels(content: &[u8]) -> rcgen::CustomExtension {
+    rcgen::CustomExtension::from_oid_content(&[2, 25, 6_167_101_025_700_120_669], content.to_vec())
+}
+
+#[test]
+fn labels_are_read_from_certificate() {
+    let issuer = WORLD.issuer();
+    let mut params = member_params("roost:alpha:node:x");
+    params.custom_extensions = vec![labels(b"\x0c\x07a=b,c=d")];
+    let certificate = params.signed_by(&p256(), &issuer).unwrap();
+    let remote = WORLD.policy.verify(certificate.der(), RoleSet::ALL, SystemTime::now()).unwrap();
+    assert_eq!(remote.labels.to_string(), "a=b,c=d");
+    let longest: Vec<String> = (0..8).map(|key| format!("{key}{}={}", "k".repeat(31), "v".repeat(32))).collect();
+    let longest = longest.join(",").parse().unwrap();
+    let bundle = WORLD.dir.path().join("labelled");
+    WORLD.group.issue_labelled("labelled", Role::Node, &longest, Validity::default(), &bundle).unwrap();
+    let identity = Identity::load(&bundle).unwrap();
+    assert_eq!(identity.labels(), longest);
+    assert_eq!(
+        WORLD.policy.verify(&identity.certificate_der(), RoleSet::ALL, SystemTime::now()).unwrap().labels,
+        longest
+    );
+}
+
 #[test]
 fn signed_certificate_must_fit_profile() {
     let issuer = WORLD.issuer();
@@ -147,6 +171,14 @@ fn signed_certificate_must_fit_profile() {
         unknown.set_criticality(true);
         params.custom_extensions = vec![unknown];
     });
+    malformed(|params| params.custom_extensions = vec![labels(b"\x0c\x00")]);
+    malformed(|params| params.custom_extensions = vec![labels(b"\x0c\x01a")]);
+    malformed(|params| params.custom_extensions = vec![labels(b"\x0c\x07b=c,a=b")]);
+    malformed(|params| params.custom_extensions = vec![labels(b"\x0c\x81\x03a=b")]);
+    malformed(|params| params.custom_extensions = vec![labels(b"\x0c\x03a=b\x00")]);
+    malformed(|params| params.custom_extensions = vec![labels(b"\x04\x03a=b")]);
+    malformed(|params| params.custom_extensions = vec![labels(b"\x0c\x03a=b"), labels(b"\x0c\x03a=b")]);
+    malformed(|params| params.custom_extensions = vec![labels(&[&b"\x0c\x82\x02\x01"[..], &[b'a'; 513]].concat())]);
     let p384 = KeyPair::generate_for(&PKCS_ECDSA_P384_SHA384).unwrap();
     let other_curve = sign(member_params("roost:alpha:node:x"), &p384);
     assert_eq!(WORLD.verify(&other_curve), Err(Refusal::Malformed));

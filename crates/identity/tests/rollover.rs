@@ -209,8 +209,15 @@ fn interrupted_change_is_completed() {
 
 fn invite(group: &GroupRecords, name: &str) -> roost_identity::Token {
     let name = Some(name.to_owned());
-    let spec =
-        InvitationSpec { role: Role::Node, name, valid: HOUR, uses: 1, needs_approval: false, certificate: HOUR };
+    let spec = InvitationSpec {
+        role: Role::Node,
+        name,
+        valid: HOUR,
+        uses: 1,
+        needs_approval: false,
+        certificate: HOUR,
+        labels: Default::default(),
+    };
     group.invite(&spec, SystemTime::now()).unwrap()
 }
 

@@ -6,7 +6,9 @@ use std::str::FromStr;
 
 use roost_wire::{Area, Role};
 use serde::Deserialize;
+use serde::de::IntoDeserializer;
 use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 use wildmatch::WildMatch;
 
 use crate::rule::{Effect, Rule, Who};
@@ -37,13 +39,6 @@ pub struct PolicyError {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PolicyText {
-    #[serde(default)]
-    rule: Vec<Spanned<RuleText>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct RuleText {
     title: Option<Spanned<String>>,
     allow: Option<Vec<Spanned<String>>>,
@@ -66,25 +61,78 @@ struct WhoText {
 /// A mistake and the bytes of the text that it is about.
 struct Mistake(Range<usize>, String);
 
+#[derive(Default)]
+struct Mistakes(Vec<Mistake>);
+
+impl Mistakes {
+    /// The value, or `None` after a mistake.
+    fn sort_out<T>(&mut self, read: Result<T, Mistake>) -> Option<T> {
+        read.map_err(|mistake| self.0.push(mistake)).ok()
+    }
+
+    /// All values, or `None` after any mistake.
+    fn sort_out_all<T, C: FromIterator<T>>(&mut self, reads: impl Iterator<Item = Result<T, Mistake>>) -> Option<C> {
+        let before = self.0.len();
+        let values = reads.filter_map(|read| self.sort_out(read)).collect();
+        (self.0.len() == before).then_some(values)
+    }
+}
+
+impl From<toml::de::Error> for Mistake {
+    fn from(error: toml::de::Error) -> Self {
+        Self(error.span().unwrap_or_default(), error.message().trim_end().to_owned())
+    }
+}
+
 impl FromStr for Policy {
     type Err = PolicyError;
 
+    /// Reads a policy, or finds its first mistake.
     fn from_str(text: &str) -> Result<Self, PolicyError> {
+        Self::read(text).map_err(|mut mistakes| mistakes.swap_remove(0))
+    }
+}
+
+impl Policy {
+    /// Reads a policy, or finds its mistakes, in the order of the text. There is at least one then. A text that is not
+    /// TOML, and a rule with an unknown field, may have more of them than are found at once.
+    ///
+    /// # Errors
+    /// The mistakes.
+    pub fn read(text: &str) -> Result<Self, Vec<PolicyError>> {
         if text.len() > MAX_POLICY_BYTES {
             let message = format!("a policy has at most {MAX_POLICY_BYTES} bytes, this one has {}", text.len());
-            return Err(PolicyError { line: 1, column: 1, message });
+            return Err(vec![PolicyError { line: 1, column: 1, message }]);
         }
-        let read: PolicyText = toml::from_str(text).map_err(|error| {
-            let at = error.span().unwrap_or_default();
-            locate(text, Mistake(at, error.message().trim_end().to_owned()))
-        })?;
-        if let Some(rule) = read.rule.get(MAX_RULES) {
-            let message = format!("a policy has at most {MAX_RULES} rules");
-            return Err(locate(text, Mistake(rule.span(), message)));
+        let (table, faults) = DeTable::parse_recoverable(text);
+        let mut mistakes = Mistakes(faults.into_iter().map(Mistake::from).collect());
+        let rules = if mistakes.0.is_empty() { rules(table.into_inner(), &mut mistakes) } else { Vec::new() };
+        if mistakes.0.is_empty() {
+            return Ok(Self { rules });
         }
-        let rules = read.rule.into_iter().map(rule).collect::<Result<_, _>>();
-        Ok(Self { rules: rules.map_err(|mistake| locate(text, mistake))? })
+        mistakes.0.sort_by_key(|Mistake(at, _)| at.start);
+        Err(mistakes.0.into_iter().map(|mistake| locate(text, mistake)).collect())
     }
+}
+
+fn rules(table: DeTable<'_>, mistakes: &mut Mistakes) -> Vec<Rule> {
+    let mut found = Vec::new();
+    for (key, value) in table {
+        match (key.get_ref().as_ref(), value.get_ref()) {
+            ("rule", DeValue::Array(rules)) => found.extend(rules.iter().cloned()),
+            ("rule", _) => mistakes.0.push(Mistake(value.span(), "rules are a list: write [[rule]]".to_owned())),
+            (other, _) => mistakes.0.push(Mistake(key.span(), format!("unknown field `{other}`, expected `rule`"))),
+        }
+    }
+    if let Some(rule) = found.get(MAX_RULES) {
+        mistakes.0.push(Mistake(rule.span(), format!("a policy has at most {MAX_RULES} rules")));
+    }
+    let read = |found: Spanned<DeValue<'_>>| {
+        let at = found.span();
+        let read = RuleText::deserialize(found.into_deserializer()).map_err(Mistake::from);
+        mistakes.sort_out(read).and_then(|read| rule(at, read, mistakes))
+    };
+    found.into_iter().take(MAX_RULES).filter_map(read).collect()
 }
 
 fn locate(text: &str, Mistake(at, message): Mistake) -> PolicyError {
@@ -93,22 +141,20 @@ fn locate(text: &str, Mistake(at, message): Mistake) -> PolicyError {
     PolicyError { line: before.matches('\n').count() + 1, column: before[line_start..].chars().count() + 1, message }
 }
 
-fn rule(read: Spanned<RuleText>) -> Result<Rule, Mistake> {
-    let at = read.span();
-    let RuleText { title, allow, deny, who: members, services, area } = read.into_inner();
-    let (effect, actions) = match (allow, deny) {
-        (Some(actions), None) => (Effect::Allow, actions),
-        (None, Some(actions)) => (Effect::Deny, actions),
-        _ => return Err(Mistake(at, "a rule has either `allow` or `deny`, a list of actions".to_owned())),
+fn rule(at: Range<usize>, read: RuleText, mistakes: &mut Mistakes) -> Option<Rule> {
+    let RuleText { title, allow, deny, who: members, services, area } = read;
+    let choice = match (allow, deny) {
+        (Some(actions), None) => Ok((Effect::Allow, actions)),
+        (None, Some(actions)) => Ok((Effect::Deny, actions)),
+        _ => Err(Mistake(at, "a rule has either `allow` or `deny`, a list of actions".to_owned())),
     };
-    Ok(Rule {
-        title: title.map(checked_title).transpose()?,
-        effect,
-        actions: action_set(&actions)?,
-        who: who(members)?,
-        services: services.map(patterns).transpose()?,
-        area: area.map(checked_area).transpose()?,
-    })
+    let choice = mistakes.sort_out(choice).map(|(effect, names)| (effect, action_set(&names, mistakes)));
+    let title = mistakes.sort_out(title.map(checked_title).transpose());
+    let who = who(members, mistakes);
+    let services = services.map_or(Some(None), |texts| patterns(texts, mistakes).map(Some));
+    let area = mistakes.sort_out(area.map(checked_area).transpose());
+    let (effect, actions) = choice?;
+    Some(Rule { title: title?, effect, actions: actions?, who: who?, services: services?, area: area? })
 }
 
 fn checked_title(title: Spanned<String>) -> Result<String, Mistake> {
@@ -120,11 +166,10 @@ fn checked_title(title: Spanned<String>) -> Result<String, Mistake> {
 }
 
 /// `all` stands for every action, also those that later versions add.
-fn action_set(names: &[Spanned<String>]) -> Result<ActionSet, Mistake> {
-    if names.iter().any(|name| name.get_ref() == "all") {
-        return Ok(ActionSet::ALL);
-    }
-    names.iter().map(action).collect()
+fn action_set(names: &[Spanned<String>], mistakes: &mut Mistakes) -> Option<ActionSet> {
+    let is_all = |name: &&Spanned<String>| name.get_ref() == "all";
+    let named = mistakes.sort_out_all(names.iter().filter(|name| !is_all(name)).map(action));
+    if names.iter().any(|name| is_all(&name)) { named.map(|_: ActionSet| ActionSet::ALL) } else { named }
 }
 
 fn action(name: &Spanned<String>) -> Result<Action, Mistake> {
@@ -137,22 +182,22 @@ fn action(name: &Spanned<String>) -> Result<Action, Mistake> {
     })
 }
 
-fn who(read: WhoText) -> Result<Who, Mistake> {
+fn who(read: WhoText, mistakes: &mut Mistakes) -> Option<Who> {
     let role =
         |role: Spanned<String>| role.get_ref().parse::<Role>().map_err(|error| Mistake(role.span(), error.to_string()));
+    let role = mistakes.sort_out(read.role.map(role).transpose());
+    let name = mistakes.sort_out(read.name.map(pattern).transpose());
     let label = |(key, value)| Ok((key, pattern(value)?));
-    Ok(Who {
-        role: read.role.map(role).transpose()?,
-        name: read.name.map(pattern).transpose()?,
-        labels: read.labels.into_iter().map(label).collect::<Result<_, _>>()?,
-    })
+    let labels = mistakes.sort_out_all(read.labels.into_iter().map(label));
+    Some(Who { role: role?, name: name?, labels: labels? })
 }
 
-fn patterns(texts: Vec<Spanned<String>>) -> Result<Vec<WildMatch>, Mistake> {
+fn patterns(texts: Vec<Spanned<String>>, mistakes: &mut Mistakes) -> Option<Vec<WildMatch>> {
     if let Some(excess) = texts.get(MAX_PATTERNS) {
-        return Err(Mistake(excess.span(), format!("a rule names at most {MAX_PATTERNS} services; `*` joins several")));
+        let message = format!("a rule names at most {MAX_PATTERNS} services; `*` joins several");
+        mistakes.0.push(Mistake(excess.span(), message));
     }
-    texts.into_iter().map(pattern).collect()
+    mistakes.sort_out_all(texts.into_iter().map(pattern))
 }
 
 /// A name in which `*` stands for any text and `?` for any character.

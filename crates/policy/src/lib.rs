@@ -28,7 +28,9 @@
 #![allow(missing_docs, reason = "only crates of this workspace import it")]
 
 mod action;
+mod explanation;
 mod file;
+mod review;
 mod rule;
 
 use std::fmt;
@@ -37,7 +39,9 @@ use std::sync::Arc;
 use roost_wire::{Cell, Labels, Role};
 
 pub use action::{Action, ActionSet, UnknownAction};
+pub use explanation::Misfit;
 pub use file::PolicyError;
+pub use review::Warning;
 use rule::Rule;
 
 /// The longest text of a policy, bytes: signed, it fits into one message.

@@ -79,12 +79,12 @@ impl Rule {
         })
     }
 
-    fn is_about_service(&self, service: Option<&str>) -> bool {
+    pub(crate) fn is_about_service(&self, service: Option<&str>) -> bool {
         let Some(patterns) = &self.services else { return true };
         service.map_or(self.effect == Effect::Deny, |service| patterns.iter().any(|pattern| pattern.matches(service)))
     }
 
-    fn is_about_place(&self, place: Option<Cell>) -> bool {
+    pub(crate) fn is_about_place(&self, place: Option<Cell>) -> bool {
         let Some(area) = &self.area else { return true };
         place.map_or(self.effect == Effect::Deny, |place| area.contains(place))
     }

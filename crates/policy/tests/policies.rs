@@ -120,6 +120,26 @@ fn a_refusal_names_the_rule() {
 }
 
 #[test]
+fn all_mistakes_are_found_at_once() {
+    let text = r#"
+[[rule]]
+allow = ["rekuest", "lookup", "wach"]
+who = { role = "king" }
+services = ["a b", "video"]
+[[rule]]
+title = 7
+allow = ["all"]
+[[rule]]
+deny = ["all"]
+area = { near = "1,1" }
+"#;
+    let found: Vec<_> = Policy::read(text).unwrap_err().iter().map(|mistake| (mistake.line, mistake.column)).collect();
+    assert_eq!(found, [(3, 10), (3, 31), (4, 16), (5, 13), (7, 9), (11, 8)]);
+    let found = Policy::read("[[rule]\nallow = [\n\n[[rule]]\nx = = 1\n").unwrap_err();
+    assert!(found.len() > 1, "{found:?}");
+}
+
+#[test]
 fn mistakes_have_line_and_column() {
     let long = format!("[[rule]]\nallow = [\"all\"]\ntitle = \"{}\"", "t".repeat(81));
     let many = "[[rule]]\nallow = [\"all\"]\n".repeat(257);

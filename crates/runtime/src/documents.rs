@@ -189,6 +189,7 @@ impl DaemonContext {
             return None;
         }
         let number = taken.number;
+        self.audit_document(kind_name(taken.kind), number);
         if taken.kind == DocumentKind::POLICY {
             let rules = self.documents.rules();
             tracing::info!(number, rules = rules.as_ref().map(|rules| rules.len()), "a newer policy is in force");

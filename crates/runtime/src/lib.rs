@@ -12,6 +12,7 @@
 #![allow(missing_docs, reason = "only this workspace imports it")]
 
 pub mod api;
+mod audit;
 mod authority;
 mod check;
 pub mod clock;

@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::net::{Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::api::DaemonService;
+use crate::audit;
 use crate::check::check;
 use crate::config::{self, default_toml, reference, show};
 use crate::config::{Action, Common, ConfigError, Invocation, Setting, Settings, common_settings};
@@ -177,10 +178,17 @@ pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Ope
     };
     let listen = common.listen.clone();
     let (transport, events) = bind::<P>(&common, listen, &identity, &policy).await.map_err(Failure::failed)?;
+    let audit = audit::start(common.audit.as_deref()).map_err(|error| no_audit(&common, &error))?;
     let shared = DaemonContext::new(Arc::clone(&identity), Arc::clone(&policy), transport, P::STATE, level)
-        .map_err(Failure::failed)?;
+        .map_err(Failure::failed)?
+        .with_audit(audit);
     let base = Base { common, identity, events, shared: Arc::new(shared), stop: CancellationToken::new() };
     Ok(Opened { base, policy, socket, http })
+}
+
+fn no_audit(common: &Common, error: &std::io::Error) -> Failure {
+    let path = common.audit.as_deref().unwrap_or(Path::new("")).display();
+    Failure::config(format!("cannot keep audit records in {path}: {error}"))
 }
 
 pub(crate) fn no_metrics(address: SocketAddr, error: &std::io::Error) -> Failure {

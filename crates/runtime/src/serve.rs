@@ -74,6 +74,7 @@ pub(crate) async fn serve<P: Program>(
     let listen = shared.listen().join(" ");
     let (name, group, node, role) = (identity.name(), identity.group(), identity.node(), P::ROLE);
     tracing::info!(%role, name, group, %node, %listen, "serving");
+    shared.audit_start();
     if let Some(renewal) = renewal {
         let (authority, identity) = (renewal.authority.clone(), Arc::clone(&identity));
         let queries = DocumentQueries { authority, identity, service: service.clone() };
@@ -185,6 +186,7 @@ impl<P: Program> Daemon<P> {
         let now = SystemTime::now();
         match fresh.and_then(|fresh| self.identity.renew(&fresh, now).map_err(Failure::config)) {
             Ok(true) => {
+                self.service.shared().audit_renewed();
                 let valid = self.identity.not_after().duration_since(now).unwrap_or_default();
                 let days = valid.as_secs() / SECONDS_OF_DAY;
                 tracing::info!(days, "the renewed certificate is shown in new handshakes");
@@ -238,6 +240,7 @@ impl<P: Program> Daemon<P> {
             let totals: Vec<String> = reasons.map(|(reason, count)| format!("{reason} {count}")).collect();
             let (new, last) = (total - std::mem::replace(&mut self.refused, total), self.policy.last_refused());
             let at = last_seen(&counters, &std::mem::replace(&mut self.counters, counters.clone()));
+            shared.audit_refusals(new, last.as_deref(), &at);
             if let Some(suppressed) = self.refusals.admit() {
                 let totals = totals.join(", ");
                 tracing::warn!(new, calls_itself = last, at, totals, suppressed, "remotes were refused");
@@ -279,6 +282,7 @@ impl<P: Program> Daemon<P> {
         // An open answer does not hold the process back.
         let _ = tokio::time::timeout(API_GRACE.min(remaining(deadline)), ends.local).await;
         shared.transport.clone().shutdown(remaining(deadline)).await;
+        shared.audit_stop(clean);
         clean
     }
 }

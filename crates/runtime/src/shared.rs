@@ -6,6 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use prometheus::IntGauge;
 use roost_api::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
+use roost_audit::AuditRecorder;
 use roost_core::Traffic;
 use roost_identity::{Identity, Policy};
 use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
@@ -31,6 +32,7 @@ pub struct DaemonContext {
     certificate: IntGauge,
     authority_failing: IntGauge,
     pub(crate) authority: AuthorityContact,
+    pub(crate) audit: AuditRecorder,
     pub transport: Transport,
     /// The driver counts these.
     pub traffic: Arc<TrafficBytes>,
@@ -67,6 +69,7 @@ impl DaemonContext {
             certificate,
             authority_failing,
             authority: AuthorityContact::default(),
+            audit: AuditRecorder::default(),
             traffic: Arc::default(),
             documents: GroupDocuments::register(policy, &metrics)?,
             identity,
@@ -74,6 +77,11 @@ impl DaemonContext {
             metrics,
             level,
         })
+    }
+
+    #[must_use]
+    pub(crate) fn with_audit(self, audit: AuditRecorder) -> Self {
+        Self { audit, ..self }
     }
 
     pub fn role(&self) -> Role {
@@ -90,8 +98,11 @@ impl DaemonContext {
 
     /// The labels in this member's certificate.
     pub fn labels(&self) -> Labels {
-        let own = roost_identity::read_unverified(&self.identity.certificate_der());
-        own.map(|own| own.labels).unwrap_or_default()
+        self.identity.labels()
+    }
+
+    pub(crate) fn group(&self) -> &str {
+        self.identity.group()
     }
 
     pub fn state(&self) -> State {
@@ -136,6 +147,7 @@ impl DaemonContext {
             name: self.identity.name().to_owned(),
             group: self.identity.group().to_owned(),
             node: self.identity.node(),
+            labels: self.identity.labels(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: self.state(),
             started_unix_s: unix_seconds(self.started_at),
@@ -235,6 +247,7 @@ fn connection_row(connection: &ConnectionInfo) -> ConnectionRow {
         node: connection.remote.node,
         name: connection.remote.name.clone(),
         role: connection.remote.role,
+        labels: connection.remote.labels.clone(),
         relation: None,
         tier: None,
         transport: connection.scheme,

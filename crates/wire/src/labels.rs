@@ -5,6 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// The most labels of one member.
 pub const MAX_LABELS: usize = 8;
 
@@ -88,6 +91,21 @@ impl FromStr for Labels {
     }
 }
 
+/// An object with a field for each label.
+impl Serialize for Labels {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = BTreeMap::<String, String>::deserialize(deserializer)?;
+        let texts: Vec<String> = fields.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        Self::parse_all(texts.iter().map(String::as_str)).map_err(D::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +118,9 @@ mod tests {
         let labels = Labels::parse_all(["team=red", "role=scout"]).unwrap();
         assert_eq!((labels.get("team"), labels.get("speed")), (Some("red"), None));
         assert_eq!(labels.iter().collect::<Vec<_>>(), [("role", "scout"), ("team", "red")]);
+        let json = serde_json::to_string(&labels).unwrap();
+        assert_eq!(json, r#"{"role":"scout","team":"red"}"#);
+        assert_eq!(serde_json::from_str::<Labels>(&json).unwrap(), labels);
     }
 
     #[test]
@@ -109,6 +130,7 @@ mod tests {
         for text in ["team", "=red", "team=", "a b=c", "a=b=c", ",", "a=b,", "a=ü", &long] {
             assert!(matches!(text.parse::<Labels>(), Err(LabelError::Form(_))), "{text}");
         }
+        assert!(serde_json::from_str::<Labels>(r#"{"a=b":"c"}"#).is_err());
         assert_eq!("a=b,a=c".parse::<Labels>(), Err(LabelError::Twice("a".to_owned())));
         assert_eq!(many.join(",").parse::<Labels>(), Err(LabelError::TooMany));
     }

@@ -269,7 +269,7 @@ impl ReceiveProgress {
 
 #[cfg(test)]
 mod tests {
-    use roost_wire::{Role, Scheme, Service};
+    use roost_wire::{Labels, Role, Scheme, Service};
 
     use super::*;
 
@@ -282,6 +282,7 @@ mod tests {
             node: node(number),
             name: String::new(),
             role: Role::Node,
+            labels: Labels::default(),
             relation: None,
             tier: None,
             transport: Scheme::Udp,

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 #![allow(clippy::print_stdout, reason = "figures that a test comes to are worth knowing")]
 
+mod audit;
 mod caching;
 mod clocks;
 mod corpus;

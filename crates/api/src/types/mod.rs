@@ -15,7 +15,7 @@ mod transfer;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use roost_wire::{Cell, NodeId, Role, Scheme, Service};
+use roost_wire::{Cell, Labels, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
@@ -38,6 +38,8 @@ pub struct Status {
     pub group: String,
     #[serde(with = "text")]
     pub node: NodeId,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// The version of the program.
     pub version: String,
     pub state: State,
@@ -241,6 +243,8 @@ pub struct ConnectionRow {
     pub name: String,
     #[serde(with = "text")]
     pub role: Role,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// Between super nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub relation: Option<Relation>,

@@ -35,6 +35,7 @@ pub(crate) enum GroupCommand {
     #[command(before_help = "Examples:
   roost group issue ./grove sn1 --role supernode
   roost group issue ./grove uav7 --role node --valid 90d -o ./uav7
+  roost group issue ./grove uav7 --role node --label team=red --label kind=scout
 ")]
     Issue {
         /// The group's directory, as `roost group init` made it
@@ -50,6 +51,25 @@ pub(crate) enum GroupCommand {
         /// The directory for the identity [default: DIR/members/NAME]
         #[arg(short, long, value_name = "DIR")]
         output: Option<PathBuf>,
+        #[command(flatten)]
+        labels: LabelArgs,
+    },
+    /// Give a member other labels, instead of all that it has; its next certificate has them
+    #[command(before_help = "Examples:
+  roost group label ./grove uav7 team=blue kind=scout
+  roost group label ./grove uav7 --none
+")]
+    Label {
+        /// The group's directory, as `roost group init` made it
+        dir: PathBuf,
+        /// The member's name, its id or four digits or more of the beginning of it, or a certificate's serial number
+        member: String,
+        /// Its labels from now on
+        #[arg(value_name = "KEY=VALUE", required_unless_present = "none", conflicts_with = "none")]
+        labels: Vec<String>,
+        /// Take its labels away
+        #[arg(long)]
+        none: bool,
     },
     /// Renew a member's certificate for the same key; the new one replaces the one in its directory
     #[command(before_help = "Examples:
@@ -134,6 +154,8 @@ pub(crate) enum GroupCommand {
         /// Time for which the certificate is valid
         #[arg(long, value_name = "TIME", default_value = "30d", value_parser = value::validity)]
         valid: Duration,
+        #[command(flatten)]
+        labels: LabelArgs,
     },
     /// List the hubs that a new member turns to, or set them
     #[command(before_help = "Examples:
@@ -197,12 +219,12 @@ pub(crate) enum GroupCommand {
         #[command(subcommand)]
         step: RolloverCommand,
     },
-    /// Hand the newest revocation list to running daemons, which spread it in the group
+    /// Hand the newest documents of the group to running daemons, which spread them
     #[command(before_help = "Examples:
   roost group publish ./grove --via /run/roost/supernode.sock
 ")]
     Publish {
-        /// The directory with the list revoked.pem
+        /// The directory with revoked.pem, and with policy.cbor if there is a policy
         dir: PathBuf,
         #[command(flatten)]
         hand_in: HandInArgs,
@@ -260,6 +282,15 @@ pub(crate) struct InviteArgs {
     /// Time for which the device's certificate is valid
     #[arg(long, value_name = "TIME", default_value = "30d", value_parser = value::validity)]
     pub(crate) certificate: Duration,
+    #[command(flatten)]
+    pub(crate) labels: LabelArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LabelArgs {
+    /// A label in the certificate, by which rules of the group's policy tell members apart; may be given several times
+    #[arg(long = "label", value_name = "KEY=VALUE")]
+    pub(crate) labels: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -334,15 +365,24 @@ pub(crate) enum IdentityCommand {
         #[arg(long, value_name = "DIR")]
         to: Option<PathBuf>,
     },
+    /// Show an identity: name, role, labels, group and validity
+    #[command(before_help = "Examples:
+  roost identity show
+  roost identity show ./grove/members/uav7
+")]
+    Show {
+        /// The identity's directory [default: as for `roost join`]
+        dir: Option<PathBuf>,
+    },
 }
 
 /// Daemons to which a signed list is handed.
 #[derive(Debug, Args)]
 pub(crate) struct HandInArgs {
-    /// The socket of a daemon of the group that spreads the list; may be given several times
+    /// The socket of a daemon of the group that spreads it; may be given several times
     #[arg(long, value_name = "SOCKET")]
     pub(crate) via: Vec<PathBuf>,
-    /// The longest wait until every member has the list
+    /// The longest wait until every member has it
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) wait: Duration,
 }

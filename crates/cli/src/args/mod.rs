@@ -1,7 +1,9 @@
 //! The command line, which is also the source of help, man pages and completions.
 
 mod area;
+mod audit;
 mod group;
+mod policy;
 mod request;
 mod room;
 mod single_command;
@@ -17,10 +19,12 @@ use roost_terminal::{OutputArgs, generate};
 use roost_wire::{Cell, NodeSelector, Scheme, Scope, Service};
 
 pub(crate) use area::{AreaArgs, AreaChoice};
+pub(crate) use audit::{AuditArgs, AuditCommand, AuditShowArgs, AuditVerifyArgs};
 pub(crate) use group::{
-    GroupArgs, GroupCommand, HandInArgs, HubsCommand, IdentityArgs, IdentityCommand, InviteArgs, JoinArgs,
+    GroupArgs, GroupCommand, HandInArgs, HubsCommand, IdentityArgs, IdentityCommand, InviteArgs, JoinArgs, LabelArgs,
     RolloverCommand,
 };
+pub(crate) use policy::{ExplainArgs, PolicyArgs, PolicyCommand, SigningArgs};
 pub(crate) use request::{Mode, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
 pub(crate) use room::RoomArgs;
 pub(crate) use single_command::read;
@@ -37,7 +41,7 @@ Exit codes:
   4  nothing found there
   5  refused: busy, not allowed, no common transport
   6  no answer in time
-  7  the transfer is incomplete or damaged
+  7  a transfer or an audit log is incomplete or damaged
   78  a service's group cannot be opened
   130  interrupted";
 
@@ -213,6 +217,10 @@ pub(crate) enum Command {
     Join(JoinArgs),
     /// Make a key and a request for a certificate, where there is no network to the authority
     Identity(IdentityArgs),
+    /// Check, explain and publish the group's policy: which member may do what, and where
+    Policy(PolicyArgs),
+    /// Verify and show audit records of daemons and of the authority
+    Audit(AuditArgs),
     /// Write, show and check the configuration of a daemon
     Config(ConfigArgs),
     /// Put load on a running hub and measure it

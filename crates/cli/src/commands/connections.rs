@@ -17,27 +17,42 @@ pub(crate) async fn run(socket: &Path, paths: bool, output: Output) -> Outcome {
     if paths {
         return show_paths(&answer.connections, output);
     }
-    let columns =
-        ["NAME", "ROLE", "STANDS", "NODE", "ADDRESS", "DIALLED BY", ">RTT", ">SENT", ">RECEIVED", ">RESENT", ">UP"];
+    let columns = [
+        "NAME",
+        "ROLE",
+        "LABELS",
+        "STANDS",
+        "NODE",
+        "ADDRESS",
+        "DIALLED BY",
+        ">RTT",
+        ">SENT",
+        ">RECEIVED",
+        ">RESENT",
+        ">UP",
+    ];
     let mut table = Table::new(&columns);
-    for connection in &answer.connections {
-        table.row([
-            connection.name.clone(),
-            connection.role.to_string(),
-            stands(connection),
-            format!("{:?}", connection.node),
-            connection.address.clone(),
-            if connection.dialed { "us" } else { "them" }.to_owned(),
-            format!("{:.2} ms", connection.rtt_ms),
-            bytes(connection.sent_bytes),
-            bytes(connection.received_bytes),
-            connection.retransmissions.to_string(),
-            seconds(connection.since_s),
-        ]);
-    }
+    answer.connections.iter().for_each(|connection| table.row(row(connection)));
     output.table(&table)?;
     answer.down.iter().for_each(|hub| output.say(down(hub)));
     Ok(())
+}
+
+fn row(connection: &ConnectionRow) -> [String; 12] {
+    [
+        connection.name.clone(),
+        connection.role.to_string(),
+        if connection.labels.is_empty() { "-".to_owned() } else { connection.labels.to_string() },
+        stands(connection),
+        format!("{:?}", connection.node),
+        connection.address.clone(),
+        if connection.dialed { "us" } else { "them" }.to_owned(),
+        format!("{:.2} ms", connection.rtt_ms),
+        bytes(connection.sent_bytes),
+        bytes(connection.received_bytes),
+        connection.retransmissions.to_string(),
+        seconds(connection.since_s),
+    ]
 }
 
 fn show_paths(connections: &[ConnectionRow], output: Output) -> Outcome {

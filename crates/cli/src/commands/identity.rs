@@ -1,8 +1,9 @@
-//! `roost identity`: a key with the request for its certificate, where there is no network to the authority, and the
-//! change of a member's key.
+//! `roost identity`: a key with the request for its certificate, where there is no network to the authority; the change of
+//! a member's key; and what an identity says.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use roost_authority::RenewError;
 use roost_identity::{Enrolment, Identity, RenewalKey};
@@ -10,6 +11,7 @@ use roost_terminal::{Output, SCHEMA};
 use roost_wire::Role;
 use serde_json::json;
 
+use super::date;
 use super::join::default_folder;
 use crate::args::{IdentityArgs, IdentityCommand};
 use crate::failure::{Failure, Outcome};
@@ -19,6 +21,7 @@ pub(crate) fn run(args: &IdentityArgs, output: Output) -> Outcome {
     match &args.command {
         IdentityCommand::Request { name, role, to } => request(name, *role, &folder(to)?, output),
         IdentityCommand::Rotate { authority, to } => rotate(authority, &folder(to)?, output),
+        IdentityCommand::Show { dir } => show(&folder(dir)?, output),
     }
 }
 
@@ -56,5 +59,27 @@ fn rotate(authority: &str, dir: &Path, output: Output) -> Outcome {
     output.data(&format!("{} {} has a new key: id {new}, before {old}\n", fresh.role(), fresh.name()))?;
     output.say("Restart its daemon: it goes on with the former key until then.");
     output.say(format!("If the former key may be known to others: roost group revoke DIR {old}"));
+    Ok(())
+}
+
+fn show(dir: &Path, output: Output) -> Outcome {
+    let identity = Identity::load(dir).map_err(|error| Failure::failed(error.to_string()))?;
+    let (name, role, group, node) = (identity.name(), identity.role(), identity.group(), identity.node());
+    let (labels, until) = (identity.labels(), identity.not_after());
+    if output.is_json() {
+        let not_after = until.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        return Ok(output.json(&json!({
+            "schema": SCHEMA, "dir": dir, "name": name, "role": role.name(), "labels": labels, "group": group,
+            "node": node.to_string(), "not_after_unix_s": not_after,
+            "authority_words": identity.authority_fingerprint().words()
+        }))?);
+    }
+    let shown = if labels.is_empty() { "-".to_owned() } else { labels.to_string() };
+    output.data(&format!("member      {role} {name} of group {group}\nid          {node}\nlabels      {shown}\n"))?;
+    output.data(&format!("valid       until {}\n", date(until)))?;
+    output.data(&format!("authority   {}\n", identity.authority_fingerprint().words()))?;
+    if let Err(error) = identity.check_validity(SystemTime::now()) {
+        output.say(error.to_string());
+    }
     Ok(())
 }

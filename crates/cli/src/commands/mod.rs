@@ -1,5 +1,6 @@
 //! The commands, one module each.
 
+pub(crate) mod audit;
 pub(crate) mod config;
 pub(crate) mod connections;
 pub(crate) mod doctor;
@@ -13,6 +14,7 @@ pub(crate) mod monitor;
 pub(crate) mod move_node;
 mod output_writer;
 pub(crate) mod ping;
+pub(crate) mod policy;
 pub(crate) mod publish;
 pub(crate) mod request;
 pub(crate) mod room;

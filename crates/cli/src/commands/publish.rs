@@ -1,22 +1,37 @@
-//! `roost group publish`, and the second half of `roost group revoke` and `rollover`: a signed document is handed to
-//! running daemons, which spread it. Then the daemons are asked who does not have it yet.
+//! `roost group publish`, and the second half of `roost group revoke`, `roost group rollover` and `roost policy publish`: a
+//! signed document is handed to running daemons, which spread it. Then the daemons are asked who does not have it yet.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use roost_api::{Client, DocumentHolder, DocumentRow};
+use roost_api::{Client, DocumentHolder, DocumentRow, Status};
 use roost_terminal::{Output, SCHEMA};
 use roost_wire::{NodeId, format_node};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use crate::args::HandInArgs;
 use crate::failure::{Code, Failure, Outcome};
 
-/// The kinds of documents that are handed in, as in the local API.
-pub(crate) const REVOCATIONS: &str = "revocations";
-pub(crate) const TRUST: &str = "trust";
+/// A kind of document, in the local API and in sentences.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DocumentName {
+    kind: &'static str,
+    noun: &'static str,
+    title: &'static str,
+    file: &'static str,
+}
+
+pub(crate) const LIST: DocumentName =
+    DocumentName { kind: "revocations", noun: "list", title: "revocation list", file: "revoked.pem" };
+
+pub(crate) const POLICY: DocumentName =
+    DocumentName { kind: "policy", noun: "policy", title: "policy", file: "policy.cbor" };
+
+pub(crate) const TRUST: DocumentName =
+    DocumentName { kind: "trust", noun: "document of trust", title: "document of trust", file: "trust.cbor" };
 
 /// The time between two questions to the daemons.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -26,21 +41,29 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 const MAX_NAMES: usize = 10;
 
+/// Hands in the list in a group's folder, and the policy if there is one.
 pub(crate) fn run(dir: &Path, args: &HandInArgs, output: Output) -> Outcome {
-    let trust = dir.join("trust.cbor");
+    let trust = dir.join(TRUST.file);
     if trust.exists() {
         // Who has not heard of the new authority refuses its list.
-        hand_in(TRUST, &trust, args).outcome()?;
+        hand_in(&TRUST, &trust, args).outcome()?;
     }
-    let handed = hand_in(REVOCATIONS, &dir.join("revoked.pem"), args);
+    let mut outcome = report(hand_in(&LIST, &dir.join(LIST.file), args), output);
+    let policy = dir.join(POLICY.file);
+    if policy.exists() {
+        outcome = outcome.and(report(hand_in(&POLICY, &policy, args), output));
+    }
+    outcome
+}
+
+fn report(handed: HandIn, output: Output) -> Outcome {
     if output.is_json() {
-        let number = handed.spread.as_ref().map(|spread| spread.number);
-        let mut answer = json!({ "schema": SCHEMA, "number": number });
+        let mut answer = json!({ "schema": SCHEMA, "kind": handed.name.kind, "number": handed.number() });
         handed.add_to(&mut answer);
         output.json(&answer)?;
     } else {
-        if let Some(spread) = &handed.spread {
-            output.data(&format!("revocation list {} is published\n", spread.number))?;
+        if let Some(number) = handed.number() {
+            output.data(&format!("{} {number} is published\n", handed.name.title))?;
         }
         handed.say(output);
     }
@@ -49,6 +72,7 @@ pub(crate) fn run(dir: &Path, args: &HandInArgs, output: Output) -> Outcome {
 
 /// The end of a hand-in: what came of it, and the daemons that did not take the list.
 pub(crate) struct HandIn {
+    name: DocumentName,
     /// `None` if no daemon took it.
     spread: Option<Spread>,
     /// By socket, or by the list if it cannot be read.
@@ -56,6 +80,10 @@ pub(crate) struct HandIn {
 }
 
 impl HandIn {
+    pub(crate) fn number(&self) -> Option<u64> {
+        self.spread.as_ref().map(|spread| spread.number)
+    }
+
     pub(crate) fn add_to(&self, answer: &mut Value) {
         if let Some(spread) = &self.spread {
             answer["spread"] = spread.json();
@@ -70,7 +98,7 @@ impl HandIn {
         }
         // The first one is the end of the command.
         for (socket, fault) in self.faults.iter().skip(1) {
-            output.say(format!("{} has not taken the list: {fault}.", socket.display()));
+            output.say(format!("{} has not taken the {}: {fault}.", socket.display(), self.name.noun));
         }
     }
 
@@ -80,10 +108,9 @@ impl HandIn {
     }
 }
 
-/// Members that have the list, as far as the daemons that were asked know.
-#[derive(Default)]
+/// Members that have the document, as far as the daemons that were asked know.
 struct Spread {
-    kind: &'static str,
+    name: DocumentName,
     number: u64,
     hubs: BTreeMap<NodeId, HubSpread>,
     /// Hubs of which others say that they have an older list.
@@ -100,21 +127,19 @@ struct HubSpread {
     names: Vec<String>,
 }
 
-/// Hands the list to all sockets, and waits until everybody has it, or for the time that `args` give.
-pub(crate) fn hand_in(kind: &'static str, document: &Path, args: &HandInArgs) -> HandIn {
-    try_hand_in(kind, document, args)
-        .unwrap_or_else(|fault| HandIn { spread: None, faults: vec![(document.to_owned(), fault)] })
+/// Hands the document in this file to all sockets, and waits until everybody has it, or for the time that `args` give.
+pub(crate) fn hand_in(name: &DocumentName, file: &Path, args: &HandInArgs) -> HandIn {
+    let failed = |fault| HandIn { name: *name, spread: None, faults: vec![(file.to_owned(), fault)] };
+    try_hand_in(*name, file, args).unwrap_or_else(failed)
 }
 
-fn try_hand_in(kind: &'static str, document: &Path, args: &HandInArgs) -> Outcome<HandIn> {
-    let text = std::fs::read(document).map_err(|error| Failure::file("read", document, &error))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::failed(format!("cannot start: {error}")))?;
-    runtime.block_on(async {
+fn try_hand_in(name: DocumentName, file: &Path, args: &HandInArgs) -> Outcome<HandIn> {
+    let text = std::fs::read(file).map_err(|error| Failure::file("read", file, &error))?;
+    runtime()?.block_on(async {
         let text = Bytes::from(text);
         let (mut number, mut takers, mut faults) = (None, Vec::new(), Vec::new());
         for socket in &args.via {
-            match in_time(put(kind, socket, text.clone())).await {
+            match in_time(put(socket, name.kind, text.clone())).await {
                 Ok(taken) => {
                     number = number.max(Some(taken));
                     takers.push(socket.clone());
@@ -122,15 +147,32 @@ fn try_hand_in(kind: &'static str, document: &Path, args: &HandInArgs) -> Outcom
                 Err(fault) => faults.push((socket.clone(), fault)),
             }
         }
-        let Some(number) = number else { return Ok(HandIn { spread: None, faults }) };
+        let Some(number) = number else { return Ok(HandIn { name, spread: None, faults }) };
         let began = Instant::now();
         loop {
-            let spread = ask(kind, &takers, number).await;
+            let spread = ask(name, &takers, number).await;
             if spread.is_everywhere() || began.elapsed() >= args.wait {
-                return Ok(HandIn { spread: Some(spread), faults });
+                return Ok(HandIn { name, spread: Some(spread), faults });
             }
             tokio::time::sleep(PAUSE).await;
         }
+    })
+}
+
+fn runtime() -> Outcome<Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| Failure::failed(format!("cannot start: {error}")))
+}
+
+/// The state of the daemons at these sockets.
+pub(crate) fn statuses(sockets: &[PathBuf]) -> Outcome<Vec<(&Path, Status)>> {
+    let status = async |socket: &Path| Ok(Client::connect(socket).await?.status().await?);
+    runtime()?.block_on(async {
+        let mut found = Vec::new();
+        for socket in sockets {
+            found.push((socket.as_path(), in_time(status(socket)).await?));
+        }
+        Ok(found)
     })
 }
 
@@ -139,11 +181,11 @@ async fn in_time<T>(work: impl Future<Output = Outcome<T>>) -> Outcome<T> {
     tokio::time::timeout(ANSWER, work).await.map_err(late)?
 }
 
-async fn put(kind: &str, socket: &Path, text: Bytes) -> Outcome<u64> {
+async fn put(socket: &Path, kind: &str, text: Bytes) -> Outcome<u64> {
     Ok(Client::connect(socket).await?.put_document(kind, text).await?.number)
 }
 
-async fn row_of(kind: &str, socket: &Path) -> Outcome<Option<(NodeId, String, DocumentRow)>> {
+async fn row_of(socket: &Path, kind: &str) -> Outcome<Option<(NodeId, String, DocumentRow)>> {
     let client = Client::connect(socket).await?;
     let (status, documents) = (client.status().await?, client.documents().await?);
     let row = documents.documents.into_iter().find(|row| row.kind == kind);
@@ -151,11 +193,11 @@ async fn row_of(kind: &str, socket: &Path) -> Outcome<Option<(NodeId, String, Do
 }
 
 /// Asks the daemons; those that do not answer know nothing.
-async fn ask(kind: &'static str, sockets: &[PathBuf], number: u64) -> Spread {
-    let mut spread = Spread { kind, number, ..Spread::default() };
+async fn ask(name: DocumentName, sockets: &[PathBuf], number: u64) -> Spread {
+    let mut spread = Spread { name, number, hubs: BTreeMap::new(), late: BTreeMap::new() };
     let mut asked = Vec::new();
     for socket in sockets {
-        asked.extend(in_time(row_of(kind, socket)).await.ok().flatten());
+        asked.extend(in_time(row_of(socket, name.kind)).await.ok().flatten());
     }
     asked.iter().for_each(|(.., row)| spread.add_told(row));
     // A hub knows best of itself.
@@ -185,10 +227,6 @@ impl Spread {
         }
     }
 
-    fn noun(&self) -> &'static str {
-        if self.kind == REVOCATIONS { "list" } else { "document" }
-    }
-
     fn is_everywhere(&self) -> bool {
         !self.hubs.is_empty() && self.late.is_empty() && self.hubs.values().all(|hub| !hub.is_late(self.number))
     }
@@ -209,21 +247,22 @@ impl Spread {
 
     /// Says who has not heard of it yet.
     fn say(&self, output: Output) {
+        let noun = self.name.noun;
         let nodes: u64 = self.hubs.values().map(|hub| hub.nodes).sum();
         if self.is_everywhere() {
             let (number, hubs) = (self.number, self.hubs.len());
-            return output.say(format!("Everybody known has {} {number} (hubs: {hubs}, nodes: {nodes}).", self.noun()));
+            return output.say(format!("Everybody known has {noun} {number} (hubs: {hubs}, nodes: {nodes})."));
         }
         if self.hubs.is_empty() && self.late.is_empty() {
-            return output.say(format!("No hub has said yet that it has {} {}.", self.noun(), self.number));
+            return output.say(format!("No hub has said yet that it has {noun} {}.", self.number));
         }
         for (hub, name) in &self.late {
-            output.say(format!("Hub {} has an older {}.", format_node(*hub, name.as_deref()), self.noun()));
+            output.say(format!("Hub {} has an older {noun}.", format_node(*hub, name.as_deref())));
         }
         for hub in self.hubs.values().filter(|hub| hub.is_late(self.number)) {
-            output.say(hub.sentence(self.number, self.noun()));
+            output.say(hub.sentence(noun, self.number));
         }
-        output.say(format!("They get the {} when they connect again; nothing more is to be done.", self.noun()));
+        output.say(format!("They get the {noun} when they connect again; nothing more is to be done."));
     }
 }
 
@@ -232,7 +271,7 @@ impl HubSpread {
         self.number < number || self.behind > 0
     }
 
-    fn sentence(&self, number: u64, noun: &str) -> String {
+    fn sentence(&self, noun: &str, number: u64) -> String {
         if self.number < number {
             return format!("Hub {} has {noun} {}.", self.name, self.number);
         }

@@ -40,6 +40,7 @@ fn screen(status: &Status) -> String {
     };
     line("who", format!("{} ({}) of group {}", status.name, status.role, status.group));
     line("node", status.node.to_string());
+    line("labels", status.labels.to_string());
     line("state", format!("{}, up {}, version {}", state(status.state), seconds(status.uptime_s), status.version));
     line("certificate", certificate(status));
     line("authority", authority(status));

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use aws_lc_rs::rand;
 use data_encoding::HEXLOWER;
 use rcgen::SubjectPublicKeyInfo;
-use roost_wire::{NodeSelector, Role, format_node};
+use roost_wire::{Labels, NodeSelector, Role, format_node};
 
 use super::index::Index;
 use super::invitations::{
@@ -198,15 +198,14 @@ impl Group {
         let attempt = Attempt { token, request, origin, ticket: new_ticket()? };
         let certificate = self.change(now, |invitations, index| {
             let issued = self.issued(index)?;
-            let (name, role, valid) = match invitations.decide(attempt, &issued, now)? {
+            let (subject, valid) = match invitations.decide(attempt, &issued, now)? {
                 Decision::Wait { ticket } => return Ok(Err(ticket)),
                 Decision::Again { certificate } => {
                     self.check_again(&certificate, &issued, now)?;
                     return Ok(Ok(certificate));
                 }
-                Decision::Issue { name, role, valid } => (name, role, valid),
+                Decision::Issue { name, role, labels, valid } => (self.subject(&name, role, &labels)?, valid),
             };
-            let subject = Subject { group: self.name().to_owned(), role, name };
             let (certificate, _) = self.certify(request.key(), &subject, self.validity(valid, now), index)?;
             invitations.use_up(token, request, &certificate);
             Ok(Ok(certificate))
@@ -228,14 +227,14 @@ impl Group {
             let request = invitations.by_ticket_mut(&ticket).ok_or(GroupError::NotWaiting(which.to_owned()))?;
             request.check(&issued, now)?;
             let key = request.key().ok_or(GroupError::NotWaiting(which.to_owned()))?;
-            let subject = Subject { group: self.name().to_owned(), role: request.role, name: request.name.clone() };
+            let subject = self.subject(&request.name, request.role, &request.labels)?;
             let (certificate, issued) = self.certify(&key, &subject, self.validity(request.valid(), now), index)?;
             request.approval = Approval::Approved { certificate };
             Ok(issued)
         })
     }
 
-    /// Signs a request that came by other means than the network, under a name and role of the operator's choice.
+    /// Signs a request that came by other means than the network, under a name, a role and labels of the operator's choice.
     ///
     /// # Errors
     /// The name or the validity cannot be used, or the group's folder.
@@ -244,10 +243,10 @@ impl Group {
         request: &SigningRequest,
         name: &str,
         role: Role,
+        labels: &Labels,
         validity: Validity,
     ) -> Result<(Issued, Answer), GroupError> {
-        check_name(name)?;
-        let subject = Subject { group: self.name().to_owned(), role, name: name.to_owned() };
+        let subject = self.subject(name, role, labels)?;
         let (certificate, issued) = self.certify(request.key(), &subject, validity, &mut self.index()?)?;
         Ok((issued, self.answer(&certificate)?))
     }
@@ -267,14 +266,14 @@ impl Group {
         let mut index = self.index()?;
         let leaf = member(held, &self.trust.get()).map_err(refused)?;
         leaf.status.check_time(now).map_err(refused)?;
-        let (_, list) = self.state(&mut index)?;
+        let (entries, list) = self.state(&mut index)?;
         let is_revoked = self.issued(&mut index)?.iter().any(|one| one.node == request.node() && one.revoked.is_some());
         if list.contains(&leaf.status.serial) || is_revoked {
             return Err(refused(Refusal::Revoked));
         }
         let whole = leaf.status.not_after.duration_since(leaf.status.not_before).unwrap_or_default();
         let validity = self.validity(whole.checked_sub(BACKDATED).unwrap_or(whole), now);
-        let (certificate, issued) = self.certify(request.key(), &leaf.subject, validity, &mut index)?;
+        let (certificate, issued) = self.certify(request.key(), &entries.renewed(&leaf), validity, &mut index)?;
         Ok((issued, self.answer(&certificate)?))
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, DistinguishedName, DnType,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
-    PublicKeyData, RevokedCertParams, SanType, SerialNumber, SigningKey, date_time_ymd,
+    BasicConstraints, Certificate, CertificateParams, CertificateRevocationListParams, CustomExtension,
+    DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    PKCS_ECDSA_P256_SHA256, PublicKeyData, RevokedCertParams, SanType, SerialNumber, SigningKey, date_time_ymd,
 };
 
-use crate::certificate::{Authority, Serial};
+use crate::certificate::{Authority, LABELS_OID, Serial, labels_extension};
 use crate::subject::Subject;
 
 /// The validity of a new CA certificate: ten years. Its end is the end of the group, since no certificate outlives the
@@ -79,6 +79,8 @@ impl Signer {
         params.subject_alt_names = vec![SanType::URI(subject.to_string().try_into()?)];
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
+        let labels = labels_extension(&subject.labels);
+        params.custom_extensions.extend(labels.map(|labels| CustomExtension::from_oid_content(LABELS_OID, labels)));
         params.signed_by(key, &self.issuer)
     }
 

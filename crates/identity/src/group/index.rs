@@ -2,13 +2,16 @@
 //! signed.
 //!
 //! ```text
-//! issued<TAB>SERIAL<TAB>NODE<TAB>ROLE<TAB>NAME<TAB>NOT_BEFORE<TAB>NOT_AFTER
+//! issued<TAB>SERIAL<TAB>NODE<TAB>ROLE<TAB>NAME<TAB>NOT_BEFORE<TAB>NOT_AFTER[<TAB>LABELS]
+//! labels<TAB>NODE<TAB>LABELS
 //! list<TAB>NUMBER
+//! policy<TAB>NUMBER
 //! change<TAB>NUMBER
 //! ```
-//! The authority changes by the document of trust with a number; certificates after that line are of the new one.
+//! A member's labels are those of its last line. A certificate without labels has no field for them. The authority changes
+//! by the document of trust with a number; certificates after that line are of the new one.
 //! Times are seconds of the Unix epoch. Only the revocation list says which certificates are revoked. The index keeps
-//! the list's number, so that an old list put back in its place is noticed.
+//! the numbers of list and policy, so that an old one put back in its place is noticed.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -16,7 +19,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_wire::NodeId;
+use roost_wire::{Labels, NodeId};
 
 use super::Issued;
 use super::stored::seconds;
@@ -41,6 +44,10 @@ pub(crate) struct Entries {
     pub(crate) list_number: u64,
     /// The count of certificates issued before each change of the authority, by the number of its document.
     pub(crate) changes: BTreeMap<u64, usize>,
+    /// The greatest number of a policy; 0 if there never was one.
+    pub(crate) policy_number: u64,
+    /// The labels that a member's next certificate gets.
+    pub(crate) labels: BTreeMap<NodeId, Labels>,
 }
 
 impl Index {
@@ -76,8 +83,9 @@ impl Index {
     }
 
     pub(crate) fn add_issued(&mut self, issued: &Issued) -> io::Result<()> {
+        let labels = if issued.labels.is_empty() { String::new() } else { format!("\t{}", issued.labels) };
         let line = format!(
-            "issued\t{}\t{}\t{}\t{}\t{}\t{}\n",
+            "issued\t{}\t{}\t{}\t{}\t{}\t{}{labels}\n",
             issued.serial,
             issued.node,
             issued.role,
@@ -88,8 +96,16 @@ impl Index {
         self.add(&line, MAX_INDEX_BYTES - ROOM_FOR_LISTS)
     }
 
+    pub(crate) fn add_labels(&mut self, node: NodeId, labels: &Labels) -> io::Result<()> {
+        self.add(&format!("labels\t{node}\t{labels}\n"), MAX_INDEX_BYTES - ROOM_FOR_LISTS)
+    }
+
     pub(crate) fn add_list(&mut self, number: u64) -> io::Result<()> {
         self.add(&format!("list\t{number}\n"), MAX_INDEX_BYTES)
+    }
+
+    pub(crate) fn add_policy(&mut self, number: u64) -> io::Result<()> {
+        self.add(&format!("policy\t{number}\n"), MAX_INDEX_BYTES)
     }
 
     pub(crate) fn add_change(&mut self, number: u64) -> io::Result<()> {
@@ -120,19 +136,30 @@ impl Entries {
     fn parse_line(&mut self, line: &str) -> Option<()> {
         let fields: Vec<&str> = line.split('\t').collect();
         match fields.as_slice() {
-            ["issued", serial, node, role, name, not_before, not_after] => self.issued.push(Issued {
-                name: (*name).to_owned(),
-                role: role.parse().ok()?,
-                node: node.parse::<NodeId>().ok()?,
-                serial: (*serial).to_owned(),
-                not_before: time(not_before)?,
-                not_after: time(not_after)?,
-                revoked: None,
-            }),
+            ["issued", serial, node, role, name, not_before, not_after, labels @ ..] if labels.len() <= 1 => {
+                let labels: Labels = labels.concat().parse().ok()?;
+                let node = node.parse::<NodeId>().ok()?;
+                self.labels.insert(node, labels.clone());
+                self.issued.push(Issued {
+                    name: (*name).to_owned(),
+                    role: role.parse().ok()?,
+                    node,
+                    serial: (*serial).to_owned(),
+                    not_before: time(not_before)?,
+                    not_after: time(not_after)?,
+                    revoked: None,
+                    next_labels: labels.clone(),
+                    labels,
+                });
+            }
+            ["labels", node, labels] => {
+                self.labels.insert(node.parse().ok()?, labels.parse().ok()?);
+            }
             ["list", number] => self.list_number = self.list_number.max(number.parse().ok()?),
             ["change", number] => {
                 self.changes.insert(number.parse().ok()?, self.issued.len());
             }
+            ["policy", number] => self.policy_number = self.policy_number.max(number.parse().ok()?),
             _ => return None,
         }
         Some(())
@@ -157,7 +184,13 @@ mod tests {
             not_before: UNIX_EPOCH + Duration::from_secs(5),
             not_after: UNIX_EPOCH + Duration::from_secs(9),
             revoked: None,
+            labels: Labels::default(),
+            next_labels: Labels::default(),
         }
+    }
+
+    fn labels(text: &str) -> Labels {
+        text.parse().unwrap()
     }
 
     #[test]
@@ -175,16 +208,40 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("issued.tsv");
         File::create(&path).unwrap();
-        let issued = issued();
+        let plain = issued();
+        let labelled = Issued { labels: labels("team=red"), next_labels: labels("team=red"), ..issued() };
         let mut index = Index::open(&path).unwrap();
         index.add_list(1).unwrap();
         index.add_change(1).unwrap();
-        index.add_issued(&issued).unwrap();
+        index.add_issued(&plain).unwrap();
+        index.add_issued(&labelled).unwrap();
         index.add_list(2).unwrap();
+        index.add_policy(3).unwrap();
+        let labels = BTreeMap::from([(plain.node, labels("team=red"))]);
         assert_eq!(
             index.read().unwrap(),
-            Entries { issued: vec![issued], list_number: 2, changes: BTreeMap::from([(1, 0)]) }
+            Entries {
+                issued: vec![plain, labelled],
+                list_number: 2,
+                changes: BTreeMap::from([(1, 0)]),
+                policy_number: 3,
+                labels
+            }
         );
+    }
+
+    #[test]
+    fn last_labels_of_a_member_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("issued.tsv");
+        File::create(&path).unwrap();
+        let mut index = Index::open(&path).unwrap();
+        let held = |index: &mut Index| index.read().unwrap().labels[&issued().node].to_string();
+        index.add_issued(&Issued { labels: labels("team=red"), ..issued() }).unwrap();
+        index.add_labels(issued().node, &labels("role=scout,team=blue")).unwrap();
+        assert_eq!(held(&mut index), "role=scout,team=blue");
+        index.add_labels(issued().node, &Labels::default()).unwrap();
+        assert_eq!(held(&mut index), "");
     }
 
     #[test]

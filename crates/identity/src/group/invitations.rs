@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use data_encoding::BASE64;
-use roost_wire::{NodeId, Role};
+use roost_wire::{Labels, NodeId, Role};
 use serde::{Deserialize, Serialize};
 
 use super::stored::{self, seconds, time};
@@ -32,6 +32,7 @@ pub struct InvitationSpec {
     pub role: Role,
     /// The only name that the device may have; `None` leaves it to the device.
     pub name: Option<String>,
+    pub labels: Labels,
     pub valid: Duration,
     pub uses: u32,
     pub needs_approval: bool,
@@ -53,6 +54,7 @@ pub struct ShownInvitation {
     pub id: String,
     pub role: Role,
     pub name: Option<String>,
+    pub labels: Labels,
     pub valid_until: SystemTime,
     pub uses_left: u32,
     pub needs_approval: bool,
@@ -64,6 +66,7 @@ pub struct WaitingRequest {
     pub node: NodeId,
     pub name: String,
     pub role: Role,
+    pub labels: Labels,
     pub origin: Origin,
     pub asked: SystemTime,
     pub fingerprint: Fingerprint,
@@ -82,6 +85,7 @@ pub(super) enum Decision {
     Issue {
         name: String,
         role: Role,
+        labels: Labels,
         valid: Duration,
     },
     /// The device has a certificate already and has lost the answer.
@@ -105,6 +109,8 @@ struct Invitation {
     #[serde(with = "stored::role")]
     role: Role,
     name: Option<String>,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    labels: Labels,
     /// Seconds of the Unix epoch, as all times here.
     valid_until: u64,
     uses_left: u32,
@@ -127,6 +133,8 @@ pub(super) struct Request {
     pub(super) name: String,
     #[serde(with = "stored::role")]
     pub(super) role: Role,
+    #[serde(default, skip_serializing_if = "Labels::is_empty")]
+    pub(super) labels: Labels,
     /// True if the operator chose the name, which another member may have had before.
     is_name_given: bool,
     host: String,
@@ -161,6 +169,7 @@ impl Invitations {
             token: token.digest(),
             role: spec.role,
             name: spec.name.clone(),
+            labels: spec.labels.clone(),
             valid_until: seconds(now + spec.valid),
             uses_left: spec.uses,
             needs_approval: spec.needs_approval,
@@ -188,6 +197,7 @@ impl Invitations {
             id: invitation.token.short().to_owned(),
             role: invitation.role,
             name: invitation.name.clone(),
+            labels: invitation.labels.clone(),
             valid_until: time(invitation.valid_until),
             uses_left: invitation.uses_left,
             needs_approval: invitation.needs_approval,
@@ -224,7 +234,7 @@ impl Invitations {
             check_vacant(&name, attempt.request.node(), issued, now)?;
         }
         if !invitation.needs_approval {
-            return Ok(Decision::Issue { name, role, valid });
+            return Ok(Decision::Issue { name, role, labels: self.invitations[at].labels.clone(), valid });
         }
         self.make_room(&attempt.origin.address)?;
         let ticket = attempt.ticket.clone();
@@ -265,6 +275,7 @@ impl Invitations {
             key: BASE64.encode(attempt.request.key()),
             name,
             role: invitation.role,
+            labels: invitation.labels.clone(),
             is_name_given: invitation.name.is_some(),
             host: attempt.origin.host.clone(),
             address: attempt.origin.address.clone(),
@@ -346,6 +357,7 @@ impl Request {
             node: node_id(&key),
             name: self.name.clone(),
             role: self.role,
+            labels: self.labels.clone(),
             origin: Origin { host: self.host.clone(), address: self.address.clone() },
             asked: time(self.asked),
             fingerprint: Fingerprint::digest(&key),
@@ -379,8 +391,8 @@ mod tests {
         let request = || SigningRequest::parse(request::make(&key(), None, None).unwrap().der()).unwrap();
         let mut invitations = Invitations::default();
         let [valid, certificate] = [Duration::from_secs(60); 2];
-        let spec =
-            InvitationSpec { role: Role::Node, name: None, valid, uses: 1000, needs_approval: true, certificate };
+        let (role, labels) = (Role::Node, Labels::default());
+        let spec = InvitationSpec { role, name: None, labels, valid, uses: 1000, needs_approval: true, certificate };
         invitations.add(&token, &spec, now).unwrap();
         let mut ask = |number: usize, address: &str| {
             let origin = Origin { host: format!("host-{number}"), address: address.to_owned() };

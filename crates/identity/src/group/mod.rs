@@ -5,22 +5,26 @@
 //! | `group.pem` | the CA's certificate; every bundle has a copy |
 //! | `group.key` | the CA's private key, mode 0600, sealed with a passphrase if the operator wants that |
 //! | `revoked.pem` | the signed revocation list (an X.509 CRL); every bundle has a copy |
+//! | `policy.cbor` | the group's policy, signed, if it ever had one; every bundle has a copy |
 //! | `multicast.key` | the secret that the nodes share, mode 0600; every node's bundle has a copy |
 //! | `issued.tsv` | every certificate issued; its lock is held by whoever changes the group |
 //! | `invitations.json` | invitations, without their tokens, and the requests that wait for approval |
 //! | `trust.cbor` | the signed document of the authorities that are trusted, once the first one has changed |
 //! | `next.pem`, `next.key` | the new CA, while members change over to it; then it takes the old one's place |
+//! | `audit.log` | audit records, with older ones in `audit.log.1` and so on |
 //! | `hubs` | the hubs that new members turn to, a line each |
 //! | `authority` | `HOST:PORT` at which devices reach the authority |
 //!
-//! A bundle, which goes to one host, holds `identity.pem`, `identity.key` (0600), `group.pem`, `revoked.pem` and, for a
-//! node, `multicast.key`; also `trust.cbor` if the group has one.
+//! A bundle, which goes to one host, holds `identity.pem`, `identity.key` (0600), `group.pem`, `revoked.pem`, the policy
+//! and, for a node, `multicast.key`; also `trust.cbor` if the group has one.
 
 mod admission;
 mod ca;
 mod error;
 mod index;
 mod invitations;
+mod labels;
+mod policy_document;
 mod records;
 mod renewal;
 mod revocation;
@@ -35,15 +39,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_wire::{NodeId, Role};
+use roost_wire::{Labels, NodeId, Role};
 
 use self::ca::{CA_VALIDITY, Made};
 use crate::bundle::Identity;
 use crate::certificate::{Authority, Certificate, Leaf};
 use crate::document::SignedDocument;
 use crate::files::{
-    GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, REVOCATION_LIST, TRUST,
-    create_private, create_public, make_private_dir, replace_public,
+    GROUP_CERTIFICATE, GROUP_INDEX, GROUP_KEY, LEAF_CERTIFICATE, LEAF_KEY, MULTICAST_KEY, POLICY, REVOCATION_LIST,
+    TRUST, create_private, create_public, make_private_dir, replace_public,
 };
 use crate::group_key::GroupKey;
 use crate::refusal::Refusal;
@@ -95,6 +99,9 @@ pub struct Issued {
     pub not_after: SystemTime,
     /// The time of its revocation, if it was revoked.
     pub revoked: Option<SystemTime>,
+    pub labels: Labels,
+    /// The labels in the holder's next certificate.
+    pub next_labels: Labels,
 }
 
 impl Issued {
@@ -107,6 +114,8 @@ impl Issued {
             not_before: leaf.status.not_before,
             not_after: leaf.status.not_after,
             revoked: None,
+            labels: leaf.subject.labels.clone(),
+            next_labels: leaf.subject.labels.clone(),
         }
     }
 }
@@ -226,8 +235,23 @@ impl Group {
     /// # Errors
     /// The name, the validity or the directory cannot be used.
     pub fn issue(&self, name: &str, role: Role, validity: Validity, out: &Path) -> Result<Issued, GroupError> {
+        self.issue_labelled(name, role, &Labels::default(), validity, out)
+    }
+
+    /// Like [`Self::issue`], with labels in the certificate.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn issue_labelled(
+        &self,
+        name: &str,
+        role: Role,
+        labels: &Labels,
+        validity: Validity,
+        out: &Path,
+    ) -> Result<Issued, GroupError> {
         let mut index = self.index()?;
-        let (made, leaf) = self.make(name, role, validity)?;
+        let (made, leaf) = self.make(&self.subject(name, role, labels)?, validity)?;
         let issued = Issued::new(&leaf);
         let list = self.newest_list_text(&mut index)?;
         make_filled(out, || {
@@ -252,7 +276,7 @@ impl Group {
     /// # Errors
     /// As there, and if the validity is not possible.
     pub fn issue_in_memory_with(&self, name: &str, role: Role, validity: Validity) -> Result<Identity, GroupError> {
-        let (made, _) = self.make(name, role, validity)?;
+        let (made, _) = self.make(&self.subject(name, role, &Labels::default())?, validity)?;
         let trust = Arc::clone(&self.trust);
         let path = self.dir.join(REVOCATION_LIST);
         let list = RevocationList::read(&path, &trust.get())?;
@@ -276,11 +300,15 @@ impl Group {
         Ok(([made.certificate.der().to_vec(), authority.der().to_vec()], made.key.serialize_der()))
     }
 
-    fn make(&self, name: &str, role: Role, validity: Validity) -> Result<(Made, Leaf), GroupError> {
+    /// The member that the operator, or an invitation, wants a certificate for.
+    fn subject(&self, name: &str, role: Role, labels: &Labels) -> Result<Subject, GroupError> {
         check_name(name)?;
+        Ok(Subject { group: self.name().to_owned(), role, name: name.to_owned(), labels: labels.clone() })
+    }
+
+    fn make(&self, subject: &Subject, validity: Validity) -> Result<(Made, Leaf), GroupError> {
         let (not_before, not_after) = self.period(validity)?;
-        let subject = Subject { group: self.name().to_owned(), role, name: name.to_owned() };
-        let made = self.signer()?.issue(&subject, not_before, not_after)?;
+        let made = self.signer()?.issue(subject, not_before, not_after)?;
         let leaf = Certificate::parse(made.certificate.der()).and_then(|certificate| certificate.leaf());
         Ok((made, leaf.ok_or(GroupError::Crypto(rcgen::Error::CouldNotParseCertificate))?))
     }
@@ -312,6 +340,9 @@ impl Group {
         write(&out.join(GROUP_CERTIFICATE), |path| create_public(path, &self.authority().pem()))?;
         self.write_trust(out)?;
         write(&out.join(REVOCATION_LIST), |path| create_public(path, list))?;
+        if let Some((_, policy)) = self.signed_policy()? {
+            write(&out.join(POLICY), |path| replace_public(path, policy))?;
+        }
         if role != Role::Node {
             return Ok(());
         }

@@ -11,12 +11,12 @@ use roost_wire::{HubName, RoleSet};
 
 use super::index::{Entries, Index};
 use super::{GroupError, Issued, Verdict, write};
-use crate::answer::{Answer, Document, REVOCATIONS, SealedKey};
+use crate::answer::{Answer, Document, POLICY, REVOCATIONS, SealedKey};
 use crate::bundle::{Identity, read_authority};
 use crate::certificate::{Authority, Certificate, Serial, p256_point};
 use crate::error::LoadError;
 use crate::files::{
-    AUTHORITY_ADDRESS, GROUP_CERTIFICATE, GROUP_KEY, HUBS, MULTICAST_KEY, REVOCATION_LIST, TRUST, create_private,
+    self, AUTHORITY_ADDRESS, GROUP_CERTIFICATE, GROUP_KEY, HUBS, MULTICAST_KEY, REVOCATION_LIST, TRUST, create_private,
     read_lines, replace_public,
 };
 use crate::fingerprint::Fingerprint;
@@ -84,9 +84,14 @@ impl GroupRecords {
     }
 
     /// The times at which the documents were written, by which a service notices a new one.
-    pub fn documents_written(&self) -> [Option<SystemTime>; 2] {
+    pub fn documents_written(&self) -> [Option<SystemTime>; 3] {
         let written = |name| fs::metadata(self.dir.join(name)).and_then(|found| found.modified()).ok();
-        [TRUST, REVOCATION_LIST].map(written)
+        [TRUST, files::POLICY, REVOCATION_LIST].map(written)
+    }
+
+    /// The file of the authority's audit records. The operator's commands and a serving authority append to it.
+    pub fn audit_path(&self) -> PathBuf {
+        self.dir.join(files::AUDIT_LOG)
     }
 
     /// Puts the document of trust in force that another process may have written.
@@ -109,6 +114,7 @@ impl GroupRecords {
         let (entries, list) = self.state(index)?;
         let mut issued = entries.issued;
         for certificate in &mut issued {
+            certificate.next_labels = entries.labels.get(&certificate.node).cloned().unwrap_or_default();
             certificate.revoked = Serial::from_hex(&certificate.serial).and_then(|serial| list.revoked_at(&serial));
         }
         Ok(issued)
@@ -198,8 +204,14 @@ impl GroupRecords {
         let list = Document { kind: REVOCATIONS.to_owned(), number, text };
         let text = BASE64.encode(trust.document());
         let trust = Document { kind: crate::answer::TRUST.to_owned(), number: trust.number(), text };
+        let policy = self.signed_policy()?.map(|(policy, signed)| Document {
+            kind: POLICY.to_owned(),
+            number: policy.number,
+            text: BASE64.encode(&signed),
+        });
         // An authority that the first one names may have signed the others.
-        Ok([trust, list].into_iter().filter(|document| document.number > 0).collect())
+        let all = [Some(trust), Some(list), policy].into_iter().flatten();
+        Ok(all.filter(|document| document.number > 0).collect())
     }
 
     /// The answer that brings a certificate of the group to its holder.
@@ -241,7 +253,7 @@ impl GroupRecords {
     }
 
     pub(super) fn index(&self) -> Result<Index, GroupError> {
-        let path = self.dir.join(crate::files::GROUP_INDEX);
+        let path = self.dir.join(files::GROUP_INDEX);
         let index = Index::open(&path).map_err(|source| GroupError::Index { path, source })?;
         // From here on nobody else changes the authority.
         self.refresh()?;

@@ -8,7 +8,7 @@ use rustls_pki_types::CertificateDer;
 use super::revocation::is_long_over;
 use super::{Group, GroupError, Issued, Validity, write};
 use crate::certificate::Certificate;
-use crate::files::{LEAF_CERTIFICATE, MAX_PEM_BYTES, REVOCATION_LIST, read_pem, replace_public};
+use crate::files::{LEAF_CERTIFICATE, MAX_PEM_BYTES, POLICY, REVOCATION_LIST, read_pem, replace_public};
 use crate::policy::member;
 use crate::refusal::Refusal;
 
@@ -25,7 +25,7 @@ impl Group {
         let refused = |refusal| GroupError::NotRenewable { path: path.clone(), refusal };
         let mut index = self.index()?;
         let leaf = member(&old, &self.trust.get()).map_err(refused)?;
-        let (_, list) = self.state(&mut index)?;
+        let (entries, list) = self.state(&mut index)?;
         if list.contains(&leaf.status.serial) {
             return Err(refused(Refusal::Revoked));
         }
@@ -34,10 +34,13 @@ impl Group {
             return Err(refused(Refusal::Expired));
         }
         let parsed = Certificate::parse(&old).ok_or(refused(Refusal::Malformed))?;
-        let (certificate, issued) = self.certify(parsed.key(), &leaf.subject, validity, &mut index)?;
+        let (certificate, issued) = self.certify(parsed.key(), &entries.renewed(&leaf), validity, &mut index)?;
         let newest = self.newest_list_text(&mut index)?;
         self.write_trust(bundle)?;
         write(&bundle.join(REVOCATION_LIST), |path| replace_public(path, &newest))?;
+        if let Some((_, policy)) = self.signed_policy()? {
+            write(&bundle.join(POLICY), |path| replace_public(path, policy))?;
+        }
         write(&path, |path| replace_public(path, &certificate))?;
         Ok(issued)
     }

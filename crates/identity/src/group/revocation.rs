@@ -35,7 +35,7 @@ pub(super) const MIN_DIGITS: usize = 4;
 
 /// The certificates of the member with this name, id or serial number, or else of the only member whose id begins with
 /// these digits, at least [`MIN_DIGITS`].
-fn matching(issued: Vec<Issued>, which: &str) -> Result<Vec<Issued>, GroupError> {
+pub(super) fn matching(issued: Vec<Issued>, which: &str) -> Result<Vec<Issued>, GroupError> {
     let is_named = |issued: &Issued| issued.name == which || issued.serial == which || issued.node.to_string() == which;
     if issued.iter().any(is_named) {
         return Ok(issued.into_iter().filter(is_named).collect());

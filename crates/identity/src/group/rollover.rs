@@ -122,8 +122,9 @@ impl Group {
         if forced == Forced::No && !behind.is_empty() {
             return Err(GroupError::ShutOut { count: behind.len(), members: named(&behind) });
         }
-        // Whoever joins later trusts no list of the former authority.
+        // Whoever joins later trusts nothing of the former authority.
         self.sign_list_again(&mut index, now)?;
+        self.sign_policy_again(&mut index)?;
         let signers = [self.signer()?, self.signer_of(former)?];
         self.put_in_force(&trust.extended(&[trust.in_force()], &signers)?)?;
         self.tidy_keys()?;

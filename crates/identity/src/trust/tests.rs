@@ -91,8 +91,12 @@ fn every_authority_concerned_must_sign() {
 #[test]
 fn members_certificate_is_no_authority() {
     let (old, now) = (Ca::new("alpha"), SystemTime::now());
-    let subject =
-        crate::subject::Subject { group: "alpha".into(), role: roost_wire::Role::SuperNode, name: "mallory".into() };
+    let subject = crate::subject::Subject {
+        group: "alpha".into(),
+        role: roost_wire::Role::SuperNode,
+        name: "mallory".into(),
+        labels: Default::default(),
+    };
     let member = old.signer.issue(&subject, now, now + YEAR).unwrap();
     let content = encoded(&Content {
         previous: [].as_slice().into(),

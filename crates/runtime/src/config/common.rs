@@ -29,6 +29,8 @@ pub struct Common {
     pub log_level: String,
     /// The longest duration of a shutdown.
     pub drain: Duration,
+    /// The file of audit records; `None` keeps none.
+    pub audit: Option<PathBuf>,
     pub max_connections: usize,
 }
 
@@ -123,6 +125,14 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
             true,
         ),
         row(
+            "audit",
+            Kind::Path,
+            String::new(),
+            "File of audit records: members that come and go, refusals, requests granted, documents; empty keeps none.",
+            "/var/lib/roost/audit.log under systemd. It is rotated at 16 MiB; with seven older files it takes 128 MiB at most.",
+            false,
+        ),
+        row(
             "drain",
             Kind::Duration,
             "10s".to_owned(),
@@ -171,6 +181,7 @@ impl Common {
             metrics: settings.optional("metrics")?,
             log_format: if settings.text("log_format") == Some("json") { LogFormat::Json } else { LogFormat::Text },
             log_level: settings.required("log_level")?,
+            audit: settings.optional("audit")?,
             drain: settings.duration("drain")?,
             max_connections: settings.required("max_connections")?,
         })

@@ -61,9 +61,13 @@ impl EventHandler<Hub> for HubEventHandler {
         match event {
             HubEvent::Attached { remote, address } => {
                 tracing::debug!(node = ?remote.node, name = remote.name, %address, "a node is connected");
+                self.names.record_name(remote.node, &remote.name);
+                self.shared.audit_joined(&remote, &address);
             }
             HubEvent::Detached { node, reason } => {
-                tracing::debug!(name = self.name(node), ?node, reason, "a node is no longer connected")
+                let name = self.name(node);
+                tracing::debug!(name, ?node, reason, "a node is no longer connected");
+                self.shared.audit_left(node, name.as_deref(), &reason);
             }
             HubEvent::Published { node, cell, services } => {
                 tracing::debug!(?node, %cell, ?services, "a record is held")
@@ -99,7 +103,8 @@ impl HubEventHandler {
         // Other hubs are of the same role.
         let hub = self.shared.role().title();
         match event {
-            HubEvent::HubUp { remote, .. } => {
+            HubEvent::HubUp { remote, address } => {
+                self.shared.audit_joined(&remote, &address);
                 self.unreachable.clear();
                 self.names.record_name(remote.node, &remote.name);
                 if let Some(suppressed) = self.remote_log.admit() {
@@ -107,6 +112,7 @@ impl HubEventHandler {
                 }
             }
             HubEvent::HubDown { node, reason } => {
+                self.shared.audit_left(node, self.name(node).as_deref(), &reason);
                 if let Some(suppressed) = self.remote_log.admit() {
                     let name = self.name(node);
                     tracing::warn!(name, ?node, reason, suppressed, "a {hub} is no longer connected");

@@ -66,7 +66,8 @@ impl DocumentKind {
     /// The list of revoked certificates, a CRL in DER (RFC 5280); its number is the CRL number.
     pub const REVOCATIONS: Self = Self(0);
 
-    /// The policy: which member may do what. Its content is the text of the rules.
+    /// The policy: which member may do what. Its content is the text of the rules; an empty one means that the group has
+    /// none.
     pub const POLICY: Self = Self(1);
 
     /// The authorities that are trusted. All others are signed by one of them, so this one is fetched first.

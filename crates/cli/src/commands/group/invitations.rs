@@ -6,13 +6,14 @@ use std::time::SystemTime;
 
 use qrcode::render::unicode::Dense1x2;
 use qrcode::{EcLevel, QrCode};
+use roost_audit::{AuditEvent, AuditKind};
 use roost_identity::InvitationAddress;
 use roost_identity::group::{GroupRecords, InvitationSpec};
 use roost_terminal::{Output, SCHEMA, Table};
 use serde_json::{Value, json};
 
 use super::super::date;
-use super::unix;
+use super::{audit, labels, unix};
 use crate::args::{HubsCommand, InviteArgs};
 use crate::failure::{Failure, Outcome};
 
@@ -26,18 +27,22 @@ pub(super) fn invite(args: &InviteArgs, output: Output) -> Outcome {
     let spec = InvitationSpec {
         role: args.role,
         name: args.name.clone(),
+        labels: labels::parse(&args.labels)?,
         valid: args.valid,
         uses: args.uses,
         needs_approval: args.approve,
         certificate: args.certificate,
     };
     let token = records.invite(&spec, now)?;
+    let made = AuditEvent::new(AuditKind::InvitationMade).with("invitation", token.id()).with("uses", args.uses);
+    let made = made.with("role", args.role.name()).with("name", args.name.clone()).with("approval", args.approve);
+    audit::record(&records, made.with("labels", spec.labels.to_string()), output);
     let link = InvitationAddress { authority, token, fingerprint: records.fingerprint() }.to_string();
     let until = now + args.valid;
     if output.is_json() {
         return Ok(output.json(&json!({
-            "schema": SCHEMA, "link": link, "role": args.role.name(), "name": args.name, "uses": args.uses,
-            "needs_approval": args.approve, "valid_until_unix_s": unix(until)
+            "schema": SCHEMA, "link": link, "role": args.role.name(), "name": args.name, "labels": spec.labels,
+            "uses": args.uses, "needs_approval": args.approve, "valid_until_unix_s": unix(until)
         }))?);
     }
     output.data(&format!("{link}\n"))?;
@@ -62,24 +67,27 @@ pub(super) fn list(dir: &Path, output: Output) -> Outcome {
     if output.is_json() {
         let shown = open.iter().map(|one| {
             json!({
-                "id": one.id, "role": one.role.name(), "name": one.name, "uses_left": one.uses_left,
-                "needs_approval": one.needs_approval, "valid_until_unix_s": unix(one.valid_until)
+                "id": one.id, "role": one.role.name(), "name": one.name, "labels": one.labels,
+                "uses_left": one.uses_left, "needs_approval": one.needs_approval, "valid_until_unix_s": unix(one.valid_until)
             })
         });
         return Ok(output.json(&json!({"schema": SCHEMA, "invitations": shown.collect::<Vec<Value>>()}))?);
     }
-    let mut table = Table::new(&["ID", "ROLE", "NAME", ">USES LEFT", "APPROVAL", "VALID UNTIL"]);
+    let mut table = Table::new(&["ID", "ROLE", "NAME", "LABELS", ">USES LEFT", "APPROVAL", "VALID UNTIL"]);
     for one in &open {
         let name = one.name.clone().unwrap_or_else(|| "-".to_owned());
         let approval = if one.needs_approval { "needed" } else { "-" };
-        let row = [&one.id, one.role.name(), &name, &one.uses_left.to_string(), approval, &date(one.valid_until)];
+        let (labels, uses, until) = (labels::shown(&one.labels), one.uses_left.to_string(), date(one.valid_until));
+        let row = [&one.id, one.role.name(), &name, &labels, &uses, approval, &until];
         table.row(row.map(str::to_owned));
     }
     Ok(output.table(&table)?)
 }
 
 pub(super) fn withdraw(dir: &Path, id: &str, output: Output) -> Outcome {
-    GroupRecords::open(dir)?.withdraw(id, SystemTime::now())?;
+    let records = GroupRecords::open(dir)?;
+    records.withdraw(id, SystemTime::now())?;
+    audit::record(&records, AuditEvent::new(AuditKind::InvitationEnded).with("invitation", id), output);
     if output.is_json() {
         return Ok(output.json(&json!({"schema": SCHEMA, "withdrawn": id}))?);
     }

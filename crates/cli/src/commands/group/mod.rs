@@ -1,7 +1,9 @@
 //! `roost group`: the group's authority and its members' identities.
 
+pub(super) mod audit;
 mod invitations;
-mod passphrase;
+pub(super) mod labels;
+pub(super) mod passphrase;
 mod requests;
 mod rollover;
 mod serve;
@@ -9,11 +11,13 @@ mod serve;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use roost_audit::AuditKind;
 use roost_identity::group::{Forced, Group, GroupError, GroupRecords, Issued};
-use roost_wire::Role;
+use roost_wire::{Labels, Role};
 use serde_json::{Value, json};
 
-use super::{date, publish};
+use super::date;
+use super::publish::{self, LIST};
 use roost_terminal::{Output, SCHEMA, Table};
 
 use crate::args::{GroupArgs, GroupCommand, HandInArgs, RolloverCommand};
@@ -23,10 +27,12 @@ pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
     let open = |dir: &Path| passphrase::open_group(dir, args.passphrase_file.as_deref());
     match &args.command {
         GroupCommand::Init { dir, name } => init(dir, name, output),
-        GroupCommand::Issue { dir, name, role, valid, output: target } => {
+        GroupCommand::Issue { dir, name, role, valid, output: target, labels } => {
             let target = target.clone().unwrap_or_else(|| dir.join("members").join(name));
-            issue(&open(dir)?, name, *role, *valid, &target, output)
+            let member = NewMember { name, role: *role, labels: labels::parse(labels)?, valid: *valid };
+            issue(&open(dir)?, &member, &target, output)
         }
+        GroupCommand::Label { dir, member, labels, .. } => labels::change(dir, member, labels, output),
         GroupCommand::Renew { dir, identity, valid } => renew(&open(dir)?, identity, *valid, output),
         GroupCommand::Show { dir } => show(dir, output),
         GroupCommand::Verify { dir, identity } => verify(dir, identity, output),
@@ -53,8 +59,9 @@ pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
             let unusable = |failure: Failure| Failure::new(Code::Configuration, failure.to_string());
             serve::run(open(dir).map_err(unusable)?, *listen, output)
         }
-        GroupCommand::Sign { dir, request, name, role, valid } => {
-            let wanted = requests::Wanted { name: name.as_deref(), role: *role, valid: *valid };
+        GroupCommand::Sign { dir, request, name, role, valid, labels } => {
+            let labels = labels::parse(labels)?;
+            let wanted = requests::Wanted { name: name.as_deref(), role: *role, labels, valid: *valid };
             requests::sign(&open(dir)?, request, wanted, output)
         }
         GroupCommand::Hubs { dir, change } => invitations::hubs(dir, change.as_ref(), output),
@@ -76,13 +83,22 @@ fn init(dir: &Path, name: &str, output: Output) -> Outcome {
     Ok(())
 }
 
-fn issue(group: &Group, name: &str, role: Role, valid: Duration, target: &Path, output: Output) -> Outcome {
+struct NewMember<'a> {
+    name: &'a str,
+    role: Role,
+    labels: Labels,
+    valid: Duration,
+}
+
+fn issue(group: &Group, member: &NewMember<'_>, target: &Path, output: Output) -> Outcome {
+    let NewMember { name, role, labels, valid } = member;
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(|error| Failure::file("create", parent, &error))?;
     }
-    let is_cut = is_cut(group, valid);
-    let issued =
-        group.issue(name, role, group.validity(valid, SystemTime::now()), target).map_err(explain_existing_identity)?;
+    let is_cut = is_cut(group, *valid);
+    let validity = group.validity(*valid, SystemTime::now());
+    let issued = group.issue_labelled(name, *role, labels, validity, target).map_err(explain_existing_identity)?;
+    audit::record_certificate(group, AuditKind::CertificateIssued, &issued, output);
     if output.is_json() {
         return Ok(output.json(&json!({
             "schema": SCHEMA, "dir": target, "certificate": certificate(&issued), "cut_to_group": is_cut
@@ -98,6 +114,7 @@ fn issue(group: &Group, name: &str, role: Role, valid: Duration, target: &Path, 
 fn renew(group: &Group, identity: &Path, valid: Duration, output: Output) -> Outcome {
     let is_cut = is_cut(group, valid);
     let issued = group.renew(identity, group.validity(valid, SystemTime::now()))?;
+    audit::record_certificate(group, AuditKind::CertificateRenewed, &issued, output);
     if output.is_json() {
         return Ok(output.json(&json!({
             "schema": SCHEMA, "dir": identity, "certificate": certificate(&issued), "cut_to_group": is_cut
@@ -143,9 +160,10 @@ fn show(dir: &Path, output: Output) -> Outcome {
             "schema": SCHEMA, "group": group.name(), "not_after_unix_s": until, "certificates": certificates
         }))?);
     }
-    let mut table = Table::new(&["NAME", "ROLE", "NODE", "VALID UNTIL", "STATE", "SERIAL"]);
+    let mut table = Table::new(&["NAME", "ROLE", "LABELS", "NODE", "VALID UNTIL", "STATE", "SERIAL"]);
     for one in &issued {
-        let row = [&one.name, one.role.name(), &one.node.to_string(), &date(one.not_after), state(one), &one.serial];
+        let (labels, node, until) = (labels::column(one), one.node.to_string(), date(one.not_after));
+        let row = [&one.name, one.role.name(), &labels, &node, &until, state(one), &one.serial];
         table.row(row.map(str::to_owned));
     }
     output.table(&table)?;
@@ -179,6 +197,9 @@ fn verify(dir: &Path, identity: &Path, output: Output) -> Outcome {
 
 fn revoke(group: &Group, member: &str, hand_in: &HandInArgs, output: Output) -> Outcome {
     let revocation = group.revoke(member)?;
+    for one in &revocation.revoked {
+        audit::record_certificate(group, AuditKind::CertificateRevoked, one, output);
+    }
     if !output.is_json() {
         for one in &revocation.revoked {
             output.data(&format!("revoked {} {}, id {}\n", one.role, one.name, one.node))?;
@@ -193,7 +214,7 @@ fn revoke(group: &Group, member: &str, hand_in: &HandInArgs, output: Output) -> 
             ));
         }
     }
-    let handed = (!hand_in.via.is_empty()).then(|| publish::hand_in(publish::REVOCATIONS, &revocation.list, hand_in));
+    let handed = (!hand_in.via.is_empty()).then(|| publish::hand_in(&LIST, &revocation.list, hand_in));
     if output.is_json() {
         let certificates: Vec<Value> = revocation.revoked.iter().map(certificate).collect();
         let list: &PathBuf = &revocation.list;
@@ -230,6 +251,8 @@ fn certificate(issued: &Issued) -> Value {
         "name": issued.name,
         "role": issued.role.name(),
         "node": issued.node.to_string(),
+        "labels": issued.labels,
+        "next_labels": issued.next_labels,
         "serial": issued.serial,
         "not_before_unix_s": unix(issued.not_before),
         "not_after_unix_s": unix(issued.not_after),

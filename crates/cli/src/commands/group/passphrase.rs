@@ -13,7 +13,7 @@ use crate::failure::{Failure, Outcome};
 const CREDENTIAL: &str = "group-passphrase";
 
 /// Opens the group, with its passphrase if its key is sealed.
-pub(super) fn open_group(dir: &Path, file: Option<&Path>) -> Outcome<Group> {
+pub(in crate::commands) fn open_group(dir: &Path, file: Option<&Path>) -> Outcome<Group> {
     if !GroupRecords::open(dir)?.is_sealed()? {
         return Ok(Group::open(dir)?);
     }

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use roost_audit::{AuditEvent, AuditKind};
 use roost_identity::SigningRequest;
 use roost_identity::group::{Group, GroupError, GroupRecords};
 use roost_terminal::{Output, SCHEMA, Table};
-use roost_wire::{Role, format_node};
+use roost_wire::{Labels, Role, format_node};
 use serde_json::{Value, json};
 
 use super::super::date;
-use super::{certificate, unix};
+use super::{audit, certificate, labels, unix};
 use crate::failure::{Failure, Outcome};
 
 pub(super) fn list(dir: &Path, output: Output) -> Outcome {
@@ -19,15 +20,17 @@ pub(super) fn list(dir: &Path, output: Output) -> Outcome {
         let shown = waiting.iter().map(|one| {
             json!({
                 "node": one.node.to_string(), "name": one.name, "role": one.role.name(), "host": one.origin.host,
-                "address": one.origin.address, "asked_unix_s": unix(one.asked), "words": one.fingerprint.words()
+                "labels": one.labels, "address": one.origin.address, "asked_unix_s": unix(one.asked), "words": one.fingerprint.words()
             })
         });
         return Ok(output.json(&json!({"schema": SCHEMA, "requests": shown.collect::<Vec<Value>>()}))?);
     }
-    let mut table = Table::new(&["NAME", "ROLE", "NODE", "HOST", "ADDRESS", "ASKED", "WORDS"]);
+    let mut table = Table::new(&["NAME", "ROLE", "LABELS", "NODE", "HOST", "ADDRESS", "ASKED", "WORDS"]);
     for one in &waiting {
-        let (node, asked, words) = (format!("{:?}", one.node), date(one.asked), one.fingerprint.words());
-        let row = [&one.name, one.role.name(), &node, &one.origin.host, &one.origin.address, &asked, &words];
+        let (labels, node) = (labels::shown(&one.labels), format!("{:?}", one.node));
+        let (asked, words) = (date(one.asked), one.fingerprint.words());
+        let (host, address) = (&one.origin.host, &one.origin.address);
+        let row = [&one.name, one.role.name(), &labels, &node, host, address, &asked, &words];
         table.row(row.map(str::to_owned));
     }
     output.table(&table)?;
@@ -42,6 +45,7 @@ pub(super) fn list(dir: &Path, output: Output) -> Outcome {
 
 pub(super) fn approve(group: &Group, device: &str, output: Output) -> Outcome {
     let issued = group.approve(device, SystemTime::now())?;
+    audit::record_certificate(group, AuditKind::CertificateIssued, &issued, output);
     if output.is_json() {
         return Ok(output.json(&json!({"schema": SCHEMA, "certificate": certificate(&issued)}))?);
     }
@@ -50,7 +54,10 @@ pub(super) fn approve(group: &Group, device: &str, output: Output) -> Outcome {
 }
 
 pub(super) fn deny(dir: &Path, device: &str, output: Output) -> Outcome {
-    let denied = GroupRecords::open(dir)?.deny(device, SystemTime::now())?;
+    let records = GroupRecords::open(dir)?;
+    let denied = records.deny(device, SystemTime::now())?;
+    let event = AuditEvent::new(AuditKind::JoinDenied).about(denied.node, Some(&denied.name));
+    audit::record(&records, event.with("address", denied.origin.address.clone()), output);
     if output.is_json() {
         let denied = json!({"node": denied.node.to_string(), "name": denied.name});
         return Ok(output.json(&json!({"schema": SCHEMA, "denied": denied}))?);
@@ -62,6 +69,7 @@ pub(super) fn deny(dir: &Path, device: &str, output: Output) -> Outcome {
 pub(super) struct Wanted<'a> {
     pub(super) name: Option<&'a str>,
     pub(super) role: Option<Role>,
+    pub(super) labels: Labels,
     pub(super) valid: Duration,
 }
 
@@ -73,7 +81,8 @@ pub(super) fn sign(group: &Group, file: &Path, wanted: Wanted<'_>, output: Outpu
     let role = wanted.role.or(request.role);
     let role = role.ok_or_else(|| Failure::usage("the request has no role: give one with --role"))?;
     let validity = group.validity(wanted.valid, SystemTime::now());
-    let (issued, answer) = group.sign(&request, name, role, validity)?;
+    let (issued, answer) = group.sign(&request, name, role, &wanted.labels, validity)?;
+    audit::record_certificate(group, AuditKind::CertificateIssued, &issued, output);
     if output.is_json() {
         let certificate = certificate(&issued);
         return Ok(output.json(&json!({"schema": SCHEMA, "certificate": certificate, "bundle": answer}))?);

@@ -36,7 +36,7 @@ pub(super) fn finish(group: &Group, dir: &Path, forced: Forced, hand_in: &HandIn
 
 /// Hands the document of trust to daemons, and says who has not heard.
 fn spread(rollover: &Rollover, dir: &Path, hand_in: &HandInArgs, output: Output) -> Outcome {
-    let handed = (!hand_in.via.is_empty()).then(|| publish::hand_in(publish::TRUST, &rollover.document, hand_in));
+    let handed = (!hand_in.via.is_empty()).then(|| publish::hand_in(&publish::TRUST, &rollover.document, hand_in));
     if output.is_json() {
         let mut answer = describe(rollover);
         if let Some(handed) = &handed {

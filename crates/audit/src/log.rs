@@ -1,0 +1,201 @@
+//! A file of audit records: appended to under a lock, and rotated.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::path::{Path, PathBuf};
+
+use crate::record::{AuditEvent, AuditKind, AuditRecord, MAX_LINE, NO_LINE, digest};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub file_bytes: u64,
+    /// Files with the one in use; the oldest is deleted when a further one begins.
+    pub files: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { file_bytes: 16 * 1024 * 1024, files: 8 }
+    }
+}
+
+/// A log of audit records. Several processes may append to one file.
+#[derive(Debug)]
+pub struct AuditLog {
+    path: PathBuf,
+    limits: Limits,
+    /// The end of the chain, as long as nobody else has appended.
+    tail: Option<Tail>,
+    lost: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Tail {
+    inode: u64,
+    /// The length of the file up to the last whole line, bytes.
+    length: u64,
+    sequence: u64,
+    digest: String,
+}
+
+impl AuditLog {
+    /// Opens the log and makes its file if there is none.
+    ///
+    /// # Errors
+    /// The file cannot be used, or its last line is no audit record.
+    pub fn open(path: &Path, limits: Limits) -> io::Result<Self> {
+        let mut log = Self { path: path.to_owned(), limits, tail: None, lost: 0 };
+        let mut file = log.locked()?;
+        let (tail, torn) = log.find_tail(&mut file)?;
+        log.tail = Some(tail);
+        drop(file);
+        if torn > 0 {
+            log.append(&[AuditEvent::new(AuditKind::LineTorn).with("bytes", torn)])?;
+        }
+        Ok(log)
+    }
+
+    /// Appends records. Those that cannot be written are counted, and the count is written when the disk takes records
+    /// again.
+    ///
+    /// # Errors
+    /// The first failure.
+    pub fn append(&mut self, events: &[AuditEvent]) -> io::Result<()> {
+        let lost = (self.lost > 0).then(|| AuditEvent::new(AuditKind::RecordsDropped).with("count", self.lost));
+        let mut written = 0;
+        let outcome = self.try_append(lost.iter().chain(events), &mut written);
+        if lost.is_some() && written > 0 {
+            self.lost = 0;
+            written -= 1;
+        }
+        self.lost += (events.len() - written.min(events.len())) as u64;
+        outcome
+    }
+
+    /// Counts records that were lost before they came here.
+    pub(crate) fn add_lost(&mut self, count: u64) {
+        self.lost += count;
+    }
+
+    fn try_append<'a>(&mut self, events: impl Iterator<Item = &'a AuditEvent>, written: &mut usize) -> io::Result<()> {
+        let mut file = self.locked()?;
+        let known = self.tail.take();
+        let found = file.metadata()?;
+        let is_current = |tail: &&Tail| (tail.inode, tail.length) == (found.ino(), found.len());
+        let mut tail = match known.as_ref().filter(is_current) {
+            Some(tail) => tail.clone(),
+            None => self.find_tail(&mut file)?.0,
+        };
+        if let Some(known) = known.filter(|known| tail.sequence == 0 && known.sequence > 0) {
+            // Somebody has moved the file away.
+            tail = Tail { inode: tail.inode, length: tail.length, ..known };
+        }
+        for event in events {
+            let line = event.line(tail.sequence + 1, &tail.digest) + "\n";
+            if tail.length > 0 && tail.length + line.len() as u64 > self.limits.file_bytes {
+                file = self.rotated()?;
+                tail = Tail { inode: file.metadata()?.ino(), length: 0, ..tail };
+            }
+            if let Err(error) = file.write_all(line.as_bytes()) {
+                // If this fails too, the next process that appends removes the part of a line.
+                let _ = file.set_len(tail.length);
+                self.tail = Some(tail);
+                return Err(error);
+            }
+            tail.length += line.len() as u64;
+            tail.sequence += 1;
+            tail.digest = digest(line.trim_end().as_bytes());
+            *written += 1;
+        }
+        self.tail = Some(tail);
+        file.sync_data()
+    }
+
+    /// The file in use, locked. Another process may rotate it between opening and locking.
+    fn locked(&self) -> io::Result<File> {
+        loop {
+            let file = open(&self.path)?;
+            file.lock()?;
+            let is_current =
+                fs::metadata(&self.path).is_ok_and(|found| found.ino() == file.metadata().map_or(0, |own| own.ino()));
+            if is_current {
+                return Ok(file);
+            }
+        }
+    }
+
+    /// Renames the files, each to the next number, and begins a new one.
+    fn rotated(&self) -> io::Result<File> {
+        for number in (0..self.limits.files.saturating_sub(1)).rev() {
+            match fs::rename(numbered(&self.path, number), numbered(&self.path, number + 1)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        if self.limits.files <= 1 {
+            fs::remove_file(&self.path)?;
+        }
+        self.locked()
+    }
+
+    /// The end of the chain, and the bytes of a line that was cut short, which are removed.
+    fn find_tail(&self, file: &mut File) -> io::Result<(Tail, u64)> {
+        let found = file.metadata()?;
+        let (line, end) = last_line(file, found.len())?;
+        if end < found.len() {
+            file.set_len(end)?;
+        }
+        let line = match line {
+            Some(line) => Some(line),
+            // An empty file follows a rotation.
+            None => match File::open(numbered(&self.path, 1)) {
+                Ok(mut before) => {
+                    let length = before.metadata()?.len();
+                    last_line(&mut before, length)?.0
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            },
+        };
+        let tail = |sequence, digest| Tail { inode: found.ino(), length: end, sequence, digest };
+        let Some(line) = line else { return Ok((tail(0, NO_LINE.to_owned()), found.len() - end)) };
+        let record: AuditRecord = serde_json::from_slice(&line).map_err(|_| {
+            io::Error::new(io::ErrorKind::InvalidData, "its last line is no audit record: move the file away")
+        })?;
+        Ok((tail(record.sequence, digest(&line)), found.len() - end))
+    }
+}
+
+/// The file with this number: 0 is the one in use, 1 the one before.
+fn numbered(path: &Path, number: usize) -> PathBuf {
+    if number == 0 {
+        return path.to_owned();
+    }
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
+    if rustix::process::geteuid().is_root() && file.metadata()?.len() == 0 {
+        // Root may run the operator's commands beside an authority of another user, which has to write the file.
+        let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = fs::metadata(folder)?;
+        fchown(&file, Some(folder.uid()), Some(folder.gid()))?;
+    }
+    Ok(file)
+}
+
+/// The last line that has its newline, without it, and the end of it in the file.
+fn last_line(file: &mut File, length: u64) -> io::Result<(Option<Vec<u8>>, u64)> {
+    // Two lines of full length: a whole one, and one that was cut short.
+    let begin = length.saturating_sub(2 * MAX_LINE as u64 + 2);
+    file.seek(SeekFrom::Start(begin))?;
+    let mut bytes = Vec::new();
+    file.take(length - begin).read_to_end(&mut bytes)?;
+    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Ok((None, begin)) };
+    let start = bytes[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+    Ok((Some(bytes[start..end].to_vec()), begin + end as u64 + 1))
+}

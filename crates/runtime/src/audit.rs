@@ -1,0 +1,62 @@
+//! Audit records of a daemon. Without the setting `audit` nothing is recorded.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use roost_audit::{AuditEvent, AuditKind, AuditRecorder, Limits};
+use roost_wire::{NodeId, RemoteIdentity, Service};
+
+use crate::shared::DaemonContext;
+
+/// The longest wait for the disk at the end.
+const LAST_RECORDS: Duration = Duration::from_secs(1);
+
+pub(crate) fn start(path: Option<&Path>) -> io::Result<AuditRecorder> {
+    path.map_or_else(|| Ok(AuditRecorder::default()), |path| AuditRecorder::start(path, Limits::default()))
+}
+
+impl DaemonContext {
+    pub(crate) fn audit_start(&self) {
+        let (group, version) = (self.group(), env!("CARGO_PKG_VERSION"));
+        let started = AuditEvent::new(AuditKind::Started).about(self.node(), Some(self.name()));
+        self.audit.record(started.with("role", self.role().name()).with("group", group).with("version", version));
+    }
+
+    /// Writes what is recorded so far to the disk.
+    pub(crate) fn audit_stop(&self, clean: bool) {
+        let stopped = AuditEvent::new(AuditKind::Stopped).about(self.node(), Some(self.name()));
+        self.audit.record(stopped.with("clean", clean));
+        self.audit.finish(LAST_RECORDS);
+    }
+
+    pub(crate) fn audit_renewed(&self) {
+        self.audit.record(AuditEvent::new(AuditKind::CertificateRenewed).about(self.node(), Some(self.name())));
+    }
+
+    pub fn audit_joined(&self, remote: &RemoteIdentity, address: &impl ToString) {
+        let joined = AuditEvent::new(AuditKind::MemberJoined).about(remote.node, Some(&remote.name));
+        let joined = joined.with("role", remote.role.name()).with("address", address.to_string());
+        self.audit.record(joined.with("labels", remote.labels.to_string()));
+    }
+
+    pub fn audit_left(&self, node: NodeId, name: Option<&str>, reason: &str) {
+        self.audit.record(AuditEvent::new(AuditKind::MemberLeft).about(node, name).with("reason", reason));
+    }
+
+    /// A source is opened for a requester.
+    pub fn audit_granted(&self, requester: NodeId, name: Option<&str>, service: Service) {
+        let granted = AuditEvent::new(AuditKind::RequestGranted).about(requester, name);
+        self.audit.record(granted.with("service", service.name()));
+    }
+
+    /// Certificates were refused since the last look. Nothing proves the last one's name.
+    pub(crate) fn audit_refusals(&self, count: u64, last_name: Option<&str>, last_address: &str) {
+        let refused = AuditEvent::new(AuditKind::CertificateRefused).with("count", count);
+        self.audit.record(refused.with("last_calls_itself", last_name).with("last_address", last_address));
+    }
+
+    pub(crate) fn audit_document(&self, kind: &str, number: u64) {
+        self.audit.record(AuditEvent::new(AuditKind::DocumentTaken).with("document", kind).with("number", number));
+    }
+}
