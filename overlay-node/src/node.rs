@@ -328,8 +328,8 @@ impl Endpoints for NodeService {
         self.mailbox.post(NodeCommand::Document(verdict));
     }
 
-    fn take_policy(&self, policy: Arc<Policy>) {
-        self.mailbox.post(NodeCommand::Policy(Some(policy)));
+    fn take_policy(&self, policy: Option<Arc<Policy>>) {
+        self.mailbox.post(NodeCommand::Policy(policy));
     }
 
     fn routes(&self) -> Router {

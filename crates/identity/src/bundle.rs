@@ -13,8 +13,8 @@ use crate::certificate::{Authority, Certificate, Leaf, date};
 use crate::document::SignedDocument;
 use crate::error::{ListFault, LoadError};
 use crate::files::{
-    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MULTICAST_KEY, REVOCATION_LIST, TRUST, read_key,
-    read_pem,
+    GROUP_CERTIFICATE, LEAF_CERTIFICATE, LEAF_KEY, MAX_PEM_BYTES, MAX_POLICY_FILE_BYTES, MULTICAST_KEY, POLICY,
+    REVOCATION_LIST, TRUST, read_key, read_optional, read_pem,
 };
 use crate::fingerprint::Fingerprint;
 use crate::group_key::GroupKey;
@@ -173,6 +173,11 @@ impl Identity {
 
     pub fn group(&self) -> &str {
         self.trust.group()
+    }
+
+    /// The policy, signed, that the authority gave with the certificate; `None` if it gave none, or it cannot be read.
+    pub fn given_policy(&self) -> Option<Vec<u8>> {
+        read_optional(&self.certificate_path.with_file_name(POLICY), MAX_POLICY_FILE_BYTES).ok().flatten()
     }
 
     pub(crate) fn open_document(&self, document: &[u8]) -> Result<SignedDocument, ListFault> {

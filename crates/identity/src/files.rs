@@ -37,6 +37,9 @@ pub(crate) const NEXT_CERTIFICATE: &str = "next.pem";
 pub(crate) const NEXT_KEY: &str = "next.key";
 pub(crate) const POLICY: &str = "policy.cbor";
 
+/// The largest signed policy, bytes: its text has at most 60 KiB.
+pub(crate) const MAX_POLICY_FILE_BYTES: u64 = 64 * 1024;
+
 const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 

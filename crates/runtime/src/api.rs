@@ -41,7 +41,7 @@ pub trait DaemonService: Clone + Send + Sync + 'static {
     fn take_verdict(&self, verdict: DocumentVerdict);
 
     /// Has the machine apply another policy of the group.
-    fn take_policy(&self, policy: Arc<Policy>);
+    fn take_policy(&self, policy: Option<Arc<Policy>>);
 
     fn routes(&self) -> Router;
 
@@ -133,8 +133,8 @@ async fn put_document<S: DaemonService>(
     let taken = shared.take_document(named, body).await;
     let taken = taken.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;
     shared.documents.verdicts().into_iter().for_each(|verdict| service.take_verdict(verdict));
-    if let Some(rules) = shared.apply_document(&taken).await {
-        service.take_policy(rules);
+    if shared.apply_document(&taken).await {
+        service.take_policy(shared.documents.rules());
     }
     Ok(json_response(&DocumentTaken { schema: SCHEMA, kind, number: taken.number, is_new: taken.is_new }))
 }

@@ -138,8 +138,8 @@ impl<S: DaemonService> DocumentQueries<S> {
         match shared.take_document(kind, bytes.into()).await {
             Ok(taken) => {
                 shared.documents.verdicts().into_iter().for_each(|verdict| self.service.take_verdict(verdict));
-                if let Some(rules) = shared.apply_document(&taken).await {
-                    self.service.take_policy(rules);
+                if shared.apply_document(&taken).await {
+                    self.service.take_policy(shared.documents.rules());
                 }
             }
             Err(error) => tracing::warn!(%error, "a document of the authority is not taken"),

@@ -9,7 +9,7 @@ use roost_api::{DocumentHolder, DocumentRow, HubHoldings, PolicyStatus};
 use roost_core::hub::DocumentStatus;
 use roost_core::machine::Machine;
 use roost_core::{DocumentCounters, DocumentVerdict, HeldDocument, ReceivedDocument};
-use roost_identity::{ListFault, NumberedDocument, Policy};
+use roost_identity::{Identity, ListFault, NumberedDocument, Policy};
 use roost_policy::Policy as Rules;
 use roost_wire::NodeId;
 use roost_wire::messages::{DocumentKind, HubProgress};
@@ -60,9 +60,9 @@ impl GroupDocuments {
         Ok(Self { policy, rules: Arc::default(), numbers, counters, refusals: LogLimiter::default() })
     }
 
-    /// Puts in force what was kept before this start.
-    pub(crate) fn load_kept(&self) {
-        self.rules.load(&self.policy);
+    /// Puts the policy in force that was kept before this start, or came with the certificate. True if it is a new one.
+    pub(crate) fn load_policy(&self, identity: &Identity) -> bool {
+        self.rules.load(&self.policy, identity.given_policy())
     }
 
     /// The numbers of the documents in force, by their kinds' names.
@@ -93,7 +93,7 @@ impl GroupDocuments {
 
     /// The group's policy, for the machine; `None` if there is none, which allows everything.
     pub fn rules(&self) -> Option<Arc<Rules>> {
-        self.rules.held().map(|held| held.rules)
+        self.rules.held().and_then(|held| held.rules)
     }
 
     pub(crate) fn policy_status(&self) -> Option<PolicyStatus> {
@@ -183,24 +183,24 @@ impl DaemonContext {
         Ok(taken)
     }
 
-    /// Applies a document to the connections, and gives the policy that the machine is to apply, if it is a new one.
-    pub(crate) async fn apply_document(&self, taken: &TakenDocument) -> Option<Arc<Rules>> {
+    /// Applies a new document to the connections. True if the machine is to apply another policy.
+    pub(crate) async fn apply_document(&self, taken: &TakenDocument) -> bool {
         if !taken.is_new {
-            return None;
+            return false;
         }
         let number = taken.number;
         self.audit_document(kind_name(taken.kind), number);
         if taken.kind == DocumentKind::POLICY {
-            let rules = self.documents.rules();
-            tracing::info!(number, rules = rules.as_ref().map(|rules| rules.len()), "a newer policy is in force");
-            return rules;
+            let rules = self.documents.rules().map(|rules| rules.len());
+            tracing::info!(number, rules, "a newer policy is in force");
+            return true;
         }
         let (ended, kind) = (self.transport.recheck().await, kind_name(taken.kind));
         tracing::info!(kind, number, ended, "a newer document is in force");
         if taken.kind == DocumentKind::TRUST {
             self.authority.changed.notify_one();
         }
-        None
+        false
     }
 
     /// Judges a document that a remote has sent, and tells the machine.
@@ -222,8 +222,8 @@ impl DaemonContext {
             };
             mailbox.post(verdict.into());
             let Ok(taken) = taken else { return };
-            if let Some(rules) = shared.apply_document(&taken).await {
-                mailbox.post(Some(rules).into());
+            if shared.apply_document(&taken).await {
+                mailbox.post(shared.documents.rules().into());
             }
         });
     }

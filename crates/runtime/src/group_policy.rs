@@ -17,7 +17,8 @@ pub(crate) struct HeldPolicy {
     pub(crate) number: u64,
     /// As the authority has signed it.
     pub(crate) bytes: Bytes,
-    pub(crate) rules: Arc<Policy>,
+    /// `None` once the group's policy was withdrawn.
+    pub(crate) rules: Option<Arc<Policy>>,
 }
 
 /// The outcome of a policy that was offered and is genuine.
@@ -40,16 +41,19 @@ pub(crate) enum PolicyFault {
 }
 
 impl GroupPolicy {
-    /// Puts the policy in force that was kept before this start. One that cannot be read any more is missing, which is
-    /// logged.
-    pub(crate) fn load(&self, verifier: &Verifier) {
-        let Some(kept) = verifier.kept_document(DocumentKind::POLICY.0) else { return };
-        match read(verifier, Bytes::from(kept)) {
-            Ok((held, _)) => *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(held),
+    /// Puts the newest of these policies in force: the one that was kept before this start, and the one that the
+    /// authority gave with a certificate. One that cannot be read is missing, which is logged. True if it is a new one.
+    pub(crate) fn load(&self, verifier: &Verifier, given: Option<Vec<u8>>) -> bool {
+        let documents = [verifier.kept_document(DocumentKind::POLICY.0), given].into_iter().flatten();
+        let taken = documents.map(|bytes| match self.put_in_force(verifier, Bytes::from(bytes)) {
+            Ok(taken) => taken.is_new,
+            Err(PolicyFault::Document(ListFault::Older { .. })) => false,
             Err(error) => {
-                tracing::error!(%error, "the group's policy cannot be read: nothing is forbidden until it is sent again");
+                tracing::error!(%error, "the group's policy cannot be read: what it forbids stays allowed until it is sent again");
+                false
             }
-        }
+        });
+        taken.fold(false, |any, is_new| any | is_new)
     }
 
     pub(crate) fn held(&self) -> Option<HeldPolicy> {
@@ -57,7 +61,7 @@ impl GroupPolicy {
     }
 
     pub(crate) fn status(&self) -> Option<PolicyStatus> {
-        self.held().map(|held| PolicyStatus { number: held.number, rules: held.rules.len() as u64 })
+        self.held().and_then(|held| Some(PolicyStatus { number: held.number, rules: held.rules?.len() as u64 }))
     }
 
     /// Verifies a policy, puts it in force if it is newer, and keeps it.
@@ -88,7 +92,8 @@ fn read(verifier: &Verifier, bytes: Bytes) -> Result<(HeldPolicy, SignedDocument
         return Err(ListFault::Malformed.into());
     }
     let text = std::str::from_utf8(&document.content).map_err(|_| ListFault::Malformed)?;
-    let rules = Arc::new(text.parse::<Policy>().map_err(PolicyFault::Rules)?);
+    let parsed = (!text.is_empty()).then(|| text.parse::<Policy>().map(Arc::new)).transpose();
+    let rules = parsed.map_err(PolicyFault::Rules)?;
     Ok((HeldPolicy { number: document.number, bytes, rules }, document))
 }
 
@@ -125,7 +130,10 @@ mod tests {
         assert!(policy.put_in_force(&verifier, Bytes::from_static(b"none")).is_err());
         assert_eq!(policy.status(), Some(PolicyStatus { number: 3, rules: 1 }));
         let restarted = GroupPolicy::default();
-        restarted.load(&verifier);
+        assert!(restarted.load(&verifier, None));
         assert_eq!(restarted.status(), policy.status());
+        assert!(!restarted.load(&verifier, Some(signed(1, 2, allow).to_vec())), "an older one");
+        assert!(restarted.load(&verifier, Some(signed(1, 5, "").to_vec())));
+        assert_eq!(restarted.status(), None, "it was withdrawn");
     }
 }

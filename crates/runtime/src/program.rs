@@ -145,7 +145,7 @@ fn run<P: Program>(args: Vec<OsString>) -> Result<ExitCode, Failure> {
         P::check(&config, false).await?;
         let opened = open::<P>(common, level).await?;
         remember(&opened.policy, &opened.base.common)?;
-        opened.base.shared.documents.load_kept();
+        opened.base.shared.documents.load_policy(&opened.base.identity);
         serve::<P>(config, settings, invocation.layers, opened).await
     })
 }

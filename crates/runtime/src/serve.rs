@@ -172,6 +172,9 @@ impl<P: Program> Daemon<P> {
         match self.policy.reload() {
             Ok(revoked) => {
                 let shared = self.service.shared();
+                if shared.documents.load_policy(&self.identity) {
+                    self.service.take_policy(shared.documents.rules());
+                }
                 shared.documents.verdicts().into_iter().for_each(|verdict| self.service.take_verdict(verdict));
                 let ended = shared.transport.recheck().await;
                 tracing::info!(revoked, ended, "the revocation list was read again");

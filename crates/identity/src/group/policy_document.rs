@@ -6,10 +6,7 @@ use super::index::Index;
 use super::{Group, GroupError, GroupRecords, write};
 use crate::document::SignedDocument;
 use crate::error::{ListFault, LoadError};
-use crate::files::{POLICY, read_optional, replace_public};
-
-/// The largest signed policy, bytes: its text has at most 60 KiB.
-const MAX_POLICY_FILE_BYTES: u64 = 64 * 1024;
+use crate::files::{MAX_POLICY_FILE_BYTES, POLICY, read_optional, replace_public};
 
 impl GroupRecords {
     /// The newest policy; `None` if there never was one. An empty text means that the group has none any more.

@@ -260,8 +260,8 @@ impl DaemonService for HubService {
         self.mailbox.post(HubCommand::Document(verdict));
     }
 
-    fn take_policy(&self, policy: Arc<Policy>) {
-        self.mailbox.post(HubCommand::Policy(Some(policy)));
+    fn take_policy(&self, policy: Option<Arc<Policy>>) {
+        self.mailbox.post(HubCommand::Policy(policy));
     }
 
     fn routes(&self) -> Router {
