@@ -29,7 +29,16 @@ pub(crate) async fn send(State(node): State<NodeService>, pairs: QueryPairs) -> 
     let (to, place) = find(&node, &query).await?;
     let SendQuery { node: selector, name, bytes: length, digest, timeout: deadline, .. } = query;
     let receiver = to.node;
-    let command = |ticket| NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline };
+    let command = |ticket| NodeCommand::Push {
+        ticket,
+        to,
+        published_service: place,
+        name,
+        length,
+        digest,
+        deadline,
+        delivery: None,
+    };
     let replies = node.open_ticket(Purpose::Other, command).await?;
     let lines = stream::unfold((replies, node), move |(mut replies, node)| async move {
         loop {

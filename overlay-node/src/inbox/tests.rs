@@ -49,7 +49,7 @@ fn only_old_parts_are_removed() {
 #[test]
 fn transfer_must_match_its_offer() {
     let (id, name) = (roost_wire::RequestId(1), String::new());
-    let push = Push { id, name, bytes: 10, digest: [1; 32], addresses: Vec::new() };
+    let push = Push { id, name, bytes: 10, digest: [1; 32], addresses: Vec::new(), delivery: None };
     let offer = |bytes, number, offset| FlowDescription::Object {
         format: "image/tiff".to_owned(),
         bytes,
