@@ -71,7 +71,8 @@ fn transfer_without_data_leaves_nothing() {
     let object = hidden(node(1), &whole);
     assert!(inbox.lock().enter(node(1), &object));
     let part = Some(PartialFile::create(&folder.path().join(&object), whole).unwrap());
-    let incoming = Incoming { inbox: Arc::clone(&inbox), from: node(1), object, whole, part, has_begun: false };
+    let incoming =
+        Incoming { inbox: Arc::clone(&inbox), from: node(1), object, whole, part, has_begun: false, delivery: None };
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     drop(incoming);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
