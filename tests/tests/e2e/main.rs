@@ -29,6 +29,7 @@ mod multicast;
 mod names;
 mod operator;
 mod outages;
+mod outbox;
 mod packaging;
 mod paths;
 mod places;
