@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::naming::{MemberNames, NameScope, everybody};
 use crate::node::NodeService;
 use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
-use crate::{deliver, rows, sending};
+use crate::{deliver, outbox, rows, sending};
 
 /// The least time that is left for a provider's answer after the search for the provider.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
@@ -39,6 +39,8 @@ pub(crate) fn routes(node: NodeService) -> Router {
         .route("/v1/ping", post(ping))
         .route("/v1/send", post(sending::send))
         .route("/v1/chunk", post(sending::receive_chunk))
+        .route("/v1/outbox", get(outbox::list))
+        .route("/v1/outbox/cancel", post(outbox::cancel))
         .route("/v1/move", post(relocate))
         .with_state(node)
 }

@@ -12,6 +12,7 @@ use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
 use roost_wire::{Cell, DeliveryClass, DeliveryClasses, HubName, Role, Service, ServiceSet};
 
 use crate::inbox::Inbox;
+use crate::outbox::Outbox;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -31,6 +32,7 @@ pub(crate) struct Config {
     pub(crate) media: MediaAddress,
     /// The folder of received files; `None` takes none.
     pub(crate) inbox: Option<Arc<Inbox>>,
+    pub(crate) outbox: Option<Arc<Outbox>>,
 }
 
 /// The settings of the offers that a reload may change.
@@ -163,6 +165,22 @@ pub(crate) fn settings() -> Vec<Setting> {
             "Less than the disk has left; take files out of the inbox to make room.",
             false,
         ),
+        row(
+            "outbox",
+            Kind::Path,
+            "",
+            "Folder for the files that `roost send --until` leaves with the daemon until their receivers are there; without one none are taken.",
+            "A folder of its own, which the daemon's user may write to, on a disk that survives a restart; it is made if it is not there.",
+            false,
+        ),
+        row(
+            "outbox_limit",
+            Kind::Other { name: "size", check: |text| size_bytes(text).map(drop), example: "10GB" },
+            "10GB",
+            "The maximum size of all files in the outbox; the daemon refuses a file that does not fit.",
+            "Less than the disk has left; each file is copied.",
+            false,
+        ),
         class("delivery.video", "The delivery class of video over `quic://`."),
         class("delivery.track", "The delivery class of track over `quic://`."),
         class("delivery.image", "The delivery class of images and files over `quic://`."),
@@ -287,8 +305,11 @@ impl Config {
         let limit = size_bytes(&settings.required::<String>("inbox_limit")?).map_err(ConfigError::Conflict)?;
         let folder = settings.text("inbox").filter(|folder| !folder.is_empty());
         let inbox = folder.map(|folder| Arc::new(Inbox::new(folder.into(), limit)));
+        let limit = size_bytes(&settings.required::<String>("outbox_limit")?).map_err(ConfigError::Conflict)?;
+        let folder = settings.text("outbox").filter(|folder| !folder.is_empty());
+        let outbox = folder.map(|folder| Arc::new(Outbox::new(folder.into(), limit)));
         let (classes, media) = (classes(settings)?, settings.required("media")?);
-        Ok(Self { cell, hubs, hub_role, offer, stream_duration, classes, multicast, discovery, media, inbox })
+        Ok(Self { cell, hubs, hub_role, offer, stream_duration, classes, multicast, discovery, media, inbox, outbox })
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use roost_api::State;
-use roost_core::node::{Node, NodeCommand, NodeEvent, RequestSummary, Ticket};
+use roost_core::node::{Node, NodeCommand, NodeEvent, OutboxEvent, RequestSummary, Ticket};
 use roost_reflection::NodeInput;
 use roost_reflection::keys::KeySealer;
 use roost_runtime::DaemonContext;
@@ -16,6 +16,7 @@ use roost_runtime::log_dedup::LogDedup;
 use roost_runtime::naming::NodeNames;
 use roost_wire::messages::Reason;
 use roost_wire::{NodeId, RequestId};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::inbox::InboxService;
@@ -36,6 +37,8 @@ pub(crate) struct NodeEventHandler {
     watching: RelayClient,
     /// Seals stream keys for the group's nodes, if this one has the group's key.
     sealer: Option<KeySealer>,
+    /// As many wait as the machine lets begin, and the ends of its objects.
+    outbox: mpsc::UnboundedSender<OutboxEvent>,
     /// Suppresses repeated sentences about lost hubs.
     repeats: LogDedup,
     /// Limits the warnings about messages of later versions.
@@ -51,6 +54,7 @@ impl NodeEventHandler {
         watching: RelayClient,
         metrics: NodeMetrics,
         sealer: Option<KeySealer>,
+        outbox: mpsc::UnboundedSender<OutboxEvent>,
     ) -> Self {
         Self {
             shared: Arc::clone(&inbox.shared),
@@ -61,6 +65,7 @@ impl NodeEventHandler {
             metrics,
             watching,
             sealer,
+            outbox,
             repeats: LogDedup::default(),
             later: LogLimiter::default(),
             hub: None,
@@ -129,6 +134,10 @@ impl EventHandler<Node> for NodeEventHandler {
                     tracing::debug!(session = session.0, %service, bytes, ?reason, "served");
                     self.metrics.served(service, bytes, reason);
                 }
+            }
+            NodeEvent::Outbox(event) => {
+                // Without an outbox nobody listens, and the machine has nothing to say.
+                let _ = self.outbox.send(event);
             }
             NodeEvent::Document(received) => self.shared.judge_document(received, &self.inbox.mailbox),
             NodeEvent::Left => return LoopControl::Stop,

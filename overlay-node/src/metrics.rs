@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus::{
     Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
 };
+use roost_api::OutboxTotals;
 use roost_core::node::{NodeStatus, RequestSummary};
-use roost_runtime::metrics::{CounterRow, CounterSet, Metrics};
+use roost_runtime::metrics::{CounterRow, CounterSet, Metrics, follow};
 use roost_wire::Service;
 use roost_wire::messages::{Reason, RequestMode};
 
@@ -27,6 +28,11 @@ pub(crate) struct NodeMetrics {
     attached: IntGauge,
     hub_rtt: Gauge,
     standby: IntGauge,
+    outbox_files: IntGauge,
+    outbox_bytes: IntGauge,
+    outbox_oldest: IntGauge,
+    outbox_delivered: IntCounter,
+    outbox_expired: IntCounter,
     machine: CounterSet<NodeStatus>,
     served: Arc<[AtomicU64; Service::ALL.len()]>,
 }
@@ -88,6 +94,8 @@ impl NodeMetrics {
         let counter = |name: &str, help: &str, labels: &[&str]| {
             metrics.register(IntCounterVec::new(Opts::new(name, help), labels)?)
         };
+        let gauge = |name: &str, help: &str| metrics.register(IntGauge::new(name, help)?);
+        let total = |name: &str, help: &str| metrics.register(IntCounter::new(name, help)?);
         let first_byte = HistogramOpts::new("roost_request_first_byte_seconds", "From a request to its first byte.")
             .buckets(FIRST_BYTE_BUCKETS.to_vec());
         let active = Opts::new("roost_sessions_active", "Requesters served at the moment.");
@@ -107,6 +115,11 @@ impl NodeMetrics {
             attached: metrics.register(IntGauge::new("roost_node_attached", "1 while a hub holds the record.")?)?,
             hub_rtt: metrics.register(Gauge::new("roost_node_hub_rtt_seconds", "Smoothed round trip to the hub.")?)?,
             standby: metrics.register(IntGauge::new("roost_node_standby", "1 while the node has a standby.")?)?,
+            outbox_files: gauge("roost_outbox_files", "Files in the outbox.")?,
+            outbox_bytes: gauge("roost_outbox_bytes", "Bytes of the files in the outbox.")?,
+            outbox_oldest: gauge("roost_outbox_oldest_seconds", "The age of the oldest file in the outbox.")?,
+            outbox_delivered: total("roost_outbox_delivered_total", "Files of the outbox that were delivered.")?,
+            outbox_expired: total("roost_outbox_expired_total", "Files of the outbox whose time was over before.")?,
             machine: CounterSet::register(metrics, &MACHINE)?,
             served: Arc::default(),
         })
@@ -145,8 +158,16 @@ impl NodeMetrics {
         self.served[service as usize].load(Ordering::Relaxed)
     }
 
-    pub(crate) fn update(&self, status: &NodeStatus) {
+    pub(crate) fn update(&self, status: &NodeStatus, outbox: Option<OutboxTotals>) {
         self.machine.update(status);
+        let OutboxTotals { files, bytes, oldest_s, delivered, expired } = outbox.unwrap_or_default();
+        for (gauge, value) in
+            [(&self.outbox_files, files), (&self.outbox_bytes, bytes), (&self.outbox_oldest, oldest_s)]
+        {
+            gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+        }
+        follow(&self.outbox_delivered, delivered);
+        follow(&self.outbox_expired, expired);
         for service in Service::ALL {
             let active = status.sessions.iter().filter(|session| session.service == service).count();
             self.active.with_label_values(&[service.name()]).set(active as i64);

@@ -24,12 +24,14 @@ use roost_runtime::resolve::{EndpointResolver, resolve_all};
 use roost_runtime::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_services::{SourceError, Sources};
 use roost_wire::{Address, Labels, NodeId, Role, RoleSet, ServiceSet, Time};
+use tokio::sync::mpsc;
 
 use crate::config::{self, Config, Offer};
 use crate::event_handler::NodeEventHandler;
 use crate::inbox::InboxService;
 use crate::media::{NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutput};
 use crate::metrics::NodeMetrics;
+use crate::outbox::{self, Outbox};
 use crate::provider_cache::ProviderCache;
 use crate::session::{Sessions, SourceRegistry};
 use crate::tickets::Tickets;
@@ -54,6 +56,8 @@ pub(crate) struct NodeService {
     /// The relay with its address; `None` without super nodes.
     pub(crate) relay: Option<(SocketAddr, RelayMailbox<NodeRelayHandler>)>,
     media_metrics: Option<MediaMetrics>,
+    pub(crate) outbox: Option<Arc<Outbox>>,
+    pub(crate) hub_role: Role,
 }
 
 impl Program for OverlayNode {
@@ -81,10 +85,9 @@ impl Program for OverlayNode {
     async fn check(config: &Config, running: bool) -> Result<(), Failure> {
         let ports = if running { SourcePorts::InUse } else { SourcePorts::Free };
         check_sources(&config.offer.sources, ports).await?;
-        match &config.inbox {
-            Some(inbox) => inbox.check().map_err(Failure::config),
-            None => Ok(()),
-        }
+        let inbox = config.inbox.as_ref().map_or(Ok(()), |inbox| inbox.check());
+        let outbox = config.outbox.as_ref().map_or(Ok(()), |outbox| outbox.check());
+        inbox.and(outbox).map_err(Failure::config)
     }
 
     async fn spawn(config: Config, base: Base) -> Result<Running<NodeService>, Failure> {
@@ -111,7 +114,8 @@ impl Program for OverlayNode {
         let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
         registry.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
-        let inbox = config.inbox;
+        let (inbox, outbox, hub_role) = (config.inbox, config.outbox, config.hub_role);
+        let (outbox_events, events_of_outbox) = mpsc::unbounded_channel();
         let (receptions, names) = (ReceptionTable::default(), Arc::<NodeNames>::default());
         let mut relay = Ok(None);
         let owner = |mailbox: &Mailbox<Node>| {
@@ -132,7 +136,14 @@ impl Program for OverlayNode {
             };
             let sessions = Sessions::new(registry.clone(), mailbox.clone(), Arc::clone(&shared), media.clone());
             let sealer = identity.group_key().map(|key| KeySealer::new(identity.node(), *key.bytes()));
-            NodeEventHandler::new(inbox, sessions, RelayClient::new(address, media, output), metrics.clone(), sealer)
+            NodeEventHandler::new(
+                inbox,
+                sessions,
+                RelayClient::new(address, media, output),
+                metrics.clone(),
+                sealer,
+                outbox_events,
+            )
         };
         let (driver, mailbox) = driver(machine, owner, network, Arc::clone(&shared.traffic));
         let relay = relay.map_err(|error: std::io::Error| Failure::failed(error))?;
@@ -151,7 +162,12 @@ impl Program for OverlayNode {
             receptions,
             relay,
             media_metrics,
+            outbox,
+            hub_role,
         };
+        if let Some(outbox) = &service.outbox {
+            tokio::spawn(outbox::run(service.clone(), Arc::clone(outbox), events_of_outbox));
+        }
         Ok(Running { service, driver })
     }
 }
@@ -287,6 +303,7 @@ impl Endpoints for NodeService {
             cell: Some(machine.cell),
             record: Some(record_text(machine.version)),
             services: machine.services.iter().collect(),
+            outbox: self.outbox.as_ref().map(|outbox| outbox.totals()),
             providing: machine.sessions.iter().map(|session| self.with_name(rows::providing(session))).collect(),
             receiving: machine.requests.iter().map(|request| self.with_name(rows::receiving(request))).collect(),
             ..self.shared.status()
@@ -305,7 +322,7 @@ impl Endpoints for NodeService {
     async fn update_metrics(&self) {
         // Without a machine the metrics stay as they were.
         if let Ok(status) = self.machine_status().await {
-            self.metrics.update(&status);
+            self.metrics.update(&status, self.outbox.as_ref().map(|outbox| outbox.totals()));
         }
         if let Ok(counters) = self.mailbox.inspect(|node, _| node.document_counters()).await {
             self.shared.documents.update_counters(&counters);

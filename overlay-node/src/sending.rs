@@ -17,19 +17,32 @@ use roost_wire::{Area, Cell, NodeId, Role, Service, format_node};
 use crate::api::leaving;
 use crate::naming::NameScope;
 use crate::node::NodeService;
+use crate::outbox;
 use crate::rows;
 use crate::tickets::{Purpose, Reply};
 
 /// A service that a node offers, and the node's cell.
-type PublishedService = Option<(Service, Cell)>;
+pub(crate) type PublishedService = Option<(Service, Cell)>;
 
 /// `POST /v1/send`: offers a file to a node. Each line of the answer names a chunk to read.
 pub(crate) async fn send(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let query = SendQuery::from_pairs(&pairs)?;
+    if let Some(terms) = query.outbox {
+        return outbox::deposit(node, query, terms).await;
+    }
     let (to, place) = find(&node, &query).await?;
     let SendQuery { node: selector, name, bytes: length, digest, timeout: deadline, .. } = query;
     let receiver = to.node;
-    let command = |ticket| NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline };
+    let command = |ticket| NodeCommand::Push {
+        ticket,
+        to,
+        published_service: place,
+        name,
+        length,
+        digest,
+        deadline,
+        delivery: None,
+    };
     let replies = node.open_ticket(Purpose::Other, command).await?;
     let lines = stream::unfold((replies, node), move |(mut replies, node)| async move {
         loop {
@@ -65,13 +78,17 @@ pub(crate) async fn receive_chunk(
     bytes: Bytes,
 ) -> Result<(), ApiError> {
     let params = Params::new(&pairs, &["session", "offset"])?;
-    let (session, offset) = (SessionId(params.required("session")?), params.required("offset")?);
+    let (session, offset) = (params.required("session")?, params.required("offset")?);
+    if node.outbox.as_ref().is_some_and(|outbox| outbox.receive_chunk(session, offset, &bytes)) {
+        return Ok(());
+    }
+    let session = SessionId(session);
     node.mailbox.command(NodeCommand::ObjectRead { session, offset, bytes }).await.map_err(leaving)
 }
 
 /// The receiver with its addresses, from the query, the hub, or the last lookups; without addresses if it is connected.
 /// With the service and cell by which hubs find it.
-async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, PublishedService), ApiError> {
+pub(crate) async fn find(node: &NodeService, query: &SendQuery) -> Result<(Provider, PublishedService), ApiError> {
     let to = meant(node, query).await?;
     if to == node.shared.node() {
         return Err(ApiError::new(
@@ -140,22 +157,27 @@ async fn look_up(
 /// The event for a node's final answer on a file.
 fn ending(reception: PushState, node: NodeId, node_name: Option<String>) -> SendEvent {
     let receiver = format_node(node, node_name.as_deref());
-    let (code, why) = match reception {
+    let code = match reception {
         PushState::Stored => return SendEvent::Finished { node: Some(node), node_name },
-        PushState::NoInbox => (Code::Refused, "takes no files: it has no inbox (overlay-node --inbox DIR)"),
-        PushState::TooLarge => (Code::Refused, "takes no file as large as this (its inbox_limit)"),
-        PushState::NoRoom => (Code::Refused, "has no room in its inbox for the file: its inbox_limit or its disk"),
-        PushState::BadName => (Code::Refused, "takes no file of this name: give another one with --name"),
-        PushState::Busy => (Code::Busy, "takes too many files at the moment, or this one already"),
-        PushState::Damaged => {
-            (Code::Incomplete, "has removed what arrived, as it was not what was sent: send it again")
-        }
-        PushState::Interrupted => {
-            (Code::Incomplete, "has only a part, since the transfer broke off: send the file again to resume")
-        }
-        PushState::Forbidden => (Code::Refused, "takes no files from this node: the group's policy does not allow it"),
-        PushState::Unwritable => (Code::Refused, "cannot write the file: its log says why"),
-        _ => (Code::Refused, "did not take the file"),
+        PushState::Busy => Code::Busy,
+        PushState::Damaged | PushState::Interrupted => Code::Incomplete,
+        _ => Code::Refused,
     };
-    SendEvent::Failed { error: Error::new(code, format!("{receiver} {why}")) }
+    SendEvent::Failed { error: Error::new(code, format!("{receiver} {}", refusal(reception))) }
+}
+
+/// The reason of a node that has not taken a file, to follow its name.
+pub(crate) const fn refusal(reception: PushState) -> &'static str {
+    match reception {
+        PushState::NoInbox => "takes no files: it has no inbox (overlay-node --inbox DIR)",
+        PushState::TooLarge => "takes no file as large as this (its inbox_limit)",
+        PushState::NoRoom => "has no room in its inbox for the file: its inbox_limit or its disk",
+        PushState::BadName => "takes no file of this name: give another one with --name",
+        PushState::Busy => "takes too many files at the moment, or this one already",
+        PushState::Damaged => "has removed what arrived, as it was not what was sent: send it again",
+        PushState::Interrupted => "has only a part, since the transfer broke off: send the file again to resume",
+        PushState::Forbidden => "takes no files from this node: the group's policy does not allow it",
+        PushState::Unwritable => "cannot write the file: its log says why",
+        _ => "did not take the file",
+    }
 }

@@ -13,7 +13,7 @@ use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use roost_wire::messages::ServiceRequest;
-use roost_wire::{Cell, NodeSelector};
+use roost_wire::{Cell, DeliveryId, NodeSelector};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 
@@ -21,8 +21,8 @@ use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
 use crate::query::{LookupQuery, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
-    Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, Ping, Roster, SendEvent, Services, Status,
-    Streams, WatchEvent,
+    Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, Outbox, Ping, Roster, SendEvent, Services,
+    Status, Streams, WatchEvent,
 };
 use crate::{FRAMES, SCHEMA};
 
@@ -167,6 +167,16 @@ impl Client {
     pub async fn send_chunk(&self, session: u64, offset: u64, bytes: Bytes) -> Result<(), ClientError> {
         let target = format!("/v1/chunk?session={session}&offset={offset}");
         collect(self.send_body(Method::POST, &target, "application/json", bytes).await?).await.map(drop)
+    }
+
+    pub async fn outbox(&self) -> Result<Outbox, ClientError> {
+        self.json(Method::GET, "/v1/outbox").await
+    }
+
+    /// Takes a file out of the outbox. The receiver may have it nevertheless, if it is being sent.
+    pub async fn cancel_outbox(&self, id: DeliveryId) -> Result<(), ClientError> {
+        let target = format!("/v1/outbox/cancel?id={id}");
+        collect(self.send(Method::POST, &target, "application/json").await?).await.map(drop)
     }
 
     /// Ends a stream that super nodes reflect, by [`Accepted::request`](crate::Accepted). Its summary follows.

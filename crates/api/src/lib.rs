@@ -20,6 +20,8 @@
 //! | `POST /v1/move?at=X,Y` | [`Moved`] | nodes |
 //! | `POST /v1/send?node=…` | [`SendEvent`] per line | nodes |
 //! | `POST /v1/chunk?session=N&offset=N` | nothing | nodes |
+//! | `GET /v1/outbox` | [`Outbox`] | nodes |
+//! | `POST /v1/outbox/cancel?id=…` | nothing | nodes |
 //! | `POST /v1/log?level=…` | [`LogLevel`] | all |
 //!
 //! `AREA` is one of `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`,
@@ -38,13 +40,14 @@ pub mod types;
 pub use client::{Client, ClientError, RequestStream, RoomStream, SendStream, WatchStream};
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
-pub use query::{AreaQuery, LookupQuery, QueryError, RoomQuery, SendQuery, WatchQuery};
+pub use query::{AreaQuery, LookupQuery, OutboxTerms, QueryError, RoomQuery, SendQuery, WatchQuery};
 pub use roost_wire::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DocumentHolder, DocumentRow, DocumentTaken, Documents,
-    DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, PathRow, Ping,
-    PolicyStatus, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow,
-    Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
+    DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, Outbox, OutboxRow,
+    OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Priority, Progress, Relation, RequestEvent, Roster,
+    SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary,
+    TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

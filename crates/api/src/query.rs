@@ -12,7 +12,7 @@ mod room;
 mod send;
 
 pub use room::{MAX_ROOM_NAME_BYTES, RoomQuery};
-pub use send::SendQuery;
+pub use send::{OutboxTerms, SendQuery};
 
 /// The error of a malformed query. The daemon did nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -158,6 +158,7 @@ impl DaemonContext {
             listen: self.listen.clone(),
             hub: None,
             standby: None,
+            outbox: None,
             cell: None,
             record: None,
             services: Vec::new(),

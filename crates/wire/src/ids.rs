@@ -93,6 +93,46 @@ impl fmt::Debug for Nonce {
     }
 }
 
+/// An object in an outbox. Drawn at random, so that it is unique among a sender's.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
+#[cbor(transparent)]
+pub struct DeliveryId(#[cbor(n(0), with = "minicbor::bytes")] [u8; 8]);
+
+impl DeliveryId {
+    pub const fn from_bytes(bytes: [u8; 8]) -> Self {
+        Self(bytes)
+    }
+}
+
+/// 16 hexadecimal digits.
+impl fmt::Display for DeliveryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for DeliveryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not an id of the outbox: expected 16 hexadecimal digits, as `roost outbox` prints them")]
+pub struct ParseDeliveryIdError(String);
+
+impl FromStr for DeliveryId {
+    type Err = ParseDeliveryIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || ParseDeliveryIdError(text.to_owned());
+        if text.len() != 16 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(wrong());
+        }
+        u64::from_str_radix(text, 16).map(|value| Self(value.to_be_bytes())).map_err(|_| wrong())
+    }
+}
+
 /// An authenticated connection with a remote. The driver numbers connections and never uses a number twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId(pub u64);

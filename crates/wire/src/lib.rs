@@ -41,7 +41,7 @@ pub use address::{Address, Endpoint, HubName, Scheme, SchemeSet, SrvName, is_des
 pub use congestion::Congestion;
 pub use delivery::{Channel, Delivery, DeliveryClass, DeliveryClasses, DeliveryPreferences, Profile};
 pub use grid::{Area, Cell};
-pub use ids::{ConnectionId, DialId, NodeId, Nonce, RequestId};
+pub use ids::{ConnectionId, DeliveryId, DialId, NodeId, Nonce, RequestId};
 pub use labels::Labels;
 pub use node_selector::{NodeSelector, format_node};
 pub use printable::{printable, printable_json, printable_lines};

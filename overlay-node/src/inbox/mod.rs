@@ -2,6 +2,7 @@
 
 mod names;
 mod quota;
+mod receipts;
 
 use std::fs;
 use std::io;
@@ -21,6 +22,7 @@ use roost_wire::{Area, NodeId, Service};
 use crate::tickets::{Purpose, Reply, Tickets, open_ticket};
 use names::{hidden, is_sane, named, sender_of_part};
 use quota::{InboxQuota, Listed, on_disk};
+use receipts::{ReceiptLog, TakenDelivery};
 
 /// Longest time until the sender accepts the request for its offered file. After that its offer is answered as busy,
 /// and the sender makes it again.
@@ -44,6 +46,7 @@ pub(crate) struct Inbox {
     limit: u64,
     room: Mutex<InboxQuota>,
     read: Mutex<Option<FolderScan>>,
+    receipts: ReceiptLog,
 }
 
 /// The end of the folder's last reading, and the time that it took.
@@ -86,7 +89,13 @@ impl InboxService {
 impl Inbox {
     /// Makes an inbox whose files may take `limit` bytes of the folder's disk.
     pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
-        Self { folder, limit, room: Mutex::new(InboxQuota::new(limit)), read: Mutex::default() }
+        Self {
+            folder,
+            limit,
+            room: Mutex::new(InboxQuota::new(limit)),
+            read: Mutex::default(),
+            receipts: ReceiptLog::default(),
+        }
     }
 
     /// Checks that the folder is writable; makes it if it is absent.
@@ -107,12 +116,16 @@ impl Inbox {
         if !is_sane(&push.name) {
             return PushState::BadName;
         }
+        self.look_again(READ_AGAIN).await;
+        let delivery = match push.delivery.map(|terms| self.receipts.offer(from, &terms)).transpose() {
+            Ok(delivery) => delivery,
+            Err(reception) => return reception,
+        };
         if on_disk(push.bytes) > self.limit {
             return PushState::TooLarge;
         }
         let whole = ObjectIdentity { digest: push.digest, length: push.bytes };
         let object = hidden(from, &whole);
-        self.look_again(READ_AGAIN).await;
         if !self.has_place(from, &object, push.bytes) {
             self.look_again(READ_FOR_ROOM).await;
         }
@@ -122,7 +135,8 @@ impl Inbox {
         if !self.lock().enter(from, &object) {
             return PushState::Busy;
         }
-        let mut incoming = Incoming { inbox: Arc::clone(self), from, object, whole, part: None, has_begun: false };
+        let mut incoming =
+            Incoming { inbox: Arc::clone(self), from, object, whole, part: None, has_begun: false, delivery };
         let path = self.folder.join(&incoming.object);
         let Ok(part) = blocking(move || PartialFile::find(&path, |_| {})).await else { return PushState::Busy };
         incoming.part = part.filter(|part| part.object() == whole);
@@ -151,6 +165,9 @@ impl Inbox {
 
     fn read_now(&self) -> FolderScan {
         let began = Instant::now();
+        if let Err(error) = self.receipts.load(&self.folder) {
+            tracing::warn!(%error, "the list of deliveries cannot be read; no file of an outbox is taken");
+        }
         self.lock().begin_reading();
         let entries = fs::read_dir(&self.folder).into_iter().flatten().take(MAX_ENTRIES).flatten();
         let listed = entries.filter_map(|entry| listed(&entry)).collect();
@@ -192,6 +209,8 @@ struct Incoming {
     /// The part on disk; `None` before the first data.
     part: Option<PartialFile>,
     has_begun: bool,
+    /// Set if it comes from an outbox.
+    delivery: Option<TakenDelivery>,
 }
 
 impl Incoming {
@@ -292,7 +311,29 @@ impl Incoming {
         }
         let Some(part) = self.part.take() else { return PushState::Interrupted };
         let target = self.inbox.folder.join(name);
-        let finished = blocking(move || part.finish_as(|part, _| named(part, &target))).await;
+        let (inbox, delivery) = (Arc::clone(&self.inbox), self.delivery);
+        let finished = blocking(move || {
+            let mut refused = None;
+            let name = |part: &Path, _: &Path| match &delivery {
+                None => named(part, &target),
+                Some(delivery) => match inbox.receipts.store(delivery, part, || named(part, &target))? {
+                    Ok(path) => Ok(path),
+                    Err(reception) => {
+                        refused = Some(reception);
+                        Err(io::Error::other("its delivery is over"))
+                    }
+                },
+            };
+            let finished = part.finish_as(name);
+            Ok((finished, refused))
+        });
+        let (finished, refused) = match finished.await {
+            Ok(finished) => finished,
+            Err(error) => return complain(&error),
+        };
+        if let Some(reception) = refused {
+            return reception;
+        }
         match finished {
             Ok(Finished::Written { path, bytes }) => {
                 let name = path.as_deref().and_then(Path::file_name).unwrap_or_default().to_string_lossy().into_owned();
@@ -337,6 +378,7 @@ const fn why(reception: PushState) -> &'static str {
         PushState::Interrupted => "the transfer broke off; send the file again to resume",
         PushState::Forbidden => "the group's policy does not let the node send files here",
         PushState::Unwritable => "it cannot be written",
+        PushState::Expired => "its delivery is over",
         _ => "the inbox gives no reason",
     }
 }

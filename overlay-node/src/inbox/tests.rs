@@ -49,7 +49,7 @@ fn only_old_parts_are_removed() {
 #[test]
 fn transfer_must_match_its_offer() {
     let (id, name) = (roost_wire::RequestId(1), String::new());
-    let push = Push { id, name, bytes: 10, digest: [1; 32], addresses: Vec::new() };
+    let push = Push { id, name, bytes: 10, digest: [1; 32], addresses: Vec::new(), delivery: None };
     let offer = |bytes, number, offset| FlowDescription::Object {
         format: "image/tiff".to_owned(),
         bytes,
@@ -71,7 +71,8 @@ fn transfer_without_data_leaves_nothing() {
     let object = hidden(node(1), &whole);
     assert!(inbox.lock().enter(node(1), &object));
     let part = Some(PartialFile::create(&folder.path().join(&object), whole).unwrap());
-    let incoming = Incoming { inbox: Arc::clone(&inbox), from: node(1), object, whole, part, has_begun: false };
+    let incoming =
+        Incoming { inbox: Arc::clone(&inbox), from: node(1), object, whole, part, has_begun: false, delivery: None };
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     drop(incoming);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

@@ -59,7 +59,14 @@ impl InboxSetup {
 fn offer(liar: &Adversary, number: u32, bytes: u64) {
     let digest = std::array::from_fn(|at| number.to_le_bytes()[at % 4]);
     let (id, name) = (RequestId(number), format!("never-{number}"));
-    liar.say(&Message::Request(RequestMessage::Push(Push { id, name, bytes, digest, addresses: Vec::new() })));
+    liar.say(&Message::Request(RequestMessage::Push(Push {
+        id,
+        name,
+        bytes,
+        digest,
+        addresses: Vec::new(),
+        delivery: None,
+    })));
 }
 
 /// Sends files one after the other, and collects what was said of those that were not taken.

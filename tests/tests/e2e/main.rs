@@ -32,6 +32,7 @@ mod names;
 mod nat;
 mod operator;
 mod outages;
+mod outbox;
 mod packaging;
 mod paths;
 mod places;

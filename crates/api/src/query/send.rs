@@ -6,6 +6,7 @@ use roost_wire::object::{digest_text, parse_digest};
 use roost_wire::{Endpoint, NodeSelector};
 
 use super::{Params, QueryError, QueryPairs, escaped, push_duration};
+use crate::types::Priority;
 
 /// The query of `POST /v1/send`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +22,50 @@ pub struct SendQuery {
     pub digest: [u8; 32],
     /// `timeout=10s`: the longest wait for the node's answer.
     pub timeout: Duration,
+    /// The file goes into the outbox; `None` sends it now.
+    pub outbox: Option<OutboxTerms>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboxTerms {
+    /// `until=N`: the end of the delivery, Unix seconds.
+    pub until_unix_s: u64,
+    /// `priority=low|normal|high`
+    pub priority: Priority,
+    /// `wait=true`: the last event tells the end of the delivery.
+    pub wait: bool,
+}
+
+impl OutboxTerms {
+    fn from_params(params: &Params<'_>) -> Result<Option<Self>, QueryError> {
+        let Some(until_unix_s) = params.number("until", u64::MAX)? else { return Ok(None) };
+        let priority = match params.get("priority") {
+            None | Some("normal") => Priority::Normal,
+            Some("low") => Priority::Low,
+            Some("high") => Priority::High,
+            Some(other) => return Err(QueryError(format!("priority={other}: expected low, normal or high"))),
+        };
+        Ok(Some(Self { until_unix_s, priority, wait: params.get("wait") == Some("true") }))
+    }
+
+    fn add_to(self, text: &mut String) {
+        let priority = match self.priority {
+            Priority::Low => "low",
+            Priority::Normal => "normal",
+            Priority::High => "high",
+        };
+        let _ = write!(text, "&until={}&priority={priority}&wait={}", self.until_unix_s, self.wait);
+    }
 }
 
 impl SendQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &QueryPairs) -> Result<Self, QueryError> {
-        let params = Params::new(pairs, &["node", "address", "name", "bytes", "sha256", "timeout"])?;
+        let params = Params::new(
+            pairs,
+            &["node", "address", "name", "bytes", "sha256", "timeout", "until", "priority", "wait"],
+        )?;
         let digest = params.required::<String>("sha256")?;
         let wrong = || QueryError(format!("sha256={digest}: expected 64 hexadecimal digits"));
         Ok(Self {
@@ -37,6 +75,7 @@ impl SendQuery {
             bytes: params.required("bytes")?,
             digest: parse_digest(&digest).ok_or_else(wrong)?,
             timeout: params.duration("timeout")?.unwrap_or(DEFAULT_TIMEOUT),
+            outbox: OutboxTerms::from_params(&params)?,
         })
     }
 
@@ -50,6 +89,7 @@ impl SendQuery {
             let _ = write!(text, "&address={}", escaped(&addresses.join(",")));
         }
         push_duration(&mut text, "timeout", self.timeout);
+        self.outbox.into_iter().for_each(|terms| terms.add_to(&mut text));
         text
     }
 }
@@ -72,6 +112,7 @@ mod tests {
             bytes: u64::MAX,
             digest: [0xab; 32],
             timeout: Duration::from_secs(3),
+            outbox: Some(OutboxTerms { until_unix_s: 1_800_000_000, priority: Priority::High, wait: true }),
         };
         let text = query.to_text();
         let uri: axum::http::Uri = format!("/v1/send?{text}").parse().unwrap();

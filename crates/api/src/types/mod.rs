@@ -7,6 +7,7 @@
 mod directory;
 mod documents;
 mod hubs;
+mod outbox;
 mod room;
 mod send;
 mod streams;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHoldings};
 pub use hubs::{HubConnection, Relation};
+pub use outbox::{Outbox, OutboxRow, OutboxState, OutboxTotals, Priority};
 pub use room::{Member, Roster};
 pub use send::SendEvent;
 pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
@@ -75,6 +77,9 @@ pub struct Status {
     /// Requests that have not ended; nodes only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub receiving: Vec<Transfer>,
+    /// Nodes with an outbox only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outbox: Option<OutboxTotals>,
     /// Hubs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<IndexTotals>,

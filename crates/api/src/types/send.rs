@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::text;
 
-/// The events of a file that is sent, one a line: any number of `read`, then `finished` or `failed`.
+/// The events of a file that is sent, one a line: any number of `read`, then `finished` or
+/// `failed`; of a file for the outbox any number of `read`, then `queued` or `failed`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -27,6 +28,12 @@ pub enum SendEvent {
         node: Option<NodeId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node_name: Option<String>,
+    },
+    /// The daemon has the file in its outbox, on disk. The last event, unless the end is waited for.
+    Queued {
+        /// 16 hexadecimal digits.
+        id: String,
+        until_unix_s: u64,
     },
     /// The last event.
     Failed { error: Error },

@@ -25,7 +25,9 @@ pub(crate) use group::{
     RolloverCommand,
 };
 pub(crate) use policy::{ExplainArgs, PolicyArgs, PolicyCommand, SigningArgs};
-pub(crate) use request::{Mode, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs};
+pub(crate) use request::{
+    Mode, OutboxArgs, OutboxCommand, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs,
+};
 pub(crate) use room::RoomArgs;
 pub(crate) use single_command::read;
 pub(crate) use tools::{
@@ -136,6 +138,12 @@ pub(crate) enum Command {
   roost send survey.tif 6f0c2f1a9be04d7bb21f0e6f2d1c8a55 --address udp://10.0.0.3:7711
 ")]
     Send(SendArgs),
+    /// List the files that wait for their receivers, and the last that have ended
+    #[command(before_help = "Examples:
+  roost outbox
+  roost outbox cancel 0f3c2a9d5b7e1846
+")]
+    Outbox(OutboxArgs),
     /// Tell who offers a service, the nearest first
     #[command(before_help = "Examples:
   roost lookup video --near 27,92 -k 3

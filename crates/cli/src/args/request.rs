@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use roost_services::SinkSpec;
 use roost_wire::messages::{ReflectionPolicy, RequestMode, ServiceRequest};
-use roost_wire::{Area, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service};
+use roost_wire::{Area, DeliveryId, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service};
 
 #[cfg(doc)]
 use super::Command;
@@ -266,7 +266,49 @@ pub(crate) struct SendArgs {
     /// The longest wait for the node's answer
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time)]
     pub(crate) timeout: Duration,
+    /// Leave the file in the daemon's outbox, which sends it when the node is there, until this time: 24h, or
+    /// 2030-01-31T12:00:00Z; at most 30 days
+    #[arg(long, value_name = "TIME", value_parser = value::end)]
+    pub(crate) until: Option<u64>,
+    /// With --until: of two files for a node, the one of the higher priority goes first
+    #[arg(long, value_enum, default_value_t = SendPriority::Normal, requires = "until")]
+    pub(crate) priority: SendPriority,
+    /// With --until: end when the delivery has ended
+    #[arg(long, requires = "until")]
+    pub(crate) wait: bool,
     /// With --json: print the progress as one line each second
     #[arg(long)]
     pub(crate) progress: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SendPriority {
+    Low,
+    Normal,
+    High,
+}
+
+impl From<SendPriority> for roost_api::Priority {
+    fn from(priority: SendPriority) -> Self {
+        match priority {
+            SendPriority::Low => Self::Low,
+            SendPriority::Normal => Self::Normal,
+            SendPriority::High => Self::High,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutboxArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<OutboxCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OutboxCommand {
+    /// Take a file out of the outbox; a receiver to which it is being sent may have it nevertheless
+    Cancel {
+        /// The id, as `roost outbox` prints it
+        id: DeliveryId,
+    },
 }

@@ -1,7 +1,7 @@
 //! Values of flags that have no type of their own in the core.
 
 use std::net::SocketAddr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_wire::NodeSelector;
 
@@ -16,6 +16,17 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is out of range: expected more than nothing and at most 24h"));
     }
     Ok(time)
+}
+
+/// Reads the end of a delivery, a time from now or a date, as Unix seconds. The daemon says what is too late or too far.
+pub(super) fn end(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text:?} is not a time to come: expected such as 24h, 7d or 2030-01-31T12:00:00Z");
+    let now = SystemTime::now();
+    let end = match humantime::parse_duration(text) {
+        Ok(time) => now.checked_add(time).ok_or_else(wrong)?,
+        Err(_) => humantime::parse_rfc3339_weak(text).map_err(|_| wrong())?,
+    };
+    Ok(end.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
 }
 
 /// Reads the name, the id or the beginning of the id of a node.
@@ -49,6 +60,14 @@ pub(super) fn tls_endpoint(text: &str) -> Result<SocketAddr, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn end_is_duration_or_date() {
+        assert_eq!(end("2030-01-31T12:00:00Z"), Ok(1_896_091_200));
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        assert!(end("24h").is_ok_and(|end| (86_400..86_460).contains(&(end - now))));
+        assert!(end("tomorrow").unwrap_err().contains("expected such as 24h"));
+    }
 
     #[test]
     fn time_requires_unit_and_bound() {

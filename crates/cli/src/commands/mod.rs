@@ -12,6 +12,7 @@ pub(crate) mod join;
 pub(crate) mod lookup;
 pub(crate) mod monitor;
 pub(crate) mod move_node;
+pub(crate) mod outbox;
 mod output_writer;
 pub(crate) mod ping;
 pub(crate) mod policy;

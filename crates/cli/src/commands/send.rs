@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use roost_api::{Client, SendEvent, SendQuery, SendStream};
+use roost_api::{Client, OutboxTerms, SendEvent, SendQuery, SendStream};
 use roost_services::{SourceError, StoredFile, digest_of};
 use roost_terminal::{Output, SCHEMA};
 use roost_wire::{NodeId, format_node};
 use serde_json::json;
 
+use super::outbox::date;
 use super::{bytes, connect, duration};
 use crate::args::SendArgs;
 use crate::failure::{Code, Failure, Outcome};
@@ -25,11 +26,14 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
     let (length, digest) = read_through(args, output).await?;
     let file = StoredFile::known(&args.file, length, digest).await.map_err(unread)?;
     let addresses = args.address.clone();
-    let query = SendQuery { node, addresses, name: name.clone(), bytes: length, digest, timeout: args.timeout };
+    let outbox =
+        args.until.map(|until_unix_s| OutboxTerms { until_unix_s, priority: args.priority.into(), wait: args.wait });
+    let query = SendQuery { node, addresses, name: name.clone(), bytes: length, digest, timeout: args.timeout, outbox };
     let mut progress = Progress::start(output, format!("asking {node} whether it takes {name}"));
     let began = Instant::now();
     let stream = client.send_file(&query).await?;
-    let sending = Sending { client: &client, file: &file, name: &name, output, with_events: args.progress };
+    let sending =
+        Sending { client: &client, file: &file, name: &name, output, with_events: args.progress, wait: args.wait };
     let sent = tokio::select! {
         sent = sending.serve(stream, &mut progress) => sent?,
         _ = tokio::signal::ctrl_c() => {
@@ -37,6 +41,7 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
         }
     };
     progress.end();
+    let Some(sent) = sent else { return Ok(()) };
     let seconds = began.elapsed().as_secs_f64();
     let rate = length.saturating_sub(sent.begun) as f64 * 8.0 / seconds.max(1e-3);
     if output.is_json() {
@@ -89,11 +94,13 @@ struct Sending<'a> {
     name: &'a str,
     output: Output,
     with_events: bool,
+    /// A file in the outbox is waited for.
+    wait: bool,
 }
 
 impl Sending<'_> {
     /// Sends the chunks that the receiver asks for until it has everything.
-    async fn serve(&self, mut stream: SendStream, progress: &mut Progress) -> Outcome<Sent> {
+    async fn serve(&self, mut stream: SendStream, progress: &mut Progress) -> Outcome<Option<Sent>> {
         let (mut begun, mut told) = (None, Instant::now());
         while let Some(event) = stream.next().await? {
             match event {
@@ -111,7 +118,13 @@ impl Sending<'_> {
                     self.client.send_chunk(session, offset, piece).await?;
                 }
                 SendEvent::Finished { node, node_name } => {
-                    return Ok(Sent { begun: begun.unwrap_or(self.file.length()), node, node_name });
+                    return Ok(Some(Sent { begun: begun.unwrap_or(self.file.length()), node, node_name }));
+                }
+                SendEvent::Queued { id, until_unix_s } => {
+                    self.tell_queued(&id, until_unix_s)?;
+                    if !self.wait {
+                        return Ok(None);
+                    }
                 }
                 SendEvent::Failed { error } => return Err(Failure::api(&error)),
                 _ => {}
@@ -122,6 +135,20 @@ impl Sending<'_> {
             }
         }
         Err(Failure::new(Code::Damaged, "the daemon ended during the transfer; send the file again to resume"))
+    }
+
+    fn tell_queued(&self, id: &str, until_unix_s: u64) -> Outcome {
+        if self.output.is_json() {
+            let (name, bytes) = (self.name, self.file.length());
+            let queued = json!({
+                "schema": SCHEMA, "event": "queued", "id": id, "name": name, "bytes": bytes, "until_unix_s": until_unix_s,
+            });
+            return Ok(self.output.json(&queued)?);
+        }
+        // The id alone, for scripts.
+        self.output.data(&format!("{id}\n"))?;
+        self.output.say(format!("{} waits in the outbox until {}", self.name, date(until_unix_s)));
+        Ok(())
     }
 
     fn say_begun(&self, offset: u64) {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::HubRow;
-use roost_api::{HubConnection, PolicyStatus, Relation, State, Status, Transfer};
+use roost_api::{HubConnection, OutboxTotals, PolicyStatus, Relation, State, Status, Transfer};
 use roost_wire::{Role, format_node, printable};
 
 use super::{bytes, connect, date, hub_connection, names, seconds};
@@ -55,6 +55,7 @@ fn screen(status: &Status) -> String {
     line("offers", names(&status.services));
     line("provides", transfers(&status.providing, "to"));
     line("receives", transfers(&status.receiving, "from"));
+    line("outbox", outbox(status).unwrap_or_default());
     line("index", index(status));
     line("tier", tier(status));
     line("parents", hubs(status, |hub| hub.relation == Relation::Parent));
@@ -108,6 +109,12 @@ fn hub(hub: Option<&HubRow>) -> String {
     let rtt = hub.rtt_ms.map(|rtt| format!(", round trip {rtt:.2} ms")).unwrap_or_default();
     let who = format_node(hub.node, Some(&hub.name));
     format!("{who}, {}, at {}{rtt}, since {}", hub.role, hub.address, seconds(hub.since_s))
+}
+
+/// The files that wait for their receivers; nothing if none does.
+fn outbox(status: &Status) -> Option<String> {
+    let OutboxTotals { files, bytes: size, oldest_s, .. } = status.outbox.filter(|outbox| outbox.files > 0)?;
+    Some(format!("{files} files, {}, the oldest for {}", bytes(size), seconds(oldest_s as f64)))
 }
 
 fn index(status: &Status) -> String {

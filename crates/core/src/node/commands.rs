@@ -60,10 +60,15 @@ impl Node {
                 }
             }
             NodeCommand::EndSubscription { ticket } => requests.end(core, ticket),
-            NodeCommand::Push { ticket, to, published_service, name, length: bytes, digest, deadline } => {
+            NodeCommand::Push { ticket, to, published_service, name, length: bytes, digest, deadline, delivery } => {
                 let addresses = attach.record().addresses.clone();
-                let object = OfferedObject { to, published_service, name, bytes, digest, addresses, deadline };
+                let object =
+                    OfferedObject { to, published_service, name, bytes, digest, addresses, deadline, delivery };
                 pushes.push(core, ticket, object);
+            }
+            NodeCommand::Outbox(command) => {
+                self.outbox.handle(core.now, &mut core.random, command);
+                self.drain_outbox();
             }
             NodeCommand::PushStarted { from, id } => receptions.begun(from, id),
             NodeCommand::PushEnded { from, id, state: reception } => receptions.received(core, from, id, reception),

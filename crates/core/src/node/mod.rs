@@ -11,6 +11,8 @@
 //! | `sessions` | what to provide, to whom, and what to send |
 //! | `multicast`, `multicast_load` | answering what is asked on the subnet, and what the subnet bears |
 //! | `pushes` | objects that are offered to a node, or by one |
+//! | `outbox` | objects that wait for their receiver, on the owner's disk |
+//! | `receipts` | the receiver's memory of what it has stored, for the owner |
 //! | `rooms` | being in rooms, and who else is in |
 //! | `tunnels` | ways through hubs to nodes that cannot be reached |
 //! | `policy`, `action` | the group's policy: what this node may do, and others with it |
@@ -31,11 +33,13 @@ mod dispatch;
 mod home;
 mod multicast;
 mod multicast_load;
+mod outbox;
 mod ping;
 mod policy;
 mod published_addresses;
 mod pushes;
 mod reachability;
+mod receipts;
 mod requests;
 mod rooms;
 mod sessions;
@@ -51,6 +55,7 @@ use self::connections::ConnectionLoss;
 use self::core::Core;
 use self::home::{HomeEvent, HomeRegistration};
 use self::multicast::{MulticastResponder, ResponderParts};
+use self::outbox::NodeOutbox;
 use self::ping::Pings;
 use self::published_addresses::PublishedAddresses;
 use self::pushes::incoming::IncomingPushes;
@@ -65,14 +70,19 @@ use crate::wall::WallClock;
 
 pub use api::{
     Discovery, HomeStatus, NodeCommand, NodeConfig, NodeCounters, NodeEvent, NodeStatus, Provider, PublicationStatus,
-    RequestStatus, RequestSummary, SessionId, SessionStatus, SourceOutput, Ticket, Trace, TracedHop,
+    PushedDelivery, RequestStatus, RequestSummary, SessionId, SessionStatus, SourceOutput, Ticket, Trace, TracedHop,
 };
 pub use connections::IDLE;
 pub use home::hubs::MAX_HUBS;
 pub use multicast::MAX_MULTICAST_REQUESTS;
+pub use outbox::{
+    FoundReceiver, MAX_OUTBOX, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority, OutboxRow,
+    OutboxState,
+};
 pub use ping::MAX_PINGS;
 pub use pushes::incoming::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};
 pub use pushes::outgoing::MAX_PUSHES;
+pub use receipts::{Receipt, ReceiptState, Receipts};
 pub use requests::trace::{MAX_REPORTS, MAX_TRACES};
 pub use requests::{LOOKUP_DEADLINE, MAX_REQUESTS};
 pub use rooms::MAX_ROOMS;
@@ -96,6 +106,7 @@ pub struct Node {
     hosts: PublishedAddresses,
     pushes: OutgoingPushes,
     receptions: IncomingPushes,
+    outbox: NodeOutbox,
     rooms: JoinedRooms,
     left: bool,
 }
@@ -128,6 +139,7 @@ impl Node {
             hosts,
             pushes,
             receptions: IncomingPushes::default(),
+            outbox: NodeOutbox::default(),
             rooms: JoinedRooms::default(),
             left: false,
         }
@@ -171,6 +183,10 @@ impl Node {
             Timer::Settle(id) => watches.on_settle_timer(core, id),
             Timer::Ping(token) => pings.on_timer(core, token),
             Timer::Push(id) => pushes.on_timer(core, attach.home(), id),
+            Timer::Outbox => {
+                self.outbox.advance(core.now);
+                self.drain_outbox();
+            }
             Timer::IncomingConnect(node) => pushes.calls.on_timer(core, node),
             Timer::Trace(ticket) => requests.traces.emit_trace(core, ticket),
             Timer::Idle(connection) => self.on_idle_timer(connection),
@@ -185,6 +201,18 @@ impl Node {
         self.attach.on_host_suspended(&mut self.core);
         for connection in self.core.connections.with_nodes() {
             self.core.send(connection, ProbeMessage::Ping(0));
+        }
+        self.drain_outbox();
+    }
+
+    fn drain_outbox(&mut self) {
+        let Self { core, outbox, .. } = self;
+        while let Some(event) = outbox.poll_event() {
+            core.emit(NodeEvent::Outbox(event));
+        }
+        match outbox.next(core.now) {
+            Some(at) => core.timers.set(Timer::Outbox, at),
+            None => core.timers.clear(Timer::Outbox),
         }
     }
 
@@ -201,6 +229,8 @@ impl Node {
                     self.requests.on_attached(&mut self.core, &self.attach);
                     self.watches.on_attached(&mut self.core, self.attach.home());
                     self.rooms.say_all(&mut self.core, &self.attach);
+                    self.outbox.on_attached(self.core.now);
+                    self.drain_outbox();
                 }
                 HomeEvent::StandbyLost(connection) => {
                     self.on_connection_gone(connection, ConnectionLoss::new("the standby is gone"))

@@ -44,6 +44,10 @@ impl Node {
             }
             None => {}
         }
+        if role == Role::Node {
+            self.outbox.on_node_up(now, node, Some(&remote.name));
+            self.drain_outbox();
+        }
     }
 
     fn on_dial_reached(&mut self, purpose: NodeDialPurpose, node: NodeId, connection: ConnectionId) {

@@ -8,12 +8,18 @@ use roost_wire::{NodeId, Time};
 use super::Node;
 use super::api::{HomeStatus, NodeStatus, RequestStatus};
 use super::connections::NodeConnection;
+use super::outbox::OutboxRow;
 use crate::documents::{DocumentCounters, HeldDocument};
 
 impl Node {
     /// [`NodeStatus::requests`] alone, which costs less.
     pub fn requests(&self, now: Time) -> Vec<RequestStatus> {
         self.requests.status(now)
+    }
+
+    /// The objects that wait in the outbox, without the ended ones.
+    pub fn outbox(&self, now: Time) -> Vec<OutboxRow> {
+        self.outbox.rows(now)
     }
 
     /// The documents of the group that this node holds.

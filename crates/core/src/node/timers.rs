@@ -59,6 +59,8 @@ pub(super) enum Timer {
     Ping(u32),
     /// An object that was offered is to be offered again.
     Push(RequestId),
+    /// A receiver is to be looked for, or an object in the outbox has come to its end.
+    Outbox,
     /// A node that wants a way takes too long to reach.
     IncomingConnect(NodeId),
     /// Reports on the way of a request are not waited for any longer.
@@ -101,6 +103,7 @@ impl Timer {
             Self::Settle(_) => "a watch has settled",
             Self::Ping(_) => "a ping is unanswered",
             Self::Push(_) => "repeat an offer",
+            Self::Outbox => "tend the outbox",
             Self::IncomingConnect(_) => "a caller cannot be reached",
             Self::Trace(_) => "a trace is complete enough",
             Self::Idle(_) => "a connection is idle",

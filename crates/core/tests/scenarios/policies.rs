@@ -236,7 +236,8 @@ fn rooms_and_files_are_refused() {
     let ticket = scene.world.ticket(scene.requester);
     let to = Provider { node: node_id(scene.provider.0), addresses: addresses(scene.provider.0) };
     let (name, digest, deadline) = ("plan".to_owned(), [7; 32], 10 * SECOND);
-    let push = NodeCommand::Push { ticket, to, published_service: None, name, length: 100, digest, deadline };
+    let push =
+        NodeCommand::Push { ticket, to, published_service: None, name, length: 100, digest, deadline, delivery: None };
     scene.world.command(scene.requester, push);
     match scene.world.outcome(scene.requester, ticket) {
         NodeEvent::Pushed { state, .. } => assert_eq!(state, PushState::Forbidden),

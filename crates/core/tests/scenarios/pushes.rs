@@ -44,7 +44,16 @@ fn push_as(
     let (length, digest) = (BYTES as u64, digest(&object(BYTES)));
     world.command(
         sender,
-        NodeCommand::Push { ticket, to, published_service: place, name, length, digest, deadline: DEADLINE },
+        NodeCommand::Push {
+            ticket,
+            to,
+            published_service: place,
+            name,
+            length,
+            digest,
+            deadline: DEADLINE,
+            delivery: None,
+        },
     );
     ticket
 }

@@ -309,7 +309,8 @@ fn push_offer_dials_sender_only() {
     named.truncate(6);
     named.extend(addresses(rogue.0).into_iter().take(2));
     for id in 0..10 {
-        let push = Push { id: RequestId(id), name: name.clone(), bytes: 1, digest, addresses: named.clone() };
+        let push =
+            Push { id: RequestId(id), name: name.clone(), bytes: 1, digest, addresses: named.clone(), delivery: None };
         assert!(world.inject(rogue, receiver, Message::Request(RequestMessage::Push(push)).encode()));
         world.run(100 * MS);
     }

@@ -12,7 +12,7 @@ const NEAR_VARIABLE: f64 = 0.9;
 
 /// The variables of all programs. Each program reads its own and ignores those of the others. The test of the reference
 /// pages compares this list with the programs.
-pub const ROOST_VARIABLES: [&str; 50] = [
+pub const ROOST_VARIABLES: [&str; 52] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CACHE_OF",
@@ -48,6 +48,8 @@ pub const ROOST_VARIABLES: [&str; 50] = [
     "ROOST_METRICS",
     "ROOST_MULTICAST",
     "ROOST_MULTICAST_INTERFACES",
+    "ROOST_OUTBOX",
+    "ROOST_OUTBOX_LIMIT",
     "ROOST_PARENT",
     "ROOST_SIBLING",
     "ROOST_REVOCATIONS",

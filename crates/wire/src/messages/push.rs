@@ -3,12 +3,15 @@
 use minicbor::{Decode, Encode};
 
 use crate::address::{self, Address};
-use crate::ids::RequestId;
+use crate::ids::{DeliveryId, RequestId};
 use crate::open::open;
 
 /// The longest name of an object that is offered, bytes: with what is added to
 /// it a file's name still fits the system.
 pub const MAX_OBJECT_NAME_BYTES: usize = 200;
+
+/// The longest life of an object in an outbox, seconds.
+pub const MAX_DELIVERY_S: u32 = 30 * 24 * 60 * 60;
 
 /// The content of [`RequestMessage::Push`](super::RequestMessage::Push).
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -29,6 +32,26 @@ pub struct Push {
     /// Addresses of the sender, should the connection break.
     #[cbor(n(4), with = "address::list", has_nil)]
     pub addresses: Vec<Address>,
+    /// Set if the object comes from an outbox; a receiver of an earlier version ignores it, and may store the object
+    /// again after the sender has crashed.
+    #[n(5)]
+    pub delivery: Option<DeliveryTerms>,
+}
+
+/// An object from an outbox: the receiver stores it at most once, and not after its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct DeliveryTerms {
+    /// The sender's number for it, which stays through restarts.
+    #[n(0)]
+    pub id: DeliveryId,
+    /// The end by the wall clock of the sender, Unix seconds.
+    #[n(1)]
+    pub until_s: u64,
+    /// The time until then as this message leaves, seconds; 0 only asks what has become of it. At most
+    /// [`MAX_DELIVERY_S`].
+    #[n(2)]
+    pub left_s: u32,
 }
 
 /// The progress of an object that was offered.
@@ -71,6 +94,9 @@ pub enum PushState {
     /// The group's policy does not let the sender send files to the receiver.
     #[n(11)]
     Forbidden,
+    /// The end of the delivery has passed, and the receiver has not stored the object.
+    #[n(12)]
+    Expired,
 }
 
-open!(PushState, [InProgress, Stored, NoInbox, TooLarge, NoRoom, BadName, Busy, Damaged, Interrupted, Unwritable, Unspecified, Forbidden], else Unspecified);
+open!(PushState, [InProgress, Stored, NoInbox, TooLarge, NoRoom, BadName, Busy, Damaged, Interrupted, Unwritable, Unspecified, Forbidden, Expired], else Unspecified);

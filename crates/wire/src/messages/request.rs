@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
-use super::push::{MAX_OBJECT_NAME_BYTES, Push, PushState};
+use super::push::{MAX_DELIVERY_S, MAX_OBJECT_NAME_BYTES, Push, PushState};
 use super::reason::Reason;
 use super::reflection::{CopyTarget, StreamKeys};
 use super::route::{HubHop, Route};
@@ -104,7 +104,11 @@ impl RequestMessage {
             Self::Request(request) => request.check_limits(),
             Self::Accept(accept) => accept.flow.check_limits(),
             Self::HopReport(HopReport { hop, .. }) => hop.check_limits(),
-            Self::Push(push) => check_bound(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name"),
+            Self::Push(push) => {
+                let left_s = push.delivery.map_or(0, |delivery| delivery.left_s);
+                check_bound(push.name.len() <= MAX_OBJECT_NAME_BYTES, "too long a name")?;
+                check_bound(left_s <= MAX_DELIVERY_S, "too long a delivery")
+            }
             Self::Decline(_)
             | Self::Pending { .. }
             | Self::RequestAck { .. }

@@ -66,6 +66,7 @@ fn object_name_length_is_limited() {
             bytes: 1,
             digest: [0; 32],
             addresses: Vec::new(),
+            delivery: None,
         }))
         .encode()
     };

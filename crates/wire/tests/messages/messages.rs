@@ -3,16 +3,16 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use roost_wire::messages::{
-    Accept, Adopt, Capabilities, Chunk, Coverage, Datagram, Decline, DirectoryMessage, DocumentKind, DocumentMessage,
-    DocumentPart, DocumentRequest, FlowMessage, Hello, HierarchyMessage, Holdings, HomeChanged, HopReport, HubLookup,
-    HubProgress, JoinRoom, LeaveRoom, LookupResult, MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES,
-    MediaAddress, Message, MulticastCandidate, MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion,
-    Push, PushState, RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
-    ReplicationMessage, Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedKeys, Summary, Watch,
-    WatchChange,
+    Accept, Adopt, Capabilities, Chunk, Coverage, Datagram, Decline, DeliveryTerms, DirectoryMessage, DocumentKind,
+    DocumentMessage, DocumentPart, DocumentRequest, FlowMessage, Hello, HierarchyMessage, Holdings, HomeChanged,
+    HopReport, HubLookup, HubProgress, JoinRoom, LeaveRoom, LookupResult, MAX_DELIVERY_S, MAX_GOSSIP_BYTES,
+    MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate, MulticastMessage,
+    MulticastSuppression, ProbeMessage, ProtocolVersion, Push, PushState, RegistrationMessage, Rekey, Renew,
+    ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Report, RequestMessage,
+    ResyncRequest, RoomMessage, Roster, SealedKeys, Summary, Watch, WatchChange,
 };
 use roost_wire::room::MAX_MEMBERS;
-use roost_wire::{Nonce, RequestId, RoomId, StreamId};
+use roost_wire::{DeliveryId, Nonce, RequestId, RoomId, StreamId};
 
 use super::requests::{multicast_request, request, route};
 use super::words::{
@@ -21,15 +21,19 @@ use super::words::{
 };
 
 pub(crate) fn push_message() -> impl Strategy<Value = Message> {
-    let reception = prop::sample::select(vec![PushState::InProgress, PushState::Stored, PushState::Unwritable]);
+    let reception = prop::sample::select(vec![PushState::InProgress, PushState::Stored, PushState::Expired]);
+    let delivery = (any::<[u8; 8]>(), any::<u64>(), 0..=MAX_DELIVERY_S)
+        .prop_map(|(id, until_s, left_s)| DeliveryTerms { id: DeliveryId::from_bytes(id), until_s, left_s });
+    let delivery = prop::option::of(delivery);
     prop_oneof![
-        (any::<u32>(), ".{0,40}", any::<u64>(), any::<[u8; 32]>(), addresses()).prop_map(
-            |(id, name, bytes, digest, addresses)| Message::Request(RequestMessage::Push(Push {
+        (any::<u32>(), ".{0,40}", any::<u64>(), any::<[u8; 32]>(), addresses(), delivery).prop_map(
+            |(id, name, bytes, digest, addresses, delivery)| Message::Request(RequestMessage::Push(Push {
                 id: RequestId(id),
                 name,
                 bytes,
                 digest,
-                addresses
+                addresses,
+                delivery
             }))
         ),
         (any::<u32>(), reception)

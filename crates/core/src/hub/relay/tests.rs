@@ -256,7 +256,14 @@ fn many_small_files_pass_through() {
     let inline = Some(Bytes::from(vec![7; INLINE_BYTES]));
     for number in 1..=20_000 {
         let file = RequestId(number);
-        let push = Push { id: file, name: "x".repeat(200), bytes: 1_024, digest: [1; 32], addresses: vec![address(1)] };
+        let push = Push {
+            id: file,
+            name: "x".repeat(200),
+            bytes: 1_024,
+            digest: [1; 32],
+            addresses: vec![address(1)],
+            delivery: None,
+        };
         let accept = acceptance(file, object(1_024, inline.clone()));
         for message in [RequestMessage::Push(push), accept].map(Message::from) {
             assert_eq!(deliver(&mut bench, requester, &through(RequestId(1), &message)).len(), 1, "{number}");

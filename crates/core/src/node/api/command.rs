@@ -11,10 +11,12 @@ use super::{SessionId, Ticket};
 use roost_policy::Policy;
 use roost_wire::messages::{ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
-    Address, Area, Cell, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet, StreamId,
+    Address, Area, Cell, DeliveryId, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet,
+    StreamId,
 };
 
 use crate::documents::DocumentVerdict;
+use crate::node::outbox::OutboxCommand;
 
 /// A provider that the requester knows, from a lookup or an earlier request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,16 @@ pub struct Provider {
     pub node: NodeId,
     /// May be empty if there is a connection with it.
     pub addresses: Vec<Address>,
+}
+
+/// The terms of an object from an outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PushedDelivery {
+    pub id: DeliveryId,
+    /// Its end by the wall clock, Unix seconds.
+    pub until_s: u64,
+    /// The time until then. Zero only asks what has become of it.
+    pub left: Duration,
 }
 
 /// Commands of the owner of a node.
@@ -57,7 +69,10 @@ pub enum NodeCommand {
         digest: [u8; 32],
         /// The longest wait for an answer.
         deadline: Duration,
+        /// Set if the object comes from an outbox.
+        delivery: Option<PushedDelivery>,
     },
+    Outbox(OutboxCommand),
     /// An object that a node offered has begun to come.
     PushStarted {
         from: NodeId,
@@ -90,7 +105,10 @@ pub enum NodeCommand {
         names: bool,
     },
     /// Be in a room until cancelled: [`NodeEvent::Roster`] says who else is.
-    JoinRoom { ticket: Ticket, room: RoomId },
+    JoinRoom {
+        ticket: Ticket,
+        room: RoomId,
+    },
     /// Measure the round trip to a remote.
     Ping {
         ticket: Ticket,
@@ -98,24 +116,46 @@ pub enum NodeCommand {
         node: Option<NodeId>,
     },
     /// No longer wanted.
-    Cancel { ticket: Ticket },
+    Cancel {
+        ticket: Ticket,
+    },
     /// There is enough of a stream that super nodes reflect: it ends well, as if its time were over.
     /// Anything else is no longer wanted.
-    EndSubscription { ticket: Ticket },
+    EndSubscription {
+        ticket: Ticket,
+    },
     /// The node is elsewhere now.
-    Move { cell: Cell },
+    Move {
+        cell: Cell,
+    },
     /// A session's source has started.
-    SourceOpened { session: SessionId, opened: SourceOutput },
+    SourceOpened {
+        session: SessionId,
+        opened: SourceOutput,
+    },
     /// The piece asked for by [`NodeEvent::ReadObject`].
-    ObjectRead { session: SessionId, offset: u64, bytes: Bytes },
+    ObjectRead {
+        session: SessionId,
+        offset: u64,
+        bytes: Bytes,
+    },
     /// So many more bytes of an object have been taken by whoever wants it: its
     /// provider may send as many.
-    Consumed { ticket: Ticket, bytes: u64 },
+    Consumed {
+        ticket: Ticket,
+        bytes: u64,
+    },
     /// A session's source has nothing to give, or broke off in the middle.
-    SourceFailed { session: SessionId, reason: String },
+    SourceFailed {
+        session: SessionId,
+        reason: String,
+    },
     /// A datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`] (what is longer is sent in
     /// pieces).
-    Data { session: SessionId, payload: Bytes },
+    Data {
+        session: SessionId,
+        payload: Bytes,
+    },
     /// The next epoch of a reflected stream has been drawn: everybody who has
     /// the stream is told, and who comes later, too.
     Rekey {
@@ -132,9 +172,15 @@ pub enum NodeCommand {
         sealed: Bytes,
     },
     /// The answer to [`NodeEvent::Unseal`].
-    Unsealed { ticket: Ticket, provider: NodeId, opening: ProvisionalAccept },
+    Unsealed {
+        ticket: Ticket,
+        provider: NodeId,
+        opening: ProvisionalAccept,
+    },
     /// Nobody has taken a reflected stream for a while: its source is to stop.
-    Idle { session: SessionId },
+    Idle {
+        session: SessionId,
+    },
     /// A reflected stream wants another way: the same is asked for again while
     /// the old way, if there is one, goes on. Answered by [`NodeEvent::Reflected`];
     /// if that is in vain and nothing comes any more, the ticket ends.
@@ -147,7 +193,9 @@ pub enum NodeCommand {
     /// for a sign of life.
     Suspect,
     /// A stream is over.
-    SourceEnded { session: SessionId },
+    SourceEnded {
+        session: SessionId,
+    },
     /// The node offers something else from now on.
     Reconfigure {
         services: ServiceSet,

@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use super::{SessionId, Ticket};
 use crate::documents::ReceivedDocument;
+use crate::node::outbox::OutboxEvent;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{
     FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, ServiceRequest,
@@ -168,6 +169,7 @@ pub enum NodeEvent {
         /// Never [`PushState::InProgress`].
         state: PushState,
     },
+    Outbox(OutboxEvent),
     /// A node offers an object. To be answered by `NodeCommand::PushEnded`, in the
     /// end; to have it, it is to be requested of that node with
     /// [`ServiceRequest::pushed`](roost_wire::messages::ServiceRequest::pushed).

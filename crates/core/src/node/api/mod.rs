@@ -6,7 +6,7 @@ mod event;
 mod number;
 mod status;
 
-pub use command::{NodeCommand, Provider, SourceOutput};
+pub use command::{NodeCommand, Provider, PushedDelivery, SourceOutput};
 pub use config::{Discovery, NodeConfig};
 pub use event::{NodeEvent, RequestSummary, Trace, TracedHop};
 pub use number::{SessionId, Ticket};

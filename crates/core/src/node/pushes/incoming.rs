@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use roost_policy::Action;
 use roost_wire::messages::{Push, PushState, RequestMessage};
-use roost_wire::{Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet, Time};
+use roost_wire::{Cell, ConnectionId, DeliveryId, NodeId, RequestId, Role, SchemeSet, Time};
 
 use crate::node::api::NodeEvent;
 use crate::node::core::Core;
@@ -38,6 +38,7 @@ struct IncomingPush {
     owned_as: RequestId,
     name: String,
     digest: [u8; 32],
+    delivery: Option<DeliveryId>,
     state: PushState,
     /// Time of the last change of `reception`.
     at: Time,
@@ -48,6 +49,12 @@ struct IncomingPush {
 impl IncomingPush {
     fn is_under_way(&self) -> bool {
         self.state == PushState::InProgress
+    }
+
+    /// True if it is the same object. Two deliveries of the same file are two.
+    fn is_of(&self, push: &Push) -> bool {
+        let delivery = push.delivery.map(|delivery| delivery.id);
+        (&self.name, self.digest, self.delivery) == (&push.name, push.digest, delivery)
     }
 }
 
@@ -66,7 +73,8 @@ impl IncomingPushes {
             core.counters.forbidden += 1;
             return core.send(connection, RequestMessage::PushStatus { id, state: PushState::Forbidden });
         }
-        if let Some(offered) = self.offers.get(&key) {
+        // A sender that has started again may count as before.
+        if let Some(offered) = self.offers.get(&key).filter(|offered| offered.is_of(&push)) {
             return core.send(connection, RequestMessage::PushStatus { id, state: offered.state });
         }
         let known = self.under_way(from, &push);
@@ -81,6 +89,7 @@ impl IncomingPushes {
             owned_as: known.map_or(id, |(owned_as, _)| owned_as),
             name: push.name.clone(),
             digest: push.digest,
+            delivery: push.delivery.map(|delivery| delivery.id),
             state: PushState::InProgress,
             at: core.now,
             has_begun: false,
@@ -108,9 +117,7 @@ impl IncomingPushes {
     /// The number under which the owner knows an object that is under way already, and how many numbers
     /// it has.
     fn under_way(&self, from: NodeId, push: &Push) -> Option<(RequestId, usize)> {
-        let is_it = |offered: &&IncomingPush| {
-            offered.is_under_way() && (&offered.name, offered.digest) == (&push.name, push.digest)
-        };
+        let is_it = |offered: &&IncomingPush| offered.is_under_way() && offered.is_of(push);
         let owned_as = self.offers_from(from).map(|(_, offered)| offered).find(is_it)?.owned_as;
         Some((owned_as, self.offers_from(from).filter(|(_, offered)| offered.owned_as == owned_as).count()))
     }

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_policy::Action;
-use roost_wire::messages::{MAX_OBJECT_NAME_BYTES, Push, PushState, Reason, Request, RequestMessage};
+use roost_wire::messages::{
+    DeliveryTerms, MAX_DELIVERY_S, MAX_OBJECT_NAME_BYTES, Push, PushState, Reason, Request, RequestMessage,
+};
 use roost_wire::{Address, Cell, ConnectionId, NodeId, RequestId, Role, SchemeSet, Service, Time};
 
-use crate::node::api::{NodeConfig, NodeEvent, Provider, Ticket};
+use crate::node::api::{NodeConfig, NodeEvent, Provider, PushedDelivery, Ticket};
 use crate::node::connections::{ConnectionLoss, DOUBTFUL_TRIES, DialTarget};
 use crate::node::core::Core;
 use crate::node::sessions::serve_request::PushedObject;
@@ -45,6 +47,7 @@ pub(crate) struct OfferedObject {
     /// Addresses at which the receiver may dial this node.
     pub(crate) addresses: Vec<Address>,
     pub(crate) deadline: Duration,
+    pub(crate) delivery: Option<PushedDelivery>,
 }
 
 /// An object that is offered.
@@ -55,6 +58,8 @@ struct OutgoingPush {
     /// A service of its and where, by which hubs find it.
     published_service: Option<(Service, Cell)>,
     push: Push,
+    /// The end of the delivery, if it is one.
+    expires: Time,
     /// The end of the offer, unless more is heard.
     until: Time,
     /// The offers since something was heard.
@@ -72,7 +77,7 @@ impl OutgoingPushes {
 
     /// Offers an object to a node.
     pub(crate) fn push(&mut self, core: &mut Core, ticket: Ticket, object: OfferedObject) {
-        let OfferedObject { to, published_service, name, bytes, digest, addresses, deadline } = object;
+        let OfferedObject { to, published_service, name, bytes, digest, addresses, deadline, delivery } = object;
         let objection = if core.hub_role == Role::Server {
             Some((Reason::NotAllowed, "with a server all data goes through it: a file cannot be sent to a node"))
         } else if to.node == core.node {
@@ -88,7 +93,9 @@ impl OutgoingPushes {
             return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
         }
         let id = core.next_request();
-        let push = Push { id, name, bytes, digest, addresses };
+        let expires = core.now + delivery.map_or(Duration::ZERO, |delivery| delivery.left);
+        let delivery = delivery.map(|delivery| DeliveryTerms { id: delivery.id, until_s: delivery.until_s, left_s: 0 });
+        let push = Push { id, name, bytes, digest, addresses, delivery };
         let until = core.now + deadline;
         self.out.insert(
             id,
@@ -97,6 +104,7 @@ impl OutgoingPushes {
                 to,
                 published_service,
                 push,
+                expires,
                 until,
                 tries: 0,
                 is_waiting: false,
@@ -108,7 +116,12 @@ impl OutgoingPushes {
 
     /// Makes the offer (again), over the connection that is there or a new one.
     fn offer(&mut self, core: &mut Core, id: RequestId) {
-        let Some(OutgoingPush { to, push, tries, .. }) = self.out.get_mut(&id) else { return };
+        let Some(OutgoingPush { to, push, expires, tries, .. }) = self.out.get_mut(&id) else { return };
+        if let Some(delivery) = &mut push.delivery {
+            // Rounded down: the receiver stores nothing after the end.
+            delivery.left_s =
+                u32::try_from(expires.since(core.now).as_secs()).unwrap_or(MAX_DELIVERY_S).min(MAX_DELIVERY_S);
+        }
         core.set(Timer::Push(id), REPEAT);
         let connection = core.connections.between(core.now, to.node, SchemeSet::ALL, &to.addresses);
         let connection = connection.or_else(|| core.connections.way_to(to.node));

@@ -1,0 +1,363 @@
+//! Objects that wait until their receiver is there, on disk at the owner's.
+//!
+//! The owner finds receivers, sends and writes to disk; it answers each [`OutboxEvent::Look`] by
+//! [`OutboxCommand::Found`] and each [`OutboxEvent::Send`] by [`OutboxCommand::Tried`]. Here is decided when, in which
+//! order, and what an answer means.
+//!
+//! An object ends delivered, refused, cancelled or expired, by the time that has passed: a wall clock that jumps
+//! changes nothing. One that was offered may be stored at the receiver although its answer was lost, so after its end
+//! the receiver is asked for [`SETTLE`] what has become of it.
+
+mod entry;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use roost_wire::messages::PushState;
+use roost_wire::random::SplitMix64;
+use roost_wire::{Cell, DeliveryId, NodeId, NodeSelector, Service, Time};
+
+use super::api::Provider;
+use crate::connections::Backoff;
+use entry::{Entry, Stage};
+pub use entry::{OutboxPriority, OutboxRow, OutboxState};
+
+pub const MAX_OUTBOX: usize = 1_000;
+
+/// The most receivers that are looked for at once.
+const MAX_LOOKS: usize = 4;
+
+/// The most objects that are sent at once, and those to one receiver, which takes four from one sender.
+const MAX_SENDS: usize = 8;
+const MAX_SENDS_TO_ONE: usize = 2;
+
+/// The pauses between two looks for a receiver, and between two offers of an object that it did not take, before jitter
+/// of a quarter.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+
+/// After its end, an object that was offered is asked about for so long.
+const SETTLE: Duration = Duration::from_secs(600);
+
+/// An object that the owner has on disk.
+#[derive(Clone, Debug)]
+pub struct OutboxItem {
+    pub id: DeliveryId,
+    pub to: NodeSelector,
+    pub priority: OutboxPriority,
+    /// Unix seconds; of two objects of a priority the older goes first.
+    pub since_s: u64,
+    pub left: Duration,
+    /// The offers so far. Counted on disk before the first offer, else a crash hides that the receiver may have it.
+    pub tries: u32,
+}
+
+#[derive(Clone, Debug)]
+pub struct FoundReceiver {
+    pub to: Provider,
+    /// As in [`NodeCommand::Push`](super::NodeCommand::Push).
+    pub published_service: Option<(Service, Cell)>,
+}
+
+#[derive(Clone, Debug)]
+pub enum OutboxCommand {
+    /// The object is on disk, new or from before a restart.
+    Deposit(OutboxItem),
+    Cancel {
+        id: DeliveryId,
+    },
+    /// The answer to [`OutboxEvent::Look`]; if the receiver was not found, with the reason.
+    Found {
+        to: NodeSelector,
+        found: Result<FoundReceiver, String>,
+    },
+    /// The answer to [`OutboxEvent::Send`]: the receiver's, or the reason for which there is none.
+    Tried {
+        id: DeliveryId,
+        answer: Result<PushState, String>,
+    },
+}
+
+#[derive(Clone, Debug)]
+pub enum OutboxEvent {
+    Look {
+        to: NodeSelector,
+    },
+    /// Offer an object. The number of tries is to be on disk before.
+    Send {
+        id: DeliveryId,
+        to: FoundReceiver,
+        tries: u32,
+        /// Zero only asks what has become of it.
+        left: Duration,
+    },
+    /// The end has come, or nobody wants the object any more: the offer under way is to stop.
+    Stop {
+        id: DeliveryId,
+    },
+    /// The last event of an object. It stays on disk until the owner has noted the end.
+    Ended {
+        id: DeliveryId,
+        end: OutboxEnd,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutboxEnd {
+    /// The receiver has verified and stored it.
+    Delivered,
+    /// The end came, and the receiver does not have it.
+    Expired,
+    /// The end came, and the receiver, which was offered the object, did not say whether it has it.
+    ExpiredUnconfirmed,
+    /// The receiver does not take it, now or later.
+    Refused(PushState),
+    Cancelled,
+}
+
+#[derive(Debug)]
+enum Search {
+    Due(Time),
+    Looking,
+    Found(FoundReceiver),
+}
+
+#[derive(Debug)]
+struct Receiver {
+    search: Search,
+    backoff: Backoff,
+    obstacle: Option<String>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct NodeOutbox {
+    entries: BTreeMap<DeliveryId, Entry>,
+    receivers: BTreeMap<NodeSelector, Receiver>,
+    events: VecDeque<OutboxEvent>,
+}
+
+impl NodeOutbox {
+    pub(super) fn handle(&mut self, now: Time, random: &mut SplitMix64, command: OutboxCommand) {
+        match command {
+            OutboxCommand::Deposit(item) => self.deposit(now, item),
+            OutboxCommand::Cancel { id } => self.cancel(id),
+            OutboxCommand::Found { to, found } => self.on_found(now, random, to, found),
+            OutboxCommand::Tried { id, answer } => self.on_tried(now, random, id, answer),
+        }
+        self.advance(now);
+    }
+
+    fn deposit(&mut self, now: Time, item: OutboxItem) {
+        if self.entries.contains_key(&item.id) || self.entries.len() >= MAX_OUTBOX {
+            return;
+        }
+        let new = || Receiver { search: Search::Due(now), backoff: pauses(), obstacle: None };
+        let receiver = self.receivers.entry(item.to).or_insert_with(new);
+        if item.tries == 0 {
+            receiver.hurry(now);
+        }
+        self.entries.insert(item.id, Entry::new(now, item));
+    }
+
+    fn cancel(&mut self, id: DeliveryId) {
+        if self.entries.get(&id).is_some_and(Entry::is_sending) {
+            self.events.push_back(OutboxEvent::Stop { id });
+        }
+        self.end(id, OutboxEnd::Cancelled);
+    }
+
+    fn on_found(&mut self, now: Time, random: &mut SplitMix64, to: NodeSelector, found: Result<FoundReceiver, String>) {
+        let Some(receiver) = self.receivers.get_mut(&to) else { return };
+        match found {
+            Ok(found) => (receiver.search, receiver.obstacle) = (Search::Found(found), None),
+            Err(obstacle) => receiver.lose(now, random, obstacle),
+        }
+    }
+
+    fn on_tried(&mut self, now: Time, random: &mut SplitMix64, id: DeliveryId, answer: Result<PushState, String>) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let was_stopped = entry.stage == Stage::Stopping;
+        entry.stage = Stage::Waiting;
+        let is_over = now >= entry.until;
+        let receiver = self.receivers.get_mut(&entry.to);
+        match answer {
+            Ok(PushState::Stored) => {
+                if let Some(receiver) = receiver {
+                    receiver.backoff.reset();
+                }
+                self.end(id, OutboxEnd::Delivered);
+            }
+            Ok(PushState::Expired) if is_over => self.end(id, OutboxEnd::Expired),
+            // The receiver is asked at once what has become of the offer.
+            _ if was_stopped => {}
+            Ok(state @ (PushState::NoInbox | PushState::TooLarge | PushState::BadName)) if !is_over => {
+                self.end(id, OutboxEnd::Refused(state));
+            }
+            Ok(PushState::Interrupted) => {
+                if let Some(receiver) = receiver {
+                    receiver.lose(now, random, "the transfer broke off".to_owned());
+                }
+            }
+            Ok(state) => entry.wait(now, random, obstacle(state)),
+            Err(obstacle) => {
+                if let Some(receiver) = receiver {
+                    receiver.lose(now, random, obstacle);
+                }
+            }
+        }
+    }
+
+    /// A node is connected: perhaps a receiver.
+    pub(super) fn on_node_up(&mut self, now: Time, node: NodeId, name: Option<&str>) {
+        let meant = self.receivers.iter_mut().filter(|(to, _)| to.matches(node, name));
+        meant.for_each(|(_, receiver)| receiver.hurry(now));
+        self.advance(now);
+    }
+
+    /// There is a home again: it may know receivers that could not be found.
+    pub(super) fn on_attached(&mut self, now: Time) {
+        self.receivers.values_mut().for_each(|receiver| receiver.hurry(now));
+        self.advance(now);
+    }
+
+    pub(super) fn advance(&mut self, now: Time) {
+        self.expire(now);
+        let entries = &self.entries;
+        self.receivers.retain(|to, _| entries.values().any(|entry| entry.to == *to));
+        self.look(now);
+        while let Some(id) = self.next_to_send(now) {
+            self.send(now, id);
+        }
+    }
+
+    fn expire(&mut self, now: Time) {
+        let over: Vec<DeliveryId> =
+            self.entries.iter().filter(|(_, entry)| now >= entry.until).map(|(id, _)| *id).collect();
+        for id in over {
+            let Some(entry) = self.entries.get_mut(&id) else { continue };
+            if entry.stage == Stage::Sending {
+                entry.stage = Stage::Stopping;
+                self.events.push_back(OutboxEvent::Stop { id });
+            } else if entry.tries == 0 {
+                self.end(id, OutboxEnd::Expired);
+            } else if now >= entry.until + SETTLE {
+                self.cancel_ask(id);
+                self.end(id, OutboxEnd::ExpiredUnconfirmed);
+            }
+        }
+    }
+
+    fn cancel_ask(&mut self, id: DeliveryId) {
+        if self.entries.get(&id).is_some_and(|entry| entry.stage == Stage::Asking) {
+            self.events.push_back(OutboxEvent::Stop { id });
+        }
+    }
+
+    fn look(&mut self, now: Time) {
+        let is_looking = |receiver: &&Receiver| matches!(receiver.search, Search::Looking);
+        let mut places = MAX_LOOKS.saturating_sub(self.receivers.values().filter(is_looking).count());
+        for (to, receiver) in &mut self.receivers {
+            if places > 0 && matches!(receiver.search, Search::Due(at) if at <= now) {
+                receiver.search = Search::Looking;
+                self.events.push_back(OutboxEvent::Look { to: *to });
+                places -= 1;
+            }
+        }
+    }
+
+    /// The object whose turn it is: the highest priority, then the oldest, among those that may be sent now.
+    fn next_to_send(&self, now: Time) -> Option<DeliveryId> {
+        let sending = || self.entries.values().filter(|entry| entry.is_sending());
+        if sending().count() >= MAX_SENDS {
+            return None;
+        }
+        let has_place = |to: NodeSelector| sending().filter(|entry| entry.to == to).count() < MAX_SENDS_TO_ONE;
+        let may = |entry: &&Entry| entry.is_due(now) && self.is_found(entry.to) && has_place(entry.to);
+        let next = self.entries.iter().filter(|(_, entry)| may(entry));
+        next.min_by_key(|(id, entry)| (entry.order(), **id)).map(|(id, _)| *id)
+    }
+
+    fn is_found(&self, to: NodeSelector) -> bool {
+        self.receivers.get(&to).is_some_and(|receiver| matches!(receiver.search, Search::Found(_)))
+    }
+
+    fn send(&mut self, now: Time, id: DeliveryId) {
+        let Some(entry) = self.entries.get_mut(&id) else { return };
+        let Some(Receiver { search: Search::Found(to), .. }) = self.receivers.get(&entry.to) else { return };
+        entry.stage = if now >= entry.until { Stage::Asking } else { Stage::Sending };
+        entry.tries += 1;
+        let (to, tries, left) = (to.clone(), entry.tries, entry.until.since(now));
+        self.events.push_back(OutboxEvent::Send { id, to, tries, left });
+    }
+
+    fn end(&mut self, id: DeliveryId, end: OutboxEnd) {
+        if self.entries.remove(&id).is_some() {
+            self.events.push_back(OutboxEvent::Ended { id, end });
+        }
+    }
+
+    pub(super) fn poll_event(&mut self) -> Option<OutboxEvent> {
+        self.events.pop_front()
+    }
+
+    /// The time at which [`Self::advance`] has something to do, unless something happens before.
+    pub(super) fn next(&self, now: Time) -> Option<Time> {
+        let looks = self.receivers.values().filter_map(|receiver| match receiver.search {
+            Search::Due(at) => Some(at),
+            Search::Looking | Search::Found(_) => None,
+        });
+        let entries = self.entries.values();
+        let steps = entries.flat_map(|entry| [entry.until, entry.until + SETTLE, entry.not_before]);
+        // What is due and was not done waits for a place.
+        looks.chain(steps).filter(|at| *at > now).min()
+    }
+
+    pub(super) fn rows(&self, now: Time) -> Vec<OutboxRow> {
+        let of_receiver = |entry: &Entry| self.receivers.get(&entry.to)?.obstacle.clone();
+        let row = |(id, entry): (&DeliveryId, &Entry)| OutboxRow {
+            id: *id,
+            state: entry.state(now),
+            tries: entry.tries,
+            left: entry.until.since(now),
+            obstacle: of_receiver(entry).or_else(|| entry.obstacle.clone()),
+        };
+        self.entries.iter().map(row).collect()
+    }
+}
+
+impl Receiver {
+    /// Something has happened: it may be there.
+    fn hurry(&mut self, now: Time) {
+        if matches!(self.search, Search::Due(_)) {
+            self.backoff.reset();
+            self.search = Search::Due(now);
+        }
+    }
+
+    fn lose(&mut self, now: Time, random: &mut SplitMix64, obstacle: String) {
+        // Another object that was under way to it tells the same.
+        if !matches!(self.search, Search::Due(_)) {
+            self.search = Search::Due(now + self.backoff.record_failure(now, random));
+        }
+        self.obstacle = Some(obstacle);
+    }
+}
+
+const fn pauses() -> Backoff {
+    Backoff::new(FIRST_PAUSE, LONGEST_PAUSE)
+}
+
+/// The reason for which a receiver does not take an object yet.
+fn obstacle(state: PushState) -> &'static str {
+    match state {
+        PushState::NoRoom => "the receiver's inbox has no room",
+        PushState::Busy => "the receiver takes too many files at the moment",
+        PushState::Damaged => "what arrived was not what was sent",
+        PushState::Unwritable => "the receiver cannot write the file: its log says why",
+        PushState::Expired => "the receiver takes the file for expired: compare the clocks of both hosts",
+        _ => "the receiver did not take the file",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,236 @@
+//! Files that wait for their receivers: the disk and the transfers, as the machine's outbox decides.
+
+mod deposit;
+mod offer;
+mod store;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use roost_api::server::{ApiError, QueryPairs, json_response};
+use roost_api::{Code, OutboxRow, OutboxState, OutboxTotals, Priority, SCHEMA};
+use roost_core::node::{self, NodeCommand, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority};
+use roost_runtime::http::{Response, State};
+use roost_wire::messages::MAX_DELIVERY_S;
+use roost_wire::{DeliveryId, NodeSelector};
+use tokio::sync::{Notify, mpsc};
+use tokio::task::AbortHandle;
+
+use crate::api::leaving;
+use crate::node::NodeService;
+use deposit::ChunkWaiters;
+pub(crate) use deposit::deposit;
+use store::{EndNote, Store, StoredDelivery};
+
+#[derive(Debug)]
+pub(crate) struct Outbox {
+    store: Store,
+    /// Wakes the calls that wait for an end.
+    ended: Notify,
+    delivered: AtomicU64,
+    expired: AtomicU64,
+    waiters: ChunkWaiters,
+}
+
+impl Outbox {
+    /// Makes an outbox whose files may take `limit` bytes.
+    pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
+        let (ended, delivered, expired) = (Notify::new(), AtomicU64::new(0), AtomicU64::new(0));
+        Self { store: Store::new(folder, limit), ended, delivered, expired, waiters: ChunkWaiters::default() }
+    }
+
+    /// Checks that the folder is writable; makes it if it is absent.
+    ///
+    /// # Errors
+    /// A sentence with the reason.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let (folder, probe) = (self.store.folder(), self.store.folder().join(".outbox.new"));
+        let made = std::fs::create_dir_all(folder);
+        let written = made.and_then(|()| std::fs::write(&probe, "")).and_then(|()| std::fs::remove_file(&probe));
+        written.map_err(|error| {
+            let folder = folder.display();
+            format!("the outbox {folder} cannot be written to: {error}; name a folder that this user may write to")
+        })
+    }
+
+    /// Takes a chunk that the command brings; false if its session is none of the outbox.
+    pub(crate) fn receive_chunk(&self, session: u64, offset: u64, bytes: &Bytes) -> bool {
+        self.waiters.receive(session, offset, bytes)
+    }
+
+    pub(crate) fn totals(&self) -> OutboxTotals {
+        let waiting: Vec<StoredDelivery> = self
+            .store
+            .all()
+            .into_iter()
+            .map(|(_, delivery)| delivery)
+            .filter(|waiting| waiting.end.is_none())
+            .collect();
+        let oldest = waiting.iter().map(|delivery| delivery.since_s).min();
+        OutboxTotals {
+            files: waiting.len() as u64,
+            bytes: waiting.iter().map(|delivery| delivery.bytes).sum(),
+            oldest_s: oldest.map_or(0, |since_s| unix_s().saturating_sub(since_s)),
+            delivered: self.delivered.load(Ordering::Relaxed),
+            expired: self.expired.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// Runs the outbox until the machine is gone.
+pub(crate) async fn run(node: NodeService, outbox: Arc<Outbox>, mut events: mpsc::UnboundedReceiver<OutboxEvent>) {
+    restore(&node, &outbox).await;
+    let mut offers = BTreeMap::<DeliveryId, AbortHandle>::new();
+    while let Some(event) = events.recv().await {
+        offers.retain(|_, offer| !offer.is_finished());
+        match event {
+            OutboxEvent::Look { to } => drop(tokio::spawn(offer::look(node.clone(), to))),
+            OutboxEvent::Send { id, to, tries, left } => {
+                let offer = offer::OfferTask { id, to, tries, until: Instant::now() + left };
+                let task = tokio::spawn(offer.run(node.clone(), Arc::clone(&outbox)));
+                offers.insert(id, task.abort_handle());
+            }
+            OutboxEvent::Stop { id } => {
+                offers.remove(&id).into_iter().for_each(|offer| offer.abort());
+                let stopped = OutboxCommand::Tried { id, answer: Err("it was stopped".to_owned()) };
+                node.mailbox.post(NodeCommand::Outbox(stopped));
+            }
+            OutboxEvent::Ended { id, end } => note_end(&outbox, id, end).await,
+        }
+    }
+}
+
+/// Hands the machine what is on disk.
+async fn restore(node: &NodeService, outbox: &Arc<Outbox>) {
+    let loading = Arc::clone(outbox);
+    let loaded = tokio::task::spawn_blocking(move || loading.store.load()).await;
+    let waiting = match loaded.map_err(std::io::Error::other).and_then(|loaded| loaded) {
+        Ok(waiting) => waiting,
+        Err(error) => return tracing::error!(%error, "the outbox cannot be read; nothing in it is sent"),
+    };
+    for (id, delivery) in waiting {
+        match item(id, &delivery) {
+            Some(item) => node.mailbox.post(NodeCommand::Outbox(OutboxCommand::Deposit(item))),
+            None => tracing::error!(%id, "a file of the outbox has no receiver"),
+        }
+    }
+}
+
+fn item(id: DeliveryId, delivery: &StoredDelivery) -> Option<OutboxItem> {
+    let StoredDelivery { to, priority, since_s, until_s, left_s, tries, .. } = delivery;
+    let to: NodeSelector = to.parse().ok()?;
+    let priority = match priority {
+        Priority::Low => OutboxPriority::Low,
+        Priority::Normal => OutboxPriority::Normal,
+        Priority::High => OutboxPriority::High,
+    };
+    let left = time_left(unix_s(), *until_s, *left_s);
+    Some(OutboxItem { id, to, priority, since_s: *since_s, left, tries: *tries })
+}
+
+/// The time until the end of a delivery of which `left_s` seconds were left when that was last noted.
+fn time_left(now_s: u64, until_s: u64, left_s: u64) -> Duration {
+    Duration::from_secs(until_s.saturating_sub(now_s).min(left_s).min(MAX_DELIVERY_S.into()))
+}
+
+async fn note_end(outbox: &Arc<Outbox>, id: DeliveryId, end: OutboxEnd) {
+    let (state, why) = match end {
+        OutboxEnd::Delivered => (OutboxState::Delivered, None),
+        OutboxEnd::Expired => (OutboxState::Expired, None),
+        OutboxEnd::ExpiredUnconfirmed => {
+            (OutboxState::ExpiredUnconfirmed, Some("the receiver did not say whether it has the file".to_owned()))
+        }
+        OutboxEnd::Refused(reception) => (OutboxState::Refused, Some(crate::sending::refusal(reception).to_owned())),
+        OutboxEnd::Cancelled => (OutboxState::Cancelled, None),
+    };
+    tracing::info!(%id, state = state.name(), why, "a file of the outbox has ended");
+    let counter = match state {
+        OutboxState::Delivered => Some(&outbox.delivered),
+        OutboxState::Expired | OutboxState::ExpiredUnconfirmed => Some(&outbox.expired),
+        _ => None,
+    };
+    if let Some(counter) = counter {
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+    let noting = Arc::clone(outbox);
+    let note = EndNote { state, why, at_s: unix_s() };
+    let noted = tokio::task::spawn_blocking(move || noting.store.end(id, note)).await;
+    if let Err(error) = noted.map_err(std::io::Error::other).and_then(|noted| noted) {
+        tracing::warn!(%id, %error, "the end of a file of the outbox is not on disk; it is found again after a restart");
+    }
+    outbox.ended.notify_waiters();
+}
+
+fn outbox_of(node: &NodeService) -> Result<&Arc<Outbox>, ApiError> {
+    let none = || ApiError::new(Code::Refused, "this node has no outbox: set outbox = DIR, or --outbox DIR");
+    node.outbox.as_ref().ok_or_else(none)
+}
+
+/// `GET /v1/outbox`.
+pub(crate) async fn list(State(node): State<NodeService>) -> Result<Response, ApiError> {
+    let outbox = outbox_of(&node)?;
+    let machine = node.mailbox.inspect(|machine, now| machine.outbox(now)).await.map_err(leaving)?;
+    let mut machine: BTreeMap<DeliveryId, node::OutboxRow> = machine.into_iter().map(|row| (row.id, row)).collect();
+    let mut files: Vec<OutboxRow> =
+        outbox.store.all().into_iter().map(|(id, delivery)| row(id, delivery, machine.remove(&id))).collect();
+    files.sort_by_key(|row| (row.state.has_ended(), row.since_unix_s, row.id.clone()));
+    Ok(json_response(&roost_api::Outbox { schema: SCHEMA, files }))
+}
+
+fn row(id: DeliveryId, delivery: StoredDelivery, machine: Option<node::OutboxRow>) -> OutboxRow {
+    let StoredDelivery { to, node, name, bytes, priority, since_s, until_s, tries, end, .. } = delivery;
+    let (state, obstacle) = match (end, &machine) {
+        (Some(EndNote { state, why, .. }), _) => (state, why),
+        (None, Some(row)) => {
+            let state = match row.state {
+                node::OutboxState::Waiting => OutboxState::Waiting,
+                node::OutboxState::Sending => OutboxState::Sending,
+                node::OutboxState::Settling => OutboxState::Settling,
+            };
+            (state, row.obstacle.clone())
+        }
+        (None, None) => (OutboxState::Waiting, None),
+    };
+    let tries = machine.map_or(tries, |row| row.tries);
+    let (since_unix_s, until_unix_s) = (since_s, until_s);
+    let id = id.to_string();
+    OutboxRow { id, to, node, name, bytes, priority, state, since_unix_s, until_unix_s, tries, obstacle }
+}
+
+/// `POST /v1/outbox/cancel?id=…`.
+pub(crate) async fn cancel(State(node): State<NodeService>, pairs: QueryPairs) -> Result<(), ApiError> {
+    let outbox = outbox_of(&node)?;
+    let id: DeliveryId = roost_api::query::Params::new(&pairs, &["id"])?.required("id")?;
+    match outbox.store.get(id) {
+        None => Err(ApiError::new(Code::NotFound, format!("no file {id} is in the outbox"))),
+        Some(StoredDelivery { end: Some(end), .. }) => {
+            Err(ApiError::new(Code::Refused, format!("file {id} has ended already: {}", end.state.name())))
+        }
+        Some(_) => {
+            let cancel = NodeCommand::Outbox(OutboxCommand::Cancel { id });
+            node.mailbox.command(cancel).await.map_err(leaving)
+        }
+    }
+}
+
+/// The wall clock, Unix seconds; 1970 if it is before that.
+fn unix_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_that_went_back_lengthens_no_life() {
+        assert_eq!(time_left(1_000, 1_900, 950).as_secs(), 900);
+        assert_eq!(time_left(5, 1_900, 950).as_secs(), 950);
+        assert_eq!(time_left(2_000, 1_900, 950).as_secs(), 0);
+        assert_eq!(time_left(5, u64::MAX, u64::MAX).as_secs(), u64::from(MAX_DELIVERY_S));
+    }
+}

@@ -1,0 +1,247 @@
+//! The outbox on disk. `ID.json` describes a file and `ID.data` is its content; the first is written only after the
+//! second is on disk, and replaced as a whole. A file that has ended keeps its description, without the content.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use roost_api::{OutboxState, Priority};
+use roost_core::node::MAX_OUTBOX;
+use roost_wire::{DeliveryId, NodeId, text};
+use serde::{Deserialize, Serialize};
+
+/// The most ended files that are remembered.
+const MAX_ENDED: usize = 256;
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct StoredDelivery {
+    pub(super) to: String,
+    /// The node that was offered it. It is offered to no other one of the same name.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub(super) node: Option<NodeId>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) addresses: Vec<String>,
+    pub(super) name: String,
+    pub(super) bytes: u64,
+    pub(super) sha256: String,
+    pub(super) priority: Priority,
+    pub(super) since_s: u64,
+    pub(super) until_s: u64,
+    /// The time until then as this was written, seconds: a wall clock that goes back before a restart adds nothing.
+    pub(super) left_s: u64,
+    pub(super) tries: u32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) end: Option<EndNote>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct EndNote {
+    pub(super) state: OutboxState,
+    pub(super) why: Option<String>,
+    pub(super) at_s: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Store {
+    folder: PathBuf,
+    limit: u64,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    deliveries: BTreeMap<DeliveryId, StoredDelivery>,
+    /// Bytes of the files that have not ended, and of those that are being written.
+    bytes: u64,
+}
+
+impl Store {
+    pub(super) fn new(folder: PathBuf, limit: u64) -> Self {
+        Self { folder, limit, held: Mutex::default() }
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Reads the folder, and removes what a crash has left. Blocks.
+    pub(super) fn load(&self) -> io::Result<Vec<(DeliveryId, StoredDelivery)>> {
+        fs::create_dir_all(&self.folder)?;
+        let mut held = self.lock();
+        for entry in fs::read_dir(&self.folder)?.flatten() {
+            let path = entry.path();
+            let described = (path.extension().is_some_and(|end| end == "json")).then(|| described(&path)).flatten();
+            if let Some((id, delivery)) = described {
+                held.bytes += if delivery.end.is_none() { delivery.bytes } else { 0 };
+                held.deliveries.insert(id, delivery);
+            }
+        }
+        for entry in fs::read_dir(&self.folder)?.flatten() {
+            let path = entry.path();
+            let is_wanted =
+                id_of(&path).and_then(|id| held.deliveries.get(&id)).is_some_and(|known| known.end.is_none());
+            if path.extension().is_some_and(|end| end == "data" || end == "new") && !is_wanted {
+                // A file that cannot be removed only takes room.
+                let _ = fs::remove_file(path);
+            }
+        }
+        let waiting = held.deliveries.iter().filter(|(_, delivery)| delivery.end.is_none());
+        Ok(waiting.map(|(id, delivery)| (*id, delivery.clone())).collect())
+    }
+
+    /// Reserves room for a file; `None` if there is none.
+    pub(super) fn reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
+        let mut held = self.lock();
+        let waiting = held.deliveries.values().filter(|delivery| delivery.end.is_none()).count();
+        if waiting >= MAX_OUTBOX || held.bytes.saturating_add(bytes) > self.limit {
+            return None;
+        }
+        held.bytes += bytes;
+        Some(Reservation { store: self, bytes, is_kept: false })
+    }
+
+    pub(super) fn data_path(&self, id: DeliveryId) -> PathBuf {
+        self.folder.join(format!("{id}.data"))
+    }
+
+    pub(super) fn get(&self, id: DeliveryId) -> Option<StoredDelivery> {
+        self.lock().deliveries.get(&id).cloned()
+    }
+
+    pub(super) fn all(&self) -> Vec<(DeliveryId, StoredDelivery)> {
+        self.lock().deliveries.iter().map(|(id, delivery)| (*id, delivery.clone())).collect()
+    }
+
+    /// Writes a description to disk, whole or not at all. Blocks.
+    pub(super) fn write(&self, id: DeliveryId, delivery: StoredDelivery) -> io::Result<()> {
+        let (path, new) = (self.folder.join(format!("{id}.json")), self.folder.join(format!("{id}.new")));
+        let json = serde_json::to_vec(&delivery).map_err(io::Error::other)?;
+        let mut file = File::create(&new)?;
+        file.write_all(&json)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        File::open(&self.folder)?.sync_all()?;
+        self.lock().deliveries.insert(id, delivery);
+        Ok(())
+    }
+
+    /// Notes the end of a file, then removes its content. A disk that is full notes nothing: then the receiver, which
+    /// has the id, says the same again after the next start. Blocks.
+    pub(super) fn end(&self, id: DeliveryId, note: EndNote) -> io::Result<()> {
+        let Some(delivery) = self.get(id).filter(|delivery| delivery.end.is_none()) else { return Ok(()) };
+        let bytes = delivery.bytes;
+        let ended = StoredDelivery { end: Some(note), ..delivery };
+        let written = self.write(id, ended.clone());
+        let mut held = self.lock();
+        held.deliveries.insert(id, ended);
+        held.bytes = held.bytes.saturating_sub(bytes);
+        drop(held);
+        written?;
+        fs::remove_file(self.data_path(id))?;
+        self.forget();
+        Ok(())
+    }
+
+    fn forget(&self) {
+        let mut held = self.lock();
+        let ended = held.deliveries.iter().filter_map(|(id, delivery)| Some((delivery.end.as_ref()?.at_s, *id)));
+        let mut ended: Vec<_> = ended.collect();
+        ended.sort_unstable();
+        for (_, id) in ended.iter().rev().skip(MAX_ENDED) {
+            held.deliveries.remove(id);
+            // A description that cannot be removed is forgotten after the next start.
+            let _ = fs::remove_file(self.folder.join(format!("{id}.json")));
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room for a file that is being written. It is given back unless the file is kept.
+#[derive(Debug)]
+pub(super) struct Reservation<'a> {
+    store: &'a Store,
+    bytes: u64,
+    is_kept: bool,
+}
+
+impl Reservation<'_> {
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Reservation<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            let mut held = self.store.lock();
+            held.bytes = held.bytes.saturating_sub(self.bytes);
+        }
+    }
+}
+
+fn id_of(path: &Path) -> Option<DeliveryId> {
+    path.file_stem()?.to_str()?.parse().ok()
+}
+
+fn described(path: &Path) -> Option<(DeliveryId, StoredDelivery)> {
+    Some((id_of(path)?, serde_json::from_slice(&fs::read(path).ok()?).ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivery(bytes: u64) -> StoredDelivery {
+        StoredDelivery {
+            to: "uav7".to_owned(),
+            node: None,
+            addresses: Vec::new(),
+            name: "site.tif".to_owned(),
+            bytes,
+            sha256: String::new(),
+            priority: Priority::Normal,
+            since_s: 1,
+            until_s: 2,
+            left_s: 1,
+            tries: 0,
+            end: None,
+        }
+    }
+
+    fn id(number: u8) -> DeliveryId {
+        DeliveryId::from_bytes([number; 8])
+    }
+
+    #[test]
+    fn restart_finds_whole_files_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned(), 100);
+        for number in 1..=3 {
+            fs::write(store.data_path(id(number)), "x").unwrap();
+        }
+        store.write(id(1), delivery(1)).unwrap();
+        store.write(id(2), delivery(1)).unwrap();
+        store.end(id(2), EndNote { state: OutboxState::Delivered, why: None, at_s: 3 }).unwrap();
+        let again = Store::new(folder.path().to_owned(), 100);
+        let waiting: Vec<DeliveryId> = again.load().unwrap().into_iter().map(|(id, _)| id).collect();
+        assert_eq!(waiting, [id(1)]);
+        assert!(again.data_path(id(1)).exists() && !again.data_path(id(3)).exists());
+        assert!(again.get(id(2)).is_some_and(|ended| ended.end.is_some()));
+    }
+
+    #[test]
+    fn room_is_given_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::new(folder.path().to_owned(), 10);
+        let first = store.reserve(8).unwrap();
+        assert!(store.reserve(3).is_none());
+        drop(first);
+        store.reserve(10).unwrap().keep();
+        assert!(store.reserve(1).is_none());
+    }
+}
