@@ -202,6 +202,7 @@ impl Node {
         for connection in self.core.connections.with_nodes() {
             self.core.send(connection, ProbeMessage::Ping(0));
         }
+        self.outbox.on_attached(self.core.now);
         self.drain_outbox();
     }
 
