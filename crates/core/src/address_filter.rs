@@ -145,7 +145,6 @@ impl DialAllowance {
 /// Dials at which hubs have aimed this machine, and that nobody has answered.
 #[derive(Debug)]
 pub(crate) struct HubDialBudget {
-    /// The most bytes at once.
     most: u64,
     /// Bytes, of which [`Self::BYTES_PER_SECOND`] are forgiven.
     spent: u64,

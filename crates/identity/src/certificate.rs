@@ -284,7 +284,6 @@ impl Authority {
         &self.der
     }
 
-    /// The certificate in PEM form.
     pub(crate) fn pem(&self) -> String {
         pem(&self.der)
     }

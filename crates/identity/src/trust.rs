@@ -44,7 +44,6 @@ struct Step<'a> {
 #[derive(Encode, Decode)]
 #[cbor(array)]
 struct Content<'a> {
-    /// Empty in the first step.
     #[b(0)]
     previous: &'a ByteSlice,
     #[b(1)]

@@ -51,7 +51,6 @@ pub(crate) struct AuthorityContact {
     pub(crate) changed: Notify,
 }
 
-/// Pauses that double with each failure.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     next: Duration,

@@ -72,7 +72,6 @@ impl GroupDocuments {
         numbers.collect()
     }
 
-    /// The documents in force.
     fn in_force(&self) -> Vec<TakenDocument> {
         let held = |kind, document: &NumberedDocument| TakenDocument::new(kind, document, false);
         let trust = held(DocumentKind::TRUST, &self.policy.signed_trust());
@@ -116,7 +115,6 @@ fn kind_name(kind: DocumentKind) -> &'static str {
     kind.name().unwrap_or("unknown")
 }
 
-/// A document that is in force.
 pub(crate) struct TakenDocument {
     pub(crate) kind: DocumentKind,
     pub(crate) number: u64,

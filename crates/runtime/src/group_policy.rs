@@ -15,7 +15,6 @@ pub(crate) struct GroupPolicy(Mutex<Option<HeldPolicy>>);
 #[derive(Clone, Debug)]
 pub(crate) struct HeldPolicy {
     pub(crate) number: u64,
-    /// As the authority has signed it.
     pub(crate) bytes: Bytes,
     /// `None` once the group's policy was withdrawn.
     pub(crate) rules: Option<Arc<Policy>>,

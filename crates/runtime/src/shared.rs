@@ -96,7 +96,6 @@ impl DaemonContext {
         self.identity.name()
     }
 
-    /// The labels in this member's certificate.
     pub fn labels(&self) -> Labels {
         self.identity.labels()
     }

@@ -47,7 +47,6 @@ pub(super) struct ReceiptLog(Mutex<Option<Open>>);
 struct Open {
     folder: PathBuf,
     receipts: Receipts,
-    /// `None` before the first delivery.
     file: Option<File>,
     lines: usize,
 }

@@ -170,7 +170,6 @@ fn outbox_of(node: &NodeService) -> Result<&Arc<Outbox>, ApiError> {
     node.outbox.as_ref().ok_or_else(none)
 }
 
-/// `GET /v1/outbox`.
 pub(crate) async fn list(State(node): State<NodeService>) -> Result<Response, ApiError> {
     let outbox = outbox_of(&node)?;
     let machine = node.mailbox.inspect(|machine, now| machine.outbox(now)).await.map_err(leaving)?;
@@ -201,7 +200,6 @@ fn row(id: DeliveryId, delivery: StoredDelivery, machine: Option<node::OutboxRow
     OutboxRow { id, to, node, name, bytes, priority, state, since_unix_s, until_unix_s, tries, obstacle }
 }
 
-/// `POST /v1/outbox/cancel?id=…`.
 pub(crate) async fn cancel(State(node): State<NodeService>, pairs: QueryPairs) -> Result<(), ApiError> {
     let outbox = outbox_of(&node)?;
     let id: DeliveryId = roost_api::query::Params::new(&pairs, &["id"])?.required("id")?;

@@ -110,7 +110,6 @@ pub struct Status {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyStatus {
     pub number: u64,
-    /// The number of its rules.
     pub rules: u64,
 }
 

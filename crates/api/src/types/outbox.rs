@@ -15,7 +15,6 @@ pub struct OutboxRow {
     /// 16 hexadecimal digits.
     pub id: String,
     pub to: String,
-    /// Absent until the receiver was found.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
     pub name: String,

@@ -30,11 +30,7 @@ pub enum SendEvent {
         node_name: Option<String>,
     },
     /// The daemon has the file in its outbox, on disk. The last event, unless the end is waited for.
-    Queued {
-        /// 16 hexadecimal digits.
-        id: String,
-        until_unix_s: u64,
-    },
+    Queued { id: String, until_unix_s: u64 },
     /// The last event.
     Failed { error: Error },
 }

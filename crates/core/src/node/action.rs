@@ -4,7 +4,6 @@ use roost_policy::Action;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, Cell, Scope};
 
-/// The action that a request is.
 pub(super) fn action_of(request: &ServiceRequest) -> Action {
     if request.reflect == ReflectionPolicy::Always { Action::Subscribe } else { Action::Request }
 }

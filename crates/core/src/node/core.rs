@@ -62,7 +62,6 @@ pub(super) struct Core {
     pub(super) multicast_load: MulticastLoad,
     /// Dials to providers and callers at addresses of which only hubs have told.
     advice: HubDialBudget,
-    /// Dials to requesters at such addresses.
     requester_dials: HubDialBudget,
     /// Such dials under way.
     advised: Vec<AdvisedDial>,

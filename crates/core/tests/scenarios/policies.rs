@@ -20,7 +20,6 @@ struct Scene {
     world: World,
     hub: HostId,
     provider: HostId,
-    /// Of the team "red".
     requester: HostId,
 }
 
@@ -297,7 +296,6 @@ fn providers_found_by_multicast_judge_who_asks() {
 }
 
 impl World {
-    /// Why a watch ended.
     fn outcome_of_watch(&mut self, host: HostId, ticket: Ticket) -> Option<Reason> {
         self.run(SECOND);
         self.events(host).iter().find_map(|(_, event)| match event {

@@ -30,7 +30,6 @@ impl World {
         host
     }
 
-    /// A host hears of a policy.
     pub fn set_policy(&mut self, host: HostId, text: &str) {
         let policy = Arc::new(text.parse::<Policy>().unwrap());
         match self.hosts[host.0].role {

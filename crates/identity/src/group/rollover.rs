@@ -24,7 +24,6 @@ use crate::trust::MAX_STEPS;
 /// Members that a refusal names; the others are counted.
 const MAX_NAMED: usize = 10;
 
-/// The authorities that the group trusts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollover {
     /// The number of the newest document of trust; 0 if the authority has never changed.
@@ -151,7 +150,6 @@ impl Group {
     }
 }
 
-/// If members may be shut out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forced {
     Yes,

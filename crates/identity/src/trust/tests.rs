@@ -4,7 +4,6 @@ use super::*;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// An authority with its key.
 struct Ca {
     authority: Arc<Authority>,
     signer: Arc<Signer>,

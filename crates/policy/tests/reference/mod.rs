@@ -15,7 +15,6 @@ pub struct Model {
     pub name: Option<&'static str>,
     pub team: Option<&'static str>,
     pub services: Option<Vec<&'static str>>,
-    /// Corners of a rectangle.
     pub area: Option<[i32; 4]>,
 }
 

@@ -76,7 +76,6 @@ where
 }
 
 impl<M: Machine, O, N> Driver<M, O, N> {
-    /// Replaces the host's clock.
     #[must_use]
     pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
         Self { clock: ClockWatch::new(clock), ..self }

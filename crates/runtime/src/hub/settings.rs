@@ -11,7 +11,6 @@ use crate::media::MediaAddress;
 #[derive(Clone, Debug)]
 pub struct HubSettings {
     pub siblings: Vec<HubName>,
-    /// Of a cache, its server.
     pub parents: Vec<HubName>,
     pub tier: u8,
     /// The rate of summaries on a connection to a parent.

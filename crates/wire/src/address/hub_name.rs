@@ -11,7 +11,6 @@ use super::scheme::Scheme;
 pub enum HubName {
     /// Written with commas between them; at least one.
     Endpoints(Vec<Endpoint>),
-    /// Written as `srv://_roost._udp.example.org`.
     Srv(SrvName),
 }
 
@@ -20,7 +19,6 @@ pub enum HubName {
 pub struct SrvName {
     /// The transport of all targets, which the name's first two labels give.
     pub scheme: Scheme,
-    /// The whole name, such as `_roost._udp.example.org`.
     pub name: String,
 }
 

@@ -50,7 +50,6 @@ pub(super) struct RelayEnd {
 pub(super) struct RelaySubject {
     pub(super) service: Service,
     pub(super) action: Action,
-    /// The place of the provider.
     pub(super) place: Option<Cell>,
     pub(super) terms: DeliveryPreferences,
 }

@@ -132,7 +132,6 @@ fn file_that_nobody_was_offered_just_expires() {
     assert_eq!((owner.ended, owner.now), (vec![(id(1), OutboxEnd::Expired)], Time::ZERO + 3_600 * SECOND));
 }
 
-/// `ROOST_SEEDS=100000` runs as many schedules.
 #[test]
 #[allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a test has its size from outside, and says it")]
 fn cuts_and_crashes_lose_and_double_nothing() {

@@ -45,7 +45,6 @@ fn random_rules(random: &mut SplitMix64) -> Vec<Model> {
     rules
 }
 
-/// Attempts under one policy.
 const ATTEMPTS: usize = 40;
 
 /// A member as the reference evaluator sees it.
