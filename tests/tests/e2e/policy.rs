@@ -1,11 +1,11 @@
 //! A policy is handed to one daemon, and all of them do what it says.
 
-use roost_api::Client as ApiClient;
-use roost_identity::SignedDocument;
-use roost_identity::group::Group;
-use roost_tests::network::{Daemon, Network};
-use roost_wire::messages::DocumentKind;
-use tokio::runtime::Runtime;
+use std::fs;
+use std::process::Output;
+
+use roost_tests::network::{Daemon, Network, text};
+use roost_tests::process::run;
+use serde_json::Value;
 
 const NODES: &str = "[[rule]]\nallow = [\"all\"]\nwho = { role = \"node\" }\n";
 const HUBS: &str = "[[rule]]\nallow = [\"all\"]\nwho = { role = \"supernode\" }\n";
@@ -13,16 +13,21 @@ const NO_GUESTS: &str = "[[rule]]\ntitle = \"guests see no video\"\ndeny = [\"re
 
 const RELAYED: [&str; 2] = ["--mode", "relay"];
 
-/// Signs a policy and hands it to a daemon, as `roost policy publish` does.
-fn publish(network: &Network, daemon: &Daemon, number: u64, text: &str) {
-    let kind = DocumentKind::POLICY;
-    let document = SignedDocument { kind: kind.0, number, content: text.as_bytes().to_vec() };
-    let bytes = Group::open(&network.path("grove")).unwrap().sign_document(&document).unwrap();
-    let taken = Runtime::new().unwrap().block_on(async {
-        let client = ApiClient::connect(&daemon.socket).await.unwrap();
-        client.put_document(kind.name().unwrap(), bytes.into()).await.unwrap()
-    });
-    assert!(taken.is_new);
+/// `roost policy` with the group and the socket of the daemon that spreads its document.
+fn policy(network: &Network, daemon: &Daemon, arguments: &[&str]) -> Output {
+    let (group, socket) = (network.group(), text(&daemon.socket));
+    run("roost", &[&["policy"], arguments, &["--group", &group, "--via", &socket]].concat())
+}
+
+fn publish(network: &Network, daemon: &Daemon, rules: &str, options: &[&str]) -> Output {
+    let file = text(&network.path("policy.toml"));
+    fs::write(&file, rules).unwrap();
+    policy(network, daemon, &[&["publish", file.as_str()], options].concat())
+}
+
+fn publishes(network: &Network, daemon: &Daemon, rules: &str, options: &[&str]) {
+    let output = publish(network, daemon, rules, options);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 fn wait_for_policy(daemons: &[&Daemon], number: u64) {
@@ -46,7 +51,12 @@ fn video_is_for_those_whom_the_policy_allows() {
     let camera = node("camera", "5,5", &["--services", "video,image"]);
     let (member, mut guest) = (node("uav7", "1,1", &[]), node("guest1", "2,2", &[]));
     let everybody = [&hub, &camera, &member, &guest];
-    publish(&network, &hub, 1, &format!("{NO_GUESTS}{NODES}"));
+    let without_hubs = format!("{NO_GUESTS}{NODES}");
+    let refused = publish(&network, &hub, &without_hubs, &[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("--force"), "the hub may do nothing: {said}");
+    assert_eq!(hub.status().unwrap()["policy"], Value::Null);
+    publishes(&network, &hub, &without_hubs, &["--force"]);
     wait_for_policy(&everybody, 1);
     let refusal = "the group's policy does not let guest1 request video at (5,5): rule 1, \"guests see no video\"";
     for scheme in ["udp", "tcp"] {
@@ -58,7 +68,7 @@ fn video_is_for_those_whom_the_policy_allows() {
         assert!(said.contains("policy"), "{said}");
     }
     guest.json(&["request", "image", "--at", "5,5", "-o", "/dev/null"]);
-    publish(&network, &camera, 2, &format!("{NO_GUESTS}{NODES}{HUBS}"));
+    publishes(&network, &camera, &format!("{NO_GUESTS}{NODES}{HUBS}"), &[]);
     wait_for_policy(&everybody, 2);
     for scheme in ["udp", "tcp"] {
         member.json(&video(scheme, &RELAYED));
@@ -66,8 +76,18 @@ fn video_is_for_those_whom_the_policy_allows() {
     }
     guest.process.kill();
     let away = ["--at", "2,2", "--super", "udp://127.0.0.1:9"];
-    let again = network.start("overlay-node", "guest1-again", &network.path("id-guest1"), &away);
+    let mut again = network.start("overlay-node", "guest1-again", &network.path("id-guest1"), &away);
     wait_for_policy(&[&again], 2);
     let shown = String::from_utf8(again.roost(&["status"]).stdout).unwrap();
     assert!(shown.contains("policy      number 2, 3 rules"), "{shown}");
+    again.process.kill();
+    // The end of the policy is no policy that allows nothing.
+    let withdrawn = policy(&network, &hub, &["withdraw"]);
+    assert!(withdrawn.status.success(), "{}", String::from_utf8_lossy(&withdrawn.stderr));
+    for daemon in [&hub, &camera, &member] {
+        daemon.wait_for("it has a policy still", |status| status["policy"].is_null().then_some(()));
+    }
+    let here = ["--at", "2,2", "--super", at.as_str()];
+    let free = network.start("overlay-node", "guest1-free", &network.path("id-guest1"), &here).ready();
+    free.json(&video("udp", &[]));
 }
