@@ -181,12 +181,13 @@ impl Desk {
             return;
         }
         let reloaded = self.group.refresh().and_then(|()| Ok(self.policy.reload()?));
-        match reloaded.and_then(|_| self.group.policy_number()) {
-            Ok(number) => {
-                state.policy_number = number;
-                state.documents_written = written;
-            }
-            Err(error) => warn!(%error, "the group's documents stay as they were"),
+        if let Err(error) = reloaded {
+            return warn!(%error, "the group's documents stay as they were");
+        }
+        state.documents_written = written;
+        match self.group.policy_number() {
+            Ok(number) => state.policy_number = number,
+            Err(error) => warn!(%error, "no policy is given to members: publish it again"),
         }
     }
 

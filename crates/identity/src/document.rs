@@ -4,9 +4,12 @@
 //! signature is ECDSA on P-256 with SHA-256 over [`PURPOSE`] and the statement. The purpose keeps it apart from the
 //! signatures of certificates and lists.
 
+use std::sync::Arc;
+
 use minicbor::bytes::ByteSlice;
 use minicbor::{Decode, Encode};
 
+use crate::certificate::Authority;
 use crate::error::ListFault;
 use crate::group::Signer;
 use crate::trust::Trust;
@@ -52,9 +55,22 @@ impl SignedDocument {
     /// # Errors
     /// The bytes are no document of this group, or the signature is wrong.
     pub(crate) fn parse(bytes: &[u8], trust: &Trust) -> Result<Self, ListFault> {
+        Self::parse_by(bytes, trust, trust.trusted())
+    }
+
+    /// As [`Self::parse`], where the authority may be one that is trusted no more.
+    pub(crate) fn parse_former(bytes: &[u8], trust: &Trust) -> Result<Self, ListFault> {
+        Self::parse_by(bytes, trust, trust.ever().iter().chain(trust.trusted()))
+    }
+
+    fn parse_by<'a>(
+        bytes: &[u8],
+        trust: &Trust,
+        mut authorities: impl Iterator<Item = &'a Arc<Authority>>,
+    ) -> Result<Self, ListFault> {
         let envelope: Envelope<'_> = whole(bytes)?;
         let message = signed_bytes(envelope.statement);
-        if !trust.trusted().any(|authority| authority.has_signed(&message, envelope.signature)) {
+        if !authorities.any(|authority| authority.has_signed(&message, envelope.signature)) {
             return Err(ListFault::BadSignature);
         }
         let Statement { kind, group, number, content } = whole(envelope.statement)?;

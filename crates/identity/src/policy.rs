@@ -60,10 +60,18 @@ impl Policy {
         SignedDocument::parse(document, &self.trust.get())
     }
 
+    /// As [`Self::open_document`], for a document that was kept: its authority may be one that is trusted no more.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_former_document(&self, document: &[u8]) -> Result<SignedDocument, ListFault> {
+        SignedDocument::parse_former(document, &self.trust.get())
+    }
+
     /// The genuine document of a kind, other than the revocation list, that was kept last.
     pub fn kept_document(&self, kind: u16) -> Option<Vec<u8>> {
         let kept = self.seen.get()?.kept_document(kind)?;
-        self.open_document(&kept).is_ok_and(|document| document.kind == kind).then_some(kept)
+        self.open_former_document(&kept).is_ok_and(|document| document.kind == kind).then_some(kept)
     }
 
     /// Keeps a document for the next start, where the newest revocation list is kept, unless a newer one is there.

@@ -95,17 +95,18 @@ impl<S: DaemonService> DocumentQueries<S> {
             let asked = self.ask().await;
             let documents = &self.service.shared().authority.documents;
             let pause = match &asked {
-                Ok(()) => {
+                Ok(true) => {
                     backoff.succeeded();
                     backoff.scatter(if self.is_node() { NODE_PAUSE } else { HUB_PAUSE })
                 }
-                Err(_) => backoff.failed(),
+                // It would give a document that is not taken at once again.
+                Ok(false) | Err(_) => backoff.failed(),
             };
             match (documents.set(asked.as_ref().err().map(|_| SystemTime::now())), &asked) {
-                (true, Ok(())) => tracing::info!("the authority answers again"),
+                (true, Ok(_)) => tracing::info!("the authority answers again"),
                 (true, Err(error)) => tracing::warn!(%error, "the authority tells no documents; asking goes on"),
                 (false, Err(error)) => tracing::debug!(%error, "the authority tells no documents"),
-                (false, Ok(())) => {}
+                (false, Ok(_)) => {}
             }
             sleep(pause).await;
         }
@@ -115,20 +116,21 @@ impl<S: DaemonService> DocumentQueries<S> {
         self.identity.role() == Role::Node
     }
 
-    /// Asks once, and puts in force what is newer.
-    async fn ask(&self) -> Result<(), ClientError> {
+    /// Asks once, and puts in force what is newer. False if a document was not taken.
+    async fn ask(&self) -> Result<bool, ClientError> {
         let mut held = Holdings { waits: !self.is_node(), ..Holdings::default() };
         for (kind, number) in self.service.shared().documents.numbers() {
             held.set(&kind, number);
         }
+        let mut are_taken = true;
         for document in Client::for_member(&self.authority, &self.identity)?.documents(held).await? {
-            self.put_in_force(document).await;
+            are_taken &= self.put_in_force(document).await;
         }
-        Ok(())
+        Ok(are_taken)
     }
 
-    async fn put_in_force(&self, Document { kind, text, .. }: Document) {
-        let Some(kind) = DocumentKind::named(&kind) else { return };
+    async fn put_in_force(&self, Document { kind, text, .. }: Document) -> bool {
+        let Some(kind) = DocumentKind::named(&kind) else { return true };
         let bytes = match kind {
             DocumentKind::REVOCATIONS => text.into_bytes(),
             _ => BASE64.decode(text.as_bytes()).unwrap_or_default(),
@@ -141,8 +143,12 @@ impl<S: DaemonService> DocumentQueries<S> {
                     self.service.take_policy(shared.documents.rules());
                 }
             }
-            Err(error) => tracing::warn!(%error, "a document of the authority is not taken"),
+            Err(error) => {
+                tracing::warn!(%error, "a document of the authority is not taken");
+                return false;
+            }
         }
+        true
     }
 }
 

@@ -44,15 +44,26 @@ impl GroupPolicy {
     /// authority gave with a certificate. One that cannot be read is missing, which is logged. True if it is a new one.
     pub(crate) fn load(&self, verifier: &Verifier, given: Option<Vec<u8>>) -> bool {
         let documents = [verifier.kept_document(DocumentKind::POLICY.0), given].into_iter().flatten();
-        let taken = documents.map(|bytes| match self.put_in_force(verifier, Bytes::from(bytes)) {
+        let taken = documents.map(Bytes::from).map(|bytes| match self.put_in_force(verifier, bytes.clone()) {
             Ok(taken) => taken.is_new,
             Err(PolicyFault::Document(ListFault::Older { .. })) => false,
+            Err(PolicyFault::Document(ListFault::BadSignature)) if self.hold_former(verifier, &bytes) => true,
             Err(error) => {
                 tracing::error!(%error, "the group's policy cannot be read: what it forbids stays allowed until it is sent again");
                 false
             }
         });
         taken.fold(false, |any, is_new| any | is_new)
+    }
+
+    /// Goes on with the rules that a former authority has signed, until the one in force has signed them again. Any
+    /// policy of that one is newer, so they count as number 0. False if they are not genuine, or others are in force.
+    fn hold_former(&self, verifier: &Verifier, bytes: &Bytes) -> bool {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let former = verifier.open_former_document(bytes).ok().filter(|_| held.is_none());
+        let Some(Ok(rules)) = former.map(|document| rules_of(&document)) else { return false };
+        *held = Some(HeldPolicy { number: 0, bytes: bytes.clone(), rules });
+        true
     }
 
     pub(crate) fn held(&self) -> Option<HeldPolicy> {
@@ -87,18 +98,25 @@ impl GroupPolicy {
 
 fn read(verifier: &Verifier, bytes: Bytes) -> Result<(HeldPolicy, SignedDocument), PolicyFault> {
     let document = verifier.open_document(&bytes)?;
+    let rules = rules_of(&document)?;
+    Ok((HeldPolicy { number: document.number, bytes, rules }, document))
+}
+
+fn rules_of(document: &SignedDocument) -> Result<Option<Arc<Policy>>, PolicyFault> {
     if document.kind != DocumentKind::POLICY.0 {
         return Err(ListFault::Malformed.into());
     }
     let text = std::str::from_utf8(&document.content).map_err(|_| ListFault::Malformed)?;
     let parsed = (!text.is_empty()).then(|| text.parse::<Policy>().map(Arc::new)).transpose();
-    let rules = parsed.map_err(PolicyFault::Rules)?;
-    Ok((HeldPolicy { number: document.number, bytes, rules }, document))
+    parsed.map_err(PolicyFault::Rules)
 }
 
 #[cfg(test)]
 mod tests {
-    use roost_identity::group::Group;
+    use std::time::SystemTime;
+
+    use data_encoding::BASE64;
+    use roost_identity::group::{Forced, Group};
 
     use super::*;
 
@@ -134,5 +152,24 @@ mod tests {
         assert!(!restarted.load(&verifier, Some(signed(1, 2, allow).to_vec())), "an older one");
         assert!(restarted.load(&verifier, Some(signed(1, 5, "").to_vec())));
         assert_eq!(restarted.status(), None, "it was withdrawn");
+    }
+
+    #[test]
+    fn rules_of_a_former_authority_hold_until_they_are_signed_again() {
+        let (dir, now) = (tempfile::tempdir().unwrap(), SystemTime::now());
+        let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
+        let verifier = group.policy().unwrap();
+        verifier.remember_in(dir.path()).unwrap();
+        let (_, signed) = group.sign_policy("[[rule]]\nallow = [\"all\"]").unwrap();
+        GroupPolicy::default().put_in_force(&verifier, signed.into()).unwrap();
+        group.start_rollover(now).unwrap();
+        group.finish_rollover(Forced::No, now).unwrap();
+        let restarted = GroupPolicy::default();
+        assert!(restarted.load(&verifier, None));
+        assert_eq!(restarted.status(), Some(PolicyStatus { number: 0, rules: 1 }));
+        let again = group.documents().unwrap().into_iter().find(|document| document.kind == "policy").unwrap();
+        let again = BASE64.decode(again.text.as_bytes()).unwrap();
+        assert!(restarted.put_in_force(&verifier, again.into()).unwrap().is_new);
+        assert_eq!(restarted.status(), Some(PolicyStatus { number: 2, rules: 1 }));
     }
 }

@@ -51,6 +51,7 @@ impl Renewal {
             let error = match renewed.map(|fresh| self.identity.renew(&fresh, SystemTime::now())) {
                 Ok(Ok(_)) => {
                     self.shared.authority.renewals.set(None);
+                    self.shared.audit_renewed();
                     let until = humantime::format_rfc3339_seconds(self.identity.not_after());
                     tracing::info!(%until, "the certificate was renewed");
                     self.renewed.notify_one();

@@ -169,16 +169,14 @@ impl<P: Program> Daemon<P> {
     }
 
     async fn reload_revocations(&self) {
-        match self.policy.reload() {
-            Ok(revoked) => {
-                let shared = self.service.shared();
-                if shared.documents.load_policy(&self.identity) {
-                    self.service.take_policy(shared.documents.rules());
-                }
-                shared.documents.verdicts().into_iter().for_each(|verdict| self.service.take_verdict(verdict));
-                let ended = shared.transport.recheck().await;
-                tracing::info!(revoked, ended, "the revocation list was read again");
-            }
+        let (reloaded, shared) = (self.policy.reload(), self.service.shared());
+        if shared.documents.load_policy(&self.identity) {
+            self.service.take_policy(shared.documents.rules());
+        }
+        shared.documents.verdicts().into_iter().for_each(|verdict| self.service.take_verdict(verdict));
+        let ended = shared.transport.recheck().await;
+        match reloaded {
+            Ok(revoked) => tracing::info!(revoked, ended, "the revocation list was read again"),
             Err(error) => self.complain(&format!("the revocation list was not read again: {error}")),
         }
     }

@@ -21,7 +21,7 @@ pub(crate) struct DocumentName {
     kind: &'static str,
     noun: &'static str,
     title: &'static str,
-    file: &'static str,
+    pub(crate) file: &'static str,
 }
 
 pub(crate) const LIST: DocumentName =

@@ -19,7 +19,11 @@ impl GroupRecords {
     /// No certificate matches, all that match are revoked or over, or the index cannot be written.
     pub fn set_labels(&self, which: &str, labels: &Labels, now: SystemTime) -> Result<Vec<Issued>, GroupError> {
         let mut index = self.index()?;
-        let mut held = matching(self.issued(&mut index)?, which)?;
+        let all = self.issued(&mut index)?;
+        let meant = matching(all.clone(), which)?;
+        // A member that has changed its key has certificates of both under its name.
+        let is_meant = |one: &Issued| meant.iter().any(|other| (&other.name, other.role) == (&one.name, one.role));
+        let mut held: Vec<Issued> = all.into_iter().filter(is_meant).collect();
         held.retain(|one| one.revoked.is_none() && now <= one.not_after);
         let mut seen = BTreeSet::new();
         held.reverse();

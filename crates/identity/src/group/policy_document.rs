@@ -53,7 +53,12 @@ impl Group {
 
     /// Signs the policy that there is, if any, with the key in force, as the next one.
     pub(super) fn sign_policy_again(&self, index: &mut Index) -> Result<(), GroupError> {
-        let Some((held, _)) = self.signed_policy()? else { return Ok(()) };
+        let held = self.signed_policy()?.map(|(held, _)| held);
+        let (listed, offered) = (self.state(index)?.0.policy_number, held.as_ref().map_or(0, |held| held.number));
+        if offered < listed {
+            return Err(self.unusable_policy(ListFault::Older { held: listed, offered }));
+        }
+        let Some(held) = held else { return Ok(()) };
         self.sign_next_policy(index, held.content).map(|_| ())
     }
 

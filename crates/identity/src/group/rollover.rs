@@ -82,6 +82,8 @@ impl Group {
     /// The last change is not finished, or the folder cannot be written.
     pub fn start_rollover(&self, now: SystemTime) -> Result<Rollover, GroupError> {
         let mut index = self.index()?;
+        // The only copy of the key in force may lie where the next one is written.
+        self.tidy_keys()?;
         let trust = self.trust.get();
         if trust.former().is_some() {
             return Err(GroupError::RolloverUnderWay);

@@ -31,7 +31,15 @@ pub(super) fn finish(group: &Group, dir: &Path, forced: Forced, hand_in: &HandIn
             output.say(format!("{} {} is shut out: it needs a new invitation.", one.role, one.name));
         }
     }
-    spread(&rollover, dir, hand_in, output)
+    // The former authority's list and policy count no more once the document of trust is there.
+    let mut signed_again = Ok(());
+    for name in [publish::LIST, publish::POLICY] {
+        let file = dir.join(name.file);
+        if !hand_in.via.is_empty() && file.exists() {
+            signed_again = signed_again.and(publish::hand_in(&name, &file, hand_in).outcome());
+        }
+    }
+    spread(&rollover, dir, hand_in, output).and(signed_again)
 }
 
 /// Hands the document of trust to daemons, and says who has not heard.

@@ -17,6 +17,10 @@ use crate::failure::{Failure, Outcome};
 
 pub(super) fn publish(file: &Path, signing: &SigningArgs, force: bool, output: Output) -> Outcome {
     let text = read(file)?;
+    if text.is_empty() {
+        let words = format!("{} is empty, which would end the policy: roost policy withdraw does that", file.display());
+        return Err(Failure::failed(words));
+    }
     let policy = check::parse(file, &text, output)?;
     if !force {
         check_use(&policy, signing)?;
