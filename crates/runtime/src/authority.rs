@@ -99,7 +99,7 @@ impl<S: DaemonService> DocumentQueries<S> {
                     backoff.succeeded();
                     backoff.scatter(if self.is_node() { NODE_PAUSE } else { HUB_PAUSE })
                 }
-                // It would give a document that is not taken at once again.
+                // The authority would give a document that is not taken at once again.
                 Ok(false) | Err(_) => backoff.failed(),
             };
             match (documents.set(asked.as_ref().err().map(|_| SystemTime::now())), &asked) {

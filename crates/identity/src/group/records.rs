@@ -204,7 +204,7 @@ impl GroupRecords {
         let list = Document { kind: REVOCATIONS.to_owned(), number, text };
         let text = BASE64.encode(trust.document());
         let trust = Document { kind: crate::answer::TRUST.to_owned(), number: trust.number(), text };
-        // One that is damaged must not keep the newest list from the members.
+        // A damaged policy must not keep the newest list from the members.
         let policy = self.signed_policy().ok().flatten().map(|(policy, signed)| Document {
             kind: POLICY.to_owned(),
             number: policy.number,

@@ -30,7 +30,7 @@ pub struct Provider {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PushedDelivery {
     pub id: DeliveryId,
-    /// Its end by the wall clock, Unix seconds.
+    /// The end by the wall clock, Unix seconds.
     pub until_s: u64,
     /// The time until then. Zero only asks what has become of it.
     pub left: Duration,
