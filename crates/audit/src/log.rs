@@ -178,8 +178,17 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path)?;
-    if rustix::process::geteuid().is_root() && file.metadata()?.len() == 0 {
+    let (mut options, is_root) = (OpenOptions::new(), rustix::process::geteuid().is_root());
+    options.read(true).append(true).mode(0o600);
+    let file = match options.clone().create_new(true).open(path) {
+        // Whom the folder belongs to may have put a link there, which root must not follow.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let flags = if is_root { rustix::fs::OFlags::NOFOLLOW } else { rustix::fs::OFlags::empty() };
+            return options.custom_flags(flags.bits() as i32).open(path);
+        }
+        made => made?,
+    };
+    if is_root {
         // Root may run the operator's commands beside an authority of another user, which has to write the file.
         let folder = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let folder = fs::metadata(folder)?;

@@ -73,7 +73,7 @@ impl GroupDocuments {
     }
 
     fn in_force(&self) -> Vec<TakenDocument> {
-        let held = |kind, document: &NumberedDocument| TakenDocument::new(kind, document, false);
+        let held = TakenDocument::held;
         let trust = held(DocumentKind::TRUST, &self.policy.signed_trust());
         let list = held(DocumentKind::REVOCATIONS, &self.policy.signed_list());
         let policy = self.rules.held().map(|held| TakenDocument {
@@ -124,8 +124,9 @@ pub(crate) struct TakenDocument {
 }
 
 impl TakenDocument {
-    fn new(kind: DocumentKind, document: &NumberedDocument, is_new: bool) -> Self {
-        Self { kind, number: document.number, bytes: Bytes::copy_from_slice(&document.bytes), is_new }
+    /// A document that was in force before.
+    fn held(kind: DocumentKind, document: &NumberedDocument) -> Self {
+        Self { kind, number: document.number, bytes: Bytes::copy_from_slice(&document.bytes), is_new: false }
     }
 
     fn verdict(&self, from: Option<NodeId>) -> DocumentVerdict {
@@ -164,7 +165,8 @@ impl DaemonContext {
             DocumentKind::REVOCATIONS | DocumentKind::TRUST => {
                 let is_trust = kind == DocumentKind::TRUST;
                 let taken = if is_trust { verifier.take_trust(&bytes) } else { verifier.take_list(&bytes) }?;
-                Ok((TakenDocument::new(kind, &taken.document, taken.is_new), taken.unkept))
+                let held = TakenDocument::held(kind, &taken.document);
+                Ok((TakenDocument { is_new: taken.is_new, ..held }, taken.unkept))
             }
             DocumentKind::POLICY => {
                 let taken = rules.put_in_force(&verifier, bytes)?;

@@ -153,11 +153,12 @@ impl Open {
                 receipts.restore(from, id, Receipt { state: ReceiptState::Stored, until_s: line.until_s });
             }
         }
-        Self::write(folder, receipts)
+        let (file, lines) = Self::write(folder, &receipts)?;
+        Ok(Self { folder: folder.to_owned(), receipts, file: Some(file), lines })
     }
 
     /// Writes all receipts into a new file in place of the old one.
-    fn write(folder: &Path, receipts: Receipts) -> io::Result<Self> {
+    fn write(folder: &Path, receipts: &Receipts) -> io::Result<(File, usize)> {
         let (path, new) = (folder.join(NAME), folder.join(format!("{NAME}.new")));
         let mut text = Vec::new();
         let mut lines = 0;
@@ -173,19 +174,24 @@ impl Open {
         fs::rename(&new, &path)?;
         File::open(folder)?.sync_all()?;
         let file = OpenOptions::new().append(true).open(&path)?;
-        Ok(Self { folder: folder.to_owned(), receipts, file: Some(file), lines })
+        Ok((file, lines))
     }
 
     fn add(&mut self, line: &Line) -> io::Result<()> {
         if self.file.is_none() || self.lines >= MAX_LINES {
-            *self = Self::write(&self.folder.clone(), std::mem::take(&mut self.receipts))?;
+            let (file, lines) = Self::write(&self.folder, &self.receipts)?;
+            (self.file, self.lines) = (Some(file), lines);
         }
         let mut text = serde_json::to_vec(line).map_err(io::Error::other)?;
         text.push(b'\n');
         self.lines += 1;
         let Some(file) = &mut self.file else { return Err(io::ErrorKind::NotFound.into()) };
-        file.write_all(&text)?;
-        file.sync_data()
+        let added = file.write_all(&text).and_then(|()| file.sync_data());
+        if added.is_err() {
+            // The next line must not follow a part of this one: all lines are written anew then.
+            self.file = None;
+        }
+        added
     }
 }
 

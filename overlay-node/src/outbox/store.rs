@@ -48,6 +48,8 @@ pub(super) struct Store {
     folder: PathBuf,
     limit: u64,
     held: Mutex<Held>,
+    /// One description is written at a time: an offer that was stopped may still write while the end is noted.
+    disk: Mutex<()>,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +61,7 @@ struct Held {
 
 impl Store {
     pub(super) fn new(folder: PathBuf, limit: u64) -> Self {
-        Self { folder, limit, held: Mutex::default() }
+        Self { folder, limit, held: Mutex::default(), disk: Mutex::default() }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -80,9 +82,11 @@ impl Store {
         }
         for entry in fs::read_dir(&self.folder)?.flatten() {
             let path = entry.path();
-            let is_wanted =
-                id_of(&path).and_then(|id| held.deliveries.get(&id)).is_some_and(|known| known.end.is_none());
-            if path.extension().is_some_and(|end| end == "data" || end == "new") && !is_wanted {
+            let known = id_of(&path).and_then(|id| held.deliveries.get(&id));
+            // A description that cannot be read now, as by an older version, may be read after another start.
+            let is_waste = known.map_or_else(|| !path.with_extension("json").exists(), |known| known.end.is_some());
+            let ends_with = |end| path.extension().is_some_and(|found| found == end);
+            if ends_with("new") || ends_with("data") && is_waste {
                 // A file that cannot be removed only takes room.
                 let _ = fs::remove_file(path);
             }
@@ -114,8 +118,12 @@ impl Store {
         self.lock().deliveries.iter().map(|(id, delivery)| (*id, delivery.clone())).collect()
     }
 
-    /// Writes a description to disk, whole or not at all. Blocks.
+    /// Writes a description to disk, whole or not at all; not of a file that has ended. Blocks.
     pub(super) fn write(&self, id: DeliveryId, delivery: StoredDelivery) -> io::Result<()> {
+        let _disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.get(id).is_some_and(|held| held.end.is_some()) {
+            return Err(io::Error::other("the file has ended"));
+        }
         let (path, new) = (self.folder.join(format!("{id}.json")), self.folder.join(format!("{id}.new")));
         let json = serde_json::to_vec(&delivery).map_err(io::Error::other)?;
         let mut file = File::create(&new)?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 #[cfg(doc)]
 use super::{NodeConfig, NodeEvent};
-use super::{SessionId, Ticket};
+use super::{Provider, SessionId, Ticket};
 use roost_policy::Policy;
 use roost_wire::messages::{ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
@@ -17,14 +17,6 @@ use roost_wire::{
 
 use crate::documents::DocumentVerdict;
 use crate::node::outbox::OutboxCommand;
-
-/// A provider that the requester knows, from a lookup or an earlier request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Provider {
-    pub node: NodeId,
-    /// May be empty if there is a connection with it.
-    pub addresses: Vec<Address>,
-}
 
 /// The terms of an object from an outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,17 +4,13 @@ use std::time::Duration;
 use roost_wire::random::SplitMix64;
 use roost_wire::{DeliveryId, NodeSelector, Time};
 
-use super::{OutboxItem, pauses};
+use super::messages::{OutboxItem, OutboxPriority};
 use crate::connections::Backoff;
 
-/// Of two objects the one of the higher priority goes first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum OutboxPriority {
-    Low,
-    #[default]
-    Normal,
-    High,
-}
+/// The pauses between two looks for a receiver, and between two offers of an object that it did not take, before jitter
+/// of a quarter.
+pub(super) const FIRST_PAUSE: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -89,4 +85,8 @@ impl Entry {
             Stage::Sending | Stage::Stopping | Stage::Asking => OutboxState::Sending,
         }
     }
+}
+
+pub(super) const fn pauses() -> Backoff {
+    Backoff::new(FIRST_PAUSE, LONGEST_PAUSE)
 }

@@ -9,6 +9,7 @@
 //! the receiver is asked for [`SETTLE`] what has become of it.
 
 mod entry;
+mod messages;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -17,10 +18,10 @@ use roost_wire::messages::PushState;
 use roost_wire::random::SplitMix64;
 use roost_wire::{Cell, DeliveryId, NodeId, NodeSelector, Service, Time};
 
-use super::api::Provider;
 use crate::connections::Backoff;
-use entry::{Entry, Stage};
-pub use entry::{OutboxPriority, OutboxRow, OutboxState};
+use entry::{Entry, Stage, pauses};
+pub use entry::{OutboxRow, OutboxState};
+pub use messages::{FoundReceiver, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority};
 
 pub const MAX_OUTBOX: usize = 1_000;
 
@@ -31,89 +32,8 @@ const MAX_LOOKS: usize = 4;
 const MAX_SENDS: usize = 8;
 const MAX_SENDS_TO_ONE: usize = 2;
 
-/// The pauses between two looks for a receiver, and between two offers of an object that it did not take, before jitter
-/// of a quarter.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-
 /// After its end, an object that was offered is asked about for so long.
 const SETTLE: Duration = Duration::from_secs(600);
-
-/// An object that the owner has on disk.
-#[derive(Clone, Debug)]
-pub struct OutboxItem {
-    pub id: DeliveryId,
-    pub to: NodeSelector,
-    pub priority: OutboxPriority,
-    /// Unix seconds; of two objects of a priority the older goes first.
-    pub since_s: u64,
-    pub left: Duration,
-    /// The offers so far. Counted on disk before the first offer, else a crash hides that the receiver may have it.
-    pub tries: u32,
-}
-
-#[derive(Clone, Debug)]
-pub struct FoundReceiver {
-    pub to: Provider,
-    /// As in [`NodeCommand::Push`](super::NodeCommand::Push).
-    pub published_service: Option<(Service, Cell)>,
-}
-
-#[derive(Clone, Debug)]
-pub enum OutboxCommand {
-    /// The object is on disk, new or from before a restart.
-    Deposit(OutboxItem),
-    Cancel {
-        id: DeliveryId,
-    },
-    /// The answer to [`OutboxEvent::Look`]; if the receiver was not found, with the reason.
-    Found {
-        to: NodeSelector,
-        found: Result<FoundReceiver, String>,
-    },
-    /// The answer to [`OutboxEvent::Send`]: the receiver's, or the reason for which there is none.
-    Tried {
-        id: DeliveryId,
-        answer: Result<PushState, String>,
-    },
-}
-
-#[derive(Clone, Debug)]
-pub enum OutboxEvent {
-    Look {
-        to: NodeSelector,
-    },
-    /// Offer an object. The number of tries is to be on disk before.
-    Send {
-        id: DeliveryId,
-        to: FoundReceiver,
-        tries: u32,
-        /// Zero only asks what has become of it.
-        left: Duration,
-    },
-    /// The end has come, or nobody wants the object any more: the offer under way is to stop.
-    Stop {
-        id: DeliveryId,
-    },
-    /// The last event of an object. It stays on disk until the owner has noted the end.
-    Ended {
-        id: DeliveryId,
-        end: OutboxEnd,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OutboxEnd {
-    /// The receiver has verified and stored it.
-    Delivered,
-    /// The end came, and the receiver does not have it.
-    Expired,
-    /// The end came, and the receiver, which was offered the object, did not say whether it has it.
-    ExpiredUnconfirmed,
-    /// The receiver does not take it, now or later.
-    Refused(PushState),
-    Cancelled,
-}
 
 #[derive(Debug)]
 enum Search {
@@ -343,10 +263,6 @@ impl Receiver {
     }
 }
 
-const fn pauses() -> Backoff {
-    Backoff::new(FIRST_PAUSE, LONGEST_PAUSE)
-}
-
 /// The reason for which a receiver does not take an object yet.
 fn obstacle(state: PushState) -> &'static str {
     match state {
@@ -354,6 +270,7 @@ fn obstacle(state: PushState) -> &'static str {
         PushState::Busy => "the receiver takes too many files at the moment",
         PushState::Damaged => "what arrived was not what was sent",
         PushState::Unwritable => "the receiver cannot write the file: its log says why",
+        PushState::Forbidden => "the group's policy does not let this node send files there: see roost policy explain",
         PushState::Expired => "the receiver takes the file for expired: compare the clocks of both hosts",
         _ => "the receiver did not take the file",
     }
