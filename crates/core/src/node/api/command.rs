@@ -11,8 +11,7 @@ use super::{Provider, SessionId, Ticket};
 use roost_policy::Policy;
 use roost_wire::messages::{ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
-    Address, Area, Cell, DeliveryId, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet,
-    StreamId,
+    Area, Cell, DeliveryId, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet, StreamId,
 };
 
 use crate::documents::DocumentVerdict;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::PushState;
-use roost_wire::{Cell, DeliveryId, NodeId, NodeSelector, Service};
+use roost_wire::{Cell, DeliveryId, NodeSelector, Service};
 
 use crate::node::api::Provider;
 

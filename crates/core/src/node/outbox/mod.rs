@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use roost_wire::messages::PushState;
 use roost_wire::random::SplitMix64;
-use roost_wire::{Cell, DeliveryId, NodeId, NodeSelector, Service, Time};
+use roost_wire::{DeliveryId, NodeId, NodeSelector, Time};
 
 use crate::connections::Backoff;
 use entry::{Entry, Stage, pauses};

@@ -1,4 +1,5 @@
 use super::*;
+use crate::node::api::Provider;
 
 mod schedule;
 

@@ -2,7 +2,6 @@
 //! away keys. A provider gives nothing to a member, or to a hub, that the reference evaluator forbids.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use roost_policy::Action;
 
@@ -58,8 +57,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn may(self, rules: &[Model], action: Action, of: Seen) -> bool {
-        let Seen { role, name, team, .. } = self;
+    fn may(self, rules: &[Model], action: Action, of: Self) -> bool {
+        let Self { role, name, team, .. } = self;
         let (service, place) = (Some(of.service.name()), Some(of.cell));
         reference(rules, &Case { role, name, team, action, service, place }).is_some_and(|(_, allowed)| allowed)
     }
@@ -137,9 +136,9 @@ impl Attempts {
 
     /// Checks what those that know the policy have given away, and counts it.
     fn check(&mut self) -> usize {
-        let deliveries = self.world.deliveries.replace(Vec::new()).unwrap();
+        let Some(deliveries) = self.world.deliveries.replace(Vec::new()) else { panic!("deliveries are recorded") };
         let given = deliveries.into_iter().filter(|(from, to, message)| {
-            let message = Message::decode(message).unwrap();
+            let Ok(message) = Message::decode(message) else { panic!("a machine sends what it cannot read") };
             if self.nodes[..3].contains(from) {
                 self.check_provider(*from, *to, &message)
             } else {
@@ -171,9 +170,8 @@ impl Attempts {
     }
 
     fn check_given(&self, provider: Seen, receiver: Seen, action: Action) {
-        let mut said = String::new();
         let (by, to) = (provider.name, receiver.name);
-        write!(said, "{by} gives its {} at {:?} to {to} ({})", provider.service, provider.cell, receiver.role).unwrap();
+        let said = format!("{by} gives its {} at {:?} to {to} ({})", provider.service, provider.cell, receiver.role);
         assert!(receiver.may(&self.rules, action, provider), "{said} by {action}:\n{}", text(&self.rules));
     }
 }
