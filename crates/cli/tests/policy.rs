@@ -140,12 +140,14 @@ fn policies_are_signed_shown_and_withdrawn() {
 fn policies_that_stop_the_group_need_force() {
     let grove = PolicyGrove::new();
     let dir = grove.dir();
-    for (text, part) in [("", "offer anything"), ("[[rule]]\nallow = [\"offer\"]\n", "request anything")] {
+    for (text, part) in [("# none\n", "offer anything"), ("[[rule]]\nallow = [\"offer\"]\n", "request anything")] {
         let file = grove.file(text);
         let publish = ["policy", "publish", &file, "--group", &dir];
         let (code, _, said) = grove.fails(&publish);
         assert!(code == 1 && said.contains(part) && said.contains("--force"), "{said}");
     }
+    let (code, _, said) = grove.fails(&["policy", "publish", &grove.file(""), "--group", &dir, "--force"]);
+    assert!(code == 1 && said.contains("roost policy withdraw"), "an empty policy ends the policy: {said}");
     let file = grove.file("[[rule]]\nallow = [\"offer\"]\n");
     assert_eq!(grove.json(&["policy", "publish", &file, "--group", &dir, "--force"])["number"], 1);
     let wrong = grove.file("[[rule]]\n");
