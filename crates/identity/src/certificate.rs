@@ -22,8 +22,9 @@ pub(crate) const MAX_CERTIFICATE_BYTES: usize = 4096;
 const ECDSA_SHA256: [u8; 12] = [0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x04, 0x03, 0x02];
 
 /// The extension with a member's labels, a UTF8String such as `role=scout,team=red`. The arc 2.25 needs no
-/// registration (ITU-T X.667); the number is the first eight bytes of the SHA-256 of "roost labels".
-pub(crate) const LABELS_OID: &[u64] = &[2, 25, 6_167_101_025_700_120_669];
+/// registration (ITU-T X.667); the number was drawn at random. It has 31 bits, since the parser of the DTLS library reads
+/// no greater one than 32.
+pub(crate) const LABELS_OID: &[u64] = &[2, 25, 1_370_264_823];
 
 /// The first bytes of the SubjectPublicKeyInfo of an uncompressed P-256 key (RFC 5480).
 const P256_PREFIX: [u8; 27] = [

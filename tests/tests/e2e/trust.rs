@@ -135,3 +135,19 @@ fn refused_are_named_in_the_log() {
     let line = told.unwrap_or_else(|| panic!("{}", hub.log()));
     assert!(line.contains("wanderer") && line.contains("udp://127.0.0.1:") && line.contains("wrong_group "), "{line}");
 }
+
+/// Each transport has a parser of its own for certificates.
+#[test]
+fn member_with_labels_is_admitted_over_each_transport() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let bundle = network.path("id-red");
+    let (group, out) = (network.group(), text(&bundle));
+    let issue = ["group", "issue", &group, "red", "--role", "node", "--label", "team=red", "--label", "role=scout"];
+    network.roost_ok(&[&issue[..], &["-o", &out]].concat());
+    for transport in TRANSPORTS {
+        let at = ["--at", "1,1", "--super", &hub.endpoint(transport)];
+        let node = network.start("overlay-node", &format!("red-{transport}"), &bundle, &at);
+        node.wait_for("it is not attached", |status| (status["state"] == "attached").then_some(()));
+    }
+}
