@@ -228,7 +228,7 @@ mod tests {
         log
     }
 
-    /// What a restart says of a delivery whose storing ended with `name`, in panic or not.
+    /// The answer after a restart to a delivery whose storing ended with `name`, in panic or not.
     fn after_crash(leave: impl FnOnce(&Path, &Path)) -> Result<(), PushState> {
         let folder = tempfile::tempdir().unwrap();
         let (part, file) = (folder.path().join(".x.part"), folder.path().join("x"));

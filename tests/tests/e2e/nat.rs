@@ -29,7 +29,7 @@ fn node(hosts: &mut Star<'_>, scheme: &str, name: &str, more: &[&str]) -> Client
     hosts.start("overlay-node", name, "node", &[&["--super", &hub, "--listen", &listen], more].concat())
 }
 
-/// How an image came from the provider at a cell: `direct`, `relayed`, or an error.
+/// The way of an image from the provider at a cell: `direct`, `relayed`, or an error.
 fn path(network: &Network, hosts: &Star<'_>, (name, requester): (&str, &Client), cell: &str) -> String {
     let file = text(&network.path(&format!("{name}-{cell}.jpg")));
     let arguments = ["request", "image", "--at", cell, "--json", "-o", &file];

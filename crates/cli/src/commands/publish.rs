@@ -45,7 +45,7 @@ const MAX_NAMES: usize = 10;
 pub(crate) fn run(dir: &Path, args: &HandInArgs, output: Output) -> Outcome {
     let trust = dir.join(TRUST.file);
     if trust.exists() {
-        // Who has not heard of the new authority refuses its list.
+        // Daemons that have not heard of the new authority refuse its list.
         hand_in(&TRUST, &trust, args).outcome()?;
     }
     let mut outcome = report(hand_in(&LIST, &dir.join(LIST.file), args), output);

@@ -46,7 +46,7 @@ fn trust_goes_from_one_authority_to_the_next() {
     let after = both.advance(&last).unwrap();
     assert_eq!((after.number(), trusted(&after)), (2, vec![new.authority.fingerprint()]));
     assert!(!after.trusts(old.authority.fingerprint()) && *after.first() == *old.authority);
-    // Who has missed the first step, and who knows the new authority alone, get to the same end.
+    // A member that has missed the first step gets to the same end as one that knows the new authority alone.
     for anchor in [&old, &new] {
         assert_eq!(trusted(&anchor.trust().advance(&last).unwrap()), trusted(&after));
     }

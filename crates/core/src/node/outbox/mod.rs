@@ -228,7 +228,7 @@ impl NodeOutbox {
         });
         let entries = self.entries.values();
         let steps = entries.flat_map(|entry| [entry.until, entry.until + SETTLE, entry.not_before]);
-        // What is due and was not done waits for a place.
+        // A due object without a place waits for one.
         looks.chain(steps).filter(|at| *at > now).min()
     }
 
