@@ -76,14 +76,19 @@ fn video_is_for_those_whom_the_policy_allows() {
     }
     guest.process.kill();
     let away = ["--at", "2,2", "--super", "udp://127.0.0.1:9"];
-    let again = network.start("overlay-node", "guest1-again", &network.path("id-guest1"), &away);
+    let mut again = network.start("overlay-node", "guest1-again", &network.path("id-guest1"), &away);
     wait_for_policy(&[&again], 2);
     let shown = String::from_utf8(again.roost(&["status"]).stdout).unwrap();
     assert!(shown.contains("policy      number 2, 3 rules"), "{shown}");
+    again.process.kill();
     // The end of the policy is no policy that allows nothing.
     let withdrawn = policy(&network, &hub, &["withdraw"]);
     assert!(withdrawn.status.success(), "{}", String::from_utf8_lossy(&withdrawn.stderr));
     let has_none =
         |daemon: &Daemon| daemon.wait_for("it has a policy still", |status| status["policy"].is_null().then_some(()));
     [&hub, &camera, &member].into_iter().for_each(has_none);
+    let here = ["--at", "2,2", "--super", at.as_str()];
+    let free = network.start("overlay-node", "guest1-free", &network.path("id-guest1"), &here).ready();
+    has_none(&free);
+    free.json(&video("udp", &[]));
 }

@@ -13,7 +13,10 @@ impl Documents {
     /// A remote wants a part: a later request replaces an earlier one.
     pub(super) fn on_request(&mut self, now: Time, from: NodeId, request: DocumentRequest) {
         let length = self.held.get(&request.kind).map_or(0, |bytes| bytes.len() as u64);
-        if u64::from(request.offset) >= length || *self.serving.served(now, from) > MAX_TIMES * length {
+        // Of a kind that is not held nothing is counted, which would take memory.
+        let is_there = u64::from(request.offset) < length;
+        let number = self.holdings.number(request.kind);
+        if !is_there || *self.serving.served(now, from, request.kind, number) > MAX_TIMES * length {
             self.counters.dropped += 1;
             return;
         }
@@ -53,7 +56,7 @@ impl Documents {
             return;
         }
         let (length, bytes) = (held.len() as u32, held.slice(start..held.len().min(start + MAX_DOCUMENT_PART)));
-        *self.serving.served(now, node) += bytes.len() as u64;
+        *self.serving.served(now, node, kind, number) += bytes.len() as u64;
         remote.told.set(kind, number);
         self.serving.busy_until = self.serving.busy_until.max(now) + BYTE * bytes.len() as u32;
         let part = DocumentPart { kind, number, length, offset, bytes };

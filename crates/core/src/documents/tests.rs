@@ -235,6 +235,20 @@ fn greedy_remote_gets_a_document_a_few_times() {
     assert!(member.counters().dropped > 900);
 }
 
+/// As a policy that is withdrawn soon after a long one.
+#[test]
+fn short_document_is_served_after_long_ones() {
+    let mut member = member(1);
+    let mut gets = |number, length| {
+        member.on_verdict(START, own(number, length), |_| Spread::TellLate);
+        let request = DocumentRequest { kind: KIND, number, offset: 0 };
+        member.on_message(START, id(1), DocumentMessage::DocumentRequest(request));
+        member.poll(START);
+        sends(&mut member).iter().any(|(_, message)| matches!(message, DocumentMessage::Document(_)))
+    };
+    assert!(gets(6, 1_000) && gets(7, 1_000) && gets(8, 100));
+}
+
 #[test]
 fn remote_without_documents_is_left_alone() {
     let mut member = Documents::new(SECOND);

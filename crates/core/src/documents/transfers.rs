@@ -72,23 +72,31 @@ pub(super) struct ServeQueue {
     pub(super) waiting: VecDeque<NodeId>,
     /// Time at which all that was sent has left at the rate of [`BYTE`].
     pub(super) busy_until: Time,
-    /// Members, with the bytes that each has got and the time of the first: new connections do not clear them.
-    served: BTreeMap<NodeId, (u64, Time)>,
+    /// By member and kind: new connections do not clear them.
+    served: BTreeMap<(NodeId, DocumentKind), Served>,
     cleared: Time,
 }
 
+#[derive(Debug)]
+struct Served {
+    number: u64,
+    bytes: u64,
+    since: Time,
+}
+
 impl ServeQueue {
-    /// The bytes that a member has got within [`PERIOD`].
-    pub(super) fn served(&mut self, now: Time, node: NodeId) -> &mut u64 {
+    /// The bytes of the document with this number that a member has got within [`PERIOD`].
+    pub(super) fn served(&mut self, now: Time, node: NodeId, kind: DocumentKind, number: u64) -> &mut u64 {
         if now.since(self.cleared) >= PERIOD {
-            self.served.retain(|_, (_, since)| now.since(*since) < PERIOD);
+            self.served.retain(|_, served| now.since(served.since) < PERIOD);
             self.cleared = now;
         }
-        let (served, since) = self.served.entry(node).or_insert((0, now));
-        if now.since(*since) >= PERIOD {
-            (*served, *since) = (0, now);
+        let fresh = || Served { number, bytes: 0, since: now };
+        let served = self.served.entry((node, kind)).or_insert_with(fresh);
+        if served.number != number || now.since(served.since) >= PERIOD {
+            *served = fresh();
         }
-        served
+        &mut served.bytes
     }
 
     pub(super) fn next_due(&self) -> Option<Time> {
