@@ -124,7 +124,7 @@ fn reasons_have_an_order() {
 }
 
 fn labels(content: &[u8]) -> rcgen::CustomExtension {
-    rcgen::CustomExtension::from_oid_content(&[2, 25, 6_167_101_025_700_120_669], content.to_vec())
+    rcgen::CustomExtension::from_oid_content(&[2, 25, 1_370_264_823], content.to_vec())
 }
 
 #[test]
