@@ -166,7 +166,8 @@ impl Program for OverlayNode {
             hub_role,
         };
         if let Some(outbox) = &service.outbox {
-            tokio::spawn(outbox::run(service.clone(), Arc::clone(outbox), events_of_outbox));
+            let waiting = outbox::load(outbox).await;
+            tokio::spawn(outbox::run(service.clone(), Arc::clone(outbox), waiting, events_of_outbox));
         }
         Ok(Running { service, driver })
     }

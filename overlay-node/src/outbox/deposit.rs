@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,9 +18,8 @@ use roost_wire::object::digest_text;
 use roost_wire::{DeliveryId, Role, format_node};
 use tokio::sync::{mpsc, oneshot};
 
-use super::store::{EndNote, StoredDelivery};
+use super::store::{EndNote, ReserveError, StoredDelivery};
 use super::{Outbox, item, outbox_of, unix_s};
-use crate::api::leaving;
 use crate::naming::NameScope;
 use crate::node::NodeService;
 
@@ -164,19 +163,60 @@ async fn take_in(
     terms: &OutboxTerms,
     events: &mpsc::Sender<SendEvent>,
 ) -> Result<DeliveryId, ApiError> {
-    let full = || {
-        let why = "the outbox has no room for the file: its outbox_limit or 1000 files; see roost outbox";
-        ApiError::new(Code::Busy, why)
-    };
-    let room = outbox.store.reserve(query.bytes).ok_or_else(full)?;
+    let room = outbox.store.reserve(query.bytes).map_err(unreserved)?;
     let mut number = [0; 8];
     roost_runtime::random_bytes(&mut number).map_err(|error| ApiError::new(Code::Internal, error.to_string()))?;
     let id = DeliveryId::from_bytes(number);
-    let written = write(outbox, id, query, events).await;
-    if let Err(error) = written {
-        // A file that cannot be removed goes with the next start.
-        let _ = fs::remove_file(outbox.store.data_path(id));
-        return Err(error);
+    let delivery = keep(outbox, id, query, terms, events).await?;
+    room.keep();
+    if let Some(item) = item(&outbox.store, id, &delivery) {
+        // Without the machine the file is sent after the next start.
+        let _ = node.mailbox.command(NodeCommand::Outbox(OutboxCommand::Deposit(item))).await;
+    }
+    Ok(id)
+}
+
+fn unreserved(error: ReserveError) -> ApiError {
+    match error {
+        ReserveError::Full => {
+            let why = "the outbox has no room for the file: its outbox_limit or 1000 files; see roost outbox";
+            ApiError::new(Code::Busy, why)
+        }
+        ReserveError::Unread => {
+            ApiError::new(Code::Internal, "the outbox could not be read at the start: the daemon's log says why")
+        }
+    }
+}
+
+/// Puts a file onto the disk, or leaves nothing: a user who hears of an error puts the file in again.
+async fn keep(
+    outbox: &Arc<Outbox>,
+    id: DeliveryId,
+    query: &SendQuery,
+    terms: &OutboxTerms,
+    events: &mpsc::Sender<SendEvent>,
+) -> Result<StoredDelivery, ApiError> {
+    let kept = put(outbox, id, query, terms, events).await;
+    if kept.is_err() {
+        let discarding = Arc::clone(outbox);
+        if let Err(ApiError(error)) = blocking(move || discarding.store.discard(id)).await {
+            tracing::error!(%id, error = error.message, "a file that was refused stays in the outbox's folder");
+        }
+    }
+    kept
+}
+
+/// Puts the content and then the description onto the disk.
+async fn put(
+    outbox: &Arc<Outbox>,
+    id: DeliveryId,
+    query: &SendQuery,
+    terms: &OutboxTerms,
+    events: &mpsc::Sender<SendEvent>,
+) -> Result<StoredDelivery, ApiError> {
+    write(outbox, id, query, events).await?;
+    if events.is_closed() {
+        return Err(gone());
     }
     let now_s = unix_s();
     let delivery = StoredDelivery {
@@ -189,17 +229,20 @@ async fn take_in(
         priority: terms.priority,
         since_s: now_s,
         until_s: terms.until_unix_s,
-        left_s: terms.until_unix_s.saturating_sub(now_s),
+        left_s: 0,
+        left_at_s: 0,
         tries: 0,
         end: None,
     };
+    let left = Duration::from_secs(terms.until_unix_s.saturating_sub(now_s));
+    let delivery = outbox.store.noted(delivery, left);
     let (noting, noted) = (Arc::clone(outbox), delivery.clone());
     blocking(move || noting.store.write(id, noted)).await?;
-    room.keep();
-    if let Some(item) = item(id, &delivery) {
-        node.mailbox.command(NodeCommand::Outbox(OutboxCommand::Deposit(item))).await.map_err(leaving)?;
-    }
-    Ok(id)
+    Ok(delivery)
+}
+
+fn gone() -> ApiError {
+    ApiError::new(Code::Incomplete, "the command brought no more of the file")
 }
 
 /// Writes the file as the command brings it, and checks it.
@@ -222,7 +265,6 @@ async fn write(
         let bytes = CHUNK_BYTES.min(query.bytes - offset);
         let chunk = outbox.waiters.expect(session.number, offset);
         let read = SendEvent::Read { session: session.number, offset, bytes, node: None, node_name: None };
-        let gone = || ApiError::new(Code::Incomplete, "the command brought no more of the file");
         events.send(read).await.map_err(|_| gone())?;
         let chunk = tokio::time::timeout(CHUNK_TIMEOUT, chunk).await.ok().and_then(Result::ok).ok_or_else(gone)?;
         if chunk.len() as u64 != bytes {
@@ -280,5 +322,55 @@ fn final_event(node: &NodeService, outbox: &Outbox, id: DeliveryId, end: EndNote
             "the time of the delivery is over, and the receiver did not say whether it has the file".to_owned(),
         ),
         _ => failed(Code::TimedOut, "the time of the delivery is over, and the receiver does not have it".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_api::Priority;
+
+    use super::*;
+
+    const ID: DeliveryId = DeliveryId::from_bytes([1; 8]);
+
+    /// The answer to the deposit of an empty file.
+    async fn keep_empty(outbox: &Arc<Outbox>, events: &mpsc::Sender<SendEvent>) -> Result<StoredDelivery, ApiError> {
+        let folder = outbox.store.folder();
+        std::fs::write(folder.join("empty"), "").unwrap();
+        let (bytes, digest) = roost_services::digest_of(&folder.join("empty"), |_| {}).unwrap();
+        std::fs::remove_file(folder.join("empty")).unwrap();
+        let (node, name, timeout) = ("uav7".parse().unwrap(), "site.tif".to_owned(), Duration::from_secs(1));
+        let query = SendQuery { node, addresses: Vec::new(), name, bytes, digest, timeout, outbox: None };
+        let terms = OutboxTerms { until_unix_s: unix_s() + 60, priority: Priority::Normal, wait: false };
+        keep(outbox, ID, &query, &terms, events).await
+    }
+
+    fn loaded(folder: &std::path::Path) -> Arc<Outbox> {
+        let outbox = Arc::new(Outbox::new(folder.to_owned(), 10));
+        outbox.store.load().unwrap();
+        outbox
+    }
+
+    #[tokio::test]
+    async fn failed_deposit_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let outbox = loaded(folder.path());
+        // The description cannot be written.
+        std::fs::create_dir(folder.path().join(format!("{ID}.new"))).unwrap();
+        let (events, _lines) = mpsc::channel(1);
+        assert!(keep_empty(&outbox, &events).await.is_err());
+        assert!(!outbox.store.data_path(ID).exists() && outbox.store.get(ID).is_none());
+    }
+
+    #[tokio::test]
+    async fn deposit_of_a_command_that_went_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let outbox = loaded(folder.path());
+        let (events, lines) = mpsc::channel(1);
+        assert!(keep_empty(&outbox, &events).await.is_ok());
+        outbox.store.discard(ID).unwrap();
+        drop(lines);
+        assert!(keep_empty(&outbox, &events).await.is_err());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }

@@ -1,6 +1,7 @@
 //! Files that wait for their receivers: the disk and the transfers, as the machine's outbox decides.
 
 mod deposit;
+mod elapsed;
 mod offer;
 mod store;
 
@@ -8,22 +9,25 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use roost_api::server::{ApiError, QueryPairs, json_response};
 use roost_api::{Code, OutboxRow, OutboxState, OutboxTotals, Priority, SCHEMA};
-use roost_core::node::{self, NodeCommand, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority};
+use roost_core::node::{
+    self, NodeCommand, OfferFault, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority,
+};
+use roost_runtime::clock::{Clock as _, SystemClock};
 use roost_runtime::http::{Response, State};
-use roost_wire::messages::MAX_DELIVERY_S;
 use roost_wire::{DeliveryId, NodeSelector};
 use tokio::sync::{Notify, mpsc};
 use tokio::task::AbortHandle;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::leaving;
 use crate::node::NodeService;
 use deposit::ChunkWaiters;
 pub(crate) use deposit::deposit;
+use elapsed::NOTE_PAUSE;
 use store::{EndNote, Store, StoredDelivery};
 
 #[derive(Debug)]
@@ -40,7 +44,8 @@ impl Outbox {
     /// Makes an outbox whose files may take `limit` bytes.
     pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
         let (ended, delivered, expired) = (Notify::new(), AtomicU64::new(0), AtomicU64::new(0));
-        Self { store: Store::new(folder, limit), ended, delivered, expired, waiters: ChunkWaiters::default() }
+        let store = Store::new(folder, limit, SystemClock);
+        Self { store, ended, delivered, expired, waiters: ChunkWaiters::default() }
     }
 
     /// Checks that the folder is writable; makes it if it is absent.
@@ -81,22 +86,37 @@ impl Outbox {
     }
 }
 
-/// Runs the outbox until the machine is gone.
-pub(crate) async fn run(node: NodeService, outbox: Arc<Outbox>, mut events: mpsc::UnboundedReceiver<OutboxEvent>) {
-    restore(&node, &outbox).await;
+/// Runs the outbox until the machine is gone, beginning with what was on disk.
+pub(crate) async fn run(
+    node: NodeService,
+    outbox: Arc<Outbox>,
+    waiting: Vec<OutboxItem>,
+    mut events: mpsc::UnboundedReceiver<OutboxEvent>,
+) {
+    waiting.into_iter().for_each(|item| node.mailbox.post(NodeCommand::Outbox(OutboxCommand::Deposit(item))));
     let mut offers = BTreeMap::<DeliveryId, AbortHandle>::new();
-    while let Some(event) = events.recv().await {
+    let mut notes = interval(NOTE_PAUSE);
+    notes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let event = tokio::select! {
+            event = events.recv() => event,
+            _ = notes.tick() => {
+                note_elapsed(&outbox).await;
+                continue;
+            }
+        };
+        let Some(event) = event else { return };
         offers.retain(|_, offer| !offer.is_finished());
         match event {
             OutboxEvent::Look { to } => drop(tokio::spawn(offer::look(node.clone(), to))),
             OutboxEvent::Send { id, to, tries, left } => {
-                let offer = offer::OfferTask { id, to, tries, until: Instant::now() + left };
+                let offer = offer::OfferTask { id, to, tries, until: SystemClock.passed() + left };
                 let task = tokio::spawn(offer.run(node.clone(), Arc::clone(&outbox)));
                 offers.insert(id, task.abort_handle());
             }
             OutboxEvent::Stop { id } => {
                 offers.remove(&id).into_iter().for_each(|offer| offer.abort());
-                let stopped = OutboxCommand::Tried { id, answer: Err("it was stopped".to_owned()) };
+                let stopped = OutboxCommand::Tried { id, answer: Err(OfferFault::Object("it was stopped".to_owned())) };
                 node.mailbox.post(NodeCommand::Outbox(stopped));
             }
             OutboxEvent::Ended { id, end } => note_end(&outbox, id, end).await,
@@ -104,37 +124,41 @@ pub(crate) async fn run(node: NodeService, outbox: Arc<Outbox>, mut events: mpsc
     }
 }
 
-/// Hands the machine what is on disk.
-async fn restore(node: &NodeService, outbox: &Arc<Outbox>) {
-    let loading = Arc::clone(outbox);
-    let loaded = tokio::task::spawn_blocking(move || loading.store.load()).await;
-    let waiting = match loaded.map_err(std::io::Error::other).and_then(|loaded| loaded) {
-        Ok(waiting) => waiting,
-        Err(error) => return tracing::error!(%error, "the outbox cannot be read; nothing in it is sent"),
-    };
-    for (id, delivery) in waiting {
-        match item(id, &delivery) {
-            Some(item) => node.mailbox.post(NodeCommand::Outbox(OutboxCommand::Deposit(item))),
-            None => tracing::error!(%id, "a file of the outbox has no receiver"),
-        }
+async fn note_elapsed(outbox: &Arc<Outbox>) {
+    let noting = Arc::clone(outbox);
+    let noted = tokio::task::spawn_blocking(move || noting.store.note_elapsed()).await;
+    if let Err(error) = noted.map_err(std::io::Error::other).and_then(|noted| noted) {
+        tracing::warn!(%error, "the time that passes is not noted in the outbox; a date that goes back lengthens ends");
     }
 }
 
-fn item(id: DeliveryId, delivery: &StoredDelivery) -> Option<OutboxItem> {
-    let StoredDelivery { to, priority, since_s, until_s, left_s, tries, .. } = delivery;
+/// Reads what is on disk, before anybody puts a file into the outbox.
+pub(crate) async fn load(outbox: &Arc<Outbox>) -> Vec<OutboxItem> {
+    let loading = Arc::clone(outbox);
+    let loaded = tokio::task::spawn_blocking(move || loading.store.load()).await;
+    let waiting = loaded.map_err(std::io::Error::other).and_then(|loaded| loaded).unwrap_or_else(|error| {
+        tracing::error!(%error, "the outbox cannot be read; nothing in it is sent, and it takes no file");
+        Vec::new()
+    });
+    let item = |(id, delivery): (DeliveryId, StoredDelivery)| {
+        let item = item(&outbox.store, id, &delivery);
+        if item.is_none() {
+            tracing::error!(%id, "a file of the outbox has no receiver");
+        }
+        item
+    };
+    waiting.into_iter().filter_map(item).collect()
+}
+
+fn item(store: &Store, id: DeliveryId, delivery: &StoredDelivery) -> Option<OutboxItem> {
+    let StoredDelivery { to, priority, since_s, tries, .. } = delivery;
     let to: NodeSelector = to.parse().ok()?;
     let priority = match priority {
         Priority::Low => OutboxPriority::Low,
         Priority::Normal => OutboxPriority::Normal,
         Priority::High => OutboxPriority::High,
     };
-    let left = time_left(unix_s(), *until_s, *left_s);
-    Some(OutboxItem { id, to, priority, since_s: *since_s, left, tries: *tries })
-}
-
-/// The time until the end of a delivery of which `left_s` seconds were left when that was last noted.
-fn time_left(now_s: u64, until_s: u64, left_s: u64) -> Duration {
-    Duration::from_secs(until_s.saturating_sub(now_s).min(left_s).min(MAX_DELIVERY_S.into()))
+    Some(OutboxItem { id, to, priority, since_s: *since_s, left: store.left(delivery), tries: *tries })
 }
 
 async fn note_end(outbox: &Arc<Outbox>, id: DeliveryId, end: OutboxEnd) {
@@ -217,7 +241,7 @@ pub(crate) async fn cancel(State(node): State<NodeService>, pairs: QueryPairs) -
 
 /// The wall clock, Unix seconds; 1970 if it is before that.
 fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemClock.date().as_secs()
 }
 
 #[cfg(test)]
@@ -225,10 +249,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clock_that_went_back_lengthens_no_life() {
-        assert_eq!(time_left(1_000, 1_900, 950).as_secs(), 900);
-        assert_eq!(time_left(5, 1_900, 950).as_secs(), 950);
-        assert_eq!(time_left(2_000, 1_900, 950).as_secs(), 0);
-        assert_eq!(time_left(5, u64::MAX, u64::MAX).as_secs(), u64::from(MAX_DELIVERY_S));
+    fn folder_that_cannot_be_written_is_explained() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("file");
+        std::fs::write(&folder, "").unwrap();
+        let refused = Outbox::new(folder, 1).check().unwrap_err();
+        assert!(refused.contains("this user may write to"), "{refused}");
     }
 }

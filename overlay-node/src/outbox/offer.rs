@@ -1,12 +1,14 @@
 //! The search for a receiver, and the offer of one file.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use roost_api::SendQuery;
 use roost_api::server::ApiError;
-use roost_core::node::{FoundReceiver, NodeCommand, OutboxCommand, PushedDelivery};
-use roost_services::StoredFile;
+use roost_core::node::{FoundReceiver, NodeCommand, OfferFault, OutboxCommand, PushedDelivery};
+use roost_runtime::clock::{Clock as _, SystemClock};
+use roost_runtime::driver::DriverStopped;
+use roost_services::{SourceError, StoredFile};
 use roost_wire::messages::PushState;
 use roost_wire::object::parse_digest;
 use roost_wire::{DeliveryId, NodeSelector};
@@ -54,8 +56,8 @@ pub(super) struct OfferTask {
     pub(super) id: DeliveryId,
     pub(super) to: FoundReceiver,
     pub(super) tries: u32,
-    /// The end of the delivery; past, it only asks what has become of it.
-    pub(super) until: Instant,
+    /// The end of the delivery by the clock that goes on in suspend; past, it only asks what has become of it.
+    pub(super) until: Duration,
 }
 
 impl OfferTask {
@@ -66,51 +68,68 @@ impl OfferTask {
         let _ = node.mailbox.command(NodeCommand::Outbox(OutboxCommand::Tried { id, answer })).await;
     }
 
-    async fn offer(self, node: &NodeService, outbox: &Arc<Outbox>) -> Result<PushState, String> {
-        let Self { id, to: FoundReceiver { to, published_service }, tries, until } = self;
-        let gone = || "the file is no longer in the outbox".to_owned();
-        let delivery = outbox.store.get(id).ok_or_else(gone)?;
-        if let Some(other) = delivery.node.filter(|other| *other != to.node) {
-            return Err(format!("{} is another node now than {other}, which was offered the file", delivery.to));
-        }
-        let StoredDelivery { name, bytes, sha256, until_s, .. } = delivery.clone();
-        let digest = parse_digest(&sha256).ok_or_else(gone)?;
-        let file = StoredFile::known(&outbox.store.data_path(id), bytes, digest).await.map_err(|no| no.to_string())?;
-        let left = until.saturating_duration_since(Instant::now());
-        // On disk before the receiver hears of it, else a crash hides that it may have the file.
-        let noted = StoredDelivery { node: Some(to.node), tries, left_s: left.as_secs(), ..delivery.clone() };
-        let noting = Arc::clone(outbox);
-        let noted = tokio::task::spawn_blocking(move || noting.store.write(id, noted)).await;
-        let noted = noted.map_err(std::io::Error::other).and_then(|noted| noted);
-        noted.map_err(|error| format!("the outbox cannot be written to: {error}"))?;
-        let left = until.saturating_duration_since(Instant::now());
-        let receiver = to.node;
+    async fn offer(self, node: &NodeService, outbox: &Arc<Outbox>) -> Result<PushState, OfferFault> {
+        let (id, to) = (self.id, self.to.to.node);
+        let (delivery, file) = self.prepare(outbox).await.map_err(OfferFault::Unoffered)?;
+        let left = self.left();
+        let StoredDelivery { name, until_s, .. } = delivery.clone();
+        let FoundReceiver { to: provider, published_service } = self.to;
         let push = |ticket| NodeCommand::Push {
             ticket,
-            to,
+            to: provider,
             published_service,
             name,
-            length: bytes,
-            digest,
+            length: file.length(),
+            digest: file.digest(),
             deadline: ANSWER_TIMEOUT,
             delivery: Some(PushedDelivery { id, until_s, left }),
         };
-        let mut replies = node.open_ticket(Purpose::Other, push).await.map_err(|ApiError(error)| error.message)?;
+        let unoffered = |ApiError(error)| OfferFault::Unoffered(error.message);
+        let mut replies = node.open_ticket(Purpose::Other, push).await.map_err(unoffered)?;
         let selector = delivery.to.parse().ok();
         while let Some(reply) = replies.next().await {
             match reply {
-                Reply::Read { .. } if left.is_zero() => return Err("the receiver does not know deliveries".to_owned()),
+                Reply::Read { .. } if left.is_zero() => {
+                    return Err(OfferFault::Object("the receiver does not know deliveries".to_owned()));
+                }
                 Reply::Read { session, offset, length } => {
-                    node.check_name(selector, receiver).map_err(|ApiError(error)| error.message)?;
-                    let bytes = file.read(offset, length).await.map_err(|error| error.to_string())?;
+                    let changed = |ApiError(error)| OfferFault::Receiver(error.message);
+                    node.check_name(selector, to).map_err(changed)?;
+                    let unread = |error: SourceError| OfferFault::Object(error.to_string());
+                    let bytes = file.read(offset, length).await.map_err(unread)?;
                     let read = NodeCommand::ObjectRead { session, offset, bytes };
-                    node.mailbox.command(read).await.map_err(|stopped| stopped.to_string())?;
+                    let stopped = |stopped: DriverStopped| OfferFault::Object(stopped.to_string());
+                    node.mailbox.command(read).await.map_err(stopped)?;
                 }
                 Reply::Pushed(state) => return Ok(state),
-                Reply::Failed { detail, .. } => return Err(detail),
+                Reply::Failed { detail, .. } => return Err(OfferFault::Receiver(detail)),
                 _ => {}
             }
         }
-        Err("the offer was broken off".to_owned())
+        Err(OfferFault::Receiver("the offer was broken off".to_owned()))
+    }
+
+    /// Opens the file, and notes the offer on disk before the receiver hears of it, else a crash hides that it may have
+    /// the file.
+    async fn prepare(&self, outbox: &Arc<Outbox>) -> Result<(StoredDelivery, StoredFile), String> {
+        let gone = || "the file is no longer in the outbox".to_owned();
+        let (id, to) = (self.id, self.to.to.node);
+        let delivery = outbox.store.get(id).ok_or_else(gone)?;
+        if let Some(other) = delivery.node.filter(|other| *other != to) {
+            return Err(format!("{} is another node now than {other}, which was offered the file", delivery.to));
+        }
+        let digest = parse_digest(&delivery.sha256).ok_or_else(gone)?;
+        let file = StoredFile::known(&outbox.store.data_path(id), delivery.bytes, digest).await;
+        let file = file.map_err(|error| error.to_string())?;
+        let noted = outbox.store.noted(StoredDelivery { node: Some(to), tries: self.tries, ..delivery }, self.left());
+        let (noting, written) = (Arc::clone(outbox), noted.clone());
+        let written = tokio::task::spawn_blocking(move || noting.store.write(id, written)).await;
+        let written = written.map_err(std::io::Error::other).and_then(|written| written);
+        written.map_err(|error| format!("the outbox cannot be written to: {error}"))?;
+        Ok((noted, file))
+    }
+
+    fn left(&self) -> Duration {
+        self.until.saturating_sub(SystemClock.passed())
     }
 }

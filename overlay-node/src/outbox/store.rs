@@ -6,11 +6,16 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use roost_api::{OutboxState, Priority};
 use roost_core::node::MAX_OUTBOX;
+use roost_runtime::clock::Clock;
+use roost_wire::messages::MAX_DELIVERY_S;
 use roost_wire::{DeliveryId, NodeId, text};
 use serde::{Deserialize, Serialize};
+
+use super::elapsed::Elapsed;
 
 /// The most ended files that are remembered.
 const MAX_ENDED: usize = 256;
@@ -29,8 +34,10 @@ pub(super) struct StoredDelivery {
     pub(super) priority: Priority,
     pub(super) since_s: u64,
     pub(super) until_s: u64,
-    /// The time until then as this was written, seconds: a wall clock that goes back before a restart adds nothing.
+    /// The time until then as this was written, seconds, and the [`Elapsed`] seconds of that moment.
     pub(super) left_s: u64,
+    #[serde(default)]
+    pub(super) left_at_s: u64,
     pub(super) tries: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) end: Option<EndNote>,
@@ -47,6 +54,7 @@ pub(super) struct EndNote {
 pub(super) struct Store {
     folder: PathBuf,
     limit: u64,
+    elapsed: Elapsed,
     held: Mutex<Held>,
     /// One description is written at a time: an offer that was stopped may still write while the end is noted.
     disk: Mutex<()>,
@@ -57,11 +65,22 @@ struct Held {
     deliveries: BTreeMap<DeliveryId, StoredDelivery>,
     /// Bytes of the files that have not ended, and of those that are being written.
     bytes: u64,
+    /// The files that are being written.
+    reserved: usize,
+    is_loaded: bool,
+}
+
+/// The reason for which no file can be put into the outbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReserveError {
+    Full,
+    /// The folder could not be read at the start.
+    Unread,
 }
 
 impl Store {
-    pub(super) fn new(folder: PathBuf, limit: u64) -> Self {
-        Self { folder, limit, held: Mutex::default(), disk: Mutex::default() }
+    pub(super) fn new(folder: PathBuf, limit: u64, clock: impl Clock + 'static) -> Self {
+        Self { folder, limit, elapsed: Elapsed::new(clock), held: Mutex::default(), disk: Mutex::default() }
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -91,19 +110,45 @@ impl Store {
                 let _ = fs::remove_file(path);
             }
         }
+        self.elapsed.restore(&self.folder, held.deliveries.values().map(|noted| noted.left_at_s).max().unwrap_or(0));
+        held.is_loaded = true;
         let waiting = held.deliveries.iter().filter(|(_, delivery)| delivery.end.is_none());
         Ok(waiting.map(|(id, delivery)| (*id, delivery.clone())).collect())
     }
 
-    /// Reserves room for a file; `None` if there is none.
-    pub(super) fn reserve(&self, bytes: u64) -> Option<Reservation<'_>> {
+    /// Reserves room for a file.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Reservation<'_>, ReserveError> {
         let mut held = self.lock();
+        if !held.is_loaded {
+            return Err(ReserveError::Unread);
+        }
         let waiting = held.deliveries.values().filter(|delivery| delivery.end.is_none()).count();
-        if waiting >= MAX_OUTBOX || held.bytes.saturating_add(bytes) > self.limit {
-            return None;
+        if waiting + held.reserved >= MAX_OUTBOX || held.bytes.saturating_add(bytes) > self.limit {
+            return Err(ReserveError::Full);
         }
         held.bytes += bytes;
-        Some(Reservation { store: self, bytes, is_kept: false })
+        held.reserved += 1;
+        Ok(Reservation { store: self, bytes, is_kept: false })
+    }
+
+    /// A description with the time that is left to it now.
+    pub(super) fn noted(&self, delivery: StoredDelivery, left: Duration) -> StoredDelivery {
+        StoredDelivery { left_s: left.as_secs(), left_at_s: self.elapsed.seconds(), ..delivery }
+    }
+
+    /// The time until the end of a delivery: by the wall clock, but no more than was left and has not passed since.
+    pub(super) fn left(&self, delivery: &StoredDelivery) -> Duration {
+        let by_date = delivery.until_s.saturating_sub(self.elapsed.unix_s());
+        let passed = self.elapsed.seconds().saturating_sub(delivery.left_at_s);
+        Duration::from_secs(by_date.min(delivery.left_s.saturating_sub(passed)).min(MAX_DELIVERY_S.into()))
+    }
+
+    /// Notes on disk the time for which the daemon has run, if a file needs that. Blocks.
+    pub(super) fn note_elapsed(&self) -> io::Result<()> {
+        if self.lock().deliveries.values().all(|delivery| delivery.end.is_some()) {
+            return Ok(());
+        }
+        self.replace(Path::new(Elapsed::NAME), self.elapsed.seconds().to_string().as_bytes())
     }
 
     pub(super) fn data_path(&self, id: DeliveryId) -> PathBuf {
@@ -124,15 +169,33 @@ impl Store {
         if self.get(id).is_some_and(|held| held.end.is_some()) {
             return Err(io::Error::other("the file has ended"));
         }
-        let (path, new) = (self.folder.join(format!("{id}.json")), self.folder.join(format!("{id}.new")));
         let json = serde_json::to_vec(&delivery).map_err(io::Error::other)?;
-        let mut file = File::create(&new)?;
-        file.write_all(&json)?;
-        file.sync_all()?;
-        fs::rename(&new, &path)?;
-        File::open(&self.folder)?.sync_all()?;
+        self.replace(Path::new(&format!("{id}.json")), &json)?;
         self.lock().deliveries.insert(id, delivery);
         Ok(())
+    }
+
+    /// Replaces a file of the folder as a whole.
+    fn replace(&self, name: &Path, content: &[u8]) -> io::Result<()> {
+        let (path, new) = (self.folder.join(name), self.folder.join(name.with_extension("new")));
+        let mut file = File::create(&new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&new, &path)?;
+        File::open(&self.folder)?.sync_all()
+    }
+
+    /// Removes a file that could not be put into the outbox as a whole, the description first: a content without one
+    /// goes with the next start. Blocks.
+    pub(super) fn discard(&self, id: DeliveryId) -> io::Result<()> {
+        self.lock().deliveries.remove(&id);
+        for end in ["json", "data", "new"] {
+            match fs::remove_file(self.folder.join(format!("{id}.{end}"))) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        File::open(&self.folder)?.sync_all()
     }
 
     /// Notes the end of a file, then removes its content. A disk that is full notes nothing: then the receiver, which
@@ -185,8 +248,9 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
+        let mut held = self.store.lock();
+        held.reserved -= 1;
         if !self.is_kept {
-            let mut held = self.store.lock();
             held.bytes = held.bytes.saturating_sub(self.bytes);
         }
     }
@@ -201,55 +265,4 @@ fn described(path: &Path) -> Option<(DeliveryId, StoredDelivery)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn delivery(bytes: u64) -> StoredDelivery {
-        StoredDelivery {
-            to: "uav7".to_owned(),
-            node: None,
-            addresses: Vec::new(),
-            name: "site.tif".to_owned(),
-            bytes,
-            sha256: String::new(),
-            priority: Priority::Normal,
-            since_s: 1,
-            until_s: 2,
-            left_s: 1,
-            tries: 0,
-            end: None,
-        }
-    }
-
-    fn id(number: u8) -> DeliveryId {
-        DeliveryId::from_bytes([number; 8])
-    }
-
-    #[test]
-    fn restart_finds_whole_files_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::new(folder.path().to_owned(), 100);
-        for number in 1..=3 {
-            fs::write(store.data_path(id(number)), "x").unwrap();
-        }
-        store.write(id(1), delivery(1)).unwrap();
-        store.write(id(2), delivery(1)).unwrap();
-        store.end(id(2), EndNote { state: OutboxState::Delivered, why: None, at_s: 3 }).unwrap();
-        let again = Store::new(folder.path().to_owned(), 100);
-        let waiting: Vec<DeliveryId> = again.load().unwrap().into_iter().map(|(id, _)| id).collect();
-        assert_eq!(waiting, [id(1)]);
-        assert!(again.data_path(id(1)).exists() && !again.data_path(id(3)).exists());
-        assert!(again.get(id(2)).is_some_and(|ended| ended.end.is_some()));
-    }
-
-    #[test]
-    fn room_is_given_back() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::new(folder.path().to_owned(), 10);
-        let first = store.reserve(8).unwrap();
-        assert!(store.reserve(3).is_none());
-        drop(first);
-        store.reserve(10).unwrap().keep();
-        assert!(store.reserve(1).is_none());
-    }
-}
+mod tests;

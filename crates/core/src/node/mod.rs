@@ -76,8 +76,8 @@ pub use connections::IDLE;
 pub use home::hubs::MAX_HUBS;
 pub use multicast::MAX_MULTICAST_REQUESTS;
 pub use outbox::{
-    FoundReceiver, MAX_OUTBOX, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority, OutboxRow,
-    OutboxState,
+    FoundReceiver, MAX_OUTBOX, OfferFault, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority,
+    OutboxRow, OutboxState,
 };
 pub use ping::MAX_PINGS;
 pub use pushes::incoming::{MAX_RECEPTIONS, MAX_RECEPTIONS_FROM_ONE};

@@ -47,6 +47,8 @@ pub(super) struct Entry {
     since_s: u64,
     pub(super) until: Time,
     pub(super) tries: u32,
+    /// The offers that broke off since the start.
+    pub(super) broken: u32,
     /// The end of the pause after an answer.
     pub(super) not_before: Time,
     backoff: Backoff,
@@ -58,7 +60,8 @@ impl Entry {
     pub(super) fn new(now: Time, item: OutboxItem) -> Self {
         let OutboxItem { to, priority, since_s, left, tries, .. } = item;
         let (until, stage) = (now + left, Stage::Waiting);
-        Self { to, priority, since_s, until, tries, not_before: now, backoff: pauses(), stage, obstacle: None }
+        let (not_before, backoff) = (now, pauses());
+        Self { to, priority, since_s, until, tries, broken: 0, not_before, backoff, stage, obstacle: None }
     }
 
     pub(super) fn is_sending(&self) -> bool {

@@ -51,8 +51,19 @@ pub enum OutboxCommand {
     /// The answer to [`OutboxEvent::Send`]: the receiver's, or the reason for which there is none.
     Tried {
         id: DeliveryId,
-        answer: Result<PushState, String>,
+        answer: Result<PushState, OfferFault>,
     },
+}
+
+/// The reason for which an offer has no answer of the receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OfferFault {
+    /// The sender could not make the offer: the receiver has not heard of the object.
+    Unoffered(String),
+    /// The offer failed by something that concerns this object alone, as its data.
+    Object(String),
+    /// The receiver is not there, or does not answer.
+    Receiver(String),
 }
 
 #[derive(Clone, Debug)]

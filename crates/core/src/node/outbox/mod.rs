@@ -4,6 +4,9 @@
 //! [`OutboxCommand::Found`] and each [`OutboxEvent::Send`] by [`OutboxCommand::Tried`]. Here is decided when, in which
 //! order, and what an answer means.
 //!
+//! No receiver and no object holds back others: free places go to receivers with the fewest objects under way, then to
+//! those that answer; an object that breaks off each time takes one of the two places of its receiver, never both.
+//!
 //! An object ends delivered, refused, cancelled or expired, by the time that has passed: a wall clock that jumps
 //! changes nothing. One that was offered may be stored at the receiver although its answer was lost, so after its end
 //! the receiver is asked for [`SETTLE`] what has become of it.
@@ -21,7 +24,7 @@ use roost_wire::{DeliveryId, NodeId, NodeSelector, Time};
 use crate::connections::Backoff;
 use entry::{Entry, Stage, pauses};
 pub use entry::{OutboxRow, OutboxState};
-pub use messages::{FoundReceiver, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority};
+pub use messages::{FoundReceiver, OfferFault, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority};
 
 pub const MAX_OUTBOX: usize = 1_000;
 
@@ -46,6 +49,8 @@ enum Search {
 struct Receiver {
     search: Search,
     backoff: Backoff,
+    /// The offers that broke off since it answered last.
+    broken: u32,
     obstacle: Option<String>,
 }
 
@@ -71,7 +76,7 @@ impl NodeOutbox {
         if self.entries.contains_key(&item.id) || self.entries.len() >= MAX_OUTBOX {
             return;
         }
-        let new = || Receiver { search: Search::Due(now), backoff: pauses(), obstacle: None };
+        let new = || Receiver { search: Search::Due(now), backoff: pauses(), broken: 0, obstacle: None };
         let receiver = self.receivers.entry(item.to).or_insert_with(new);
         if item.tries == 0 {
             receiver.hurry(now);
@@ -94,17 +99,22 @@ impl NodeOutbox {
         }
     }
 
-    fn on_tried(&mut self, now: Time, random: &mut SplitMix64, id: DeliveryId, answer: Result<PushState, String>) {
+    fn on_tried(&mut self, now: Time, random: &mut SplitMix64, id: DeliveryId, answer: Result<PushState, OfferFault>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
         let was_stopped = entry.stage == Stage::Stopping;
         entry.stage = Stage::Waiting;
         let is_over = now >= entry.until;
-        let receiver = self.receivers.get_mut(&entry.to);
+        let Some(receiver) = self.receivers.get_mut(&entry.to) else { return };
+        match answer {
+            Ok(PushState::Interrupted) | Err(OfferFault::Receiver(_)) => entry.broken += 1,
+            Ok(_) => receiver.broken = 0,
+            Err(OfferFault::Unoffered(_)) => entry.tries = entry.tries.saturating_sub(1),
+            Err(OfferFault::Object(_)) => {}
+        }
         match answer {
             Ok(PushState::Stored) => {
-                if let Some(receiver) = receiver {
-                    receiver.backoff.reset();
-                }
+                receiver.hurry(now);
+                receiver.backoff.reset();
                 self.end(id, OutboxEnd::Delivered);
             }
             Ok(PushState::Expired) if is_over => self.end(id, OutboxEnd::Expired),
@@ -113,17 +123,10 @@ impl NodeOutbox {
             Ok(state @ (PushState::NoInbox | PushState::TooLarge | PushState::BadName)) if !is_over => {
                 self.end(id, OutboxEnd::Refused(state));
             }
-            Ok(PushState::Interrupted) => {
-                if let Some(receiver) = receiver {
-                    receiver.lose(now, random, "the transfer broke off".to_owned());
-                }
-            }
+            Ok(PushState::Interrupted) => receiver.lose(now, random, "the transfer broke off".to_owned()),
             Ok(state) => entry.wait(now, random, obstacle(state)),
-            Err(obstacle) => {
-                if let Some(receiver) = receiver {
-                    receiver.lose(now, random, obstacle);
-                }
-            }
+            Err(OfferFault::Unoffered(fault) | OfferFault::Object(fault)) => entry.wait(now, random, &fault),
+            Err(OfferFault::Receiver(fault)) => receiver.lose(now, random, fault),
         }
     }
 
@@ -173,32 +176,40 @@ impl NodeOutbox {
         }
     }
 
+    /// Looks for the receivers that have waited longest.
     fn look(&mut self, now: Time) {
         let is_looking = |receiver: &&Receiver| matches!(receiver.search, Search::Looking);
-        let mut places = MAX_LOOKS.saturating_sub(self.receivers.values().filter(is_looking).count());
-        for (to, receiver) in &mut self.receivers {
-            if places > 0 && matches!(receiver.search, Search::Due(at) if at <= now) {
-                receiver.search = Search::Looking;
-                self.events.push_back(OutboxEvent::Look { to: *to });
-                places -= 1;
-            }
+        let places = MAX_LOOKS.saturating_sub(self.receivers.values().filter(is_looking).count());
+        let due = self.receivers.iter_mut().filter_map(|(to, receiver)| match receiver.search {
+            Search::Due(at) if at <= now => Some((at, to, receiver)),
+            _ => None,
+        });
+        let mut due: Vec<_> = due.collect();
+        due.sort_by_key(|(at, to, _)| (*at, **to));
+        for (_, to, receiver) in due.into_iter().take(places) {
+            receiver.search = Search::Looking;
+            self.events.push_back(OutboxEvent::Look { to: *to });
         }
     }
 
-    /// The object whose turn it is: the highest priority, then the oldest, among those that may be sent now.
+    /// The object whose turn it is among those that may be sent now: of the receivers the one with the fewest under way,
+    /// then the one that answers; of a receiver's objects the highest priority, then the oldest. An object that broke
+    /// off takes a second place after those that did not.
     fn next_to_send(&self, now: Time) -> Option<DeliveryId> {
-        let sending = || self.entries.values().filter(|entry| entry.is_sending());
-        if sending().count() >= MAX_SENDS {
+        let mut taken = BTreeMap::<NodeSelector, usize>::new();
+        let sending = self.entries.values().filter(|entry| entry.is_sending());
+        sending.for_each(|entry| *taken.entry(entry.to).or_default() += 1);
+        if taken.values().sum::<usize>() >= MAX_SENDS {
             return None;
         }
-        let has_place = |to: NodeSelector| sending().filter(|entry| entry.to == to).count() < MAX_SENDS_TO_ONE;
-        let may = |entry: &&Entry| entry.is_due(now) && self.is_found(entry.to) && has_place(entry.to);
-        let next = self.entries.iter().filter(|(_, entry)| may(entry));
-        next.min_by_key(|(id, entry)| (entry.order(), **id)).map(|(id, _)| *id)
-    }
-
-    fn is_found(&self, to: NodeSelector) -> bool {
-        self.receivers.get(&to).is_some_and(|receiver| matches!(receiver.search, Search::Found(_)))
+        let turn = |(id, entry): (&DeliveryId, &Entry)| {
+            let receiver = self.receivers.get(&entry.to).filter(|receiver| receiver.is_found())?;
+            let places = taken.get(&entry.to).copied().unwrap_or_default();
+            let broken = if places == 0 { 0 } else { entry.broken };
+            let may = entry.is_due(now) && places < MAX_SENDS_TO_ONE;
+            may.then_some((places, receiver.broken, broken, entry.order(), *id))
+        };
+        self.entries.iter().filter_map(turn).min().map(|(.., id)| id)
     }
 
     fn send(&mut self, now: Time, id: DeliveryId) {
@@ -246,6 +257,10 @@ impl NodeOutbox {
 }
 
 impl Receiver {
+    fn is_found(&self) -> bool {
+        matches!(self.search, Search::Found(_))
+    }
+
     /// Something has happened: it may be there.
     fn hurry(&mut self, now: Time) {
         if matches!(self.search, Search::Due(_)) {
@@ -259,6 +274,7 @@ impl Receiver {
         if !matches!(self.search, Search::Due(_)) {
             self.search = Search::Due(now + self.backoff.record_failure(now, random));
         }
+        self.broken += 1;
         self.obstacle = Some(obstacle);
     }
 }

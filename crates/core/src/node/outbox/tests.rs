@@ -17,6 +17,10 @@ fn item(number: u64, priority: OutboxPriority, since_s: u64) -> OutboxItem {
     OutboxItem { id: id(number), to: node(7).into(), priority, since_s, left: 3_600 * SECOND, tries: 0 }
 }
 
+fn item_to(to: u8, number: u64) -> OutboxItem {
+    OutboxItem { to: node(to).into(), ..item(number, OutboxPriority::Normal, number) }
+}
+
 fn found() -> FoundReceiver {
     FoundReceiver { to: Provider { node: node(7), addresses: Vec::new() }, published_service: None }
 }
@@ -56,6 +60,16 @@ impl Owner {
 
     fn answer(&mut self, number: u64, state: PushState) {
         self.command(OutboxCommand::Tried { id: id(number), answer: Ok(state) });
+    }
+
+    fn fail(&mut self, number: u64, fault: fn(String) -> OfferFault) {
+        self.command(OutboxCommand::Tried { id: id(number), answer: Err(fault("a fault".to_owned())) });
+    }
+
+    /// The objects that are sent since the last call.
+    fn newly_sent(&mut self) -> Vec<u64> {
+        let numbers = self.sent.drain(..).map(|id| u64::from_str_radix(&id.to_string(), 16).unwrap());
+        numbers.collect()
     }
 
     /// Lets the time pass until something is due, and does it.
@@ -111,13 +125,111 @@ fn full_inbox_holds_up_no_other_file() {
 }
 
 #[test]
+fn unreadable_files_hold_up_no_other_file() {
+    let mut owner = Owner::new();
+    owner.is_there = true;
+    (1..=4).for_each(|number| owner.command(OutboxCommand::Deposit(item(number, OutboxPriority::Normal, number))));
+    owner.fail(1, OfferFault::Unoffered);
+    owner.fail(2, OfferFault::Object);
+    assert_eq!(owner.newly_sent(), [1, 2, 3, 4]);
+    let rows = owner.outbox.rows(owner.now);
+    assert!(rows[..2].iter().all(|row| row.obstacle.as_deref() == Some("a fault")), "{rows:?}");
+    assert_eq!((rows[0].tries, rows[1].tries), (0, 1), "a receiver that heard nothing is asked nothing");
+}
+
+#[test]
+fn unoffered_file_expires_at_its_end() {
+    let mut owner = Owner::new();
+    owner.is_there = true;
+    owner.command(OutboxCommand::Deposit(item(1, OutboxPriority::Normal, 1)));
+    owner.now = owner.now + 3_600 * SECOND;
+    owner.command(OutboxCommand::Cancel { id: id(9) });
+    owner.fail(1, OfferFault::Unoffered);
+    assert_eq!(owner.ended, [(id(1), OutboxEnd::Expired)]);
+}
+
+#[test]
+fn stuck_files_take_one_place() {
+    let mut owner = Owner::new();
+    owner.is_there = true;
+    (1..=6).for_each(|number| owner.command(OutboxCommand::Deposit(item(number, OutboxPriority::Normal, number))));
+    for _ in 0..12 {
+        for number in owner.newly_sent() {
+            match number {
+                1 | 2 => owner.answer(number, PushState::Interrupted),
+                _ => owner.answer(number, PushState::Stored),
+            }
+        }
+        if owner.sent.is_empty() {
+            owner.wake();
+        }
+    }
+    assert_eq!(owner.ended, [3, 4, 5, 6].map(|number| (id(number), OutboxEnd::Delivered)));
+}
+
+#[test]
+fn silent_receivers_hold_up_no_other() {
+    let mut owner = Owner::new();
+    owner.is_there = true;
+    (10..30).for_each(|number| owner.command(OutboxCommand::Deposit(item_to(number, number.into()))));
+    owner.command(OutboxCommand::Deposit(item_to(30, 30)));
+    let mut rounds = Vec::<Vec<u64>>::new();
+    while !rounds.iter().flatten().any(|number| *number == 30) && rounds.len() < 20 {
+        let round = owner.newly_sent();
+        owner.now = owner.now + 20 * SECOND;
+        round.iter().for_each(|number| owner.fail(*number, OfferFault::Receiver));
+        rounds.push(round);
+    }
+    assert!(rounds.len() <= 4, "{rounds:?}");
+}
+
+#[test]
+fn absent_receivers_are_sought_in_turn() {
+    let mut owner = Owner::new();
+    let mut sought = std::collections::BTreeSet::new();
+    for number in 1..=60 {
+        owner.outbox.handle(owner.now, &mut owner.random, OutboxCommand::Deposit(item_to(number, number.into())));
+    }
+    for _ in 0..20 {
+        let events = std::iter::from_fn(|| owner.outbox.poll_event());
+        let looks = events.filter_map(|event| if let OutboxEvent::Look { to } = event { Some(to) } else { None });
+        let looks: Vec<NodeSelector> = looks.collect();
+        owner.now = owner.now + 10 * SECOND;
+        for to in looks {
+            sought.insert(to);
+            let found = Err("nobody knows it".to_owned());
+            owner.outbox.handle(owner.now, &mut owner.random, OutboxCommand::Found { to, found });
+        }
+    }
+    assert_eq!(sought.len(), 60);
+}
+
+#[test]
+fn thousand_small_files_go_in_their_order() {
+    let mut owner = Owner::new();
+    for number in 0..MAX_OUTBOX as u64 {
+        owner.command(OutboxCommand::Deposit(item(number, OutboxPriority::Normal, number)));
+    }
+    owner.is_there = true;
+    owner.wake();
+    let mut order = Vec::new();
+    while order.len() < MAX_OUTBOX {
+        let sent = owner.newly_sent();
+        assert!((1..=MAX_SENDS_TO_ONE).contains(&sent.len()), "{sent:?}");
+        sent.iter().for_each(|number| owner.answer(*number, PushState::Stored));
+        order.extend(sent);
+    }
+    assert!(order.is_sorted(), "{order:?}");
+}
+
+#[test]
 fn offered_file_is_asked_about_after_its_end() {
     let mut owner = Owner::new();
     owner.is_there = true;
     owner.command(OutboxCommand::Deposit(item(1, OutboxPriority::Normal, 1)));
     owner.now = owner.now + 3_600 * SECOND;
     owner.command(OutboxCommand::Cancel { id: id(9) });
-    owner.command(OutboxCommand::Tried { id: id(1), answer: Err("stopped".to_owned()) });
+    owner.command(OutboxCommand::Tried { id: id(1), answer: Err(OfferFault::Receiver("stopped".to_owned())) });
     assert_eq!((owner.sent.len(), owner.ended.len()), (2, 0));
     owner.answer(1, PushState::Stored);
     assert_eq!(owner.ended, [(id(1), OutboxEnd::Delivered)]);

@@ -23,7 +23,7 @@ struct Stored {
 enum Task {
     Look { to: NodeSelector },
     Offer { id: DeliveryId, receiver: usize, left: Duration },
-    Answer { id: DeliveryId, answer: Result<PushState, String> },
+    Answer { id: DeliveryId, answer: Result<PushState, OfferFault> },
     Note { id: DeliveryId, end: OutboxEnd },
 }
 
@@ -162,7 +162,7 @@ impl Schedule {
                 }
                 OutboxEvent::Stop { id } => {
                     self.tasks.retain(|task| !task.is_about(id));
-                    self.tasks.push(Task::Answer { id, answer: Err("stopped".to_owned()) });
+                    self.tasks.push(Task::Answer { id, answer: Err(OfferFault::Receiver("stopped".to_owned())) });
                 }
                 OutboxEvent::Ended { id, end } => self.tasks.push(Task::Note { id, end }),
             }
@@ -212,6 +212,10 @@ impl Schedule {
     }
 
     fn offer(&mut self, id: DeliveryId, at: usize, left: Duration) {
+        if self.chance.below(20) == 0 {
+            let unread = OfferFault::Unoffered("unreadable".to_owned());
+            return self.tasks.push(Task::Answer { id, answer: Err(unread) });
+        }
         let until = self.disk[&id].until;
         // As the machine that offers: what is left as it does.
         let left = left.min(until.since(self.now));
@@ -220,7 +224,7 @@ impl Schedule {
         let host = &mut self.hosts[at];
         let wall_s = (EPOCH_S + self.now.as_micros() / 1_000_000).saturating_add_signed(host.clock_s);
         if !host.is_reached() {
-            return self.tasks.push(Task::Answer { id, answer: Err("gone".to_owned()) });
+            return self.tasks.push(Task::Answer { id, answer: Err(OfferFault::Receiver("gone".to_owned())) });
         }
         // As the machine of the receiver, which owns one reception of an object at a time.
         if host.receptions.iter().any(|reception| reception.id == id) {
@@ -242,7 +246,7 @@ impl Schedule {
     /// The answer of a receiver, if it arrives and is waited for.
     fn reply(&mut self, at: usize, id: DeliveryId, state: PushState) {
         let is_lost = !self.hosts[at].has_link || self.chance.below(6) == 0;
-        let answer = if is_lost { Err("no answer".to_owned()) } else { Ok(state) };
+        let answer = if is_lost { Err(OfferFault::Receiver("no answer".to_owned())) } else { Ok(state) };
         self.tasks.push(Task::Answer { id, answer });
     }
 
@@ -262,7 +266,7 @@ impl Schedule {
                     |id: &DeliveryId, entry: &Entry| entry.is_sending() && !tasks.iter().any(|task| task.is_about(*id));
                 let lost: Vec<DeliveryId> =
                     self.outbox.entries.iter().filter(|(id, entry)| is_lost(id, entry)).map(|(id, _)| *id).collect();
-                let answer = |id| Task::Answer { id, answer: Err("no answer".to_owned()) };
+                let answer = |id| Task::Answer { id, answer: Err(OfferFault::Receiver("no answer".to_owned())) };
                 self.tasks.extend(lost.into_iter().map(answer));
             }
             self.step();
