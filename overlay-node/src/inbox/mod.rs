@@ -16,7 +16,9 @@ use roost_runtime::driver::Mailbox;
 use roost_runtime::naming::NodeNames;
 use roost_runtime::{DaemonContext, LogLimiter};
 use roost_services::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, SinkError};
-use roost_wire::messages::{FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest};
+use roost_wire::messages::{
+    DeliveryTerms, FlowDescription, Push, PushState, Reason, RequestMode, ResumePoint, ServiceRequest,
+};
 use roost_wire::{Area, NodeId, Service};
 
 use crate::tickets::{Purpose, Reply, Tickets, open_ticket};
@@ -117,9 +119,12 @@ impl Inbox {
             return PushState::BadName;
         }
         self.look_again(READ_AGAIN).await;
-        let delivery = match push.delivery.map(|terms| self.receipts.offer(from, &terms)).transpose() {
-            Ok(delivery) => delivery,
-            Err(reception) => return reception,
+        let delivery = match push.delivery {
+            None => None,
+            Some(terms) => match self.take_delivery(from, terms).await {
+                Ok(delivery) => Some(delivery),
+                Err(reception) => return reception,
+            },
         };
         if on_disk(push.bytes) > self.limit {
             return PushState::TooLarge;
@@ -141,6 +146,12 @@ impl Inbox {
         let Ok(part) = blocking(move || PartialFile::find(&path, |_| {})).await else { return PushState::Busy };
         incoming.part = part.filter(|part| part.object() == whole);
         incoming.receive(service, push).await
+    }
+
+    async fn take_delivery(self: &Arc<Self>, from: NodeId, terms: DeliveryTerms) -> Result<TakenDelivery, PushState> {
+        let inbox = Arc::clone(self);
+        let taken = tokio::task::spawn_blocking(move || inbox.receipts.offer(from, &terms)).await;
+        taken.unwrap_or(Err(PushState::Unwritable))
     }
 
     fn has_place(&self, from: NodeId, object: &str, length: u64) -> bool {

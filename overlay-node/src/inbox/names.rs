@@ -1,4 +1,4 @@
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -52,22 +52,51 @@ pub(super) fn sender_of_part(name: &str) -> Option<(&str, NodeId)> {
     Some((hidden, sender))
 }
 
-/// Gives a part the name of `target`, or one with a number if that is taken. Replaces no file. Blocks.
+/// Gives a part the name of `target`, or one with a number if that is taken, and has the name on disk. Replaces no file.
+/// Blocks.
+///
+/// # Errors
+/// The part has no other name then.
 pub(super) fn named(part: &Path, target: &Path) -> io::Result<PathBuf> {
+    named_on_disk(part, target, |named| File::open(named.parent().unwrap_or(Path::new(".")))?.sync_all())
+}
+
+fn named_on_disk(part: &Path, target: &Path, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
     for number in 1..=MAX_NAMES {
         let candidate = numbered(target, number);
         match fs::hard_link(part, &candidate) {
-            Ok(()) => return fs::remove_file(part).map(|()| candidate),
+            Ok(()) => {
+                if let Err(error) = sync(&candidate) {
+                    fs::remove_file(&candidate)?;
+                    return Err(error);
+                }
+                // A part that stays is a second name of the file. It goes with the old parts.
+                let _ = fs::remove_file(part);
+                return Ok(candidate);
+            }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             // Not every file system has hard links: then the name is reserved first.
             Err(_) => match OpenOptions::new().write(true).create_new(true).open(&candidate) {
-                Ok(_) => return fs::rename(part, &candidate).map(|()| candidate),
+                Ok(_) => return renamed(part, candidate, sync),
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             },
         }
     }
     Err(io::Error::new(ErrorKind::AlreadyExists, "too many files of this name are there"))
+}
+
+/// Gives a part a name that is reserved for it by an empty file.
+fn renamed(part: &Path, reserved: PathBuf, sync: impl Fn(&Path) -> io::Result<()>) -> io::Result<PathBuf> {
+    if let Err(error) = fs::rename(part, &reserved) {
+        fs::remove_file(&reserved)?;
+        return Err(error);
+    }
+    if let Err(error) = sync(&reserved) {
+        fs::rename(&reserved, part)?;
+        return Err(error);
+    }
+    Ok(reserved)
 }
 
 /// `survey.tif`, `survey-2.tif`, `survey-3.tif`.
@@ -122,5 +151,34 @@ mod tests {
             assert!(!part.exists());
         }
         assert_eq!(fs::read(&target).unwrap(), b"0");
+    }
+
+    #[test]
+    fn name_that_is_not_on_disk_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let (part, target) = (folder.path().join(".part"), folder.path().join("survey.tif"));
+        fs::write(&part, "x").unwrap();
+        let full = |_: &Path| Err(io::Error::from(ErrorKind::StorageFull));
+        assert!(named_on_disk(&part, &target, full).is_err());
+        fs::write(&target, "").unwrap();
+        assert!(renamed(&part, target.clone(), full).is_err());
+        assert!(part.exists() && !target.exists());
+        fs::write(&target, "").unwrap();
+        assert!(renamed(&folder.path().join("gone"), target.clone(), |_| Ok(())).is_err());
+        assert!(!target.exists(), "a reserved name is given back");
+    }
+
+    #[test]
+    fn name_is_on_disk_before_the_part_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let (part, target) = (folder.path().join(".part"), folder.path().join("survey.tif"));
+        fs::write(&part, "x").unwrap();
+        let both = |named: &Path| {
+            assert!(part.exists() && named.exists());
+            // From here on the part cannot be removed.
+            fs::remove_file(&part)?;
+            fs::create_dir(&part)
+        };
+        assert_eq!(named_on_disk(&part, &target, both).unwrap(), target, "a part that stays is no error");
     }
 }

@@ -6,9 +6,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use roost_core::node::{Receipt, ReceiptState, Receipts};
+use roost_runtime::clock::{Clock as _, SystemClock};
 use roost_wire::messages::{DeliveryTerms, PushState};
 use roost_wire::{DeliveryId, NodeId, text};
 use serde::{Deserialize, Serialize};
@@ -56,13 +57,13 @@ pub(super) struct TakenDelivery {
     pub(super) id: DeliveryId,
     from: NodeId,
     until_s: u64,
-    /// The end, by the time that passes here since the offer.
-    deadline: Instant,
+    /// The end, by the clock that goes on in suspend.
+    deadline: Duration,
 }
 
 impl TakenDelivery {
     fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline
+        SystemClock.passed() >= self.deadline
     }
 }
 
@@ -76,11 +77,12 @@ impl ReceiptLog {
         Ok(())
     }
 
+    /// Blocks while another object gets its name.
     pub(super) fn offer(&self, from: NodeId, terms: &DeliveryTerms) -> Result<TakenDelivery, PushState> {
         let mut open = self.lock();
         let Some(open) = open.as_mut() else { return Err(PushState::Unwritable) };
-        let until_s = open.receipts.offer(from, terms, unix_s())?;
-        let deadline = Instant::now() + Duration::from_secs(terms.left_s.into());
+        let until_s = open.receipts.offer(from, terms, SystemClock.date().as_secs())?;
+        let deadline = SystemClock.passed() + Duration::from_secs(terms.left_s.into());
         Ok(TakenDelivery { id: terms.id, from, until_s, deadline })
     }
 
@@ -206,10 +208,6 @@ fn has_name(part: &Path) -> bool {
         }
         Ok(_) => false,
     }
-}
-
-fn unix_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 #[cfg(test)]

@@ -77,3 +77,32 @@ fn transfer_without_data_leaves_nothing() {
     drop(incoming);
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }
+
+#[tokio::test]
+async fn file_that_gets_its_name_holds_up_no_offer_of_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let inbox = Arc::new(Inbox::new(folder.path().to_owned(), 1 << 30));
+    inbox.read_now();
+    let terms =
+        |number| DeliveryTerms { id: roost_wire::DeliveryId::from_bytes([number; 8]), until_s: u64::MAX, left_s: 60 };
+    let taken = inbox.take_delivery(node(1), terms(1)).await.unwrap();
+    let ((started, begun), (release, gate)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+    let (naming, part) = (Arc::clone(&inbox), folder.path().join(".x.part"));
+    let slow = std::thread::spawn(move || {
+        naming.receipts.store(&taken, &part, || {
+            started.send(()).unwrap();
+            // With nobody to release it, a slow disk for two seconds.
+            let _ = gate.recv_timeout(Duration::from_secs(2));
+            Ok(part.clone())
+        })
+    });
+    begun.recv().unwrap();
+    let mut offer = std::pin::pin!(inbox.take_delivery(node(1), terms(2)));
+    tokio::select! {
+        biased;
+        _ = &mut offer => panic!("the daemon's thread stood still"),
+        () = tokio::task::yield_now() => release.send(()).unwrap(),
+    }
+    assert!(offer.await.is_ok());
+    assert!(slow.join().unwrap().unwrap().is_ok());
+}
