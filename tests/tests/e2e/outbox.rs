@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use roost_tests::network::{Daemon, Network, PATIENCE, text};
-use roost_tests::process::{binary, files_under, wait_until};
+use roost_tests::process::{Process, binary, files_under, wait_until};
 use roost_wait::unchanged;
 use serde_json::Value;
 
@@ -138,6 +138,20 @@ fn end_can_be_waited_for() {
     let output = socket.roost(&["send", &file, "r", "--until", "1h", "--wait"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     pair.has_come_once();
+}
+
+#[test]
+fn interrupted_wait_leaves_file_in_outbox() {
+    let pair = OutboxPair::new(MB);
+    let command = pair.sender.command(&["send", &text(&pair.file), "r", "--until", "1h", "--wait"]);
+    let mut waiting = Process::start(command, pair.network.path("waiting.log")).unwrap();
+    let id = wait_until(PATIENCE, || waiting.log().lines().find(|line| line.len() == 16).map(str::to_owned));
+    let id = id.unwrap_or_else(|| panic!("{}", waiting.log()));
+    waiting.signal("INT");
+    assert_eq!(waiting.wait(PATIENCE), Some(130), "{}", waiting.log());
+    let said = waiting.log();
+    assert!(said.contains(&format!("`roost outbox cancel {id}` takes it out")), "{said}");
+    assert_eq!(pair.row(&id)["state"], "waiting");
 }
 
 #[test]

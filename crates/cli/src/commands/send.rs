@@ -1,5 +1,6 @@
 //! `roost send`: gives a file to a node with an inbox.
 
+use std::cell::OnceCell;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,12 +33,13 @@ pub(crate) async fn run(args: &SendArgs, socket: &Path, output: Output) -> Outco
     let mut progress = Progress::start(output, format!("asking {node} whether it takes {name}"));
     let began = Instant::now();
     let stream = client.send_file(&query).await?;
-    let sending =
-        Sending { client: &client, file: &file, name: &name, output, with_events: args.progress, wait: args.wait };
+    let with_events = args.progress;
+    let place = if args.until.is_some() { Place::Outbox(OnceCell::new()) } else { Place::Receiver };
+    let sending = Sending { client: &client, file: &file, name: &name, output, with_events, wait: args.wait, place };
     let sent = tokio::select! {
         sent = sending.serve(stream, &mut progress) => sent?,
         _ = tokio::signal::ctrl_c() => {
-            return Err(Failure::new(Code::Interrupted, "interrupted; send the file again to resume"));
+            return Err(Failure::new(Code::Interrupted, format!("interrupted; {}", sending.remedy())));
         }
     };
     progress.end();
@@ -96,13 +98,21 @@ struct Sending<'a> {
     with_events: bool,
     /// A file in the outbox is waited for.
     wait: bool,
+    place: Place,
+}
+
+/// The place to which the daemon takes the file.
+enum Place {
+    Receiver,
+    /// With the id of the delivery, once the file is there.
+    Outbox(OnceCell<String>),
 }
 
 impl Sending<'_> {
     /// Sends the chunks that the receiver asks for until it has everything.
     async fn serve(&self, mut stream: SendStream, progress: &mut Progress) -> Outcome<Option<Sent>> {
         let (mut begun, mut told) = (None, Instant::now());
-        while let Some(event) = stream.next().await? {
+        while let Some(event) = self.next_event(&mut stream).await? {
             match event {
                 SendEvent::Read { session, offset, bytes, node, node_name } => {
                     if begun.is_none() {
@@ -122,6 +132,10 @@ impl Sending<'_> {
                 }
                 SendEvent::Queued { id, until_unix_s } => {
                     self.tell_queued(&id, until_unix_s)?;
+                    if let Place::Outbox(queued) = &self.place {
+                        // The daemon tells the id once.
+                        let _ = queued.set(id);
+                    }
                     if !self.wait {
                         return Ok(None);
                     }
@@ -134,7 +148,32 @@ impl Sending<'_> {
                 self.output.json(&progress.event())?;
             }
         }
-        Err(Failure::new(Code::Damaged, "the daemon ended during the transfer; send the file again to resume"))
+        Err(self.daemon_ended())
+    }
+
+    async fn next_event(&self, stream: &mut SendStream) -> Outcome<Option<SendEvent>> {
+        let event = stream.next().await;
+        // The file is in the outbox: the daemon goes on with it when it runs again.
+        let is_queued = matches!(&self.place, Place::Outbox(queued) if queued.get().is_some());
+        if is_queued && event.is_err() { Err(self.daemon_ended()) } else { Ok(event?) }
+    }
+
+    fn daemon_ended(&self) -> Failure {
+        Failure::new(Code::Damaged, format!("the daemon ended during the transfer; {}", self.remedy()))
+    }
+
+    /// The remedy for a transfer that ended early.
+    fn remedy(&self) -> String {
+        let name = self.name;
+        match &self.place {
+            Place::Receiver => "send the file again to resume".to_owned(),
+            Place::Outbox(queued) => match queued.get() {
+                Some(id) => format!(
+                    "{name} stays in the outbox as {id}: `roost outbox` shows it, `roost outbox cancel {id}` takes it out"
+                ),
+                None => format!("see `roost outbox`: send {name} again if it is not there"),
+            },
+        }
     }
 
     fn tell_queued(&self, id: &str, until_unix_s: u64) -> Outcome {
