@@ -78,6 +78,11 @@ impl AuditLog {
         self.lost += count;
     }
 
+    /// Records that are lost, and of which no record tells yet.
+    pub(crate) const fn lost(&self) -> u64 {
+        self.lost
+    }
+
     fn try_append<'a>(&mut self, events: impl Iterator<Item = &'a AuditEvent>, written: &mut usize) -> io::Result<()> {
         let mut file = self.locked()?;
         let known = self.tail.take();
@@ -92,10 +97,10 @@ impl AuditLog {
             tail = Tail { inode: tail.inode, length: tail.length, ..known };
         }
         for event in events {
-            let line = event.line(tail.sequence + 1, &tail.digest) + "\n";
+            let mut line = event.line(tail.sequence + 1, &tail.digest) + "\n";
             if tail.length > 0 && tail.length + line.len() as u64 > self.limits.file_bytes {
-                file = self.rotated()?;
-                tail = Tail { inode: file.metadata()?.ino(), length: 0, ..tail };
+                (file, tail) = self.rotate(&file, tail)?;
+                line = event.line(tail.sequence + 1, &tail.digest) + "\n";
             }
             if let Err(error) = file.write_all(line.as_bytes()) {
                 // If this fails too, the next process that appends removes the part of a line.
@@ -125,8 +130,10 @@ impl AuditLog {
         }
     }
 
-    /// Renames the files, each to the next number, and begins a new one.
-    fn rotated(&self) -> io::Result<File> {
+    /// Renames the files, each to the next number, and begins a new one. `file` is the one in use.
+    fn rotate(&self, file: &File, tail: Tail) -> io::Result<(File, Tail)> {
+        // A crash must not leave a new file whose chain follows lines that never reached the disk.
+        file.sync_data()?;
         for number in (0..self.limits.files.saturating_sub(1)).rev() {
             match fs::rename(numbered(&self.path, number), numbered(&self.path, number + 1)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -136,7 +143,12 @@ impl AuditLog {
         if self.limits.files <= 1 {
             fs::remove_file(&self.path)?;
         }
-        self.locked()
+        let mut next = self.locked()?;
+        let found = next.metadata()?;
+        // Another process may have begun the new file, and have written to it, as soon as the name was free.
+        let tail =
+            if found.len() > 0 { self.find_tail(&mut next)?.0 } else { Tail { inode: found.ino(), length: 0, ..tail } };
+        Ok((next, tail))
     }
 
     /// The end of the chain, and the bytes of a line that was cut short, which are removed.
@@ -197,14 +209,22 @@ fn open(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The last line that has its newline, without it, and the end of it in the file.
+/// The last line that has its newline, without it, and the end of it in the file. A crash may leave any number of bytes
+/// after it, such as zeros of blocks that were not written.
 fn last_line(file: &mut File, length: u64) -> io::Result<(Option<Vec<u8>>, u64)> {
-    // Two lines of full length: a whole one, and one that was cut short.
-    let begin = length.saturating_sub(2 * MAX_LINE as u64 + 2);
-    file.seek(SeekFrom::Start(begin))?;
-    let mut bytes = Vec::new();
-    file.take(length - begin).read_to_end(&mut bytes)?;
-    let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Ok((None, begin)) };
-    let start = bytes[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
-    Ok((Some(bytes[start..end].to_vec()), begin + end as u64 + 1))
+    let mut window = 2 * MAX_LINE as u64;
+    loop {
+        let begin = length.saturating_sub(window);
+        file.seek(SeekFrom::Start(begin))?;
+        let mut bytes = Vec::new();
+        (&mut *file).take(length - begin).read_to_end(&mut bytes)?;
+        let newline_in = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'\n');
+        let end = newline_in(&bytes);
+        let start = end.and_then(|end| newline_in(&bytes[..end])).map(|newline| newline + 1);
+        match (start.or((begin == 0).then_some(0)), end) {
+            (Some(start), Some(end)) => return Ok((Some(bytes[start..end].to_vec()), begin + end as u64 + 1)),
+            (Some(_), None) => return Ok((None, 0)),
+            (None, _) => window *= 4,
+        }
+    }
 }

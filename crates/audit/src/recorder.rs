@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::log::{AuditLog, Limits};
 use crate::record::AuditEvent;
@@ -16,9 +16,13 @@ const QUEUE: usize = 4_096;
 /// Records that are written under one lock.
 const BATCH: usize = 256;
 
+/// The pause before a queue that is full is tried again.
+const RETRY: Duration = Duration::from_millis(5);
+
 enum Message {
     Event(AuditEvent),
-    Finish(SyncSender<()>),
+    /// Asks for the number of records that are lost without a record of that.
+    Finish(SyncSender<u64>),
 }
 
 /// Takes events from a daemon's loop, which it never blocks. Clones share the thread. The default one writes nothing.
@@ -28,7 +32,22 @@ pub struct AuditRecorder(Option<Arc<Queue>>);
 #[derive(Debug)]
 struct Queue {
     sender: SyncSender<Message>,
-    dropped: Arc<AtomicU64>,
+    counts: Arc<Counts>,
+}
+
+/// Records that are not on the disk.
+#[derive(Debug, Default)]
+struct Counts {
+    /// Those that found the queue full, until the log counts them.
+    dropped: AtomicU64,
+    /// Those that the thread has not written yet.
+    waiting: AtomicU64,
+}
+
+impl Counts {
+    fn unwritten(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed) + self.waiting.load(Ordering::Relaxed)
+    }
 }
 
 impl AuditRecorder {
@@ -39,33 +58,44 @@ impl AuditRecorder {
     pub fn start(path: &Path, limits: Limits) -> io::Result<Self> {
         let log = AuditLog::open(path, limits)?;
         let (sender, receiver) = mpsc::sync_channel(QUEUE);
-        let dropped = Arc::<AtomicU64>::default();
-        let lost = Arc::clone(&dropped);
-        thread::Builder::new().name("audit".to_owned()).spawn(move || write_all(log, &receiver, &lost))?;
-        Ok(Self(Some(Arc::new(Queue { sender, dropped }))))
+        let counts = Arc::<Counts>::default();
+        let shared = Arc::clone(&counts);
+        thread::Builder::new().name("audit".to_owned()).spawn(move || write_all(log, &receiver, &shared))?;
+        Ok(Self(Some(Arc::new(Queue { sender, counts }))))
     }
 
     /// Records an event. If the queue is full, it is counted only.
     pub fn record(&self, event: AuditEvent) {
         let Some(queue) = &self.0 else { return };
+        queue.counts.waiting.fetch_add(1, Ordering::Relaxed);
         if let Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) = queue.sender.try_send(Message::Event(event))
         {
-            queue.dropped.fetch_add(1, Ordering::Relaxed);
+            queue.counts.waiting.fetch_sub(1, Ordering::Relaxed);
+            queue.counts.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    /// Waits until all that was recorded so far is on the disk, for so long at most.
-    pub fn finish(&self, within: Duration) {
-        let Some(queue) = &self.0 else { return };
+    /// Waits until all that was recorded so far is on the disk, for so long at most. Returns the number of records that
+    /// are neither there nor counted there as lost.
+    pub fn finish(&self, within: Duration) -> u64 {
+        let Some(queue) = &self.0 else { return 0 };
+        let end = Instant::now() + within;
         let (done, finished) = mpsc::sync_channel(1);
-        if queue.sender.try_send(Message::Finish(done)).is_ok() {
-            // Whatever the outcome is, the daemon ends now.
-            let _ = finished.recv_timeout(within);
+        let mut message = Message::Finish(done);
+        loop {
+            match queue.sender.try_send(message) {
+                Ok(()) => break,
+                Err(TrySendError::Full(unsent)) if Instant::now() < end => message = unsent,
+                Err(_) => return queue.counts.unwritten(),
+            }
+            thread::sleep(RETRY);
         }
+        let left = end.saturating_duration_since(Instant::now());
+        finished.recv_timeout(left).unwrap_or_else(|_| queue.counts.unwritten())
     }
 }
 
-fn write_all(mut log: AuditLog, receiver: &Receiver<Message>, dropped: &AtomicU64) {
+fn write_all(mut log: AuditLog, receiver: &Receiver<Message>, counts: &Counts) {
     while let Ok(first) = receiver.recv() {
         let mut events = Vec::new();
         let mut finished = None;
@@ -78,11 +108,12 @@ fn write_all(mut log: AuditLog, receiver: &Receiver<Message>, dropped: &AtomicU6
                 break;
             }
         }
-        log.add_lost(dropped.swap(0, Ordering::Relaxed));
+        log.add_lost(counts.dropped.swap(0, Ordering::Relaxed));
         // The log counts what it cannot write.
         let _ = log.append(&events);
+        counts.waiting.fetch_sub(events.len() as u64, Ordering::Relaxed);
         if let Some(done) = finished {
-            let _ = done.try_send(());
+            let _ = done.try_send(log.lost());
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Reads a chain of files, and finds lines that were changed, removed or moved.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use crate::record::{AuditKind, AuditRecord, NO_LINE, digest};
 
@@ -86,11 +89,46 @@ impl Content {
     }
 }
 
+/// A writer that rotates leaves a name without a file for moments only.
+const ATTEMPTS: usize = 50;
+const PAUSE: Duration = Duration::from_millis(10);
+
 fn ordered(files: &[PathBuf]) -> io::Result<Vec<Content>> {
-    let read = |path: &PathBuf| Ok(Content { path: path.clone(), bytes: fs::read(path)? });
-    let mut contents = files.iter().map(read).collect::<io::Result<Vec<_>>>()?;
+    let read = |(path, file): (&PathBuf, File)| Ok(Content { path: path.clone(), bytes: bytes_of(file)? });
+    let mut contents = files.iter().zip(opened(files)?).map(read).collect::<io::Result<Vec<_>>>()?;
     contents.sort_by_key(Content::first);
     Ok(contents)
+}
+
+/// Opens the files as they are at one moment, although daemons may rotate them.
+fn opened(files: &[PathBuf]) -> io::Result<Vec<File>> {
+    let mut attempts = ATTEMPTS;
+    loop {
+        attempts -= 1;
+        let opened = files.iter().map(File::open).collect::<io::Result<Vec<_>>>();
+        match opened {
+            Ok(opened) if attempts == 0 || are_in_place(files, &opened) => return Ok(opened),
+            Err(error) if attempts == 0 || error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => thread::sleep(PAUSE),
+        }
+    }
+}
+
+fn are_in_place(files: &[PathBuf], opened: &[File]) -> bool {
+    files.iter().zip(opened).all(|(path, file)| {
+        let inode = |found: io::Result<fs::Metadata>| found.map(|found| (found.dev(), found.ino())).ok();
+        inode(fs::metadata(path)) == inode(file.metadata())
+    })
+}
+
+/// The content of a file between two batches of its writer, if that is possible.
+fn bytes_of(mut file: File) -> io::Result<Vec<u8>> {
+    // A file system may have no locks; then a line may look cut short. One lock at a time, as a writer that rotates
+    // holds that of the old file while it waits for that of the new one.
+    let _ = file.lock_shared();
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[derive(Default)]

@@ -152,6 +152,63 @@ fn processes_share_a_log() {
 }
 
 #[test]
+fn rotation_disturbs_no_verification() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = log(dir.path());
+    let limits = Limits { file_bytes: 600, files: 5 };
+    let numbered = (1..limits.files).map(|number| dir.path().join(format!("audit.log.{number}")));
+    let files: Vec<PathBuf> = std::iter::once(path.clone()).chain(numbered).collect();
+    AuditLog::open(&path, limits).unwrap().append(&events(20)).unwrap();
+    std::thread::scope(|scope| {
+        let write = || {
+            let mut log = AuditLog::open(&path, limits).unwrap();
+            (0..400).for_each(|number| log.append(&[event(number)]).unwrap());
+        };
+        let writers = [scope.spawn(write), scope.spawn(write)];
+        while !writers.iter().all(|writer| writer.is_finished()) {
+            let report = verify(&files, None).unwrap();
+            assert_eq!((report.torn, report.faults), (None, vec![]));
+        }
+    });
+    assert_eq!(verify(&files, None).unwrap().last, 820);
+}
+
+#[test]
+fn long_rest_without_newline_is_torn() {
+    let (_dir, path, _) = chain();
+    let good = fs::read(&path).unwrap();
+    for rest in [20_000, 32_769, 200_000] {
+        fs::write(&path, [&good[..], &vec![0; rest]].concat()).unwrap();
+        let report = verify(std::slice::from_ref(&path), None).unwrap();
+        assert_eq!((report.torn.as_ref(), report.faults.len(), report.records), (Some(&path), 0, 10), "{rest}");
+        AuditLog::open(&path, Limits::default()).unwrap().append(&events(1)).unwrap();
+        let report = verify(std::slice::from_ref(&path), None).unwrap();
+        assert_eq!((report.torn, report.faults, report.records), (None, vec![], 12), "{rest}");
+        assert_eq!(read(std::slice::from_ref(&path)).unwrap()[10].details["bytes"], rest);
+    }
+}
+
+#[test]
+fn full_queue_is_waited_for_or_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = log(dir.path());
+    let recorder = AuditRecorder::start(&path, Limits::default()).unwrap();
+    let disk = fs::File::open(&path).unwrap();
+    disk.lock().unwrap();
+    (0..6_000).for_each(|number| recorder.record(event(number)));
+    assert_eq!(recorder.finish(Duration::from_millis(50)), 6_000);
+    std::thread::scope(|scope| {
+        let finished = scope.spawn(|| recorder.finish(Duration::from_secs(20)));
+        disk.unlock().unwrap();
+        assert_eq!(finished.join().unwrap(), 0);
+    });
+    let report = verify(&[path], None).unwrap();
+    let counts = read(&[log(dir.path())]).unwrap().iter().filter(|record| record.kind == "records-dropped").count();
+    assert_eq!((report.records - counts) as u64 + report.dropped, 6_000);
+    assert!(report.dropped > 0);
+}
+
+#[test]
 fn long_details_are_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let path = log(dir.path());
@@ -168,7 +225,7 @@ fn recorder_writes_what_it_took() {
     let path = log(dir.path());
     let recorder = AuditRecorder::start(&path, Limits::default()).unwrap();
     (0..500).for_each(|number| recorder.record(event(number)));
-    recorder.finish(Duration::from_secs(20));
+    assert_eq!(recorder.finish(Duration::from_secs(20)), 0);
     let report = verify(&[path], None).unwrap();
     assert_eq!((report.records, report.faults.len()), (500, 0));
     AuditRecorder::default().record(event(0));

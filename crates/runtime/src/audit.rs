@@ -27,7 +27,10 @@ impl DaemonContext {
     pub(crate) fn audit_stop(&self, clean: bool) {
         let stopped = AuditEvent::new(AuditKind::Stopped).about(self.node(), Some(self.name()));
         self.audit.record(stopped.with("clean", clean));
-        self.audit.finish(LAST_RECORDS);
+        let lost = self.audit.finish(LAST_RECORDS);
+        if lost > 0 {
+            tracing::warn!(lost, "audit records did not reach the disk");
+        }
     }
 
     pub(crate) fn audit_renewed(&self) {
