@@ -115,6 +115,27 @@ fn members_change_over_without_restart() {
 }
 
 #[test]
+fn members_of_one_name_are_told_apart() {
+    let world = ChangingGroup::new();
+    let issue = |dir: &str| world.group.issue("twin", Role::Node, Default::default(), &world.path(dir)).unwrap().node;
+    let (one, other) = (issue("one"), issue("other"));
+    world.start();
+    world.renew("one");
+    let error = world.group.finish_rollover(Forced::No, SystemTime::now()).unwrap_err().to_string();
+    assert!(error.contains(&other.to_string()[..8]) && !error.contains(&one.to_string()[..8]), "{error}");
+    // A key of which the records tell only that somebody of that name has it now.
+    let world = ChangingGroup::new();
+    let issue = |dir: &str| world.group.issue("twin", Role::Node, Default::default(), &world.path(dir)).unwrap().node;
+    let both = [issue("one"), issue("other")];
+    world.start();
+    issue("third");
+    let error = world.group.finish_rollover(Forced::No, SystemTime::now()).unwrap_err().to_string();
+    assert!(both.iter().all(|id| error.contains(&id.to_string()[..8])), "{error}");
+    issue("fourth");
+    world.finish(Forced::No);
+}
+
+#[test]
 fn trust_survives_a_restart() {
     let world = ChangingGroup::new();
     world.issue("a");

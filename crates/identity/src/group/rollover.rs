@@ -3,12 +3,13 @@
 //! While both are trusted, the new key lies in `next.key`. The document of trust is replaced in one step and decides:
 //! an interrupted start has changed nothing, and an interrupted end is completed when the group is opened again.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use roost_wire::format_node;
+use roost_wire::{NodeId, Role, format_node};
 
 use super::ca::{CA_VALIDITY, Signer};
 use super::index::Index;
@@ -51,19 +52,7 @@ impl GroupRecords {
         let changed = self.state(index)?.0.changes.get(&trust.number()).copied().unwrap_or_default();
         let issued = self.issued(index)?;
         let (before, after) = issued.split_at(changed.min(issued.len()));
-        let mut behind: Vec<Issued> = Vec::new();
-        if trust.former().is_some() {
-            let is_valid = |one: &&Issued| one.revoked.is_none() && now <= one.not_after;
-            for one in before.iter().rev().filter(is_valid) {
-                // A member with a new key has kept its name.
-                let is_same =
-                    |other: &Issued| other.node == one.node || (&other.name, other.role) == (&one.name, one.role);
-                let has_newer = |others: &[Issued]| others.iter().any(is_same);
-                if !has_newer(after) && !has_newer(&behind) {
-                    behind.push(one.clone());
-                }
-            }
-        }
+        let behind = if trust.former().is_some() { behind(before, after, now) } else { Vec::new() };
         Ok(Rollover {
             number: trust.number(),
             in_force: trust.in_force().fingerprint(),
@@ -72,6 +61,34 @@ impl GroupRecords {
             document: self.dir.join(TRUST),
         })
     }
+}
+
+/// The newest valid certificates from `before` of members that have none from `after`. A member with a new key has kept
+/// its name and has another id, as another member of that name has: if there are fewer new ids than old ones that have
+/// not renewed, any of these may be shut out, so all are named.
+fn behind(before: &[Issued], after: &[Issued], now: SystemTime) -> Vec<Issued> {
+    let known: BTreeSet<NodeId> = before.iter().map(|one| one.node).collect();
+    let renewed: BTreeSet<NodeId> = after.iter().map(|one| one.node).collect();
+    let fresh: BTreeSet<_> =
+        after.iter().filter(|one| !known.contains(&one.node)).map(|one| (title(one), one.node)).collect();
+    let is_valid = |one: &&Issued| one.revoked.is_none() && now <= one.not_after;
+    let mut named = BTreeSet::new();
+    let unrenewed: Vec<&Issued> = before
+        .iter()
+        .rev()
+        .filter(|one| is_valid(one) && !renewed.contains(&one.node) && named.insert(one.node))
+        .collect();
+    let mut missing: BTreeMap<_, usize> = BTreeMap::new();
+    unrenewed.iter().for_each(|one| *missing.entry(title(one)).or_default() += 1);
+    for (title, _) in fresh {
+        missing.entry(title).and_modify(|count| *count = count.saturating_sub(1));
+    }
+    let is_missing = |one: &&Issued| missing.get(&title(one)).is_some_and(|count| *count > 0);
+    unrenewed.into_iter().filter(is_missing).cloned().collect()
+}
+
+fn title(issued: &Issued) -> (&str, Role) {
+    (&issued.name, issued.role)
 }
 
 impl Group {

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use roost_identity::group::{Forced, Group, GroupRecords, Rollover};
 use roost_terminal::{Output, SCHEMA, Table};
+use roost_wire::format_node;
 use serde_json::{Value, json};
 
 use super::{certificate, publish};
@@ -28,7 +29,8 @@ pub(super) fn finish(group: &Group, dir: &Path, forced: Forced, hand_in: &HandIn
         let number = rollover.number;
         output.data(&format!("document {number} of group {} trusts the new authority alone\n", group.name()))?;
         for one in &rollover.behind {
-            output.say(format!("{} {} is shut out: it needs a new invitation.", one.role, one.name));
+            let who = format_node(one.node, Some(&one.name));
+            output.say(format!("{} {who} is shut out: it needs a new invitation.", one.role));
         }
     }
     // The former authority's list and policy count no more once the document of trust is there.
