@@ -13,7 +13,7 @@ fn operators_records_are_shown_and_verified() {
     let dir = folder.path().join("group").to_str().unwrap().to_owned();
     let log = format!("{dir}/audit.log");
     for args in [
-        &["group", "init", &dir, "--name", "grove"][..],
+        &["group", "init", &dir][..],
         &["group", "issue", &dir, "uav7", "--role", "node"],
         &["group", "label", &dir, "uav7", "team=red"],
         &["group", "invite", &dir, "--role", "node", "--authority", "10.0.0.1:7703"],

@@ -122,6 +122,7 @@ fn invalid_group_commands_are_rejected() {
     let (dir, nowhere) = (grove.dir(), grove.path("nowhere"));
     for (args, code, part) in [
         (&["init", &dir, "--name", "grove"][..], 1, "exists already"),
+        (&["init", ".."][..], 2, "give --name"),
         (&["issue", &nowhere, "a", "--role", "node"], 1, "no group"),
         (&["issue", &dir, "a/b", "--role", "node"], 2, "a/b"),
         (&["show", &nowhere], 1, "no group"),

@@ -22,14 +22,15 @@ pub(crate) struct GroupArgs {
 pub(crate) enum GroupCommand {
     /// Make a new group: its private authority, whose key never leaves DIR
     #[command(before_help = "Examples:
-  roost group init ./grove --name grove
+  roost group init ./grove
+  roost group init /var/lib/roost/group --name grove
 ")]
     Init {
         /// The directory to make
         dir: PathBuf,
-        /// The group's name, which every certificate carries
+        /// The group's name, which every certificate carries [default: the directory's]
         #[arg(long)]
-        name: String,
+        name: Option<String>,
     },
     /// Issue a member's identity: certificate and key, to be carried to its host
     #[command(before_help = "Examples:

@@ -26,7 +26,7 @@ use crate::failure::{Code, Failure, Outcome};
 pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
     let open = |dir: &Path| passphrase::open_group(dir, args.passphrase_file.as_deref());
     match &args.command {
-        GroupCommand::Init { dir, name } => init(dir, name, output),
+        GroupCommand::Init { dir, name } => init(dir, name.as_deref(), output),
         GroupCommand::Issue { dir, name, role, valid, output: target, labels } => {
             let target = target.clone().unwrap_or_else(|| dir.join("members").join(name));
             let member = NewMember { name, role: *role, labels: labels::parse(labels)?, valid: *valid };
@@ -70,7 +70,11 @@ pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
     }
 }
 
-fn init(dir: &Path, name: &str, output: Output) -> Outcome {
+fn init(dir: &Path, name: Option<&str>, output: Output) -> Outcome {
+    let dir_name = std::path::absolute(dir).ok().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));
+    let Some(name) = name.or(dir_name.as_deref()) else {
+        return Err(Failure::usage("the directory gives the group no name: give --name"));
+    };
     let group = Group::init(dir, name)?;
     if output.is_json() {
         let until = unix(group.not_after());
