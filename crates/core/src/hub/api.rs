@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roost_policy::Policy;
 use roost_wire::messages::ProtocolVersion;
-use roost_wire::{Address, Cell, NodeId, ReflectionGrant, RemoteIdentity, Service, ServiceSet};
+use roost_wire::{Address, Cell, Labels, NodeId, ReflectionGrant, RemoteIdentity, Service, ServiceSet};
 
 use super::HubLimit;
 use crate::documents::{DocumentVerdict, ReceivedDocument};
@@ -37,6 +37,8 @@ pub enum HubCommand {
     Document(DocumentVerdict),
     /// The group's policy; `None` allows everything. What it does not allow ends at once.
     Policy(Option<Arc<Policy>>),
+    /// The labels in this hub's certificate, which was renewed.
+    Labels(Labels),
     /// Streams that the relay carries, told whenever that has changed.
     ReflectedStreams {
         /// Every stream; at most [`MAX_REFLECTED_STREAMS`](super::MAX_REFLECTED_STREAMS) count.
@@ -47,6 +49,12 @@ pub enum HubCommand {
 impl From<Option<Arc<Policy>>> for HubCommand {
     fn from(policy: Option<Arc<Policy>>) -> Self {
         Self::Policy(policy)
+    }
+}
+
+impl From<Labels> for HubCommand {
+    fn from(labels: Labels) -> Self {
+        Self::Labels(labels)
     }
 }
 

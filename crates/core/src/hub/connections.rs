@@ -28,9 +28,13 @@ impl Hub {
             return self.dial_ended(dial, Err(reason));
         }
         let (node, role) = (remote.node, remote.role);
+        let is_relabelled = self.core.remotes.has_other_labels(&remote);
         let first = self.core.remotes.add_connection(now, connection, remote.clone(), address.clone(), rtt);
         self.registry.mark_heard(now, node);
-        self.judge_record(node);
+        match is_relabelled {
+            true => self.judge_again(),
+            false => self.judge_record(node),
+        }
         self.core.greet(connection, node);
         if let Some(spare) = self.core.remotes.excess_connection(node, connection) {
             self.close(spare, "one connection too many");

@@ -204,6 +204,7 @@ impl Machine for Hub {
             Input::Command(HubCommand::Leave) => self.leave(),
             Input::Command(HubCommand::Document(verdict)) => self.on_document_verdict(verdict),
             Input::Command(HubCommand::Policy(policy)) => self.on_policy(policy),
+            Input::Command(HubCommand::Labels(labels)) => self.on_own_labels(labels),
             Input::Command(HubCommand::ReflectionCapacity { residual_kbps, subscribers }) => {
                 self.requests.note_residual(residual_kbps, subscribers);
             }

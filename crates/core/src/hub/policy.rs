@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use roost_policy::{Action, Policy};
 use roost_wire::messages::{Candidate, RegistrationMessage, Request, Watch};
-use roost_wire::{Area, Cell, Channel, NodeId, Record, RemoteIdentity, Service, ServiceSet};
+use roost_wire::{Area, Cell, Channel, Labels, NodeId, Record, RemoteIdentity, Service, ServiceSet};
 
 use super::action::{action_of, subject_of};
 use super::progress::own_nodes;
@@ -89,6 +89,13 @@ impl HubCore {
         }
     }
 
+    fn judge_itself(&mut self) {
+        let config = &self.config;
+        let (name, labels) = (config.name.clone(), config.labels.clone());
+        let own = RemoteIdentity { node: config.node, role: config.kind.role(), name, labels };
+        self.own = Allowance::new(self.remotes.policy(), &own);
+    }
+
     /// Asks a node for its record, also at its next renewal if this is lost.
     fn ask_for_record_of(&mut self, node: NodeId) {
         let Some(connection) = self.remotes.get(node).and_then(|remote| remote.publisher) else { return };
@@ -102,11 +109,18 @@ impl HubCore {
 impl Hub {
     /// Another policy, or none: what is no longer allowed ends.
     pub(super) fn on_policy(&mut self, policy: Option<Arc<Policy>>) {
-        let config = &self.core.config;
-        let (name, labels) = (config.name.clone(), config.labels.clone());
-        let own = RemoteIdentity { node: config.node, role: config.kind.role(), name, labels };
-        self.core.own = Allowance::new(policy.as_ref(), &own);
         self.core.remotes.set_policy(policy);
+        self.core.judge_itself();
+        self.judge_again();
+    }
+
+    pub(super) fn on_own_labels(&mut self, labels: Labels) {
+        self.core.config.labels = labels;
+        self.core.judge_itself();
+    }
+
+    /// Ends what remotes may not do any more, as the policy or the labels of one are others.
+    pub(super) fn judge_again(&mut self) {
         for node in own_nodes(self.registry.records()).collect::<Vec<_>>() {
             self.judge_record(node);
         }

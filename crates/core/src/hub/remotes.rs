@@ -129,6 +129,11 @@ impl Remotes {
         is_first
     }
 
+    /// True if the certificate of a remote's other connections has other labels.
+    pub(super) fn has_other_labels(&self, identity: &RemoteIdentity) -> bool {
+        self.nodes.get(&identity.node).is_some_and(|known| known.labels != identity.labels)
+    }
+
     pub(super) fn policy(&self) -> Option<&Arc<Policy>> {
         self.policy.as_ref()
     }

@@ -98,6 +98,10 @@ impl Node {
             }
             NodeCommand::Document(verdict) => self.on_document_verdict(verdict),
             NodeCommand::Policy(policy) => self.on_policy(policy),
+            NodeCommand::Labels(labels) => {
+                self.core.identity.labels = labels;
+                self.judge_again();
+            }
             NodeCommand::Leave => self.leave(),
         }
     }

@@ -191,9 +191,29 @@ impl Connections {
         self.connections.insert(connection, entry);
     }
 
+    /// The latest certificate of a remote counts for all of its connections. True if its labels are others than before.
+    pub(super) fn relabel(&mut self, remote: &Remote) -> bool {
+        let is_older = |entry: &&mut NodeConnection| {
+            entry.own.tunnel.is_none() && entry.node == remote.node && entry.own.labels != remote.labels
+        };
+        let older: Vec<_> = self.connections.values_mut().filter(is_older).collect();
+        let is_relabelled = !older.is_empty();
+        for entry in older {
+            entry.own.labels = remote.labels.clone();
+        }
+        if is_relabelled {
+            self.judge_all();
+        }
+        is_relabelled
+    }
+
     /// Another policy, or none, says what remotes may do.
     pub(super) fn set_policy(&mut self, policy: Option<Arc<Policy>>) {
         self.policy = policy;
+        self.judge_all();
+    }
+
+    fn judge_all(&mut self) {
         // Ways through hubs have greater numbers, so the connections with their hubs come before them.
         for (connection, entry) in std::mem::take(&mut self.connections) {
             self.insert(connection, entry);

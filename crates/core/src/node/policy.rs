@@ -58,9 +58,14 @@ impl Core {
 impl Node {
     /// Another policy, or none: what is no longer allowed ends.
     pub(super) fn on_policy(&mut self, policy: Option<Arc<Policy>>) {
+        self.core.connections.set_policy(policy);
+        self.judge_again();
+    }
+
+    /// Ends what is not allowed any more, as the policy or the labels of this node or of a remote are others.
+    pub(super) fn judge_again(&mut self) {
         let Self { core, attach, requests, provide, watches, pushes, receptions, rooms, .. } = self;
-        core.own = Allowance::new(policy.as_ref(), &core.identity);
-        core.connections.set_policy(policy);
+        core.own = Allowance::new(core.connections.policy(), &core.identity);
         provide.on_policy(core);
         requests.on_policy(core, attach.record().cell);
         watches.on_policy(core, attach.home());

@@ -28,7 +28,11 @@ impl Node {
             return self.on_unreached(purpose, ConnectionLoss::new("the connection is not admitted"));
         }
         let (node, role, now) = (remote.node, remote.role, self.core.now);
+        let is_relabelled = self.core.connections.relabel(&remote);
         self.core.connections.insert(connection, NodeConnection::up(now, &remote, address, Rtt::new(rtt), None));
+        if is_relabelled {
+            self.judge_again();
+        }
         if role != Role::Node {
             self.core.greet(connection, Channel::Reliable { flow: 0 });
         }

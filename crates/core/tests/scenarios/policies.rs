@@ -151,6 +151,57 @@ fn new_policy_ends_flows() {
     }
 }
 
+const RED: &str =
+    "[[rule]]\ndeny = [\"request\"]\nwho = { labels = { team = \"blue\" } }\n[[rule]]\nallow = [\"all\"]\n";
+
+#[test]
+fn own_labels_of_a_renewal_count() {
+    let mut scene = Scene::new(14);
+    scene.world.set_policy(scene.requester, RED);
+    assert_eq!(reason(&scene.ask(Service::Image, THERE)), None);
+    scene.world.set_labels(scene.requester, "team=blue");
+    assert_eq!(reason(&scene.ask(Service::Image, THERE)), Some(Reason::Forbidden));
+    scene.world.set_labels(scene.requester, "team=red");
+    assert_eq!(reason(&scene.ask(Service::Image, THERE)), None);
+}
+
+/// The hub carries no copy until its own certificate lets it.
+#[test]
+fn hubs_labels_of_a_renewal_count() {
+    let mut scene = Scene::new(15);
+    let carriers = "[[rule]]\nallow = [\"all\"]\nwho = { role = \"node\" }\n\
+                    [[rule]]\nallow = [\"reflect\"]\nwho = { labels = { carrier = \"yes\" } }\n";
+    scene.world.set_policy(scene.hub, carriers);
+    for is_carrier in [false, true] {
+        let ticket = scene.world.subscribe(scene.requester, Service::Video, THERE);
+        scene.world.run_relays(3 * SECOND);
+        assert_eq!(!scene.world.hosts[scene.hub.0].media.grants.is_empty(), is_carrier);
+        scene.world.command(scene.requester, NodeCommand::Cancel { ticket });
+        scene.world.run_relays(SECOND);
+        scene.world.set_labels(scene.hub, "carrier=yes");
+    }
+}
+
+/// A remote with a renewed certificate connects anew: all that it has under way is judged by that.
+#[test]
+fn latest_certificate_of_a_remote_counts() {
+    for (mode, judge) in [(RequestMode::Forward, 1), (RequestMode::Relay, 0)] {
+        let mut scene = Scene::new(16);
+        let judge = [scene.hub, scene.provider][judge];
+        scene.world.set_policy(judge, RED);
+        let ticket = scene.world.request_with(scene.requester, Service::Video, THERE, |wanted| {
+            (wanted.mode, wanted.duration) = (mode, Some(60 * SECOND));
+        });
+        scene.world.run(2 * SECOND);
+        assert_eq!(scene.world.hosts[scene.requester.0].ending(ticket).map(reason), None);
+        scene.world.set_labels(scene.requester, "team=blue");
+        scene.world.connect_again(scene.requester, judge);
+        scene.world.run(SECOND);
+        let ended = scene.world.hosts[scene.requester.0].ending(ticket).map(reason);
+        assert_eq!(ended, Some(Some(Reason::Forbidden)), "{mode:?}");
+    }
+}
+
 #[test]
 fn records_leave_and_come_back_with_the_policy() {
     let mut scene = Scene::new(6);

@@ -379,6 +379,15 @@ impl World {
         self.feed(from, input);
     }
 
+    /// A host connects once more, with the certificate that it has now, and only the host there hears of it.
+    pub fn connect_again(&mut self, from: HostId, to: HostId) {
+        let (near, far) = (ConnectionId(self.next * 2), ConnectionId(self.next * 2 + 1));
+        self.next += 1;
+        self.connections.insert(near, ConnectionEnd::new(from, to, far, Scheme::Udp));
+        self.connections.insert(far, ConnectionEnd::new(to, from, near, Scheme::Udp));
+        self.arrive(far);
+    }
+
     pub(super) fn arrive(&mut self, connection: ConnectionId) {
         let Some(entry) = self.connections.get_mut(&connection) else { return };
         entry.up = true;

@@ -38,6 +38,15 @@ impl World {
         }
     }
 
+    pub fn set_labels(&mut self, host: HostId, text: &str) {
+        let labels: Labels = text.parse().unwrap();
+        self.hosts[host.0].remote.labels = labels.clone();
+        match self.hosts[host.0].role {
+            Role::Node => self.command(host, NodeCommand::Labels(labels)),
+            Role::SuperNode | Role::Server => self.command_hub(host, HubCommand::Labels(labels)),
+        }
+    }
+
     pub fn set_policy_everywhere(&mut self, text: &str) {
         (0..self.hosts.len()).map(HostId).for_each(|host| self.set_policy(host, text));
     }

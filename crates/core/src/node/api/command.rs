@@ -11,7 +11,8 @@ use super::{Provider, SessionId, Ticket};
 use roost_policy::Policy;
 use roost_wire::messages::{ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
-    Area, Cell, DeliveryId, Epoch, EpochSecret, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet, StreamId,
+    Area, Cell, DeliveryId, Epoch, EpochSecret, Labels, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet,
+    StreamId,
 };
 
 use crate::documents::DocumentVerdict;
@@ -199,9 +200,17 @@ pub enum NodeCommand {
     Document(DocumentVerdict),
     /// The group's policy; `None` allows everything. What it does not allow ends at once.
     Policy(Option<Arc<Policy>>),
+    /// The labels in this node's certificate, which was renewed.
+    Labels(Labels),
     /// Withdraw, end everything, close every connection. [`NodeEvent::Left`] is
     /// the last event.
     Leave,
+}
+
+impl From<Labels> for NodeCommand {
+    fn from(labels: Labels) -> Self {
+        Self::Labels(labels)
+    }
 }
 
 impl From<Option<Arc<Policy>>> for NodeCommand {
