@@ -350,6 +350,10 @@ impl Endpoints for NodeService {
         self.mailbox.post(NodeCommand::Policy(policy));
     }
 
+    fn take_labels(&self, labels: Labels) {
+        self.mailbox.post(NodeCommand::Labels(labels));
+    }
+
     fn routes(&self) -> Router {
         api::routes(self.clone())
     }

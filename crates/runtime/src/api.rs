@@ -12,6 +12,7 @@ use roost_api::server::{ApiError, QueryPairs, json_response, with_fallback};
 use roost_api::{Code, Connections, DocumentRow, DocumentTaken, Documents, LogLevel, SCHEMA, Status};
 use roost_core::DocumentVerdict;
 use roost_policy::Policy;
+use roost_wire::Labels;
 use roost_wire::messages::{DocumentKind, MAX_DOCUMENT_BYTES};
 
 use crate::config::Settings;
@@ -42,6 +43,9 @@ pub trait DaemonService: Clone + Send + Sync + 'static {
 
     /// Has the machine apply another policy of the group.
     fn take_policy(&self, policy: Option<Arc<Policy>>);
+
+    /// Tells the machine the labels in this daemon's certificate.
+    fn take_labels(&self, labels: Labels);
 
     fn routes(&self) -> Router;
 

@@ -108,7 +108,7 @@ pub(crate) async fn serve<P: Program>(
                 SignalAction::Reload => running.reload().await,
                 SignalAction::Dump => running.dump().await,
             },
-            () = renewed.notified() => running.reload_revocations().await,
+            () = renewed.notified() => running.use_renewed().await,
             _ = housekeeping.tick() => {
                 running.check_health();
                 if has_news(clock.look()) {
@@ -157,11 +157,17 @@ struct Daemon<P: Program> {
 }
 
 impl<P: Program> Daemon<P> {
+    /// Has the machine judge by the labels of the certificate, and reads the documents again that a renewal brings.
+    async fn use_renewed(&self) {
+        self.service.take_labels(self.identity.labels());
+        self.reload_revocations().await;
+    }
+
     /// Reads the revocation list, the certificate and the settings again.
     async fn reload(&mut self) {
         systemd::reloading();
         self.renew();
-        self.reload_revocations().await;
+        self.use_renewed().await;
         if let Err(failure) = self.apply_reload().await {
             failure.message.lines().for_each(|line| self.complain(&format!("no setting was changed: {line}")));
         }

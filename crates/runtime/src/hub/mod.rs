@@ -20,7 +20,7 @@ use roost_core::machine::Machine as _;
 use roost_core::{DocumentVerdict, Input};
 use roost_policy::Policy;
 use roost_reflection::{HubInput, HubReflection, ReflectionMachine as _, relay};
-use roost_wire::{NodeId, Role, RoleSet, Time};
+use roost_wire::{Labels, NodeId, Role, RoleSet, Time};
 use tokio_util::sync::CancellationToken;
 
 use crate::api::DaemonService;
@@ -262,6 +262,10 @@ impl DaemonService for HubService {
 
     fn take_policy(&self, policy: Option<Arc<Policy>>) {
         self.mailbox.post(HubCommand::Policy(policy));
+    }
+
+    fn take_labels(&self, labels: Labels) {
+        self.mailbox.post(HubCommand::Labels(labels));
     }
 
     fn routes(&self) -> Router {
