@@ -3,7 +3,21 @@
 use std::sync::Arc;
 
 use roost_policy::{Action, Attempt, Member, Permissions, Policy, Verdict};
-use roost_wire::{Cell, RemoteIdentity, Service, ServiceSet};
+use roost_wire::{Area, Cell, NodeId, RemoteIdentity, Service, ServiceSet};
+
+/// An attempt of a remote that the group's policy does not allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denial {
+    pub node: NodeId,
+    pub name: String,
+    pub action: Action,
+    /// `None` if the action concerns no service in particular.
+    pub service: Option<Service>,
+    /// The place of the provider, or the area of the search; `None` if it is not known.
+    pub area: Option<Area>,
+    /// Number and title of the rule that decides, for people.
+    pub rule: String,
+}
 
 /// Permissions of a member; everything, while the group has no policy.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +60,18 @@ impl Allowance {
         let permissions = self.0.as_ref()?;
         let verdict = if place.is_some() { permissions.judge(&attempt) } else { self.at_best(action, service) };
         (!verdict.is_allowed()).then(|| permissions.policy().refusal(name, &attempt, verdict))
+    }
+
+    /// The rule that denies an action in an area, for people; `None` if the member has it there or somewhere in it.
+    pub(crate) fn rule_against(&self, action: Action, service: Option<Service>, area: Option<Area>) -> Option<String> {
+        let permissions = self.0.as_ref()?;
+        let judge = |place| permissions.judge(&Attempt { action, service: service.map(Service::name), place });
+        let verdict = match area {
+            Some(Area::Exact(cell)) => judge(Some(cell)),
+            Some(_) => self.at_best(action, service),
+            None => judge(None),
+        };
+        (!verdict.is_allowed()).then(|| permissions.policy().decisive(verdict))
     }
 
     fn at_best(&self, action: Action, service: Option<Service>) -> Verdict {

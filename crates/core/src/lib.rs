@@ -32,5 +32,6 @@ pub mod node;
 mod request_key;
 mod wall;
 
+pub use allowance::Denial;
 pub use documents::{DocumentCounters, DocumentVerdict, HeldDocument, ReceivedDocument};
 pub use machine::{Deadline, Input, Machine, Traffic, Transmit};

@@ -124,8 +124,13 @@ impl Policy {
         let Attempt { action, service, place } = *attempt;
         let object = service.map_or_else(String::new, |service| format!(" {service}"));
         let place = place.map_or_else(String::new, |Cell { x, y }| format!(" at ({x},{y})"));
-        let rule = verdict.rule().map_or("no rule allows it".to_owned(), |rule| self.describe(rule).to_string());
+        let rule = self.decisive(verdict);
         format!("the group's policy does not let {name} {}{object}{place}: {rule}", action.phrase())
+    }
+
+    /// The rule of a verdict, for people.
+    pub fn decisive(&self, verdict: Verdict) -> String {
+        verdict.rule().map_or_else(|| "no rule allows it".to_owned(), |rule| self.describe(rule).to_string())
     }
 
     /// Number and title of a rule, for people: `rule 2, "the red team sees the south"`.

@@ -9,6 +9,7 @@ use roost_wire::messages::ProtocolVersion;
 use roost_wire::{Address, Cell, Labels, NodeId, ReflectionGrant, RemoteIdentity, Service, ServiceSet};
 
 use super::HubLimit;
+use crate::allowance::Denial;
 use crate::documents::{DocumentVerdict, ReceivedDocument};
 
 /// The most streams of which the owner says that they are carried. What is
@@ -137,6 +138,8 @@ pub enum HubEvent {
         node: NodeId,
         what: &'static str,
     },
+    /// The group's policy does not let a remote do what it wants. Comes as often as the remote tries.
+    Denied(Denial),
     /// The hub has declined or dropped something of a remote because of a limit, which the remote has
     /// met for the first time since it is connected.
     OverLimit {

@@ -11,7 +11,7 @@ use super::action::{action_of, subject_of};
 use super::progress::own_nodes;
 use super::sender::Sender;
 use super::{Hub, HubEvent};
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, Denial};
 use crate::directory::{DirectoryQuery, Judged};
 use crate::hub::core::HubCore;
 use crate::machine::Traffic;
@@ -36,14 +36,34 @@ impl HubCore {
     }
 
     /// True if what a node asks for is denied wherever its provider may be.
-    pub(super) fn forbids_request(&self, from: Sender, request: &Request) -> bool {
+    pub(super) fn forbids_request(&mut self, from: Sender, request: &Request) -> bool {
         let judged = Judged { node: from.node, action: action_of(request) };
-        !self.permits_in(judged, subject_of(judged.action, request.spec.service), request.spec.area)
+        let (service, area) = (subject_of(judged.action, request.spec.service), request.spec.area);
+        let is_forbidden = !self.permits_in(judged, service, area);
+        if is_forbidden {
+            self.tell_denial(judged, service, Some(area));
+        }
+        is_forbidden
     }
 
-    pub(super) fn forbids_watch(&self, from: Sender, watch: &Watch) -> bool {
+    pub(super) fn forbids_watch(&mut self, from: Sender, watch: &Watch) -> bool {
         let judged = Judged { node: from.node, action: Action::Watch };
-        !from.role.is_hub() && !watch.services.iter().any(|service| self.permits_in(judged, Some(service), watch.area))
+        let permits = |service| self.permits_in(judged, Some(service), watch.area);
+        let is_forbidden = !from.role.is_hub() && !watch.services.iter().any(permits);
+        for service in watch.services.iter().filter(|_| is_forbidden) {
+            self.tell_denial(judged, Some(service), Some(watch.area));
+        }
+        is_forbidden
+    }
+
+    /// Tells the owner that a remote may not do something, and by which rule.
+    pub(super) fn tell_denial(&mut self, judged: Judged, service: Option<Service>, area: Option<Area>) {
+        let Judged { node, action } = judged;
+        let Some(remote) = self.remotes.get(node) else { return };
+        if let Some(rule) = remote.allowance.rule_against(action, service, area) {
+            let name = remote.name.clone();
+            self.events.push_back(HubEvent::Denied(Denial { node, name, action, service, area, rule }));
+        }
     }
 
     /// True if a search is to leave out places of which the requester may not know.
@@ -79,13 +99,17 @@ impl HubCore {
     pub(super) fn cut_record(&mut self, from: Sender, record: &mut Record) {
         let offered = self.offered(from.node, record.services, record.cell);
         let is_cut = offered != record.services;
-        record.services = offered;
+        let published = std::mem::replace(&mut record.services, offered);
         let Some(remote) = self.remotes.get_mut(from.node) else { return };
         let is_news = is_cut && !std::mem::replace(&mut remote.is_cut, is_cut);
         self.counters.forbidden += u64::from(is_cut);
         if is_news {
             let what = "it publishes services that the group's policy does not let it offer";
             self.events.push_back(HubEvent::Refused { node: from.node, what });
+            let judged = Judged { node: from.node, action: Action::Offer };
+            for service in published.iter().filter(|service| !offered.contains(*service)) {
+                self.tell_denial(judged, Some(service), Some(Area::Exact(record.cell)));
+            }
         }
     }
 

@@ -174,6 +174,12 @@ impl Connections {
         self.connections.get(&connection)
     }
 
+    /// The connection whose remote is judged: of a way through hubs, that with the hub.
+    pub(super) fn judged(&self, connection: ConnectionId) -> Option<&NodeConnection> {
+        let entry = self.get(connection)?;
+        entry.own.tunnel.map_or(Some(entry), |tunnel| self.get(tunnel.connection))
+    }
+
     /// Every connection, and every way through hubs.
     pub(super) fn iter(&self) -> impl Iterator<Item = &NodeConnection> {
         self.connections.values()

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use roost_policy::{Action, Policy};
 use roost_wire::messages::Reason;
-use roost_wire::{Cell, ConnectionId, Scope, Service};
+use roost_wire::{Area, Cell, ConnectionId, Scope, Service};
 
 use super::Node;
 use super::action::{action_of, place_of};
 use super::api::{NodeCommand, NodeEvent, Ticket};
 use super::core::Core;
-use crate::allowance::Allowance;
+use crate::allowance::{Allowance, Denial};
 
 impl Core {
     /// The refusal of what this node may not do itself; `None` if it may. A place that is not known is the best.
@@ -41,6 +41,22 @@ impl Core {
     ) -> bool {
         let entry = self.connections.get(connection);
         entry.is_none_or(|entry| entry.own.allowance.permits(action, service, place))
+    }
+
+    /// Tells the owner that the remote at a connection may not do something, and by which rule.
+    pub(super) fn tell_denial(
+        &mut self,
+        connection: ConnectionId,
+        action: Action,
+        service: Option<Service>,
+        place: Option<Cell>,
+    ) {
+        let Some(entry) = self.connections.judged(connection) else { return };
+        let area = place.map(Area::Exact);
+        if let Some(rule) = entry.own.allowance.rule_against(action, service, area) {
+            let (node, name) = (entry.node, entry.own.name.clone());
+            self.emit(NodeEvent::Denied(Denial { node, name, action, service, area, rule }));
+        }
     }
 
     /// True if the hub at a connection may read files that nodes send one another.

@@ -151,6 +151,47 @@ fn new_policy_ends_flows() {
     }
 }
 
+#[test]
+fn denials_are_told_with_their_rule() {
+    let told = |scene: &mut Scene, judge: HostId| {
+        let denials = std::mem::take(&mut scene.world.hosts[judge.0].denials);
+        denials.into_iter().next().map(|denial| {
+            let area = denial.area.map_or_else(String::new, |area| area.to_string());
+            format!("{} {} {:?} {area}: {}", denial.name, denial.action, denial.service.map(Service::name), denial.rule)
+        })
+    };
+    for is_hub in [true, false] {
+        let mut scene = Scene::new(17);
+        let judge = if is_hub { scene.hub } else { scene.provider };
+        scene.world.set_policy(judge, &denying("request", "video"));
+        scene.ask(Service::Video, THERE);
+        let expected = "uav7 request Some(\"video\") at (27,92): rule 1, \"no video\"";
+        assert_eq!(told(&mut scene, judge).as_deref(), Some(expected), "hub: {is_hub}");
+        scene.ask(Service::Image, THERE);
+        assert_eq!(told(&mut scene, judge), None);
+    }
+    let mut scene = Scene::new(18);
+    let hub = scene.hub;
+    scene.world.set_policy(hub, "[[rule]]\nallow = [\"request\"]\nservices = [\"image\"]\n");
+    scene.world.run(2 * SECOND);
+    let offered = told(&mut scene, hub).unwrap_or_default();
+    assert!(offered.contains(" offer ") && offered.ends_with(": no rule allows it"), "{offered}");
+    scene.ask(Service::Video, ANYWHERE);
+    assert_eq!(told(&mut scene, hub).as_deref(), Some("uav7 request Some(\"video\") anywhere: no rule allows it"));
+    let ticket = scene.world.lookup(scene.requester, Service::Video, ANYWHERE);
+    failed(&mut scene.world, scene.requester, ticket);
+    assert_eq!(told(&mut scene, hub).as_deref(), Some("uav7 lookup Some(\"video\") anywhere: no rule allows it"));
+    let (ticket, services) = (scene.world.ticket(scene.requester), [Service::Video].into_iter().collect());
+    let watch = NodeCommand::Watch { ticket, services, area: ANYWHERE, names: false };
+    scene.world.command(scene.requester, watch);
+    failed(&mut scene.world, scene.requester, ticket);
+    assert_eq!(told(&mut scene, hub).as_deref(), Some("uav7 watch Some(\"video\") anywhere: no rule allows it"));
+    let ticket = scene.world.ticket(scene.requester);
+    scene.world.command(scene.requester, NodeCommand::JoinRoom { ticket, room: RoomId::named("ops") });
+    failed(&mut scene.world, scene.requester, ticket);
+    assert_eq!(told(&mut scene, hub).as_deref(), Some("uav7 room None : no rule allows it"));
+}
+
 const RED: &str =
     "[[rule]]\ndeny = [\"request\"]\nwho = { labels = { team = \"blue\" } }\n[[rule]]\nallow = [\"all\"]\n";
 

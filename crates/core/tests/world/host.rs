@@ -8,7 +8,7 @@ use bytes::Bytes;
 use roost_core::hub::{self, Hub};
 use roost_core::machine::{Input, Machine};
 use roost_core::node::{Node, NodeCommand, NodeConfig, NodeEvent, NodeStatus, SessionId, SourceOutput, Ticket};
-use roost_core::{DocumentVerdict, ReceivedDocument, Transmit};
+use roost_core::{Denial, DocumentVerdict, ReceivedDocument, Transmit};
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, DialId, FlowKind, NodeId, Role, SchemeSet, Service, Time};
 
@@ -57,6 +57,8 @@ pub struct Host {
     /// The transports over which it can be dialled.
     pub schemes: SchemeSet,
     pub events: Vec<(Time, NodeEvent)>,
+    /// Attempts of remotes that the policy of the host does not allow.
+    pub denials: Vec<Denial>,
     /// Every `Open` that the machine asked for.
     pub opened: Vec<(SessionId, Service, NodeId)>,
     /// The host's sources give nothing.
@@ -111,6 +113,7 @@ impl Host {
             ahead: Duration::ZERO,
             schemes: SchemeSet::ALL,
             events: Vec::new(),
+            denials: Vec::new(),
             opened: Vec::new(),
             broken_source: false,
             object_bytes: None,
@@ -214,6 +217,7 @@ impl Host {
                         }
                         hub::HubEvent::Reflect(grant) => self.media.grants.push(grant),
                         hub::HubEvent::Left => self.media.left = true,
+                        hub::HubEvent::Denied(denial) => self.denials.push(denial),
                         _ => {}
                     }
                 }
@@ -230,6 +234,7 @@ impl Host {
         let mut started = Vec::new();
         for event in fresh {
             match &event {
+                NodeEvent::Denied(denial) => self.denials.push(denial.clone()),
                 NodeEvent::OpenSource { session, request, requester, reflected } => {
                     self.opened.push((*session, request.service, *requester));
                     if !*reflected || self.broken_source {

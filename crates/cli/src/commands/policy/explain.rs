@@ -66,8 +66,7 @@ fn report(policy: &Policy, member: Member<'_>, attempt: &Attempt<'_>, output: Ou
             output.data(&format!("{} does not fit: {}\n", policy.describe(misfit.rule), misfit.reason))?;
         }
     }
-    let decides =
-        verdict.rule().map_or_else(|| "no rule allows it".to_owned(), |rule| policy.describe(rule).to_string());
+    let decides = policy.decisive(verdict);
     match verdict {
         Verdict::Allowed(_) if output.is_json() => Ok(()),
         Verdict::Allowed(_) => Ok(output.data(&format!("allowed: {decides}\n"))?),

@@ -239,7 +239,7 @@ impl Requests {
         None
     }
 
-    fn objection(&self, turn: &RequestTurn<'_>, from: Sender, request: &Request) -> Option<Reason> {
+    fn objection(&self, turn: &mut RequestTurn<'_>, from: Sender, request: &Request) -> Option<Reason> {
         if turn.core.leaving.is_some() {
             return Some(Reason::Leaving);
         }

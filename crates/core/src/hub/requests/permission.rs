@@ -2,10 +2,12 @@
 //! which data would be relayed is judged, too: it reads along.
 
 use roost_policy::Action;
+use roost_wire::Area;
 use roost_wire::messages::Reason;
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::{RequestTurn, Requests};
+use crate::directory::Judged;
 use crate::hub::action::subject_of;
 use crate::request_key::RequestKey;
 
@@ -13,7 +15,7 @@ impl Requests {
     /// True if the remote that asks may not have what `choice` would give it, relayed through this hub or not.
     pub(super) fn is_forbidden(
         &self,
-        turn: &RequestTurn<'_>,
+        turn: &mut RequestTurn<'_>,
         key: RequestKey,
         choice: RequestTarget,
         is_relayed: bool,
@@ -27,7 +29,12 @@ impl Requests {
             RequestTarget::Hub { named, .. } => named.map(|(_, cell)| cell).or(asked.target_cell()),
         };
         let action = if is_relayed { asked.relayed_action() } else { asked.action() };
-        !turn.core.permits(asked.remote, action, subject_of(action, asked.spec.service), place)
+        let (judged, service) = (Judged { node: asked.remote, action }, subject_of(action, asked.spec.service));
+        let is_forbidden = !turn.core.permits(judged.node, action, service, place);
+        if is_forbidden {
+            turn.core.tell_denial(judged, service, place.map(Area::Exact));
+        }
+        is_forbidden
     }
 
     /// There is another policy: requests and flows end that it does not allow.

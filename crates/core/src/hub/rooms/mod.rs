@@ -15,6 +15,7 @@ use super::remotes::ROOM_UPDATE_COST;
 use super::sender::Sender;
 use super::timers::MAX_PER_WAKE;
 use super::{HubLimit, route};
+use crate::directory::Judged;
 use crate::machine::Traffic;
 pub(super) use table::RoomDirectory;
 use table::{GRACE, JoinRefusal, LEASE, MembershipState, RoomEntry, SETTLE};
@@ -34,6 +35,7 @@ impl RoomDirectory {
             return;
         }
         if from.role == Role::Node && !core.permits(from.node, Action::Room, None, None) {
+            core.tell_denial(Judged { node: from.node, action: Action::Room }, None, None);
             return core.refuse_room(from.node, room);
         }
         if let Err(full) = self.takes(room, member.node) {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::{SessionId, Ticket};
+use crate::allowance::Denial;
 use crate::documents::ReceivedDocument;
 use crate::node::outbox::OutboxEvent;
 use roost_wire::RemoteIdentity as Remote;
@@ -33,6 +34,8 @@ pub enum NodeEvent {
     /// The hub holds a record of this node that this daemon has not published:
     /// another daemon uses its identity.
     IdentityConflict,
+    /// The group's policy does not let a remote do what it wants with this node. Comes as often as the remote tries.
+    Denied(Denial),
     /// A service of this node is wanted: start its source and answer with
     /// `NodeCommand::SourceOpened` or `NodeCommand::SourceFailed`.
     OpenSource {

@@ -71,6 +71,7 @@ impl IncomingPushes {
         let (key, id) = ((from, push.id), push.id);
         if !core.permits(connection, Action::Send, None, Some(here)) {
             core.counters.forbidden += 1;
+            core.tell_denial(connection, Action::Send, None, Some(here));
             return core.send(connection, RequestMessage::PushStatus { id, state: PushState::Forbidden });
         }
         // A sender that has started again may count as before.

@@ -56,6 +56,9 @@ impl OutgoingRequests {
         let place = if asked.request.pushed { here } else { accept.cell };
         let Some(refusal) = asked.objection_to_provider(core, connection, place) else { return false };
         core.counters.forbidden += 1;
+        let (is_pushed, service) = (asked.request.pushed, asked.request.service);
+        let action = if is_pushed { Action::Send } else { Action::Offer };
+        core.tell_denial(connection, action, (!is_pushed).then_some(service), Some(place));
         core.send_reliably(connection, id, FlowMessage::Stop { id, reason: Reason::Forbidden });
         asked.last = Some(Reason::Forbidden);
         if asked.is_direct() {

@@ -123,6 +123,7 @@ impl ProviderSessions {
         }
         if is_for_hub && !core.permits(connection, Action::Reflect, Some(service), Some(self.cell)) {
             core.counters.forbidden += 1;
+            core.tell_denial(connection, Action::Reflect, Some(service), Some(self.cell));
             return decline(core, &serve_request, Reason::Forbidden, None);
         }
         self.consider(core, serve_request);

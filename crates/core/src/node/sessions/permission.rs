@@ -14,25 +14,37 @@ use crate::node::core::Core;
 impl ProviderSessions {
     /// True if the remote at `connection` may have what a request is for.
     pub(super) fn permits(&self, core: &Core, request: &ServeRequest, connection: ConnectionId) -> bool {
+        // This node has chosen the receivers of its files.
+        let is_chosen = request.pushed.is_some() && !core.is_way_through_hubs(connection);
+        let (action, service, place) = self.attempt(request);
+        is_chosen || core.permits(connection, action, service, place)
+    }
+
+    /// The action, service and place of a request under the policy.
+    fn attempt(&self, request: &ServeRequest) -> (Action, Option<Service>, Option<Cell>) {
         let service = Some(request.spec.service);
         match (request.pushed, request.reflect) {
-            // This node has chosen its receiver.
-            (Some(_), _) if !core.is_way_through_hubs(connection) => true,
-            (Some(_), _) => core.may_relay_files(connection),
-            (None, Some(_)) => core.permits(connection, Action::Subscribe, service, Some(self.cell)),
-            (None, None) => core.permits(connection, Action::Request, service, Some(self.cell)),
+            (Some(_), _) => (Action::Send, None, None),
+            (None, Some(_)) => (Action::Subscribe, service, Some(self.cell)),
+            (None, None) => (Action::Request, service, Some(self.cell)),
         }
+    }
+
+    fn tell_denial(&self, core: &mut Core, request: &ServeRequest, connection: ConnectionId) {
+        let (action, service, place) = self.attempt(request);
+        core.tell_denial(connection, action, service, place);
     }
 
     /// Declines a request of a remote that may not have it, before anything makes room for it. True if it does.
     pub(super) fn decline_forbidden(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
-        let is_forbidden = way_to(core, request).is_some_and(|way| !self.permits(core, request, way));
-        if is_forbidden {
+        let forbidden = way_to(core, request).filter(|way| !self.permits(core, request, *way));
+        if let Some(way) = forbidden {
             core.counters.forbidden += 1;
+            self.tell_denial(core, request, way);
             self.on_member_refused(core, request);
             super::decline(core, request, Reason::Forbidden, None);
         }
-        is_forbidden
+        forbidden.is_some()
     }
 
     /// There is another policy, or this node is elsewhere: sessions end whose requesters may not have them any more.
@@ -64,6 +76,9 @@ impl ProviderSessions {
     /// Ends a session whose requester is at `connection` and may not have it.
     pub(super) fn turn_away(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
         core.counters.forbidden += 1;
+        if let Some(session) = self.sessions.get(&id) {
+            self.tell_denial(core, &session.request, connection);
+        }
         let Some(session) = self.sessions.get_mut(&id) else { return };
         if matches!(session.phase, SessionPhase::Reaching | SessionPhase::Opening) {
             return self.refuse(core, id, Reason::Forbidden);
