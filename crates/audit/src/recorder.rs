@@ -38,9 +38,9 @@ struct Queue {
 /// Records that are not on the disk.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Those that found the queue full, until the log counts them.
+    /// Records that found the queue full, until the log counts them.
     dropped: AtomicU64,
-    /// Those that the thread has not written yet.
+    /// Records that the thread has not written yet.
     waiting: AtomicU64,
 }
 
