@@ -139,6 +139,7 @@ impl EventHandler<Node> for NodeEventHandler {
                 // Without an outbox nobody listens, and the machine has nothing to say.
                 let _ = self.outbox.send(event);
             }
+            NodeEvent::Denied(denial) => self.shared.audit_denied(&denial),
             NodeEvent::Document(received) => self.shared.judge_document(received, &self.inbox.mailbox),
             NodeEvent::Left => return LoopControl::Stop,
             event => self.reflect(event),

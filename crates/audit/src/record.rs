@@ -41,6 +41,8 @@ kinds! {
     MemberLeft = "member-left",
     CertificateRefused = "certificate-refused",
     RequestGranted = "request-granted",
+    /// The group's policy does not let a member do something, once or so many times.
+    ActionDenied = "action-denied",
     /// A newer document of the group is in force.
     DocumentTaken = "document-taken",
     InvitationMade = "invitation-made",

@@ -6,6 +6,25 @@ mod common;
 use std::fs;
 
 use common::{json, roost};
+use roost_audit::{AuditEvent, AuditKind, AuditLog, Limits};
+
+#[test]
+fn denials_are_shown_as_sentences() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.log");
+    let denied = AuditEvent::new(AuditKind::ActionDenied).about("6f0c", Some("uav7"));
+    let denied = denied.with("action", "request").with("service", "video").with("area", "at (27,92)");
+    let denied = denied.with("rule", "rule 1, \"no video\"").with("policy", 3);
+    let others = AuditEvent::new(AuditKind::ActionDenied).with("more", 7);
+    let records = [denied.clone(), denied.with("more", 12), others];
+    AuditLog::open(&path, Limits::default()).unwrap().append(&records).unwrap();
+    let shown = roost(&["audit", "show", path.to_str().unwrap(), "--kind", "action-denied"]).stdout;
+    let shown = String::from_utf8(shown).unwrap();
+    let sentence = "request video at (27,92): rule 1, \"no video\", of policy 3";
+    for expected in [format!("{sentence}\n"), format!("{sentence}; 12 more times\n"), "  7 more times\n".to_owned()] {
+        assert!(shown.contains(&expected), "{shown}");
+    }
+}
 
 #[test]
 fn operators_records_are_shown_and_verified() {

@@ -2,11 +2,14 @@
 
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::PoisonError;
+use std::time::{Duration, Instant};
 
 use roost_audit::{AuditEvent, AuditKind, AuditRecorder, Limits};
+use roost_core::Denial;
 use roost_wire::{NodeId, RemoteIdentity, Service};
 
+use crate::denials::SuppressedDenials;
 use crate::shared::DaemonContext;
 
 /// The longest wait for the disk at the end.
@@ -26,6 +29,8 @@ impl DaemonContext {
     /// Writes what is recorded so far to the disk.
     pub(crate) fn audit_stop(&self, clean: bool) {
         let stopped = AuditEvent::new(AuditKind::Stopped).about(self.node(), Some(self.name()));
+        let denials = self.denials.lock().unwrap_or_else(PoisonError::into_inner).drain();
+        self.audit_suppressed(denials);
         self.audit.record(stopped.with("clean", clean));
         let lost = self.audit.finish(LAST_RECORDS);
         if lost > 0 {
@@ -51,6 +56,37 @@ impl DaemonContext {
     pub fn audit_granted(&self, requester: NodeId, name: Option<&str>, service: Service) {
         let granted = AuditEvent::new(AuditKind::RequestGranted).about(requester, name);
         self.audit.record(granted.with("service", service.name()));
+    }
+
+    /// The group's policy does not let a remote do something.
+    pub fn audit_denied(&self, denial: &Denial) {
+        let mut denials = self.denials.lock().unwrap_or_else(PoisonError::into_inner);
+        if denials.admit(Instant::now(), denial) {
+            self.audit.record(self.denied(denial));
+        }
+    }
+
+    /// Records the denials of an interval that is over, of which there are no records.
+    pub(crate) fn audit_due_denials(&self) {
+        let due = self.denials.lock().unwrap_or_else(PoisonError::into_inner).due(Instant::now());
+        due.into_iter().for_each(|due| self.audit_suppressed(due));
+    }
+
+    fn audit_suppressed(&self, suppressed: SuppressedDenials) {
+        for (denial, count) in suppressed.repeated {
+            self.audit.record(self.denied(&denial).with("more", count));
+        }
+        if suppressed.others > 0 {
+            self.audit.record(AuditEvent::new(AuditKind::ActionDenied).with("more", suppressed.others));
+        }
+    }
+
+    fn denied(&self, denial: &Denial) -> AuditEvent {
+        let Denial { node, name, action, service, area, rule } = denial;
+        let event = AuditEvent::new(AuditKind::ActionDenied).about(node, Some(name)).with("action", action.to_string());
+        let event = event.with("service", service.map(Service::name)).with("area", area.map(|area| area.to_string()));
+        let number = self.documents.policy_status().map(|policy| policy.number);
+        event.with("rule", rule.as_str()).with("policy", number)
     }
 
     /// Certificates were refused since the last look. Nothing proves the last one's name.

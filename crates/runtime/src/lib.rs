@@ -18,6 +18,7 @@ mod check;
 pub mod clock;
 mod command_queue;
 pub mod config;
+mod denials;
 mod documents;
 pub mod driver;
 pub mod failure;

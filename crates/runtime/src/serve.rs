@@ -239,6 +239,7 @@ impl<P: Program> Daemon<P> {
     fn check_health(&mut self) {
         self.heart.ask(self.service.check_liveness(systemd::alive));
         let shared = self.service.shared();
+        shared.audit_due_denials();
         let counters = shared.transport.counters();
         let refused = metrics::refused(&counters);
         let total: u64 = refused.values().sum();

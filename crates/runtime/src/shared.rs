@@ -14,6 +14,7 @@ use roost_wire::{Labels, NodeId, Role, Scheme};
 use tokio::sync::watch;
 
 use crate::authority::AuthorityContact;
+use crate::denials::DenialLog;
 use crate::documents::GroupDocuments;
 use crate::logging::Level;
 use crate::metrics::{Metrics, ProcessMetrics, TransportMetrics, refused};
@@ -33,6 +34,7 @@ pub struct DaemonContext {
     authority_failing: IntGauge,
     pub(crate) authority: AuthorityContact,
     pub(crate) audit: AuditRecorder,
+    pub(crate) denials: Mutex<DenialLog>,
     pub transport: Transport,
     /// The driver counts these.
     pub traffic: Arc<TrafficBytes>,
@@ -70,6 +72,7 @@ impl DaemonContext {
             authority_failing,
             authority: AuthorityContact::default(),
             audit: AuditRecorder::default(),
+            denials: Mutex::default(),
             traffic: Arc::default(),
             documents: GroupDocuments::register(policy, &metrics)?,
             identity,

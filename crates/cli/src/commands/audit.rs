@@ -103,7 +103,19 @@ fn who(record: &AuditRecord) -> String {
 
 fn details(record: &AuditRecord) -> String {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    if record.kind == AuditKind::ActionDenied.name() {
+        return denial(|key| record.details.get(key).filter(|value| !value.is_null()).map(text));
+    }
     record.details.iter().map(|(key, value)| format!("{key}={}", text(value))).collect::<Vec<_>>().join(" ")
+}
+
+/// Such as `request video at (27,92): rule 1, "no video", of policy 3; 12 more times`.
+fn denial(detail: impl Fn(&str) -> Option<String>) -> String {
+    let attempt: Vec<String> = ["action", "service", "area"].into_iter().filter_map(&detail).collect();
+    let rule = detail("rule").map_or_else(String::new, |rule| format!(": {rule}"));
+    let policy = detail("policy").map_or_else(String::new, |number| format!(", of policy {number}"));
+    let more = detail("more").map_or_else(String::new, |count| format!("; {count} more times"));
+    format!("{}{rule}{policy}{more}", attempt.join(" ")).trim_start_matches("; ").to_owned()
 }
 
 fn unreadable(error: std::io::Error) -> Failure {

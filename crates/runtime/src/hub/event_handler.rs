@@ -78,6 +78,7 @@ impl EventHandler<Hub> for HubEventHandler {
                     relay.post(HubInput::Grant(grant));
                 }
             }
+            HubEvent::Denied(denial) => self.shared.audit_denied(&denial),
             HubEvent::Document(received) => self.shared.judge_document(received, &self.mailbox),
             HubEvent::Left => return LoopControl::Stop,
             event => self.log_remote_event(event),
