@@ -70,13 +70,13 @@ impl SignedDocument {
     ) -> Result<Self, ListFault> {
         let envelope: Envelope<'_> = whole(bytes)?;
         let message = signed_bytes(envelope.statement);
-        if !authorities.any(|authority| authority.has_signed(&message, envelope.signature)) {
-            return Err(ListFault::BadSignature);
-        }
+        let signer = authorities.find(|authority| authority.has_signed(&message, envelope.signature));
+        let signer = signer.ok_or(ListFault::BadSignature)?;
         let Statement { kind, group, number, content } = whole(envelope.statement)?;
         if group != trust.in_force().group() {
             return Err(ListFault::Malformed);
         }
+        trust.check_number(signer, number)?;
         Ok(Self { kind, number, content: content.to_vec() })
     }
 

@@ -118,6 +118,9 @@ pub enum ListFault {
         /// The number of the list that should replace it.
         offered: u64,
     },
+    /// The key of a former authority cannot make its list the newest for ever.
+    #[error("its number {0} belongs to a later authority than the one that signed it; copy the newest from the group")]
+    LaterAuthority(u64),
     /// Two lists have the same number, because the group directory was copied and both copies revoked.
     #[error("it differs from another list with the same number {0}; revoke from one copy of the group only")]
     Forked(u64),

@@ -209,7 +209,7 @@ impl Policy {
     pub fn take_list(&self, bytes: &[u8]) -> Result<TakenDocument, ListFault> {
         let from_pem = CertificateRevocationListDer::from_pem_slice(bytes);
         let der = from_pem.as_ref().map_or(bytes, |der| der.as_ref());
-        let offered = Arc::new(RevocationList::parse(der, self.trust.get().trusted())?);
+        let offered = Arc::new(RevocationList::parse(der, &self.trust.get())?);
         let is_new = self.replace(&offered)?;
         let document = NumberedDocument { number: offered.number(), bytes: Arc::clone(offered.der()) };
         let kept = self.seen.get().filter(|_| is_new).map_or(Ok(()), |seen| {

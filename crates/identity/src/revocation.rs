@@ -35,30 +35,40 @@ impl RevocationList {
     pub(crate) fn read(path: &Path, trust: &Trust) -> Result<Arc<Self>, LoadError> {
         let der: CertificateRevocationListDer<'_> = read_pem(path, MAX_LIST_BYTES, "revocation list")?;
         // A former authority may have signed it, long before the file was read.
-        let list = Self::parse(&der, trust.ever());
+        let list = Self::parse_former(&der, trust);
         list.map(Arc::new).map_err(|fault| LoadError::List { path: path.to_owned(), fault })
     }
 
-    /// Parses a list and verifies that one of the authorities signed it. `nextUpdate` is ignored: a network that is cut off keeps its
-    /// list.
-    pub(crate) fn parse<'a>(
+    /// Parses a list and verifies that a trusted authority signed it. `nextUpdate` is ignored: a network that is cut off
+    /// keeps its list.
+    pub(crate) fn parse(der: &[u8], trust: &Trust) -> Result<Self, ListFault> {
+        Self::parse_by(der, trust, trust.trusted())
+    }
+
+    /// As [`Self::parse`], where the authority may be one that is trusted no more.
+    fn parse_former(der: &[u8], trust: &Trust) -> Result<Self, ListFault> {
+        Self::parse_by(der, trust, trust.ever().iter())
+    }
+
+    fn parse_by<'a>(
         der: &[u8],
-        authorities: impl IntoIterator<Item = &'a Arc<Authority>>,
+        trust: &Trust,
+        mut authorities: impl Iterator<Item = &'a Arc<Authority>>,
     ) -> Result<Self, ListFault> {
         let (rest, crl) = CertificateRevocationList::from_der(der).map_err(|_| ListFault::Malformed)?;
         if !rest.is_empty() {
             return Err(ListFault::Malformed);
         }
         let (body, signature) = (crl.tbs_cert_list.as_ref(), &crl.signature_value.data);
-        if !authorities.into_iter().any(|authority| authority.signed(der, body, signature)) {
-            return Err(ListFault::BadSignature);
-        }
+        let signer = authorities.find(|authority| authority.signed(der, body, signature));
+        let signer = signer.ok_or(ListFault::BadSignature)?;
         let digits = crl.crl_number().ok_or(ListFault::Malformed)?.to_u64_digits();
         let number = match digits.as_slice() {
             [] => 0,
             [number] => *number,
             _ => return Err(ListFault::Malformed),
         };
+        trust.check_number(signer, number)?;
         let entry = |revoked: &RevokedCertificate<'_>| {
             Some((Serial::from_raw(revoked.raw_serial()), system_time(revoked.revocation_date)?))
         };
@@ -174,7 +184,7 @@ impl SeenLists {
     /// The list that was kept last; `None` before the first.
     pub(crate) fn kept(&self, trust: &Trust) -> Result<Option<Arc<RevocationList>>, LoadError> {
         let Some(der) = read_optional(&self.list, MAX_LIST_BYTES)? else { return Ok(None) };
-        let list = RevocationList::parse(&der, trust.ever());
+        let list = RevocationList::parse_former(&der, trust);
         list.map(|list| Some(Arc::new(list))).map_err(|fault| LoadError::List { path: self.list.clone(), fault })
     }
 
@@ -199,41 +209,41 @@ mod tests {
     use roost_wire::Role;
     use rustls_pki_types::pem::PemObject;
 
-    /// A group's second list, with one entry, and the authority that signed it.
-    fn list() -> (Vec<u8>, [Arc<Authority>; 1]) {
+    /// A group's second list, with one entry, and the trust in the authority that signed it.
+    fn list() -> (Vec<u8>, Trust) {
         let dir = tempfile::tempdir().unwrap();
         let group = Group::init(&dir.path().join("group"), "alpha").unwrap();
         group.issue("a", Role::Node, Default::default(), &dir.path().join("a")).unwrap();
         let revocation = group.revoke("a").unwrap();
         let authority = crate::bundle::read_authority(&dir.path().join("group/group.pem")).unwrap();
-        (CertificateRevocationListDer::from_pem_file(revocation.list).unwrap().to_vec(), [Arc::new(authority)])
+        (CertificateRevocationListDer::from_pem_file(revocation.list).unwrap().to_vec(), Trust::anchored(authority))
     }
 
     #[test]
     fn a_list_reads_back() {
-        let (der, authority) = list();
-        let list = RevocationList::parse(&der, &authority).unwrap();
+        let (der, trust) = list();
+        let list = RevocationList::parse(&der, &trust).unwrap();
         assert_eq!((list.number(), list.len()), (2, 1));
     }
 
     #[test]
     fn altered_or_truncated_list_is_rejected() {
-        let (der, authority) = list();
+        let (der, trust) = list();
         for bit in 0..der.len() * 8 {
             let mut bad = der.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(RevocationList::parse(&bad, &authority).is_err(), "bit {bit}");
+            assert!(RevocationList::parse(&bad, &trust).is_err(), "bit {bit}");
         }
         for len in 0..der.len() {
-            assert_eq!(RevocationList::parse(&der[..len], &authority), Err(ListFault::Malformed));
+            assert_eq!(RevocationList::parse(&der[..len], &trust), Err(ListFault::Malformed));
         }
         let padded = [der.as_slice(), &[0]].concat();
-        assert_eq!(RevocationList::parse(&padded, &authority), Err(ListFault::Malformed));
+        assert_eq!(RevocationList::parse(&padded, &trust), Err(ListFault::Malformed));
     }
 
     #[test]
     fn another_authoritys_list_is_not_ours() {
-        let ((der, _), (_, authority)) = (list(), list());
-        assert_eq!(RevocationList::parse(&der, &authority), Err(ListFault::BadSignature));
+        let ((der, _), (_, trust)) = (list(), list());
+        assert_eq!(RevocationList::parse(&der, &trust), Err(ListFault::BadSignature));
     }
 }

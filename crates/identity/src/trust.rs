@@ -23,6 +23,11 @@ use crate::group::Signer;
 /// The kind of document, as on the wire.
 const KIND: u16 = 2;
 
+/// The numbers of lists and other documents that belong to each authority, the group's first one first: each authority
+/// signs greater numbers than the one before it ever can. A stolen key of a former authority signs no document that
+/// stays the newest for ever.
+const NUMBERS_OF_AUTHORITY: u64 = 1 << 32;
+
 /// Most authorities trusted at once: the one in force, and the former one while members renew.
 const MAX_TRUSTED: usize = 2;
 
@@ -99,6 +104,24 @@ impl Trust {
 
     pub(crate) fn ever(&self) -> &[Arc<Authority>] {
         &self.ever
+    }
+
+    /// The number of the next document, of a kind of which the newest one has the number `held`.
+    pub(crate) fn next_number(&self, held: u64) -> u64 {
+        held.saturating_add(1).max(self.first_number(&self.in_force))
+    }
+
+    /// Checks that a document that this authority has signed may have this number.
+    pub(crate) fn check_number(&self, signer: &Authority, number: u64) -> Result<(), ListFault> {
+        // Documents of former versions have lower numbers than the first of their authority.
+        let is_own = number < self.first_number(signer) + NUMBERS_OF_AUTHORITY;
+        if is_own { Ok(()) } else { Err(ListFault::LaterAuthority(number)) }
+    }
+
+    /// The authorities up to now are at most two for each of [`MAX_STEPS`].
+    fn first_number(&self, authority: &Authority) -> u64 {
+        let before = self.ever.iter().take_while(|one| ***one != *authority).count() as u64;
+        before * NUMBERS_OF_AUTHORITY
     }
 
     /// The newest document; empty before the first.

@@ -64,7 +64,7 @@ impl Group {
 
     fn sign_next_policy(&self, index: &mut Index, content: Vec<u8>) -> Result<(SignedDocument, Vec<u8>), GroupError> {
         let held = self.signed_policy().ok().flatten().map_or(0, |(held, _)| held.number);
-        let number = held.max(self.state(index)?.0.policy_number) + 1;
+        let number = self.trust.get().next_number(held.max(self.state(index)?.0.policy_number));
         let document = SignedDocument { kind: DocumentKind::POLICY.0, number, content };
         let bytes = self.sign_document(&document)?;
         let path = self.dir.join(POLICY);

@@ -80,7 +80,7 @@ impl Group {
         if kept.len() + serials.len() > MAX_REVOKED {
             return Err(GroupError::ListFull);
         }
-        let number = list.number() + 1;
+        let number = self.trust.get().next_number(list.number());
         let all = kept.into_iter().chain(serials.iter().map(|serial| (serial, now)));
         let list = self.write_list(&mut index, self.signer()?.sign_list(number, now, all)?, number)?;
         Ok(Revocation { revoked, number, list })
@@ -89,7 +89,7 @@ impl Group {
     /// Signs the list again, as the next number, by the authority in force.
     pub(super) fn sign_list_again(&self, index: &mut Index, now: SystemTime) -> Result<PathBuf, GroupError> {
         let (_, list) = self.state(index)?;
-        let number = list.number() + 1;
+        let number = self.trust.get().next_number(list.number());
         let text = self.signer()?.sign_list(number, now, list.iter())?;
         self.write_list(index, text, number)
     }

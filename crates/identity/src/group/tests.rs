@@ -320,3 +320,28 @@ fn in_memory_identities_are_unlisted_members() {
     assert!(policy.verify(&identity.certificate_der(), RoleSet::only(Role::Node), SystemTime::now()).is_ok());
     assert_eq!(world.group.show().unwrap(), []);
 }
+
+/// The list of the next authority replaces the greatest that the key of the former one can sign.
+#[test]
+fn stolen_key_signs_no_last_list() {
+    let world = GroupFixture::new();
+    world.issue("a");
+    world.issue("b");
+    let policy = Policy::new(&Identity::load(&world.path("a")).unwrap()).unwrap();
+    let (now, stolen) = (SystemTime::now(), world.group.signer().unwrap());
+    let take = |number| {
+        let list = stolen.sign_list(number, now, std::iter::empty()).unwrap();
+        policy.take_list(list.as_bytes()).map(|taken| taken.is_new)
+    };
+    assert_eq!(take(u64::MAX), Err(ListFault::LaterAuthority(u64::MAX)));
+    let greatest = u64::from(u32::MAX);
+    assert_eq!(take(greatest + 1), Err(ListFault::LaterAuthority(greatest + 1)));
+    assert_eq!(take(greatest), Ok(true));
+    let trust = fs::read(world.group.start_rollover(now).unwrap().document).unwrap();
+    policy.take_trust(&trust).unwrap();
+    let revocation = world.group.revoke("b").unwrap();
+    assert_eq!(revocation.number, greatest + 1);
+    assert!(policy.take_list(&fs::read(revocation.list).unwrap()).unwrap().is_new);
+    assert!(matches!(take(greatest), Err(ListFault::Older { .. })));
+    assert_eq!(world.group.sign_policy("").unwrap().0.number, greatest + 1);
+}
