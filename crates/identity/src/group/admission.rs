@@ -1,7 +1,7 @@
 //! Invitations and signing requests of devices, over the group's folder. Every change holds the lock of the index, so
 //! that the operator's commands work beside a running authority.
 
-use std::io;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_lc_rs::rand;
@@ -16,11 +16,9 @@ use super::invitations::{
 };
 use super::records::pem_to_der;
 use super::revocation::MIN_DIGITS;
-use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, JoinRefusal, Validity, write};
+use super::{BACKDATED, Group, GroupError, GroupRecords, Issued, JoinRefusal, Validity};
 use crate::answer::Answer;
 use crate::certificate::Certificate;
-use crate::error::LoadError;
-use crate::files::{INVITATIONS, MAX_INVITATIONS_BYTES, read_private_text, replace_private};
 use crate::invitation_address::Token;
 use crate::policy::member;
 use crate::refusal::Refusal;
@@ -72,7 +70,7 @@ impl GroupRecords {
     /// # Errors
     /// The file cannot be read.
     pub fn invitations(&self, now: SystemTime) -> Result<Vec<ShownInvitation>, GroupError> {
-        Ok(self.read_invitations()?.shown(now))
+        Ok(self.invitations.read()?.shown(now))
     }
 
     /// True if the group has invited with this token, even if the invitation has ended lately.
@@ -80,9 +78,7 @@ impl GroupRecords {
     /// # Errors
     /// The file cannot be read.
     pub fn is_invited(&self, token: &Token, now: SystemTime) -> Result<bool, GroupError> {
-        let mut invitations = self.read_invitations()?;
-        invitations.forget_old(now);
-        Ok(invitations.knows(token))
+        Ok(self.invitations.read()?.knows(token, now))
     }
 
     /// Ends an invitation, by the id that [`Self::invitations`] gives.
@@ -103,7 +99,7 @@ impl GroupRecords {
     /// # Errors
     /// The file cannot be read.
     pub fn requests(&self) -> Result<Vec<WaitingRequest>, GroupError> {
-        Ok(self.read_invitations()?.waiting().map(|request| request.show()).collect())
+        Ok(self.invitations.read()?.waiting().map(|request| request.show()).collect())
     }
 
     /// Denies the request of the device with this name, id or beginning of its id.
@@ -124,7 +120,7 @@ impl GroupRecords {
     /// # Errors
     /// The certificate was revoked or has expired since the approval, or the group's files cannot be read.
     pub fn ticket(&self, ticket: &str, now: SystemTime) -> Result<Option<Ticket>, GroupError> {
-        let invitations = self.read_invitations()?;
+        let invitations = self.invitations.read()?;
         let Some(request) = invitations.by_ticket(ticket) else { return Ok(None) };
         Ok(Some(match &request.approval {
             Approval::Waiting => Ticket::Waiting,
@@ -151,19 +147,6 @@ impl GroupRecords {
         Validity::Between { not_before: now - BACKDATED, not_after: end.min(self.not_after()) }
     }
 
-    fn read_invitations(&self) -> Result<Invitations, GroupError> {
-        let path = self.dir.join(INVITATIONS);
-        match read_private_text(&path, MAX_INVITATIONS_BYTES) {
-            Err(LoadError::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                Ok(Invitations::default())
-            }
-            read => {
-                let parsed = serde_json::from_str(&read?);
-                parsed.map_err(|error| GroupError::Invitations { path, source: error.into() })
-            }
-        }
-    }
-
     /// Changes the invitations, with the index locked. Nothing is written if `action` fails.
     fn change<T>(
         &self,
@@ -171,13 +154,10 @@ impl GroupRecords {
         action: impl FnOnce(&mut Invitations, &mut Index) -> Result<T, GroupError>,
     ) -> Result<T, GroupError> {
         let mut index = self.index()?;
-        let mut invitations = self.read_invitations()?;
+        let mut invitations = Arc::unwrap_or_clone(self.invitations.read()?);
         invitations.forget_old(now);
         let done = action(&mut invitations, &mut index)?;
-        let path = self.dir.join(INVITATIONS);
-        let text = serde_json::to_string_pretty(&invitations);
-        let text = text.map_err(|error| GroupError::Invitations { path: path.clone(), source: error.into() })?;
-        write(&path, |path| replace_private(path, &text))?;
+        self.invitations.replace(&invitations)?;
         Ok(done)
     }
 }

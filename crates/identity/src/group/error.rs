@@ -113,6 +113,8 @@ pub enum GroupError {
     NotWaiting(String),
     #[error("cannot use the group's invitations {}: {source}", path.display())]
     Invitations { path: PathBuf, source: io::Error },
+    #[error("another authority serves the group in {}: stop that one first", path.display())]
+    Served { path: PathBuf },
     #[error("making the certificate failed: {0}")]
     Crypto(#[from] rcgen::Error),
 }

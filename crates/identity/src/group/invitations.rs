@@ -97,13 +97,13 @@ pub(super) enum Decision {
     },
 }
 
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Invitations {
     invitations: Vec<Invitation>,
     requests: Vec<Request>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Invitation {
     token: TokenDigest,
     #[serde(with = "stored::role")]
@@ -119,13 +119,13 @@ struct Invitation {
     uses: Vec<Use>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Use {
     key: String,
     certificate: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Request {
     pub(super) ticket: String,
     token: TokenDigest,
@@ -144,7 +144,7 @@ pub(super) struct Request {
     pub(super) approval: Approval,
 }
 
-#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Approval {
     Waiting,
@@ -156,7 +156,7 @@ impl Invitations {
     pub(super) fn forget_old(&mut self, now: SystemTime) {
         let now = seconds(now);
         self.requests.retain(|request| now <= request.asked + REMEMBERED.as_secs());
-        self.invitations.retain(|invitation| now <= invitation.valid_until + REMEMBERED.as_secs());
+        self.invitations.retain(|invitation| invitation.is_remembered(now));
         self.invitations.iter_mut().filter(|one| now > one.valid_until).for_each(|one| one.uses.clear());
     }
 
@@ -179,9 +179,10 @@ impl Invitations {
         Some(())
     }
 
-    pub(super) fn knows(&self, token: &Token) -> bool {
+    /// True if there is an invitation with this token, which may have ended lately.
+    pub(super) fn knows(&self, token: &Token, now: SystemTime) -> bool {
         let digest = token.digest();
-        self.invitations.iter().any(|invitation| invitation.token.matches(&digest))
+        self.invitations.iter().any(|one| one.token.matches(&digest) && one.is_remembered(seconds(now)))
     }
 
     /// Ends the invitation with this id. False if there is none.
@@ -322,6 +323,10 @@ impl Invitations {
 }
 
 impl Invitation {
+    fn is_remembered(&self, now: u64) -> bool {
+        now <= self.valid_until + REMEMBERED.as_secs()
+    }
+
     /// The name of the member: the invitation's, else the request's, else the host's.
     fn choose_name(&self, request: &SigningRequest, origin: &Origin) -> Result<String, JoinRefusal> {
         match (&self.name, &request.name) {

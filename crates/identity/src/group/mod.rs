@@ -22,6 +22,7 @@ mod admission;
 mod ca;
 mod error;
 mod index;
+mod invitation_file;
 mod invitations;
 mod labels;
 mod policy_document;
@@ -169,7 +170,7 @@ impl Group {
             write(&dir.join(REVOCATION_LIST), |path| create_public(path, &list))?;
             write(&dir.join(GROUP_INDEX), |path| create_public(path, "list\t1\n"))
         })?;
-        let records = GroupRecords { dir: dir.to_owned(), trust };
+        let records = GroupRecords::new(dir, trust);
         Ok(Self { records, passphrase: None, signers: Mutex::new(vec![Arc::new(signer)]) })
     }
 

@@ -1,6 +1,6 @@
 //! A group's folder without its key: enough to list, to verify and to invite.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use data_encoding::BASE64;
 use roost_wire::{HubName, RoleSet};
 
 use super::index::{Entries, Index};
+use super::invitation_file::InvitationFile;
 use super::{GroupError, Issued, Verdict, write};
 use crate::answer::{Answer, Document, POLICY, REVOCATIONS, SealedKey};
 use crate::bundle::{Identity, read_authority};
@@ -33,6 +34,7 @@ const MAX_HUBS: usize = 16;
 pub struct GroupRecords {
     pub(super) dir: PathBuf,
     pub(super) trust: Arc<SharedTrust>,
+    pub(super) invitations: InvitationFile,
 }
 
 impl GroupRecords {
@@ -48,7 +50,26 @@ impl GroupRecords {
             other => other.into(),
         })?;
         let trust = SharedTrust::new(Trust::read(authority, &dir.join(TRUST))?);
-        Ok(Self { dir: dir.to_owned(), trust })
+        Ok(Self::new(dir, trust))
+    }
+
+    pub(super) fn new(dir: &Path, trust: Arc<SharedTrust>) -> Self {
+        Self { dir: dir.to_owned(), trust, invitations: InvitationFile::new(dir) }
+    }
+
+    /// Makes this process the only one that serves the group, until the returned handle is dropped. The operator's
+    /// commands work beside it.
+    ///
+    /// # Errors
+    /// Another process serves the group, or the folder cannot be read.
+    pub fn claim_service(&self) -> Result<File, GroupError> {
+        let unreadable = |source| LoadError::Read { path: self.dir.clone(), source };
+        let folder = File::open(&self.dir).map_err(unreadable)?;
+        match folder.try_lock() {
+            Ok(()) => Ok(folder),
+            Err(TryLockError::WouldBlock) => Err(GroupError::Served { path: self.dir.clone() }),
+            Err(TryLockError::Error(source)) => Err(unreadable(source).into()),
+        }
     }
 
     pub fn name(&self) -> &str {
