@@ -27,12 +27,24 @@ use tokio::time::{Instant, Sleep, sleep, timeout};
 use crate::error::Code;
 use crate::server::{ApiError, json_line};
 
-/// Most connections to the control socket at once: one for each request that a machine has under way, and as many
-/// again for other calls.
-pub(crate) const LOCAL_CONNECTIONS: usize = 512;
+/// The most that the callers of a listener may hold.
+#[derive(Clone, Copy, Debug)]
+pub struct CallerLimits {
+    pub connections: usize,
+    /// The longest body of a request, bytes.
+    pub body: usize,
+    /// The longest body with a document of the group, bytes.
+    pub document: usize,
+}
 
-/// The most connections at once for reading metrics.
-pub const PUBLIC_CONNECTIONS: usize = 64;
+impl CallerLimits {
+    /// For the control socket: a connection for each request that a machine has under way, and as many again for other
+    /// calls. A document of 4 MiB in PEM form is a third longer.
+    pub const LOCAL: Self = Self { connections: 512, body: 2 << 20, document: 6 << 20 };
+
+    /// For the port of the metrics, which strangers may reach. None of its routes reads a body.
+    pub const PUBLIC: Self = Self { connections: 64, body: 0, document: 0 };
+}
 
 /// Longest time that a caller may take to send a request, or the next one.
 const IDLE: Duration = Duration::from_secs(30);
@@ -40,10 +52,6 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Longest time that an answer may lie unread before its connection breaks.
 const UNREAD: Duration = Duration::from_secs(60);
 
-const MAX_BODY: usize = 2 << 20;
-
-/// A document of 4 MiB in PEM form is a third longer.
-const MAX_DOCUMENT_BODY: usize = 6 << 20;
 const DOCUMENTS: &str = "/v1/documents";
 
 /// Longest time that the refusal of a caller takes, and most refusals at once; further callers are cut off.
@@ -51,10 +59,10 @@ const REFUSAL: Duration = Duration::from_secs(1);
 const REFUSALS: usize = 16;
 
 /// Answers with `router` until `stop` is done, then finishes what is under way. One caller more than
-/// `connections` takes the place of the one that has been silent for longest, before its first request or
+/// `limits` allow takes the place of the one that has been silent for longest, before its first request or
 /// since its last answer; if all are being answered, the newcomer is refused.
-pub async fn serve<L: Listener>(mut listener: L, router: Router, connections: usize, stop: impl Future<Output = ()>) {
-    let slots = Arc::new(Semaphore::new(connections));
+pub async fn serve<L: Listener>(mut listener: L, router: Router, limits: CallerLimits, stop: impl Future<Output = ()>) {
+    let slots = Arc::new(Semaphore::new(limits.connections));
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     let callers = Arc::<Callers>::default();
     let (ending, ended) = watch::channel(false);
@@ -70,13 +78,13 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, connections: us
             }
             continue;
         };
-        let caller = Caller { number, callers: Arc::clone(&callers), router: router.clone(), _slot: slot };
+        let caller = Caller { number, callers: Arc::clone(&callers), router: router.clone(), limits, _slot: slot };
         callers.enter(number, caller.serve(stream, ended.clone()));
     }
     drop(listener);
     ending.send_replace(true);
     // At most that many permits were given out.
-    let _ = slots.acquire_many(u32::try_from(connections).unwrap_or(u32::MAX)).await;
+    let _ = slots.acquire_many(u32::try_from(limits.connections).unwrap_or(u32::MAX)).await;
 }
 
 /// All callers, by number; at most as many as there are slots.
@@ -178,6 +186,7 @@ struct Caller {
     number: u64,
     callers: Arc<Callers>,
     router: Router,
+    limits: CallerLimits,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -188,7 +197,7 @@ impl Caller {
     {
         let service = service_fn(|request| {
             let answering = self.callers.asks(self.number);
-            answer(self.router.clone(), request, answering)
+            answer(self.router.clone(), self.limits, request, answering)
         });
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(IDLE);
@@ -217,11 +226,12 @@ impl Drop for Caller {
 /// Answers a request after its whole body has arrived.
 async fn answer(
     router: Router,
+    limits: CallerLimits,
     request: Request<Incoming>,
     answering: Answering,
 ) -> Result<Response, std::convert::Infallible> {
     let (parts, body) = request.into_parts();
-    let limit = if parts.uri.path() == DOCUMENTS { MAX_DOCUMENT_BODY } else { MAX_BODY };
+    let limit = if parts.uri.path() == DOCUMENTS { limits.document } else { limits.body };
     let body = match timeout(IDLE, Limited::new(body, limit).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(_)) => return Ok(StatusCode::PAYLOAD_TOO_LARGE.into_response()),

@@ -11,7 +11,7 @@ use axum::extract::Request;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
-use roost_api::server::{serve, with_fallback};
+use roost_api::server::{CallerLimits, serve, with_fallback};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -26,9 +26,13 @@ struct Server {
 
 impl Server {
     fn start(router: Router) -> Self {
+        Self::limited(router, CallerLimits { connections: CONNECTIONS, ..CallerLimits::LOCAL })
+    }
+
+    fn limited(router: Router, limits: CallerLimits) -> Self {
         let folder = TempDir::new().unwrap();
         let listener = UnixListener::bind(folder.path().join("sock")).unwrap();
-        tokio::spawn(serve(listener, with_fallback(router), CONNECTIONS, pending()));
+        tokio::spawn(serve(listener, with_fallback(router), limits, pending()));
         Self { folder }
     }
 
@@ -164,5 +168,17 @@ async fn documents_may_be_longer_than_other_bodies() {
         let mut start = [0; 12];
         stream.read_exact(&mut start).await.unwrap();
         assert_eq!(&start[9..], status.as_bytes(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn public_port_reads_no_body() {
+    let server = Server::limited(here().route("/v1/documents", post(|| async { "read" })), CallerLimits::PUBLIC);
+    assert!(read(server.ask(HERE).await).await.ends_with("here"));
+    for path in ["/here", "/v1/documents"] {
+        let request =
+            format!("POST {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 9\r\n\r\na body = ");
+        let answer = read(server.ask(&request).await).await;
+        assert!(answer.starts_with("HTTP/1.1 413"), "{path}: {answer}");
     }
 }

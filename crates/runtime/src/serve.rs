@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use roost_api::State;
-use roost_api::server::{self, PUBLIC_CONNECTIONS};
+use roost_api::server::{self, CallerLimits};
 use roost_identity::{Identity, Policy};
 use roost_transport::Counters;
 use roost_wire::Scheme;
@@ -69,7 +69,7 @@ pub(crate) async fn serve<P: Program>(
     let local = tokio::spawn(socket.serve(api::local(service.clone()), stop_api.clone().cancelled_owned()));
     if let Some(http) = http {
         let stop = stop_api.clone().cancelled_owned();
-        tokio::spawn(server::serve(http, api::public(service.clone()), PUBLIC_CONNECTIONS, stop));
+        tokio::spawn(server::serve(http, api::public(service.clone()), CallerLimits::PUBLIC, stop));
     }
     let listen = shared.listen().join(" ");
     let (name, group, node, role) = (identity.name(), identity.group(), identity.node(), P::ROLE);

@@ -6,4 +6,4 @@ mod socket;
 pub use self::answer::{ApiError, JsonBody, json_line, json_response, with_fallback};
 pub use self::socket::{ControlSocket, MAX_SOCKET_PATH_BYTES, SocketError};
 pub use crate::query::QueryPairs;
-pub use crate::serving::{PUBLIC_CONNECTIONS, serve};
+pub use crate::serving::{CallerLimits, serve};

@@ -11,7 +11,7 @@ use rustix::fs::Mode;
 use socket2::{Domain, SockAddr, Type};
 use tokio::net::{UnixListener, UnixStream};
 
-use crate::serving::{LOCAL_CONNECTIONS, serve};
+use crate::serving::{CallerLimits, serve};
 
 /// Mode of the socket: owner and group may command the daemon, and nobody else at any moment.
 const ACCESS: u32 = 0o660;
@@ -89,7 +89,7 @@ impl ControlSocket {
             stop.await;
             drop(file);
         };
-        serve(listener, router, LOCAL_CONNECTIONS, stop).await;
+        serve(listener, router, CallerLimits::LOCAL, stop).await;
     }
 }
 
