@@ -18,6 +18,7 @@ mod allowances;
 mod client;
 mod connections;
 mod desk;
+mod jobs;
 mod messages;
 mod routes;
 mod server;

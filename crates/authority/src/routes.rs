@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::{sleep, timeout};
 
 use crate::desk::{Desk, Now, Refused, refused};
+use crate::jobs::Jobs;
 use crate::messages::{DocumentsBody, ErrorBody, Holdings, JoinBody, MAX_BODY, RenewBody, WaitingBody};
 
 /// Longest time for the body of a request.
@@ -31,6 +32,7 @@ const LOOK: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) desk: Arc<Desk>,
+    pub(crate) jobs: Jobs,
     pub(crate) clock: fn() -> SystemTime,
     pub(crate) from: IpAddr,
     /// The certificate that the handshake has verified, DER.
@@ -59,8 +61,8 @@ impl Caller {
         action: impl FnOnce(&Desk, &Self) -> Result<T, Refused> + Send + 'static,
     ) -> Result<T, Refused> {
         let caller = self.clone();
-        let asked = tokio::task::spawn_blocking(move || action(&caller.desk, &caller)).await;
-        asked.unwrap_or_else(|_| Err(refused(500, "internal", "the authority failed")))
+        let asked = self.jobs.run(move || action(&caller.desk, &caller)).await;
+        asked.unwrap_or_else(|| Err(refused(500, "internal", "the authority failed")))
     }
 
     /// Asks again and again until there is something, or [`WAIT`] is over.

@@ -1,5 +1,6 @@
 //! The service: accepts connections and serves each for a limited time.
 
+use std::fs::File;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use tracing::{debug, warn};
 
 use crate::connections::Connections;
 use crate::desk::Desk;
+use crate::jobs::Jobs;
 use crate::routes::Caller;
 
 /// Most connections at once. A member that waits for documents has one.
@@ -29,8 +31,9 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Longest time between two requests of a connection, and for the head of one.
 const HEAD: Duration = Duration::from_secs(20);
 
-/// Longest life of a connection, so that a reader that is slow on purpose holds it no longer.
-const LIFE: Duration = Duration::from_secs(600);
+/// Longest life of a connection, which a slow reader or writer cannot prolong: a head, a body, a minute's wait and half
+/// a minute for the answer.
+const LIFE: Duration = Duration::from_secs(120);
 
 /// The longest wait for the disk at the end.
 const LAST_RECORDS: Duration = Duration::from_secs(1);
@@ -55,8 +58,11 @@ pub struct Server {
     listener: TcpListener,
     acceptor: TlsAcceptor,
     desk: Arc<Desk>,
+    jobs: Jobs,
     audit: AuditRecorder,
     clock: fn() -> SystemTime,
+    /// Two authorities would each give a ticket, and count guesses, that the other does not know.
+    _claim: File,
 }
 
 impl Server {
@@ -77,6 +83,7 @@ impl Server {
         group: Group,
         clock: fn() -> SystemTime,
     ) -> Result<Self, ServerError> {
+        let claim = group.claim_service()?;
         let policy = group.policy()?;
         let path = group.audit_path();
         let group = Arc::new(group);
@@ -86,7 +93,7 @@ impl Server {
         let listener = TcpListener::bind(address).await.map_err(|source| ServerError::Bind { address, source })?;
         audit.record(AuditEvent::new(AuditKind::Started).with("listen", address.to_string()));
         let desk = Arc::new(Desk::new(group, policy, audit.clone()));
-        Ok(Self { listener, acceptor, desk, audit, clock })
+        Ok(Self { listener, acceptor, desk, jobs: Jobs::new(), audit, clock, _claim: claim })
     }
 
     /// The address that it listens on, with the port that the system chose.
@@ -120,18 +127,19 @@ impl Server {
     }
 
     fn serve_connection(&self, stream: TcpStream, from: IpAddr) -> impl Future<Output = ()> + Send + 'static {
-        let (acceptor, desk, clock) = (self.acceptor.clone(), Arc::clone(&self.desk), self.clock);
+        let (acceptor, desk, jobs, clock) =
+            (self.acceptor.clone(), Arc::clone(&self.desk), self.jobs.clone(), self.clock);
         async move {
             let list = Arc::clone(&desk);
             // A list that was signed meanwhile counts in this handshake.
-            let reloaded = tokio::task::spawn_blocking(move || list.reload_documents()).await;
+            let reloaded = jobs.run(move || list.reload_documents()).await;
             let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
-                Ok(Ok(stream)) if reloaded.is_ok() => stream,
+                Ok(Ok(stream)) if reloaded.is_some() => stream,
                 Ok(Err(error)) => return debug!(%from, %error, "a handshake failed"),
                 _ => return debug!(%from, "a handshake took too long"),
             };
             let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-            let caller = Caller { desk, clock, from, member: shown.map(|leaf| Arc::from(leaf.as_ref())) };
+            let caller = Caller { desk, jobs, clock, from, member: shown.map(|leaf| Arc::from(leaf.as_ref())) };
             let service = TowerToHyperService::new(caller.routes());
             let mut http = http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD);

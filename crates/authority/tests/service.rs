@@ -340,3 +340,33 @@ async fn member_learns_of_the_next_authority() {
     assert!(error.to_string().contains("is not this group's authority"), "{error}");
     renew(&fixture.path("device"), &Arc::new(renewed), &fixture.address, RenewalKey::Same).await.unwrap();
 }
+
+#[tokio::test]
+async fn one_authority_serves_a_group() {
+    let fixture = World::new().await;
+    let open = || Group::open(&fixture.path("group")).unwrap();
+    let error = Server::bind(LOOPBACK.into(), open()).await.err().expect("it serves beside the first one").to_string();
+    assert!(error.contains("another authority serves the group in"), "{error}");
+}
+
+/// A caller that sends a request every 15 seconds.
+#[tokio::test]
+async fn connection_ends_in_two_minutes() {
+    const REQUEST: &[u8] = b"GET /nothing HTTP/1.1\r\nhost: a\r\n\r\n";
+    let fixture = World::new().await;
+    let stream = TcpStream::connect(&fixture.address).await.unwrap();
+    let connector = tokio_rustls::TlsConnector::from(tls::authority_client(fixture.group.fingerprint(), None).unwrap());
+    let name = tls::service_name(fixture.group.fingerprint()).unwrap();
+    let mut stream = connector.connect(name, stream).await.unwrap();
+    let mut answer = [0; 4096];
+    for _ in 0..8 {
+        stream.write_all(REQUEST).await.unwrap();
+        assert!(stream.read(&mut answer).await.unwrap() > 0);
+        tokio::time::pause();
+        tokio::time::advance(Duration::from_secs(15)).await;
+        tokio::time::resume();
+    }
+    let _ = stream.write_all(REQUEST).await;
+    let rest = tokio::time::timeout(Duration::from_secs(10), stream.read_to_end(&mut Vec::new())).await;
+    assert!(rest.is_ok(), "the connection is still up");
+}
