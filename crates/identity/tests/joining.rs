@@ -107,6 +107,20 @@ fn lost_answer_is_given_again() {
     assert_eq!(fixture.join(&token, "thief", None, None), Err(JoinRefusal::UsedUp));
 }
 
+/// The authority's host fails after it has issued a certificate and before it has noted the use of the invitation.
+#[test]
+fn crash_after_issue_burns_no_invitation() {
+    let fixture = Fixture::new();
+    let token = fixture.invite(&InvitationSpec { uses: 1, ..fixture.open() });
+    let file = fixture.path("group/invitations.json");
+    let before = fs::read(&file).unwrap();
+    issued(fixture.join(&token, "device", None, None));
+    fs::write(&file, before).unwrap();
+    let again = issued(fixture.join(&token, "device", None, None));
+    fixture.finish("device", &again).unwrap();
+    assert_eq!(fixture.join(&token, "thief", None, None), Err(JoinRefusal::UsedUp));
+}
+
 #[test]
 fn bad_tokens_are_refused() {
     let mut fixture = Fixture::new();

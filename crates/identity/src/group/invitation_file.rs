@@ -21,8 +21,8 @@ pub(super) struct InvitationFile {
 struct FileVersion {
     inode: u64,
     length: u64,
-    /// Seconds and nanoseconds.
-    changed: (i64, i64),
+    changed_s: i64,
+    changed_ns: i64,
 }
 
 impl InvitationFile {
@@ -52,7 +52,8 @@ impl InvitationFile {
 
     fn version(&self) -> Option<FileVersion> {
         let found = fs::metadata(&self.path).ok()?;
-        Some(FileVersion { inode: found.ino(), length: found.len(), changed: (found.ctime(), found.ctime_nsec()) })
+        let (changed_s, changed_ns) = (found.ctime(), found.ctime_nsec());
+        Some(FileVersion { inode: found.ino(), length: found.len(), changed_s, changed_ns })
     }
 
     fn parse(&self) -> Result<Invitations, GroupError> {
