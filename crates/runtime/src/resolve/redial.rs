@@ -168,7 +168,7 @@ impl EndpointResolver {
         Self::resolve_with(Dns::System, lists, listening).await
     }
 
-    async fn resolve_with<const N: usize>(
+    pub(super) async fn resolve_with<const N: usize>(
         dns: Dns,
         lists: [&[HubName]; N],
         listening: &[Address],

@@ -1,6 +1,7 @@
 //! Hubs by a service record of the DNS (RFC 2782). The system's resolver asks for addresses alone.
 
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use domain::base::iana::Rtype;
@@ -8,8 +9,9 @@ use domain::base::name::{Name, ToName as _};
 use domain::rdata::Srv;
 use domain::resolv::StubResolver;
 use roost_wire::random::SplitMix64;
-use roost_wire::{Address, Scheme, SrvName};
+use roost_wire::{Address, SrvName, is_destination};
 use tokio::sync::Mutex;
+use tokio::time::timeout;
 
 use super::ResolveError;
 use crate::clock::{Clock, SystemClock};
@@ -17,6 +19,9 @@ use crate::clock::{Clock, SystemClock};
 const MAX_TARGETS: usize = 8;
 
 const MAX_ADDRESSES: usize = 4;
+
+/// The longest wait for the addresses of one target: a name server that is silent about it holds up no other target.
+const TARGET_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The shortest and the longest time for which an answer holds: one of no time would be asked for at each dial.
 const SHORTEST_TTL: Duration = Duration::from_secs(1);
@@ -41,8 +46,8 @@ pub(super) struct SrvLookup {
 
 #[derive(Debug)]
 struct Answer {
-    /// The addresses of each target, in the order in which the targets are tried.
-    targets: Vec<Vec<Address>>,
+    /// In the order in which the targets are tried.
+    targets: Vec<Target>,
     /// By the clock that goes on in suspend.
     valid_until: Duration,
 }
@@ -62,15 +67,28 @@ impl SrvLookup {
         self.current(&mut answer).await.map_or(0, |answer| answer.targets.len())
     }
 
-    /// The addresses of the target at this place.
+    /// The addresses of the target at this place. The name server is asked without the lock: it may be silent about one
+    /// target and know the others.
     pub(super) async fn target(&self, place: usize) -> Result<Vec<Address>, ResolveError> {
         let mut answer = self.answer.lock().await;
         let targets = &self.current(&mut answer).await?.targets;
-        match targets.get(place) {
-            Some(addresses) if addresses.is_empty() => Err(self.wrong("the target has no address")),
-            Some(addresses) => Ok(addresses.clone()),
-            None => Err(self.wrong(format!("it has only {} targets now", targets.len()))),
-        }
+        let few = || self.wrong(format!("it has only {} targets now", targets.len()));
+        let target = targets.get(place).cloned().ok_or_else(few)?;
+        drop(answer);
+        let found = timeout(TARGET_PATIENCE, self.dns.resolver().lookup_host(&target.host)).await;
+        let reason = match found {
+            Ok(Ok(found)) => match target.dialable(found.iter()) {
+                ips if ips.is_empty() => "no address that can be dialed".to_owned(),
+                ips => return Ok(ips.into_iter().map(|ip| self.address(&target, ip)).collect()),
+            },
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the name server is silent".to_owned(),
+        };
+        Err(self.wrong(format!("its target {}: {reason}", target.host)))
+    }
+
+    fn address(&self, target: &Target, ip: IpAddr) -> Address {
+        Address { scheme: self.name.scheme, port: target.port, hosts: vec![ip] }
     }
 
     async fn current<'a>(&self, answer: &'a mut Option<Answer>) -> Result<&'a Answer, ResolveError> {
@@ -86,10 +104,8 @@ impl SrvLookup {
         let seed = crate::random_seed().map_err(|error| self.wrong(error))?;
         let resolver = self.dns.resolver();
         let (records, ttl) = ask(&resolver, &self.name.name).await.map_err(|error| self.wrong(error))?;
-        let mut targets = Vec::new();
-        for record in order(records, &mut SplitMix64::new(seed)).into_iter().take(MAX_TARGETS) {
-            targets.push(addresses(&resolver, &record, self.name.scheme).await);
-        }
+        let mut targets = order(records, &mut SplitMix64::new(seed));
+        targets.truncate(MAX_TARGETS);
         if targets.is_empty() {
             return Err(self.wrong("it names no target"));
         }
@@ -111,6 +127,16 @@ struct Target {
     host: Name<Vec<u8>>,
 }
 
+impl Target {
+    /// The addresses that lead to a single host; those of this host only for the name that says so.
+    fn dialable(&self, ips: impl Iterator<Item = IpAddr>) -> Vec<IpAddr> {
+        let here = self.host.to_string().eq_ignore_ascii_case("localhost");
+        let mut ips = super::alternate(ips.filter(|ip| is_destination(*ip, here)).collect());
+        ips.truncate(MAX_ADDRESSES);
+        ips
+    }
+}
+
 /// The targets of a service record, and the time for which they hold. A target without a name stands for none.
 async fn ask(resolver: &StubResolver, name: &str) -> io::Result<(Vec<Target>, Duration)> {
     let name: Name<Vec<u8>> = name.parse().map_err(io::Error::other)?;
@@ -120,24 +146,13 @@ async fn ask(resolver: &StubResolver, name: &str) -> io::Result<(Vec<Target>, Du
         let srv = record.data();
         ttl = ttl.min(record.ttl().into_duration());
         let host: Name<Vec<u8>> = srv.target().to_name();
-        if !host.is_root() {
+        if srv.port() == 0 && !host.is_root() {
+            tracing::warn!(%host, "a target of a service record has the port 0: it is left out");
+        } else if !host.is_root() {
             targets.push(Target { priority: srv.priority(), weight: srv.weight(), port: srv.port(), host });
         }
     }
     Ok((targets, ttl))
-}
-
-async fn addresses(resolver: &StubResolver, target: &Target, scheme: Scheme) -> Vec<Address> {
-    match resolver.lookup_host(&target.host).await {
-        Ok(found) => {
-            let ips = super::alternate(found.iter().collect()).into_iter().take(MAX_ADDRESSES);
-            ips.map(|ip| Address { scheme, port: target.port, hosts: vec![ip] }).collect()
-        }
-        Err(error) => {
-            tracing::warn!(host = %target.host, %error, "a target of a service record does not resolve");
-            Vec::new()
-        }
-    }
 }
 
 /// The targets by their priority; among those of one priority each by chance as often as its weight says.
