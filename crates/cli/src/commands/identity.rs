@@ -57,7 +57,12 @@ fn rotate(authority: &str, dir: &Path, output: Output) -> Outcome {
         return Ok(output.json(&answer)?);
     }
     output.data(&format!("{} {} has a new key: id {new}, before {old}\n", fresh.role(), fresh.name()))?;
-    output.say("Restart its daemon: it goes on with the former key until then.");
+    let unit = match fresh.role() {
+        Role::Node => "overlay-node",
+        Role::SuperNode => "supernode",
+        Role::Server => "cs-server",
+    };
+    output.say(format!("Its daemon goes on with the former key until: systemctl restart {unit}"));
     output.say(format!("If the former key may be known to others: roost group revoke DIR {old}"));
     Ok(())
 }
