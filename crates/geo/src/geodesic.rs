@@ -70,7 +70,7 @@ mod tests {
         LatLon::new(lat, lon).unwrap()
     }
 
-    /// Figures of PROJ 9.5 (`pyproj.Geod(ellps="WGS84").inv`).
+    /// Figures of PROJ as pyproj 3.7.2 brings it (`pyproj.Geod(ellps="WGS84").inv`).
     #[test]
     fn ways_agree_with_proj() {
         let way = Way::between(point(47.3769, 8.5417), point(51.5072, -0.1276));

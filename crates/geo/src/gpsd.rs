@@ -63,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// A message of gpsd 3.22 with a u-blox receiver.
+    /// Made up, with the fields that gpsd documents for TPV.
     const TPV: &str = r#"{"class":"TPV","device":"/dev/ttyACM0","mode":3,"time":"2026-05-01T12:00:00.000Z","ept":0.005,"lat":47.376900000,"lon":8.541700000,"altHAE":456.1000,"altMSL":408.0000,"alt":408.0000,"epx":3.1,"epy":4.2,"epv":7.1,"track":10.5,"magtrack":13.1,"speed":3.5,"climb":0.1,"eph":5.7,"sep":9.1}"#;
 
     #[test]

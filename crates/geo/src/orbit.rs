@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// The published example of Vallado and others, AIAA 2006-6753, appendix C: 6 April 2004, 07:51:28.386009 UTC,
+    /// The published example of Vallado and others, AIAA 2006-6753: 6 April 2004, 07:51:28.386009 UTC,
     /// with UT1 0.439962 s earlier.
     #[test]
     fn frame_turns_as_in_published_example() {
