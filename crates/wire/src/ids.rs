@@ -102,6 +102,10 @@ impl DeliveryId {
     pub const fn from_bytes(bytes: [u8; 8]) -> Self {
         Self(bytes)
     }
+
+    pub const fn as_bytes(&self) -> &[u8; 8] {
+        &self.0
+    }
 }
 
 /// 16 hexadecimal digits.

@@ -9,6 +9,7 @@ use super::directory::DirectoryMessage;
 use super::document::DocumentMessage;
 use super::flow::FlowMessage;
 use super::hierarchy::HierarchyMessage;
+use super::mailbox::MailboxMessage;
 use super::multicast::MulticastMessage;
 use super::probe::ProbeMessage;
 use super::registration::RegistrationMessage;
@@ -40,6 +41,8 @@ pub enum Message {
     Multicast(MulticastMessage),
     /// Membership of rooms, and their rosters.
     Room(RoomMessage),
+    /// Files that wait at hubs for their receivers.
+    Mailbox(MailboxMessage),
     /// The greeting of a connection, and signs of life.
     Probe(ProbeMessage),
 }
@@ -65,6 +68,7 @@ families!(
     Replication(ReplicationMessage),
     Multicast(MulticastMessage),
     Room(RoomMessage),
+    Mailbox(MailboxMessage),
     Probe(ProbeMessage),
 );
 
@@ -90,6 +94,7 @@ impl<C> Encode<C> for Message {
             Self::Replication(message) => message.encode(e, ctx),
             Self::Multicast(message) => message.encode(e, ctx),
             Self::Room(message) => message.encode(e, ctx),
+            Self::Mailbox(message) => message.encode(e, ctx),
             Self::Probe(message) => message.encode(e, ctx),
         }
     }
@@ -115,6 +120,7 @@ impl Message {
             10 | 16..=18 | 22 => d.decode().map(Self::Directory),
             21 | 23 | 24 | 28 | 35 | 36 => d.decode().map(Self::Hierarchy),
             60..=63 => d.decode().map(Self::Document),
+            64..=67 => d.decode().map(Self::Mailbox),
             29 | 32 => d.decode().map(Self::Replication),
             40..=42 => d.decode().map(Self::Multicast),
             53..=55 => d.decode().map(Self::Room),
@@ -146,6 +152,7 @@ impl Message {
             Self::Replication(message) => message.check_limits(),
             Self::Multicast(message) => message.check_limits(),
             Self::Room(message) => message.check_limits(),
+            Self::Mailbox(message) => message.check_limits(),
             Self::Probe(_) => Ok(()),
         }
     }

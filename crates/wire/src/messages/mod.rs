@@ -6,7 +6,7 @@
 //! (`open`). Every connection runs over an encrypted,
 //! mutually authenticated transport, so no message carries its sender.
 //!
-//! A message belongs to one of ten families, each an enumeration in a file of its own.
+//! A message belongs to one of eleven families, each an enumeration in a file of its own.
 //! [`Message::is_allowed`] is the table of who may say which message to whom.
 
 #![warn(missing_docs)]
@@ -18,6 +18,7 @@ mod document;
 mod flow;
 mod hierarchy;
 mod json;
+mod mailbox;
 mod message;
 mod multicast;
 mod permission;
@@ -42,6 +43,9 @@ pub use document::{
 };
 pub use flow::{Chunk, Datagram, FlowMessage, Report};
 pub use hierarchy::{HierarchyMessage, HomeChanged, MAX_SUMMARY_BLOCKS, Summary};
+pub use mailbox::{
+    MAX_MAILBOX_FILE_BYTES, MAX_SEALED_FILE_BYTES, MailboxMessage, MailboxState, MailboxStatus, SealedFile,
+};
 pub use message::Message;
 pub use multicast::{MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression};
 pub use permission::Party;

@@ -2,8 +2,8 @@
 //! message.
 
 use super::{
-    DirectoryMessage, DocumentMessage, FlowMessage, HierarchyMessage, Message, ProbeMessage, RegistrationMessage,
-    ReplicationMessage, RequestMessage, RoomMessage,
+    DirectoryMessage, DocumentMessage, FlowMessage, HierarchyMessage, MailboxMessage, Message, ProbeMessage,
+    RegistrationMessage, ReplicationMessage, RequestMessage, RoomMessage,
 };
 
 /// An end of a connection, by its certificate's role.
@@ -64,6 +64,8 @@ impl Message {
             Self::Multicast(_) => Pairs::NONE,
             Self::Room(RoomMessage::JoinRoom(_) | RoomMessage::LeaveRoom(_)) => Pairs::TO_HUB,
             Self::Room(RoomMessage::Roster(_)) => Pairs::FROM_HUB,
+            Self::Mailbox(MailboxMessage::SealedFile(_) | MailboxMessage::MailboxStatus(_)) => Pairs::WITH_HUB,
+            Self::Mailbox(MailboxMessage::FilesWait(_) | MailboxMessage::NodeIsHere(_)) => Pairs::HUB_TO_HUB,
             Self::Probe(ProbeMessage::Ping(_) | ProbeMessage::Pong(_) | ProbeMessage::Hello(_)) => Pairs::ALL,
         }
     }

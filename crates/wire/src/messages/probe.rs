@@ -62,8 +62,16 @@ impl Capabilities {
     pub const SKIPS_UNKNOWN: Self = Self(1);
     /// Documents of the group are held, taken and given.
     pub const DOCUMENTS: Self = Self(2);
+    /// Sealed files are kept for nodes, or taken from hubs.
+    pub const MAILBOX: Self = Self(4);
     /// All capabilities of this build of the program.
-    pub const OWN: Self = Self(Self::SKIPS_UNKNOWN.0 | Self::DOCUMENTS.0);
+    pub const OWN: Self = Self(Self::SKIPS_UNKNOWN.0 | Self::DOCUMENTS.0 | Self::MAILBOX.0);
+
+    /// All of these but `left_out`.
+    #[must_use]
+    pub const fn without(self, left_out: Self) -> Self {
+        Self(self.0 & !left_out.0)
+    }
 
     /// True if all of `wanted` are there.
     pub const fn contains_all(self, wanted: Self) -> bool {
