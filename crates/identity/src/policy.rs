@@ -1,11 +1,12 @@
 //! The one policy that decides which remotes are accepted, the same for all transports.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::SystemTime;
 
-use roost_wire::{RemoteIdentity, RoleSet};
+use roost_wire::{NodeId, RemoteIdentity, Role, RoleSet};
 use rustls_pki_types::CertificateRevocationListDer;
 use rustls_pki_types::pem::PemObject;
 
@@ -16,6 +17,9 @@ use crate::error::{ListFault, LoadError};
 use crate::refusal::Refusal;
 use crate::revocation::{RevocationList, SeenLists};
 use crate::trust::{SharedTrust, Trust};
+
+/// The most nodes whose certificates are remembered, of about 1 KiB each.
+const MAX_CERTIFICATES: usize = 1_024;
 
 /// Decides if a certificate is accepted. A process has one, which all transports and listeners share, so that a
 /// reloaded list is in force everywhere at once.
@@ -29,6 +33,8 @@ pub struct Policy {
     disk: Mutex<()>,
     /// The name in the certificate that was refused last. Nothing proves it.
     refused: Mutex<Option<String>>,
+    /// The last certificate of each node that was accepted, to seal files for it.
+    certificates: Mutex<BTreeMap<NodeId, Arc<[u8]>>>,
 }
 
 impl Policy {
@@ -49,6 +55,7 @@ impl Policy {
             seen: OnceLock::new(),
             disk: Mutex::default(),
             refused: Mutex::default(),
+            certificates: Mutex::default(),
         }
     }
 
@@ -106,14 +113,34 @@ impl Policy {
         now: SystemTime,
     ) -> Result<(RemoteIdentity, CertificateStatus), Refusal> {
         let verdict = self.judge_leaf(leaf_der, expect, now);
-        if verdict.is_err() {
+        if let Ok((remote, _)) = &verdict {
+            self.remember(remote, leaf_der);
+        } else {
             let claimed = Certificate::parse(leaf_der).and_then(|certificate| certificate.subject());
             *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = claimed.map(|subject| subject.name);
         }
         verdict
     }
 
-    fn judge_leaf(
+    fn remember(&self, remote: &RemoteIdentity, certificate: &[u8]) {
+        let mut certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_known = certificates.get(&remote.node).is_some_and(|known| **known == *certificate);
+        if remote.role != Role::Node || is_known {
+            return;
+        }
+        if certificates.len() >= MAX_CERTIFICATES {
+            certificates.pop_first();
+        }
+        certificates.insert(remote.node, certificate.into());
+    }
+
+    /// The last certificate with which a node was accepted since the start. Verify it again before use.
+    pub fn certificate_of(&self, node: NodeId) -> Option<Arc<[u8]>> {
+        self.certificates.lock().unwrap_or_else(PoisonError::into_inner).get(&node).cloned()
+    }
+
+    /// As [`Self::admit`], but notes nothing: the certificate is not that of a connection.
+    pub(crate) fn judge_leaf(
         &self,
         der: &[u8],
         expect: RoleSet,
