@@ -4,14 +4,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{Hello, Message, ProbeMessage};
+use roost_wire::messages::{Capabilities, Hello, Message, ProbeMessage};
 use roost_wire::random::SplitMix64;
 use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RemoteIdentity, Role, SchemeSet, Time};
 
 use super::mesh::Mesh;
 use super::remotes::Remotes;
 use super::timers::HubTimers;
-use super::{HubConfig, HubCounters, HubEvent, HubLimit};
+use super::{HubConfig, HubCounters, HubEvent, HubKind, HubLimit};
 use crate::address_filter::{DialedHosts, HubDialBudget};
 use crate::allowance::Allowance;
 use crate::documents::Documents;
@@ -150,7 +150,12 @@ impl HubCore {
     pub(super) fn greet(&mut self, connection: ConnectionId, node: NodeId) {
         let clock_s = self.wall_clock.map(|clock| clock.unix_s(self.now));
         let holdings = self.documents.greeting(node);
-        let hello = ProbeMessage::Hello(Hello { clock_s, holdings, ..Hello::OWN });
+        let capabilities = match self.config.kind {
+            HubKind::SuperNode => Capabilities::OWN,
+            // All data goes through a server, which keeps none.
+            HubKind::Server => Capabilities::OWN.without(Capabilities::MAILBOX),
+        };
+        let hello = ProbeMessage::Hello(Hello { capabilities, clock_s, holdings, ..Hello::OWN });
         self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, hello);
     }
 

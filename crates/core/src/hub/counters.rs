@@ -187,6 +187,14 @@ pub struct HubCounters {
     pub keys_handed: u64,
     /// Such keys that were forgotten: their time was over, or their stream is not carried any more.
     pub keys_expired: u64,
+    /// Sealed files that the hub took for nodes.
+    pub mailbox_kept: u64,
+    /// Such files that their receivers took or refused.
+    pub mailbox_delivered: u64,
+    /// Such files that went to the receiver's home.
+    pub mailbox_handed: u64,
+    /// Such files whose end came.
+    pub mailbox_expired: u64,
     pub changes: u64,
     /// Attempts to reach another hub or a provider.
     pub dials: u64,

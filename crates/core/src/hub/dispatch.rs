@@ -2,8 +2,9 @@
 
 use bytes::Bytes;
 use roost_wire::messages::{
-    Adopt, Decline, DocumentMessage, Hello, HierarchyMessage, HomeChanged, MediaAddress, Message, Party, ProbeMessage,
-    Reason, RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage, RouteDirection, WireError,
+    Adopt, Decline, DocumentMessage, Hello, HierarchyMessage, HomeChanged, MailboxMessage, MediaAddress, Message,
+    Party, ProbeMessage, Reason, RegistrationMessage, Renew, ReplicationMessage, RequestMessage, RoomMessage,
+    RouteDirection, WireError,
 };
 use roost_wire::record::MAX_ADDRESSES;
 use roost_wire::{Channel, ConnectionId, NodeId, Record, Role, Version};
@@ -76,8 +77,9 @@ impl Hub {
         self.core.documents.greeted(now, from.node, from.role.is_hub(), &hello);
         let connection = self.core.remotes.connections.get_mut(&from.connection);
         if let Some(why) = connection.and_then(|connection| connection.record_hello(now, hello)) {
-            self.close(from.connection, &why);
+            return self.close(from.connection, &why);
         }
+        self.mailbox.on_greeted(&mut self.core, from);
     }
 
     /// Declines a node's request that cannot be read, so that its requester does not wait in vain.
@@ -122,6 +124,7 @@ impl Hub {
             Message::Room(RoomMessage::JoinRoom(join)) => self.rooms.room_joined(&mut self.core, from, join),
             Message::Room(RoomMessage::LeaveRoom(quit)) => self.rooms.room_left(&mut self.core, from, quit),
             Message::Room(RoomMessage::Roster(roster)) => self.rooms.handle_roster(&mut self.core, from, roster),
+            Message::Mailbox(message) => self.on_mailbox_message(from, message),
             Message::Probe(ProbeMessage::Ping(token)) => {
                 let pong = ProbeMessage::Pong(token);
                 self.core.send(from.connection, Channel::Datagram, Traffic::Renew, pong);
@@ -133,6 +136,20 @@ impl Hub {
             }
             Message::Probe(ProbeMessage::Hello(hello)) => self.on_hello(from, hello),
             Message::Multicast(_) => self.core.counters.stray += 1,
+        }
+    }
+
+    fn on_mailbox_message(&mut self, from: Sender, message: MailboxMessage) {
+        match message {
+            MailboxMessage::SealedFile(file) => self.mailbox.on_file(&mut self.core, from, file),
+            MailboxMessage::MailboxStatus(status) => self.mailbox.on_status(&mut self.core, from, status),
+            MailboxMessage::NodeIsHere(node) => self.mailbox.on_home(&mut self.core, node, from.node),
+            MailboxMessage::FilesWait(node) => {
+                let records = self.registry.records();
+                if records.get(node).is_some() && records.home_of(node).is_none() {
+                    self.core.send_to_hub(from.node, MailboxMessage::NodeIsHere(node));
+                }
+            }
         }
     }
 
@@ -305,7 +322,9 @@ impl Hub {
     }
 
     fn on_claim(&mut self, node: NodeId, claim: Claim) {
+        let home = claim.home;
         self.registry.handle_claim(&mut self.core, node, claim);
+        self.mailbox.on_home(&mut self.core, node, home);
         self.tell_record_changes();
     }
 

@@ -48,11 +48,13 @@ pub enum HubLimit {
     CachedNodes = 19,
     /// Answers to one request that its provider is on its way.
     PendingAnswers = 20,
+    /// Sealed files that wait for nodes.
+    Mailbox = 21,
 }
 
 impl HubLimit {
     /// All limits, each at the place of its number.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::QueryRate,
         Self::WorkRate,
         Self::Connections,
@@ -74,6 +76,7 @@ impl HubLimit {
         Self::Summaries,
         Self::CachedNodes,
         Self::PendingAnswers,
+        Self::Mailbox,
     ];
 
     /// The limit's name in metrics and in the log.
@@ -100,6 +103,7 @@ impl HubLimit {
             Self::Summaries => "summaries",
             Self::CachedNodes => "cached_nodes",
             Self::PendingAnswers => "pending_answers",
+            Self::Mailbox => "mailbox",
         }
     }
 }

@@ -29,6 +29,7 @@
 //! | `watches` | standing lookups, here and at other hubs |
 //! | `replication`, `replica_sync`, `standby_connections` | what standbys are told, and connections with them |
 //! | `rooms` | members of rooms |
+//! | `mailbox` | sealed files that wait for nodes |
 //! | `progress` | how many nodes of each hub hold the newest documents of the group |
 //! | `documents` | documents of the group |
 //! | `policy` | what the group's policy lets nodes publish, ask for and be told |
@@ -51,6 +52,7 @@ mod found_candidate;
 mod hub_limit;
 mod hub_lookup;
 mod leave;
+mod mailbox;
 mod members;
 mod mesh;
 mod policy;
@@ -99,6 +101,7 @@ pub use status::{HubStatus, IndexEntry, RemoteHubStatus};
 
 use self::core::HubCore;
 use hub_lookup::HubLookups;
+use mailbox::HubMailbox;
 use members::{Members, OwnLoad};
 use progress::ProgressTable;
 use registry::Registry;
@@ -117,6 +120,7 @@ pub struct Hub {
     registry: Registry,
     requests: Requests,
     rooms: RoomDirectory,
+    mailbox: HubMailbox,
     hub_lookups: HubLookups,
     summaries: Summaries,
     members: Members,
@@ -136,6 +140,7 @@ impl Hub {
             registry: Registry::new(&config),
             requests: Requests::new(config.secret),
             rooms: RoomDirectory::default(),
+            mailbox: HubMailbox::default(),
             hub_lookups: HubLookups::default(),
             members: Members::new(&config),
             watches: WatchTable::default(),

@@ -35,6 +35,9 @@ pub struct HubStatus {
     pub connections: usize,
     pub requests: usize,
     pub relays: usize,
+    /// Sealed files that wait for nodes, and their bytes.
+    pub mailbox_files: usize,
+    pub mailbox_bytes: usize,
     /// Watches, also those of other hubs.
     pub watches: usize,
     /// Searches at other hubs under way.
@@ -104,7 +107,10 @@ impl Hub {
 
     pub fn status(&self, now: Time) -> HubStatus {
         let records = self.registry.records();
+        let (mailbox_files, mailbox_bytes) = self.mailbox.load();
         HubStatus {
+            mailbox_files,
+            mailbox_bytes,
             node: self.core.config.node,
             kind: self.core.config.kind,
             addresses: self.core.config.addresses.clone(),

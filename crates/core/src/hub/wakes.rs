@@ -16,7 +16,7 @@ impl Hub {
     }
 
     fn on_timer(&mut self, timer: HubTimer) {
-        let Self { core, registry, requests, rooms, members, replication, progress, .. } = self;
+        let Self { core, registry, requests, rooms, mailbox, members, replication, progress, .. } = self;
         match timer {
             HubTimer::Lease => self.expire_leases(),
             HubTimer::CachedRecord => registry.expire_cached(core.now),
@@ -28,6 +28,7 @@ impl Hub {
             }
             HubTimer::Reservation => requests.expire_reservations(core.now),
             HubTimer::Room => rooms.poll_rooms(core),
+            HubTimer::Mailbox => mailbox.poll(core),
             HubTimer::Summary => {
                 self.summaries.expire_summaries(core);
                 self.summaries.tell_summaries(core);
@@ -65,6 +66,7 @@ impl Hub {
             registry,
             requests,
             rooms,
+            mailbox,
             hub_lookups,
             summaries,
             members,
@@ -81,6 +83,7 @@ impl Hub {
         requests.plan_timers(timers);
         timers.plan(HubTimer::HubLookup, hub_lookups.next_expiry());
         timers.plan(HubTimer::Room, rooms.next_due());
+        timers.plan(HubTimer::Mailbox, mailbox.next_due());
         timers.plan(HubTimer::Summary, summary);
         timers.plan(HubTimer::Watch, watches.next_due());
         timers.plan(HubTimer::Mesh, mesh);

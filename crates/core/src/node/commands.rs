@@ -70,6 +70,11 @@ impl Node {
                 self.outbox.handle(core.now, &mut core.random, command);
                 self.drain_outbox();
             }
+            NodeCommand::SealedForHome { id, sealed } => {
+                self.mailbox.on_sealed(core, attach.home(), &mut self.outbox, id, sealed);
+                self.drain_outbox();
+            }
+            NodeCommand::SealedFileEnded { hub, status } => core.send_mailbox_status(hub, status),
             NodeCommand::PushStarted { from, id } => receptions.begun(from, id),
             NodeCommand::PushEnded { from, id, state: reception } => receptions.received(core, from, id, reception),
             NodeCommand::Move { cell } => {

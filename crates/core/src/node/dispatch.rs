@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use roost_wire::messages::{
-    Decline, DirectoryMessage, FlowMessage, Message, MulticastMessage, MulticastRequest, Party, ProbeMessage,
-    RegistrationMessage, Request, RequestMessage, RoomMessage, WireError,
+    Decline, DirectoryMessage, FlowMessage, MailboxMessage, Message, MulticastMessage, MulticastRequest, Party,
+    ProbeMessage, RegistrationMessage, Request, RequestMessage, RoomMessage, WireError,
 };
 use roost_wire::{ConnectionId, NodeId, RequestId};
 
@@ -90,6 +90,10 @@ impl Node {
                     core.documents.on_message(core.now, node, message);
                 }
             }
+            Message::Mailbox(MailboxMessage::SealedFile(file)) => core.on_sealed_file(connection, file),
+            Message::Mailbox(MailboxMessage::MailboxStatus(status)) => {
+                self.mailbox.on_status(core, connection, status);
+            }
             Message::Room(RoomMessage::Roster(roster)) => rooms.on_roster(core, attach, connection, roster),
             Message::Probe(ProbeMessage::Ping(token)) => {
                 core.send(connection, ProbeMessage::Pong(token));
@@ -98,6 +102,7 @@ impl Node {
             Message::Probe(_) => {}
             Message::Directory(_)
             | Message::Room(_)
+            | Message::Mailbox(_)
             | Message::Hierarchy(_)
             | Message::Replication(_)
             | Message::Multicast(_) => core.counters.refused += 1,

@@ -12,6 +12,7 @@
 //! | `multicast`, `multicast_load` | answering what is asked on the subnet, and what the subnet bears |
 //! | `pushes` | objects that are offered to a node, or by one |
 //! | `outbox` | objects that wait for their receiver, on the owner's disk |
+//! | `mailbox` | objects of the outbox that are left at the home, and those that hubs bring |
 //! | `receipts` | the receiver's memory of what it has stored, for the owner |
 //! | `rooms` | being in rooms, and who else is in |
 //! | `tunnels` | ways through hubs to nodes that cannot be reached |
@@ -31,6 +32,7 @@ mod connections;
 mod core;
 mod dispatch;
 mod home;
+mod mailbox;
 mod multicast;
 mod multicast_load;
 mod outbox;
@@ -54,6 +56,7 @@ use roost_wire::{Record, RequestId, Time, Version};
 use self::connections::ConnectionLoss;
 use self::core::Core;
 use self::home::{HomeEvent, HomeRegistration};
+use self::mailbox::NodeMailbox;
 use self::multicast::{MulticastResponder, ResponderParts};
 use self::outbox::NodeOutbox;
 use self::ping::Pings;
@@ -74,6 +77,7 @@ pub use api::{
 };
 pub use connections::IDLE;
 pub use home::hubs::MAX_HUBS;
+pub use mailbox::LeftAt;
 pub use multicast::MAX_MULTICAST_REQUESTS;
 pub use outbox::{
     FoundReceiver, MAX_OUTBOX, OfferFault, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority,
@@ -107,6 +111,7 @@ pub struct Node {
     pushes: OutgoingPushes,
     receptions: IncomingPushes,
     outbox: NodeOutbox,
+    mailbox: NodeMailbox,
     rooms: JoinedRooms,
     left: bool,
 }
@@ -140,6 +145,7 @@ impl Node {
             pushes,
             receptions: IncomingPushes::default(),
             outbox: NodeOutbox::default(),
+            mailbox: NodeMailbox::default(),
             rooms: JoinedRooms::default(),
             left: false,
         }
@@ -207,10 +213,14 @@ impl Node {
     }
 
     fn drain_outbox(&mut self) {
-        let Self { core, outbox, .. } = self;
+        let Self { core, attach, outbox, mailbox, .. } = self;
         while let Some(event) = outbox.poll_event() {
+            if let OutboxEvent::Ended { id, .. } = event {
+                mailbox.recall(core, attach.home(), id);
+            }
             core.emit(NodeEvent::Outbox(event));
         }
+        mailbox.advance(core, attach.home(), outbox);
         match outbox.next(core.now) {
             Some(at) => core.timers.set(Timer::Outbox, at),
             None => core.timers.clear(Timer::Outbox),
@@ -231,6 +241,7 @@ impl Node {
                     self.watches.on_attached(&mut self.core, self.attach.home());
                     self.rooms.say_all(&mut self.core, &self.attach);
                     self.outbox.on_attached(self.core.now);
+                    self.mailbox.on_attached();
                     self.drain_outbox();
                 }
                 HomeEvent::StandbyLost(connection) => {

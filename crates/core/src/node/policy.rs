@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use roost_policy::{Action, Policy};
 use roost_wire::messages::Reason;
-use roost_wire::{Area, Cell, ConnectionId, Scope, Service};
+use roost_wire::{Area, Cell, ConnectionId, RemoteIdentity, Scope, Service};
 
 use super::Node;
 use super::action::{action_of, place_of};
@@ -72,6 +72,12 @@ impl Core {
 }
 
 impl Node {
+    /// True if the policy lets a node send files to this one, as its certificate says.
+    pub fn admits_file_of(&self, sender: &RemoteIdentity) -> bool {
+        let allowance = Allowance::new(self.core.connections.policy(), sender);
+        allowance.permits(Action::Send, None, Some(self.attach.record().cell))
+    }
+
     /// Another policy, or none: what is no longer allowed ends.
     pub(super) fn on_policy(&mut self, policy: Option<Arc<Policy>>) {
         self.core.connections.set_policy(policy);

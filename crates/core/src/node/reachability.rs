@@ -6,7 +6,9 @@ use roost_wire::messages::Hello;
 use roost_wire::{Address, Channel, ConnectionId, DialId, NodeId, RemoteIdentity as Remote, Role};
 
 use super::Node;
+use super::api::NodeEvent;
 use super::connections::{ConnectionLoss, MAX_CONNECTIONS, NodeConnection, NodeDialPurpose};
+use super::outbox::OutboxEvent;
 use super::timers::Timer;
 use crate::connections::Rtt;
 
@@ -50,6 +52,7 @@ impl Node {
         }
         if role == Role::Node {
             self.outbox.on_node_up(now, node, Some(&remote.name));
+            self.core.emit(NodeEvent::Outbox(OutboxEvent::Met { node }));
             self.drain_outbox();
         }
     }

@@ -82,6 +82,11 @@ impl Receipts {
         Ok(())
     }
 
+    /// True if there is a receipt, of whatever state.
+    pub fn holds(&self, from: NodeId, id: DeliveryId) -> bool {
+        self.held.contains_key(&(from, id))
+    }
+
     pub fn complete(&mut self, from: NodeId, id: DeliveryId) {
         if let Some(receipt) = self.held.get_mut(&(from, id)) {
             receipt.state = ReceiptState::Stored;

@@ -19,7 +19,9 @@ impl Node {
 
     /// The objects that wait in the outbox, without the ended ones.
     pub fn outbox(&self, now: Time) -> Vec<OutboxRow> {
-        self.outbox.rows(now)
+        let mut rows = self.outbox.rows(now);
+        rows.iter_mut().for_each(|row| row.left_at = self.mailbox.left_at(row.id));
+        rows
     }
 
     /// The documents of the group that this node holds.

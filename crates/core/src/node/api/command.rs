@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{NodeConfig, NodeEvent};
 use super::{Provider, SessionId, Ticket};
 use roost_policy::Policy;
-use roost_wire::messages::{ProvisionalAccept, PushState, ServiceRequest};
+use roost_wire::messages::{MailboxStatus, ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
     Area, Cell, DeliveryId, Epoch, EpochSecret, Labels, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet,
     StreamId,
@@ -65,6 +65,17 @@ pub enum NodeCommand {
         delivery: Option<PushedDelivery>,
     },
     Outbox(OutboxCommand),
+    /// The answer to [`OutboxEvent::Leave`](crate::node::OutboxEvent::Leave): the receiver and the sealed file, or the
+    /// reason for which there is none.
+    SealedForHome {
+        id: DeliveryId,
+        sealed: Result<(NodeId, Bytes), String>,
+    },
+    /// The answer to [`NodeEvent::SealedFile`].
+    SealedFileEnded {
+        hub: NodeId,
+        status: MailboxStatus,
+    },
     /// An object that a node offered has begun to come.
     PushStarted {
         from: NodeId,

@@ -11,8 +11,8 @@ use crate::documents::ReceivedDocument;
 use crate::node::outbox::OutboxEvent;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{
-    FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, ServiceRequest,
-    WatchChange,
+    FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, SealedFile,
+    ServiceRequest, WatchChange,
 };
 use roost_wire::room::RoomMember;
 use roost_wire::{Address, Cell, Epoch, EpochSecret, NodeId, RequestId, Scheme, Service, StreamId, StreamTag};
@@ -173,6 +173,11 @@ pub enum NodeEvent {
         state: PushState,
     },
     Outbox(OutboxEvent),
+    /// A hub brings a file that is sealed for this node. To be answered by `NodeCommand::SealedFileEnded`.
+    SealedFile {
+        hub: NodeId,
+        file: SealedFile,
+    },
     /// A node offers an object. To be answered by `NodeCommand::PushEnded`, in the
     /// end; to have it, it is to be requested of that node with
     /// [`ServiceRequest::pushed`](roost_wire::messages::ServiceRequest::pushed).

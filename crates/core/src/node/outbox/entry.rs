@@ -6,6 +6,7 @@ use roost_wire::{DeliveryId, NodeSelector, Time};
 
 use super::messages::{OutboxItem, OutboxPriority};
 use crate::connections::Backoff;
+use crate::node::mailbox::LeftAt;
 
 /// The pauses between two looks for a receiver, and between two offers of an object that it did not take, before jitter
 /// of a quarter.
@@ -38,6 +39,7 @@ pub struct OutboxRow {
     pub left: Duration,
     /// The last reason for which it was not delivered.
     pub obstacle: Option<String>,
+    pub left_at: LeftAt,
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::PushState;
-use roost_wire::{Cell, DeliveryId, NodeSelector, Service};
+use roost_wire::{Cell, DeliveryId, NodeId, NodeSelector, Service};
 
 use crate::node::api::Provider;
 
@@ -78,6 +78,18 @@ pub enum OutboxEvent {
         tries: u32,
         /// Zero only asks what has become of it.
         left: Duration,
+    },
+    /// Seal a small object for its receiver, to be left at the home. Answered by
+    /// [`NodeCommand::SealedForHome`](crate::node::NodeCommand::SealedForHome). The number of tries is to be on disk
+    /// before.
+    Leave {
+        id: DeliveryId,
+        tries: u32,
+        left: Duration,
+    },
+    /// A node is connected, whose certificate is to be kept: files for it may be sealed later.
+    Met {
+        node: NodeId,
     },
     /// The end has come, or nobody wants the object any more: the offer under way is to stop.
     Stop {

@@ -22,6 +22,7 @@ use roost_wire::random::SplitMix64;
 use roost_wire::{DeliveryId, NodeId, NodeSelector, Time};
 
 use crate::connections::Backoff;
+use crate::node::mailbox::LeftAt;
 use entry::{Entry, Stage, pauses};
 pub use entry::{OutboxRow, OutboxState};
 pub use messages::{FoundReceiver, OfferFault, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority};
@@ -34,6 +35,15 @@ const MAX_LOOKS: usize = 4;
 /// The most objects that are sent at once, and those to one receiver, which takes four from one sender.
 const MAX_SENDS: usize = 8;
 const MAX_SENDS_TO_ONE: usize = 2;
+
+/// A file whose receiver was looked for in vain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AbsentFile {
+    pub(super) id: DeliveryId,
+    /// The offers, with the one at the home.
+    pub(super) tries: u32,
+    pub(super) left: Duration,
+}
 
 /// After its end, an object that was offered is asked about for so long.
 const SETTLE: Duration = Duration::from_secs(600);
@@ -227,6 +237,28 @@ impl NodeOutbox {
         }
     }
 
+    pub(super) fn is_waiting(&self, id: DeliveryId) -> bool {
+        self.entries.contains_key(&id)
+    }
+
+    /// The objects whose receivers were looked for in vain, the first ones first.
+    pub(super) fn absent(&self, now: Time) -> impl Iterator<Item = AbsentFile> {
+        let is_lost = |to: NodeSelector| {
+            let receiver = self.receivers.get(&to);
+            receiver.is_some_and(|receiver| matches!(receiver.search, Search::Due(_)) && receiver.obstacle.is_some())
+        };
+        let is_absent = move |entry: &Entry| !entry.is_sending() && now < entry.until && is_lost(entry.to);
+        let absent = self.entries.iter().filter(move |(_, entry)| is_absent(entry));
+        absent.map(move |(id, entry)| AbsentFile { id: *id, tries: entry.tries + 1, left: entry.until.since(now) })
+    }
+
+    /// An object is offered through a hub, so its receiver is asked after its end. The time left; `None` if it has none.
+    pub(super) fn count_offer(&mut self, now: Time, id: DeliveryId) -> Option<Duration> {
+        let entry = self.entries.get_mut(&id).filter(|entry| now < entry.until)?;
+        entry.tries += 1;
+        Some(entry.until.since(now))
+    }
+
     pub(super) fn poll_event(&mut self) -> Option<OutboxEvent> {
         self.events.pop_front()
     }
@@ -251,6 +283,7 @@ impl NodeOutbox {
             tries: entry.tries,
             left: entry.until.since(now),
             obstacle: of_receiver(entry).or_else(|| entry.obstacle.clone()),
+            left_at: LeftAt::default(),
         };
         self.entries.iter().map(row).collect()
     }

@@ -52,7 +52,7 @@ impl Owner {
                     self.outbox.handle(self.now, &mut self.random, OutboxCommand::Found { to, found });
                 }
                 OutboxEvent::Send { id, .. } => self.sent.push(id),
-                OutboxEvent::Stop { .. } => {}
+                OutboxEvent::Stop { .. } | OutboxEvent::Leave { .. } | OutboxEvent::Met { .. } => {}
                 OutboxEvent::Ended { id, end } => self.ended.push((id, end)),
             }
         }

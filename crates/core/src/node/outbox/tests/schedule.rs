@@ -1,9 +1,12 @@
-//! A sender, receivers and their disks, with every cut and crash at any step.
+//! A sender, receivers and their disks, and a hub, with every cut and crash at any step.
+
+mod home;
 
 use roost_wire::messages::DeliveryTerms;
 
 use super::*;
 use crate::node::receipts::{Receipt, ReceiptState, Receipts};
+use home::Home;
 
 const RECEIVERS: usize = 2;
 
@@ -33,6 +36,20 @@ struct Reception {
     deadline: Time,
     until_s: u64,
     step: StoreStep,
+    by: Bringer,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bringer {
+    Sender,
+    Home,
+}
+
+/// The answer to whoever brought an object.
+struct Answer {
+    id: DeliveryId,
+    state: PushState,
+    by: Bringer,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,6 +82,7 @@ pub(super) struct Schedule {
     disk: BTreeMap<DeliveryId, Stored>,
     tasks: Vec<Task>,
     hosts: Vec<ReceiverHost>,
+    home: Home,
 }
 
 fn sender() -> NodeId {
@@ -103,7 +121,8 @@ impl Schedule {
         let hosts = hosts.collect();
         let random = SplitMix64::new(seed ^ 0xff);
         let (outbox, disk, tasks) = (NodeOutbox::default(), BTreeMap::new(), Vec::new());
-        Self { seed, now: Time::ZERO, chance, random, outbox, disk, tasks, hosts }
+        let home = Home::new(&mut chance);
+        Self { seed, now: Time::ZERO, chance, random, outbox, disk, tasks, hosts, home }
     }
 
     fn disturb(&mut self) {
@@ -120,6 +139,8 @@ impl Schedule {
                     self.command(OutboxCommand::Cancel { id });
                 }
             }
+            17 => self.home.crash(),
+            18..=19 => self.home.start(),
             _ => {}
         }
     }
@@ -140,6 +161,7 @@ impl Schedule {
     fn restart_sender(&mut self) {
         self.outbox = NodeOutbox::default();
         self.tasks.clear();
+        self.home.forget_sender();
         let waiting = self.disk.values().filter(|stored| stored.end.is_none());
         let items: Vec<OutboxItem> =
             waiting.map(|stored| OutboxItem { left: stored.until.since(self.now), ..stored.item.clone() }).collect();
@@ -165,6 +187,7 @@ impl Schedule {
                     self.tasks.push(Task::Answer { id, answer: Err(OfferFault::Receiver("stopped".to_owned())) });
                 }
                 OutboxEvent::Ended { id, end } => self.tasks.push(Task::Note { id, end }),
+                OutboxEvent::Leave { .. } | OutboxEvent::Met { .. } => {}
             }
         }
     }
@@ -181,10 +204,14 @@ impl Schedule {
             let task = self.tasks.swap_remove(at);
             self.perform(task);
         }
+        self.leave_at_home();
+        self.bring_from_home();
         for at in 0..RECEIVERS {
             let now = self.now;
-            if let Some((id, state)) = self.hosts[at].advance(now, &mut self.chance) {
-                self.reply(at, id, state);
+            match self.hosts[at].advance(now, &mut self.chance) {
+                Some(Answer { id, state, by: Bringer::Sender }) => self.reply(at, id, state),
+                Some(Answer { id, state, by: Bringer::Home }) => self.home.end(id, state),
+                None => {}
             }
         }
     }
@@ -227,18 +254,23 @@ impl Schedule {
             return self.tasks.push(Task::Answer { id, answer: Err(OfferFault::Receiver("gone".to_owned())) });
         }
         // As the machine of the receiver, which owns one reception of an object at a time.
-        if host.receptions.iter().any(|reception| reception.id == id) {
+        let is_it = |reception: &&Reception| reception.id == id && reception.by == Bringer::Sender;
+        if host.receptions.iter().any(|reception| is_it(&reception)) {
             return;
         }
         let answer = match host.refuses {
             Some(state) => Err(state),
             None => host.receipts.offer(sender(), &terms, wall_s),
         };
+        if terms.left_s == 0 && answer == Err(PushState::Expired) {
+            host.log.insert(id, Receipt { state: ReceiptState::Expired, until_s: terms.until_s });
+        }
         match answer {
             Err(state) => self.reply(at, id, state),
             Ok(until_s) => {
                 let deadline = self.now + SECOND * terms.left_s;
-                host.receptions.push(Reception { id, deadline, until_s, step: StoreStep::Arriving });
+                let (step, by) = (StoreStep::Arriving, Bringer::Sender);
+                host.receptions.push(Reception { id, deadline, until_s, step, by });
             }
         }
     }
@@ -253,6 +285,7 @@ impl Schedule {
     /// Everything is up from here on, until nothing is left to do.
     fn calm(&mut self) {
         self.hosts.iter_mut().for_each(ReceiverHost::start);
+        self.home.start();
         self.hosts.iter_mut().for_each(|host| host.has_link = true);
         for _ in 0..20_000 {
             let is_idle = self.disk.values().all(|stored| stored.end.is_some());
@@ -282,7 +315,8 @@ impl Schedule {
         for (id, stored) in &self.disk {
             let (files, seed) = (files(*id), self.seed);
             assert!(files.len() <= 1, "seed {seed}: {id} is there {} times", files.len());
-            assert!(files.iter().all(|at| *at <= stored.until), "seed {seed}: {id} came after its end");
+            let latest = self.home.latest(stored.until);
+            assert!(files.iter().all(|at| *at <= latest), "seed {seed}: {id} came after its end");
             match stored.end.unwrap() {
                 OutboxEnd::Delivered => assert_eq!(files.len(), 1, "seed {seed}: {id} is not there"),
                 OutboxEnd::Expired | OutboxEnd::Refused(_) => assert!(files.is_empty(), "seed {seed}: {id} is there"),
@@ -322,21 +356,23 @@ impl ReceiverHost {
         }
         self.receipts = Receipts::default();
         let named: Vec<DeliveryId> = self.files.iter().map(|file| file.0).collect();
-        self.log.retain(|id, receipt| receipt.state == ReceiptState::Stored || named.contains(id));
+        self.log.retain(|id, receipt| receipt.state != ReceiptState::Storing || named.contains(id));
         for (id, receipt) in &mut self.log {
-            receipt.state = ReceiptState::Stored;
+            if receipt.state == ReceiptState::Storing {
+                receipt.state = ReceiptState::Stored;
+            }
             self.receipts.restore(sender(), *id, *receipt);
         }
     }
 
     /// Advances one reception by a step; the answer if it ends.
-    fn advance(&mut self, now: Time, chance: &mut SplitMix64) -> Option<(DeliveryId, PushState)> {
+    fn advance(&mut self, now: Time, chance: &mut SplitMix64) -> Option<Answer> {
         let count = self.receptions.len() as u64;
         if !self.is_up || count == 0 || chance.below(2) == 0 {
             return None;
         }
         let at = chance.below(count) as usize;
-        let Reception { id, deadline, until_s, step } = self.receptions[at];
+        let Reception { id, deadline, until_s, step, by } = self.receptions[at];
         let end = match step {
             StoreStep::Arriving if !self.has_link || chance.below(10) == 0 => Some(PushState::Interrupted),
             StoreStep::Arriving if now >= deadline => Some(PushState::Expired),
@@ -353,7 +389,7 @@ impl ReceiverHost {
         match (end, step) {
             (Some(state), _) => {
                 self.receptions.swap_remove(at);
-                return Some((id, state));
+                return Some(Answer { id, state, by });
             }
             (None, StoreStep::Arriving) => {
                 self.log.insert(id, Receipt { state: ReceiptState::Storing, until_s });
