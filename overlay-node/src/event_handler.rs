@@ -25,11 +25,16 @@ use crate::metrics::NodeMetrics;
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
 
+/// The most files of hubs that are opened at once; a hub brings one after the other.
+const MAX_SEALED: usize = 8;
+
 /// Starts sources, answers API calls, counts, logs.
 pub(crate) struct NodeEventHandler {
     inbox: InboxService,
     /// Tasks that receive the files that nodes offer; as many as the machine admits at once.
     receptions: BTreeMap<(NodeId, RequestId), AbortHandle>,
+    /// Tasks that open the files that hubs bring.
+    sealed: Vec<AbortHandle>,
     sessions: Sessions,
     metrics: NodeMetrics,
     shared: Arc<DaemonContext>,
@@ -61,6 +66,7 @@ impl NodeEventHandler {
             names: Arc::clone(&inbox.names),
             inbox,
             receptions: BTreeMap::new(),
+            sealed: Vec::new(),
             sessions,
             metrics,
             watching,
@@ -123,6 +129,13 @@ impl EventHandler<Node> for NodeEventHandler {
                 self.receptions.retain(|_, reception| !reception.is_finished());
                 let key = (from, push.id);
                 self.receptions.insert(key, tokio::spawn(self.inbox.clone().receive_file(from, push)).abort_handle());
+            }
+            NodeEvent::SealedFile { hub, file } => {
+                self.sealed.retain(|opening| !opening.is_finished());
+                // The hub brings it again.
+                if self.sealed.len() < MAX_SEALED {
+                    self.sealed.push(tokio::spawn(self.inbox.clone().receive_sealed(hub, file)).abort_handle());
+                }
             }
             NodeEvent::PushRevoked { from, id } => {
                 if let Some(reception) = self.receptions.remove(&(from, id)) {

@@ -43,7 +43,7 @@ const COUNTERS: [CounterRow<DocumentCounters>; 3] = [
 /// The documents in force, with what a daemon tells of them.
 pub struct GroupDocuments {
     /// Decides which remotes are admitted, and verifies documents.
-    policy: Arc<Policy>,
+    pub(crate) policy: Arc<Policy>,
     rules: Arc<GroupPolicy>,
     numbers: IntGaugeVec,
     counters: CounterSet<DocumentCounters>,

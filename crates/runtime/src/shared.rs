@@ -8,9 +8,9 @@ use prometheus::IntGauge;
 use roost_api::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_audit::AuditRecorder;
 use roost_core::Traffic;
-use roost_identity::{Identity, Policy};
+use roost_identity::{FileContent, Identity, Policy, SealError, SealedFor};
 use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
-use roost_wire::{Labels, NodeId, Role, Scheme};
+use roost_wire::{DeliveryId, Labels, NodeId, RemoteIdentity, Role, Scheme};
 use tokio::sync::watch;
 
 use crate::authority::AuthorityContact;
@@ -97,6 +97,28 @@ impl DaemonContext {
 
     pub fn name(&self) -> &str {
         self.identity.name()
+    }
+
+    /// The last certificate with which a node was accepted since the start.
+    pub fn certificate_of(&self, node: NodeId) -> Option<Arc<[u8]>> {
+        self.documents.policy.certificate_of(node)
+    }
+
+    /// # Errors
+    /// As [`Identity::seal_file`].
+    pub fn seal_file(
+        &self,
+        receiver: &[u8],
+        id: DeliveryId,
+        file: &FileContent,
+    ) -> Result<(SealedFor, Vec<u8>), SealError> {
+        self.identity.seal_file(&self.documents.policy, receiver, id, file)
+    }
+
+    /// # Errors
+    /// As [`Identity::open_file`].
+    pub fn open_file(&self, ends: &SealedFor, sealed: &[u8]) -> Result<(RemoteIdentity, FileContent), SealError> {
+        self.identity.open_file(&self.documents.policy, ends, sealed)
     }
 
     pub fn labels(&self) -> Labels {

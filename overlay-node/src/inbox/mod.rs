@@ -3,6 +3,7 @@
 mod names;
 mod quota;
 mod receipts;
+mod sealed;
 
 use std::fs;
 use std::io;
@@ -115,19 +116,27 @@ impl Inbox {
     }
 
     async fn receive_push(self: &Arc<Self>, service: &InboxService, from: NodeId, push: &Push) -> PushState {
+        match self.admit(from, push).await {
+            Ok(incoming) => incoming.receive(service, push).await,
+            Err(reception) => reception,
+        }
+    }
+
+    /// Makes place for an object.
+    ///
+    /// # Errors
+    /// The answer for the sender.
+    async fn admit(self: &Arc<Self>, from: NodeId, push: &Push) -> Result<Incoming, PushState> {
         if !is_sane(&push.name) {
-            return PushState::BadName;
+            return Err(PushState::BadName);
         }
         self.look_again(READ_AGAIN).await;
         let delivery = match push.delivery {
             None => None,
-            Some(terms) => match self.take_delivery(from, terms).await {
-                Ok(delivery) => Some(delivery),
-                Err(reception) => return reception,
-            },
+            Some(terms) => Some(self.take_delivery(from, terms).await?),
         };
         if on_disk(push.bytes) > self.limit {
-            return PushState::TooLarge;
+            return Err(PushState::TooLarge);
         }
         let whole = ObjectIdentity { digest: push.digest, length: push.bytes };
         let object = hidden(from, &whole);
@@ -135,17 +144,17 @@ impl Inbox {
             self.look_again(READ_FOR_ROOM).await;
         }
         if !self.has_place(from, &object, push.bytes) {
-            return PushState::NoRoom;
+            return Err(PushState::NoRoom);
         }
         if !self.lock().enter(from, &object) {
-            return PushState::Busy;
+            return Err(PushState::Busy);
         }
         let mut incoming =
             Incoming { inbox: Arc::clone(self), from, object, whole, part: None, has_begun: false, delivery };
         let path = self.folder.join(&incoming.object);
-        let Ok(part) = blocking(move || PartialFile::find(&path, |_| {})).await else { return PushState::Busy };
+        let part = blocking(move || PartialFile::find(&path, |_| {})).await.map_err(|_| PushState::Busy)?;
         incoming.part = part.filter(|part| part.object() == whole);
-        incoming.receive(service, push).await
+        Ok(incoming)
     }
 
     async fn take_delivery(self: &Arc<Self>, from: NodeId, terms: DeliveryTerms) -> Result<TakenDelivery, PushState> {

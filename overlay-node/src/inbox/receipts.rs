@@ -39,6 +39,8 @@ enum LineState {
     Storing,
     Stored,
     Withdrawn,
+    /// The sender was told that it is not stored. A hub may bring it later.
+    Expired,
 }
 
 #[derive(Debug, Default)]
@@ -77,11 +79,22 @@ impl ReceiptLog {
         Ok(())
     }
 
-    /// Blocks while another object gets its name.
+    /// Answers an offer. Blocks while another object gets its name.
     pub(super) fn offer(&self, from: NodeId, terms: &DeliveryTerms) -> Result<TakenDelivery, PushState> {
         let mut open = self.lock();
         let Some(open) = open.as_mut() else { return Err(PushState::Unwritable) };
-        let until_s = open.receipts.offer(from, terms, SystemClock.date().as_secs())?;
+        let is_known = open.receipts.holds(from, terms.id);
+        let answer = open.receipts.offer(from, terms, SystemClock.date().as_secs());
+        if !is_known && open.receipts.holds(from, terms.id) {
+            let (id, until_s) = (terms.id, terms.until_s);
+            let line = Line { from, id, until_s, state: LineState::Expired, part: None };
+            if let Err(error) = open.add(&line) {
+                tracing::warn!(%error, "the receipt of a file is not on disk");
+                open.receipts.withdraw(from, id);
+                return Err(PushState::Unwritable);
+            }
+        }
+        let until_s = answer?;
         let deadline = SystemClock.passed() + Duration::from_secs(terms.left_s.into());
         Ok(TakenDelivery { id: terms.id, from, until_s, deadline })
     }
@@ -146,13 +159,17 @@ impl Open {
         }
         let mut receipts = Receipts::default();
         for ((from, id), line) in last {
-            let is_stored = match line.state {
-                LineState::Stored => true,
-                LineState::Storing => line.part.is_none_or(|part| has_name(&folder.join(part))),
-                LineState::Withdrawn => false,
+            let state = match line.state {
+                LineState::Stored => Some(ReceiptState::Stored),
+                LineState::Storing => {
+                    let is_stored = line.part.is_none_or(|part| has_name(&folder.join(part)));
+                    is_stored.then_some(ReceiptState::Stored)
+                }
+                LineState::Withdrawn => None,
+                LineState::Expired => Some(ReceiptState::Expired),
             };
-            if is_stored {
-                receipts.restore(from, id, Receipt { state: ReceiptState::Stored, until_s: line.until_s });
+            if let Some(state) = state {
+                receipts.restore(from, id, Receipt { state, until_s: line.until_s });
             }
         }
         let (file, lines) = Self::write(folder, &receipts)?;
@@ -164,8 +181,13 @@ impl Open {
         let (path, new) = (folder.join(NAME), folder.join(format!("{NAME}.new")));
         let mut text = Vec::new();
         let mut lines = 0;
-        for (from, id, receipt) in receipts.iter().filter(|(_, _, receipt)| receipt.state == ReceiptState::Stored) {
-            let line = Line { from, id, until_s: receipt.until_s, state: LineState::Stored, part: None };
+        for (from, id, receipt) in receipts.iter() {
+            let state = match receipt.state {
+                ReceiptState::Storing => continue,
+                ReceiptState::Stored => LineState::Stored,
+                ReceiptState::Expired => LineState::Expired,
+            };
+            let line = Line { from, id, until_s: receipt.until_s, state, part: None };
             serde_json::to_writer(&mut text, &line).map_err(io::Error::other)?;
             text.push(b'\n');
             lines += 1;
@@ -259,6 +281,14 @@ mod tests {
         // The next delivery of the same file has a part of the same name.
         fs::write(&part, "x").unwrap();
         assert_eq!(open(folder.path()).offer(sender(), &TERMS).map(drop), Err(PushState::Stored));
+    }
+
+    #[test]
+    fn denied_delivery_is_denied_after_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let asked = open(folder.path()).offer(sender(), &DeliveryTerms { left_s: 0, ..TERMS });
+        assert_eq!(asked.map(drop), Err(PushState::Expired));
+        assert_eq!(open(folder.path()).offer(sender(), &TERMS).map(drop), Err(PushState::Expired));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod deposit;
 mod elapsed;
+mod leave;
 mod offer;
 mod store;
 
@@ -114,6 +115,10 @@ pub(crate) async fn run(
                 let task = tokio::spawn(offer.run(node.clone(), Arc::clone(&outbox)));
                 offers.insert(id, task.abort_handle());
             }
+            OutboxEvent::Leave { id, tries, left } => {
+                drop(tokio::spawn(leave::leave(node.clone(), Arc::clone(&outbox), id, tries, left)));
+            }
+            OutboxEvent::Met { node: met } => leave::keep_certificate(&node, &outbox, met).await,
             OutboxEvent::Stop { id } => {
                 offers.remove(&id).into_iter().for_each(|offer| offer.abort());
                 let stopped = OutboxCommand::Tried { id, answer: Err(OfferFault::Object("it was stopped".to_owned())) };
@@ -198,13 +203,13 @@ pub(crate) async fn list(State(node): State<NodeService>) -> Result<Response, Ap
     let outbox = outbox_of(&node)?;
     let machine = node.mailbox.inspect(|machine, now| machine.outbox(now)).await.map_err(leaving)?;
     let mut machine: BTreeMap<DeliveryId, node::OutboxRow> = machine.into_iter().map(|row| (row.id, row)).collect();
-    let mut files: Vec<OutboxRow> =
-        outbox.store.all().into_iter().map(|(id, delivery)| row(id, delivery, machine.remove(&id))).collect();
+    let rows = outbox.store.all().into_iter().map(|(id, delivery)| row(&node, id, delivery, machine.remove(&id)));
+    let mut files: Vec<OutboxRow> = rows.collect();
     files.sort_by_key(|row| (row.state.has_ended(), row.since_unix_s, row.id.clone()));
     Ok(json_response(&roost_api::Outbox { schema: SCHEMA, files }))
 }
 
-fn row(id: DeliveryId, delivery: StoredDelivery, machine: Option<node::OutboxRow>) -> OutboxRow {
+fn row(service: &NodeService, id: DeliveryId, delivery: StoredDelivery, machine: Option<node::OutboxRow>) -> OutboxRow {
     let StoredDelivery { to, node, name, bytes, priority, since_s, until_s, tries, end, .. } = delivery;
     let (state, obstacle) = match (end, &machine) {
         (Some(EndNote { state, why, .. }), _) => (state, why),
@@ -214,14 +219,23 @@ fn row(id: DeliveryId, delivery: StoredDelivery, machine: Option<node::OutboxRow
                 node::OutboxState::Sending => OutboxState::Sending,
                 node::OutboxState::Settling => OutboxState::Settling,
             };
-            (state, row.obstacle.clone())
+            (state, obstacle_of(row))
         }
         (None, None) => (OutboxState::Waiting, None),
     };
+    let hub = machine.as_ref().and_then(|row| row.left_at.hub);
+    let left_at = hub.map(|hub| service.names.get(&service.shared, hub).unwrap_or_else(|| hub.to_string()));
     let tries = machine.map_or(tries, |row| row.tries);
     let (since_unix_s, until_unix_s) = (since_s, until_s);
     let id = id.to_string();
-    OutboxRow { id, to, node, name, bytes, priority, state, since_unix_s, until_unix_s, tries, obstacle }
+    OutboxRow { id, to, node, name, bytes, priority, state, since_unix_s, until_unix_s, tries, obstacle, left_at }
+}
+
+/// The reasons for which a file waits, and for which no hub keeps it.
+fn obstacle_of(row: &node::OutboxRow) -> Option<String> {
+    let away = row.left_at.obstacle.as_ref().map(|why| format!("no hub keeps it: {why}"));
+    let reasons = [row.obstacle.clone(), away].into_iter().flatten().collect::<Vec<_>>();
+    (!reasons.is_empty()).then(|| reasons.join("; "))
 }
 
 pub(crate) async fn cancel(State(node): State<NodeService>, pairs: QueryPairs) -> Result<(), ApiError> {

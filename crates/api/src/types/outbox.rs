@@ -27,6 +27,9 @@ pub struct OutboxRow {
     /// A sentence: the last reason for which it was not delivered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub obstacle: Option<String>,
+    /// The name of the hub that keeps it, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_at: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -33,12 +33,17 @@ fn row(file: &OutboxRow) -> [String; 9] {
         printable(&file.to).to_string(),
         printable(&file.name).to_string(),
         bytes(file.bytes),
-        file.state.name().to_owned(),
+        state(file),
         date(file.since_unix_s),
         date(file.until_unix_s),
         file.tries.to_string(),
         file.obstacle.as_deref().map(|why| printable(why).to_string()).unwrap_or_default(),
     ]
+}
+
+fn state(file: &OutboxRow) -> String {
+    let name = file.state.name();
+    file.left_at.as_deref().map_or_else(|| name.to_owned(), |hub| format!("{name}, also at {}", printable(hub)))
 }
 
 /// A time on the wall clock, in UTC.

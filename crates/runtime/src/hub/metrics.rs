@@ -17,7 +17,7 @@ pub(super) struct HubMetrics {
 
 type Size = fn(&HubStatus) -> usize;
 
-const GAUGES: [(&str, &str, Size); 18] = [
+const GAUGES: [(&str, &str, Size); 20] = [
     ("roost_hub_nodes", "Nodes whose home the hub is.", |s| s.nodes),
     (
         "roost_hub_replicas",
@@ -29,6 +29,8 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_directory_bytes", "What the directory takes up, by computation.", |s| s.directory_bytes),
     ("roost_hub_pending_requests", "Requests remembered.", |s| s.requests),
     ("roost_hub_relays", "Flows relayed at the moment.", |s| s.relays),
+    ("roost_hub_mailbox_files", "Sealed files that wait for nodes.", |s| s.mailbox_files),
+    ("roost_hub_mailbox_bytes", "Bytes of these files, in memory.", |s| s.mailbox_bytes),
     ("roost_hub_watches", "Watches held.", |s| s.watches),
     ("roost_hub_pending_hub_lookups", "Hub lookups under way.", |s| s.hub_lookups),
     ("roost_hub_connected_hubs", "Other super nodes connected.", |s| connected(s, |_| true)),
@@ -44,7 +46,7 @@ const GAUGES: [(&str, &str, Size); 18] = [
     ("roost_hub_warming_up", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [CounterRow<HubCounters>; 45] = [
+const COUNTERS: [CounterRow<HubCounters>; 49] = [
     CounterRow("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     CounterRow("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     CounterRow("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -115,6 +117,12 @@ const COUNTERS: [CounterRow<HubCounters>; 45] = [
     CounterRow("roost_hub_keys_stored_total", "Sealed stream keys that the hub stored.", |c| c.keys_stored),
     CounterRow("roost_hub_keys_handed_total", "Sealed stream keys that the hub forwarded.", |c| c.keys_handed),
     CounterRow("roost_hub_keys_expired_total", "Sealed stream keys that expired.", |c| c.keys_expired),
+    CounterRow("roost_hub_mailbox_kept_total", "Sealed files taken for nodes.", |c| c.mailbox_kept),
+    CounterRow("roost_hub_mailbox_delivered_total", "Sealed files that their receivers took or refused.", |c| {
+        c.mailbox_delivered
+    }),
+    CounterRow("roost_hub_mailbox_handed_total", "Sealed files handed to the receiver's home.", |c| c.mailbox_handed),
+    CounterRow("roost_hub_mailbox_expired_total", "Sealed files whose end came.", |c| c.mailbox_expired),
     CounterRow("roost_hub_changes_total", "Changes sent to watchers.", |c| c.changes),
 ];
 
