@@ -103,6 +103,47 @@ fn file_waits_for_absent_receiver() {
     assert_eq!((&status["outbox"]["files"], &status["outbox"]["delivered"]), (&0.into(), &1.into()), "{status}");
 }
 
+/// A pair that has met: the receiver got a file, and is gone.
+fn met_pair() -> OutboxPair {
+    let pair = OutboxPair::new(1_000);
+    let mut receiver = pair.receiver();
+    let id = pair.leave(&[]);
+    pair.await_state(&id, "delivered");
+    receiver.process.kill();
+    fs::remove_file(pair.inbox.join("site.tif")).unwrap();
+    pair
+}
+
+#[test]
+fn small_file_waits_at_home_without_its_sender() {
+    let mut pair = met_pair();
+    let id = pair.leave(&[]);
+    let there = wait_until(8 * PATIENCE, || (pair.row(&id)["left_at"] == "sn1").then_some(()));
+    assert!(there.is_some(), "{}\n{}", pair.row(&id), pair.sender.log());
+    assert_eq!(pair.hub.metric("roost_hub_mailbox_files", ""), 1.0);
+    pair.sender.process.kill();
+    let _receiver = pair.receiver();
+    let come = wait_until(4 * PATIENCE, || (pair.names() == ["site.tif"]).then_some(()));
+    assert!(come.is_some(), "{}", pair.hub.log());
+    assert!(wait_until(PATIENCE, || (pair.hub.metric("roost_hub_mailbox_files", "") == 0.0).then_some(())).is_some());
+    // The sender offers it again, and hears that the receiver has it.
+    pair.sender = OutboxPair::start_sender(&pair.network, &pair.hub, "1GB");
+    pair.await_state(&id, "delivered");
+    pair.has_come_once();
+}
+
+#[test]
+fn file_for_unmet_receiver_stays_in_outbox() {
+    let pair = OutboxPair::new(1_000);
+    let id = pair.leave(&[]);
+    let said = || pair.row(&id)["obstacle"].as_str().filter(|why| why.contains("has not met")).map(|_| ());
+    assert!(wait_until(8 * PATIENCE, said).is_some(), "{}", pair.row(&id));
+    assert!(pair.row(&id)["left_at"].is_null());
+    let _receiver = pair.receiver();
+    pair.await_state(&id, "delivered");
+    pair.has_come_once();
+}
+
 #[test]
 fn sender_killed_during_transfer_resumes() {
     let mut pair = OutboxPair::new(100 * MB);

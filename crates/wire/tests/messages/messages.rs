@@ -6,10 +6,10 @@ use roost_wire::messages::{
     Accept, Adopt, Capabilities, Chunk, Coverage, Datagram, Decline, DeliveryTerms, DirectoryMessage, DocumentKind,
     DocumentMessage, DocumentPart, DocumentRequest, FlowMessage, Hello, HierarchyMessage, Holdings, HomeChanged,
     HopReport, HubLookup, HubProgress, JoinRoom, LeaveRoom, LookupResult, MAX_DELIVERY_S, MAX_GOSSIP_BYTES,
-    MAX_REPLICA_NODES, MAX_SEALED_BYTES, MediaAddress, Message, MulticastCandidate, MulticastMessage,
-    MulticastSuppression, ProbeMessage, ProtocolVersion, Push, PushState, RegistrationMessage, Rekey, Renew,
-    ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage, Report, RequestMessage,
-    ResyncRequest, RoomMessage, Roster, SealedKeys, Summary, Watch, WatchChange,
+    MAX_REPLICA_NODES, MAX_SEALED_BYTES, MailboxMessage, MailboxState, MailboxStatus, MediaAddress, Message,
+    MulticastCandidate, MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion, Push, PushState,
+    RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage,
+    Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedFile, SealedKeys, Summary, Watch, WatchChange,
 };
 use roost_wire::room::MAX_MEMBERS;
 use roost_wire::{DeliveryId, Nonce, RequestId, RoomId, StreamId};
@@ -228,6 +228,23 @@ pub(crate) fn hub_message() -> BoxedStrategy<Message> {
     .boxed()
 }
 
+pub(crate) fn mailbox_message() -> BoxedStrategy<Message> {
+    let delivery = || any::<[u8; 8]>().prop_map(DeliveryId::from_bytes);
+    let state = prop::sample::select(vec![MailboxState::Kept, MailboxState::Ended, MailboxState::Unspecified]);
+    let sealed = prop::collection::vec(any::<u8>(), 1..200).prop_map(Bytes::from);
+    prop_oneof![
+        (node(), node(), delivery(), 0..=MAX_DELIVERY_S, sealed).prop_map(|(from, to, id, left_s, sealed)| {
+            MailboxMessage::SealedFile(SealedFile { from, to, id, left_s, sealed })
+        }),
+        (node(), node(), delivery(), state)
+            .prop_map(|(from, to, id, state)| { MailboxMessage::MailboxStatus(MailboxStatus { from, to, id, state }) }),
+        node().prop_map(MailboxMessage::FilesWait),
+        node().prop_map(MailboxMessage::NodeIsHere),
+    ]
+    .prop_map(Message::Mailbox)
+    .boxed()
+}
+
 pub(crate) fn room_message() -> BoxedStrategy<Message> {
     let room = || any::<u64>().prop_map(RoomId);
     let members = prop::collection::vec(member(), 0..=MAX_MEMBERS);
@@ -343,6 +360,7 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
         directory_message(),
         hub_message(),
         room_message(),
+        mailbox_message(),
         connection_message()
     ]
 }
