@@ -111,7 +111,7 @@ impl NodeOutbox {
 
     fn on_tried(&mut self, now: Time, random: &mut SplitMix64, id: DeliveryId, answer: Result<PushState, OfferFault>) {
         let Some(entry) = self.entries.get_mut(&id) else { return };
-        let was_stopped = entry.stage == Stage::Stopping;
+        let (was_stopped, was_asking) = (entry.stage == Stage::Stopping, entry.stage == Stage::Asking);
         entry.stage = Stage::Waiting;
         let is_over = now >= entry.until;
         let Some(receiver) = self.receivers.get_mut(&entry.to) else { return };
@@ -127,7 +127,8 @@ impl NodeOutbox {
                 receiver.backoff.reset();
                 self.end(id, OutboxEnd::Delivered);
             }
-            Ok(PushState::Expired) if is_over => self.end(id, OutboxEnd::Expired),
+            // Only a receiver that was asked remembers that it has denied, and takes the object from no hub either.
+            Ok(PushState::Expired) if was_asking => self.end(id, OutboxEnd::Expired),
             // The receiver is asked at once what has become of the offer.
             _ if was_stopped => {}
             Ok(state @ (PushState::NoInbox | PushState::TooLarge | PushState::BadName)) if !is_over => {
