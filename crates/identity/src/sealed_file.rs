@@ -55,7 +55,7 @@ pub enum SealError {
 
 #[derive(Encode, Decode)]
 #[cbor(array)]
-struct Envelope<'a> {
+struct SealedEnvelope<'a> {
     #[b(0)]
     certificate: &'a ByteSlice,
     #[n(1)]
@@ -124,7 +124,7 @@ impl Identity {
         let certificate = self.certificate_der();
         let statement = ends.statement(file.until_s, [&certificate, &secret.0, &ciphertext]);
         let signature = self.key_pair()?.sign(&SystemRandom::new(), &statement).map_err(|_| SealError::Crypto)?;
-        let envelope = Envelope {
+        let envelope = SealedEnvelope {
             certificate: (*certificate).into(),
             until_s: file.until_s,
             secret: secret.0.as_slice().into(),
@@ -145,7 +145,8 @@ impl Identity {
         sealed: &[u8],
     ) -> Result<(RemoteIdentity, FileContent), SealError> {
         let forged = SealError::Forged;
-        let Ok(Envelope { certificate, until_s, secret, ciphertext, signature }) = minicbor::decode(sealed) else {
+        let Ok(SealedEnvelope { certificate, until_s, secret, ciphertext, signature }) = minicbor::decode(sealed)
+        else {
             return Err(forged);
         };
         let judged = policy.judge_leaf(certificate, RoleSet::only(Role::Node), SystemTime::now());

@@ -117,7 +117,14 @@ impl Inbox {
 
     async fn receive_push(self: &Arc<Self>, service: &InboxService, from: NodeId, push: &Push) -> PushState {
         match self.admit(from, push).await {
-            Ok(incoming) => incoming.receive(service, push).await,
+            Ok(incoming) => match (incoming.receive(service, push).await, push.delivery) {
+                // From now on no hub may bring it, since the sender is told that it is not here.
+                (PushState::Expired, Some(terms)) => {
+                    let denied = self.offered(from, DeliveryTerms { left_s: 0, ..terms }).await;
+                    denied.err().unwrap_or(PushState::Expired)
+                }
+                (reception, _) => reception,
+            },
             Err(reception) => reception,
         }
     }

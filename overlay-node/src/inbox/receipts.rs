@@ -79,7 +79,7 @@ impl ReceiptLog {
         Ok(())
     }
 
-    /// Answers an offer. Blocks while another object gets its name.
+    /// Answers an offer. Blocks while another object gets its name, and while a denial goes to disk.
     pub(super) fn offer(&self, from: NodeId, terms: &DeliveryTerms) -> Result<TakenDelivery, PushState> {
         let mut open = self.lock();
         let Some(open) = open.as_mut() else { return Err(PushState::Unwritable) };

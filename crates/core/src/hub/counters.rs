@@ -193,7 +193,7 @@ pub struct HubCounters {
     pub mailbox_delivered: u64,
     /// Such files that went to the receiver's home.
     pub mailbox_handed: u64,
-    /// Such files whose end came.
+    /// Such files whose end came while they were here.
     pub mailbox_expired: u64,
     pub changes: u64,
     /// Attempts to reach another hub or a provider.

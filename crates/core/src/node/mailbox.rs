@@ -30,19 +30,10 @@ const ANSWER: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Debug)]
 enum LeftFile {
-    /// The owner seals it.
     Sealing,
-    Sent {
-        to: NodeId,
-        at: Time,
-    },
-    Kept {
-        to: NodeId,
-    },
-    Failed {
-        why: String,
-        at: Time,
-    },
+    Sent { to: NodeId, at: Time },
+    Kept { to: NodeId },
+    Failed { why: String, at: Time },
 }
 
 /// Files by their place at the home; without a word of another hub, which may have them from before.
@@ -133,10 +124,7 @@ impl NodeMailbox {
 
     /// A file has ended here: the home need not deliver it.
     pub(super) fn recall(&mut self, core: &mut Core, home: Option<ConnectionId>, id: DeliveryId) {
-        let to = match self.files.remove(&id) {
-            Some(LeftFile::Sent { to, .. } | LeftFile::Kept { to }) => to,
-            _ => return,
-        };
+        let Some(LeftFile::Sent { to, .. } | LeftFile::Kept { to }) = self.files.remove(&id) else { return };
         let at_hub = home.filter(|home| core.connections.get(*home).map(|entry| entry.node) == self.hub);
         if let Some(home) = at_hub {
             let status = MailboxStatus { from: core.node, to, id, state: MailboxState::Ended };

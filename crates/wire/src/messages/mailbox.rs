@@ -12,7 +12,7 @@ use crate::refusal::{Refusal, check_bound};
 /// The largest file that is left at a hub, bytes: sealed and with its sender's certificate it fits into one message.
 pub const MAX_MAILBOX_FILE_BYTES: usize = 60 << 10;
 
-/// The largest sealed file, bytes.
+/// The largest sealed file, bytes, with room for the rest of its message.
 pub const MAX_SEALED_FILE_BYTES: usize = (64 << 10) - 128;
 
 /// Sealed files on their way from the sender to a hub, from hub to hub, and to the receiver.
@@ -45,14 +45,14 @@ impl MailboxMessage {
     }
 }
 
-/// The content of [`MailboxMessage::SealedFile`].
+/// The content of [`MailboxMessage::SealedFile`]: a file, and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct SealedFile {
     /// The sender, which the signature in `sealed` proves to the receiver alone.
     #[n(0)]
     pub from: NodeId,
-    /// The receiver.
+    /// The receiver, which alone can open the file.
     #[n(1)]
     pub to: NodeId,
     /// The sender's number for the delivery, as in [`DeliveryTerms`](super::DeliveryTerms).
@@ -66,20 +66,20 @@ pub struct SealedFile {
     pub sealed: Bytes,
 }
 
-/// The content of [`MailboxMessage::MailboxStatus`].
+/// The content of [`MailboxMessage::MailboxStatus`]: which file, and its fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct MailboxStatus {
-    /// The sender of the file.
+    /// The sender, as in the file's own message.
     #[n(0)]
     pub from: NodeId,
-    /// Its receiver.
+    /// The receiver, as in the file's own message.
     #[n(1)]
     pub to: NodeId,
-    /// The sender's number for the delivery.
+    /// The sender's number for the delivery, which no restart changes.
     #[n(2)]
     pub id: DeliveryId,
-    /// The fate of the file.
+    /// The fate of the file, as its teller knows it.
     #[n(3)]
     pub state: MailboxState,
 }
@@ -88,7 +88,7 @@ pub struct MailboxStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Encode)]
 #[cbor(index_only)]
 pub enum MailboxState {
-    /// The hub keeps it.
+    /// The hub keeps it in memory until its end.
     #[n(0)]
     Kept,
     /// The hub has no room for it, or none any more.

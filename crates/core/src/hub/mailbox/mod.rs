@@ -16,7 +16,7 @@ use super::core::HubCore;
 use super::sender::Sender;
 use super::{HubKind, HubLimit};
 use crate::machine::Traffic;
-use table::{FileKey, FileTable, MAX_BYTES, MAX_BYTES_OF_SENDER, Owner, key_of};
+use table::{FileKey, FileOwner, FileTable, MAX_BYTES, MAX_BYTES_OF_SENDER, key_of};
 
 /// A receiver that has not answered is given the file again.
 const RETRY: Duration = Duration::from_secs(60);
@@ -32,17 +32,17 @@ const COST: u32 = 1;
 
 /// A node for which there are files.
 #[derive(Clone, Copy, Debug, Default)]
-struct Receiver {
+struct FileReceiver {
     /// Time of the next try; `None` while there is no way to it.
     next: Option<Time>,
-    /// The sibling that is its home.
+    /// The sibling that is the node's home, if one has said so.
     home: Option<NodeId>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct HubMailbox {
     files: FileTable,
-    receivers: BTreeMap<NodeId, Receiver>,
+    receivers: BTreeMap<NodeId, FileReceiver>,
     due: Option<Time>,
 }
 
@@ -56,17 +56,17 @@ impl HubMailbox {
         let remote = core.remotes.get_mut(from.node);
         let may_ask = from.role.is_hub() || remote.is_some_and(|remote| remote.try_charge(now, COST));
         let most_bytes = if from.role.is_hub() { MAX_BYTES } else { MAX_BYTES_OF_SENDER };
-        let owner = Owner { node: from.node, most_bytes };
+        let owner = FileOwner { node: from.node, most_bytes };
         let kept = if may_ask && file.left_s > 0 { self.files.keep(now, owner, file) } else { None };
         let Some(gone) = kept else {
             core.over_limit(from.node, HubLimit::Mailbox);
-            return tell(core, from.node, key, MailboxState::Full);
+            return send_state(core, from.node, key, MailboxState::Full);
         };
         core.counters.mailbox_kept += 1;
-        tell(core, from.node, key, MailboxState::Kept);
+        send_state(core, from.node, key, MailboxState::Kept);
         for (owner, key) in gone {
             core.over_limit(owner, HubLimit::Mailbox);
-            tell(core, owner, key, MailboxState::Full);
+            send_state(core, owner, key, MailboxState::Full);
         }
         let is_new = !self.receivers.contains_key(&key.0);
         self.receivers.entry(key.0).or_default().next.get_or_insert(now);
@@ -107,7 +107,7 @@ impl HubMailbox {
     /// A sibling is the home of a node.
     pub(super) fn on_home(&mut self, core: &mut HubCore, node: NodeId, home: NodeId) {
         if let Some(receiver) = self.receivers.get_mut(&node) {
-            *receiver = Receiver { next: Some(core.now), home: Some(home) };
+            *receiver = FileReceiver { next: Some(core.now), home: Some(home) };
             self.poll(core);
         }
     }
@@ -119,7 +119,7 @@ impl HubMailbox {
         }
         if from.role == Role::Node {
             if let Some(receiver) = self.receivers.get_mut(&from.node) {
-                *receiver = Receiver { next: Some(core.now), home: None };
+                *receiver = FileReceiver { next: Some(core.now), home: None };
                 self.poll(core);
             }
             return;
@@ -166,7 +166,7 @@ fn has_mailbox(core: &HubCore, node: NodeId) -> bool {
     greeted.any(|connection| connection.hello.capabilities.contains_all(Capabilities::MAILBOX))
 }
 
-fn tell(core: &mut HubCore, remote: NodeId, key: FileKey, state: MailboxState) {
+fn send_state(core: &mut HubCore, remote: NodeId, key: FileKey, state: MailboxState) {
     let (to, from, id) = key;
     core.send_to(remote, Traffic::Lookup, MailboxMessage::MailboxStatus(MailboxStatus { from, to, id, state }));
 }

@@ -14,7 +14,7 @@ pub(super) const MAX_BYTES: usize = 16 << 20;
 /// The most bytes of one sender. A hub, which hands over files of many senders, may have as much as all.
 pub(super) const MAX_BYTES_OF_SENDER: usize = 2 << 20;
 
-/// The most bytes for one receiver.
+/// The most bytes for one receiver, whoever has left them.
 pub(super) const MAX_BYTES_FOR_RECEIVER: usize = 4 << 20;
 
 /// A small file counts as so many bytes, so that there are at most 4,096.
@@ -46,9 +46,8 @@ pub(super) struct FileTable {
     clock: u64,
 }
 
-/// The remote that leaves a file.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Owner {
+pub(super) struct FileOwner {
     pub(super) node: NodeId,
     pub(super) most_bytes: usize,
 }
@@ -64,7 +63,7 @@ fn keys_for(to: NodeId) -> RangeInclusive<FileKey> {
 
 impl FileTable {
     /// Keeps a file, for which others may have to go; `None` if it has to give way itself.
-    pub(super) fn keep(&mut self, now: Time, owner: Owner, file: SealedFile) -> Option<Vec<(NodeId, FileKey)>> {
+    pub(super) fn keep(&mut self, now: Time, owner: FileOwner, file: SealedFile) -> Option<Vec<(NodeId, FileKey)>> {
         let key = key_of(&file);
         if let Some(held) = self.files.get(&key) {
             // Another remote than the sender cannot replace the file by something else.
@@ -81,7 +80,7 @@ impl FileTable {
         Some(gone)
     }
 
-    fn make_room(&mut self, owner: Owner, to: NodeId, bytes: usize) -> Option<Vec<(NodeId, FileKey)>> {
+    fn make_room(&mut self, owner: FileOwner, to: NodeId, bytes: usize) -> Option<Vec<(NodeId, FileKey)>> {
         let mut gone = Vec::new();
         if self.bytes(|_, held| held.owner == owner.node) + bytes > owner.most_bytes {
             return None;

@@ -46,7 +46,7 @@ enum Bringer {
 }
 
 /// The answer to whoever brought an object.
-struct Answer {
+struct ReceptionEnd {
     id: DeliveryId,
     state: PushState,
     by: Bringer,
@@ -209,8 +209,12 @@ impl Schedule {
         for at in 0..RECEIVERS {
             let now = self.now;
             match self.hosts[at].advance(now, &mut self.chance) {
-                Some(Answer { id, state, by: Bringer::Sender }) => self.reply(at, id, state),
-                Some(Answer { id, state, by: Bringer::Home }) => self.home.end(id, state),
+                Some(ReceptionEnd { id, state: PushState::Expired, by: Bringer::Sender }) => {
+                    let state = self.hosts[at].deny(id);
+                    self.reply(at, id, state);
+                }
+                Some(ReceptionEnd { id, state, by: Bringer::Sender }) => self.reply(at, id, state),
+                Some(ReceptionEnd { id, state, by: Bringer::Home }) => self.home.end(id, state),
                 None => {}
             }
         }
@@ -365,8 +369,17 @@ impl ReceiverHost {
         }
     }
 
+    /// An object came too late: no hub may bring it any more.
+    fn deny(&mut self, id: DeliveryId) -> PushState {
+        let denied = self.receipts.offer(sender(), &DeliveryTerms { id, until_s: EPOCH_S, left_s: 0 }, EPOCH_S);
+        if denied == Err(PushState::Expired) {
+            self.log.insert(id, Receipt { state: ReceiptState::Expired, until_s: EPOCH_S });
+        }
+        denied.err().unwrap_or(PushState::Expired)
+    }
+
     /// Advances one reception by a step; the answer if it ends.
-    fn advance(&mut self, now: Time, chance: &mut SplitMix64) -> Option<Answer> {
+    fn advance(&mut self, now: Time, chance: &mut SplitMix64) -> Option<ReceptionEnd> {
         let count = self.receptions.len() as u64;
         if !self.is_up || count == 0 || chance.below(2) == 0 {
             return None;
@@ -389,7 +402,7 @@ impl ReceiverHost {
         match (end, step) {
             (Some(state), _) => {
                 self.receptions.swap_remove(at);
-                return Some(Answer { id, state, by });
+                return Some(ReceptionEnd { id, state, by });
             }
             (None, StoreStep::Arriving) => {
                 self.log.insert(id, Receipt { state: ReceiptState::Storing, until_s });

@@ -7,7 +7,7 @@ use super::*;
 const MOST_LATE_S: u32 = 300 + 250;
 
 #[derive(Clone, Copy)]
-struct Kept {
+struct KeptFile {
     receiver: usize,
     until: Time,
     until_s: u64,
@@ -17,7 +17,7 @@ pub(super) struct Home {
     is_up: bool,
     /// A hostile hub forgets nothing, brings everything at any time, and says that there is time left.
     is_hostile: bool,
-    kept: BTreeMap<DeliveryId, Kept>,
+    kept: BTreeMap<DeliveryId, KeptFile>,
     /// The files that the sender takes to be there.
     left: Vec<DeliveryId>,
 }
@@ -74,7 +74,7 @@ impl Schedule {
             let stored = &self.disk[&file.id];
             let receiver = (0..RECEIVERS).find(|at| NodeSelector::from(receiver(*at)) == stored.item.to).unwrap();
             let until_s = EPOCH_S + stored.until.as_micros() / 1_000_000;
-            let kept = Kept { receiver, until: self.now + SECOND * left.as_secs() as u32, until_s };
+            let kept = KeptFile { receiver, until: self.now + SECOND * left.as_secs() as u32, until_s };
             self.home.kept.insert(file.id, kept);
         }
     }
@@ -86,7 +86,7 @@ impl Schedule {
             return;
         }
         let at = self.chance.below(count) as usize;
-        let Some((id, Kept { receiver, until, until_s })) =
+        let Some((id, KeptFile { receiver, until, until_s })) =
             self.home.kept.iter().nth(at).map(|(id, kept)| (*id, *kept))
         else {
             return;
