@@ -120,7 +120,7 @@ impl Inbox {
             Ok(incoming) => match (incoming.receive(service, push).await, push.delivery) {
                 // From now on no hub may bring it, since the sender is told that it is not here.
                 (PushState::Expired, Some(terms)) => {
-                    let denied = self.offered(from, DeliveryTerms { left_s: 0, ..terms }).await;
+                    let denied = self.take_delivery(from, DeliveryTerms { left_s: 0, ..terms }).await;
                     denied.err().unwrap_or(PushState::Expired)
                 }
                 (reception, _) => reception,
