@@ -17,7 +17,7 @@ use roost_wire::{ConnectionId, DeliveryId, NodeId, RequestId, Role, Time};
 
 use super::api::NodeEvent;
 use super::core::Core;
-use super::outbox::{NodeOutbox, OutboxEvent};
+use super::outbox::{AbsentFile, LeftAt, NodeOutbox, OutboxEvent};
 
 /// The most files that are on their way to the home at once.
 const MAX_LEAVING: usize = 8;
@@ -43,14 +43,6 @@ pub(super) struct NodeMailbox {
     files: BTreeMap<DeliveryId, LeftFile>,
 }
 
-/// The state of a file at the home, for people.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LeftAt {
-    pub hub: Option<NodeId>,
-    /// The reason for which no hub keeps it.
-    pub obstacle: Option<String>,
-}
-
 impl NodeMailbox {
     /// Leaves what can be left, and asks the owner to seal it.
     pub(super) fn advance(&mut self, core: &mut Core, home: Option<ConnectionId>, outbox: &NodeOutbox) {
@@ -70,7 +62,7 @@ impl NodeMailbox {
         let absent = outbox.absent(now).filter(|file| !self.files.contains_key(&file.id));
         for file in absent.take(places).collect::<Vec<_>>() {
             self.files.insert(file.id, LeftFile::Sealing);
-            let super::outbox::AbsentFile { id, tries, left } = file;
+            let AbsentFile { id, tries, left } = file;
             core.emit(NodeEvent::Outbox(OutboxEvent::Leave { id, tries, left }));
         }
     }

@@ -77,10 +77,9 @@ pub use api::{
 };
 pub use connections::IDLE;
 pub use home::hubs::MAX_HUBS;
-pub use mailbox::LeftAt;
 pub use multicast::MAX_MULTICAST_REQUESTS;
 pub use outbox::{
-    FoundReceiver, MAX_OUTBOX, OfferFault, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority,
+    FoundReceiver, LeftAt, MAX_OUTBOX, OfferFault, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority,
     OutboxRow, OutboxState,
 };
 pub use ping::MAX_PINGS;

@@ -2,11 +2,10 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use roost_wire::random::SplitMix64;
-use roost_wire::{DeliveryId, NodeSelector, Time};
+use roost_wire::{DeliveryId, NodeId, NodeSelector, Time};
 
 use super::messages::{OutboxItem, OutboxPriority};
 use crate::connections::Backoff;
-use crate::node::mailbox::LeftAt;
 
 /// The pauses between two looks for a receiver, and between two offers of an object that it did not take, before jitter
 /// of a quarter.
@@ -40,6 +39,14 @@ pub struct OutboxRow {
     /// The last reason for which it was not delivered.
     pub obstacle: Option<String>,
     pub left_at: LeftAt,
+}
+
+/// The state of a file at the home, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LeftAt {
+    pub hub: Option<NodeId>,
+    /// The reason for which no hub keeps it.
+    pub obstacle: Option<String>,
 }
 
 #[derive(Debug)]

@@ -22,9 +22,8 @@ use roost_wire::random::SplitMix64;
 use roost_wire::{DeliveryId, NodeId, NodeSelector, Time};
 
 use crate::connections::Backoff;
-use crate::node::mailbox::LeftAt;
 use entry::{Entry, Stage, pauses};
-pub use entry::{OutboxRow, OutboxState};
+pub use entry::{LeftAt, OutboxRow, OutboxState};
 pub use messages::{FoundReceiver, OfferFault, OutboxCommand, OutboxEnd, OutboxEvent, OutboxItem, OutboxPriority};
 
 pub const MAX_OUTBOX: usize = 1_000;
