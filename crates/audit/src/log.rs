@@ -27,6 +27,8 @@ pub struct AuditLog {
     limits: Limits,
     /// The end of the chain, as long as nobody else has appended.
     tail: Option<Tail>,
+    /// The file of the tail, so that no other file can get its inode.
+    held: Option<File>,
     lost: u64,
 }
 
@@ -45,11 +47,10 @@ impl AuditLog {
     /// # Errors
     /// The file cannot be used, or its last line is no audit record.
     pub fn open(path: &Path, limits: Limits) -> io::Result<Self> {
-        let mut log = Self { path: path.to_owned(), limits, tail: None, lost: 0 };
+        let mut log = Self { path: path.to_owned(), limits, tail: None, held: None, lost: 0 };
         let mut file = log.locked()?;
         let (tail, torn) = log.find_tail(&mut file)?;
-        log.tail = Some(tail);
-        drop(file);
+        log.remember(file, tail)?;
         if torn > 0 {
             log.append(&[AuditEvent::new(AuditKind::LineTorn).with("bytes", torn)])?;
         }
@@ -105,7 +106,7 @@ impl AuditLog {
             if let Err(error) = file.write_all(line.as_bytes()) {
                 // If this fails too, the next process that appends removes the part of a line.
                 let _ = file.set_len(tail.length);
-                self.tail = Some(tail);
+                self.remember(file, tail)?;
                 return Err(error);
             }
             tail.length += line.len() as u64;
@@ -113,8 +114,15 @@ impl AuditLog {
             tail.digest = digest(line.trim_end().as_bytes());
             *written += 1;
         }
-        self.tail = Some(tail);
-        file.sync_data()
+        file.sync_data()?;
+        self.remember(file, tail)
+    }
+
+    /// Unlocks the file, and keeps the end of its chain.
+    fn remember(&mut self, file: File, tail: Tail) -> io::Result<()> {
+        file.unlock()?;
+        (self.tail, self.held) = (Some(tail), Some(file));
+        Ok(())
     }
 
     /// The file in use, locked. Another process may rotate it between opening and locking.
