@@ -92,16 +92,9 @@ fn lookups(criterion: &mut Criterion) {
             group.bench_function(BenchmarkId::new(name, entries), |bencher| {
                 bencher.iter(|| {
                     let cell = turn.next().map_or(Cell::new(0, 0), |record| record.cell);
-                    let (service, area, origin) = (Service::Track, area(cell), cell);
                     let query = DirectoryQuery {
-                        service,
-                        area,
-                        origin,
-                        count,
-                        except: None,
-                        aim: SearchPurpose::List,
-                        names: None,
-                        judged: None,
+                        origin: cell,
+                        ..DirectoryQuery::new(Service::Track, area(cell), SearchPurpose::List, count)
                     };
                     directory.find(black_box(&query), &mut hits);
                     black_box(hits.len())

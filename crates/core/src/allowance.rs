@@ -31,7 +31,7 @@ impl Allowance {
 
     /// True if the member may do so with a service of a provider at `place`.
     pub(crate) fn permits(&self, action: Action, service: Option<Service>, place: Option<Cell>) -> bool {
-        let attempt = Attempt { action, service: service.map(Service::name), place };
+        let attempt = Attempt { action, service: service.as_ref().map(Service::base_name), place };
         self.0.as_ref().is_none_or(|permissions| permissions.judge(&attempt).is_allowed())
     }
 
@@ -41,11 +41,11 @@ impl Allowance {
     }
 
     /// The services of a provider at `place` with which the member may do so.
-    pub(crate) fn permitted(&self, action: Action, services: ServiceSet, place: Cell) -> ServiceSet {
+    pub(crate) fn permitted(&self, action: Action, services: &ServiceSet, place: Cell) -> ServiceSet {
         if self.0.is_none() {
-            return services;
+            return services.clone();
         }
-        services.iter().filter(|service| self.permits(action, Some(*service), Some(place))).collect()
+        services.filtered(|service| self.permits(action, Some(service), Some(place)))
     }
 
     /// The refusal of what the member may not do, in one sentence. A place that is not known is the best for it.
@@ -56,7 +56,7 @@ impl Allowance {
         service: Option<Service>,
         place: Option<Cell>,
     ) -> Option<String> {
-        let attempt = Attempt { action, service: service.map(Service::name), place };
+        let attempt = Attempt { action, service: service.as_ref().map(Service::base_name), place };
         let permissions = self.0.as_ref()?;
         let verdict = if place.is_some() { permissions.judge(&attempt) } else { self.at_best(action, service) };
         (!verdict.is_allowed()).then(|| permissions.policy().refusal(name, &attempt, verdict))
@@ -75,7 +75,8 @@ impl Allowance {
     }
 
     fn at_best(&self, action: Action, service: Option<Service>) -> Verdict {
-        let judge = |permissions: &Permissions| permissions.judge_at_best(action, service.map(Service::name));
+        let judge =
+            |permissions: &Permissions| permissions.judge_at_best(action, service.as_ref().map(Service::base_name));
         self.0.as_ref().map_or(Verdict::Allowed(0), judge)
     }
 }

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use minicbor::{Decode, Encode};
 
 use crate::grid::{Area, Cell, MAX_COORDINATE};
-use crate::service::Service;
+use crate::service::ServiceCode;
 
 /// Bits of a block number on one axis: 250 001 blocks of 8 cells.
 pub const BLOCK_BITS: u32 = 18;
@@ -20,7 +20,7 @@ pub struct Block {
     pub column: u32,
 }
 
-/// A service in a block, in the order of service, row, column: 2 + 18 + 18 bits.
+/// A service in a block, in the order of service, row, column: 28 + 18 + 18 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode)]
 #[cbor(transparent)]
 pub struct BlockService(#[n(0)] u64);
@@ -53,16 +53,21 @@ impl Block {
 }
 
 impl BlockService {
-    pub fn from_cell(service: Service, cell: Cell) -> Self {
+    pub fn from_cell(service: ServiceCode, cell: Cell) -> Self {
         Self::at(service, Block::from_cell(cell))
     }
 
-    pub fn at(service: Service, block: Block) -> Self {
-        Self(((service as u64) << (2 * BLOCK_BITS)) | u64::from(block.row) << BLOCK_BITS | u64::from(block.column))
+    pub fn at(service: ServiceCode, block: Block) -> Self {
+        Self(
+            u64::from(service.number()) << (2 * BLOCK_BITS)
+                | u64::from(block.row) << BLOCK_BITS
+                | u64::from(block.column),
+        )
     }
 
-    pub fn service(self) -> Service {
-        Service::ALL[(self.0 >> (2 * BLOCK_BITS)) as usize % Service::ALL.len()]
+    pub fn service(self) -> ServiceCode {
+        // A code has as many bits as there are above a block's.
+        ServiceCode::from_number((self.0 >> (2 * BLOCK_BITS)) as u32).unwrap_or_default()
     }
 
     pub fn block(self) -> Block {
@@ -79,14 +84,12 @@ impl BlockService {
     pub fn from_number(number: u64) -> Option<Self> {
         let block_service = Self(number);
         let block = block_service.block();
-        let sound = number >> (2 * BLOCK_BITS) < Service::ALL.len() as u64
-            && block.row <= Block::LAST
-            && block.column <= Block::LAST;
-        sound.then_some(block_service)
+        let is_sound = block.row <= Block::LAST && block.column <= Block::LAST;
+        is_sound.then_some(block_service)
     }
 
     /// The blocks of `area`, each with `service`, if they are at most `limit`.
-    pub fn few(service: Service, area: Area, limit: usize) -> Option<Vec<Self>> {
+    pub fn few(service: ServiceCode, area: Area, limit: usize) -> Option<Vec<Self>> {
         let (rows, columns) = Block::bounds(area);
         let length = |range: &RangeInclusive<u32>| (range.end() - range.start()) as usize + 1;
         if length(&rows).saturating_mul(length(&columns)) > limit {
@@ -118,23 +121,23 @@ pub fn unset(number: u32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Service;
 
     #[test]
     fn block_service_number_round_trips() {
         for cell in [(0, 0), (27, 92), (-1, -9), (MAX_COORDINATE, -MAX_COORDINATE)] {
             for service in Service::ALL {
-                let block_service = BlockService::from_cell(service, Cell::new(cell.0, cell.1));
+                let block_service = BlockService::from_cell(service.code(), Cell::new(cell.0, cell.1));
                 assert_eq!(block_service.block(), Block::from_cell(Cell::new(cell.0, cell.1)));
                 assert_eq!(BlockService::from_number(block_service.number()), Some(block_service));
             }
         }
-        assert_eq!(BlockService::from_number(1 << 38), None);
         assert_eq!(BlockService::from_number(u64::from(Block::LAST) + 1), None);
     }
 
     #[test]
     fn area_listing_respects_limit() {
-        let few = |area, limit| BlockService::few(Service::Track, area, limit).map(|blocks| blocks.len());
+        let few = |area, limit| BlockService::few(Service::Track.code(), area, limit).map(|blocks| blocks.len());
         assert_eq!(few(Area::Exact(Cell::new(3, 3)), 16), Some(1));
         assert_eq!(few(Area::Radius { center: Cell::new(4, 4), radius: 8 }, 16), Some(9));
         assert_eq!(few(Area::Radius { center: Cell::new(4, 4), radius: 20 }, 16), None);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use minicbor::Encode;
 
 use crate::open::open;
-use crate::service::Service;
+use crate::service::{Form, Service};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Channel {
@@ -81,11 +81,12 @@ pub struct DeliveryClasses {
 impl DeliveryClasses {
     /// The class for the data of a service.
     pub const fn for_service(self, service: Service) -> DeliveryClass {
-        match service {
+        match service.base() {
             Service::Video => self.video,
             Service::Track => self.track,
             Service::Image => self.image,
             Service::Sensor => self.sensor,
+            Service::Named(_) => DeliveryClass::Stripe,
         }
     }
 }
@@ -142,13 +143,15 @@ impl Delivery {
     /// them.
     pub const CONTROL: Self = Self { class: DeliveryClass::Duplicate, priority: 0, lifetime: None };
 
-    /// The data of a service: track before sensor, video, image.
+    /// The data of a service: track before sensor, video, image. Own streams go as video does, own objects as images.
     pub const fn for_service(service: Service) -> Self {
-        let priority = match service {
+        let priority = match service.base() {
             Service::Track => 2,
             Service::Sensor => 3,
             Service::Video => 4,
             Service::Image => 5,
+            Service::Named(name) if matches!(name.form(), Form::Stream) => 4,
+            Service::Named(_) => 5,
         };
         Self { class: DeliveryClass::Stripe, priority, lifetime: None }
     }

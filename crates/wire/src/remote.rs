@@ -2,7 +2,7 @@
 
 use crate::ids::NodeId;
 use crate::labels::Labels;
-use crate::service::Role;
+use crate::role::Role;
 
 /// The identity at the other end of a connection, from its certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]

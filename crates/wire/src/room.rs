@@ -34,7 +34,7 @@ impl fmt::Display for RoomId {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct RoomMember {
     #[n(0)]

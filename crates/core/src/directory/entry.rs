@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::Candidate;
-use roost_wire::{Address, Capacity, Cell, FlowKind, NodeId, Record, Service, ServiceSet, Time, Version};
+use roost_wire::{Address, Capacity, Cell, FlowKind, NodeId, Record, ServiceSet, Time, Version};
 
 use super::provider_health::ProviderHealth;
 
@@ -23,7 +23,8 @@ pub(super) struct Slot {
     /// The time under which the slot stands in `expiry`.
     pub(super) listed: Time,
     pub(super) addresses: Box<[u8]>,
-    pub(super) services: ServiceSet,
+    /// The services, where all are known ones that tell no more; others lie in [`super::Directory::named`].
+    pub(super) plain: Option<u8>,
     pub(super) suspended: bool,
     /// True if one of the addresses means something on the node's own machine only.
     pub(super) confined: bool,
@@ -31,7 +32,7 @@ pub(super) struct Slot {
 }
 
 /// An entry before it changed or went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreviousEntry {
     pub node: NodeId,
     pub cell: Cell,
@@ -42,6 +43,7 @@ pub struct PreviousEntry {
 #[derive(Clone, Copy, Debug)]
 pub struct DirectoryEntry<'a> {
     pub(super) slot: &'a Slot,
+    pub(super) services: &'a ServiceSet,
     pub(super) lease: Duration,
     pub(super) now: Time,
 }
@@ -58,31 +60,30 @@ impl Slot {
             heard: now,
             listed,
             addresses: encode(&record.addresses),
-            services: record.services,
+            plain: record.services.plain_bits(),
             suspended: false,
             confined: record.addresses.iter().any(Address::has_local_host),
             health: ProviderHealth::default(),
         }
     }
 
-    /// Puts a later record of the node in place of this one.
-    pub(super) fn replace(&mut self, record: &Record) {
+    /// Puts a later record of the node in place of this one, which had these services.
+    pub(super) fn replace(&mut self, services: &ServiceSet, record: &Record) {
         let addresses = encode(&record.addresses);
-        let before = (self.version.epoch, self.services, &self.addresses);
-        if (record.version.epoch, record.services, &addresses) != before {
+        let before = (self.version.epoch, services, &self.addresses);
+        if (record.version.epoch, &record.services, &addresses) != before {
             self.settled = record.version.sequence;
         }
         self.version = record.version;
         (self.told, self.left) = (record.capacity, record.capacity);
-        (self.cell, self.services) = (record.cell, record.services);
+        (self.cell, self.plain) = (record.cell, record.services.plain_bits());
         self.confined = record.addresses.iter().any(Address::has_local_host);
         self.addresses = addresses;
     }
 
-    /// True if the record has the cell, services and addresses held here; its capacity may differ.
+    /// True if the record has the cell and addresses held here; its capacity may differ.
     pub(super) fn says(&self, record: &Record) -> bool {
-        let place = self.place();
-        (place.cell, place.services) == (record.cell, record.services) && self.addresses == encode(&record.addresses)
+        self.cell == record.cell && self.addresses == encode(&record.addresses)
     }
 
     /// The node lives.
@@ -91,12 +92,8 @@ impl Slot {
         self.suspended = false;
     }
 
-    pub(super) fn place(&self) -> PreviousEntry {
-        PreviousEntry { node: self.node, cell: self.cell, services: self.services }
-    }
-
-    pub(super) fn deduct(&mut self, service: Service) {
-        if let FlowKind::Stream { bits_per_second, .. } = service.flow_kind() {
+    pub(super) fn deduct(&mut self, form: FlowKind) {
+        if let FlowKind::Stream { bits_per_second, .. } = form {
             self.left.streams = self.left.streams.saturating_sub(1);
             self.left.uplink_kbps = self.left.uplink_kbps.saturating_sub(bits_per_second.div_ceil(1_000));
         }
@@ -121,8 +118,12 @@ impl DirectoryEntry<'_> {
         self.slot.cell
     }
 
-    pub fn services(&self) -> ServiceSet {
-        self.slot.services
+    pub fn services(&self) -> &ServiceSet {
+        self.services
+    }
+
+    pub(super) fn place(&self) -> PreviousEntry {
+        PreviousEntry { node: self.node(), cell: self.cell(), services: self.services.clone() }
     }
 
     /// The capacity left by the node's own word, less the requests handed to it since.
@@ -174,7 +175,7 @@ impl DirectoryEntry<'_> {
             node: self.node(),
             version: self.version(),
             cell: self.cell(),
-            services: self.services(),
+            services: self.services().clone(),
             capacity: self.told_capacity(),
             addresses: self.addresses(),
         }
@@ -186,7 +187,7 @@ impl DirectoryEntry<'_> {
             node: self.node(),
             version: self.version(),
             cell: self.cell(),
-            services: self.services(),
+            services: self.services().clone(),
             capacity: self.capacity(),
             addresses: self.addresses(),
             name: None,

@@ -1,7 +1,8 @@
 //! The directory: the records of the nodes that a hub serves.
 //!
 //! A record lies in a slot. An ordered index of eight-byte keys (service,
-//! block of 8 × 8 cells, cell, slot) answers every kind of area: an exact cell
+//! block of 8 × 8 cells, cell, slot) answers every kind of area, and each own
+//! service has such an index, under its hash: an exact cell
 //! is one range of it, and the nearest ones are found by going outwards row by
 //! row of blocks. A lease is kept by noting when the node was last heard; the
 //! ordered list of expiries is put right only when one comes due.
@@ -14,11 +15,11 @@ mod search;
 #[cfg(test)]
 mod tests;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
 use std::time::Duration;
 
-use roost_wire::{Capacity, NodeId, Record, Service, Time, Version};
+use roost_wire::{Capacity, Cell, NodeId, Record, Service, ServiceCode, ServiceSet, Time, Version};
 
 use entry::Slot;
 pub use entry::{DirectoryEntry, PreviousEntry};
@@ -40,15 +41,21 @@ pub struct Directory {
     slots: Vec<Slot>,
     free: Vec<u32>,
     index: BTreeSet<IndexKey>,
+    /// Entries of own services.
+    own: BTreeMap<ServiceCode, BTreeSet<IndexKey>>,
+    own_entries: usize,
+    /// The services of the slots that have named ones, or tell more of some.
+    named: BTreeMap<u32, ServiceSet>,
     /// No earlier than the node's lease ends, and never missing for a node.
     expiry: BTreeSet<(Time, u32)>,
-    address_bytes: usize,
+    /// Bytes of addresses and offers.
+    heap_bytes: usize,
     /// The time of the last call: failures are forgiven with time.
     now: Time,
 }
 
 /// The outcome of a publication.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PublishOutcome {
     /// The node was not known.
     New,
@@ -72,8 +79,11 @@ impl Directory {
             slots: Vec::new(),
             free: Vec::new(),
             index: BTreeSet::new(),
+            own: BTreeMap::new(),
+            own_entries: 0,
+            named: BTreeMap::new(),
             expiry: BTreeSet::new(),
-            address_bytes: 0,
+            heap_bytes: 0,
             now: Time::ZERO,
         }
     }
@@ -93,7 +103,7 @@ impl Directory {
 
     /// Counts the entries: a service at a position each.
     pub fn entries(&self) -> usize {
-        self.index.len()
+        self.index.len() + self.own_entries
     }
 
     /// The record of `node`.
@@ -129,7 +139,7 @@ impl Directory {
     fn insert(&mut self, now: Time, record: &Record) {
         let listed = now + self.lease;
         let slot = Slot::new(now, listed, record);
-        self.address_bytes += slot.addresses.len();
+        self.heap_bytes += slot.addresses.len();
         let number = match self.free.pop() {
             Some(number) => {
                 self.slots[number as usize] = slot;
@@ -142,29 +152,27 @@ impl Directory {
         };
         self.by_node.insert(record.node, number);
         self.expiry.insert((listed, number));
-        self.index.extend(record.services.iter().map(|service| IndexKey::new(service, record.cell, number)));
+        self.list(&record.services, record.cell, number);
     }
 
     fn replace(&mut self, now: Time, number: u32, record: &Record) -> PublishOutcome {
+        let before = self.entry(number).place();
         let slot = &mut self.slots[number as usize];
         if record.version < slot.version {
             return PublishOutcome::Stale;
         }
         slot.hears(now);
-        if record.version == slot.version && slot.says(record) {
+        if record.version == slot.version && before.services == record.services && slot.says(record) {
             return PublishOutcome::Same;
         }
-        let place = slot.place();
-        self.address_bytes -= slot.addresses.len();
-        slot.replace(record);
-        self.address_bytes += slot.addresses.len();
-        if (place.cell, place.services) != (record.cell, record.services) {
-            for service in place.services.iter() {
-                self.index.remove(&IndexKey::new(service, place.cell, number));
-            }
-            self.index.extend(record.services.iter().map(|service| IndexKey::new(service, record.cell, number)));
+        self.heap_bytes -= slot.addresses.len();
+        slot.replace(&before.services, record);
+        self.heap_bytes += slot.addresses.len();
+        if (before.cell, &before.services) != (record.cell, &record.services) {
+            self.unlist(&before, number);
+            self.list(&record.services, record.cell, number);
         }
-        PublishOutcome::Replaced(place)
+        PublishOutcome::Replaced(before)
     }
 
     /// Keeps the record of `node` if it is of this very version, and takes
@@ -212,8 +220,9 @@ impl Directory {
     /// Deducts what a stream of `service` takes from what `node` has left,
     /// until the node says what it really has.
     pub fn deduct(&mut self, node: NodeId, service: Service) {
-        if let Some(slot) = self.slot_mut(node) {
-            slot.deduct(service);
+        let form = self.get(node).map(|entry| entry.services().flow_kind(service));
+        if let (Some(slot), Some(form)) = (self.slot_mut(node), form) {
+            slot.deduct(form);
         }
     }
 
@@ -291,17 +300,59 @@ impl Directory {
     pub fn bytes(&self) -> usize {
         const ORDERED_OVERHEAD: usize = 3;
         let heap_block = |bytes: usize| (bytes + 8).next_multiple_of(16);
-        let addresses = self.address_bytes + self.nodes() * (heap_block(1) - 1);
+        let heap = self.heap_bytes + self.nodes() * (heap_block(1) - 1);
         let ordered = self.nodes() * (size_of::<(NodeId, u32)>() + size_of::<(Time, u32)>())
             + self.entries() * size_of::<IndexKey>();
         self.slots.capacity() * size_of::<Slot>()
             + self.free.capacity() * size_of::<u32>()
-            + addresses
+            + heap
             + ordered * ORDERED_OVERHEAD / 2
     }
 
+    /// The index of a service, and the number that its keys have there.
+    fn index_of(&self, code: ServiceCode) -> Option<(&BTreeSet<IndexKey>, u8)> {
+        match code.known() {
+            Some(known) => Some((&self.index, known)),
+            None => self.own.get(&code).map(|index| (index, 0)),
+        }
+    }
+
+    fn list(&mut self, services: &ServiceSet, cell: Cell, number: u32) {
+        if services.plain_bits().is_none() {
+            self.heap_bytes += services.heap_bytes();
+            self.named.insert(number, services.clone());
+        }
+        for code in services.codes() {
+            if let Some(known) = code.known() {
+                self.index.insert(IndexKey::new(known, cell, number));
+            } else {
+                let is_new = self.own.entry(code).or_default().insert(IndexKey::new(0, cell, number));
+                self.own_entries += usize::from(is_new);
+            }
+        }
+    }
+
+    fn unlist(&mut self, place: &PreviousEntry, number: u32) {
+        self.heap_bytes -= self.named.remove(&number).map_or(0, |services| services.heap_bytes());
+        for code in place.services.codes() {
+            if let Some(known) = code.known() {
+                self.index.remove(&IndexKey::new(known, place.cell, number));
+            } else if let Entry::Occupied(mut index) = self.own.entry(code) {
+                self.own_entries -= usize::from(index.get_mut().remove(&IndexKey::new(0, place.cell, number)));
+                if index.get().is_empty() {
+                    index.remove();
+                }
+            }
+        }
+    }
+
     fn entry(&self, slot: u32) -> DirectoryEntry<'_> {
-        DirectoryEntry { slot: &self.slots[slot as usize], lease: self.lease, now: self.now }
+        let held = &self.slots[slot as usize];
+        let services = match held.plain {
+            Some(bits) => ServiceSet::of_plain_bits(bits),
+            None => self.named.get(&slot).unwrap_or(ServiceSet::of_plain_bits(0)),
+        };
+        DirectoryEntry { slot: held, services, lease: self.lease, now: self.now }
     }
 
     fn slot_mut(&mut self, node: NodeId) -> Option<&mut Slot> {
@@ -310,17 +361,15 @@ impl Directory {
 
     fn remove_if(&mut self, node: NodeId, condition: impl Fn(Version) -> bool) -> Option<PreviousEntry> {
         let number = *self.by_node.get(&node)?;
+        let place = self.entry(number).place();
         let slot = &mut self.slots[number as usize];
         if !condition(slot.version) {
             return None;
         }
-        let place = slot.place();
-        self.address_bytes -= mem::take(&mut slot.addresses).len();
+        self.heap_bytes -= std::mem::take(&mut slot.addresses).len();
         self.expiry.remove(&(slot.listed, number));
         self.by_node.remove(&node);
-        for service in place.services.iter() {
-            self.index.remove(&IndexKey::new(service, place.cell, number));
-        }
+        self.unlist(&place, number);
         self.free.push(number);
         Some(place)
     }

@@ -3,13 +3,15 @@
 use std::cmp::Reverse;
 
 use roost_policy::Action;
-use roost_wire::{Area, Capacity, Cell, FlowKind, NodeId, NodeSelector, Service, Time};
+use roost_wire::{Area, Capacity, Cell, FlowKind, Metadata, NodeId, NodeSelector, Service, ServiceSet, Time};
 
 use super::provider_health::ProviderHealth;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct DirectoryQuery {
     pub service: Service,
+    /// Metadata that an offer has to carry.
+    pub filter: Metadata,
     pub area: Area,
     /// From where distance ranks if the area has no middle of its own.
     pub origin: Cell,
@@ -71,10 +73,10 @@ enum ProviderAvailability {
 }
 
 impl Rank {
-    /// The rank of a provider of `service` at `cell`, seen from `centre`, of
+    /// The rank of a provider of a service of this form at `cell`, seen from `centre`, of
     /// whom no more is known.
-    pub fn new(service: Service, centre: Cell, cell: Cell, capacity: Capacity, node: NodeId) -> Self {
-        let is_full = is_full(service, capacity);
+    pub fn new(form: FlowKind, centre: Cell, cell: Cell, capacity: Capacity, node: NodeId) -> Self {
+        let is_full = is_full(form, capacity);
         let state = if is_full { ProviderAvailability::Full } else { ProviderAvailability::Free };
         let left = Reverse((capacity.streams, capacity.uplink_kbps));
         Self { distance_squared: centre.distance_squared(cell), state, left, pace: u8::MAX, node }
@@ -121,8 +123,8 @@ impl Rank {
 }
 
 /// True if a provider that has this much left could not take one more.
-fn is_full(service: Service, left: Capacity) -> bool {
-    match service.flow_kind() {
+fn is_full(form: FlowKind, left: Capacity) -> bool {
+    match form {
         FlowKind::Stream { bits_per_second, .. } => {
             left.streams == 0 || left.uplink_kbps < bits_per_second.div_ceil(1_000)
         }
@@ -131,6 +133,17 @@ fn is_full(service: Service, left: Capacity) -> bool {
 }
 
 impl DirectoryQuery {
+    /// A query with this purpose: nobody and nothing else is left out.
+    pub const fn new(service: Service, area: Area, aim: SearchPurpose, count: usize) -> Self {
+        let origin = Cell::new(0, 0);
+        Self { service, filter: Metadata::EMPTY, area, origin, count, except: None, aim, names: None, judged: None }
+    }
+
+    /// True if one of these offers is meant.
+    pub(crate) fn means(&self, services: &ServiceSet) -> bool {
+        services.has(self.service, &self.filter)
+    }
+
     /// From where distance ranks: the area's middle, or the origin.
     pub fn centre(&self) -> Cell {
         match self.area {

@@ -1,5 +1,6 @@
 //! Finding the best providers of a service in an area.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
 use roost_wire::block::{Block, gap};
@@ -36,7 +37,10 @@ impl Directory {
             return 0;
         }
         let centre = query.centre();
-        let mut search = DirectorySearch { directory: self, query, admits, centre, examined: 0, before: 0, best: into };
+        let Some((index, known)) = self.index_of(query.service.code()) else { return 0 };
+        let (examined, before, best) = (0, 0, into);
+        let mut search =
+            DirectorySearch { directory: self, index, known, query, admits, centre, examined, before, best };
         match query.area {
             Area::Exact(cell) => search.cell(cell),
             _ => search.outwards(),
@@ -48,12 +52,23 @@ impl Directory {
     pub(crate) fn find_one(&self, query: &DirectoryQuery, node: NodeId) -> Option<Hit> {
         let entry = self.get(node)?;
         let mut one = Vec::with_capacity(1);
-        let query = DirectoryQuery { count: 1, ..*query };
+        let query = DirectoryQuery { count: 1, ..query.clone() };
         let (centre, best) = (query.centre(), &mut one);
-        let admits = None;
-        let mut search =
-            DirectorySearch { directory: self, query: &query, admits, centre, examined: 0, before: 0, best };
-        search.examine(IndexKey::new(query.service, entry.cell(), *self.by_node.get(&node)?));
+        let (index, known, admits) = (&self.index, 0, None);
+        let mut search = DirectorySearch {
+            directory: self,
+            index,
+            known,
+            query: &query,
+            admits,
+            centre,
+            examined: 0,
+            before: 0,
+            best,
+        };
+        if query.area.contains(entry.cell()) {
+            search.rank(IndexKey::new(known, entry.cell(), *self.by_node.get(&node)?));
+        }
         one.pop()
     }
 }
@@ -64,6 +79,9 @@ pub(crate) type Admits<'a> = &'a dyn Fn(Cell) -> bool;
 /// A search under way.
 struct DirectorySearch<'a> {
     directory: &'a Directory,
+    /// The index of the service, and the number that its keys have there.
+    index: &'a BTreeSet<IndexKey>,
+    known: u8,
     query: &'a DirectoryQuery,
     admits: Option<Admits<'a>>,
     centre: Cell,
@@ -76,9 +94,8 @@ struct DirectorySearch<'a> {
 
 impl DirectorySearch<'_> {
     fn cell(&mut self, cell: Cell) {
-        let service = self.query.service;
-        let range = IndexKey::new(service, cell, 0)..=IndexKey::new(service, cell, super::MAX_NODES - 1);
-        for key in self.directory.index.range(range) {
+        let range = IndexKey::new(self.known, cell, 0)..=IndexKey::new(self.known, cell, super::MAX_NODES - 1);
+        for key in self.index.range(range) {
             if self.is_spent() {
                 break;
             }
@@ -121,9 +138,8 @@ impl DirectorySearch<'_> {
             return None;
         }
         let last = Block { row: *rows.end(), column: Block::LAST };
-        let service = self.query.service;
-        let range = IndexKey::first_in(service, Block { row, column: 0 })..=IndexKey::last_in(service, last);
-        self.directory.index.range(range).next().map(|key| key.block().row)
+        let range = IndexKey::first_in(self.known, Block { row, column: 0 })..=IndexKey::last_in(self.known, last);
+        self.index.range(range).next().map(|key| key.block().row)
     }
 
     /// The last row below `row` that has an entry.
@@ -131,20 +147,18 @@ impl DirectorySearch<'_> {
         if row <= *rows.start() {
             return None;
         }
-        let service = self.query.service;
-        let first = IndexKey::first_in(service, Block { row: *rows.start(), column: 0 });
-        let range = first..IndexKey::first_in(service, Block { row, column: 0 });
-        self.directory.index.range(range).next_back().map(|key| key.block().row)
+        let first = IndexKey::first_in(self.known, Block { row: *rows.start(), column: 0 });
+        let range = first..IndexKey::first_in(self.known, Block { row, column: 0 });
+        self.index.range(range).next_back().map(|key| key.block().row)
     }
 
     /// Looks along one row, away from the middle on both sides.
     fn row(&mut self, row: u32, columns: &RangeInclusive<u32>) {
-        let service = self.query.service;
         let middle = Block::from_cell(self.centre).column.clamp(*columns.start(), *columns.end());
-        let key = |column| IndexKey::first_in(service, Block { row, column });
-        let index = &self.directory.index;
+        let (index, known) = (self.index, self.known);
+        let key = |column| IndexKey::first_in(known, Block { row, column });
         let dy = gap(row, self.centre.y);
-        let east = key(middle)..=IndexKey::last_in(service, Block { row, column: *columns.end() });
+        let east = key(middle)..=IndexKey::last_in(self.known, Block { row, column: *columns.end() });
         for found in index.range(east) {
             if !self.may_be_within(dy, gap(found.block().column, self.centre.x)) || self.is_spent() {
                 break;
@@ -164,10 +178,9 @@ impl DirectorySearch<'_> {
     fn everything(&mut self) {
         self.best.clear();
         self.before += std::mem::take(&mut self.examined);
-        let service = self.query.service;
         let first = Block { row: 0, column: 0 };
         let last = Block { row: Block::LAST, column: Block::LAST };
-        for found in self.directory.index.range(IndexKey::first_in(service, first)..=IndexKey::last_in(service, last)) {
+        for found in self.index.range(IndexKey::first_in(self.known, first)..=IndexKey::last_in(self.known, last)) {
             if self.is_spent() {
                 return;
             }
@@ -207,15 +220,21 @@ impl DirectorySearch<'_> {
             return;
         }
         self.examined += 1;
-        if self.admits.is_some_and(|admits| !admits(cell)) {
-            return;
+        let is_admitted = self.admits.is_none_or(|admits| admits(cell));
+        // The index knows neither names nor metadata.
+        if is_admitted && self.query.means(self.directory.entry(key.slot()).services()) {
+            self.rank(key);
         }
+    }
+
+    fn rank(&mut self, key: IndexKey) {
+        let cell = key.cell();
         let entry: DirectoryEntry<'_> = self.directory.entry(key.slot());
         let (node, suspended) = (entry.node(), entry.is_suspended());
         if self.query.except == Some(node) || suspended && self.query.aim == SearchPurpose::List {
             return;
         }
-        let rank = Rank::new(self.query.service, self.centre, cell, entry.capacity(), node);
+        let rank = Rank::new(entry.services().flow_kind(self.query.service), self.centre, cell, entry.capacity(), node);
         let rank = if suspended { rank.suspended() } else { rank };
         let hit = Hit { rank: rank.seen(&entry.slot.health, self.directory.now), slot: key.slot() };
         let place = self.best.partition_point(|better| better.rank.precedes(&hit.rank, self.query.aim));

@@ -1,7 +1,7 @@
 //! The directory against a list that is read from end to end.
 
 use proptest::prelude::*;
-use roost_wire::{Address, Area, Cell};
+use roost_wire::{Address, Area, Cell, Offer};
 
 use super::provider_health::ProviderHealth;
 use super::*;
@@ -29,7 +29,7 @@ enum DirectoryOperation {
     Succeed(u8),
     Answer(u8, u64),
     Wait(u64),
-    Find(Service, Area, usize, SearchPurpose),
+    Find(&'static str, &'static str, Area, usize, SearchPurpose),
 }
 
 impl Model {
@@ -65,7 +65,7 @@ impl Model {
             .held
             .iter()
             .filter(|(record, _, suspended)| {
-                record.services.contains(query.service)
+                query.means(&record.services)
                     && query.area.contains(record.cell)
                     && query.except != Some(record.node)
                     && (query.aim == SearchPurpose::Serve || !suspended)
@@ -73,7 +73,8 @@ impl Model {
             .map(|(record, _, suspended)| {
                 let standing = self.standings.get(&record.node).copied().unwrap_or_default();
                 let (centre, capacity) = (query.centre(), record.capacity);
-                let rank = Rank::new(query.service, centre, record.cell, capacity, record.node);
+                let rank =
+                    Rank::new(record.services.flow_kind(query.service), centre, record.cell, capacity, record.node);
                 if *suspended { rank.suspended() } else { rank }.seen(&standing, self.now)
             })
             .collect();
@@ -87,7 +88,7 @@ impl Model {
 
 /// Both say the same, but for what the node has left.
 fn says(held: &Record, record: &Record) -> bool {
-    (held.cell, held.services, &held.addresses) == (record.cell, record.services, &record.addresses)
+    (held.cell, &held.services, &held.addresses) == (record.cell, &record.services, &record.addresses)
 }
 
 fn node(number: u8) -> NodeId {
@@ -98,12 +99,25 @@ fn version(sequence: u32) -> Version {
     Version { epoch: 1, sequence }
 }
 
+/// A bit for each: the known services, and some with names.
+fn offers(bits: u8) -> ServiceSet {
+    let infrared = || "sensor=ir".parse().unwrap();
+    let named = |text: &str| Offer::new(text.parse().unwrap());
+    let all = Service::ALL.map(Offer::new).into_iter().chain([
+        Offer { metadata: infrared(), ..named("video#bow") },
+        Offer { kbps: Some(9_000), ..named("acme/lidar:stream") },
+        Offer { metadata: infrared(), ..named("acme/lidar#mast:object") },
+    ]);
+    let meant = all.enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
+    ServiceSet::from_offers(meant.map(|(_, offer)| offer)).unwrap()
+}
+
 fn record(number: u8, sequence: u32, cell: Cell, services: u8, streams: u16) -> Record {
     Record {
         node: node(number),
         version: version(sequence),
         cell,
-        services: Service::ALL.into_iter().filter(|service| services >> *service as u8 & 1 == 1).collect(),
+        services: offers(services),
         capacity: Capacity { streams, uplink_kbps: 5_000 },
         addresses: Vec::new(),
     }
@@ -128,9 +142,12 @@ fn area() -> impl Strategy<Value = Area> {
 fn step() -> impl Strategy<Value = DirectoryOperation> {
     let who = || 0..24u8;
     let sequence = || 1..6u32;
-    let service = prop::sample::select(Service::ALL.to_vec());
+    let texts =
+        ["video", "track", "image", "sensor", "video#bow", "acme/lidar", "acme/lidar:stream", "acme/lidar#mast"];
+    let service = prop::sample::select(texts.to_vec());
+    let wanted = || prop_oneof![3 => Just(""), 1 => Just("sensor=ir")];
     prop_oneof![
-        6 => (who(), sequence(), cell(), 0..16u8, 0..3u16).prop_map(|(n, v, c, s, f)| DirectoryOperation::Publish(n, v, c, s, f)),
+        6 => (who(), sequence(), cell(), 0..128u8, 0..3u16).prop_map(|(n, v, c, s, f)| DirectoryOperation::Publish(n, v, c, s, f)),
         1 => (who(), sequence()).prop_map(|(n, v)| DirectoryOperation::Renew(n, v)),
         1 => who().prop_map(DirectoryOperation::Heard),
         1 => who().prop_map(DirectoryOperation::Suspend),
@@ -141,8 +158,8 @@ fn step() -> impl Strategy<Value = DirectoryOperation> {
         1 => who().prop_map(DirectoryOperation::Succeed),
         1 => (who(), 1..2_000u64).prop_map(|(n, ms)| DirectoryOperation::Answer(n, ms)),
         1 => (1..40u64).prop_map(DirectoryOperation::Wait),
-        6 => (service, area(), 0..9usize, prop_oneof![Just(SearchPurpose::List), Just(SearchPurpose::Serve)])
-            .prop_map(|(s, a, k, aim)| DirectoryOperation::Find(s, a, k, aim)),
+        6 => (service, wanted(), area(), 0..9usize, prop_oneof![Just(SearchPurpose::List), Just(SearchPurpose::Serve)])
+            .prop_map(|(s, f, a, k, aim)| DirectoryOperation::Find(s, f, a, k, aim)),
     ]
 }
 
@@ -216,8 +233,13 @@ proptest! {
                     while directory.expire(now).is_some() {}
                     model.held.retain(|(_, heard, _)| now.since(*heard) < LEASE);
                 }
-                DirectoryOperation::Find(service, area, count, aim) => {
-                    let query = DirectoryQuery { service, area, origin: Cell::new(3, 3), count, except: Some(node(0)), aim, names: None, judged: None };
+                DirectoryOperation::Find(service, filter, area, count, aim) => {
+                    let query = DirectoryQuery {
+                        origin: Cell::new(3, 3),
+                        except: Some(node(0)),
+                        filter: filter.parse().unwrap(),
+                        ..DirectoryQuery::new(service.parse().unwrap(), area, aim, count)
+                    };
                     let mut hits = Vec::new();
                     directory.find(&query, &mut hits);
                     let found: Vec<NodeId> = hits.iter().map(|hit| directory.hit(*hit).node()).collect();
@@ -226,7 +248,7 @@ proptest! {
             }
             model.forget();
             prop_assert_eq!(directory.nodes(), model.held.len());
-            let entries: usize = model.held.iter().map(|(record, ..)| record.services.iter().count()).sum();
+            let entries: usize = model.held.iter().map(|(record, ..)| record.services.codes().count()).sum();
             prop_assert_eq!(directory.entries(), entries);
             prop_assert!(directory.next_expiry().is_some() == (directory.nodes() > 0));
         }
@@ -242,16 +264,7 @@ fn sparse_search_falls_back_to_scan() {
         directory.publish(Time::ZERO, &one);
     }
     let area = Area::Nearest(Cell::new(-500_000, 1_003 * 8));
-    let query = DirectoryQuery {
-        service: Service::Video,
-        area,
-        origin: Cell::new(0, 0),
-        count: 3,
-        except: None,
-        aim: SearchPurpose::List,
-        names: None,
-        judged: None,
-    };
+    let query = DirectoryQuery::new(Service::Video, area, SearchPurpose::List, 3);
     let mut hits = Vec::new();
     directory.find(&query, &mut hits);
     let rows: Vec<i32> = hits.iter().map(|hit| directory.hit(*hit).cell().y / 8).collect();
@@ -283,12 +296,8 @@ fn free_provider_ranks_before_full_ones() {
     }
     publish(&mut directory, 50, 400, Capacity { streams: 1, uplink_kbps: 700 });
     let find = |service, aim| {
-        let (area, origin) = (Area::Nearest(Cell::new(0, 0)), Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory.find(
-            &DirectoryQuery { service, area, origin, count: 8, except: None, aim, names: None, judged: None },
-            &mut hits,
-        );
+        directory.find(&DirectoryQuery::new(service, Area::Nearest(Cell::new(0, 0)), aim, 8), &mut hits);
         hits.iter().map(|hit| (directory.hit(*hit).node(), hit.rank.is_free())).collect::<Vec<_>>()
     };
     let choice = find(Service::Video, SearchPurpose::Serve);
@@ -303,21 +312,9 @@ fn failed_providers_rank_last_temporarily() {
         directory.publish(Time::ZERO, &record(number, 1, Cell::new(x, 0), 4, 4));
     }
     let order = |directory: &Directory| {
-        let (service, area, origin) = (Service::Image, Area::Nearest(Cell::new(0, 0)), Cell::new(0, 0));
+        let area = Area::Nearest(Cell::new(0, 0));
         let mut hits = Vec::new();
-        directory.find(
-            &DirectoryQuery {
-                service,
-                area,
-                origin,
-                count: 8,
-                except: None,
-                aim: SearchPurpose::Serve,
-                names: None,
-                judged: None,
-            },
-            &mut hits,
-        );
+        directory.find(&DirectoryQuery::new(Service::Image, area, SearchPurpose::Serve, 8), &mut hits);
         hits.iter().map(|hit| directory.hit(*hit).node()).collect::<Vec<_>>()
     };
     directory.record_response_time(node(1), Duration::from_millis(500));

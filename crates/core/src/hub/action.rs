@@ -1,8 +1,8 @@
 //! The actions of the group's policy that requests are.
 
 use roost_policy::Action;
-use roost_wire::Service;
 use roost_wire::messages::{Request, RequestMode};
+use roost_wire::{Form, Service};
 
 /// The service that an action is about: files that are sent are of none.
 pub(super) fn subject_of(action: Action, service: Service) -> Option<Service> {
@@ -15,6 +15,7 @@ pub(super) fn action_of(request: &Request) -> Action {
         RequestMode::Lookup => Action::Lookup,
         _ if request.connect_to.is_some() => Action::Send,
         _ if request.copy_target.is_some() => Action::Subscribe,
+        RequestMode::Forward | RequestMode::Relay if request.spec.service.form() == Form::Call => Action::Call,
         RequestMode::Forward | RequestMode::Relay => Action::Request,
     }
 }

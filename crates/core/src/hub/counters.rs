@@ -202,12 +202,12 @@ pub struct HubCounters {
 
 impl HubCounters {
     pub fn requests(&self, service: Service, mode: RequestMode) -> u64 {
-        self.requests[service as usize][mode_index(mode)]
+        self.requests[service.row()][mode_index(mode)]
     }
 
     /// Requests that ended, or went on, in this way.
     pub fn outcomes(&self, service: Service, mode: RequestMode, outcome: RequestOutcome) -> u64 {
-        self.outcomes[service as usize][mode_index(mode)][outcome as usize]
+        self.outcomes[service.row()][mode_index(mode)][outcome as usize]
     }
 
     /// Messages, connections and records declined or dropped because of this limit.
@@ -220,11 +220,11 @@ impl HubCounters {
     }
 
     pub(super) fn count_request(&mut self, service: Service, mode: RequestMode) {
-        self.requests[service as usize][mode_index(mode)] += 1;
+        self.requests[service.row()][mode_index(mode)] += 1;
     }
 
     pub(super) fn count_outcome(&mut self, service: Service, mode: RequestMode, outcome: RequestOutcome) {
-        self.outcomes[service as usize][mode_index(mode)][outcome as usize] += 1;
+        self.outcomes[service.row()][mode_index(mode)][outcome as usize] += 1;
     }
 }
 

@@ -199,7 +199,8 @@ impl Hub {
             return;
         }
         self.core.cut_record(from, &mut record);
-        let Record { node, version, cell, services, .. } = record;
+        let Record { node, version, cell, ref services, .. } = record;
+        let services = services.clone();
         match self.registry.take_record(&mut self.core, from, record) {
             PublishOutcome::New => {
                 self.core.claim(node, version);
@@ -233,8 +234,8 @@ impl Hub {
         self.core.counters.publishes += 1;
         self.register_at_server(node);
         self.replication.record_change(&mut self.core, self.registry.records(), node);
-        self.summaries.summarize(&mut self.core, self.registry.records(), node, before);
-        self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
+        self.summaries.summarize(&mut self.core, self.registry.records(), node, before.as_ref());
+        self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before.as_ref());
         self.serve_held(node);
     }
 
@@ -304,8 +305,8 @@ impl Hub {
     pub(super) fn on_record_removed(&mut self, place: PreviousEntry, cause: &'static str) {
         self.replication.record_change(&mut self.core, self.registry.records(), place.node);
         self.core.events.push_back(HubEvent::Gone { node: place.node, cause });
-        self.summaries.summarize(&mut self.core, self.registry.records(), place.node, Some(place));
-        self.watches.tell_watchers(&mut self.core, self.registry.records(), place.node, Some(place));
+        self.summaries.summarize(&mut self.core, self.registry.records(), place.node, Some(&place));
+        self.watches.tell_watchers(&mut self.core, self.registry.records(), place.node, Some(&place));
     }
 
     /// Other parts hear of the records that other hubs have changed.
@@ -315,7 +316,7 @@ impl Hub {
                 RecordChange::Claimed(place) => self.on_record_removed(place, "claimed"),
                 RecordChange::Replicated { home, record } => self.registry.store_replica(&mut self.core, home, &record),
                 RecordChange::Registered(node, before) => {
-                    self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before);
+                    self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before.as_ref());
                 }
             }
         }
@@ -352,7 +353,7 @@ impl Hub {
         self.core.claim(from.node, version);
         self.on_record_published(from.node, None);
         if let Some(entry) = self.registry.records().get(from.node) {
-            let (cell, services) = (entry.cell(), entry.services());
+            let (cell, services) = (entry.cell(), entry.services().clone());
             self.core.events.push_back(HubEvent::Published { node: from.node, cell, services });
         }
         self.grant_lease(from, Traffic::Join, version, LeaseContent::Full);

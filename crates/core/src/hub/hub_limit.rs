@@ -179,7 +179,7 @@ mod tests {
         let services = ServiceSet::ALL;
         for number in [1, 2, 1] {
             let (id, area) = (RequestId(1), Area::Nearest(Cell::new(0, 0)));
-            let watch = Watch { id, services, area, last_seen: 0, direction: None, names: None };
+            let watch = Watch { id, services: services.clone(), area, last_seen: 0, direction: None, names: None };
             let connection = bench.up(number, Role::Node);
             bench.say(connection, DirectoryMessage::Watch(watch));
         }

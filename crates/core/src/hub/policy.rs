@@ -77,8 +77,10 @@ impl HubCore {
     }
 
     /// The services of a provider at `place` of which the requester may know.
-    pub(super) fn visible(&self, judged: Option<Judged>, services: ServiceSet, place: Cell) -> ServiceSet {
-        let Some(Judged { node, action }) = judged.filter(|_| self.remotes.policy().is_some()) else { return services };
+    pub(super) fn visible(&self, judged: Option<Judged>, services: &ServiceSet, place: Cell) -> ServiceSet {
+        let Some(Judged { node, action }) = judged.filter(|_| self.remotes.policy().is_some()) else {
+            return services.clone();
+        };
         self.remotes.get(node).map_or(ServiceSet::EMPTY, |remote| remote.allowance.permitted(action, services, place))
     }
 
@@ -86,18 +88,18 @@ impl HubCore {
     pub(super) fn visible_to_watcher(&self, watcher: NodeId, candidate: Candidate) -> Candidate {
         let is_hub = self.remotes.get(watcher).is_some_and(|remote| remote.role.is_hub());
         let judged = (!is_hub).then_some(Judged { node: watcher, action: Action::Watch });
-        Candidate { services: self.visible(judged, candidate.services, candidate.cell), ..candidate }
+        Candidate { services: self.visible(judged, &candidate.services, candidate.cell), ..candidate }
     }
 
     /// The services of its record that a node may offer.
-    pub(super) fn offered(&self, node: NodeId, services: ServiceSet, place: Cell) -> ServiceSet {
+    pub(super) fn offered(&self, node: NodeId, services: &ServiceSet, place: Cell) -> ServiceSet {
         self.visible(Some(Judged { node, action: Action::Offer }), services, place)
     }
 
     /// Leaves out of a record what its node may not offer. The rest stays: a node is found by its record also to get
     /// answers, and may ask for things without offering any.
     pub(super) fn cut_record(&mut self, from: Sender, record: &mut Record) {
-        let offered = self.offered(from.node, record.services, record.cell);
+        let offered = self.offered(from.node, &record.services, record.cell);
         let is_cut = offered != record.services;
         let published = std::mem::replace(&mut record.services, offered);
         let Some(remote) = self.remotes.get_mut(from.node) else { return };
@@ -160,7 +162,7 @@ impl Hub {
         let Some(entry) = records.get(node).filter(|_| records.home_of(node).is_none()) else { return };
         let (version, services, cell) = (entry.version(), entry.services(), entry.cell());
         let is_cut = self.core.remotes.get(node).is_some_and(|remote| remote.is_cut);
-        let is_allowed = self.core.offered(node, services, cell) == services;
+        let is_allowed = self.core.offered(node, services, cell) == *services;
         if !is_allowed && let Some(place) = self.registry.take_out(node, version) {
             self.core.counters.forbidden += 1;
             self.on_record_removed(place, "forbidden");
@@ -175,7 +177,7 @@ impl Hub {
     pub(super) fn drops_forbidden_replica(&mut self, node: NodeId) -> bool {
         let Some(entry) = self.registry.records().get(node) else { return false };
         let (version, services) = (entry.version(), entry.services());
-        let is_forbidden = self.core.offered(node, services, entry.cell()) != services;
+        let is_forbidden = self.core.offered(node, services, entry.cell()) != *services;
         if is_forbidden {
             self.registry.take_out(node, version);
         }

@@ -10,7 +10,7 @@ use roost_wire::messages::{
     Coverage, Decline, DirectoryMessage, FlowMessage, HopAction, HubLookup, LookupResult, MAX_CANDIDATES, Reason,
     Request, RequestMessage, RouteDirection,
 };
-use roost_wire::{Cell, NodeId, RequestId};
+use roost_wire::{NodeId, RequestId};
 
 use super::Hub;
 use super::hub_lookup::{ConcludedLookup, Waiter};
@@ -111,7 +111,7 @@ impl Hub {
     }
 
     fn look_up_for_request(&mut self, WantedLookup { key, query, area, plan, patience }: WantedLookup) {
-        let waiter = Waiter::Request { key, query };
+        let waiter = Waiter::Request { key, query: query.clone() };
         if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, patience) {
             self.requests.decline(&mut self.core, key, Reason::TooMany);
         }
@@ -151,7 +151,8 @@ impl Hub {
             let coverage = self.core.coverage(Coverage::FirstMatch);
             self.registry.answer_merged_lookup(&mut self.core, asked, &query, scope, &cached, coverage);
         } else if let Some((area, plan)) = area {
-            let waiter = Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query };
+            let waiter =
+                Waiter::Lookup { connection: from.connection, node: from.node, id: request.id, query: query.clone() };
             let patience = self.core.time_to_answer(from.connection, request.deadline_ms);
             if !self.start_lookup(DirectoryQuery { area, ..query }, plan, waiter, patience) {
                 self.core.decline_request(from.connection, request, Reason::TooMany);
@@ -166,7 +167,7 @@ impl Hub {
             }
             self.core.count_listed(query.service, hits.len());
             let (directory, core) = (self.registry.records().directory(), &self.core);
-            let viewer = Viewer { core, connection: from.connection, judged: query.judged };
+            let viewer = Viewer { core, connection: from.connection, service: query.service, judged: query.judged };
             let message = encode_found(directory, request.id, &hits, coverage, viewer);
             self.core.send_encoded(from.connection, message);
             self.core.keeps_timers = true;
@@ -179,17 +180,9 @@ impl Hub {
     fn handle_hub_lookup(&mut self, from: Sender, seek: HubLookup) {
         self.core.counters.hub_lookups_answered += 1;
         let count = usize::from(seek.count).min(MAX_CANDIDATES);
-        let (service, area, origin) = (seek.service, seek.area, Cell::new(0, 0));
-        let query = DirectoryQuery {
-            service,
-            area,
-            origin,
-            count,
-            except: None,
-            aim: SearchPurpose::List,
-            names: seek.selector,
-            judged: None,
-        };
+        let (service, area, names) = (seek.service, seek.area, seek.selector);
+        let query = DirectoryQuery::new(service, area, SearchPurpose::List, count);
+        let query = DirectoryQuery { filter: seek.filter, names, ..query };
         let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
         let route_plan = RoutePlan::from(way, from.node);
@@ -209,8 +202,8 @@ impl Hub {
         }
         self.core.send_answer(connection, RequestMessage::RequestAck { id, requester: None, provider: None });
         let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
-        let waiter = Waiter::Hub { connection, node: from.node, id, query };
-        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
+        let waiter = Waiter::Hub { connection, node: from.node, id, query: query.clone() };
+        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query.clone(), plan, waiter, patience);
         self.answer_waiters();
         if !is_started {
             self.registry.answer_hub_lookup(
@@ -243,7 +236,7 @@ impl Hub {
         let count = if self.core.is_limited(&query) { MAX_CANDIDATES } else { query.count };
         let query = DirectoryQuery { count, ..query };
         let plan = self.summaries.search_route(&self.core, query.service, query.area, route_plan);
-        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query, plan, waiter, patience);
+        let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query.clone(), plan, waiter, patience);
         self.answer_waiters();
         is_started
     }

@@ -149,7 +149,7 @@ impl Hub {
                 name: self.core.remotes.get(entry.node()).map(|remote| remote.name.clone()),
                 version: entry.version(),
                 cell: entry.cell(),
-                services: entry.services(),
+                services: entry.services().clone(),
                 capacity: entry.capacity(),
                 addresses: entry.addresses(),
                 expires_in: entry.expires().since(now),
@@ -164,16 +164,7 @@ impl Hub {
     /// first; at most [`MAX_CANDIDATES`](roost_wire::messages::MAX_CANDIDATES) and none that are held back.
     pub fn find(&self, service: Service, area: Area, count: usize) -> Vec<Candidate> {
         let count = count.min(MAX_CANDIDATES);
-        let query = DirectoryQuery {
-            service,
-            area,
-            origin: Cell::new(0, 0),
-            count,
-            except: None,
-            aim: SearchPurpose::List,
-            names: None,
-            judged: None,
-        };
+        let query = DirectoryQuery::new(service, area, SearchPurpose::List, count);
         let (directory, mut hits) = (self.registry.records().directory(), Vec::with_capacity(count));
         directory.find(&query, &mut hits);
         hits.into_iter().map(|hit| self.core.named(directory.hit(hit).candidate())).collect()

@@ -107,9 +107,10 @@ impl Hub {
                 None => return,
             };
             self.core.counters.expiries += 1;
+            let node = place.node;
             self.on_record_removed(place, "expired");
             // Nothing came over any of its connections for a whole lease.
-            for connection in self.core.remotes.connections_of(place.node).to_vec() {
+            for connection in self.core.remotes.connections_of(node).to_vec() {
                 self.close(connection, "nothing was heard from the node for a lease");
             }
         }

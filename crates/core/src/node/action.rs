@@ -2,10 +2,14 @@
 
 use roost_policy::Action;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
-use roost_wire::{Area, Cell, Scope};
+use roost_wire::{Area, Cell, Form, Scope};
 
 pub(super) fn action_of(request: &ServiceRequest) -> Action {
-    if request.reflect == ReflectionPolicy::Always { Action::Subscribe } else { Action::Request }
+    match request.service.form() {
+        Form::Call => Action::Call,
+        _ if request.reflect == ReflectionPolicy::Always => Action::Subscribe,
+        _ => Action::Request,
+    }
 }
 
 /// The place of the provider, if a request leaves but one.

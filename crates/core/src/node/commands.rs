@@ -98,7 +98,7 @@ impl Node {
             NodeCommand::Suspect => attach.suspect(core, core.now),
             NodeCommand::Resubscribe { ticket, lost } => requests.resubscribe(core, attach, ticket, lost),
             NodeCommand::Reconfigure { services, max_streams, uplink_kbps } => {
-                provide.reconfigure(services, max_streams, uplink_kbps);
+                provide.reconfigure(services.clone(), max_streams, uplink_kbps);
                 attach.offer(core, services, provide.capacity());
             }
             NodeCommand::Document(verdict) => self.on_document_verdict(verdict),

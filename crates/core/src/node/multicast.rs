@@ -76,7 +76,7 @@ impl MulticastResponder {
         let Some(Route { requester, reply_to, .. }) = &mut request.route else { return };
         let (key, spec) = (RequestKey { requester: *requester, id: request.id }, &request.spec);
         let is_meant = spec.provider.is_none_or(|selector| selector.matches(core.node, Some(&self.name)));
-        if key.requester == core.node || !is_meant || !ctx.provide.offers(spec.service, spec.area) {
+        if key.requester == core.node || !is_meant || !ctx.provide.offers(spec) {
             return;
         }
         let again = match self.heard.get(&key).filter(|heard| heard.request.nonce == request.nonce) {
@@ -146,7 +146,8 @@ impl MulticastResponder {
         }
         if request.spec.mode == RequestMode::Lookup {
             let name = request.spec.provider.map(|_| self.name.clone());
-            let candidate = candidate(attach.record(), name);
+            let mut candidate = candidate(attach.record(), name);
+            candidate.services = candidate.services.about(request.spec.service);
             core.multicast(MulticastMessage::MulticastCandidate(MulticastCandidate { requester, id, candidate }));
             return self.rest(core, key, ReplyStage::Answered);
         }
@@ -187,6 +188,7 @@ pub(super) fn reachable(reply_to: &mut Vec<Address>, from: IpAddr) {
 
 /// A record as a lookup shows it.
 fn candidate(record: &Record, name: Option<String>) -> Candidate {
-    let Record { node, version, cell, services, capacity, ref addresses } = *record;
+    let Record { node, version, cell, ref services, capacity, ref addresses } = *record;
+    let services = services.clone();
     Candidate { node, version, cell, services, capacity, addresses: addresses.clone(), name }
 }

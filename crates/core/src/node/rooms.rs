@@ -74,8 +74,8 @@ impl JoinedRooms {
     fn say(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) {
         let (Some(inside), Some(home)) = (self.0.get_mut(&ticket), attach.home()) else { return };
         let record = attach.record();
-        let member = RoomMember { node: core.node, cell: record.cell, services: record.services };
-        core.send(home, RoomMessage::JoinRoom(JoinRoom { room: inside.room, member, direction: None }));
+        let member = RoomMember { node: core.node, cell: record.cell, services: record.services.clone() };
+        core.send(home, RoomMessage::JoinRoom(JoinRoom { room: inside.room, member: member.clone(), direction: None }));
         let retry = core.pto(home) * (2 << inside.tries.min(6));
         (inside.said, inside.told_as, inside.tries) = (core.now, Some(member), inside.tries + 1);
         core.set(Timer::Room(ticket), retry.min(RENEWAL));
@@ -120,7 +120,7 @@ impl JoinedRooms {
             return;
         }
         // A list from before it moved confirms nothing.
-        if roster.members.iter().any(|member| inside.told_as == Some(*member)) {
+        if roster.members.iter().any(|member| inside.told_as.as_ref() == Some(member)) {
             inside.tries = 0;
             // However often others are the reason of a list.
             core.timers.set(Timer::Room(ticket), inside.said + RENEWAL);
@@ -155,7 +155,7 @@ impl JoinedRooms {
         // Of two words about one member the later counts.
         lists.sort_by_key(|(_, heard)| *heard);
         for member in lists.into_iter().flat_map(|(members, _)| members) {
-            members.insert(member.node, *member);
+            members.insert(member.node, member.clone());
         }
         members.remove(&core.node);
         let members: Vec<RoomMember> = members.into_values().collect();
@@ -207,7 +207,7 @@ impl JoinedRooms {
     fn quit(core: &mut Core, attach: &HomeRegistration, inside: &RoomMembership) {
         let Some(home) = attach.home() else { return };
         let (room, way) = (inside.room, None);
-        if let Some(member) = inside.told_as.filter(|_| inside.tries > 0) {
+        if let Some(member) = inside.told_as.clone().filter(|_| inside.tries > 0) {
             core.send_reliably(home, RequestId(0), RoomMessage::JoinRoom(JoinRoom { room, member, direction: way }));
         }
         core.send_reliably(

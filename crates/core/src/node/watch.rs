@@ -51,7 +51,7 @@ pub(super) struct OutgoingWatch {
 }
 
 /// The facts of a node that were told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct WatchedNode {
     version: Version,
     cell: Cell,
@@ -96,7 +96,8 @@ impl OutgoingWatches {
     /// Tells the home, and comes back: soon while it has not answered, else to renew.
     fn subscribe(&mut self, core: &mut Core, home: Option<ConnectionId>, id: RequestId) {
         let (Some(watching), Some(home)) = (self.watches.get_mut(&id), home) else { return };
-        let OutgoingWatch { services, area, seen, .. } = *watching;
+        let OutgoingWatch { ref services, area, seen, .. } = *watching;
+        let services = services.clone();
         let names = watching.names.then_some(true);
         core.send(home, DirectoryMessage::Watch(Watch { id, services, area, last_seen: seen, direction: None, names }));
         let retry = core.pto(home) * (1 << watching.tries.min(6));
@@ -249,12 +250,13 @@ impl OutgoingWatch {
     /// Notes what a candidate is now; false if the owner knows it already.
     fn record_candidate(&mut self, candidate: &Candidate) -> bool {
         self.doubtful.remove(&candidate.node);
-        let Candidate { version, cell, services, capacity, .. } = *candidate;
+        let Candidate { version, cell, ref services, capacity, .. } = *candidate;
+        let services = services.clone();
         let known = WatchedNode { version, cell, services, capacity };
         match self.known.get_mut(&candidate.node) {
             Some(before) if before.version > version => false,
             Some(before) => {
-                let same = WatchedNode { version, ..*before } == known;
+                let same = WatchedNode { version, ..before.clone() } == known;
                 *before = known;
                 !same
             }

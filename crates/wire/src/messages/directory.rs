@@ -11,7 +11,7 @@ use crate::node_selector::{NodeSelector, is_node_name};
 use crate::open::open;
 use crate::record::{Capacity, Version};
 use crate::refusal::{Refusal, check_bound};
-use crate::service::{Service, ServiceSet};
+use crate::service::{Metadata, Service, ServiceSet};
 
 /// Lookups and watches, from nodes to hubs and between hubs.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -208,4 +208,7 @@ pub struct HubLookup {
     /// The only providers that are meant, as in [`ServiceRequest`](super::ServiceRequest); `None` means any.
     #[n(6)]
     pub selector: Option<NodeSelector>,
+    /// Metadata that an offer has to carry.
+    #[n(7)]
+    pub filter: Metadata,
 }

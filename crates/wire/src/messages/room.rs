@@ -34,7 +34,7 @@ impl RoomMessage {
 }
 
 /// The content of [`RoomMessage::JoinRoom`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct JoinRoom {
     /// The room that the node is in.

@@ -18,7 +18,7 @@ use crate::grid::Area;
 use crate::node_selector::NodeSelector;
 use crate::open::{self, open};
 use crate::scope::Scope;
-use crate::service::Service;
+use crate::service::{Form, Metadata, Service};
 use crate::text;
 
 /// The longest time that a request may name, for its stream, its answer or its patience.
@@ -47,7 +47,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ServiceRequest {
     /// The service that the provider has to offer.
     #[n(0)]
-    #[serde(with = "text")]
+    #[serde(with = "json::service")]
     pub service: Service,
     /// The area of the provider. It means nothing where [`Self::provider`] is dialed directly.
     #[n(1)]
@@ -109,6 +109,10 @@ pub struct ServiceRequest {
     #[n(14)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_kbps: Option<u32>,
+    /// Keys and values that the provider's offer has to carry.
+    #[n(15)]
+    #[serde(rename = "where", default, skip_serializing_if = "Metadata::is_empty")]
+    pub filter: Metadata,
     /// The requester waits so long for a provider; by default [`DEFAULT_TIMEOUT`], and longer over a long path.
     /// The field stays at the requester's node.
     #[cbor(skip)]
@@ -199,6 +203,7 @@ impl ServiceRequest {
             trace: false,
             provider: None,
             min_kbps: None,
+            filter: Metadata::EMPTY,
             timeout: None,
             patience: None,
         }
@@ -214,7 +219,10 @@ impl ServiceRequest {
             return Err(InvalidRequest("an area off the grid"));
         }
         if self.min_kbps.is_some() && !self.service.is_stream() {
-            return Err(InvalidRequest("a least bit rate is for streams: video and track"));
+            return Err(InvalidRequest("a least bit rate is for streams"));
+        }
+        if self.service.form() == Form::Any && self.mode != RequestMode::Lookup {
+            return Err(InvalidRequest("the form of an own service is not said: add :stream, :object or :call"));
         }
         if self.min_kbps == Some(0) {
             return Err(InvalidRequest("a least bit rate is at least 1 kbit/s"));
@@ -228,6 +236,11 @@ impl ServiceRequest {
     /// The choices about the delivery of the data.
     pub const fn delivery_preferences(&self) -> DeliveryPreferences {
         DeliveryPreferences { profile: self.profile, class: self.class }
+    }
+
+    /// True if only some of the offers of the service are meant: an instance, or one with metadata.
+    pub fn is_narrow(&self) -> bool {
+        self.service != self.service.base() || !self.filter.is_empty()
     }
 
     /// True if a reflected stream may take the place of the requester's own.
@@ -323,6 +336,7 @@ mod tests {
             trace: true,
             provider: Some("uav7".parse().unwrap()),
             min_kbps: Some(500),
+            filter: "sensor=ir".parse().unwrap(),
             timeout: Some(Duration::from_secs(2)),
             patience: Some(Duration::from_secs(40)),
             ..ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)))

@@ -78,7 +78,7 @@ fn object_name_length_is_limited() {
 fn roster_size_is_limited() {
     let member = RoomMember { node: NodeId::from_bytes([7; 16]), cell: Cell::new(0, 0), services: ServiceSet::ALL };
     let roster = |count| {
-        let members = vec![member; count];
+        let members = vec![member.clone(); count];
         Message::Room(RoomMessage::Roster(Roster {
             room: RoomId(1),
             owner: member.node,
@@ -227,7 +227,7 @@ fn move_takes_twenty_bytes() {
 fn summary_takes_few_bytes_per_block() {
     let cells = (0..100).map(|n| Cell::new(8 * (n % 10), 8 * (n / 10)));
     let block_services: BTreeMap<BlockService, u32> =
-        cells.map(|cell| (BlockService::from_cell(Service::Track, cell), 3)).collect();
+        cells.map(|cell| (BlockService::from_cell(Service::Track.code(), cell), 3)).collect();
     let summary = |block_services| {
         Message::Hierarchy(HierarchyMessage::Summary(Summary {
             run: u32::MAX,

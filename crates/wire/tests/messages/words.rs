@@ -189,7 +189,9 @@ pub(crate) fn way() -> impl Strategy<Value = RouteDirection> {
 
 pub(crate) fn block_services() -> impl Strategy<Value = BTreeMap<BlockService, u32>> {
     prop::collection::btree_map((service(), cell()), any::<u32>(), 0..40).prop_map(|told| {
-        told.into_iter().map(|((service, cell), count)| (BlockService::from_cell(service, cell), count)).collect()
+        told.into_iter()
+            .map(|((service, cell), count)| (BlockService::from_cell(service.code(), cell), count))
+            .collect()
     })
 }
 

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, RouteDirection};
-use roost_wire::{Area, ConnectionId, NodeId, NodeSelector, RequestId, Scope, Service, Time};
+use roost_wire::{Area, ConnectionId, Metadata, NodeId, NodeSelector, RequestId, Scope, Service, Time};
 
 use super::HubLimit;
 use super::found_candidate::FoundCandidate;
@@ -54,7 +54,15 @@ pub(super) struct HubLookups {
     concluded: VecDeque<ConcludedLookup>,
 }
 
-type LookupKey = (Service, Area, usize, Option<NodeSelector>, RoutePlan);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct LookupKey {
+    service: Service,
+    filter: Metadata,
+    area: Area,
+    count: usize,
+    names: Option<NodeSelector>,
+    plan: RoutePlan,
+}
 
 /// The course of a search: from whom, to whom, and how far that reaches at most.
 type LookupPlan = (RoutePlan, Vec<HubQuery>, Coverage);
@@ -86,7 +94,7 @@ struct Awaited {
     pause: Duration,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Waiter {
     /// A lookup, which is answered with what was found.
     Lookup { connection: ConnectionId, node: NodeId, id: RequestId, query: DirectoryQuery },
@@ -140,7 +148,7 @@ impl HubLookups {
         lookup.until = lookup.until.min(now + LINGER);
         lookup.due = lookup.until;
         self.timers.insert((lookup.due, id));
-        self.by_want.insert(lookup.want, id);
+        self.by_want.insert(lookup.want.clone(), id);
         self.table.insert(id, lookup);
     }
 
@@ -159,7 +167,7 @@ impl HubLookups {
         let now = core.now;
         let Some(mut lookup) = self.take_lookup(id) else { return };
         let coverage = core.coverage(lookup.reach());
-        let (.., plan) = lookup.want;
+        let plan = lookup.want.plan;
         let waiters = std::mem::take(&mut lookup.waiters);
         for waiter in &waiters {
             core.remotes.end_search(waiter.node());
@@ -187,7 +195,8 @@ impl HubLookups {
             core.over_limit(node, HubLimit::HubLookupsPerNode);
             return false;
         }
-        let want = (query.service, query.area, query.count, query.names, route_plan);
+        let DirectoryQuery { service, filter, area, count, names, .. } = query;
+        let want = LookupKey { service, filter, area, count, names, plan: route_plan };
         if let Some(is_joined) = self.join_lookup(core, &want, now + patience / 2, &waiter) {
             return is_joined;
         }
@@ -219,7 +228,7 @@ impl HubLookups {
                 core.over_limit(node, HubLimit::HubLookupWaiters);
                 return Some(false);
             }
-            lookup.waiters.push(*waiter);
+            lookup.waiters.push(waiter.clone());
             core.remotes.count_search(node);
             self.poll_lookup(core, id);
         }
@@ -238,7 +247,7 @@ impl HubLookups {
         self.last = (self.last + 1) % RequestId::FIRST_OF_HUB;
         let id = RequestId(self.last);
         let (waiters, awaited, found) = (vec![waiter], BTreeMap::new(), Vec::new());
-        let lookup = PendingLookup { want, due: until, until, waiters, awaited, found, coverage };
+        let lookup = PendingLookup { want: want.clone(), due: until, until, waiters, awaited, found, coverage };
         self.table.insert(id, lookup);
         self.by_want.insert(want, id);
         self.timers.insert((until, id));
@@ -268,11 +277,19 @@ impl HubLookups {
         let (Some(connection), Some(lookup)) = (core.connection_to(hub), self.table.get(&id)) else {
             return;
         };
-        let (service, area, count, names, _) = lookup.want;
+        let LookupKey { service, filter, area, count, names, .. } = lookup.want.clone();
         let left = u32::try_from(lookup.until.since(now).as_millis()).unwrap_or(u32::MAX);
         let count = u8::try_from(count).unwrap_or(u8::MAX);
-        let seek =
-            HubLookup { id, service, area, count, direction: Some(way), timeout_ms: Some(left), selector: names };
+        let seek = HubLookup {
+            id,
+            service,
+            area,
+            count,
+            direction: Some(way),
+            timeout_ms: Some(left),
+            selector: names,
+            filter,
+        };
         core.send_answer(connection, DirectoryMessage::HubLookup(seek));
     }
 
@@ -305,12 +322,12 @@ impl HubLookups {
             return Vec::new();
         }
         lookup.coverage = lookup.coverage.with(found.coverage);
-        let (service, area, _, names, _) = lookup.want;
+        let LookupKey { service, filter, area, names, .. } = lookup.want.clone();
         let fits = |candidate: &Candidate| {
             let is_meant = names.is_none_or(|selector| selector.matches(candidate.node, candidate.name.as_deref()));
             // A node that is called is wanted whatever it offers.
             let is_called = names.is_some_and(|selector| !selector.is_everybody());
-            is_meant && (is_called || candidate.services.contains(service)) && area.contains(candidate.cell)
+            is_meant && (is_called || candidate.services.has(service, &filter)) && area.contains(candidate.cell)
         };
         let fitting: Vec<Candidate> = found.candidates.into_iter().filter(fits).collect();
         for candidate in &fitting {
@@ -347,7 +364,7 @@ impl HubCore {
 impl PendingLookup {
     /// True if all have answered, or where any will do, anybody was found.
     fn is_over(&self) -> bool {
-        let (_, area, ..) = self.want;
+        let area = self.want.area;
         self.awaited.is_empty() || (area.wants_any() && !self.found.is_empty())
     }
 

@@ -136,8 +136,16 @@ fn hub_lookup_answered_from_own_directory() {
     let mut bench = Bench::new();
     let (sibling, _) = (bench.up(100, Role::SuperNode), bench.provider(1));
     let (service, area) = (Service::Track, Area::Exact(HERE));
-    let seek =
-        HubLookup { id: RequestId(5), service, area, count: 4, direction: None, timeout_ms: None, selector: None };
+    let seek = HubLookup {
+        id: RequestId(5),
+        service,
+        area,
+        count: 4,
+        direction: None,
+        timeout_ms: None,
+        selector: None,
+        filter: Metadata::EMPTY,
+    };
     let (_, found) = looked_up(&bench.say(sibling, DirectoryMessage::HubLookup(seek)));
     assert_eq!(found.candidates[0].node, node(1));
 }
@@ -244,12 +252,21 @@ fn patient_requester_gets_own_lookup() {
 /// A search of another hub's.
 fn seek(id: u32, area: Area, way: RouteDirection) -> Message {
     let (id, service, way) = (RequestId(id), Service::Track, Some(way));
-    let seek = HubLookup { id, service, area, count: 4, direction: way, timeout_ms: None, selector: None };
+    let seek = HubLookup {
+        id,
+        service,
+        area,
+        count: 4,
+        direction: way,
+        timeout_ms: None,
+        selector: None,
+        filter: Metadata::EMPTY,
+    };
     DirectoryMessage::HubLookup(seek).into()
 }
 
 fn has(cell: Cell) -> Message {
-    let blocks = [(BlockService::from_cell(Service::Track, cell), 1)].into();
+    let blocks = [(BlockService::from_cell(Service::Track.code(), cell), 1)].into();
     Message::Hierarchy(HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None }))
 }
 

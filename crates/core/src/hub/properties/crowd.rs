@@ -11,7 +11,7 @@ use roost_wire::messages::{
 };
 use roost_wire::random::SplitMix64;
 use roost_wire::{
-    Area, Cell, ConnectionId, NodeId, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet,
+    Area, Cell, ConnectionId, Metadata, NodeId, Nonce, Record, RequestId, Role, Scheme, SchemeSet, Service, ServiceSet,
 };
 
 use crate::hub::testing::{Bench, address, node, record, version};
@@ -324,6 +324,7 @@ impl RandomRemotes {
                     direction: way,
                     timeout_ms: Some(300),
                     selector: None,
+                    filter: Metadata::EMPTY,
                 }))
             }
             7 => Message::Directory(DirectoryMessage::LookupResult(LookupResult {
@@ -417,7 +418,7 @@ impl RandomRemotes {
         let block_services = (0..self.below(4))
             .map(|_| {
                 let cell = Cell::new(8 * self.below(6) as i32, 0);
-                (BlockService::from_cell(Service::ALL[self.below(4) as usize], cell), self.below(3) as u32)
+                (BlockService::from_cell(Service::ALL[self.below(4) as usize].code(), cell), self.below(3) as u32)
             })
             .collect();
         let version = self.below(100);

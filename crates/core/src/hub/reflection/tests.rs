@@ -268,7 +268,7 @@ fn full_provider_preferred_for_copy() {
 fn child(bench: &mut Bench) -> ConnectionId {
     bench.hub.core.config.tier = 1;
     let child = bench.child(100);
-    let blocks = [(BlockService::from_cell(Service::Video, HERE), 2)].into();
+    let blocks = [(BlockService::from_cell(Service::Video.code(), HERE), 2)].into();
     bench.say(child, HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None }));
     child
 }

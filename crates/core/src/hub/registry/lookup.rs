@@ -75,7 +75,7 @@ impl Registry {
         ranked.sort_unstable_by_key(|ranked| ranked.rank);
         ranked.truncate(query.count);
         let visible = |candidate: Candidate| Candidate {
-            services: core.visible(query.judged, candidate.services, candidate.cell),
+            services: core.visible(query.judged, &candidate.services, candidate.cell).about(query.service),
             ..candidate
         };
         let shown = |ranked: RankedCandidate| core.shown(reply.connection, visible(ranked.candidate));
@@ -153,7 +153,7 @@ struct RankedCandidate {
 /// Adds a candidate unless a newer record of its node is there.
 fn merge(ranked: &mut Vec<RankedCandidate>, query: &DirectoryQuery, candidate: &Candidate) {
     let Candidate { node, cell, capacity, .. } = *candidate;
-    let rank = Rank::new(query.service, query.centre(), cell, capacity, node);
+    let rank = Rank::new(candidate.services.flow_kind(query.service), query.centre(), cell, capacity, node);
     let added = RankedCandidate { rank, candidate: candidate.clone() };
     match ranked.iter_mut().find(|held| held.candidate.node == node) {
         Some(held) if held.candidate.version >= candidate.version => {}
@@ -168,6 +168,7 @@ fn merge(ranked: &mut Vec<RankedCandidate>, query: &DirectoryQuery, candidate: &
 pub(crate) struct Viewer<'a> {
     pub(crate) core: &'a HubCore,
     pub(crate) connection: ConnectionId,
+    pub(crate) service: Service,
     pub(crate) judged: Option<Judged>,
 }
 
@@ -197,13 +198,13 @@ fn write_found<W: Write>(
 ) -> Result<(), Error<W::Error>> {
     /// The number of `Found` among the messages.
     const FOUND: u8 = 10;
-    let Viewer { core, connection, judged } = viewer;
+    let Viewer { core, connection, service, judged } = viewer;
     let is_here = core.is_here(connection);
     e.array(2)?.u8(FOUND)?.array(3)?.u32(id.0)?.array(hits.len() as u64)?;
     for hit in hits {
         let entry = directory.hit(*hit);
         e.array(6)?.encode(entry.node())?.encode(entry.version())?.encode(entry.cell())?;
-        e.encode(core.visible(judged, entry.services(), entry.cell()))?.encode(entry.capacity())?;
+        e.encode(core.visible(judged, entry.services(), entry.cell()).about(service))?.encode(entry.capacity())?;
         if is_here || !entry.is_confined() {
             e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
         } else {
@@ -239,23 +240,14 @@ mod tests {
             );
         }
         let area = Area::Exact(Cell::new(27, -92));
-        let origin = Cell::new(0, 0);
-        let query = DirectoryQuery {
-            service: Service::Video,
-            area,
-            origin,
-            count: 8,
-            except: None,
-            aim: SearchPurpose::List,
-            names: None,
-            judged: None,
-        };
+        let query = DirectoryQuery::new(Service::Video, area, SearchPurpose::List, 8);
         let mut hits = Vec::new();
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
         let found = LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting };
         let bench = Bench::new();
-        let viewer = Viewer { core: &bench.hub.core, connection: ConnectionId(1), judged: None };
+        let viewer =
+            Viewer { core: &bench.hub.core, connection: ConnectionId(1), service: Service::Track, judged: None };
         let short = encode_found(&directory, found.id, &hits, found.coverage, viewer);
         assert_eq!(hits.len(), 3);
         assert_eq!(short, Message::Directory(DirectoryMessage::LookupResult(found)).encode());

@@ -109,7 +109,7 @@ mod tests {
         bench.say(other, HierarchyMessage::RegisterChild { tier: 0 });
         let summary =
             |blocks| HierarchyMessage::Summary(Summary { run: 1, version: 1, block_services: blocks, since: None });
-        bench.say(other, summary([(BlockService::from_cell(Service::Track, HERE), 1)].into()));
+        bench.say(other, summary([(BlockService::from_cell(Service::Track.code(), HERE), 1)].into()));
         let on = |old| {
             Message::Registration(RegistrationMessage::HomeChanged(HomeChanged {
                 direction: RouteDirection::Down,

@@ -75,15 +75,11 @@ impl<'a> Records<'a> {
             Area::Anywhere => Area::Nearest(origin),
             area => area,
         };
+        let filter = request.spec.filter.clone();
         DirectoryQuery {
-            service: request.spec.service,
-            area,
+            filter,
             origin,
-            count,
-            except: None,
-            aim: SearchPurpose::Serve,
-            names: None,
-            judged: None,
+            ..DirectoryQuery::new(request.spec.service, area, SearchPurpose::Serve, count)
         }
     }
 
@@ -93,7 +89,7 @@ impl<'a> Records<'a> {
         if scope.admits_any_home() {
             return self.search(core, query, into);
         }
-        self.search(core, &DirectoryQuery { count: MAX_CANDIDATES, ..*query }, into);
+        self.search(core, &DirectoryQuery { count: MAX_CANDIDATES, ..query.clone() }, into);
         into.retain(|hit| self.home_of(hit.rank.node()).is_none_or(|home| !core.is_lively(home)));
         into.truncate(query.count);
     }

@@ -87,7 +87,7 @@ impl Requests {
         }
         let route = turn.view.blocks.route(
             turn.core,
-            BlockService::from_cell(asked.spec.service, cell),
+            BlockService::from_cell(asked.spec.service.code(), cell),
             RoutePlan::from_scope(scope)?,
         );
         let (hub, way) = route.into_iter().next()?;
@@ -148,7 +148,7 @@ impl Requests {
         for FoundCandidate { hub, candidate: Candidate { node, cell, capacity, .. } } in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
-                let rank = Rank::new(query.service, query.centre(), *cell, *capacity, *node);
+                let rank = Rank::new(query.service.flow_kind(), query.centre(), *cell, *capacity, *node);
                 let (way, named) = (turn.core.way_to(*hub), Some((*node, *cell)));
                 ranked.push((rank, RequestTarget::Hub { hub: *hub, way, named, silences: 0 }));
             }
@@ -225,7 +225,7 @@ impl Requests {
             if meant.is_none() && turn.view.blocks.is_none(now, service, cell) {
                 turn.core.counters.negatives += 1;
             } else {
-                route = turn.view.blocks.route(turn.core, BlockService::from_cell(service, cell), plan);
+                route = turn.view.blocks.route(turn.core, BlockService::from_cell(service.code(), cell), plan);
             }
             self.note_absence(turn.core, key, plan);
         }
@@ -257,6 +257,7 @@ impl Requests {
         // Only the first hub remembers, and for no longer than it did when it asked:
         // the word of one that remembers would prolong the life of its own.
         if reason == Reason::NotFound
+            && !asked.spec.is_narrow()
             && !asked.is_from_hub()
             && asked.route_plan.is_some_and(RoutePlan::is_everywhere)
             && let Some(cell) = cell

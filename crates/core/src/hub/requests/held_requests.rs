@@ -56,16 +56,15 @@ impl Requests {
         }
         let Some(entry) = records.get(node) else { return Vec::new() };
         let (services, cell) = (entry.services(), entry.cell());
-        let fits = |query: &DirectoryQuery| {
-            services.contains(query.service) && query.area.contains(cell) && query.except != Some(node)
-        };
+        let fits =
+            |query: &DirectoryQuery| query.means(services) && query.area.contains(cell) && query.except != Some(node);
         let is_for = |key: &RequestKey| self.table.early.get(key).is_some_and(|(query, _)| fits(query));
         self.table.held.iter().copied().filter(is_for).take(MAX_PER_WAKE).collect()
     }
 
     /// Looks once more for somebody who serves a held request.
     pub(crate) fn retry_held(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey) {
-        let Some((query, scope)) = self.table.early.get(&key).copied() else { return };
+        let Some((query, scope)) = self.table.early.get(&key).cloned() else { return };
         self.table.set_stage(key, RequestStage::LookingUp);
         let Some(asked) = self.table.get_mut(key) else { return };
         (asked.reason, asked.climbed) = (Reason::NotFound, false);

@@ -76,21 +76,15 @@ impl Requests {
     fn begin_passed(&mut self, turn: &mut RequestTurn<'_>, key: RequestKey, from: Sender, passed: PassedRequest) {
         let now = turn.core.now;
         let (service, requester) = (passed.request.spec.service, passed.requester);
+        let filter = passed.request.spec.filter.clone();
         let HubHop { cell, provider, .. } = passed.hop;
         self.remember(turn.core, key, from, RoutedRequest::by_hub(now, from, passed));
         match provider {
             None => {
                 let (area, count) = (Area::Exact(cell), DEFAULT_CONSIDERED);
-                let query = DirectoryQuery {
-                    service,
-                    area,
-                    origin: cell,
-                    count,
-                    except: Some(requester),
-                    aim: SearchPurpose::Serve,
-                    names: None,
-                    judged: None,
-                };
+                let (origin, except) = (cell, Some(requester));
+                let query = DirectoryQuery::new(service, area, SearchPurpose::Serve, count);
+                let query = DirectoryQuery { filter, origin, except, ..query };
                 self.choose_or_lookup(turn, key, area, Scope::Anywhere, query);
             }
             Some(provider) if self.table.get(key).is_some_and(RoutedRequest::is_overflow_here) => {

@@ -229,7 +229,7 @@ impl Requests {
         let (area, scope, mode) = (request.spec.area, request.spec.scope, turn.core.mode_of(&request));
         self.remember(turn.core, key, from, RoutedRequest::by_node(now, from, request, mode));
         if turn.core.is_young() {
-            self.table.early.insert(key, (query, scope));
+            self.table.early.insert(key, (query.clone(), scope));
         }
         if let Some(provider) = self.table.get(key).and_then(RoutedRequest::named_provider) {
             self.choose_named(turn, key, provider);

@@ -24,6 +24,7 @@ impl RoomDirectory {
     pub(super) fn room_joined(&mut self, core: &mut HubCore, from: Sender, join: JoinRoom) {
         let now = core.now;
         let JoinRoom { room, member, direction: way } = join;
+        let node = member.node;
         let Some(way) = self.member_message_route(core, from, member.node, way) else { return };
         let remote = core.remotes.get_mut(from.node);
         if !remote.is_some_and(|remote| remote.try_charge(now, ROOM_UPDATE_COST)) {
@@ -44,14 +45,17 @@ impl RoomDirectory {
         let mut told = self.get(room, member.node).map(|entry| entry.told).unwrap_or_default();
         let (ahead, owned) = self.ahead(core, room, way, from.node);
         for (hub, way) in ahead {
-            core.forward_to_hub(hub, &Message::Room(RoomMessage::JoinRoom(JoinRoom { direction: Some(way), ..join })));
+            core.forward_to_hub(
+                hub,
+                &Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member: member.clone(), direction: Some(way) })),
+            );
             told.record_hub(hub);
         }
         let entry = RoomEntry { member, via: from.node, owned, told, state: MembershipState::In, until: now + LEASE };
         let is_news = self.record_member(room, entry);
         let all_told = owned && is_news && self.tell_everybody(core, room);
         if owned && !all_told {
-            self.tell_member(core, room, member.node);
+            self.tell_member(core, room, node);
         }
     }
 
@@ -60,7 +64,7 @@ impl RoomDirectory {
         let Some(way) = self.member_message_route(core, from, node, way) else { return };
         // The member may have come back another way meanwhile.
         let is_held = |entry: &&RoomEntry| entry.is_in() && entry.via == from.node;
-        let Some(entry) = self.get(room, node).filter(is_held).copied() else { return };
+        let Some(entry) = self.get(room, node).filter(is_held).cloned() else { return };
         self.remove_member(core, room, entry, way);
     }
 
@@ -80,7 +84,7 @@ impl RoomDirectory {
         let out: Vec<_> = out.flat_map(|(node, rooms)| rooms.iter().map(|room| (*room, *node))).collect();
         for (room, node) in out {
             let is_here = |entry: &&RoomEntry| entry.is_in() && entry.via == node;
-            if let Some(entry) = self.get(room, node).filter(is_here).copied() {
+            if let Some(entry) = self.get(room, node).filter(is_here).cloned() {
                 core.refuse_room(node, room);
                 self.remove_member(core, room, entry, RouteDirection::Up);
             }
@@ -94,7 +98,7 @@ impl RoomDirectory {
         let rooms: Vec<RoomId> = self.of.get(&node).into_iter().flatten().copied().collect();
         for room in rooms {
             let is_here = |entry: &&RoomEntry| entry.state == MembershipState::In && entry.via == node;
-            if let Some(entry) = self.get(room, node).filter(is_here).copied() {
+            if let Some(entry) = self.get(room, node).filter(is_here).cloned() {
                 let until = entry.until.min(now + GRACE);
                 self.record_member(room, RoomEntry { state: MembershipState::Lost, until, ..entry });
             }
@@ -189,11 +193,11 @@ impl RoomDirectory {
     /// Passes on that somebody has left, to whoever was told that it is in. Where it was not told, the hubs
     /// beyond may know from another one that is gone: there it comes and leaves at once.
     fn pass_quit(&mut self, core: &mut HubCore, room: RoomId, entry: &RoomEntry, way: RouteDirection) {
-        let RoomEntry { member, via, told, .. } = *entry;
+        let RoomEntry { ref member, via, told, .. } = *entry;
         let onward = Some(if core.is_root() { RouteDirection::Across } else { RouteDirection::Up });
         let ahead = self.ahead(core, room, way, via).0.into_iter().map(|(hub, _)| hub);
         let untold: Vec<NodeId> = ahead.filter(|hub| !told.has(*hub)).collect();
-        let join = Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member, direction: onward }));
+        let join = Message::Room(RoomMessage::JoinRoom(JoinRoom { room, member: member.clone(), direction: onward }));
         untold.iter().for_each(|hub| core.forward_to_hub(*hub, &join));
         let quit = Message::Room(RoomMessage::LeaveRoom(LeaveRoom { room, node: member.node, direction: onward }));
         told.iter().chain(untold).for_each(|hub| core.forward_to_hub(hub, &quit));

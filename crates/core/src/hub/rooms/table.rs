@@ -49,7 +49,7 @@ pub(super) struct RoomState {
 }
 
 /// A member that is in, or has just left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct RoomEntry {
     pub(super) member: RoomMember,
     /// The remote that said so: the node, or the hub on the way to it.
@@ -149,14 +149,15 @@ impl RoomDirectory {
     /// Notes a member; returns whether that is news.
     pub(super) fn record_member(&mut self, room: RoomId, entry: RoomEntry) -> bool {
         let node = entry.member.node;
+        let (until, now) = (entry.until, (entry.member.clone(), entry.owned));
         let before = self.rooms.entry(room).or_default().members.insert(node, entry);
         if let Some(before) = &before {
             self.ends.remove(&(before.until, room, node));
         }
         self.of.entry(node).or_default().insert(room);
-        self.ends.insert((entry.until, room, node));
+        self.ends.insert((until, room, node));
         let before = before.filter(RoomEntry::is_in);
-        before.is_none_or(|before| (before.member, before.owned) != (entry.member, entry.owned))
+        before.is_none_or(|before| (before.member, before.owned) != now)
     }
 
     pub(super) fn remove(&mut self, room: RoomId, node: NodeId) -> Option<RoomEntry> {
@@ -203,7 +204,7 @@ impl RoomDirectory {
 
     /// Members that this hub is to list.
     pub(super) fn list(&self, room: RoomId) -> Vec<RoomMember> {
-        self.inside(room).filter(|entry| entry.owned).map(|entry| entry.member).collect()
+        self.inside(room).filter(|entry| entry.owned).map(|entry| entry.member.clone()).collect()
     }
 
     /// The remotes from whom members were heard.

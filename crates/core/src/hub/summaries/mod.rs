@@ -12,11 +12,12 @@ mod routing;
 mod tests;
 mod upward;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use roost_wire::block::{Block, BlockService};
 use roost_wire::messages::{RouteDirection, Summary};
-use roost_wire::{Area, Cell, NodeId, Service, Time};
+use roost_wire::{Area, Cell, NodeId, Service, ServiceCode, Time};
 
 use super::HubLimit;
 use super::relation::Relation;
@@ -52,7 +53,8 @@ struct SummarySource {
     below: bool,
     run: u32,
     block_services: BTreeMap<BlockService, VersionedCount>,
-    totals: [u32; Service::ALL.len()],
+    /// Number of blocks for each service in them.
+    totals: BTreeMap<ServiceCode, u32>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -102,8 +104,9 @@ impl Summaries {
     /// The children that have something in the area, as far as that is worth
     /// looking up.
     pub(super) fn below_in(&self, service: Service, area: Area) -> Vec<NodeId> {
-        let children = self.sources.iter().filter(|(_, source)| source.below && source.totals[service as usize] > 0);
-        children.filter(|(_, source)| source.may_have(service, area)).map(|(hub, _)| *hub).collect()
+        let children =
+            self.sources.iter().filter(|(_, source)| source.below && source.totals.contains_key(&service.code()));
+        children.filter(|(_, source)| source.may_have(service.code(), area)).map(|(hub, _)| *hub).collect()
     }
 
     pub(super) fn blocks(&self) -> BlockIndex<'_> {
@@ -114,7 +117,7 @@ impl Summaries {
     /// besides the one who did: so nothing is noted if something is known to be
     /// in the block, which may be that one's and silent for a moment.
     pub(super) fn note_none(&mut self, now: Time, service: Service, cell: Cell) {
-        let block_service = BlockService::from_cell(service, cell);
+        let block_service = BlockService::from_cell(service.code(), cell);
         if self.aggregate.contains_key(&block_service) || self.beside(block_service).next().is_some() {
             return;
         }
@@ -123,7 +126,7 @@ impl Summaries {
 
     /// True if there was none a moment ago.
     pub(super) fn is_none(&self, now: Time, service: Service, cell: Cell) -> bool {
-        self.negatives.holds(now, BlockService::from_cell(service, cell), cell)
+        self.negatives.holds(now, BlockService::from_cell(service.code(), cell), cell)
     }
 
     /// Counts entries in or out. Gives the change if the block was or becomes empty.
@@ -170,7 +173,7 @@ impl BlockIndex<'_> {
 impl SummarySource {
     /// True if something of the service is in the area, or it would take too
     /// long to be sure.
-    fn may_have(&self, service: Service, area: Area) -> bool {
+    fn may_have(&self, service: ServiceCode, area: Area) -> bool {
         let (rows, columns) = Block::bounds(area);
         let first = BlockService::at(service, Block { row: *rows.start(), column: *columns.start() });
         let last = BlockService::at(service, Block { row: *rows.end(), column: *columns.end() });
@@ -184,23 +187,32 @@ impl SummarySource {
         false
     }
 
+    /// One block less of its service.
+    fn forget_block(&mut self, block_service: BlockService) {
+        if let Entry::Occupied(mut total) = self.totals.entry(block_service.service()) {
+            *total.get_mut() -= 1;
+            if *total.get() == 0 {
+                total.remove();
+            }
+        }
+    }
+
     /// Takes in what was told of one block; gives the change, unless nothing was news.
     fn update_count(&mut self, block_service: BlockService, told: VersionedCount, limit: usize) -> Option<CountChange> {
         let before = self.block_services.get(&block_service).copied();
         if before.is_some_and(|before| before.version >= told.version) {
             return None;
         }
-        let total = &mut self.totals[block_service.service() as usize];
         match (before, told.count) {
             (None, 0) => return None,
             (Some(_), 0) => {
                 self.block_services.remove(&block_service);
-                *total -= 1;
+                self.forget_block(block_service);
             }
             (None, _) if self.block_services.len() >= limit => return None,
             (before, _) => {
                 self.block_services.insert(block_service, told);
-                *total += u32::from(before.is_none());
+                *self.totals.entry(block_service.service()).or_default() += u32::from(before.is_none());
             }
         }
         Some(CountChange { before: before.map_or(0, |before| before.count), after: told.count })
@@ -214,18 +226,18 @@ impl Summaries {
         core: &mut HubCore,
         records: Records<'_>,
         node: NodeId,
-        before: Option<PreviousEntry>,
+        before: Option<&PreviousEntry>,
     ) {
-        let block_services = |place: PreviousEntry| {
-            place.services.iter().map(move |service| BlockService::from_cell(service, place.cell))
+        let block_services = |place: &PreviousEntry| -> BTreeSet<BlockService> {
+            place.services.codes().map(|code| BlockService::from_cell(code, place.cell)).collect()
         };
         let now = records.get(node);
-        let now = now.map(|entry| PreviousEntry { node, cell: entry.cell(), services: entry.services() });
-        if before == now {
+        let now = now.map(|entry| PreviousEntry { node, cell: entry.cell(), services: entry.services().clone() });
+        if before == now.as_ref() {
             return;
         }
-        let gone: BTreeSet<BlockService> = before.into_iter().flat_map(block_services).collect();
-        let here: BTreeSet<BlockService> = now.into_iter().flat_map(block_services).collect();
+        let gone: BTreeSet<BlockService> = before.map(block_services).unwrap_or_default();
+        let here: BTreeSet<BlockService> = now.as_ref().map(block_services).unwrap_or_default();
         for block_service in gone.symmetric_difference(&here) {
             let (less, more) = if gone.contains(block_service) { (1, 0) } else { (0, 1) };
             if self.count(*block_service, less, more) {
@@ -305,7 +317,7 @@ impl Summaries {
         let void: Vec<(BlockService, u32)> = void.map(|(block_service, told)| (*block_service, told.count)).collect();
         for (block_service, _) in &void {
             source.block_services.remove(block_service);
-            source.totals[block_service.service() as usize] -= 1;
+            source.forget_block(*block_service);
         }
         for (block_service, count) in void {
             self.source_changed(core, hub, block_service, CountChange { before: count, after: 0 });

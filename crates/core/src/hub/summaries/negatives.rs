@@ -58,7 +58,7 @@ mod tests {
 
     fn track(x: i32) -> (BlockService, Cell) {
         let cell = Cell::new(x, 0);
-        (BlockService::from_cell(Service::Track, cell), cell)
+        (BlockService::from_cell(Service::Track.code(), cell), cell)
     }
 
     #[test]

@@ -74,7 +74,7 @@ impl Summaries {
         below.into_iter().for_each(|hub| asks.add(hub, RouteDirection::Down, Vec::new()));
         // Without a root that should be there its blocks may have owners that
         // do not know them yet: then all that are left are asked.
-        let few = BlockService::few(service, area, FEW)
+        let few = BlockService::few(service.code(), area, FEW)
             .filter(|_| plan.way == RouteDirection::Across || !core.is_root_missing());
         match (plan.way, few) {
             (RouteDirection::Up, _) if !core.is_root() => match core.parents().split_first() {
@@ -107,7 +107,7 @@ impl Summaries {
     /// is lost nevertheless ends with the lease.
     pub(crate) fn pass_on(&mut self, core: &mut HubCore, moved: HomeChanged, plan: RoutePlan) {
         let Some(hops) = moved.hops_left.checked_sub(1) else { return };
-        let mut route = self.route(core, BlockService::from_cell(moved.service, moved.cell), plan);
+        let mut route = self.route(core, BlockService::from_cell(moved.service.code(), moved.cell), plan);
         if core.remotes.is_up(moved.old_home) {
             route = vec![(moved.old_home, RouteDirection::Down)];
         }

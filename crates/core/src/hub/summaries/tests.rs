@@ -28,7 +28,7 @@ fn told(sent: &[(ConnectionId, Message)], to: ConnectionId) -> Vec<ReceivedSumma
 }
 
 fn track(cell: Cell) -> BlockService {
-    BlockService::from_cell(Service::Track, cell)
+    BlockService::from_cell(Service::Track.code(), cell)
 }
 
 fn says(run: u32, version: u64, blocks: &[(BlockService, u32)], since: Option<u64>) -> Message {
@@ -189,7 +189,7 @@ fn former_child_becomes_sibling_root() {
 fn moving_node_does_not_starve_others() {
     let (mut bench, parent, child) = middle();
     let (rogue, quiet) = (bench.up(1, Role::Node), bench.up(2, Role::Node));
-    let block = BlockService::from_cell(Service::Sensor, Cell::new(900_000, 900_000));
+    let block = BlockService::from_cell(Service::Sensor.code(), Cell::new(900_000, 900_000));
     let (mut told_after, mut rounds) = (None, 0);
     for step in 0..4_000 {
         let cell = Cell::new(step, 8 * step);

@@ -38,7 +38,7 @@ impl WatchTable {
     /// Takes a watch to the hubs that are to know it and do not yet.
     pub(crate) fn forward_watch(&mut self, core: &mut HubCore, below: BlockIndex<'_>, key: RequestKey) {
         let Some(watching) = self.table.get(&key) else { return };
-        let (services, area, plan) = (watching.services, watching.area, watching.route_plan);
+        let (services, area, plan) = (&watching.services, watching.area, watching.route_plan);
         let mut hubs: BTreeMap<NodeId, RouteDirection> = BTreeMap::new();
         for service in services.iter() {
             hubs.extend(below.holders_in(service, area).into_iter().map(|hub| (hub, RouteDirection::Down)));
@@ -60,7 +60,7 @@ impl WatchTable {
         let Some(watching) = self.table.get_mut(&key) else { return };
         if let Entry::Vacant(new) = watching.told.entry(hub) {
             new.insert(None);
-            let (id, services, area) = (watching.forwarded_as, watching.services, watching.area);
+            let (id, services, area) = (watching.forwarded_as, watching.services.clone(), watching.area);
             let names = watching.names.then_some(true);
             core.send_to_hub(
                 hub,
@@ -78,7 +78,9 @@ impl WatchTable {
         let wanted = self.table.iter().filter(|(_, watching)| {
             let (rows, columns) = Block::bounds(watching.area);
             let within = rows.contains(&block.row) && columns.contains(&block.column);
-            within && watching.services.contains(block_service.service()) && watching.route_plan.from != Some(hub)
+            within
+                && watching.services.codes().any(|code| code == block_service.service())
+                && watching.route_plan.from != Some(hub)
         });
         for key in wanted.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.forward_watch_to(core, key, hub, RouteDirection::Down);
@@ -112,7 +114,7 @@ impl WatchTable {
         let news = watching.note_sight(from.node, change.coverage);
         let visible = change.updated.into_iter().map(|candidate| core.visible_to_watcher(key.requester, candidate));
         let (covered, hidden): (Vec<Candidate>, Vec<Candidate>) =
-            visible.partition(|candidate| watching.covers(candidate.services, candidate.cell));
+            visible.partition(|candidate| watching.covers(&candidate.services, candidate.cell));
         let present: Vec<Candidate> =
             covered.into_iter().filter(|candidate| watching.takes(candidate, source)).collect();
         let removed = change.removed.into_iter().chain(hidden.iter().map(|candidate| candidate.node));

@@ -76,7 +76,7 @@ struct ActiveWatch {
     followed: BTreeMap<NodeId, FollowedNode>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct FollowedNode {
     version: Version,
     cell: Cell,
@@ -105,7 +105,7 @@ impl ActiveWatch {
     fn renew(&mut self, from: Sender, watch: &Watch) -> bool {
         self.connection = from.connection;
         let names = watch.names.unwrap_or(false);
-        let is_same = (self.services, self.area, self.names) == (watch.services, watch.area, names);
+        let is_same = (&self.services, self.area, self.names) == (&watch.services, watch.area, names);
         let is_known = watch.last_seen != 0 && (self.renewed_at..=self.number).contains(&watch.last_seen);
         if is_same && is_known {
             // Changes that it has not seen are on their way: they travel reliably.
@@ -114,14 +114,15 @@ impl ActiveWatch {
         is_same && is_known
     }
 
-    fn covers(&self, services: ServiceSet, cell: Cell) -> bool {
+    fn covers(&self, services: &ServiceSet, cell: Cell) -> bool {
         self.area.contains(cell) && self.services.iter().any(|service| services.contains(service))
     }
 
     /// True if the watcher is to hear of this, which `source` says.
     fn takes(&mut self, candidate: &Candidate, source: Option<NodeId>) -> bool {
         let full = self.followed.len() >= MAX_FOLLOWED;
-        let Candidate { version, cell, services, .. } = *candidate;
+        let Candidate { version, cell, ref services, .. } = *candidate;
+        let services = services.clone();
         let told = FollowedNode { version, cell, services, source };
         match self.followed.get_mut(&candidate.node) {
             Some(known) if known.version > version => false,
@@ -217,12 +218,10 @@ impl WatchTable {
     /// so that the watcher knows that the watch stands.
     fn send_snapshot(&mut self, core: &mut HubCore, records: Records<'_>, key: RequestKey) {
         let Some(watching) = self.table.get(&key) else { return };
-        let (services, area) = (watching.services, watching.area);
+        let (services, area) = (watching.services.clone(), watching.area);
         let (mut hits, mut there) = (Vec::new(), BTreeMap::<NodeId, Candidate>::new());
         for service in services.iter() {
-            let (origin, count) = (Cell::new(0, 0), MAX_FOLLOWED);
-            let aim = SearchPurpose::List;
-            let query = DirectoryQuery { service, area, origin, count, except: None, aim, names: None, judged: None };
+            let query = DirectoryQuery::new(service, area, SearchPurpose::List, MAX_FOLLOWED);
             core.counters.searches += 1;
             core.examined += records.directory().find(&query, &mut hits);
             for hit in &hits {
@@ -235,7 +234,7 @@ impl WatchTable {
             }
         }
         let Some(watching) = self.table.get_mut(&key) else { return };
-        let covered = there.into_values().filter(|candidate| watching.covers(candidate.services, candidate.cell));
+        let covered = there.into_values().filter(|candidate| watching.covers(&candidate.services, candidate.cell));
         let covered: Vec<Candidate> = covered.collect();
         let present: Vec<Candidate> = covered.into_iter().filter(|candidate| watching.takes(candidate, None)).collect();
         if present.is_empty() {
@@ -277,7 +276,7 @@ impl WatchTable {
         core: &mut HubCore,
         records: Records<'_>,
         node: NodeId,
-        before: Option<PreviousEntry>,
+        before: Option<&PreviousEntry>,
     ) {
         if self.table.is_empty() {
             return;
@@ -288,8 +287,8 @@ impl WatchTable {
         for key in keys.into_iter().filter(|key| home != Some(key.requester)) {
             let Some(watching) = self.table.get_mut(&key) else { continue };
             let visible = now.clone().map(|candidate| core.visible_to_watcher(key.requester, candidate));
-            let here = visible.filter(|candidate| watching.covers(candidate.services, candidate.cell));
-            let was = before.is_some_and(|place| watching.covers(place.services, place.cell));
+            let here = visible.filter(|candidate| watching.covers(&candidate.services, candidate.cell));
+            let was = before.is_some_and(|place| watching.covers(&place.services, place.cell));
             match here {
                 Some(candidate) if watching.takes(&candidate, None) => {
                     self.send_change(core, key, vec![candidate], Vec::new());
@@ -321,7 +320,7 @@ impl WatchTable {
             let Some(watching) = self.table.get_mut(&key) else { continue };
             let role = core.remotes.get(key.requester).map(|remote| remote.role);
             let Some(role) = role.filter(|role| !role.is_hub()) else { continue };
-            let (connection, services, area) = (watching.connection, watching.services, watching.area);
+            let (connection, services, area) = (watching.connection, watching.services.clone(), watching.area);
             let from = Sender { connection, node: key.requester, role };
             let watch = Watch { id: key.id, services, area, last_seen: 0, direction: None, names: None };
             if core.forbids_watch(from, &watch) {
@@ -331,8 +330,8 @@ impl WatchTable {
             }
             let judged = Judged { node: key.requester, action: Action::Watch };
             let is_hidden = |known: &FollowedNode| {
-                let services = core.visible(Some(judged), known.services, known.cell);
-                !watching.covers(services, known.cell)
+                let services = core.visible(Some(judged), &known.services, known.cell);
+                !watching.covers(&services, known.cell)
             };
             let hidden = watching.followed.iter().filter(|(_, known)| is_hidden(known)).map(|(node, _)| *node);
             let hidden: Vec<NodeId> = hidden.collect();

@@ -235,7 +235,7 @@ impl HomeRegistration {
     /// before, if that was another one: nobody else knows where that is.
     fn confirm(&mut self, core: &Core, connection: ConnectionId) -> Option<HomeChanged> {
         let hub = core.connections.get(connection)?.node;
-        let Record { node, version, cell, services, .. } = self.record;
+        let Record { node, version, cell, ref services, .. } = self.record;
         let now = Confirmed { hub, cell, service: services.iter().next() };
         let before = self.confirmed.replace(now).filter(|before| before.hub != hub)?;
         let Confirmed { hub: old, cell, service } = before;

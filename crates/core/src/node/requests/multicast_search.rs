@@ -212,7 +212,8 @@ impl OutgoingRequests {
     pub(crate) fn on_multicast_candidate(&mut self, core: &Core, present: MulticastCandidate) {
         let MulticastCandidate { requester, id, candidate } = present;
         let Some(asked) = self.asked.get_mut(&id).filter(|_| requester == core.node) else { return };
-        let fits = candidate.services.contains(asked.request.service) && asked.request.area.contains(candidate.cell);
+        let fits = candidate.services.has(asked.request.service, &asked.request.filter)
+            && asked.request.area.contains(candidate.cell);
         let Some(inquiring) =
             asked.ways.multicast.as_mut().filter(|_| fits && asked.request.mode == RequestMode::Lookup)
         else {

@@ -21,8 +21,8 @@ impl ProviderSessions {
     /// True if a request is too much beside so much else.
     pub(super) fn is_too_much(&self, request: &ServeRequest, load: &ProviderLoad) -> bool {
         let published =
-            request.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(request.spec.service)?)));
-        match (request.spec.service.flow_kind(), published) {
+            request.reflect.and_then(|reflect| Some((reflect.to, self.publications.rate(request.offer.service)?)));
+        match (request.offer.flow_kind(), published) {
             (FlowKind::Stream { .. }, Some((to, kbps))) => {
                 !self.has_room_for_member(request) || !self.has_room_for_copy(request, to, load, kbps)
             }
@@ -36,14 +36,16 @@ impl ProviderSessions {
     /// reflects they would take as much as before.
     pub(super) fn giving_way(&self, request: &ServeRequest) -> Vec<SessionId> {
         let is_reflected = request.reflect.is_some_and(|reflect| reflect.hops > 0);
-        if !is_reflected || self.publications.find_publication(request.spec.service).is_some() || !self.is_busy(request)
+        if !is_reflected
+            || self.publications.find_publication(request.offer.service).is_some()
+            || !self.is_busy(request)
         {
             return Vec::new();
         }
         let gives_way = |session: &Session| {
             let other = &session.request;
             matches!(session.phase, SessionPhase::Streaming(_))
-                && other.spec.service == request.spec.service
+                && other.spec.service == request.offer.service
                 && other.spec.is_reflectable()
         };
         let mut load = self.load_besides(Some(request.key));
@@ -51,7 +53,7 @@ impl ProviderSessions {
         for session in giving_way.iter().filter_map(|id| self.sessions.get(id)) {
             load.leave(&ProviderLoad::of_stream(session.kbps));
         }
-        if self.has_room(&load, usual_kbps(request.spec.service.flow_kind())) { giving_way } else { Vec::new() }
+        if self.has_room(&load, usual_kbps(request.offer.flow_kind())) { giving_way } else { Vec::new() }
     }
 
     /// True if there is room for one more stream.
@@ -63,7 +65,7 @@ impl ProviderSessions {
     /// True if there is a place for one more request of a publication.
     fn has_room_for_member(&self, request: &ServeRequest) -> bool {
         let (mut all, mut own) = (0, 0);
-        for (_, member) in self.members(request.spec.service).filter(|(_, member)| member.request.key != request.key) {
+        for (_, member) in self.members(request.offer.service).filter(|(_, member)| member.request.key != request.key) {
             all += 1;
             own += usize::from(member.request.requester == request.requester);
         }
@@ -73,9 +75,9 @@ impl ProviderSessions {
     /// True if there is room for the copy that a member is to be sent, if it is one of its own. Who has one and
     /// asks for another way has two for a moment: for one of all who do so there is room beyond the limits.
     fn has_room_for_copy(&self, request: &ServeRequest, to: SocketAddr, load: &ProviderLoad, kbps: u32) -> bool {
-        let copies = self.copies(request.spec.service, |other| other.key != request.key);
-        let own =
-            self.copies(request.spec.service, |other| other.key != request.key && other.requester == request.requester);
+        let copies = self.copies(request.offer.service, |other| other.key != request.key);
+        let own = self
+            .copies(request.offer.service, |other| other.key != request.key && other.requester == request.requester);
         let without_own =
             || ProviderLoad { streams: load.streams.saturating_sub(1), kbps: load.kbps.saturating_sub(kbps), ..*load };
         copies.is_empty()
@@ -118,7 +120,7 @@ impl ProviderSessions {
         }
         let counts = |session: &Session| session.request.reflect.is_none() && Some(session.request.key) != except;
         for (_, session) in self.under_way().filter(|(_, session)| counts(session)) {
-            if session.request.spec.service.is_stream() {
+            if session.request.offer.service.is_stream() {
                 load.streams += 1;
                 load.kbps = load.kbps.saturating_add(session.kbps);
             } else {

@@ -25,8 +25,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use roost_policy::Action;
-use roost_wire::messages::{CopyTarget, Decline, Reason, Request, RequestMessage, RequestMode, Route};
-use roost_wire::{Area, Cell, ConnectionId, DeliveryClasses, FlowKind, RequestId, Role, Service, ServiceSet, Time};
+use roost_wire::messages::{CopyTarget, Decline, Reason, Request, RequestMessage, RequestMode, Route, ServiceRequest};
+use roost_wire::{Cell, ConnectionId, DeliveryClasses, FlowKind, Offer, RequestId, Role, ServiceSet, Time};
 
 use self::publications::Publications;
 use self::serve_request::{PushedObject, ServeRequest, SessionFlowKey};
@@ -84,7 +84,7 @@ impl ProviderSessions {
             unreached: UnreachableNodes::default(),
             publications: Publications::new(config.media.is_some()),
             next: 0,
-            services: config.services,
+            services: config.services.clone(),
             max_streams: config.max_streams,
             uplink_kbps: config.uplink_kbps,
             stream_duration: config.stream_duration,
@@ -116,7 +116,7 @@ impl ProviderSessions {
             reflect: reflect.unwrap_or_default(),
             ..self.serve_request((answers, request.id), Some(connection), &request)
         };
-        let service = serve_request.spec.service;
+        let service = serve_request.offer.service;
         let is_for_hub = serve_request.reflect.is_some_and(|reflect| reflect.hops > 0);
         if let Err(reason) = reflect {
             return decline(core, &serve_request, reason, None);
@@ -163,7 +163,8 @@ impl ProviderSessions {
         asked_by: Option<ConnectionId>,
         request: &Request,
     ) -> ServeRequest {
-        let service = request.spec.service;
+        let spec = &request.spec;
+        let offer = self.services.offer(spec.service, &spec.filter).unwrap_or_else(|| Offer::new(spec.service));
         let duration = request.spec.duration.unwrap_or(self.stream_duration).min(MAX_STREAM_DURATION);
         ServeRequest {
             key,
@@ -173,9 +174,10 @@ impl ProviderSessions {
             nonce: request.nonce,
             spec: request.spec.clone(),
             addresses: Vec::new(),
-            duration: service.is_stream().then_some(duration),
+            duration: offer.service.is_stream().then_some(duration),
             deadline: Duration::from_millis(request.deadline_ms.into()).min(MAX_DEADLINE),
-            terms: request.spec.delivery_preferences().or_class(self.classes.for_service(service)),
+            terms: request.spec.delivery_preferences().or_class(self.classes.for_service(offer.service)),
+            offer,
             pushed: None,
             reflect: None,
         }
@@ -202,12 +204,12 @@ impl ProviderSessions {
         }
         self.make_room(core, &request);
         if let Err(reason) = self.admit(core, &request) {
-            let busy = reason == Reason::Busy && request.spec.service.is_stream();
+            let busy = reason == Reason::Busy && request.offer.service.is_stream();
             let retry_after = self.until_free(core.now).filter(|_| busy);
             self.on_member_refused(core, &request);
             return decline(core, &request, reason, retry_after);
         }
-        if let FlowKind::Stream { bits_per_second, .. } = request.spec.service.flow_kind() {
+        if let FlowKind::Stream { bits_per_second, .. } = request.offer.flow_kind() {
             core.reckoned_streams = core.reckoned_streams.saturating_sub(1);
             core.reckoned_kbps = core.reckoned_kbps.saturating_sub(bits_per_second.div_ceil(1000));
         }
@@ -228,7 +230,8 @@ impl ProviderSessions {
 
     /// True if this node provides the service of a request, or has offered its object.
     fn provides(&self, core: &Core, request: &ServeRequest) -> bool {
-        request.requester != core.node && (request.pushed.is_some() || self.services.contains(request.spec.service))
+        request.requester != core.node
+            && (request.pushed.is_some() || self.services.has(request.spec.service, &request.spec.filter))
     }
 
     fn admit(&self, core: &mut Core, request: &ServeRequest) -> Result<(), Reason> {
@@ -244,9 +247,9 @@ impl ProviderSessions {
         Ok(())
     }
 
-    /// True if the node offers a service in an area.
-    pub(super) fn offers(&self, service: Service, area: Area) -> bool {
-        self.services.contains(service) && area.contains(self.cell)
+    /// True if the node has an offer for a request.
+    pub(super) fn offers(&self, request: &ServiceRequest) -> bool {
+        self.services.has(request.service, &request.filter) && request.area.contains(self.cell)
     }
 
     /// True if there is a session of this name.
@@ -349,7 +352,7 @@ impl ProviderSessions {
     pub(super) fn status(&self, now: Time) -> Vec<SessionStatus> {
         let one = |(id, session): (SessionId, &Session)| SessionStatus {
             session: id,
-            service: session.request.spec.service,
+            service: session.request.offer.service,
             requester: session.request.requester,
             relayed: session.request.relayed,
             bytes: session.bytes(),

@@ -3,7 +3,7 @@
 
 use roost_policy::{Action, Attempt};
 use roost_wire::messages::Reason;
-use roost_wire::{Cell, ConnectionId, Role, Service};
+use roost_wire::{Cell, ConnectionId, Form, Role, Service};
 
 use super::ProviderSessions;
 use super::serve_request::ServeRequest;
@@ -22,10 +22,11 @@ impl ProviderSessions {
 
     /// The action, service and place of a request under the policy.
     fn attempt(&self, request: &ServeRequest) -> (Action, Option<Service>, Option<Cell>) {
-        let service = Some(request.spec.service);
+        let service = Some(request.offer.service);
         match (request.pushed, request.reflect) {
             (Some(_), _) => (Action::Send, None, None),
             (None, Some(_)) => (Action::Subscribe, service, Some(self.cell)),
+            (None, None) if request.offer.service.form() == Form::Call => (Action::Call, service, Some(self.cell)),
             (None, None) => (Action::Request, service, Some(self.cell)),
         }
     }
@@ -117,6 +118,6 @@ pub(super) fn way_to(core: &Core, request: &ServeRequest) -> Option<ConnectionId
 }
 
 fn is_for_all(core: &Core, action: Action, service: Service, place: Cell) -> bool {
-    let attempt = Attempt { action, service: Some(service.name()), place: Some(place) };
+    let attempt = Attempt { action, service: Some(service.base_name()), place: Some(place) };
     core.connections.policy().is_none_or(|policy| policy.allows_all(Role::Node, &attempt))
 }

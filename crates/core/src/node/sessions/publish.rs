@@ -27,7 +27,7 @@ impl ProviderSessions {
     /// The sessions that are members of a service's publication, or become one.
     pub(super) fn members(&self, service: Service) -> impl Iterator<Item = (SessionId, &Session)> {
         self.under_way()
-            .filter(move |(_, session)| session.request.reflect.is_some() && session.request.spec.service == service)
+            .filter(move |(_, session)| session.request.reflect.is_some() && session.request.offer.service == service)
     }
 
     fn member_ids(&self, service: Service, which: impl Fn(&SessionPhase) -> bool) -> Vec<SessionId> {
@@ -37,8 +37,9 @@ impl ProviderSessions {
     /// There is a way to who wants a reflected stream.
     pub(super) fn join_publication(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { request, .. }) = self.sessions.get(&id) else { return };
-        let (service, requester) = (request.spec.service, request.requester);
-        let spec = Box::new(ServiceRequest { duration: None, ..ServiceRequest::clone(&request.spec) });
+        let (service, requester) = (request.offer.service, request.requester);
+        let flow_kind = request.offer.flow_kind();
+        let spec = Box::new(ServiceRequest { service, duration: None, ..ServiceRequest::clone(&request.spec) });
         let (is_busy, giving_way) = (self.is_busy(request), self.giving_way(request));
         let is_full = is_busy && giving_way.is_empty();
         let displaced = if is_full { self.displaced(core.now, request) } else { Vec::new() };
@@ -56,7 +57,7 @@ impl ProviderSessions {
             self.stop_requester(core, direct, Reason::Reflected);
         }
         let session = self.number();
-        let kbps = usual_kbps(service.flow_kind());
+        let kbps = usual_kbps(flow_kind);
         self.publications.all.insert(session, Publication::new(service, kbps));
         core.emit(NodeEvent::OpenSource { session, request: spec, requester, reflected: true });
     }
@@ -82,13 +83,13 @@ impl ProviderSessions {
     fn start_member(&mut self, core: &mut Core, id: SessionId) {
         let cell = self.cell;
         let Some(session) = self.sessions.get(&id) else { return };
-        let publication = self.publications.by_service(session.request.spec.service);
+        let publication = self.publications.by_service(session.request.offer.service);
         let rate = publication.and_then(|(_, publication)| Some(publication.live.as_ref()?.bits_per_second));
         if rate.is_some_and(|rate| self.decline_slow_rate(core, id, rate)) {
             return;
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        let publication = self.publications.by_service(session.request.spec.service);
+        let publication = self.publications.by_service(session.request.offer.service);
         let Some(live) = publication.and_then(|(_, publication)| publication.live.as_ref()) else { return };
         core.counters.accepted += 1;
         core.timers.clear(Timer::Expire(id));
@@ -99,7 +100,7 @@ impl ProviderSessions {
     /// Has the owner offer the stream to where a member wants it.
     pub(super) fn offer_to(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { request, phase: SessionPhase::Member, .. }) = self.sessions.get(&id) else { return };
-        let publication = self.publications.by_service(request.spec.service);
+        let publication = self.publications.by_service(request.offer.service);
         if let (Some((session, Publication { live: Some(live), .. })), Some(reflect)) = (publication, request.reflect) {
             core.emit(NodeEvent::Reflect { session, stream: live.stream, to: reflect.to, tag: reflect.tag });
         }
@@ -115,7 +116,7 @@ impl ProviderSessions {
         }
         for member in self.live.iter() {
             let Some(session) = self.sessions.get_mut(member) else { continue };
-            if matches!(session.phase, SessionPhase::Member) && session.request.spec.service == *service {
+            if matches!(session.phase, SessionPhase::Member) && session.request.offer.service == *service {
                 session.set_stream_keys(core, cell, live);
                 let id = session.request.key.1;
                 session.send_reliably(core, FlowMessage::Rekey(Rekey { id, stream, epoch, secret: secret.clone() }));

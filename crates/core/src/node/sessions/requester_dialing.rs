@@ -87,7 +87,8 @@ impl ProviderSessions {
             }
             None if session.request.reflect.is_some() => self.join_publication(core, id),
             None => {
-                let request = ServiceRequest { duration, ..ServiceRequest::clone(&session.request.spec) };
+                let service = session.request.offer.service;
+                let request = ServiceRequest { service, duration, ..ServiceRequest::clone(&session.request.spec) };
                 let request = Box::new(request);
                 core.emit(NodeEvent::OpenSource { session: id, request, requester, reflected: false });
             }

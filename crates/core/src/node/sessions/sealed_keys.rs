@@ -76,7 +76,7 @@ impl ProviderSessions {
     pub(super) fn leave_keys(&self, core: &mut Core, id: SessionId) {
         let request =
             self.sessions.get(&id).map(|session| &session.request).filter(|request| request.reflect.is_some());
-        if let Some((hub, service)) = request.and_then(|request| Some((request.asked_by?, request.spec.service))) {
+        if let Some((hub, service)) = request.and_then(|request| Some((request.asked_by?, request.offer.service))) {
             self.leave_keys_with(core, hub, service);
         }
     }
@@ -92,8 +92,8 @@ impl ProviderSessions {
     /// A request was refused of whose node a hub may have let it open the stream.
     pub(super) fn on_member_refused(&mut self, core: &mut Core, request: &ServeRequest) {
         let publication =
-            self.publications.find_publication(request.spec.service).filter(|_| request.reflect.is_some());
-        if let Some(publication) = publication.filter(|_| !self.is_member(request.spec.service, request.requester)) {
+            self.publications.find_publication(request.offer.service).filter(|_| request.reflect.is_some());
+        if let Some(publication) = publication.filter(|_| !self.is_member(request.offer.service, request.requester)) {
             self.rekey_against_stranger(core, publication);
         }
     }

@@ -43,7 +43,7 @@ impl ProviderSessions {
         };
         let Some(session) = self.sessions.get(&id).filter(|s| matches!(s.phase, SessionPhase::Opening)) else { return };
         let is_stream = matches!(opened, SourceOutput::Stream { .. });
-        if session.request.spec.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
+        if session.request.offer.service.is_stream() != is_stream || bytes > MAX_HELD_BYTES {
             return self.refuse(core, id, Reason::SourceFailed);
         }
         if let SourceOutput::Stream { bits_per_second, .. } = opened
@@ -247,7 +247,7 @@ impl ProviderSessions {
             let old = &session.request;
             matches!(session.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_))
                 && (old.requester, old.nonce, old.spec.service)
-                    == (request.requester, request.nonce, request.spec.service)
+                    == (request.requester, request.nonce, request.offer.service)
                 && !old.relayed
                 && !request.relayed
         };
@@ -329,7 +329,7 @@ impl ProviderSessions {
         let member = session
             .request
             .reflect
-            .map(|_| (session.request.spec.service, matches!(session.phase, SessionPhase::Member)));
+            .map(|_| (session.request.offer.service, matches!(session.phase, SessionPhase::Member)));
         let expires = session.started + session.request.deadline;
         if !session.is_inline() {
             session.accept = None;
@@ -337,7 +337,7 @@ impl ProviderSessions {
         let unwanted = matches!(reason, Some(Reason::Cancelled | Reason::Leaving));
         let missed = opened && !session.confirmed && session.accept.is_none() && !unwanted;
         session.phase = SessionPhase::Done { bytes, reason, missed };
-        let (was_stream, was_pushed) = (session.request.spec.service.is_stream(), session.request.pushed.is_some());
+        let (was_stream, was_pushed) = (session.request.offer.service.is_stream(), session.request.pushed.is_some());
         self.live.remove(&id);
         self.done.insert(id);
         session.dialling = false;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::{CopyTarget, RequestSpec};
-use roost_wire::{Address, ConnectionId, DeliveryPreferences, NodeId, Nonce, RequestId};
+use roost_wire::{Address, ConnectionId, DeliveryPreferences, NodeId, Nonce, Offer, RequestId};
 
 use crate::node::api::Ticket;
 use crate::node::connections::DialTarget;
@@ -22,6 +22,8 @@ pub(crate) struct ServeRequest {
     pub(crate) requester: NodeId,
     pub(crate) nonce: Nonce,
     pub(crate) spec: RequestSpec,
+    /// The offer of this node that is meant.
+    pub(crate) offer: Offer,
     /// Addresses at which the requester may be dialed.
     pub(crate) addresses: Vec<Address>,
     /// The length of the stream: the requester's, or this node's default.

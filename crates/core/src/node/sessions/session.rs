@@ -82,7 +82,7 @@ pub(super) enum SessionPhase {
 
 impl Session {
     pub(super) fn new(request: ServeRequest, now: Time) -> Self {
-        let kbps = usual_kbps(request.spec.service.flow_kind());
+        let kbps = usual_kbps(request.offer.flow_kind());
         Self {
             request,
             phase: SessionPhase::Reaching,
@@ -157,7 +157,7 @@ impl Session {
             core.transmit(
                 connection,
                 channel,
-                Delivery::for_request(self.request.spec.service, self.request.terms),
+                Delivery::for_request(self.request.offer.service, self.request.terms),
                 message,
             );
         }
@@ -199,7 +199,7 @@ impl Session {
     /// True for a stream whose place went to another one without the requester's knowledge.
     pub(super) fn has_given_way(&self) -> bool {
         let gave_way = matches!(self.phase, SessionPhase::Done { missed: true, reason: Some(Reason::Busy), .. });
-        gave_way && self.request.spec.service.is_stream()
+        gave_way && self.request.offer.service.is_stream()
     }
 
     /// Memory that the object under way takes as long as it is, bytes.

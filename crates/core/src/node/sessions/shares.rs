@@ -83,7 +83,7 @@ impl ProviderSessions {
     pub(super) fn displace(&mut self, core: &mut Core, sessions: &[SessionId]) {
         for id in sessions {
             let Some(Session { request, phase, .. }) = self.sessions.get(id) else { continue };
-            let publication = request.reflect.and_then(|_| self.publications.find_publication(request.spec.service));
+            let publication = request.reflect.and_then(|_| self.publications.find_publication(request.offer.service));
             core.counters.displaced += 1;
             match phase {
                 SessionPhase::Reaching | SessionPhase::Opening => self.refuse(core, *id, Reason::Busy),
@@ -98,7 +98,8 @@ impl ProviderSessions {
     fn end_silent(&mut self, core: &mut Core, request: &ServeRequest) {
         for _ in 0..self.live.len() {
             let is_of_kind = |session: &Session| {
-                session.gives_way(core) && session.request.spec.service.is_stream() == request.spec.service.is_stream()
+                session.gives_way(core)
+                    && session.request.offer.service.is_stream() == request.offer.service.is_stream()
             };
             let silent = self.under_way().filter(|(_, session)| is_of_kind(session));
             let Some(id) = silent.min_by_key(|(id, session)| (session.heard, *id)).map(|(id, _)| id) else { return };
@@ -111,7 +112,7 @@ impl ProviderSessions {
 
     /// The sessions of others that end so that a request has a place.
     pub(super) fn displaced(&self, now: Time, request: &ServeRequest) -> Vec<SessionId> {
-        let places = if request.spec.service.is_stream() { self.stream_slots(now) } else { self.object_slots(now) };
+        let places = if request.offer.service.is_stream() { self.stream_slots(now) } else { self.object_slots(now) };
         let mut load = self.load_besides(Some(request.key));
         select_evicted(places, request.requester, 1, |place| {
             load.leave(&place.load);
@@ -141,14 +142,14 @@ impl ProviderSessions {
     }
 
     fn object_slots(&self, now: Time) -> Vec<ProviderSlot> {
-        let objects = self.under_way().filter(|(_, session)| !session.request.spec.service.is_stream());
+        let objects = self.under_way().filter(|(_, session)| !session.request.offer.service.is_stream());
         objects.map(|(id, session)| provider_slot(now, id, session)).collect()
     }
 
     /// A stream for one requester is a place; so is a copy that one requester alone has.
     fn stream_slots(&self, now: Time) -> Vec<ProviderSlot> {
         let is_single =
-            |session: &Session| session.request.spec.service.is_stream() && session.request.reflect.is_none();
+            |session: &Session| session.request.offer.service.is_stream() && session.request.reflect.is_none();
         let streams = self.under_way().filter(|(_, session)| is_single(session));
         let mut places: Vec<ProviderSlot> = streams.map(|(id, session)| provider_slot(now, id, session)).collect();
         for (service, kbps) in self.publications.rates() {
@@ -176,7 +177,7 @@ fn provider_slot(now: Time, id: SessionId, session: &Session) -> ProviderSlot {
         amount: 1,
         is_used: session.is_used(now),
         bytes: session.bytes(),
-        load: if session.request.spec.service.is_stream() {
+        load: if session.request.offer.service.is_stream() {
             ProviderLoad::of_stream(session.kbps)
         } else {
             ProviderLoad::of_object()

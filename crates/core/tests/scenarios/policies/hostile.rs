@@ -59,7 +59,7 @@ struct Seen {
 impl Seen {
     fn may(self, rules: &[Model], action: Action, of: Self) -> bool {
         let Self { role, name, team, .. } = self;
-        let (service, place) = (Some(of.service.name()), Some(of.cell));
+        let (service, place) = (Some(of.service.metric_name()), Some(of.cell));
         reference(rules, &Case { role, name, team, action, service, place }).is_some_and(|(_, allowed)| allowed)
     }
 }
