@@ -267,11 +267,12 @@ fn classes(settings: &Settings) -> Result<DeliveryClasses, ConfigError> {
 }
 
 const fn source_key(service: Service) -> &'static str {
-    match service {
+    match service.base() {
         Service::Video => "sources.video",
         Service::Track => "sources.track",
         Service::Image => "sources.image",
         Service::Sensor => "sources.sensor",
+        Service::Named(_) => "sources",
     }
 }
 

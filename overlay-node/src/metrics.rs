@@ -34,7 +34,7 @@ pub(crate) struct NodeMetrics {
     outbox_delivered: IntCounter,
     outbox_expired: IntCounter,
     machine: CounterSet<NodeStatus>,
-    served: Arc<[AtomicU64; Service::ALL.len()]>,
+    served: Arc<[AtomicU64; Service::ROWS]>,
 }
 
 const MACHINE: [CounterRow<NodeStatus>; 19] = [
@@ -143,19 +143,19 @@ impl NodeMetrics {
 
     /// Counts a request that failed.
     pub(crate) fn failed(&self, service: Service, mode: RequestMode, reason: Reason) {
-        self.requests.with_label_values(&[service.name(), mode_name(mode), reason_name(reason)]).inc();
+        self.requests.with_label_values(&[service.metric_name(), mode_name(mode), reason_name(reason)]).inc();
     }
 
     pub(crate) fn served(&self, service: Service, bytes: u64, reason: Option<Reason>) {
         let outcome = reason.map_or("ok", reason_name);
-        self.sessions.with_label_values(&[service.name(), outcome]).inc();
-        self.provided.with_label_values(&[service.name()]).inc_by(bytes);
-        self.served[service as usize].fetch_add(u64::from(reason.is_none()), Ordering::Relaxed);
+        self.sessions.with_label_values(&[service.metric_name(), outcome]).inc();
+        self.provided.with_label_values(&[service.metric_name()]).inc_by(bytes);
+        self.served[service.row()].fetch_add(u64::from(reason.is_none()), Ordering::Relaxed);
     }
 
     /// Requests of a service that were served to the end.
     pub(crate) fn served_total(&self, service: Service) -> u64 {
-        self.served[service as usize].load(Ordering::Relaxed)
+        self.served[service.row()].load(Ordering::Relaxed)
     }
 
     pub(crate) fn update(&self, status: &NodeStatus, outbox: Option<OutboxTotals>) {
@@ -170,7 +170,7 @@ impl NodeMetrics {
         follow(&self.outbox_expired, expired);
         for service in Service::ALL {
             let active = status.sessions.iter().filter(|session| session.service == service).count();
-            self.active.with_label_values(&[service.name()]).set(active as i64);
+            self.active.with_label_values(&[service.metric_name()]).set(active as i64);
         }
         self.attached.set(i64::from(status.home.is_some()));
         self.standby.set(i64::from(status.standby.is_some()));

@@ -93,10 +93,9 @@ impl SourceSpec {
             let start: String = text.chars().take(40).collect();
             return Err(SpecError::source(service, &start, "it is too long", "at most 4096 bytes"));
         }
-        if text == "synthetic" {
-            return Ok(Self::synthetic(service));
-        }
-        let kind = match service {
+        let kind = match service.base() {
+            Service::Named(_) => Err("a program offers it".to_owned()),
+            _ if text == "synthetic" => return Ok(Self::synthetic(service)),
             Service::Video => video::VideoSource::parse(text).map(SourceKind::Video),
             Service::Track => track::TrackSource::parse(text).map(SourceKind::Track),
             Service::Image => image::ImageSource::parse(text).map(SourceKind::Image),
@@ -107,11 +106,12 @@ impl SourceSpec {
     }
 
     const fn syntax(service: Service) -> &'static str {
-        match service {
+        match service.base() {
             Service::Video => video::SYNTAX,
             Service::Track => track::SYNTAX,
             Service::Image => image::SYNTAX,
             Service::Sensor => sensor::SYNTAX,
+            Service::Named(_) => "`roost offer NAME -- PROGRAM`",
         }
     }
 

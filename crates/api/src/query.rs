@@ -92,7 +92,7 @@ impl WatchQuery {
 
     /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
-        let names: Vec<_> = self.services.iter().map(Service::name).collect();
+        let names: Vec<_> = self.services.iter().map(|service| service.full_text()).collect();
         let mut text = format!("service={}&{}", names.join(","), AreaQuery(self.area).to_text());
         push_names(&mut text, self.names);
         text

@@ -83,7 +83,7 @@ impl<'a> Demand<'a> {
             let mut cycle = node.shares[4] * self.pause;
             for (service, share) in Service::ALL.into_iter().zip(node.shares) {
                 let length = if service.is_stream() { self.stream } else { 0.0 };
-                cycle += share * (latencies[service as usize] + length);
+                cycle += share * (latencies[service.row()] + length);
             }
             for (asks, share) in node.asks.iter_mut().zip(node.shares) {
                 // A bound for nodes with objects alone, whose latency is not known at first.
@@ -116,12 +116,12 @@ impl<'a> Demand<'a> {
             return 0.0;
         }
         let asked = Service::ALL.into_iter().filter(|service| which(*service));
-        asked.map(|service| self.nodes[from].asks[service as usize]).sum::<f64>() / targets.len() as f64
+        asked.map(|service| self.nodes[from].asks[service.row()]).sum::<f64>() / targets.len() as f64
     }
 
     /// The rate of all requests for a service, per second.
     pub(super) fn asked(&self, service: Service) -> f64 {
-        self.nodes.iter().map(|node| node.asks[service as usize]).sum()
+        self.nodes.iter().map(|node| node.asks[service.row()]).sum()
     }
 
     /// The fraction of uses, at `rate` per second, that find no state of an earlier one: there was none yet, or

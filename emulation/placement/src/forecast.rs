@@ -198,7 +198,7 @@ impl ForecastModel<'_> {
             for (index, pair) in self.demand.pairs.iter().enumerate() {
                 for service in Service::ALL {
                     self.latencies(&homes, index, service, |seconds, part| {
-                        latencies[pair.from][service as usize] += seconds * part * pair.weight;
+                        latencies[pair.from][service.row()] += seconds * part * pair.weight;
                     });
                 }
             }
@@ -218,7 +218,7 @@ impl ForecastModel<'_> {
             shares: Vec::new(),
         };
         for service in Service::ALL {
-            let at = service as usize;
+            let at = service.row();
             let mut spread: Vec<(f64, f64)> = Vec::new();
             for (index, pair) in self.demand.pairs.iter().enumerate() {
                 let rate = self.demand.nodes[pair.from].asks[at] * pair.weight;
@@ -244,7 +244,7 @@ impl ForecastModel<'_> {
         if self.relayed {
             // Every node has its connection with the server; an object finds the state left by all objects of
             // both nodes.
-            let flows = |node: usize| self.demand.fresh(self.demand.nodes[node].asks[service as usize]);
+            let flows = |node: usize| self.demand.fresh(self.demand.nodes[node].asks[service.row()]);
             return ColdStart { dial: 0.0, cold: flows(from).max(flows(to)) };
         }
         let shared = |other: Service| self.one_transport || other.is_stream() == service.is_stream();
@@ -258,7 +258,7 @@ impl ForecastModel<'_> {
         let pair = self.demand.pairs[index];
         let (from, to) = (self.host(pair.from), self.host(pair.to));
         let (home, away) = (homes.of[pair.from], homes.of[pair.to]);
-        let flow = &self.exchanges.flows[service as usize];
+        let flow = &self.exchanges.flows[service.row()];
         let asking = self.ground.time(from, homes.hubs[home], self.exchanges.request[0])
             + homes.between(home, away)
             + self.ground.time(homes.hubs[away], to, self.exchanges.forward[0]);
@@ -295,7 +295,7 @@ impl ForecastModel<'_> {
         let (from, to) = (self.host(pair.from), self.host(pair.to));
         let (home, away) = (homes.hubs[homes.of[pair.from]], homes.hubs[homes.of[pair.to]]);
         let RequestCosts { request, forward, route_request: carry, pending, flows } = self.exchanges;
-        let RequestFlow { bytes, handshake, .. } = &flows[service as usize];
+        let RequestFlow { bytes, handshake, .. } = &flows[service.row()];
         let mut total = 0.0;
         let mut put = |a: HostIndex, b: HostIndex, [there, back]: [f64; 2], rate: f64| {
             for (a, b, bytes) in [(a, b, there), (b, a, back)] {

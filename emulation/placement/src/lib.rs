@@ -245,16 +245,16 @@ fn choice(
 ) -> PlacementChoice {
     let topology = ground.topology;
     let service = |service: Service| {
-        let at = service as usize;
+        let at = service.row();
         ServiceForecast {
-            service: service.name(),
+            service: service.metric_name(),
             requests_per_s: forecast.asked[at],
             median_ms: forecast.median[at] * 1e3,
             mean_ms: forecast.mean[at] * 1e3,
             bytes_per_request: forecast.bytes[at],
         }
     };
-    let asked = Service::ALL.into_iter().filter(|service| forecast.asked[*service as usize] > 0.0);
+    let asked = Service::ALL.into_iter().filter(|service| forecast.asked[service.row()] > 0.0);
     let services: Vec<ServiceForecast> = asked.map(service).collect();
     let link = |(pipe, load): &(distances::NetDirection, f64)| LinkForecast {
         link: topology.nets[pipe.net].name.clone(),

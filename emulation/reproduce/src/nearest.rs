@@ -22,7 +22,7 @@ impl NearestToBound {
         let mut ratios = Vec::new();
         for found in all {
             for point in &found.study.points {
-                for service in Service::ALL.map(Service::name) {
+                for service in Service::ALL.map(Service::metric_name) {
                     let mean = |what: &str| Some(found.mean(point, &format!("{service}{what}"))?.0);
                     if let (Some(seen), Some(limit)) = (mean(".mean"), mean(".limit")) {
                         let place = format!("{service}, {}, {}: {}", found.study.title, point.series, point.name);

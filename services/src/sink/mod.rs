@@ -182,19 +182,20 @@ impl Sink {
             let instead = "send it to a player with rtp://HOST:PORT";
             return Err(SinkError::Unsuitable { what: "an RTP stream".to_owned(), to: spec.to_string(), instead });
         }
-        if to_rtp && service != Service::Video {
+        if to_rtp && service.base() != Service::Video {
             let instead = "send it with udp://HOST:PORT";
             return Err(SinkError::Unsuitable { what: format!("a {service} stream"), to: spec.to_string(), instead });
         }
         let output = Output::open(spec, service.is_stream()).await?;
-        let track_format = match service {
+        let track_format = match service.base() {
             Service::Video if to_rtp && format != format::RTP_H264 => {
                 SinkEncoding::Rtp(Packer::new(seed()), Instant::now(), Vec::new())
             }
             Service::Video if format == format::RTP_H264 => SinkEncoding::Packets,
             Service::Video => SinkEncoding::Stream,
             Service::Track => SinkEncoding::Records(track_format),
-            Service::Image | Service::Sensor => SinkEncoding::Object((!output.is_draft()).then(BytesMut::new)),
+            Service::Named(_) if service.is_stream() => SinkEncoding::Stream,
+            Service::Image | Service::Sensor | Service::Named(_) => SinkEncoding::Object((!output.is_draft()).then(BytesMut::new)),
         };
         Ok(Self { encoding: track_format, output, bytes: 0, skipped_lines: 0, reader_gone: false })
     }

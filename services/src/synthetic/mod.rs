@@ -42,20 +42,21 @@ pub fn object(service: Service) -> Bytes {
     // Made once: every request gets a cheap clone.
     static PICTURE: LazyLock<Bytes> = LazyLock::new(picture::jpeg);
     static READING: LazyLock<Bytes> = LazyLock::new(reading::senml);
-    match service {
+    match service.base() {
         Service::Image => PICTURE.clone(),
         Service::Sensor => READING.clone(),
-        Service::Video | Service::Track => Bytes::new(),
+        Service::Video | Service::Track | Service::Named(_) => Bytes::new(),
     }
 }
 
 /// The media type of the data of [`stream`] and [`object`].
 pub const fn format(service: Service) -> &'static str {
-    match service {
+    match service.base() {
         Service::Video => crate::format::MPEG_TS,
         Service::Track => crate::format::JSON_LINES,
         Service::Image => crate::format::JPEG,
         Service::Sensor => crate::format::SENML_JSON,
+        Service::Named(_) => crate::format::BYTES,
     }
 }
 

@@ -227,11 +227,12 @@ fn suggest(args: &RequestArgs, area: Area, output: Output) {
     if args.receive.output.is_some() || output.is_json() {
         return;
     }
-    let target = match args.service {
+    let target = match args.service.base() {
         Service::Video => "clip.ts",
         Service::Track => "track.jsonl",
         Service::Image => "picture.jpg",
         Service::Sensor => "reading.json",
+        Service::Named(_) => "data",
     };
     let place = args.provider.map_or_else(|| area_flags(area), |provider| format!("--from {provider}"));
     output.say(format!("Keep it with: roost request {} {place} -o {target}", args.service));

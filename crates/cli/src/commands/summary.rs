@@ -20,7 +20,7 @@ const OWN_COPY: &str =
 #[derive(Serialize)]
 struct RequestReport<'a> {
     schema: u32,
-    service: &'static str,
+    service: String,
     output: Option<String>,
     rate_bits_per_second: f64,
     /// Bytes of an object that were there before it went on.
@@ -40,7 +40,7 @@ pub(super) fn report(
     if output.is_json() {
         let report = RequestReport {
             schema: SCHEMA,
-            service: args.service.name(),
+            service: args.service.to_string(),
             output: args.receive.output.as_ref().map(ToString::to_string),
             rate_bits_per_second: rate(args, summary),
             resumed_at: keeping.resumed_at,
@@ -152,7 +152,7 @@ pub(super) struct PartialTransfer {
 #[derive(Serialize)]
 struct EarlyReport<'a> {
     schema: u32,
-    service: &'static str,
+    service: String,
     output: Option<String>,
     /// Always true: the reader of the output has gone.
     closed: bool,
@@ -182,7 +182,7 @@ impl PartialTransfer {
         if output.is_json() {
             let report = EarlyReport {
                 schema: SCHEMA,
-                service: args.service.name(),
+                service: args.service.to_string(),
                 output: args.receive.output.as_ref().map(ToString::to_string),
                 closed: true,
                 provider: self.accepted.as_ref().map(|accepted| accepted.provider.to_string()),

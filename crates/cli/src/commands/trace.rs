@@ -69,7 +69,7 @@ async fn receive(mut stream: RequestStream) -> Outcome<TraceOutcome> {
 #[derive(Serialize)]
 struct TraceReport<'a> {
     schema: u32,
-    service: &'static str,
+    service: String,
     trace: &'a Trace,
     summary: Option<&'a TransferSummary>,
     error: Option<&'a Error>,
@@ -78,7 +78,7 @@ struct TraceReport<'a> {
 fn report<'a>(args: &TraceArgs, traced: &'a TraceOutcome) -> TraceReport<'a> {
     TraceReport {
         schema: SCHEMA,
-        service: args.service.name(),
+        service: args.service.to_string(),
         trace: &traced.trace,
         summary: traced.summary.as_ref(),
         error: traced.error.as_ref(),

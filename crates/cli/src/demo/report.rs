@@ -148,7 +148,7 @@ impl<'a> DemoReport<'a> {
 fn object(row: &DemoRow) -> RowObject {
     RowObject {
         mode: row.mode.name(),
-        service: row.service.name(),
+        service: row.service.metric_name(),
         transport: row.transport.name(),
         ok: row.ok,
         first_byte_ms: row.first_byte_ms,

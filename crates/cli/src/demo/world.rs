@@ -94,7 +94,7 @@ impl DemoNetwork {
 
     /// Requests one service over one transport and measures the cost.
     pub(super) async fn measure(&self, service: Service, transport: Scheme, duration: Duration) -> Outcome<DemoRow> {
-        let place = PLACES[service as usize];
+        let place = PLACES[service.row()];
         let requester = self.requester()?.client()?;
         let before = self.settled().await?;
         let received = row::receive(requester, service, place, transport, duration).await?;

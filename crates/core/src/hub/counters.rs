@@ -101,8 +101,8 @@ impl From<Reason> for RequestOutcome {
 /// Events since the hub started, each counted once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HubCounters {
-    requests: [[u64; 3]; 4],
-    outcomes: [[[u64; RequestOutcome::ALL.len()]; 3]; 4],
+    requests: [[u64; 3]; Service::ROWS],
+    outcomes: [[[u64; RequestOutcome::ALL.len()]; 3]; Service::ROWS],
     over_limit: [u64; HubLimit::ALL.len()],
     pub searches: u64,
     /// Records that were new or had changed.

@@ -109,7 +109,7 @@ impl HubCore {
             let what = "it publishes services that the group's policy does not let it offer";
             self.events.push_back(HubEvent::Refused { node: from.node, what });
             let judged = Judged { node: from.node, action: Action::Offer };
-            for service in published.iter().filter(|service| !offered.contains(*service)) {
+            for service in published.iter().filter(|service| !record.services.contains(*service)) {
                 self.tell_denial(judged, Some(service), Some(Area::Exact(record.cell)));
             }
         }

@@ -88,7 +88,10 @@ impl KeySealer {
 fn associated_data(provider: NodeId, service: Service) -> Vec<u8> {
     let mut data = vec![VERSION];
     data.extend_from_slice(provider.as_bytes());
-    data.push(service as u8);
+    match service {
+        Service::Named(name) => data.extend_from_slice(name.as_str().as_bytes()),
+        known => data.push(known.row() as u8),
+    }
     data
 }
 

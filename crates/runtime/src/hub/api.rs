@@ -121,13 +121,13 @@ async fn lookup(State(hub): State<HubService>, pairs: QueryPairs) -> Result<Resp
 
 /// Counts the providers of each service, in steps so that requests do not wait.
 async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
-    let mut providers = [0; Service::ALL.len()];
+    let mut providers = [0; Service::ROWS];
     let mut after: Option<NodeId> = None;
     loop {
         let step = hub.index(after, COUNT_STEP).await.map_err(leaving)?;
         let own = step.iter().filter(|entry| entry.home.is_none());
         for service in own.flat_map(|entry| entry.services.iter()) {
-            providers[service as usize] += 1;
+            providers[service.row()] += 1;
         }
         match step.last() {
             Some(last) if step.len() == COUNT_STEP => after = Some(last.node),
@@ -139,7 +139,7 @@ async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
         source: None,
         active: None,
         served: None,
-        providers: Some(providers[service as usize]),
+        providers: Some(providers[service.row()]),
     };
     Ok(json_response(&Services { schema: SCHEMA, services: Service::ALL.map(row).into() }))
 }

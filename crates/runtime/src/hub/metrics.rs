@@ -163,12 +163,12 @@ impl HubMetrics {
     }
 
     fn update_requests(&self, counters: &HubCounters, service: Service, mode: RequestMode, name: &str) {
-        follow(&self.requests.with_label_values(&[service.name(), name]), counters.requests(service, mode));
+        follow(&self.requests.with_label_values(&[service.metric_name(), name]), counters.requests(service, mode));
         for outcome in RequestOutcome::ALL {
             let total = counters.outcomes(service, mode, outcome);
             // Most combinations never happen.
             if total > 0 {
-                follow(&self.outcomes.with_label_values(&[service.name(), name, outcome.name()]), total);
+                follow(&self.outcomes.with_label_values(&[service.metric_name(), name, outcome.name()]), total);
             }
         }
     }

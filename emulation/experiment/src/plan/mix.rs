@@ -213,7 +213,7 @@ mod tests {
         let mut seen = [0_u64; 5];
         for _ in 0..draws {
             match mix.draw(&mut random) {
-                Draw::Ask(service) => seen[service as usize] += 1,
+                Draw::Ask(service) => seen[service.row()] += 1,
                 Draw::Pause => seen[4] += 1,
             }
         }

@@ -123,7 +123,7 @@ fn streams(names: Spanned<Vec<String>>, lines: &PlanLines<'_>) -> Result<Vec<Ser
     let mut services = Vec::new();
     for name in names.into_inner() {
         let service = streams().find(|service| service.name() == name).ok_or_else(|| {
-            let near = suggest::did_you_mean(&name, streams().map(Service::name));
+            let near = suggest::did_you_mean(&name, streams().map(Service::metric_name));
             error(format!("`{name}` is no stream: a room has video and track{near}"))
         })?;
         if !services.contains(&service) {

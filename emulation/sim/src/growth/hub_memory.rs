@@ -131,7 +131,7 @@ impl MiddleSummaries {
 /// The block services of a home whose square of 16 × 16 cells begins at `corner`.
 fn around(corner: Cell) -> impl Iterator<Item = BlockService> {
     let blocks = [(0, 0), (8, 0), (0, 8), (8, 8)].map(|(x, y)| Cell::new(corner.x + x, corner.y + y));
-    blocks.into_iter().flat_map(|cell| Service::ALL.map(|service| BlockService::from_cell(service, cell)))
+    blocks.into_iter().flat_map(|cell| Service::ALL.map(|service| BlockService::from_cell(service.code(), cell)))
 }
 
 /// All roots, and the messages in flight between them.

@@ -168,7 +168,7 @@ impl Room<'_> {
     }
 
     fn handle_update(&mut self, key: MemberStream, told: StreamUpdate) -> Outcome {
-        let (node, service, who) = (key.0.to_string(), key.1.name(), self.who(key.0));
+        let (node, service, who) = (key.0.to_string(), key.1.to_string(), self.who(key.0));
         let name = self.name(key.0).map(str::to_owned);
         let Some(came) = self.known.stream(key) else { return Ok(()) };
         let (failure, again) = match told {

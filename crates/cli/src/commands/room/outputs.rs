@@ -90,12 +90,13 @@ fn players(output: &SinkSpec) -> Outcome<OutputTarget> {
 }
 
 fn ending(service: Service, format: TrackFormat) -> &'static str {
-    match (service, format) {
+    match (service.base(), format) {
         (Service::Video, _) => "ts",
         (Service::Track, TrackFormat::JsonLines | TrackFormat::Full) => "jsonl",
         (Service::Track, TrackFormat::Raw) => "txt",
         (Service::Image, _) => "jpg",
         (Service::Sensor, _) => "json",
+        (Service::Named(_), _) => "data",
     }
 }
 

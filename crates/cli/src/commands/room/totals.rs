@@ -30,7 +30,7 @@ pub(super) enum RoomEvent<'a> {
     Receiving {
         node: String,
         name: Option<String>,
-        service: &'static str,
+        service: String,
         to: Option<String>,
         reflected: bool,
     },
@@ -38,7 +38,7 @@ pub(super) enum RoomEvent<'a> {
     Broken {
         node: String,
         name: Option<String>,
-        service: &'static str,
+        service: String,
         message: String,
         again_in_s: Option<f64>,
     },
@@ -69,7 +69,7 @@ pub(super) struct MemberStreamRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
     cell: String,
-    service: Option<&'static str>,
+    service: Option<String>,
     bytes: u64,
     lost: u64,
     /// Seconds since the stream began; without a stream, since the member entered.
@@ -133,7 +133,7 @@ impl RoomTotals {
             short: format!("{node:?}"),
             name: name(node).or_else(|| totals.name.clone()),
             cell: totals.cell.to_string(),
-            service: stream.map(|(service, _)| service.name()),
+            service: stream.map(|(service, _)| service.to_string()),
             bytes: stream.map_or(0, |(_, came)| came.bytes),
             lost: stream.map_or(0, |(_, came)| came.lost),
             since_s: stream.and_then(|(_, came)| came.since).unwrap_or(totals.since).elapsed().as_secs_f64(),
@@ -157,7 +157,7 @@ pub(super) fn table(rows: &[MemberStreamRow]) -> Table {
             row.name.clone().unwrap_or_else(|| "-".to_owned()),
             row.short.clone(),
             row.cell.clone(),
-            row.service.unwrap_or("-").to_owned(),
+            row.service.clone().unwrap_or_else(|| "-".to_owned()),
             bytes(row.bytes),
             row.lost.to_string(),
             format!("{}{left}", seconds(row.since_s)),
