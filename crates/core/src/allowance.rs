@@ -65,7 +65,8 @@ impl Allowance {
     /// The rule that denies an action in an area, for people; `None` if the member has it there or somewhere in it.
     pub(crate) fn rule_against(&self, action: Action, service: Option<Service>, area: Option<Area>) -> Option<String> {
         let permissions = self.0.as_ref()?;
-        let judge = |place| permissions.judge(&Attempt { action, service: service.as_ref().map(Service::base_name), place });
+        let judge =
+            |place| permissions.judge(&Attempt { action, service: service.as_ref().map(Service::base_name), place });
         let verdict = match area {
             Some(Area::Exact(cell)) => judge(Some(cell)),
             Some(_) => self.at_best(action, service),

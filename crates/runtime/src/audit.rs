@@ -84,7 +84,8 @@ impl DaemonContext {
     fn denied(&self, denial: &Denial) -> AuditEvent {
         let Denial { node, name, action, service, area, rule } = denial;
         let event = AuditEvent::new(AuditKind::ActionDenied).about(node, Some(name)).with("action", action.to_string());
-        let event = event.with("service", service.as_ref().map(Service::name)).with("area", area.map(|area| area.to_string()));
+        let event =
+            event.with("service", service.as_ref().map(Service::name)).with("area", area.map(|area| area.to_string()));
         let number = self.documents.policy_status().map(|policy| policy.number);
         event.with("rule", rule.as_str()).with("policy", number)
     }

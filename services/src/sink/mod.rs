@@ -195,7 +195,9 @@ impl Sink {
             Service::Video => SinkEncoding::Stream,
             Service::Track => SinkEncoding::Records(track_format),
             Service::Named(_) if service.is_stream() => SinkEncoding::Stream,
-            Service::Image | Service::Sensor | Service::Named(_) => SinkEncoding::Object((!output.is_draft()).then(BytesMut::new)),
+            Service::Image | Service::Sensor | Service::Named(_) => {
+                SinkEncoding::Object((!output.is_draft()).then(BytesMut::new))
+            }
         };
         Ok(Self { encoding: track_format, output, bytes: 0, skipped_lines: 0, reader_gone: false })
     }

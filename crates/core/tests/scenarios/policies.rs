@@ -157,7 +157,13 @@ fn denials_are_told_with_their_rule() {
         let denials = std::mem::take(&mut scene.world.hosts[judge.0].denials);
         denials.into_iter().next().map(|denial| {
             let area = denial.area.map_or_else(String::new, |area| area.to_string());
-            format!("{} {} {:?} {area}: {}", denial.name, denial.action, denial.service.map(Service::name), denial.rule)
+            format!(
+                "{} {} {:?} {area}: {}",
+                denial.name,
+                denial.action,
+                denial.service.as_ref().map(Service::name),
+                denial.rule
+            )
         })
     };
     for is_hub in [true, false] {

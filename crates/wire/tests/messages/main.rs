@@ -23,8 +23,8 @@ use roost_wire::messages::{
 };
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
 use roost_wire::{
-    Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, Nonce, Record, RequestId, RoomId, Scheme, Service,
-    ServiceSet, StreamId, StreamTag, Version,
+    Address, Area, Capacity, Cell, Epoch, EpochSecret, Metadata, NodeId, Nonce, Record, RequestId, RoomId, Scheme,
+    Service, ServiceSet, StreamId, StreamTag, Version,
 };
 
 use messages::any_message;
@@ -123,6 +123,7 @@ fn request_out_of_bounds_is_named() {
         direction: None,
         timeout_ms: None,
         selector: None,
+        filter: Metadata::EMPTY,
     }));
     assert_eq!(Message::decode(&lookup.encode()), Err(WireError::OutOfBounds("an area off the grid")));
 }

@@ -16,8 +16,8 @@ use roost_wire::{DeliveryId, Nonce, RequestId, RoomId, StreamId};
 
 use super::requests::{multicast_request, request, route};
 use super::words::{
-    address, addresses, area, block_services, candidate, capacity, cell, coverage, hop, id, key, member, names, node,
-    numbers, offer, payload, reason, record, reflected, service, services, version, way, whereabouts,
+    address, addresses, area, block_services, candidate, capacity, cell, coverage, filter, hop, id, key, member, names,
+    node, numbers, offer, payload, reason, record, reflected, service, services, version, way, whereabouts,
 };
 
 pub(crate) fn push_message() -> impl Strategy<Value = Message> {
@@ -273,10 +273,30 @@ pub(crate) fn directory_message() -> impl Strategy<Value = Message> {
         (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Directory(
             DirectoryMessage::LookupResult(LookupResult { id, candidates, coverage: Coverage::HubStarting })
         )),
-        (id(), service(), area(), any::<u8>(), prop::option::of(way()), prop::option::of(any::<u32>()), names())
-            .prop_map(|(id, service, area, count, direction, timeout_ms, selector)| Message::Directory(
-                DirectoryMessage::HubLookup(HubLookup { id, service, area, count, direction, timeout_ms, selector })
-            )),
+        (
+            id(),
+            service(),
+            area(),
+            any::<u8>(),
+            prop::option::of(way()),
+            prop::option::of(any::<u32>()),
+            names(),
+            filter()
+        )
+            .prop_map(
+                |(id, service, area, count, direction, timeout_ms, selector, filter)| Message::Directory(
+                    DirectoryMessage::HubLookup(HubLookup {
+                        id,
+                        service,
+                        area,
+                        count,
+                        direction,
+                        timeout_ms,
+                        selector,
+                        filter
+                    })
+                )
+            ),
         (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
             |(id, services, area, last_seen, direction, names)| Message::Directory(DirectoryMessage::Watch(Watch {
                 id,

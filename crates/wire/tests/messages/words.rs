@@ -11,8 +11,8 @@ use roost_wire::messages::{
 };
 use roost_wire::room::RoomMember;
 use roost_wire::{
-    Address, Area, Capacity, Cell, Epoch, EpochSecret, NodeId, NodeSelector, Record, RequestId, Scheme, Service,
-    ServiceSet, StreamId, Version,
+    Address, Area, Capacity, Cell, Epoch, EpochSecret, Metadata, NodeId, NodeSelector, Offer, Record, RequestId,
+    Scheme, Service, ServiceSet, StreamId, Version,
 };
 
 pub(crate) fn cell() -> impl Strategy<Value = Cell> {
@@ -46,11 +46,20 @@ pub(crate) fn capacity() -> impl Strategy<Value = Capacity> {
 }
 
 pub(crate) fn service() -> impl Strategy<Value = Service> {
-    prop::sample::select(Service::ALL.to_vec())
+    let named =
+        ["video#bow", "acme/lidar:stream", "acme/map#a:object", "acme/tiles:call"].map(|text| text.parse().unwrap());
+    prop_oneof![4 => prop::sample::select(Service::ALL.to_vec()), 1 => prop::sample::select(named.to_vec())]
+}
+
+pub(crate) fn filter() -> impl Strategy<Value = Metadata> {
+    prop_oneof![Just(Metadata::EMPTY), Just("sensor=ir,range=120".parse().unwrap())]
 }
 
 pub(crate) fn services() -> impl Strategy<Value = ServiceSet> {
-    prop::collection::vec(service(), 0..4).prop_map(|list| list.into_iter().collect())
+    let offer = (service(), prop::option::of(1_u32..100_000), filter());
+    let offer = offer.prop_map(|(service, kbps, metadata)| Offer { kbps, metadata, ..Offer::new(service) });
+    let offers = prop::collection::vec(offer, 0..4).prop_map(|offers| ServiceSet::from_offers(offers).unwrap());
+    prop_oneof![prop::collection::vec(service(), 0..4).prop_map(|list| list.into_iter().collect()), offers]
 }
 
 /// Boxed, as is whatever many messages have: all of it together overflows a test's stack.

@@ -23,7 +23,11 @@ pub(super) fn run(args: &ExplainArgs, output: Output) -> Outcome {
         return report_none(output);
     };
     let member = Member { role, name: &args.member, labels: &labels };
-    let attempt = Attempt { action: args.action, service: args.service.as_ref().map(roost_wire::Service::base_name), place: args.at };
+    let attempt = Attempt {
+        action: args.action,
+        service: args.service.as_ref().map(roost_wire::Service::base_name),
+        place: args.at,
+    };
     report(&policy, member, &attempt, output)
 }
 
