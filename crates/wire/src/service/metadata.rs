@@ -122,9 +122,10 @@ impl<'de> Deserialize<'de> for Metadata {
     }
 }
 
+/// An array of keys and values by turns.
 impl<C> Encode<C> for Metadata {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
-        e.map(self.iter().count() as u64)?;
+        e.array(2 * self.iter().count() as u64)?;
         for (key, value) in self.iter() {
             e.str(key)?.str(value)?;
         }
@@ -138,9 +139,9 @@ impl<C> Encode<C> for Metadata {
 
 impl<'b, C> Decode<'b, C> for Metadata {
     fn decode(d: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
-        let count = d.map()?.filter(|count| *count <= MAX_METADATA_BYTES as u64);
+        let count = d.array()?.filter(|count| *count <= 2 * MAX_METADATA_BYTES as u64 && count % 2 == 0);
         let count = count.ok_or_else(|| DecodeError::message("too much metadata"))?;
-        let pairs: Result<Vec<_>, DecodeError> = (0..count).map(|_| Ok((d.str()?, d.str()?))).collect();
+        let pairs: Result<Vec<_>, DecodeError> = (0..count / 2).map(|_| Ok((d.str()?, d.str()?))).collect();
         Self::new(pairs?).map_err(|_| DecodeError::message("no metadata"))
     }
 
