@@ -74,7 +74,7 @@ impl JoinedRooms {
     fn say(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) {
         let (Some(inside), Some(home)) = (self.0.get_mut(&ticket), attach.home()) else { return };
         let record = attach.record();
-        let member = RoomMember { node: core.node, cell: record.cell, services: record.services.clone() };
+        let member = RoomMember { node: core.node, cell: record.cell, services: record.services.brief() };
         core.send(home, RoomMessage::JoinRoom(JoinRoom { room: inside.room, member: member.clone(), direction: None }));
         let retry = core.pto(home) * (2 << inside.tries.min(6));
         (inside.said, inside.told_as, inside.tries) = (core.now, Some(member), inside.tries + 1);

@@ -28,7 +28,8 @@ impl RoomMessage {
     pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::Roster(roster) => check_bound(roster.members.len() <= MAX_MEMBERS, "too many members"),
-            Self::JoinRoom(_) | Self::LeaveRoom(_) => Ok(()),
+            Self::JoinRoom(join) => check_bound(join.member.services.is_brief(), "too many offers"),
+            Self::LeaveRoom(_) => Ok(()),
         }
     }
 }

@@ -83,10 +83,6 @@ impl Metadata {
     pub fn includes(&self, other: &Self) -> bool {
         other.iter().all(|(key, value)| self.get(key) == Some(value))
     }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.iter().map(|(key, value)| key.len() + value.len()).sum()
-    }
 }
 
 impl fmt::Display for Metadata {

@@ -8,8 +8,8 @@ use crate::refusal::{Refusal, check_bound};
 /// The most services of one node with a name, a rate, a size or metadata.
 pub const MAX_OFFERS: usize = 32;
 
-/// The most bytes of names and metadata of one node's offers.
-pub const MAX_OFFERS_BYTES: usize = 2_048;
+/// The most bytes of one node's offers in a message.
+pub const MAX_OFFERS_BYTES: usize = 1_024;
 
 /// A service that a node offers, and what it tells of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Encode, Decode)]
@@ -52,8 +52,15 @@ impl Offer {
         is_known && self.kbps.is_none() && self.max_bytes.is_none() && self.metadata.is_empty()
     }
 
+    /// No fewer bytes than the offer takes in a message.
     pub(super) fn bytes(&self) -> usize {
-        self.service.name().len() + self.metadata.bytes()
+        /// Numbers, and the heads of arrays and of the name.
+        const FRAME: usize = 20;
+        /// The heads of a key and a value.
+        const PAIR: usize = 4;
+        FRAME
+            + self.service.name().len()
+            + self.metadata.iter().map(|(key, value)| key.len() + value.len() + PAIR).sum::<usize>()
     }
 
     pub(super) fn check_limits(&self) -> Result<(), Refusal> {

@@ -30,6 +30,9 @@ pub struct TooManyOffers;
 
 const KNOWN: u8 = 0b1111;
 
+/// The most bytes of one node's offers in a list of nodes: 64 of them fit into a message.
+const MAX_LISTED_BYTES: usize = 512;
+
 impl ServiceSet {
     pub const EMPTY: Self = Self { known: 0, offers: None };
 
@@ -156,15 +159,40 @@ impl ServiceSet {
         set
     }
 
-    /// The offers of one service with all its instances, and the bits of all known ones: enough for an answer about it.
+    /// The offers of one service with its instances, as far as an answer has room for them, and all known services.
     #[must_use]
     pub fn about(&self, service: Service) -> Self {
+        self.part(|offer| offer.service.base() == service.base())
+    }
+
+    /// The first offers, as many as a list of nodes has room for, and all known services.
+    #[must_use]
+    pub fn brief(&self) -> Self {
+        self.part(|_| true)
+    }
+
+    fn part(&self, which: impl Fn(&Offer) -> bool) -> Self {
         if self.offers.is_none() {
             return self.clone();
         }
-        let kept: Vec<Offer> =
-            self.offers().iter().filter(|offer| offer.service.base() == service.base()).cloned().collect();
+        let mut room = MAX_LISTED_BYTES;
+        let mut fits = |offer: &&Offer| {
+            let is_kept = which(offer) && offer.bytes() <= room;
+            room -= if is_kept { offer.bytes() } else { 0 };
+            is_kept
+        };
+        let kept: Vec<Offer> = self.offers().iter().filter(|offer| fits(offer)).cloned().collect();
         Self { known: self.known, offers: (!kept.is_empty()).then(|| Arc::new(kept)) }
+    }
+
+    /// True if the set is no longer than [`Self::brief`] makes it.
+    pub(crate) fn is_brief(&self) -> bool {
+        self.bytes() <= MAX_LISTED_BYTES
+    }
+
+    /// No fewer bytes than the offers take in a message.
+    fn bytes(&self) -> usize {
+        self.offers().iter().map(Offer::bytes).sum()
     }
 
     /// Makes a set of offers.
@@ -178,8 +206,7 @@ impl ServiceSet {
     }
 
     pub(crate) fn check_limits(&self) -> Result<(), Refusal> {
-        let bytes: usize = self.offers().iter().map(Offer::bytes).sum();
-        check_bound(self.offers().len() <= MAX_OFFERS && bytes <= MAX_OFFERS_BYTES, "too many offers")
+        check_bound(self.offers().len() <= MAX_OFFERS && self.bytes() <= MAX_OFFERS_BYTES, "too many offers")
     }
 
     /// The known services that have no offer in the list, a bit for each.
@@ -288,7 +315,7 @@ mod tests {
 
     #[test]
     fn too_many_offers_are_refused() {
-        let many = |count: usize| (0..count).map(|number| Offer::new(service(&format!("acme/s{number}:object"))));
+        let many = |count: usize| (0..count).map(|number| Offer::new(service(&format!("a/{number}:object"))));
         assert!(ServiceSet::from_offers(many(MAX_OFFERS)).is_ok());
         assert_eq!(ServiceSet::from_offers(many(MAX_OFFERS + 1)), Err(TooManyOffers));
         let set = many(MAX_OFFERS + 1).fold(ServiceSet::EMPTY, ServiceSet::with_offer);
