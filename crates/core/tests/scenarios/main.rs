@@ -28,6 +28,7 @@ mod nat;
 mod objects;
 mod outages;
 mod overflow;
+mod own_services;
 mod policies;
 mod profiles;
 mod providers;

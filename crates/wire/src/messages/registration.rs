@@ -83,8 +83,8 @@ impl RegistrationMessage {
     pub(super) fn check_limits(&self) -> Result<(), Refusal> {
         match self {
             Self::Redirect(addresses) => check_bound(!addresses.is_empty(), "a redirect to no address"),
-            Self::Publish(_)
-            | Self::Lease { .. }
+            Self::Publish(record) => check_bound(record.services.has_forms(), "an offer without a form"),
+            Self::Lease { .. }
             | Self::SetStandby { .. }
             | Self::HomeChanged(_)
             | Self::Renew(_)

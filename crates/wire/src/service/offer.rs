@@ -2,7 +2,7 @@
 
 use minicbor::{Decode, Encode};
 
-use super::{FlowKind, Form, Metadata, Service};
+use super::{FlowKind, Metadata, Service};
 use crate::refusal::{Refusal, check_bound};
 
 /// The most services of one node with a name, a rate, a size or metadata.
@@ -64,7 +64,6 @@ impl Offer {
     }
 
     pub(super) fn check_limits(&self) -> Result<(), Refusal> {
-        check_bound(self.service.form() != Form::Any, "an offer without a form")?;
         check_bound(self.kbps != Some(0), "a stream without a rate")
     }
 }

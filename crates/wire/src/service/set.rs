@@ -9,7 +9,7 @@ use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
 use super::offer::{MAX_OFFERS, MAX_OFFERS_BYTES};
-use super::{FlowKind, Metadata, Offer, Service, ServiceCode};
+use super::{FlowKind, Form, Metadata, Offer, Service, ServiceCode};
 use crate::refusal::{Refusal, check_bound};
 
 /// Services, each with what its offer tells. A clone is cheap, and one of known services alone is a byte.
@@ -162,7 +162,7 @@ impl ServiceSet {
     /// The offers of one service with its instances, as far as an answer has room for them, and all known services.
     #[must_use]
     pub fn about(&self, service: Service) -> Self {
-        self.part(|offer| offer.service.base() == service.base())
+        self.part(|offer| offer.service.satisfies(service.base()))
     }
 
     /// The first offers, as many as a list of nodes has room for, and all known services.
@@ -188,6 +188,11 @@ impl ServiceSet {
     /// True if the set is no longer than [`Self::brief`] makes it.
     pub(crate) fn is_brief(&self) -> bool {
         self.bytes() <= MAX_LISTED_BYTES
+    }
+
+    /// True if the form of every offer is known.
+    pub(crate) fn has_forms(&self) -> bool {
+        self.offers().iter().all(|offer| offer.service.form() != Form::Any)
     }
 
     /// No fewer bytes than the offers take in a message.
