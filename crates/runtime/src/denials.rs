@@ -29,7 +29,6 @@ pub(crate) struct DenialLog {
 #[derive(Debug)]
 struct Repeats {
     last: Denial,
-    /// Denials after the first.
     count: u64,
 }
 

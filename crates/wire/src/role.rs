@@ -7,11 +7,8 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Role {
-    /// Offers and requests services.
     Node = 0,
-    /// Indexes services and routes requests.
     SuperNode = 1,
-    /// The client/server baseline's server.
     Server = 2,
 }
 

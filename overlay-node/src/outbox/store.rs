@@ -65,7 +65,6 @@ struct Held {
     deliveries: BTreeMap<DeliveryId, StoredDelivery>,
     /// Bytes of the files that have not ended, and of those that are being written.
     bytes: u64,
-    /// The files that are being written.
     reserved: usize,
     is_loaded: bool,
 }
@@ -116,7 +115,6 @@ impl Store {
         Ok(waiting.map(|(id, delivery)| (*id, delivery.clone())).collect())
     }
 
-    /// Reserves room for a file.
     pub(super) fn reserve(&self, bytes: u64) -> Result<Reservation<'_>, ReserveError> {
         let mut held = self.lock();
         if !held.is_loaded {

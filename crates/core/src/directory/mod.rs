@@ -41,14 +41,12 @@ pub struct Directory {
     slots: Vec<Slot>,
     free: Vec<u32>,
     index: BTreeSet<IndexKey>,
-    /// Entries of own services.
     own: BTreeMap<ServiceCode, BTreeSet<IndexKey>>,
     own_entries: usize,
     /// The services of the slots that have named ones, or tell more of some.
     named: BTreeMap<u32, ServiceSet>,
     /// No earlier than the node's lease ends, and never missing for a node.
     expiry: BTreeSet<(Time, u32)>,
-    /// Bytes of addresses and offers.
     heap_bytes: usize,
     /// The time of the last call: failures are forgiven with time.
     now: Time,

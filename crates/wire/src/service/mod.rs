@@ -169,7 +169,6 @@ impl Service {
         }
     }
 
-    /// The service without its instance.
     #[must_use]
     pub const fn base(self) -> Self {
         let Self::Named(name) = self else { return self };
@@ -182,7 +181,6 @@ impl Service {
         }
     }
 
-    /// The service in indexes and summaries.
     pub fn code(self) -> ServiceCode {
         match self.base() {
             Self::Named(name) => ServiceCode::of_name(name.as_str()),
@@ -206,7 +204,6 @@ impl Service {
 }
 
 impl ServiceCode {
-    /// Bits of a code.
     pub const BITS: u32 = 28;
 
     /// The FNV-1a hash of the name, above the numbers of [`Service::ALL`].

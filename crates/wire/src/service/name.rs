@@ -19,7 +19,6 @@ const MAX_INSTANCE_BYTES: usize = 15;
 /// The longest name with an instance, bytes.
 const MAX_BYTES: usize = MAX_SERVICE_NAME_BYTES + 1 + MAX_INSTANCE_BYTES;
 
-/// The form of a service's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Encode)]
 #[cbor(index_only)]
 pub enum Form {
@@ -30,7 +29,6 @@ pub enum Form {
     /// Datagrams as they come, for a time.
     #[n(1)]
     Stream,
-    /// Bytes with an end.
     #[n(2)]
     Object,
     /// An object that answers what a request carries.
@@ -64,7 +62,6 @@ impl fmt::Display for Form {
 pub struct ServiceName {
     bytes: [u8; MAX_BYTES],
     length: u8,
-    /// The length without `#` and the instance.
     base_length: u8,
     form: Form,
 }
@@ -117,7 +114,6 @@ impl ServiceName {
         std::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
     }
 
-    /// The instance, without `#`.
     pub fn instance(&self) -> Option<&str> {
         self.as_str().split_once('#').map(|(_, instance)| instance)
     }

@@ -15,7 +15,6 @@ pub const MAX_OFFERS_BYTES: usize = 1_024;
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Encode, Decode)]
 #[cbor(array)]
 pub struct Offer {
-    /// The service, with its form.
     #[n(0)]
     pub service: Service,
     /// The rate of a stream, kbit/s; the service's usual one if there is none.

@@ -100,7 +100,6 @@ impl ServiceSet {
         self.offers.is_none().then_some(self.known)
     }
 
-    /// The set of these [bits](Self::plain_bits).
     pub fn of_plain_bits(bits: u8) -> &'static Self {
         static PLAIN: [ServiceSet; KNOWN as usize + 1] = {
             let mut sets = [const { ServiceSet::EMPTY }; KNOWN as usize + 1];

@@ -187,7 +187,6 @@ impl SummarySource {
         false
     }
 
-    /// One block less of its service.
     fn forget_block(&mut self, block_service: BlockService) {
         if let Entry::Occupied(mut total) = self.totals.entry(block_service.service()) {
             *total.get_mut() -= 1;

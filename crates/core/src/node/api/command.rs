@@ -71,7 +71,6 @@ pub enum NodeCommand {
         id: DeliveryId,
         sealed: Result<(NodeId, Bytes), String>,
     },
-    /// The answer to [`NodeEvent::SealedFile`].
     SealedFileEnded {
         hub: NodeId,
         status: MailboxStatus,
