@@ -2,7 +2,8 @@
 
 use minicbor::{Decode, Encode};
 
-use super::{FlowKind, Metadata, Service};
+use super::kind::{FlowKind, Service};
+use super::metadata::Metadata;
 use crate::refusal::{Refusal, check_bound};
 
 /// The most services of one node with a name, a rate, a size or metadata.

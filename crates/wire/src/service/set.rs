@@ -8,8 +8,10 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
 
-use super::offer::{MAX_OFFERS, MAX_OFFERS_BYTES};
-use super::{FlowKind, Form, Metadata, Offer, Service, ServiceCode};
+use super::kind::{FlowKind, Service, ServiceCode};
+use super::metadata::Metadata;
+use super::name::Form;
+use super::offer::{MAX_OFFERS, MAX_OFFERS_BYTES, Offer};
 use crate::refusal::{Refusal, check_bound};
 
 /// Services, each with what its offer tells. A clone is cheap, and one of known services alone is a byte.
