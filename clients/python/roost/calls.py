@@ -1,0 +1,230 @@
+"""The operations of the local API as requests, and the words in them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict
+from urllib.parse import quote
+
+from .protocol import FRAMES, LINES, Call, Json
+
+
+def find_socket(path: str | os.PathLike[str] | None = None) -> str:
+    """Finds the daemon's socket as the command ``roost`` does.
+
+    The named one, else that of ``ROOST_SOCKET``, else ``roost/overlay-node.sock`` in ``XDG_RUNTIME_DIR`` or ``/run``.
+    """
+    named = os.fspath(path) if path is not None else os.environ.get("ROOST_SOCKET")
+    if named is not None:
+        return named
+    folders = [folder for folder in (os.environ.get("XDG_RUNTIME_DIR"), "/run") if folder]
+    places = [Path(folder, "roost/overlay-node.sock") for folder in folders]
+    return str(next((place for place in places if place.exists()), places[0]))
+
+
+@dataclass(frozen=True)
+class Area:
+    """The part of the grid that a query covers.
+
+    >>> Area.near(27, 92, within=5).query()
+    {'near': '27,92', 'within': '5'}
+    >>> Area.anywhere().json()
+    'anywhere'
+    """
+
+    kind: str
+    cells: tuple[int, ...] = ()
+
+    @classmethod
+    def at(cls, x: int, y: int) -> Area:
+        """One cell."""
+        return cls("at", (x, y))
+
+    @classmethod
+    def near(cls, x: int, y: int, *, within: int | None = None) -> Area:
+        """The nearest to a cell, or all at most ``within`` cells away."""
+        return cls("near", (x, y)) if within is None else cls("within", (x, y, within))
+
+    @classmethod
+    def rect(cls, x1: int, y1: int, x2: int, y2: int) -> Area:
+        """A rectangle between two corners, both of them in it."""
+        return cls("rect", (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)))
+
+    @classmethod
+    def anywhere(cls) -> Area:
+        return cls("any")
+
+    def query(self) -> dict[str, str]:
+        """Returns the parameters of a query."""
+        if self.kind == "any":
+            return {"any": "true"}
+        if self.kind == "within":
+            return {"near": _cell(self.cells[:2]), "within": str(self.cells[2])}
+        return {self.kind: _cell(self.cells)}
+
+    def json(self) -> Json | str:
+        """Returns the value in a request's body."""
+        if self.kind == "any":
+            return "anywhere"
+        if self.kind == "within":
+            return {"within": {"center": _cell(self.cells[:2]), "radius": self.cells[2]}}
+        if self.kind == "rect":
+            return {"rect": {"min": _cell(self.cells[:2]), "max": _cell(self.cells[2:])}}
+        return {self.kind: _cell(self.cells)}
+
+
+def _cell(numbers: Iterable[int]) -> str:
+    return ",".join(str(number) for number in numbers)
+
+
+ANYWHERE = Area.anywhere()
+
+
+class RequestOptions(TypedDict, total=False):
+    """The options of a request; all have defaults. Times are seconds."""
+
+    provider: str
+    """The node to ask, without a hub: an id, the beginning of one, or a name."""
+    scope: str
+    mode: str
+    count: int
+    duration: float
+    """The length of a stream."""
+    min_kbps: int
+    transports: list[str]
+    profile: str
+    delivery: str
+    """The use of the paths: ``stripe``, ``duplicate`` or ``backup``."""
+    reflect: str
+    resume: Mapping[str, Any]
+    trace: bool
+    timeout: float
+    """The longest wait for a provider."""
+    patience: float
+    """The longest time without progress of a transfer."""
+
+
+_TIMES = {"duration": "duration_ms", "timeout": "timeout_ms", "patience": "patience_ms"}
+
+
+def request(service: str, area: Area, options: RequestOptions) -> Call:
+    """
+    >>> request("video", Area.at(27, 92), {"duration": 1.5}).body
+    b'{"service":"video","area":{"at":"27,92"},"duration_ms":1500}'
+    """
+    body: Json = {"service": service, "area": area.json()}
+    check_options(options, RequestOptions)
+    for name, value in options.items():
+        if name in _TIMES:
+            body[_TIMES[name]] = milliseconds(name, value)
+        else:
+            body["class" if name == "delivery" else name] = value
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    return Call("POST", "/v1/request", FRAMES, text.encode())
+
+
+def check_options(options: Mapping[str, Any], known: type) -> None:
+    for name in options:
+        if name not in known.__annotations__:
+            raise TypeError(f"there is no option {name!r}: expected one of {', '.join(known.__annotations__)}")
+
+
+def milliseconds(name: str, seconds: Any) -> int:
+    """Turns seconds into whole milliseconds, at least one for any time above zero."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < float("inf"):
+        raise ValueError(f"{name}={seconds!r}: expected seconds above zero")
+    return max(1, round(seconds * 1000))
+
+
+def _target(path: str, query: Mapping[str, str | None]) -> str:
+    pairs = [f"{key}={quote(value, safe=',')}" for key, value in query.items() if value is not None]
+    return f"{path}?{'&'.join(pairs)}" if pairs else path
+
+
+def _flag(value: bool) -> str | None:
+    return "true" if value else None
+
+
+def _duration(name: str, seconds: float | None) -> str | None:
+    return None if seconds is None else f"{milliseconds(name, seconds)}ms"
+
+
+def status() -> Call:
+    return Call("GET", "/v1/status")
+
+
+def services() -> Call:
+    return Call("GET", "/v1/services")
+
+
+def lookup(service: str, area: Area, *, count: int | None, names: bool, timeout: float | None) -> Call:
+    k = None if count is None else str(count)
+    query = {
+        "service": service,
+        **area.query(),
+        "k": k,
+        "timeout": _duration("timeout", timeout),
+        "names": _flag(names),
+    }
+    return Call("POST", _target("/v1/lookup", query))
+
+
+def watch(area: Area, *, services: Iterable[str], names: bool) -> Call:
+    listed = ",".join([services] if isinstance(services, str) else services)
+    return Call("GET", _target("/v1/watch", {"service": listed or None, **area.query(), "names": _flag(names)}), LINES)
+
+
+def room(name: str, *, names: bool) -> Call:
+    return Call("GET", _target("/v1/room", {"name": name, "names": _flag(names)}), LINES)
+
+
+def ping(node: str | None) -> Call:
+    return Call("POST", _target("/v1/ping", {"node": node}))
+
+
+def move(x: int, y: int) -> Call:
+    return Call("POST", _target("/v1/move", {"at": _cell((x, y))}))
+
+
+def end(request: int) -> Call:
+    return Call("POST", f"/v1/end?request={request}")
+
+
+class SendOptions(TypedDict, total=False):
+    """The options of a file that is sent; all have defaults."""
+
+    name: str
+    """The file's name at the receiver."""
+    addresses: list[str]
+    """The receiver's endpoints, if no hub knows it."""
+    timeout: float
+    """The longest wait for the receiver's answer, seconds."""
+    until: int
+    """The file goes into the outbox until this time, Unix seconds."""
+    priority: str
+    wait: bool
+    """The end of the delivery from the outbox is waited for."""
+
+
+def send(node: str, name: str, length: int, digest: str, options: SendOptions) -> Call:
+    until = options.get("until")
+    query = {
+        "node": node,
+        "name": name,
+        "bytes": str(length),
+        "sha256": digest,
+        "address": ",".join(options.get("addresses", [])) or None,
+        "timeout": _duration("timeout", options.get("timeout")),
+        "until": None if until is None else str(int(until)),
+        "priority": options.get("priority"),
+        "wait": _flag(options.get("wait", False)),
+    }
+    return Call("POST", _target("/v1/send", query), LINES)
+
+
+def chunk(session: int, offset: int, piece: bytes) -> Call:
+    return Call("POST", f"/v1/chunk?session={session}&offset={offset}", body=piece)
