@@ -297,7 +297,8 @@ fn forged_inquiry_is_not_served() {
     assert!(nodes.iter().all(|node| world.status(*node).sessions.is_empty()));
     let is_about_request =
         |(_, event): &&(Time, NodeEvent)| !matches!(event, NodeEvent::Outbox(OutboxEvent::Met { .. }));
-    assert_eq!(world.events(nodes[0]).iter().find(is_about_request), None);
+    let told = world.events(nodes[0]).iter().find(is_about_request);
+    assert!(told.is_none(), "{told:?}");
 }
 
 #[test]
