@@ -4,15 +4,16 @@ use crate::tiers::{HubTree, place};
 use crate::*;
 
 fn service(text: &str) -> Service {
-    text.parse().unwrap()
+    text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
 fn offer(text: &str, metadata: &str) -> Offer {
-    Offer { metadata: metadata.parse().unwrap(), ..Offer::new(service(text)) }
+    let metadata = metadata.parse().unwrap_or_else(|error| panic!("{metadata}: {error}"));
+    Offer { metadata, ..Offer::new(service(text)) }
 }
 
 fn publish(world: &mut World, node: HostId, offers: impl IntoIterator<Item = Offer>) {
-    let services = ServiceSet::from_offers(offers).unwrap();
+    let services = offers.into_iter().fold(ServiceSet::EMPTY, ServiceSet::with_offer);
     world.command(node, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None });
 }
 
@@ -33,7 +34,7 @@ fn tree(seed: u64) -> (HubTree, HostId, HostId) {
 
 /// The service that the provider opened last.
 fn opened(world: &World, provider: HostId) -> Service {
-    world.hosts[provider.0].opened.last().unwrap().1
+    world.hosts[provider.0].opened[world.hosts[provider.0].opened.len() - 1].1
 }
 
 #[test]
