@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use crate::naming::{MemberNames, NameScope, everybody};
 use crate::node::NodeService;
 use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
-use crate::{deliver, outbox, rows, sending};
+use crate::{deliver, offers, outbox, rows, sending};
 
 /// The least time that is left for a provider's answer after the search for the provider.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
@@ -39,6 +39,9 @@ pub(crate) fn routes(node: NodeService) -> Router {
         .route("/v1/ping", post(ping))
         .route("/v1/send", post(sending::send))
         .route("/v1/chunk", post(sending::receive_chunk))
+        .route("/v1/offer", post(offers::offer))
+        .route("/v1/offer/data", post(offers::give))
+        .route("/v1/offer/decline", post(offers::decline))
         .route("/v1/outbox", get(outbox::list))
         .route("/v1/outbox/cancel", post(outbox::cancel))
         .route("/v1/move", post(relocate))
@@ -296,18 +299,19 @@ async fn streams(State(node): State<NodeService>) -> Response {
 async fn services(State(node): State<NodeService>) -> Result<Response, ApiError> {
     let status = node.machine_status().await.map_err(leaving)?;
     let sources = node.registry.sources();
-    let row = |spec: &roost_services::SourceSpec| {
-        let service = spec.service();
+    let row = |service: Service, source: String| {
         let active = status.sessions.iter().filter(|session| session.service == service).count();
         ServiceRow {
             service,
-            source: Some(spec.to_string()),
+            source: Some(source),
             active: Some(active as u64),
             served: Some(node.metrics.served_total(service)),
             providers: None,
         }
     };
-    Ok(json_response(&Services { schema: SCHEMA, services: sources.iter().map(row).collect() }))
+    let configured = sources.iter().map(|spec| row(spec.service(), spec.to_string()));
+    let programs = node.registry.programs().services().into_iter().map(|service| row(service, "program".to_owned()));
+    Ok(json_response(&Services { schema: SCHEMA, services: configured.chain(programs).collect() }))
 }
 
 #[cfg(test)]

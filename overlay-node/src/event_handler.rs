@@ -22,6 +22,7 @@ use tokio::task::AbortHandle;
 use crate::inbox::InboxService;
 use crate::media::RelayClient;
 use crate::metrics::NodeMetrics;
+use crate::offers::Requester;
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
 
@@ -117,7 +118,7 @@ impl EventHandler<Node> for NodeEventHandler {
                 let name = self.names.get(&self.shared, requester);
                 tracing::debug!(session = session.0, service = %request.service, name, ?requester, "serving");
                 self.shared.audit_granted(requester, name.as_deref(), request.service);
-                self.sessions.open(session, *request, reflected);
+                self.sessions.open(session, *request, Requester { node: requester, name }, reflected);
             }
             NodeEvent::ReadObject { session, pushed: None, offset, length } => {
                 self.sessions.read(session, offset, length)

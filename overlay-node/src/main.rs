@@ -9,6 +9,7 @@ mod media;
 mod metrics;
 mod naming;
 mod node;
+mod offers;
 mod outbox;
 mod provider_cache;
 mod rows;

@@ -111,7 +111,7 @@ impl Program for OverlayNode {
             Node::new(node::NodeConfig { labels, ..machine_config(&config, &identity, hubs, addresses, media)? });
         // Before anybody is admitted.
         machine.handle(Time::ZERO, Input::Command(NodeCommand::Policy(shared.documents.rules())));
-        let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer.sources));
+        let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer));
         registry.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
         let (inbox, outbox, hub_role) = (config.inbox, config.outbox, config.hub_role);
@@ -263,6 +263,13 @@ impl NodeService {
         self.mailbox.inspect(Node::status).await
     }
 
+    /// Tells the machine of all offers, unless the node is leaving.
+    pub(crate) fn publish(&self) {
+        if self.shared.state() != State::Draining {
+            self.registry.publish(&self.mailbox);
+        }
+    }
+
     /// The name of a node, if its certificate or a hub has told it.
     pub(crate) fn name(&self, node: NodeId) -> Option<String> {
         self.names.get(&self.shared, node)
@@ -360,12 +367,10 @@ impl Endpoints for NodeService {
 
     async fn reload(&self, settings: &Settings) -> Result<(), Failure> {
         let offer = Offer::read(settings)?;
-        let Offer { sources, max_streams, uplink_kbps } = offer;
-        check_sources(&sources, SourcePorts::InUse).await?;
-        let services = sources.services();
-        self.registry.replace(sources);
+        check_sources(&offer.sources, SourcePorts::InUse).await?;
+        self.registry.replace(offer);
         self.registry.prepare();
-        self.mailbox.post(NodeCommand::Reconfigure { services, max_streams, uplink_kbps });
+        self.publish();
         Ok(())
     }
 

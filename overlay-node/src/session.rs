@@ -1,9 +1,10 @@
 //! Sessions that the node provides: one task per session feeds the machine from the service's source.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use roost_api::OfferEvent;
 use roost_core::flow::MAX_STREAM_DURATION;
 use roost_core::node::{Node, NodeCommand, SessionId, SourceOutput};
 use roost_reflection::NodeInput;
@@ -12,30 +13,55 @@ use roost_reflection::publication::NewPublication;
 use roost_runtime::driver::{DriverStopped, Mailbox};
 use roost_runtime::media::{RelayMailbox, RelayStopped};
 use roost_runtime::{DaemonContext, LogLimiter};
-use roost_services::{Feed, SourceError, SourceSpec, Sources, StoredFile};
+use roost_services::{Feed, OpenedSource, SourceError, Sources, StoredFile};
 use roost_wire::messages::ServiceRequest;
-use roost_wire::{Service, StreamId};
+use roost_wire::{self as wire, Service, StreamId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
+use crate::config::Offer;
 use crate::media::{NodeRelayHandler, RelayCommand, marker_of};
+use crate::offers::{OfferError, ProgramOffers, RequestGuard, Requester};
 
-/// The present sources; a reload replaces them.
+/// The offers of the node: those of its settings, which a reload replaces, and those of programs.
 #[derive(Clone, Debug)]
-pub(crate) struct SourceRegistry(Arc<RwLock<Sources>>);
+pub(crate) struct SourceRegistry {
+    configured: Arc<RwLock<Offer>>,
+    programs: ProgramOffers,
+}
 
 impl SourceRegistry {
-    pub(crate) fn new(sources: Sources) -> Self {
-        Self(Arc::new(RwLock::new(sources)))
+    pub(crate) fn new(offer: Offer) -> Self {
+        Self { configured: Arc::new(RwLock::new(offer)), programs: ProgramOffers::default() }
     }
 
-    /// Replaces the sources; sessions under way keep theirs.
-    pub(crate) fn replace(&self, sources: Sources) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).replace(sources);
+    /// Replaces the offers of the settings; sessions under way keep their sources.
+    pub(crate) fn replace(&self, offer: Offer) {
+        let mut configured = self.configured.write().unwrap_or_else(PoisonError::into_inner);
+        let Offer { sources, max_streams, uplink_kbps } = offer;
+        configured.sources.replace(sources);
+        (configured.max_streams, configured.uplink_kbps) = (max_streams, uplink_kbps);
     }
 
     pub(crate) fn sources(&self) -> Sources {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.read().sources.clone()
+    }
+
+    pub(crate) fn programs(&self) -> &ProgramOffers {
+        &self.programs
+    }
+
+    /// Takes the offer of a program; see [`ProgramOffers::insert`].
+    pub(crate) fn insert_program(&self, offer: wire::Offer) -> Result<mpsc::Receiver<OfferEvent>, OfferError> {
+        self.programs.insert(offer, self.sources().services())
+    }
+
+    /// Tells the machine of all offers.
+    pub(crate) fn publish(&self, mailbox: &Mailbox<Node>) {
+        self.programs.publish(self.sources().services(), |services| {
+            let Offer { max_streams, uplink_kbps, .. } = *self.read();
+            mailbox.post(NodeCommand::Reconfigure { services, max_streams, uplink_kbps });
+        });
     }
 
     /// Prepares the sources, so that the first requesters do not wait.
@@ -48,8 +74,21 @@ impl SourceRegistry {
         });
     }
 
-    fn get(&self, service: Service) -> Option<SourceSpec> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(service).cloned()
+    fn read(&self) -> RwLockReadGuard<'_, Offer> {
+        self.configured.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Opens the source of a service, or asks the program that offers it. The program's request ends with the guard.
+    async fn open(
+        &self,
+        request: &ServiceRequest,
+        requester: Requester,
+    ) -> Result<(OpenedSource, Option<RequestGuard>), SourceError> {
+        let source = self.read().sources.get(request.service).cloned();
+        match source {
+            Some(source) => Ok((source.open(request).await?, None)),
+            None => self.programs.open(request, requester).await.map(|(opened, guard)| (opened, Some(guard))),
+        }
     }
 }
 
@@ -82,18 +121,18 @@ impl Sessions {
     }
 
     /// Starts a session's source; a `reflected` one feeds the relay.
-    pub(crate) fn open(&mut self, session: SessionId, request: ServiceRequest, reflected: bool) {
+    pub(crate) fn open(&mut self, session: SessionId, request: ServiceRequest, requester: Requester, reflected: bool) {
         let service = request.service;
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
         let (reads, wanted) = mpsc::channel(1);
-        let feeder = Feeder { session, mailbox: self.mailbox.clone(), shared, failures, reads: wanted };
-        let spec = self.registry.get(service);
+        let (registry, mailbox) = (self.registry.clone(), self.mailbox.clone());
+        let feeder = Feeder { session, registry, requester, mailbox, shared, failures, reads: wanted };
         let media = self.media.clone().filter(|_| reflected);
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.
             let _ = match media {
-                Some(media) => feeder.publish(request, spec, &media).await,
-                None => feeder.run(request, spec).await,
+                Some(media) => feeder.publish(request, &media).await,
+                None => feeder.run(request).await,
             };
         });
         self.tasks.insert(session, Task { service, handle: task.abort_handle(), reads });
@@ -130,6 +169,8 @@ impl Drop for UnpublishGuard<'_> {
 
 struct Feeder {
     session: SessionId,
+    registry: SourceRegistry,
+    requester: Requester,
     mailbox: Mailbox<Node>,
     shared: Arc<DaemonContext>,
     failures: Arc<LogLimiter>,
@@ -137,30 +178,30 @@ struct Feeder {
 }
 
 impl Feeder {
-    async fn run(self, request: ServiceRequest, spec: Option<SourceSpec>) -> Result<(), DriverStopped> {
+    async fn run(self, request: ServiceRequest) -> Result<(), DriverStopped> {
         let (session, service) = (self.session, request.service);
-        let Some(spec) = spec else {
-            return self.fail(service, "the service is no longer offered".to_owned()).await;
+        let (opened, _guard) = match self.registry.open(&request, self.requester.clone()).await {
+            Ok(opened) => opened,
+            Err(error) => return self.fail(service, error.to_string()).await,
         };
-        match spec.open(&request).await {
-            Ok(roost_services::OpenedSource::Object { bytes, format }) => {
+        match opened {
+            OpenedSource::Object { bytes, format } => {
                 let whole = bytes.clone();
                 let digest = tokio::task::spawn_blocking(move || roost_wire::object::digest(&whole)).await;
                 let Ok(digest) = digest else { return Err(DriverStopped) };
                 let opened = SourceOutput::Object { bytes, digest, format };
                 self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await
             }
-            Ok(roost_services::OpenedSource::Stored { file, format }) => {
+            OpenedSource::Stored { file, format } => {
                 let opened = SourceOutput::Stored { length: file.length(), digest: file.digest(), format };
                 self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await?;
                 self.read(service, &file).await
             }
-            Ok(roost_services::OpenedSource::Stream { bits_per_second, format, feed }) => {
+            OpenedSource::Stream { bits_per_second, format, feed } => {
                 let opened = SourceOutput::Stream { bits_per_second, format };
                 self.mailbox.command(NodeCommand::SourceOpened { session, opened }).await?;
                 self.feed(service, feed).await
             }
-            Err(error) => self.fail(service, error.to_string()).await,
         }
     }
 
@@ -168,17 +209,13 @@ impl Feeder {
     async fn publish(
         self,
         request: ServiceRequest,
-        spec: Option<SourceSpec>,
         media: &RelayMailbox<NodeRelayHandler>,
     ) -> Result<(), DriverStopped> {
         let (session, service) = (self.session, request.service);
         let request = ServiceRequest { duration: Some(MAX_STREAM_DURATION), ..request };
-        let Some(spec) = spec else {
-            return self.fail(service, "the service is no longer offered".to_owned()).await;
-        };
-        let (bits_per_second, format, feed) = match spec.open(&request).await {
-            Ok(roost_services::OpenedSource::Stream { bits_per_second, format, feed }) => {
-                (bits_per_second, format, feed)
+        let (bits_per_second, format, feed, _guard) = match self.registry.open(&request, self.requester.clone()).await {
+            Ok((OpenedSource::Stream { bits_per_second, format, feed }, guard)) => {
+                (bits_per_second, format, feed, guard)
             }
             Ok(_) => return self.fail(service, "it is no stream".to_owned()).await,
             Err(error) => return self.fail(service, error.to_string()).await,

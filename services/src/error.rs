@@ -61,6 +61,11 @@ pub enum SourceError {
         /// Malformed datagrams since the source was opened.
         malformed: u64,
     },
+    /// A program that offers the service gives nothing, or nothing more.
+    #[error("the program that offers it {reason}")]
+    Program { reason: String },
+    #[error("the service is no longer offered")]
+    Withdrawn,
     #[error("the command {command:?} {reason}")]
     Command {
         command: String,

@@ -46,7 +46,18 @@ pub struct Feed {
     done: bool,
 }
 
+/// A piece of what a program gives.
+#[derive(Debug)]
+pub enum FeedItem {
+    Payload(Bytes),
+    /// The stream has ended well.
+    End,
+    Failed(SourceError),
+}
+
 enum Items {
+    /// By a program, as they come. Without [`FeedItem::End`] the program has broken off.
+    Given(mpsc::Receiver<FeedItem>),
     Planned(Box<dyn Iterator<Item = Due> + Send>),
     /// Read by a thread of its own.
     Read(mpsc::Receiver<Result<Due, SourceError>>),
@@ -60,6 +71,10 @@ impl Feed {
 
     pub(crate) fn read(items: mpsc::Receiver<Result<Due, SourceError>>, length: Duration) -> Self {
         Self::from_items(Items::Read(items), length)
+    }
+
+    pub fn given(items: mpsc::Receiver<FeedItem>, length: Duration) -> Self {
+        Self::from_items(Items::Given(items), length)
     }
 
     pub(crate) fn live(live: Live, length: Duration) -> Self {
@@ -89,7 +104,7 @@ impl Feed {
     pub fn key_frames(&self) -> Option<KeyFrameRequester> {
         match &self.items {
             Items::Live(live) => Some(live.key_frames()),
-            Items::Planned(_) | Items::Read(_) => None,
+            Items::Given(_) | Items::Planned(_) | Items::Read(_) => None,
         }
     }
 
@@ -119,6 +134,10 @@ impl Feed {
         if self.pending.is_none() {
             let due = match &mut self.items {
                 Items::Live(live) => return live.next(start, self.length).await,
+                Items::Given(items) => {
+                    // The time is up when nothing comes before the end.
+                    return tokio::time::timeout_at(start + self.length, given(items)).await.unwrap_or(None);
+                }
                 Items::Planned(plan) => plan.next()?,
                 Items::Read(items) => match items.recv().await? {
                     Ok(due) => due,
@@ -139,9 +158,19 @@ impl Feed {
     }
 }
 
+async fn given(items: &mut mpsc::Receiver<FeedItem>) -> Option<Result<Bytes, SourceError>> {
+    match items.recv().await {
+        Some(FeedItem::Payload(payload)) => Some(Ok(payload)),
+        Some(FeedItem::End) => None,
+        Some(FeedItem::Failed(error)) => Some(Err(error)),
+        None => Some(Err(SourceError::Program { reason: "broke off".to_owned() })),
+    }
+}
+
 impl std::fmt::Debug for Items {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
+            Self::Given(_) => "Given",
             Self::Planned(_) => "Planned",
             Self::Read(_) => "Read",
             Self::Live(_) => "Live",
@@ -158,6 +187,20 @@ mod tests {
     fn video() -> Feed {
         let length = Duration::from_secs(10);
         Feed::planned(synthetic::stream(Service::Video, length, 0), length)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn program_that_breaks_off_is_an_error() {
+        let (give, items) = mpsc::channel(4);
+        let mut feed = Feed::given(items, Duration::from_secs(1));
+        give.send(FeedItem::Payload(Bytes::from_static(b"a"))).await.unwrap();
+        assert_eq!(feed.next().await, Some(Ok(Bytes::from_static(b"a"))));
+        drop(give);
+        assert!(matches!(feed.next().await, Some(Err(SourceError::Program { .. }))));
+        let (give, items) = mpsc::channel(4);
+        let mut feed = Feed::given(items, Duration::from_secs(1));
+        assert_eq!(feed.next().await, None, "the time is up");
+        drop(give);
     }
 
     #[tokio::test(start_paused = true)]

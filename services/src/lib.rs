@@ -38,7 +38,7 @@ mod stored;
 mod testing;
 
 pub use error::{SinkError, SourceError, SpecError};
-pub use feed::{Feed, OpenedSource};
+pub use feed::{Feed, FeedItem, OpenedSource};
 pub use shared_reader::KeyFrameRequester;
 pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkSpec, SinkState, TrackFormat};
 pub use source::{SourceSpec, Sources};
@@ -47,4 +47,4 @@ pub use stored::{StoredFile, digest_of};
 use roost_wire::object::MAX_HELD_BYTES;
 
 /// The largest datagram that a feed hands out, bytes. Larger ones from a live source are dropped and counted.
-const MAX_DATAGRAM_BYTES: usize = 8 * 1024;
+pub const MAX_DATAGRAM_BYTES: usize = 8 * 1024;

@@ -20,6 +20,9 @@
 //! | `POST /v1/move?at=X,Y` | [`Moved`] | nodes |
 //! | `POST /v1/send?node=…` | [`SendEvent`] per line | nodes |
 //! | `POST /v1/chunk?session=N&offset=N` | nothing | nodes |
+//! | `POST /v1/offer`, an [`Offer`](roost_wire::Offer) | [`OfferEvent`] per line | nodes |
+//! | `POST /v1/offer/data?request=N`, the data | nothing | nodes |
+//! | `POST /v1/offer/decline?request=N` | nothing | nodes |
 //! | `GET /v1/outbox` | [`Outbox`] | nodes |
 //! | `POST /v1/outbox/cancel?id=…` | nothing | nodes |
 //! | `POST /v1/log?level=…` | [`LogLevel`] | all |
@@ -44,10 +47,10 @@ pub use query::{AreaQuery, LookupQuery, OutboxTerms, QueryError, RoomQuery, Send
 pub use roost_wire::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DocumentHolder, DocumentRow, DocumentTaken, Documents,
-    DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, Outbox, OutboxRow,
-    OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Priority, Progress, Relation, RequestEvent, Roster,
-    SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary,
-    TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
+    DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent,
+    OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Priority, Progress,
+    Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace,
+    TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

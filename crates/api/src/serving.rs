@@ -54,6 +54,9 @@ const UNREAD: Duration = Duration::from_secs(60);
 
 const DOCUMENTS: &str = "/v1/documents";
 
+/// The endpoint that reads its body by itself, as fast as the data is sent on.
+const OFFER_DATA: &str = "/v1/offer/data";
+
 /// Longest time that the refusal of a caller takes, and most refusals at once; further callers are cut off.
 const REFUSAL: Duration = Duration::from_secs(1);
 const REFUSALS: usize = 16;
@@ -223,7 +226,7 @@ impl Drop for Caller {
     }
 }
 
-/// Answers a request after its whole body has arrived.
+/// Answers a request after its whole body has arrived, or at once where the body is the data of a program's offer.
 async fn answer(
     router: Router,
     limits: CallerLimits,
@@ -231,6 +234,12 @@ async fn answer(
     answering: Answering,
 ) -> Result<Response, std::convert::Infallible> {
     let (parts, body) = request.into_parts();
+    if parts.uri.path() == OFFER_DATA {
+        let request = Request::from_parts(parts, Body::new(body));
+        let response = TowerToHyperService::new(router).call(request).await?;
+        drop(answering);
+        return Ok(response);
+    }
     let limit = if parts.uri.path() == DOCUMENTS { limits.document } else { limits.body };
     let body = match timeout(IDLE, Limited::new(body, limit).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),

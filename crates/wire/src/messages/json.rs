@@ -39,21 +39,6 @@ pub(super) mod schemes {
     }
 }
 
-/// A service with its form, as it reads back.
-pub(super) mod service {
-    use super::*;
-    use crate::service::Service;
-    use crate::text;
-
-    pub(crate) fn serialize<S: Serializer>(value: &Service, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&value.full_text())
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Service, D::Error> {
-        text::deserialize(deserializer)
-    }
-}
-
 /// A SHA-256 as 64 hexadecimal digits.
 pub(super) mod digest {
     use super::*;

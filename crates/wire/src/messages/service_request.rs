@@ -18,7 +18,7 @@ use crate::grid::Area;
 use crate::node_selector::NodeSelector;
 use crate::open::{self, open};
 use crate::scope::Scope;
-use crate::service::{Form, Metadata, Service};
+use crate::service::{Form, Metadata, Service, full_text};
 use crate::text;
 
 /// The longest time that a request may name, for its stream, its answer or its patience.
@@ -47,7 +47,7 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct ServiceRequest {
     /// The service that the provider has to offer.
     #[n(0)]
-    #[serde(with = "json::service")]
+    #[serde(with = "full_text")]
     pub service: Service,
     /// The area of the provider. It means nothing where [`Self::provider`] is dialed directly.
     #[n(1)]

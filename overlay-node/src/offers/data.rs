@@ -1,0 +1,157 @@
+//! The data of a program, read no faster than it is sent on.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt};
+use roost_api::{Frame, Frames};
+use roost_services::{FeedItem, MAX_DATAGRAM_BYTES, SourceError};
+use roost_wire::{FlowKind, Offer};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::max_bytes;
+
+/// A stream may have its offered rate and a fifth more.
+const ALLOWED_PERCENT: u64 = 120;
+
+/// A stream may be ahead of its rate by this time.
+const AHEAD: Duration = Duration::from_millis(200);
+
+/// Reads a program's data until its end, or until nobody takes it. An error breaks the transfer off.
+pub(super) async fn pass_on<E>(
+    offer: &Offer,
+    body: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    give: &mpsc::Sender<FeedItem>,
+) -> Result<(), SourceError> {
+    let passed = match offer.flow_kind() {
+        FlowKind::Stream { bits_per_second, .. } => pass_stream(bits_per_second, body, give).await,
+        FlowKind::Object { .. } => pass_object(max_bytes(offer), body, give).await,
+    };
+    let last = match &passed {
+        Ok(()) => FeedItem::End,
+        Err(error) => FeedItem::Failed(error.clone()),
+    };
+    give.send(last).await.map_err(|_| over())?;
+    passed
+}
+
+fn failed(reason: impl Into<String>) -> SourceError {
+    SourceError::Program { reason: reason.into() }
+}
+
+/// The requester has gone, or has enough.
+fn over() -> SourceError {
+    failed("gave more than the request takes: it is over")
+}
+
+async fn pass_object<E>(
+    limit_bytes: usize,
+    mut body: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    give: &mpsc::Sender<FeedItem>,
+) -> Result<(), SourceError> {
+    let mut left = limit_bytes;
+    while let Some(piece) = body.next().await {
+        let piece = piece.map_err(|_| failed("broke off"))?;
+        left = left
+            .checked_sub(piece.len())
+            .ok_or_else(|| failed(format!("gave more than the {limit_bytes} bytes of its offer")))?;
+        give.send(FeedItem::Payload(piece)).await.map_err(|_| over())?;
+    }
+    Ok(())
+}
+
+/// Datagrams, each a frame of kind 1, at the rate of the offer.
+async fn pass_stream<E>(
+    bits_per_second: u32,
+    mut body: impl Stream<Item = Result<Bytes, E>> + Unpin,
+    give: &mpsc::Sender<FeedItem>,
+) -> Result<(), SourceError> {
+    let allowed = (u64::from(bits_per_second) * ALLOWED_PERCENT / 100).max(1);
+    let (mut frames, mut due) = (Frames::default(), Instant::now());
+    let malformed = |why: String| failed(format!("gave no frames of datagrams: {why}"));
+    loop {
+        while let Some(frame) = frames.next_frame().map_err(|error| malformed(error.to_string()))? {
+            let Frame::Data(payload) = frame else { continue };
+            if payload.len() > MAX_DATAGRAM_BYTES {
+                return Err(failed(format!("gave a datagram of more than {MAX_DATAGRAM_BYTES} bytes")));
+            }
+            let micros = payload.len() as u64 * 8 * 1_000_000 / allowed;
+            due = due.max(Instant::now()) + Duration::from_micros(micros);
+            if let Some(early) = due.checked_sub(AHEAD) {
+                tokio::time::sleep_until(early).await;
+            }
+            give.send(FeedItem::Payload(payload)).await.map_err(|_| over())?;
+        }
+        let piece = tokio::select! {
+            piece = body.next() => piece,
+            () = give.closed() => return Err(over()),
+        };
+        match piece {
+            Some(Ok(piece)) => frames.push(&piece),
+            Some(Err(_)) => return Err(failed("broke off")),
+            None => return frames.finish().map_err(|error| malformed(error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    fn offer(service: &str, kbps: Option<u32>, max_bytes: Option<u32>) -> Offer {
+        Offer { kbps, max_bytes, ..Offer::new(service.parse().unwrap()) }
+    }
+
+    /// The outcome for the program, and the payloads with the last item.
+    async fn pass(offer: &Offer, pieces: Vec<Result<Bytes, ()>>) -> (Result<(), SourceError>, Vec<FeedItem>) {
+        let (give, mut items) = mpsc::channel(1000);
+        let passed = pass_on(offer, stream::iter(pieces), &give).await;
+        drop(give);
+        let mut taken = Vec::new();
+        while let Some(item) = items.recv().await {
+            taken.push(item);
+        }
+        (passed, taken)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn stream_keeps_its_rate() {
+        let datagram = Frame::Data(Bytes::from(vec![7; 1250])).encode();
+        let began = Instant::now();
+        let (passed, items) = pass(&offer("acme/lidar:stream", Some(100), None), vec![Ok(datagram); 50]).await;
+        passed.unwrap();
+        // 500 kbit at 120 kbit/s, less what may come ahead.
+        let took = began.elapsed();
+        assert!(took > Duration::from_millis(3900) && took < Duration::from_millis(4200), "{took:?}");
+        assert_eq!(items.len(), 51);
+        assert!(matches!(items.last(), Some(FeedItem::End)));
+    }
+
+    #[tokio::test]
+    async fn object_has_its_size() {
+        let map = offer("acme/map:object", None, Some(10));
+        let (passed, items) = pass(&map, vec![Ok(Bytes::from_static(b"0123456789"))]).await;
+        assert!(passed.is_ok() && matches!(items[..], [FeedItem::Payload(_), FeedItem::End]));
+        let (passed, items) =
+            pass(&map, vec![Ok(Bytes::from_static(b"0123456789")), Ok(Bytes::from_static(b"a"))]).await;
+        assert_eq!(
+            passed.unwrap_err().to_string(),
+            "the program that offers it gave more than the 10 bytes of its offer"
+        );
+        assert!(matches!(items.last(), Some(FeedItem::Failed(_))));
+    }
+
+    #[tokio::test]
+    async fn malformed_data_breaks_off() {
+        let lidar = offer("acme/lidar:stream", None, None);
+        let long = Frame::Data(Bytes::from(vec![0; MAX_DATAGRAM_BYTES + 1])).encode();
+        for pieces in [vec![Ok(long)], vec![Ok(Bytes::from_static(&[1, 0, 0]))], vec![Err(())]] {
+            let (passed, items) = pass(&lidar, pieces).await;
+            assert!(passed.is_err());
+            assert!(matches!(items.last(), Some(FeedItem::Failed(_))));
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! The endpoints of programs that offer services.
+
+use futures_util::stream;
+use roost_api::query::Params;
+use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line};
+use roost_api::{Code, JSON_LINES, OfferEvent};
+use roost_runtime::http::{Body, IntoResponse, Response, State, header};
+use roost_wire::{Offer, Service};
+use tokio::sync::mpsc;
+
+use super::{Answer, data};
+use crate::node::NodeService;
+
+/// Pieces of a program's data that wait for their turn.
+const BACKLOG: usize = 4;
+
+/// The format of data whose program names none.
+const BYTES: &str = "application/octet-stream";
+
+/// The longest name of a format, bytes.
+const MAX_FORMAT_BYTES: usize = 64;
+
+/// The longest reason of a program that declines, bytes.
+const MAX_REASON_BYTES: usize = 200;
+
+/// `POST /v1/offer`: offers a service until the connection ends. Each line of the answer is an event.
+pub(crate) async fn offer(
+    State(node): State<NodeService>,
+    JsonBody(offer): JsonBody<Offer>,
+) -> Result<Response, ApiError> {
+    let service = offer.service;
+    let events = node.registry.insert_program(offer).map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
+    let guard = OfferGuard { service, node };
+    guard.node.publish();
+    tracing::info!(%service, "a program offers a service");
+    let first = json_line(&OfferEvent::Offered { service });
+    let lines = stream::unfold((Some(first), events, guard), |(first, mut events, guard)| async move {
+        let line = match first {
+            Some(first) => first,
+            None => json_line(&events.recv().await?),
+        };
+        Some((Ok::<_, std::convert::Infallible>(line), (None, events, guard)))
+    });
+    Ok(([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response())
+}
+
+/// Withdraws an offer when its connection ends.
+struct OfferGuard {
+    service: Service,
+    node: NodeService,
+}
+
+impl Drop for OfferGuard {
+    fn drop(&mut self) {
+        self.node.registry.programs().remove(self.service);
+        self.node.publish();
+        tracing::info!(service = %self.service, "a program no longer offers a service");
+    }
+}
+
+fn no_request(request: u64) -> ApiError {
+    ApiError::new(Code::NotFound, format!("no request {request} waits for its program: it is over, or has its answer"))
+}
+
+/// `POST /v1/offer/data`: the data of a request, a frame for each datagram or the bytes of an object.
+pub(crate) async fn give(State(node): State<NodeService>, pairs: QueryPairs, body: Body) -> Result<(), ApiError> {
+    let params = Params::new(&pairs, &["request", "format"])?;
+    let request: u64 = params.required("request")?;
+    let format = params.get("format").unwrap_or(BYTES);
+    if format.len() > MAX_FORMAT_BYTES || format.chars().any(char::is_control) {
+        return Err(ApiError::new(
+            Code::Usage,
+            format!("a format is a media type of at most {MAX_FORMAT_BYTES} bytes"),
+        ));
+    }
+    let waiting = node.registry.programs().take_waiting(request).ok_or_else(|| no_request(request))?;
+    let (give, items) = mpsc::channel(BACKLOG);
+    let answer = Answer::Data { format: format.to_owned(), items };
+    waiting.answer.send(answer).map_err(|_| no_request(request))?;
+    let passed = data::pass_on(&waiting.offer, body.into_data_stream(), &give).await;
+    passed.map_err(|error| ApiError::new(Code::Refused, error.to_string()))
+}
+
+/// `POST /v1/offer/decline`: a request that the program does not serve.
+pub(crate) async fn decline(State(node): State<NodeService>, pairs: QueryPairs) -> Result<(), ApiError> {
+    let params = Params::new(&pairs, &["request", "reason"])?;
+    let request: u64 = params.required("request")?;
+    let reason = params.get("reason").unwrap_or("it does not say why").to_owned();
+    if reason.len() > MAX_REASON_BYTES {
+        return Err(ApiError::new(Code::Usage, format!("a reason has at most {MAX_REASON_BYTES} bytes")));
+    }
+    let waiting = node.registry.programs().take_waiting(request).ok_or_else(|| no_request(request))?;
+    waiting.answer.send(Answer::Declined { reason }).map_err(|_| no_request(request))
+}

@@ -1,0 +1,115 @@
+use roost_wire::{Area, Metadata};
+
+use super::*;
+
+fn offer(text: &str) -> Offer {
+    Offer::new(text.parse().unwrap())
+}
+
+fn requester() -> Requester {
+    Requester { node: NodeId::from_bytes([7; 16]), name: Some("uav7".to_owned()) }
+}
+
+fn request(text: &str) -> ServiceRequest {
+    ServiceRequest::new(text.parse().unwrap(), Area::Anywhere)
+}
+
+async fn fails(offers: &ProgramOffers, text: &str) -> String {
+    offers.open(&request(text), requester()).await.unwrap_err().to_string()
+}
+
+#[test]
+fn service_is_offered_once() {
+    let (offers, configured) = (ProgramOffers::default(), ServiceSet::EMPTY.with(Service::Video));
+    let _lidar = offers.insert(offer("acme/lidar:stream"), configured.clone()).unwrap();
+    for twice in ["acme/lidar:stream", "acme/lidar:object", "video"] {
+        let error = offers.insert(offer(twice), configured.clone()).unwrap_err();
+        assert!(matches!(error, OfferError::Twice(_)), "{twice}: {error}");
+    }
+    let _bow = offers.insert(offer("video#bow"), configured.clone()).unwrap();
+    assert!(matches!(offers.insert(offer("acme/tiles:call"), configured.clone()), Err(OfferError::Call(_))));
+    assert!(matches!(offers.insert(offer("acme/tiles"), configured.clone()), Err(OfferError::Wrong(_))));
+    offers.remove("acme/lidar:stream".parse().unwrap());
+    assert!(offers.insert(offer("acme/lidar:object"), configured).is_ok());
+}
+
+#[test]
+fn offers_have_a_limit() {
+    let offers = ProgramOffers::default();
+    let insert = |number: usize| offers.insert(offer(&format!("acme/s{number}:object")), ServiceSet::EMPTY);
+    for number in 0..MAX_OFFERS {
+        insert(number).unwrap();
+    }
+    assert!(insert(MAX_OFFERS).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unanswered_request_is_declined() {
+    let offers = ProgramOffers::default();
+    let mut events = offers.insert(offer("acme/map:object"), ServiceSet::EMPTY).unwrap();
+    let began = tokio::time::Instant::now();
+    assert!(fails(&offers, "acme/map:object").await.contains("did not answer the request in 10 s"));
+    assert_eq!(began.elapsed(), ANSWER);
+    let Some(OfferEvent::Request(told)) = events.recv().await else { panic!("no request") };
+    assert_eq!((told.requester_name.as_deref(), told.filter), (Some("uav7"), Metadata::default()));
+    assert_eq!(events.recv().await, Some(OfferEvent::Gone { request: told.request }));
+    assert!(offers.take_waiting(told.request).is_none());
+    drop(events);
+    assert!(fails(&offers, "acme/map:object").await.contains("too many requests"));
+    offers.remove("acme/map:object".parse().unwrap());
+    assert_eq!(fails(&offers, "acme/map:object").await, "the service is no longer offered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn program_that_ends_declines() {
+    let offers = ProgramOffers::default();
+    let mut events = offers.insert(offer("acme/map:object"), ServiceSet::EMPTY).unwrap();
+    let (wanted, began) = (request("acme/map:object"), tokio::time::Instant::now());
+    let program = async {
+        let _told = events.recv().await;
+        drop(events);
+    };
+    let (opened, ()) = tokio::join!(offers.open(&wanted, requester()), program);
+    assert!(opened.unwrap_err().to_string().contains("has gone"));
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_at_once_have_a_limit() {
+    let offers = ProgramOffers::default();
+    let mut events = offers.insert(offer("acme/map:object"), ServiceSet::EMPTY).unwrap();
+    let asked: Vec<_> =
+        (0..MAX_REQUESTS).map(|_| offers.ask(&request("acme/map:object"), requester()).unwrap()).collect();
+    assert!(fails(&offers, "acme/map:object").await.contains("too many requests"));
+    drop(asked);
+    for _ in 0..MAX_LINES {
+        events.try_recv().unwrap();
+    }
+    assert!(offers.ask(&request("acme/map:object"), requester()).is_ok());
+}
+
+#[tokio::test]
+async fn object_of_a_program_is_whole() {
+    let offers = ProgramOffers::default();
+    let mut events = offers.insert(offer("acme/map:object"), ServiceSet::EMPTY).unwrap();
+    let wanted = request("acme/map:object");
+    for whole in [true, false] {
+        let program = async {
+            let Some(OfferEvent::Request(told)) = events.recv().await else { panic!("no request") };
+            let (give, items) = mpsc::channel(2);
+            let waiting = offers.take_waiting(told.request).unwrap();
+            waiting.answer.send(Answer::Data { format: "text/plain".to_owned(), items }).unwrap();
+            give.send(FeedItem::Payload("map".into())).await.unwrap();
+            if whole {
+                give.send(FeedItem::End).await.unwrap();
+            }
+        };
+        let (opened, ()) = tokio::join!(offers.open(&wanted, requester()), program);
+        match opened.map(|(opened, _)| opened) {
+            Ok(OpenedSource::Object { bytes, .. }) => assert!(whole && bytes == "map"),
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => assert!(!whole && error.to_string().contains("broke off"), "{error}"),
+        }
+        assert!(matches!(events.recv().await, Some(OfferEvent::Gone { .. })));
+    }
+}
