@@ -16,7 +16,7 @@ use roost_runtime::http::{Body, HeaderMap, IntoResponse, Response, Router, State
 use roost_runtime::naming::{connected, resolve_node};
 use roost_runtime::shared::millis;
 use roost_wire::messages::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, ReflectionPolicy, ServiceRequest};
-use roost_wire::{Area, Cell, NodeId, NodeSelector, RoomId, Service, format_node};
+use roost_wire::{Area, Cell, Form, NodeId, NodeSelector, RoomId, Service, format_node};
 use tokio::time::Instant;
 
 use crate::naming::{MemberNames, NameScope, everybody};
@@ -65,16 +65,10 @@ impl NodeService {
         })
     }
 
-    /// Looks up the providers of a service, and remembers their addresses.
-    pub(crate) async fn find(
-        &self,
-        service: Service,
-        area: Area,
-        count: u8,
-        names: Option<NodeSelector>,
-        timeout: Option<Duration>,
-    ) -> Result<LookupResult, ApiError> {
-        let command = |ticket| NodeCommand::Lookup { ticket, service, area, count, names };
+    /// Looks up the providers of a service, with the names of the nodes meant, and remembers their addresses.
+    pub(crate) async fn find(&self, query: LookupQuery, names: Option<NodeSelector>) -> Result<LookupResult, ApiError> {
+        let LookupQuery { service, area, count, timeout, filter, .. } = query;
+        let command = |ticket| NodeCommand::Lookup { ticket, service, area, count, names, filter };
         let mut replies = self.open_ticket(Purpose::Other, command).await?;
         // Without a timeout the machine ends the lookup.
         match tokio::time::timeout(timeout.unwrap_or(MAX_DURATION), replies.next()).await {
@@ -97,11 +91,14 @@ async fn request(
     headers: HeaderMap,
     JsonBody(mut request): JsonBody<ServiceRequest>,
 ) -> Result<Response, ApiError> {
+    let began = Instant::now();
+    if request.service.form() == Form::Any {
+        request.service = find_form(&node, &request).await?;
+    }
     request.check().map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
     if !request.service.is_stream() {
         request.reflect = ReflectionPolicy::Never;
     }
-    let began = Instant::now();
     let named = request.provider;
     let provider = match named {
         Some(selector) if selector.is_everybody() => {
@@ -126,6 +123,25 @@ async fn request(
     if frames { Ok(deliver::framed(replies, node, named)) } else { deliver::raw(replies, &node, named).await }
 }
 
+/// The service of a request that does not say the form, with the form of the first offer that is found.
+async fn find_form(node: &NodeService, request: &ServiceRequest) -> Result<Service, ApiError> {
+    let ServiceRequest { service, area, timeout, ref filter, .. } = *request;
+    let query = LookupQuery { count: 1, timeout, filter: filter.clone(), ..LookupQuery::new(service, area) };
+    let found = match request.provider {
+        // A lookup anywhere would end at the first match.
+        Some(provider) => {
+            let area = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
+            node.find(LookupQuery { count: MAX_CANDIDATES as u8, area, ..query }, Some(provider)).await?
+        }
+        None => node.find(query, None).await?,
+    };
+    let offered = found.candidates.iter().find_map(|candidate| candidate.services.offer(service, filter));
+    offered.map(|offer| service.with_form(offer.service.form())).ok_or_else(|| {
+        let (code, why) = explain_not_found(found.coverage, found.candidates.len());
+        ApiError::new(code, format!("nobody offers {service} there: {why}"))
+    })
+}
+
 /// A provider that a request names, with its addresses and its cell: as the last lookups told them, without both if
 /// there is a connection with it, or as the hub tells them. A reflected stream comes through hubs, which need the cell.
 async fn find_provider(
@@ -147,7 +163,8 @@ async fn find_provider(
     let (service, count) = (request.service, MAX_CANDIDATES as u8);
     // A lookup anywhere would end at the first match.
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
-    let found = node.find(service, everywhere, count, Some(provider.into()), request.timeout).await?;
+    let query = LookupQuery { count, timeout: request.timeout, ..LookupQuery::new(service, everywhere) };
+    let found = node.find(query, Some(provider.into())).await?;
     let offers = |candidate: &Candidate| candidate.node == provider && candidate.services.contains(service);
     match place().filter(|_| found.candidates.iter().any(offers)) {
         Some(place) => Ok(named(place)),
@@ -182,9 +199,9 @@ pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, Stri
 }
 
 async fn lookup(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
-    let LookupQuery { service, area, count, timeout, names } = LookupQuery::from_pairs(&pairs)?;
-    let began = Instant::now();
-    let found = node.find(service, area, count, everybody(names), timeout).await?;
+    let query = LookupQuery::from_pairs(&pairs)?;
+    let (names, began) = (everybody(query.names), Instant::now());
+    let found = node.find(query, names).await?;
     let mut lookup = rows::lookup(&found, began.elapsed());
     lookup.candidates.iter_mut().for_each(|candidate| node.name_candidate(candidate));
     Ok(json_response(&lookup))

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use roost_api::server::ApiError;
-use roost_api::{self as control, Code, Roster, WatchEvent};
+use roost_api::{self as control, Code, LookupQuery, Roster, WatchEvent};
 use roost_runtime::naming::{certified, connected, resolve_node};
 use roost_wire::messages::{Candidate, Coverage, MAX_CANDIDATES, WatchChange};
 use roost_wire::node_selector::is_node_name;
@@ -94,8 +94,10 @@ impl NodeService {
         }
         // A lookup anywhere would end at the first match.
         let everywhere = Area::Nearest(self.machine_status().await.map_err(leaving)?.cell);
-        let look_up =
-            |service: &Service| self.find(*service, everywhere, MAX_CANDIDATES as u8, Some(selector), timeout);
+        let look_up = |service: &Service| {
+            let query = LookupQuery::new(*service, everywhere);
+            self.find(LookupQuery { count: MAX_CANDIDATES as u8, timeout, ..query }, Some(selector))
+        };
         let answers = join_all(among.services().iter().map(look_up)).await;
         let (mut known, mut coverage, mut knows_names, mut failure) =
             (connected(&self.shared), Coverage::Complete, true, None);
@@ -196,7 +198,8 @@ impl MemberNames {
         // A node that is named by its id is found by any service.
         let service = member.services.iter().next().unwrap_or(Service::Video);
         let there = Area::Radius { center: member.cell, radius: 0 };
+        let query = LookupQuery { count: 1, timeout: Some(NAMES_TIMEOUT), ..LookupQuery::new(service, there) };
         // The lookup notes the names that it finds; a failed one has none.
-        let _ = self.node.find(service, there, 1, Some(member.node.into()), Some(NAMES_TIMEOUT)).await;
+        let _ = self.node.find(query, Some(member.node.into())).await;
     }
 }

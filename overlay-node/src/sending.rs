@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use futures_util::stream;
 use roost_api::query::Params;
 use roost_api::server::{ApiError, QueryPairs, json_line};
-use roost_api::{Code, Error, JSON_LINES, SendEvent, SendQuery};
+use roost_api::{Code, Error, JSON_LINES, LookupQuery, SendEvent, SendQuery};
 use roost_core::node::{NodeCommand, Provider, SessionId};
 use roost_runtime::http::{Body, IntoResponse, Response, State, header};
 use roost_runtime::resolve::resolve_all;
@@ -142,8 +142,10 @@ async fn look_up(
     timeout: Option<Duration>,
 ) -> Result<Option<(Provider, PublishedService)>, ApiError> {
     let everywhere = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
-    let lookups =
-        Service::ALL.map(|service| node.find(service, everywhere, MAX_CANDIDATES as u8, Some(to.into()), timeout));
+    let lookups = Service::ALL.map(|service| {
+        let query = LookupQuery::new(service, everywhere);
+        node.find(LookupQuery { count: MAX_CANDIDATES as u8, timeout, ..query }, Some(to.into()))
+    });
     // A failed lookup has found no node.
     let mut found = join_all(lookups).await.into_iter().flatten().flat_map(|found| found.candidates);
     let candidate = found.find(|candidate| candidate.node == to);

@@ -3,26 +3,29 @@
 use std::io;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, header};
 use hyper_util::rt::TokioIo;
 use roost_wire::messages::ServiceRequest;
-use roost_wire::{Cell, DeliveryId, NodeSelector};
+use roost_wire::{Cell, DeliveryId, NodeSelector, Offer};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
+use tokio::sync::mpsc;
 
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
 use crate::query::{LookupQuery, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
-    Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, Outbox, Ping, Roster, SendEvent, Services,
-    Status, Streams, WatchEvent,
+    Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Roster, SendEvent,
+    Services, Status, Streams, WatchEvent,
 };
 use crate::{FRAMES, SCHEMA};
 
@@ -134,7 +137,7 @@ impl Client {
     /// A [`ClientError`]. An error after the start is an event of the stream.
     pub async fn request(&self, request: &ServiceRequest) -> Result<RequestStream, ClientError> {
         let body = serde_json::to_vec(request).map_err(|error| ClientError::Malformed(error.to_string()))?;
-        let response = self.send_body(Method::POST, "/v1/request", FRAMES, body.into()).await?;
+        let response = self.send_body(Method::POST, "/v1/request", FRAMES, Full::new(body.into())).await?;
         Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
     }
 
@@ -166,7 +169,33 @@ impl Client {
     /// Sends the chunk of a file that [`SendEvent::Read`] asks for.
     pub async fn send_chunk(&self, session: u64, offset: u64, bytes: Bytes) -> Result<(), ClientError> {
         let target = format!("/v1/chunk?session={session}&offset={offset}");
-        collect(self.send_body(Method::POST, &target, "application/json", bytes).await?).await.map(drop)
+        collect(self.send_body(Method::POST, &target, "application/json", Full::new(bytes)).await?).await.map(drop)
+    }
+
+    /// Offers a service. The stream's events name the requests; dropping the stream withdraws the offer.
+    pub async fn offer(&self, offer: &Offer) -> Result<OfferStream, ClientError> {
+        let body = serde_json::to_vec(offer).map_err(|error| ClientError::Malformed(error.to_string()))?;
+        let response = self.send_body(Method::POST, "/v1/offer", crate::JSON_LINES, Full::new(body.into())).await?;
+        Ok(OfferStream(Lines { body: response.into_body(), buffer: Vec::new() }))
+    }
+
+    /// Gives the data of a request for an offer: the bytes of an object, or a [`Frame`] for each datagram. An error
+    /// among the data breaks the transfer off.
+    pub async fn give(
+        &self,
+        request: u64,
+        format: &str,
+        data: mpsc::Receiver<io::Result<Bytes>>,
+    ) -> Result<(), ClientError> {
+        let target = format!("/v1/offer/data?request={request}&format={}", escaped(format));
+        let response = self.send_body(Method::POST, &target, "application/json", GivenBody(data)).await?;
+        collect(response).await.map(drop)
+    }
+
+    /// Declines a request for an offer.
+    pub async fn decline(&self, request: u64, reason: &str) -> Result<(), ClientError> {
+        let target = format!("/v1/offer/decline?request={request}&reason={}", escaped(reason));
+        collect(self.send(Method::POST, &target, "application/json").await?).await.map(drop)
     }
 
     pub async fn outbox(&self) -> Result<Outbox, ClientError> {
@@ -203,7 +232,7 @@ impl Client {
     /// Hands a signed document to the daemon, which verifies it and spreads it in the group.
     pub async fn put_document(&self, kind: &str, bytes: Bytes) -> Result<DocumentTaken, ClientError> {
         let target = format!("/v1/documents?kind={}", escaped(kind));
-        let body = collect(self.send_body(Method::PUT, &target, "application/json", bytes).await?).await?;
+        let body = collect(self.send_body(Method::PUT, &target, "application/json", Full::new(bytes)).await?).await?;
         check_schema(&body)?;
         serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
     }
@@ -220,7 +249,7 @@ impl Client {
     }
 
     async fn send(&self, method: Method, target: &str, accept: &str) -> Result<Response<Incoming>, ClientError> {
-        self.send_body(method, target, accept, Bytes::new()).await
+        self.send_body(method, target, accept, Full::new(Bytes::new())).await
     }
 
     async fn send_body(
@@ -228,7 +257,7 @@ impl Client {
         method: Method,
         target: &str,
         accept: &str,
-        body: Bytes,
+        body: impl Body<Data = Bytes, Error: std::error::Error + Send + Sync> + Send + Unpin + 'static,
     ) -> Result<Response<Incoming>, ClientError> {
         let stream = match self.take_first() {
             Some(stream) => stream,
@@ -242,7 +271,7 @@ impl Client {
             .uri(target)
             .header(header::HOST, "roost")
             .header(header::ACCEPT, accept)
-            .body(Full::new(body))
+            .body(body)
             .map_err(|error| ClientError::Malformed(error.to_string()))?;
         let response = sender.send_request(request).await?;
         if response.status().is_success() {
@@ -356,6 +385,35 @@ impl SendStream {
     pub async fn next(&mut self) -> Result<Option<SendEvent>, ClientError> {
         let malformed = |error: serde_json::Error| ClientError::Malformed(error.to_string());
         self.0.next().await?.map(|line| serde_json::from_slice(&line).map_err(malformed)).transpose()
+    }
+}
+
+/// The requests for an offer. Dropping the stream withdraws the offer.
+#[derive(Debug)]
+pub struct OfferStream(Lines);
+
+impl OfferStream {
+    /// Returns the next event; `None` when the daemon has ended the offer.
+    ///
+    /// # Errors
+    /// Fails with the daemon's reason for the end, or if the daemon goes away or its answer is malformed.
+    pub async fn next(&mut self) -> Result<Option<OfferEvent>, ClientError> {
+        self.0.next().await?.map(|line| read_line(&line)).transpose()
+    }
+}
+
+/// The body of data that comes piece by piece.
+struct GivenBody(mpsc::Receiver<io::Result<Bytes>>);
+
+impl Body for GivenBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<io::Result<hyper::body::Frame<Bytes>>>> {
+        self.0.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(hyper::body::Frame::data)))
     }
 }
 

@@ -40,7 +40,7 @@ pub mod server;
 mod serving;
 pub mod types;
 
-pub use client::{Client, ClientError, RequestStream, RoomStream, SendStream, WatchStream};
+pub use client::{Client, ClientError, OfferStream, RequestStream, RoomStream, SendStream, WatchStream};
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
 pub use query::{AreaQuery, LookupQuery, OutboxTerms, QueryError, RoomQuery, SendQuery, WatchQuery};

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use roost_wire::messages::MAX_REQUEST_TIME;
-use roost_wire::{Area, Cell, NodeSelector, Service, ServiceSet};
+use roost_wire::{Area, Cell, Metadata, NodeSelector, Service, ServiceSet};
 
 pub const MAX_DURATION: Duration = MAX_REQUEST_TIME;
 
@@ -34,6 +34,8 @@ pub struct LookupQuery {
     pub timeout: Option<Duration>,
     /// `names=true`: hubs tell the nodes' names, which costs some bytes each.
     pub names: bool,
+    /// `where=KEY=VALUE,KEY=VALUE`: metadata that an offer has to carry.
+    pub filter: Metadata,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,30 +49,35 @@ pub struct WatchQuery {
 
 impl LookupQuery {
     pub fn new(service: Service, area: Area) -> Self {
-        Self { service, area, count: 0, timeout: None, names: false }
+        Self { service, area, count: 0, timeout: None, names: false, filter: Metadata::EMPTY }
     }
 
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &QueryPairs) -> Result<Self, QueryError> {
-        let params = Params::with_area(pairs, &["service", "k", "timeout", "names"])?;
+        let params = Params::with_area(pairs, &["service", "k", "timeout", "names", "where"])?;
         Ok(Self {
             service: params.required("service")?,
             area: params.area()?,
             count: params.number("k", u8::MAX)?.unwrap_or(0),
             timeout: params.duration("timeout")?,
             names: params.parsed("names")?.unwrap_or(false),
+            filter: params.parsed("where")?.unwrap_or_default(),
         })
     }
 
     /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
-        let mut text = format!("service={}&{}", self.service, AreaQuery(self.area).to_text());
+        let service = escaped(&self.service.full_text());
+        let mut text = format!("service={service}&{}", AreaQuery(self.area).to_text());
         push_count(&mut text, self.count);
         if let Some(timeout) = self.timeout {
             push_duration(&mut text, "timeout", timeout);
         }
         push_names(&mut text, self.names);
+        if !self.filter.is_empty() {
+            push(&mut text, "where", escaped(&self.filter.to_string()));
+        }
         text
     }
 }
@@ -92,7 +99,7 @@ impl WatchQuery {
 
     /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
-        let names: Vec<_> = self.services.iter().map(|service| service.full_text()).collect();
+        let names: Vec<_> = self.services.iter().map(|service| escaped(&service.full_text())).collect();
         let mut text = format!("service={}&{}", names.join(","), AreaQuery(self.area).to_text());
         push_names(&mut text, self.names);
         text
@@ -284,6 +291,19 @@ mod tests {
     }
 
     #[test]
+    fn own_service_survives_a_query() {
+        let query = LookupQuery {
+            filter: "sensor=ir,range=120".parse().unwrap(),
+            ..LookupQuery::new("acme/lidar#bow:stream".parse().unwrap(), Area::Anywhere)
+        };
+        let text = query.to_text();
+        assert_eq!(text, "service=acme%2Flidar%23bow%3Astream&any=true&where=range%3D120%2Csensor%3Dir");
+        let read = [("%2F", "/"), ("%23", "#"), ("%3A", ":"), ("%3D", "="), ("%2C", ",")];
+        let text = read.into_iter().fold(text, |text, (code, letter)| text.replace(code, letter));
+        assert_eq!(LookupQuery::from_pairs(&pairs(&text)), Ok(query));
+    }
+
+    #[test]
     fn watch_query_round_trips() {
         let services = ServiceSet::EMPTY.with(Service::Track).with(Service::Sensor);
         let query = WatchQuery { services, area: Area::Anywhere, names: true };
@@ -300,7 +320,8 @@ mod tests {
             ("service=video&at=1,2&within=3", "name one area"),
             ("service=video&at=1", "not a location"),
             ("service=video&rect=1,2,3", "four whole numbers"),
-            ("service=video&any=true&where=1", "unknown parameter"),
+            ("service=video&any=true&whose=1", "unknown parameter"),
+            ("service=video&any=true&where=1", "where=1: \"1\" is not metadata"),
             ("service=video&service=track&any=true", "given twice"),
             ("service=video&any=true&timeout=10", "a duration such as"),
             ("service=video&any=true&timeout=0s", "more than nothing"),

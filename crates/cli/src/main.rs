@@ -54,6 +54,7 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Subscribe(args) => commands::subscribe::run(args, socket, output).await,
         Command::JoinRoom(args) => commands::room::run(args, socket, output).await,
         Command::Send(args) => commands::send::run(args, socket, output).await,
+        Command::Offer(args) => commands::offer::run(args, socket, output).await,
         Command::Outbox(args) => commands::outbox::run(args, socket, output).await,
         Command::Lookup(args) => commands::lookup::run(args, socket, output).await,
         Command::Trace(args) => commands::trace::run(args, socket, output).await,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_wire::{Capacity, Cell, NodeId, Service, Version, messages};
+use roost_wire::{Capacity, Cell, NodeId, Offer, Service, Version, messages};
 use serde::{Deserialize, Serialize};
 
 use super::IndexTotals;
@@ -38,6 +38,9 @@ pub struct Candidate {
     pub cell: Cell,
     #[serde(with = "text::list")]
     pub services: Vec<Service>,
+    /// The offers that tell more than their service: own services with their form, instances, rates, sizes, metadata.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offers: Vec<Offer>,
     /// Streams that the node could still start.
     pub streams_left: u16,
     /// Uplink not yet promised, kbit/s; null if the node has set no limit.
@@ -66,6 +69,7 @@ impl From<&messages::Candidate> for Candidate {
             node: candidate.node,
             cell: candidate.cell,
             services: candidate.services.iter().collect(),
+            offers: candidate.services.offers().to_vec(),
             streams_left: candidate.capacity.streams,
             uplink_left_kbps: uplink_left(candidate.capacity),
             addresses: candidate.addresses.iter().map(ToString::to_string).collect(),

@@ -3,6 +3,7 @@
 mod area;
 mod audit;
 mod group;
+mod offer;
 mod policy;
 mod request;
 mod room;
@@ -10,13 +11,14 @@ mod single_command;
 mod tools;
 mod value;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
 use roost_services::SinkSpec;
 use roost_terminal::{OutputArgs, generate};
-use roost_wire::{Cell, NodeSelector, Scheme, Scope, Service};
+use roost_wire::{Cell, Metadata, NodeSelector, Scheme, Scope, Service};
 
 pub(crate) use area::{AreaArgs, AreaChoice};
 pub(crate) use audit::{AuditArgs, AuditCommand, AuditShowArgs, AuditVerifyArgs};
@@ -24,6 +26,7 @@ pub(crate) use group::{
     GroupArgs, GroupCommand, HandInArgs, HubsCommand, IdentityArgs, IdentityCommand, InviteArgs, JoinArgs, LabelArgs,
     RolloverCommand,
 };
+pub(crate) use offer::OfferArgs;
 pub(crate) use policy::{ExplainArgs, PolicyArgs, PolicyCommand, SigningArgs};
 pub(crate) use request::{
     Mode, OutboxArgs, OutboxCommand, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs,
@@ -138,6 +141,16 @@ pub(crate) enum Command {
   roost send survey.tif 6f0c2f1a9be04d7bb21f0e6f2d1c8a55 --address udp://10.0.0.3:7711
 ")]
     Send(SendArgs),
+    /// Offer a service of one's own: a program's output is the data, the program runs once for each request
+    ///
+    /// The program finds the request in its environment: ROOST_REQUEST, ROOST_SERVICE, ROOST_REQUESTER,
+    /// ROOST_REQUESTER_NAME, ROOST_DURATION_MS and ROOST_WHERE. It is killed when the requester has enough.
+    #[command(before_help = "Examples:
+  roost offer acme/lidar --stream --rate 2mbit --meta sensor=ir -- lidar-reader /dev/ttyUSB0
+  roost offer acme/map --object --max 1MB -- cat map.tif
+  roost offer video#bow --rate 3mbit -- ffmpeg -loglevel error -i /dev/video0 -f mpegts -
+")]
+    Offer(OfferArgs),
     /// List the files that wait for their receivers, and the last that have ended
     #[command(before_help = "Examples:
   roost outbox
@@ -260,12 +273,22 @@ impl Command {
     }
 }
 
+/// The keys of all flags together; the last value of a key counts.
+pub(crate) fn merged(flags: &[Metadata]) -> Metadata {
+    let pairs: BTreeMap<&str, &str> = flags.iter().flat_map(Metadata::iter).collect();
+    // Each flag is within the limits; too many of them select nothing.
+    Metadata::new(pairs).unwrap_or_default()
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct LookupArgs {
-    /// video, track, image or sensor
+    /// video, track, image, sensor or a service of one's own such as acme/lidar; `#NAME` adds an instance
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) area: AreaArgs,
+    /// Only offers with this metadata; may be given several times
+    #[arg(long = "where", help_heading = "Where", value_name = "KEY=VALUE")]
+    pub(crate) filter: Vec<Metadata>,
     /// List at most this many providers
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,

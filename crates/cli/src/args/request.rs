@@ -6,16 +6,16 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use roost_services::SinkSpec;
 use roost_wire::messages::{ReflectionPolicy, RequestMode, ServiceRequest};
-use roost_wire::{Area, DeliveryId, Endpoint, NodeSelector, Scheme, SchemeSet, Scope, Service};
+use roost_wire::{Area, DeliveryId, Endpoint, Metadata, NodeSelector, Scheme, SchemeSet, Scope, Service};
 
 #[cfg(doc)]
 use super::Command;
-use super::{AreaArgs, TraceArgs, area, value};
+use super::{AreaArgs, TraceArgs, area, merged, value};
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("where").args(area::FLAGS).arg("provider").required(true).multiple(true))]
 pub(crate) struct RequestArgs {
-    /// video, track, image or sensor
+    /// video, track, image, sensor or a service of one's own such as acme/lidar; `#NAME` adds an instance
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) area: AreaArgs,
@@ -23,6 +23,9 @@ pub(crate) struct RequestArgs {
     #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::parse_selector,
         conflicts_with_all = area::FLAGS)]
     pub(crate) provider: Option<NodeSelector>,
+    /// Only offers with this metadata; may be given several times
+    #[arg(long = "where", help_heading = "Where", value_name = "KEY=VALUE")]
+    pub(crate) filter: Vec<Metadata>,
     /// Consider at most this many providers
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,
@@ -160,7 +163,7 @@ impl From<Reflect> for ReflectionPolicy {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("whose").args(area::FLAGS).arg("provider").required(true).multiple(true))]
 pub(crate) struct SubscribeArgs {
-    /// video or track
+    /// video, track or a stream of one's own; `#NAME` adds an instance
     pub(crate) service: Service,
     #[command(flatten)]
     pub(crate) area: AreaArgs,
@@ -168,6 +171,9 @@ pub(crate) struct SubscribeArgs {
     #[arg(long = "from", help_heading = "Where", value_name = "NODE", value_parser = value::parse_selector,
         conflicts_with_all = area::FLAGS)]
     pub(crate) provider: Option<NodeSelector>,
+    /// Only offers with this metadata; may be given several times
+    #[arg(long = "where", help_heading = "Where", value_name = "KEY=VALUE")]
+    pub(crate) filter: Vec<Metadata>,
     /// The duration of the subscription [default: until Ctrl-C, or the provider ends it]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
@@ -194,6 +200,7 @@ impl RequestArgs {
             reflect: self.reflect.into(),
             timeout: self.receive.timeout,
             patience: self.receive.patience,
+            filter: merged(&self.filter),
             ..ServiceRequest::new(self.service, area)
         }
     }
@@ -226,6 +233,7 @@ impl From<&SubscribeArgs> for RequestArgs {
             service: args.service,
             area: args.area.clone(),
             provider: args.provider,
+            filter: args.filter.clone(),
             count: None,
             duration: args.duration,
             min_kbps: None,

@@ -7,7 +7,7 @@ use roost_api::{Code, LookupQuery};
 use super::{area, area_flags, candidates, connect};
 use roost_terminal::Output;
 
-use crate::args::LookupArgs;
+use crate::args::{LookupArgs, merged};
 use crate::failure::{Failure, Outcome};
 
 /// Prints the providers of the service, the best first.
@@ -18,6 +18,7 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
         count: args.count.unwrap_or(0),
         timeout: args.timeout,
         names: true,
+        filter: merged(&args.filter),
         ..LookupQuery::new(args.service, area)
     };
     let found = client.lookup(&query).await?;

@@ -12,6 +12,7 @@ pub(crate) mod join;
 pub(crate) mod lookup;
 pub(crate) mod monitor;
 pub(crate) mod move_node;
+pub(crate) mod offer;
 pub(crate) mod outbox;
 mod output_writer;
 pub(crate) mod ping;
@@ -33,7 +34,7 @@ use std::time::SystemTime;
 
 use roost_api::{Candidate, Client, HubConnection};
 use roost_terminal::Table;
-use roost_wire::{Area, Service, format_node};
+use roost_wire::{Area, Offer, Service, format_node};
 
 use crate::args::AreaChoice;
 use crate::failure::{Failure, Outcome};
@@ -78,7 +79,7 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
         let mut row = vec![name, format!("{:?}", candidate.node), candidate.cell.to_string()];
         row.extend(distance);
         row.extend([
-            names(&candidate.services),
+            offered(candidate),
             candidate.streams_left.to_string(),
             uplink(candidate.uplink_left_kbps),
             candidate.addresses.join(" "),
@@ -90,6 +91,25 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
 
 fn uplink(kbps: Option<u32>) -> String {
     kbps.map_or_else(|| "unlimited".to_owned(), |kbps| format!("{kbps} kbit/s"))
+}
+
+/// The services of a node with what their offers tell, as in `image, acme/lidar:stream 2000 kbit/s sensor=ir`.
+fn offered(candidate: &Candidate) -> String {
+    // The names of the list have no form, those of the offers have theirs.
+    let plain = candidate
+        .services
+        .iter()
+        .filter(|service| candidate.offers.iter().all(|offer| offer.service.name() != service.name()));
+    let texts: Vec<String> =
+        plain.map(|service| service.name().to_owned()).chain(candidate.offers.iter().map(offer_text)).collect();
+    texts.join(", ")
+}
+
+fn offer_text(offer: &Offer) -> String {
+    let rate = offer.kbps.map(|kbps| format!(" {kbps} kbit/s"));
+    let size = offer.max_bytes.map(|limit| format!(" up to {}", bytes(limit.into())));
+    let metadata = Some(format!(" {}", offer.metadata)).filter(|_| !offer.metadata.is_empty());
+    [Some(offer.service.full_text()), rate, size, metadata].into_iter().flatten().collect()
 }
 
 /// The names of services, as in `video,track`.

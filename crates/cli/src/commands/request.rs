@@ -5,17 +5,19 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use bytes::Bytes;
-use roost_api::{Client, ClientError, Code as ErrorCode, Frame, RequestEvent, RequestStream, TransferSummary};
+use roost_api::{
+    Client, ClientError, Code as ErrorCode, Frame, LookupQuery, RequestEvent, RequestStream, TransferSummary,
+};
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 use roost_wire::messages::ServiceRequest;
-use roost_wire::{Area, Service};
+use roost_wire::{Area, Form, Service};
 
 use super::output_writer::OutputWriter;
 use super::summary::{PartialTransfer, report};
 use super::{area, area_flags, connect};
 use roost_terminal::Output;
 
-use crate::args::{OutputFormat, RequestArgs};
+use crate::args::{OutputFormat, RequestArgs, merged};
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 use crate::signals::{Signals, wait_for_reader_exit};
@@ -29,12 +31,14 @@ track with --format raw";
 
 /// Requests and receives until the transfer is over.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
+    let client = connect(socket).await?;
+    let area = area(args.area.choice(), &client).await?;
+    let service = with_form(args, area, &client).await?;
+    let args = &RequestArgs { service, ..args.clone() };
     suits_output(args.service, args.receive.output.as_ref(), std::io::stdout().is_terminal())?;
     if args.receive.sdp.is_some() && !matches!(args.receive.output, Some(SinkSpec::Rtp(_))) {
         return Err(Failure::usage("--sdp tells players of RTP: send it to one with -o rtp://HOST:PORT"));
     }
-    let client = connect(socket).await?;
-    let area = area(args.area.choice(), &client).await?;
     let asking = match args.provider {
         Some(provider) => format!("asking {provider} for {}", args.service),
         None => format!("asking for {} {area}", args.service),
@@ -59,6 +63,27 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     transfer.progress.end();
     let closed = transfer.keeping.break_off().await;
     transfer.conclude(area, ended.and_then(|ended| closed.map(|()| ended))?)
+}
+
+/// The requested service, with the form of an offer if the command line does not say it.
+async fn with_form(args: &RequestArgs, area: Area, client: &Client) -> Outcome<Service> {
+    let service = args.service;
+    if service.form() != Form::Any {
+        return Ok(service);
+    }
+    let query = LookupQuery {
+        count: 1,
+        timeout: args.receive.timeout,
+        filter: merged(&args.filter),
+        ..LookupQuery::new(service, area)
+    };
+    let found = client.lookup(&query).await?;
+    let mut offers = found.candidates.iter().flat_map(|candidate| &candidate.offers);
+    let offered = offers.find(|offer| offer.service.satisfies(service));
+    offered.map(|offer| service.with_form(offer.service.form())).ok_or_else(|| {
+        let message = format!("nobody offers {service} {area}; say its form if you know it: {service}:stream");
+        Failure::of_kind(ErrorCode::NotFound, message)
+    })
 }
 
 /// Waits for a signal. For a stream without an end the first signal makes an end, and a second one is waited for.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use roost_terminal::Output;
+use roost_wire::Form;
 
 use super::request;
 use crate::args::{RequestArgs, SubscribeArgs};
@@ -10,9 +11,11 @@ use crate::failure::{Failure, Outcome};
 
 /// Receives until the stream is over.
 pub(crate) async fn run(args: &SubscribeArgs, socket: &Path, output: Output) -> Outcome {
-    if !args.service.is_stream() {
+    let form = args.service.form();
+    let service = args.service.with_form(if form == Form::Any { Form::Stream } else { form });
+    if !service.is_stream() {
         let whole = format!("{} is no stream to watch together: ask for it by `roost request`", args.service);
         return Err(Failure::usage(whole));
     }
-    request::run(&RequestArgs::from(args), socket, output).await
+    request::run(&RequestArgs { service, ..args.into() }, socket, output).await
 }

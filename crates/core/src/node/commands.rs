@@ -25,11 +25,12 @@ impl Node {
             NodeCommand::Request { ticket, request, provider } => {
                 requests.request(core, attach, ticket, request, provider);
             }
-            NodeCommand::Lookup { ticket, service, area, count, names } => {
+            NodeCommand::Lookup { ticket, service, area, count, names, filter } => {
                 let wanted = ServiceRequest {
                     mode: RequestMode::Lookup,
                     count,
                     provider: names,
+                    filter,
                     ..ServiceRequest::new(service, area)
                 };
                 requests.lookup(core, attach, ticket, wanted);

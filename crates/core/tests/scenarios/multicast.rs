@@ -158,7 +158,10 @@ fn lookup_lists_multicast_providers() {
     let found = |world: &mut World, count| {
         let ticket = world.ticket(nodes[0]);
         let (service, area) = (Service::Track, ANYWHERE);
-        world.command(nodes[0], NodeCommand::Lookup { ticket, service, area, count, names: None });
+        world.command(
+            nodes[0],
+            NodeCommand::Lookup { ticket, service, area, count, names: None, filter: Default::default() },
+        );
         let NodeEvent::LookupResult { found, .. } = world.outcome(nodes[0], ticket) else { panic!() };
         found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>()
     };

@@ -24,8 +24,8 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::random::{RootSecret, SplitMix64};
 use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, Labels, NodeId, Role, RoleSet, Scheme, Service,
-    ServiceSet, Time,
+    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, Labels, Metadata, NodeId, Role, RoleSet, Scheme,
+    Service, ServiceSet, Time,
 };
 
 pub use host::{Host, HostId, object};
@@ -354,7 +354,10 @@ impl World {
 
     pub fn lookup(&mut self, host: HostId, service: Service, area: Area) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        self.command(host, NodeCommand::Lookup { ticket, service, area, count: 0, names: None });
+        self.command(
+            host,
+            NodeCommand::Lookup { ticket, service, area, count: 0, names: None, filter: Metadata::EMPTY },
+        );
         ticket
     }
 

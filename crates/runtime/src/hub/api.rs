@@ -87,6 +87,7 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
         node: entry.node,
         cell: entry.cell,
         services: entry.services.iter().collect(),
+        offers: entry.services.offers().to_vec(),
         streams_left: entry.capacity.streams,
         uplink_left_kbps: uplink_left(entry.capacity),
         addresses: entry.addresses.iter().map(ToString::to_string).collect(),
@@ -101,11 +102,14 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
 
 /// Searches this hub's own directory. The coverage says so if there are other hubs, since nodes ask those too.
 async fn lookup(State(hub): State<HubService>, pairs: QueryPairs) -> Result<Response, ApiError> {
-    let LookupQuery { service, area, count, .. } = LookupQuery::from_pairs(&pairs)?;
+    let LookupQuery { service, area, count, filter, .. } = LookupQuery::from_pairs(&pairs)?;
     let began = Instant::now();
     let count = if count == 0 { MAX_CANDIDATES } else { usize::from(count) };
-    let look = move |hub: &hub::Hub, now| (hub.find(service, area, count), hub.status(now));
-    let (found, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    let limit = if filter.is_empty() { count } else { MAX_CANDIDATES };
+    let look = move |hub: &hub::Hub, now| (hub.find(service, area, limit), hub.status(now));
+    let (mut found, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    found.retain(|candidate| candidate.services.has(service, &filter));
+    found.truncate(count);
     let coverage = match (status.young, status.hubs.is_empty()) {
         (true, _) => "hub_starting",
         (false, true) => "complete",

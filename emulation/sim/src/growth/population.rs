@@ -11,7 +11,7 @@ use roost_topology::generate::{Forest, LegParameters};
 use roost_topology::model::{HostIndex, Net, Topology};
 use roost_wire::messages::ServiceRequest;
 use roost_wire::random::SplitMix64;
-use roost_wire::{Area, Cell, NodeId, Service, Time};
+use roost_wire::{Area, Cell, Metadata, NodeId, Service, Time};
 
 use super::{HubContents, Lookups, MOVE_EVERY, Requests};
 use crate::SimulateError;
@@ -192,8 +192,17 @@ impl<'a> Population<'a> {
             self.asked.insert(ticket, self.world.now);
             let machine = self.world.machine_of(MachineRole::Node(requester));
             let area = Area::Exact(self.cells[target]);
-            self.world
-                .command(machine, NodeCommand::Lookup { ticket, service: Service::Track, area, count: 1, names: None });
+            self.world.command(
+                machine,
+                NodeCommand::Lookup {
+                    ticket,
+                    service: Service::Track,
+                    area,
+                    count: 1,
+                    names: None,
+                    filter: Metadata::EMPTY,
+                },
+            );
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);

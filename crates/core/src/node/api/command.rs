@@ -11,8 +11,8 @@ use super::{Provider, SessionId, Ticket};
 use roost_policy::Policy;
 use roost_wire::messages::{MailboxStatus, ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
-    Area, Cell, DeliveryId, Epoch, EpochSecret, Labels, NodeId, NodeSelector, RequestId, RoomId, Service, ServiceSet,
-    StreamId,
+    Area, Cell, DeliveryId, Epoch, EpochSecret, Labels, Metadata, NodeId, NodeSelector, RequestId, RoomId, Service,
+    ServiceSet, StreamId,
 };
 
 use crate::documents::DocumentVerdict;
@@ -97,6 +97,8 @@ pub enum NodeCommand {
         count: u8,
         /// Adds names to the answer and limits it to the nodes meant; `None` lists everybody without names.
         names: Option<NodeSelector>,
+        /// The metadata that offers have to carry.
+        filter: Metadata,
     },
     /// Tell of every change in an area until cancelled.
     Watch {
