@@ -56,7 +56,6 @@ impl SourceRegistry {
         self.programs.insert(offer, self.sources().services())
     }
 
-    /// Tells the machine of all offers.
     pub(crate) fn publish(&self, mailbox: &Mailbox<Node>) {
         self.programs.publish(self.sources().services(), |services| {
             let Offer { max_streams, uplink_kbps, .. } = *self.read();

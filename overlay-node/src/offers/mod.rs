@@ -33,7 +33,6 @@ const MAX_LINES: usize = 2 * MAX_REQUESTS;
 #[derive(Clone, Debug)]
 pub(crate) struct ProgramOffers {
     table: Arc<Mutex<Table>>,
-    /// A permit for each request.
     room: Arc<Semaphore>,
 }
 
@@ -70,7 +69,6 @@ pub(crate) struct Requester {
     pub(crate) name: Option<String>,
 }
 
-/// An offer that cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OfferError {
     #[error("{0} is offered here already: withdraw it first, or offer an instance such as {0}#2")]
@@ -131,7 +129,6 @@ impl ProgramOffers {
         self.lock().offers.remove(&service);
     }
 
-    /// The services of all programs.
     pub(crate) fn services(&self) -> Vec<Service> {
         self.lock().offers.keys().copied().collect()
     }
@@ -173,7 +170,6 @@ impl ProgramOffers {
         Ok((opened, guard))
     }
 
-    /// Tells the program of a request.
     fn ask(&self, request: &ServiceRequest, requester: Requester) -> Result<Asked, SourceError> {
         let busy = || SourceError::Program { reason: "has too many requests to answer".to_owned() };
         let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| busy())?;

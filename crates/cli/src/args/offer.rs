@@ -29,10 +29,10 @@ pub(crate) struct OfferArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1128,
         value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub(crate) datagram: u16,
-    /// One datagram for each line of the program's output
+    /// Make a datagram of each line of the program's output
     #[arg(long, conflicts_with_all = ["datagram", "object"])]
     pub(crate) lines: bool,
-    /// The media type of the data
+    /// The media type of the data, which requesters see
     #[arg(long, value_name = "TYPE", default_value = "application/octet-stream")]
     pub(crate) format: String,
     /// The program that is run for each request; its standard output is the data
@@ -66,14 +66,12 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     text[..digits].parse::<u64>().ok()?.checked_mul(*unit)
 }
 
-/// Reads a rate, kbit/s.
 fn rate_kbps(text: &str) -> Result<u32, String> {
     let kbps = scaled(text, &[("kbit", 1), ("mbit", 1_000), ("gbit", 1_000_000)]);
     let kbps = kbps.and_then(|kbps| u32::try_from(kbps).ok()).filter(|kbps| *kbps > 0);
     kbps.ok_or_else(|| format!("{text:?} is no rate: expected such as 500kbit or 2mbit"))
 }
 
-/// Reads a size, bytes.
 fn size_bytes(text: &str) -> Result<u32, String> {
     let units = [("", 1), ("b", 1), ("kb", 1_000), ("mb", 1_000_000), ("kib", 1 << 10), ("mib", 1 << 20)];
     let bytes = scaled(text, &units).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
