@@ -320,6 +320,13 @@ mod tests {
     }
 
     #[test]
+    fn unknown_form_is_about_every_form() {
+        let set = ServiceSet::EMPTY.with(service("acme/lidar#bow:stream")).with(service("acme/map:object"));
+        let about = set.about(service("acme/lidar"));
+        assert_eq!(about.iter().collect::<Vec<_>>(), [service("acme/lidar#bow:stream")]);
+    }
+
+    #[test]
     fn too_many_offers_are_refused() {
         let many = |count: usize| (0..count).map(|number| Offer::new(service(&format!("a/{number}:object"))));
         assert!(ServiceSet::from_offers(many(MAX_OFFERS)).is_ok());
