@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use roost_api::{OfferEvent, OfferRequest};
+use roost_core::flow::MAX_STREAM_DURATION;
 use roost_services::{Feed, FeedItem, OpenedSource, SourceError};
 use roost_wire::messages::ServiceRequest;
 use roost_wire::object::MAX_HELD_BYTES;
@@ -182,7 +183,10 @@ impl ProgramOffers {
             service: request.service,
             requester: requester.node,
             requester_name: requester.name,
-            duration_ms: request.duration.and_then(|duration| u64::try_from(duration.as_millis()).ok()),
+            duration_ms: request
+                .duration
+                .filter(|duration| *duration < MAX_STREAM_DURATION)
+                .and_then(|duration| u64::try_from(duration.as_millis()).ok()),
             filter: request.filter.clone(),
         });
         // There is room for the line about the end before the line about the beginning.
