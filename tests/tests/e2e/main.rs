@@ -33,6 +33,7 @@ mod nat;
 mod operator;
 mod outages;
 mod outbox;
+mod own_services;
 mod packaging;
 mod paths;
 mod places;

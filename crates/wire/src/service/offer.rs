@@ -3,10 +3,10 @@
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
+use super::full_text;
 use super::kind::{FlowKind, Service};
 use super::metadata::Metadata;
 use super::name::Form;
-use super::full_text;
 use crate::refusal::{Refusal, check_bound};
 
 /// The most services of one node with a name, a rate, a size or metadata.
