@@ -64,6 +64,7 @@ async fn long_index_is_paged() {
             node: NodeId::from_bytes([number; 16]),
             cell: Cell::new(0, 0),
             services: Vec::new(),
+            offers: Vec::new(),
             streams_left: 0,
             uplink_left_kbps: None,
             addresses: Vec::new(),

@@ -160,7 +160,7 @@ fn lookup_lists_multicast_providers() {
         let (service, area) = (Service::Track, ANYWHERE);
         world.command(
             nodes[0],
-            NodeCommand::Lookup { ticket, service, area, count, names: None, filter: roost_wire::Metadata::EMPTY },
+            NodeCommand::Lookup { ticket, service, area, count, names: None, filter: Metadata::EMPTY },
         );
         let NodeEvent::LookupResult { found, .. } = world.outcome(nodes[0], ticket) else { panic!() };
         found.candidates.iter().map(|candidate| candidate.node).collect::<Vec<_>>()
