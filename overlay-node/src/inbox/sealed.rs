@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use roost_core::node::NodeCommand;
-use roost_identity::{FileContent, SealedFor};
+use roost_identity::{FileContent, SealError, SealedFor};
 use roost_wire::messages::{DeliveryTerms, MailboxState, MailboxStatus, Push, PushState, SealedFile};
 use roost_wire::{NodeId, RequestId};
 use sha2::{Digest, Sha256};
@@ -33,7 +33,8 @@ impl InboxService {
                     let hub = self.names.who(&self.shared, hub);
                     tracing::warn!(hub, %error, suppressed, "a hub has brought a file that is refused");
                 }
-                PushState::Damaged
+                // Newer documents of the group, or a right clock, may allow the sender.
+                if matches!(error, SealError::Sender(_)) { PushState::Forbidden } else { PushState::Damaged }
             }
         };
         if reception == PushState::Stored {
@@ -47,6 +48,8 @@ impl InboxService {
 /// The word to the hub: it forgets the file unless another time may be better.
 const fn state_of(reception: PushState) -> MailboxState {
     match reception {
+        // Newer documents of the group may allow it.
+        PushState::Forbidden => MailboxState::Later,
         PushState::NoRoom | PushState::Busy | PushState::Interrupted | PushState::Unwritable => MailboxState::Later,
         _ => MailboxState::Ended,
     }

@@ -24,6 +24,9 @@ pub(crate) use routes::{decline, give, offer};
 /// The most requests of all offers that wait for a program or get its data.
 const MAX_REQUESTS: usize = 1000;
 
+/// The most memory of all objects that programs are giving, KiB: as much as a node sends from memory.
+const MAX_GIVEN_KIB: usize = 256 * 1024;
+
 /// A program that leaves a request unanswered for this time declines it.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -35,6 +38,8 @@ const MAX_LINES: usize = 2 * MAX_REQUESTS;
 pub(crate) struct ProgramOffers {
     table: Arc<Mutex<Table>>,
     room: Arc<Semaphore>,
+    /// KiB of objects that programs may be giving at once.
+    memory: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +89,11 @@ pub(crate) enum OfferError {
 
 impl Default for ProgramOffers {
     fn default() -> Self {
-        Self { table: Arc::default(), room: Arc::new(Semaphore::new(MAX_REQUESTS)) }
+        Self {
+            table: Arc::default(),
+            room: Arc::new(Semaphore::new(MAX_REQUESTS)),
+            memory: Arc::new(Semaphore::new(MAX_GIVEN_KIB)),
+        }
     }
 }
 
@@ -166,7 +175,7 @@ impl ProgramOffers {
                 let feed = Feed::given(items, request.duration.unwrap_or(DEFAULT_DURATION));
                 OpenedSource::Stream { bits_per_second, format, feed }
             }
-            FlowKind::Object { .. } => collect(items, format).await?,
+            FlowKind::Object { .. } => collect(&self.memory, items, format).await?,
         };
         Ok((opened, guard))
     }
@@ -213,11 +222,23 @@ struct Asked {
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// The whole of an object that a program gives.
-async fn collect(mut items: mpsc::Receiver<FeedItem>, format: String) -> Result<OpenedSource, SourceError> {
-    let mut bytes = BytesMut::new();
+async fn collect(
+    memory: &Semaphore,
+    mut items: mpsc::Receiver<FeedItem>,
+    format: String,
+) -> Result<OpenedSource, SourceError> {
+    let busy =
+        || SourceError::Program { reason: "gives more than there is memory for now: try again later".to_owned() };
+    let (mut bytes, mut held) = (BytesMut::new(), Vec::new());
     loop {
         match items.recv().await {
-            Some(FeedItem::Payload(piece)) => bytes.extend_from_slice(&piece),
+            Some(FeedItem::Payload(piece)) => {
+                bytes.extend_from_slice(&piece);
+                let missing = bytes.len().div_ceil(1024) - held.len();
+                for _ in 0..missing {
+                    held.push(memory.try_acquire().map_err(|_| busy())?);
+                }
+            }
             Some(FeedItem::End) => return Ok(OpenedSource::Object { bytes: bytes.freeze(), format }),
             Some(FeedItem::Failed(error)) => return Err(error),
             None => return Err(SourceError::Program { reason: "broke off".to_owned() }),

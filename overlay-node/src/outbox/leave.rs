@@ -13,7 +13,9 @@ use bytes::Bytes;
 use roost_core::node::NodeCommand;
 use roost_identity::{FileContent, read_unverified};
 use roost_wire::messages::MAX_MAILBOX_FILE_BYTES;
+use roost_wire::object::digest_text;
 use roost_wire::{DeliveryId, NodeId, NodeSelector};
+use sha2::{Digest, Sha256};
 
 use super::Outbox;
 use super::store::StoredDelivery;
@@ -49,10 +51,13 @@ fn seal(
     let selector: NodeSelector = delivery.to.parse().map_err(|_| gone())?;
     let certificate = certificate_for(outbox, selector, delivery.node)?;
     let bytes = fs::read(outbox.store.data_path(id)).map_err(|error| error.to_string())?;
+    if digest_text(&Sha256::digest(&bytes).into()) != delivery.sha256 {
+        return Err("its data in the outbox is not what was put there".to_owned());
+    }
     let file = FileContent { name: delivery.name.clone(), until_s: delivery.until_s, bytes };
     let (ends, sealed) = node.shared.seal_file(&certificate, id, &file).map_err(|error| error.to_string())?;
     // On disk before the home has it, else a crash hides that the receiver may get it.
-    let noted = StoredDelivery { node: Some(ends.to), tries, left_s: left.as_secs(), ..delivery };
+    let noted = outbox.store.noted(StoredDelivery { node: Some(ends.to), tries, ..delivery }, left);
     outbox.store.write(id, noted).map_err(|error| format!("the outbox cannot be written to: {error}"))?;
     Ok((ends.to, sealed.into()))
 }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use roost_api::{Client, Frame, OfferEvent, OfferRequest, OfferStream};
@@ -53,6 +54,9 @@ struct Offering<'a> {
     output: Output,
 }
 
+/// An object whose requester has all of it is done within this time.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
 /// The end of a request: its number, and the sentence of its failure.
 type Ended = (u64, Result<(), String>);
 
@@ -72,8 +76,12 @@ impl Offering<'_> {
                     }
                     // The program is killed with its task.
                     Some(OfferEvent::Gone { request }) => {
-                        if let Some(task) = running.remove(&request).filter(|_| self.offer.service.is_stream()) {
-                            task.abort();
+                        if let Some(task) = running.remove(&request) {
+                            let grace = if self.offer.service.is_stream() { Duration::ZERO } else { LAST_WORDS };
+                            drop(tokio::spawn(async move {
+                                tokio::time::sleep(grace).await;
+                                task.abort();
+                            }));
                         }
                     }
                     Some(_) => {}

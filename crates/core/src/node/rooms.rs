@@ -7,7 +7,7 @@ use std::time::Duration;
 use roost_policy::Action;
 use roost_wire::messages::{JoinRoom, LeaveRoom, Reason, RoomMessage, Roster};
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
-use roost_wire::{ConnectionId, NodeId, RequestId, Role, RoomId, Time};
+use roost_wire::{ConnectionId, NodeId, RequestId, Role, RoomId, Service, Time};
 
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
@@ -74,7 +74,9 @@ impl JoinedRooms {
     fn say(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) {
         let (Some(inside), Some(home)) = (self.0.get_mut(&ticket), attach.home()) else { return };
         let record = attach.record();
-        let member = RoomMember { node: core.node, cell: record.cell, services: record.services.brief() };
+        // Members may not be allowed to look up names and metadata.
+        let services = Service::ALL.into_iter().filter(|service| record.services.contains(*service)).collect();
+        let member = RoomMember { node: core.node, cell: record.cell, services };
         core.send(home, RoomMessage::JoinRoom(JoinRoom { room: inside.room, member: member.clone(), direction: None }));
         let retry = core.pto(home) * (2 << inside.tries.min(6));
         (inside.said, inside.told_as, inside.tries) = (core.now, Some(member), inside.tries + 1);

@@ -166,12 +166,6 @@ impl ServiceSet {
         self.part(|offer| offer.service.satisfies(service.base()))
     }
 
-    /// The first offers, as many as a list of nodes has room for, and all known services.
-    #[must_use]
-    pub fn brief(&self) -> Self {
-        self.part(|_| true)
-    }
-
     fn part(&self, which: impl Fn(&Offer) -> bool) -> Self {
         if self.offers.is_none() {
             return self.clone();
@@ -186,7 +180,7 @@ impl ServiceSet {
         Self { known: self.known, offers: (!kept.is_empty()).then(|| Arc::new(kept)) }
     }
 
-    /// True if the set is no longer than [`Self::brief`] makes it.
+    /// True if a list of nodes has room for the set.
     pub(crate) fn is_brief(&self) -> bool {
         self.bytes() <= MAX_LISTED_BYTES
     }

@@ -78,15 +78,20 @@ impl HubMailbox {
         self.poll(core);
     }
 
+    /// The receiver wants no more of a file; the next one goes at once, but not for a word about no file.
+    fn on_ended(&mut self, core: &mut HubCore, key: FileKey) {
+        if self.files.remove(key) {
+            core.counters.mailbox_delivered += 1;
+            self.try_at(key.0, core.now);
+        }
+    }
+
     /// A receiver, a sender or a sibling says what has become of a file.
     pub(super) fn on_status(&mut self, core: &mut HubCore, from: Sender, status: MailboxStatus) {
         let (now, key) = (core.now, (status.to, status.from, status.id));
         let home = self.receivers.get(&key.0).and_then(|receiver| receiver.home);
         match status.state {
-            MailboxState::Ended if status.to == from.node => {
-                core.counters.mailbox_delivered += u64::from(self.files.remove(key));
-                self.try_at(key.0, now);
-            }
+            MailboxState::Ended if status.to == from.node => self.on_ended(core, key),
             MailboxState::Ended if self.files.is_owned(key, from.node) => drop(self.files.remove(key)),
             MailboxState::Later if status.to == from.node => self.try_at(key.0, now + LATER),
             MailboxState::Kept if home == Some(from.node) => {

@@ -45,7 +45,7 @@ impl ProviderSessions {
         let gives_way = |session: &Session| {
             let other = &session.request;
             matches!(session.phase, SessionPhase::Streaming(_))
-                && other.spec.service == request.offer.service
+                && other.offer.service == request.offer.service
                 && other.spec.is_reflectable()
         };
         let mut load = self.load_besides(Some(request.key));

@@ -247,7 +247,7 @@ impl ProviderSessions {
             let old = &session.request;
             matches!(session.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_))
                 && (old.requester, old.nonce, old.spec.service)
-                    == (request.requester, request.nonce, request.offer.service)
+                    == (request.requester, request.nonce, request.spec.service)
                 && !old.relayed
                 && !request.relayed
         };
