@@ -58,23 +58,33 @@ impl OfferArgs {
     }
 }
 
-/// Reads a number with one of these units.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+/// Reads a number and its unit, of which `factor` tells how many it is.
+fn scaled(text: &str, factor: impl FnOnce(&str) -> Option<u64>) -> Option<u32> {
     let text = text.to_ascii_lowercase();
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (_, unit) = units.iter().find(|(name, _)| *name == &text[digits..])?;
-    text[..digits].parse::<u64>().ok()?.checked_mul(*unit)
+    let number = text[..digits].parse::<u64>().ok()?.checked_mul(factor(&text[digits..])?)?;
+    u32::try_from(number).ok().filter(|number| *number > 0)
 }
 
 fn rate_kbps(text: &str) -> Result<u32, String> {
-    let kbps = scaled(text, &[("kbit", 1), ("mbit", 1_000), ("gbit", 1_000_000)]);
-    let kbps = kbps.and_then(|kbps| u32::try_from(kbps).ok()).filter(|kbps| *kbps > 0);
+    let kbps = scaled(text, |unit| match unit {
+        "kbit" => Some(1),
+        "mbit" => Some(1_000),
+        "gbit" => Some(1_000_000),
+        _ => None,
+    });
     kbps.ok_or_else(|| format!("{text:?} is no rate: expected such as 500kbit or 2mbit"))
 }
 
 fn size_bytes(text: &str) -> Result<u32, String> {
-    let units = [("", 1), ("b", 1), ("kb", 1_000), ("mb", 1_000_000), ("kib", 1 << 10), ("mib", 1 << 20)];
-    let bytes = scaled(text, &units).and_then(|bytes| u32::try_from(bytes).ok()).filter(|bytes| *bytes > 0);
+    let bytes = scaled(text, |unit| match unit {
+        "" | "b" => Some(1),
+        "kb" => Some(1_000),
+        "mb" => Some(1_000_000),
+        "kib" => Some(1 << 10),
+        "mib" => Some(1 << 20),
+        _ => None,
+    });
     bytes.ok_or_else(|| format!("{text:?} is no size: expected such as 100kB or 1MB"))
 }
 
