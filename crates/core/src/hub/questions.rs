@@ -167,7 +167,7 @@ impl Hub {
             }
             self.core.count_listed(query.service, hits.len());
             let (directory, core) = (self.registry.records().directory(), &self.core);
-            let viewer = Viewer { core, connection: from.connection, service: query.service, judged: query.judged };
+            let viewer = Viewer { core, connection: from.connection, query: &query };
             let message = encode_found(directory, request.id, &hits, coverage, viewer);
             self.core.send_encoded(from.connection, message);
             self.core.keeps_timers = true;

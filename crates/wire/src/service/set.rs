@@ -32,7 +32,7 @@ pub struct TooManyOffers;
 
 const KNOWN: u8 = 0b1111;
 
-/// The most bytes of one node's offers in a list of nodes: 64 of them fit into a message.
+/// The most bytes of one node's offers in a list of nodes.
 const MAX_LISTED_BYTES: usize = 512;
 
 impl ServiceSet {
@@ -160,24 +160,31 @@ impl ServiceSet {
         set
     }
 
-    /// The offers of one service with its instances, as far as an answer has room for them, and all known services.
+    /// The offers of one service with its instances, as far as an answer has room for them, and all known services. The
+    /// ones that a request for `service` with this metadata means go first.
     #[must_use]
-    pub fn about(&self, service: Service) -> Self {
-        self.part(|offer| offer.service.satisfies(service.base()))
-    }
-
-    fn part(&self, which: impl Fn(&Offer) -> bool) -> Self {
+    pub fn about(&self, service: Service, metadata: &Metadata) -> Self {
         if self.offers.is_none() {
             return self.clone();
         }
+        let is_meant = |offer: &Offer| offer.service.satisfies(service) && offer.metadata.includes(metadata);
+        let family = self.offers().iter().filter(|offer| offer.service.satisfies(service.base()));
+        let (meant, others): (Vec<&Offer>, Vec<&Offer>) = family.partition(|offer| is_meant(offer));
         let mut room = MAX_LISTED_BYTES;
-        let mut fits = |offer: &&Offer| {
-            let is_kept = which(offer) && offer.bytes() <= room;
-            room -= if is_kept { offer.bytes() } else { 0 };
-            is_kept
-        };
-        let kept: Vec<Offer> = self.offers().iter().filter(|offer| fits(offer)).cloned().collect();
+        let mut kept: Vec<Offer> = Vec::new();
+        for offer in meant.into_iter().chain(others) {
+            if let Some(rest) = room.checked_sub(offer.bytes()) {
+                room = rest;
+                kept.push(offer.clone());
+            }
+        }
+        kept.sort_by_key(|offer| offer.service);
         Self { known: self.known, offers: (!kept.is_empty()).then(|| Arc::new(kept)) }
+    }
+
+    /// No fewer bytes than [`Self::about`] takes in a message.
+    pub fn listed_bytes(&self) -> usize {
+        self.bytes().min(MAX_LISTED_BYTES)
     }
 
     /// True if a list of nodes has room for the set.
@@ -316,8 +323,21 @@ mod tests {
     #[test]
     fn unknown_form_is_about_every_form() {
         let set = ServiceSet::EMPTY.with(service("acme/lidar#bow:stream")).with(service("acme/map:object"));
-        let about = set.about(service("acme/lidar"));
+        let about = set.about(service("acme/lidar"), &Metadata::EMPTY);
         assert_eq!(about.iter().collect::<Vec<_>>(), [service("acme/lidar#bow:stream")]);
+    }
+
+    #[test]
+    fn answer_has_the_offer_that_is_meant() {
+        let offer = |number: usize| Offer {
+            metadata: format!("place={number},note={}", "x".repeat(60)).parse().unwrap(),
+            ..Offer::new(service(&format!("acme/lidar#i{number}:stream")))
+        };
+        let set = ServiceSet::from_offers((0..8).map(offer)).unwrap();
+        let (last, place) = (service("acme/lidar#i7:stream"), "place=6".parse().unwrap());
+        let about = set.about(last, &Metadata::EMPTY);
+        assert!(about.contains(last) && about.bytes() <= MAX_LISTED_BYTES && about.offers().len() > 1);
+        assert!(set.about(service("acme/lidar"), &place).has(service("acme/lidar"), &place));
     }
 
     #[test]
@@ -343,7 +363,7 @@ mod tests {
             prop_assert_eq!(part.contains(kept), set.contains(kept));
             prop_assert!(part.iter().all(|service| service.base() == kept));
             prop_assert_eq!(set.filtered(|_| true), set.clone());
-            prop_assert_eq!(set.about(kept).offer(kept, &Metadata::default()), set.offer(kept, &Metadata::default()));
+            prop_assert_eq!(set.about(kept, &Metadata::EMPTY).offer(kept, &Metadata::EMPTY), set.offer(kept, &Metadata::default()));
         }
     }
 }

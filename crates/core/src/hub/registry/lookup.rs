@@ -5,11 +5,13 @@
 use bytes::Bytes;
 use minicbor::Encoder;
 use minicbor::encode::{Error, Write};
-use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, LookupResult, Request, RequestMode};
-use roost_wire::{Area, ConnectionId, RequestId, Scope, Service};
+use roost_wire::messages::{
+    Candidate, Coverage, DirectoryMessage, LookupResult, MAX_MESSAGE_BYTES, Request, RequestMode,
+};
+use roost_wire::{Area, ConnectionId, RequestId, Scope, Service, ServiceSet};
 
 use super::Registry;
-use crate::directory::{Directory, DirectoryQuery, Hit, Judged, Rank};
+use crate::directory::{Directory, DirectoryEntry, DirectoryQuery, Hit, Rank};
 use crate::hub::RequestOutcome;
 use crate::hub::core::HubCore;
 use crate::hub::disclose::without_local_hosts;
@@ -75,11 +77,14 @@ impl Registry {
         ranked.sort_unstable_by_key(|ranked| ranked.rank);
         ranked.truncate(query.count);
         let visible = |candidate: Candidate| Candidate {
-            services: core.visible(query.judged, &candidate.services, candidate.cell).about(query.service),
+            services: core
+                .visible(query.judged, &candidate.services, candidate.cell)
+                .about(query.service, &query.filter),
             ..candidate
         };
         let shown = |ranked: RankedCandidate| core.shown(reply.connection, visible(ranked.candidate));
-        let candidates = ranked.into_iter().map(shown).collect();
+        let mut room = AnswerRoom::default();
+        let candidates = ranked.into_iter().map(shown).take_while(|candidate| room.has_place_for(candidate)).collect();
         LookupResult { id: reply.id, candidates, coverage }
     }
 
@@ -168,8 +173,35 @@ fn merge(ranked: &mut Vec<RankedCandidate>, query: &DirectoryQuery, candidate: &
 pub(crate) struct Viewer<'a> {
     pub(crate) core: &'a HubCore,
     pub(crate) connection: ConnectionId,
-    pub(crate) service: Service,
-    pub(crate) judged: Option<Judged>,
+    pub(crate) query: &'a DirectoryQuery,
+}
+
+/// Bytes that are left in an answer. Candidates with many long addresses and offers do not all fit into one message;
+/// the last ones are left out.
+struct AnswerRoom(usize);
+
+impl Default for AnswerRoom {
+    fn default() -> Self {
+        Self(MAX_MESSAGE_BYTES - 1024)
+    }
+}
+
+impl AnswerRoom {
+    fn has_place_for(&mut self, candidate: &Candidate) -> bool {
+        /// The head of an address, and of one of its hosts with its bytes.
+        const ADDRESS: usize = 12;
+        const HOST: usize = 20;
+        let addresses = candidate.addresses.iter().map(|address| ADDRESS + HOST * address.hosts.len());
+        self.takes(addresses.sum(), &candidate.services)
+    }
+
+    fn takes(&mut self, address_bytes: usize, services: &ServiceSet) -> bool {
+        /// Id, version, cell, capacity and name.
+        const FRAME: usize = 128;
+        let rest = self.0.checked_sub(FRAME + address_bytes + services.listed_bytes());
+        self.0 = rest.unwrap_or(0);
+        rest.is_some()
+    }
 }
 
 /// Bytes of `Message::Found(…).encode()`, without the records in between.
@@ -198,13 +230,17 @@ fn write_found<W: Write>(
 ) -> Result<(), Error<W::Error>> {
     /// The number of `Found` among the messages.
     const FOUND: u8 = 10;
-    let Viewer { core, connection, service, judged } = viewer;
+    let Viewer { core, connection, query } = viewer;
     let is_here = core.is_here(connection);
-    e.array(2)?.u8(FOUND)?.array(3)?.u32(id.0)?.array(hits.len() as u64)?;
-    for hit in hits {
-        let entry = directory.hit(*hit);
+    let mut room = AnswerRoom::default();
+    let fitting = hits.iter().map(|hit| directory.hit(*hit));
+    let fitting = fitting.take_while(|entry| room.takes(entry.encoded_addresses().len(), entry.services()));
+    let fitting: Vec<DirectoryEntry<'_>> = fitting.collect();
+    e.array(2)?.u8(FOUND)?.array(3)?.u32(id.0)?.array(fitting.len() as u64)?;
+    for entry in fitting {
         e.array(6)?.encode(entry.node())?.encode(entry.version())?.encode(entry.cell())?;
-        e.encode(core.visible(judged, entry.services(), entry.cell()).about(service))?.encode(entry.capacity())?;
+        let services = core.visible(query.judged, entry.services(), entry.cell());
+        e.encode(services.about(query.service, &query.filter))?.encode(entry.capacity())?;
         if is_here || !entry.is_confined() {
             e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
         } else {
@@ -217,6 +253,9 @@ fn write_found<W: Write>(
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+
+    use roost_wire::messages::MAX_CANDIDATES;
+    use roost_wire::{Address, Offer};
 
     use super::*;
     use crate::directory::SearchPurpose;
@@ -246,10 +285,43 @@ mod tests {
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
         let found = LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting };
         let bench = Bench::new();
-        let viewer =
-            Viewer { core: &bench.hub.core, connection: ConnectionId(1), service: Service::Track, judged: None };
+        let viewer = Viewer { core: &bench.hub.core, connection: ConnectionId(1), query: &query };
         let short = encode_found(&directory, found.id, &hits, found.coverage, viewer);
         assert_eq!(hits.len(), 3);
         assert_eq!(short, Message::Directory(DirectoryMessage::LookupResult(found)).encode());
+    }
+
+    #[test]
+    fn longest_answer_fits_into_a_message() {
+        let mut directory = Directory::new(MAX_CANDIDATES as u32, Duration::from_secs(60));
+        let hosts = vec![std::net::Ipv6Addr::from([0x20; 16]).into(); 4];
+        let note = "x".repeat(200);
+        let offer = |number: usize| Offer {
+            metadata: format!("note={note}").parse().unwrap(),
+            ..Offer::new(format!("acme/lidar#i{number}:stream").parse().unwrap())
+        };
+        for number in 0..MAX_CANDIDATES as u8 {
+            let record = Record {
+                node: NodeId::from_bytes([number; 16]),
+                version: Version { epoch: 1_700_000_000, sequence: 70_000 },
+                cell: Cell::new(900_000, -900_000),
+                services: ServiceSet::from_offers((0..4).map(offer)).unwrap(),
+                capacity: Capacity { streams: 900, uplink_kbps: 10_000_000 },
+                addresses: vec![Address { scheme: Scheme::Udp, port: 7_700, hosts: hosts.clone() }; 8],
+            };
+            directory.publish(Time::ZERO, &record);
+        }
+        let service: Service = "acme/lidar".parse().unwrap();
+        let query = DirectoryQuery::new(service, Area::Anywhere, SearchPurpose::List, MAX_CANDIDATES);
+        let mut hits = Vec::new();
+        directory.find(&query, &mut hits);
+        assert_eq!(hits.len(), MAX_CANDIDATES);
+        let bench = Bench::new();
+        let viewer = Viewer { core: &bench.hub.core, connection: ConnectionId(1), query: &query };
+        let answer = encode_found(&directory, RequestId(70_000), &hits, Coverage::Complete, viewer);
+        let Ok(Message::Directory(DirectoryMessage::LookupResult(found))) = Message::decode(&answer) else {
+            panic!("{} bytes", answer.len())
+        };
+        assert!(found.candidates.len() > MAX_CANDIDATES / 2, "{}", found.candidates.len());
     }
 }
