@@ -196,7 +196,7 @@ impl AnswerRoom {
     }
 
     fn takes(&mut self, address_bytes: usize, services: &ServiceSet) -> bool {
-        /// Id, version, cell, capacity and name.
+        /// Id, version, cell, capacity and name, each with its head.
         const FRAME: usize = 128;
         let rest = self.0.checked_sub(FRAME + address_bytes + services.listed_bytes());
         self.0 = rest.unwrap_or(0);
