@@ -22,16 +22,14 @@ use tokio::time::Instant;
 use crate::naming::{MemberNames, NameScope, everybody};
 use crate::node::NodeService;
 use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
-use crate::{deliver, offers, outbox, rows, sending};
-
-/// The least time that is left for a provider's answer after the search for the provider.
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
+use crate::{offers, outbox, requests, rows, sending};
 
 pub(crate) fn routes(node: NodeService) -> Router {
     Router::new()
         .route("/v1/services", get(services))
         .route("/v1/streams", get(streams))
-        .route("/v1/request", post(request))
+        .route("/v1/request", post(requests::request))
+        .route("/v1/call", post(requests::call))
         .route("/v1/end", post(end))
         .route("/v1/lookup", post(lookup))
         .route("/v1/watch", get(watch))
@@ -40,6 +38,7 @@ pub(crate) fn routes(node: NodeService) -> Router {
         .route("/v1/send", post(sending::send))
         .route("/v1/chunk", post(sending::receive_chunk))
         .route("/v1/offer", post(offers::offer))
+        .route("/v1/offer/body", get(offers::body))
         .route("/v1/offer/data", post(offers::give))
         .route("/v1/offer/decline", post(offers::decline))
         .route("/v1/outbox", get(outbox::list))
@@ -86,65 +85,9 @@ pub(crate) fn leaving(gone: DriverStopped) -> ApiError {
     ApiError::new(Code::Leaving, gone.to_string())
 }
 
-async fn request(
-    State(node): State<NodeService>,
-    headers: HeaderMap,
-    JsonBody(mut request): JsonBody<ServiceRequest>,
-) -> Result<Response, ApiError> {
-    let began = Instant::now();
-    if request.service.form() == Form::Any {
-        request.service = find_form(&node, &request).await?;
-    }
-    request.check().map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
-    if !request.service.is_stream() {
-        request.reflect = ReflectionPolicy::Never;
-    }
-    let named = request.provider;
-    let provider = match named {
-        Some(selector) if selector.is_everybody() => {
-            let empty = "provider is empty: expected a node's id, the beginning of it, or its name";
-            return Err(ApiError::new(Code::Usage, empty));
-        }
-        Some(selector) => {
-            let provider = node.meant(selector, NameScope::Offers(request.service), request.timeout).await?;
-            let (provider, cell) = find_provider(&node, provider, &request).await?;
-            // Hubs find a provider by its cell.
-            let known = cell.filter(|_| !matches!(request.area, Area::Exact(_)));
-            request.area = known.map_or(request.area, Area::Exact);
-            Some(provider)
-        }
-        None => None,
-    };
-    // The search for the provider is part of the time allowed.
-    request.timeout = request.timeout.map(|timeout| timeout.saturating_sub(began.elapsed()).max(SHORTEST_TIMEOUT));
-    let purpose = Purpose::Request(request.service, request.mode);
-    let replies = node.open_ticket(purpose, |ticket| NodeCommand::Request { ticket, request, provider }).await?;
-    let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
-    if frames { Ok(deliver::framed(replies, node, named)) } else { deliver::raw(replies, &node, named).await }
-}
-
-/// The service of a request that does not say the form, with the form of the first offer that is found.
-async fn find_form(node: &NodeService, request: &ServiceRequest) -> Result<Service, ApiError> {
-    let ServiceRequest { service, area, timeout, ref filter, .. } = *request;
-    let query = LookupQuery { count: 1, timeout, filter: filter.clone(), ..LookupQuery::new(service, area) };
-    let found = match request.provider {
-        // A lookup anywhere would end at the first match.
-        Some(provider) => {
-            let area = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
-            node.find(LookupQuery { count: MAX_CANDIDATES as u8, area, ..query }, Some(provider)).await?
-        }
-        None => node.find(query, None).await?,
-    };
-    let offered = found.candidates.iter().find_map(|candidate| candidate.services.offer(service, filter));
-    offered.map(|offer| service.with_form(offer.service.form())).ok_or_else(|| {
-        let (code, why) = explain_not_found(found.coverage, found.candidates.len());
-        ApiError::new(code, format!("nobody offers {service} there: {why}"))
-    })
-}
-
 /// A provider that a request names, with its addresses and its cell: as the last lookups told them, without both if
 /// there is a connection with it, or as the hub tells them. A reflected stream comes through hubs, which need the cell.
-async fn find_provider(
+pub(crate) async fn find_provider(
     node: &NodeService,
     provider: NodeId,
     request: &ServiceRequest,

@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 use crate::inbox::InboxService;
 use crate::media::RelayClient;
 use crate::metrics::NodeMetrics;
-use crate::offers::Requester;
+use crate::offers::{Requester, Wanted};
 use crate::session::Sessions;
 use crate::tickets::{Accepted, Purpose, Reply};
 
@@ -114,11 +114,12 @@ impl EventHandler<Node> for NodeEventHandler {
                     );
                 }
             }
-            NodeEvent::OpenSource { session, request, requester, reflected } => {
+            NodeEvent::OpenSource { session, request, requester, body, reflected } => {
                 let name = self.names.get(&self.shared, requester);
                 tracing::debug!(session = session.0, service = %request.service, name, ?requester, "serving");
                 self.shared.audit_granted(requester, name.as_deref(), request.service);
-                self.sessions.open(session, *request, Requester { node: requester, name }, reflected);
+                let wanted = Wanted { request: *request, requester: Requester { node: requester, name }, body };
+                self.sessions.open(session, wanted, reflected);
             }
             NodeEvent::ReadObject { session, pushed: None, offset, length } => {
                 self.sessions.read(session, offset, length)

@@ -206,6 +206,7 @@ pub(crate) const fn reason_name(reason: Reason) -> &'static str {
         Reason::UnsupportedVersion => "too_old",
         Reason::TooSlow => "too_slow",
         Reason::Forbidden => "forbidden",
+        Reason::WrongBody => "wrong_body",
         // A reason of a later version of the protocol counts as a broken one.
         _ => "protocol",
     }

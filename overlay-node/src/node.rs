@@ -32,6 +32,7 @@ use crate::inbox::InboxService;
 use crate::media::{NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutput};
 use crate::metrics::NodeMetrics;
 use crate::outbox::{self, Outbox};
+use crate::form_cache::FormCache;
 use crate::provider_cache::ProviderCache;
 use crate::session::{Sessions, SourceRegistry};
 use crate::tickets::Tickets;
@@ -49,6 +50,7 @@ pub(crate) struct NodeService {
     pub(crate) mailbox: Mailbox<Node>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) providers: Arc<ProviderCache>,
+    pub(crate) forms: Arc<FormCache>,
     pub(crate) names: Arc<NodeNames>,
     pub(crate) registry: SourceRegistry,
     pub(crate) metrics: NodeMetrics,
@@ -156,6 +158,7 @@ impl Program for OverlayNode {
             mailbox,
             tickets,
             providers,
+            forms: Arc::default(),
             names,
             registry,
             metrics,

@@ -8,7 +8,7 @@ use roost_wire::messages::Candidate;
 use roost_wire::{Address, Cell, NodeId};
 
 /// The time for which a lookup's answer is believed: the lease of a record.
-const KEPT: Duration = Duration::from_secs(60);
+pub(crate) const KEPT: Duration = Duration::from_secs(60);
 
 /// The most providers that are remembered; the one named longest ago makes room.
 const MAX_PROVIDERS: usize = 256;

@@ -14,14 +14,13 @@ use roost_runtime::driver::{DriverStopped, Mailbox};
 use roost_runtime::media::{RelayMailbox, RelayStopped};
 use roost_runtime::{DaemonContext, LogLimiter};
 use roost_services::{Feed, OpenedSource, SourceError, Sources, StoredFile};
-use roost_wire::messages::ServiceRequest;
 use roost_wire::{self as wire, Service, StreamId};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
 use crate::config::Offer;
 use crate::media::{NodeRelayHandler, RelayCommand, marker_of};
-use crate::offers::{OfferError, ProgramOffers, RequestGuard, Requester};
+use crate::offers::{OfferError, ProgramOffers, RequestGuard, Wanted};
 
 /// The offers of the node: those of its settings, which a reload replaces, and those of programs.
 #[derive(Clone, Debug)]
@@ -78,15 +77,11 @@ impl SourceRegistry {
     }
 
     /// Opens the source of a service, or asks the program that offers it. The program's request ends with the guard.
-    async fn open(
-        &self,
-        request: &ServiceRequest,
-        requester: Requester,
-    ) -> Result<(OpenedSource, Option<RequestGuard>), SourceError> {
-        let source = self.read().sources.get(request.service).cloned();
+    async fn open(&self, wanted: &Wanted) -> Result<(OpenedSource, Option<RequestGuard>), SourceError> {
+        let source = self.read().sources.get(wanted.request.service).cloned();
         match source {
-            Some(source) => Ok((source.open(request).await?, None)),
-            None => self.programs.open(request, requester).await.map(|(opened, guard)| (opened, Some(guard))),
+            Some(source) => Ok((source.open(&wanted.request).await?, None)),
+            None => self.programs.open(wanted).await.map(|(opened, guard)| (opened, Some(guard))),
         }
     }
 }
@@ -120,18 +115,18 @@ impl Sessions {
     }
 
     /// Starts a session's source; a `reflected` one feeds the relay.
-    pub(crate) fn open(&mut self, session: SessionId, request: ServiceRequest, requester: Requester, reflected: bool) {
-        let service = request.service;
+    pub(crate) fn open(&mut self, session: SessionId, wanted: Wanted, reflected: bool) {
+        let service = wanted.request.service;
         let (shared, failures) = (Arc::clone(&self.shared), Arc::clone(&self.failures));
-        let (reads, wanted) = mpsc::channel(1);
+        let (reads, asked) = mpsc::channel(1);
         let (registry, mailbox) = (self.registry.clone(), self.mailbox.clone());
-        let feeder = Feeder { session, registry, requester, mailbox, shared, failures, reads: wanted };
+        let feeder = Feeder { session, registry, mailbox, shared, failures, reads: asked };
         let media = self.media.clone().filter(|_| reflected);
         let task = tokio::spawn(async move {
             // The machine is gone when the daemon ends; then so is the session.
             let _ = match media {
-                Some(media) => feeder.publish(request, &media).await,
-                None => feeder.run(request).await,
+                Some(media) => feeder.publish(wanted, &media).await,
+                None => feeder.run(wanted).await,
             };
         });
         self.tasks.insert(session, Task { service, handle: task.abort_handle(), reads });
@@ -169,7 +164,6 @@ impl Drop for UnpublishGuard<'_> {
 struct Feeder {
     session: SessionId,
     registry: SourceRegistry,
-    requester: Requester,
     mailbox: Mailbox<Node>,
     shared: Arc<DaemonContext>,
     failures: Arc<LogLimiter>,
@@ -177,9 +171,9 @@ struct Feeder {
 }
 
 impl Feeder {
-    async fn run(self, request: ServiceRequest) -> Result<(), DriverStopped> {
-        let (session, service) = (self.session, request.service);
-        let (opened, _guard) = match self.registry.open(&request, self.requester.clone()).await {
+    async fn run(self, wanted: Wanted) -> Result<(), DriverStopped> {
+        let (session, service) = (self.session, wanted.request.service);
+        let (opened, _guard) = match self.registry.open(&wanted).await {
             Ok(opened) => opened,
             Err(error) => return self.fail(service, error.to_string()).await,
         };
@@ -207,12 +201,12 @@ impl Feeder {
     /// Feeds a stream that is sealed once and reflected, until the session is closed.
     async fn publish(
         self,
-        request: ServiceRequest,
+        mut wanted: Wanted,
         media: &RelayMailbox<NodeRelayHandler>,
     ) -> Result<(), DriverStopped> {
-        let (session, service) = (self.session, request.service);
-        let request = ServiceRequest { duration: Some(MAX_STREAM_DURATION), ..request };
-        let (bits_per_second, format, feed, _guard) = match self.registry.open(&request, self.requester.clone()).await {
+        let (session, service) = (self.session, wanted.request.service);
+        wanted.request.duration = Some(MAX_STREAM_DURATION);
+        let (bits_per_second, format, feed, _guard) = match self.registry.open(&wanted).await {
             Ok((OpenedSource::Stream { bits_per_second, format, feed }, guard)) => {
                 (bits_per_second, format, feed, guard)
             }

@@ -235,7 +235,7 @@ impl LaterNode {
     /// # Panics
     /// Panics if the request fails, or nothing comes within [`PATIENCE`].
     pub fn request(&self, request: ServiceRequest) -> Bytes {
-        let command = NodeCommand::Request { ticket: Ticket(1), request, provider: None };
+        let command = NodeCommand::Request { ticket: Ticket(1), request, provider: None, body: Bytes::new() };
         self.runtime.block_on(self.mailbox.command(command)).expect("the machine runs");
         self.wait_for(|event| match event {
             NodeEvent::Data { payload, .. } => Some(payload),

@@ -141,6 +141,14 @@ impl Client {
         Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
     }
 
+    /// Calls a service with a body of at most 64 KiB. The answer comes as that of [`Self::request`].
+    pub async fn call(&self, request: &ServiceRequest, body: Bytes) -> Result<RequestStream, ClientError> {
+        let request = serde_json::to_string(request).map_err(|error| ClientError::Malformed(error.to_string()))?;
+        let target = format!("/v1/call?request={}", escaped(&request));
+        let response = self.send_body(Method::POST, &target, FRAMES, Full::new(body)).await?;
+        Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
+    }
+
     /// Reports the changes in an area as they happen. The first event has the nodes that are there at the start.
     pub async fn watch(&self, query: &WatchQuery) -> Result<WatchStream, ClientError> {
         let target = format!("/v1/watch?{}", query.to_text());
@@ -186,10 +194,18 @@ impl Client {
         request: u64,
         format: &str,
         data: mpsc::Receiver<io::Result<Bytes>>,
-    ) -> Result<(), ClientError> {
+    ) -> Result<Given, ClientError> {
         let target = format!("/v1/offer/data?request={request}&format={}", escaped(format));
         let response = self.send_body(Method::POST, &target, "application/json", GivenBody(data)).await?;
-        collect(response).await.map(drop)
+        let answer = collect(response).await?;
+        check_schema(&answer)?;
+        serde_json::from_slice(&answer).map_err(|error| ClientError::Malformed(error.to_string()))
+    }
+
+    /// The body of a call.
+    pub async fn offer_body(&self, request: u64) -> Result<Bytes, ClientError> {
+        let target = format!("/v1/offer/body?request={request}");
+        collect(self.send(Method::GET, &target, "application/octet-stream").await?).await
     }
 
     /// Declines a request for an offer.

@@ -14,6 +14,7 @@
 //! | `GET /v1/index` | [`Index`] | hubs |
 //! | `POST /v1/lookup?service=…&AREA` | [`Lookup`] | all |
 //! | `POST /v1/request`, a [`ServiceRequest`](roost_wire::messages::ServiceRequest) | the bytes, or frames of [`RequestEvent`] and data | nodes |
+//! | `POST /v1/call?request=…`, the body; `request` as for `/v1/request` | the same | nodes |
 //! | `GET /v1/watch?AREA` | lines of [`WatchEvent`] | nodes |
 //! | `GET /v1/room?name=…` | lines of [`Roster`] | nodes |
 //! | `POST /v1/ping` | [`Ping`] | all |
@@ -21,7 +22,8 @@
 //! | `POST /v1/send?node=…` | [`SendEvent`] per line | nodes |
 //! | `POST /v1/chunk?session=N&offset=N` | nothing | nodes |
 //! | `POST /v1/offer`, an [`Offer`](roost_wire::Offer) | [`OfferEvent`] per line | nodes |
-//! | `POST /v1/offer/data?request=N`, the data | nothing | nodes |
+//! | `GET /v1/offer/body?request=N` | the body of a call | nodes |
+//! | `POST /v1/offer/data?request=N`, the data | [`Given`] | nodes |
 //! | `POST /v1/offer/decline?request=N` | nothing | nodes |
 //! | `GET /v1/outbox` | [`Outbox`] | nodes |
 //! | `POST /v1/outbox/cancel?id=…` | nothing | nodes |
@@ -47,7 +49,7 @@ pub use query::{AreaQuery, LookupQuery, OutboxTerms, QueryError, RoomQuery, Send
 pub use roost_wire::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DocumentHolder, DocumentRow, DocumentTaken, Documents,
-    DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent,
+    DownstreamRow, Given, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent,
     OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Priority, Progress,
     Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace,
     TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,

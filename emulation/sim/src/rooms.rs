@@ -106,7 +106,7 @@ impl SimRooms {
                 RoomStep::Request(id, request) => {
                     let ticket = self.open_ticket(machine, RoomPurpose::Stream(index, id));
                     let provider = Some(Provider { node: id.stream.0, addresses: Vec::new() });
-                    world.command(machine, NodeCommand::Request { ticket, request: *request, provider });
+                    world.command(machine, NodeCommand::Request { ticket, request: *request, provider, body: Bytes::new() });
                 }
                 RoomStep::Cancel(id) => {
                     self.cancel(world, machine, |purpose| purpose == RoomPurpose::Stream(index, id));

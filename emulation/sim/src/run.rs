@@ -266,7 +266,7 @@ impl SimRun<'_, '_> {
             RequesterAction::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
                 self.calendar.push(deadline, SimRunTimer::Late(place, ticket));
-                self.world.command(machine, NodeCommand::Request { ticket, request: *wanted, provider: None });
+                self.world.command(machine, NodeCommand::Request { ticket, request: *wanted, provider: None, body: Bytes::new() });
             }
             RequesterAction::Wait(until) => self.calendar.push(until, SimRunTimer::Ask(place)),
             RequesterAction::Busy | RequesterAction::Done => {}

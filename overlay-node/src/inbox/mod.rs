@@ -256,6 +256,7 @@ impl Incoming {
             ticket,
             request,
             provider,
+            body: Bytes::new(),
         })
         .await;
         let Ok(mut replies) = asked else { return PushState::Busy };

@@ -21,47 +21,55 @@ const HEADER_BYTES: usize = 40;
 /// A stream may be ahead of its rate by this time.
 const AHEAD: Duration = Duration::from_millis(200);
 
+/// The part of a program's data that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Passed {
+    All,
+    /// The requester has enough, or has gone.
+    Enough,
+}
+
 /// Reads a program's data until its end, or until nobody takes it. An error breaks the transfer off.
 pub(super) async fn pass_on<E>(
     offer: &Offer,
     body: impl Stream<Item = Result<Bytes, E>> + Unpin,
     give: &mpsc::Sender<FeedItem>,
-) -> Result<(), SourceError> {
+) -> Result<Passed, SourceError> {
     let passed = match offer.flow_kind() {
         FlowKind::Stream { bits_per_second, .. } => pass_stream(bits_per_second, body, give).await,
         FlowKind::Object { .. } => pass_object(max_bytes(offer), body, give).await,
     };
     let last = match &passed {
-        Ok(()) => FeedItem::End,
+        Ok(Passed::Enough) => return passed,
+        Ok(Passed::All) => FeedItem::End,
         Err(error) => FeedItem::Failed(error.clone()),
     };
-    give.send(last).await.map_err(|_| over())?;
-    passed
+    match (passed, give.send(last).await) {
+        (Ok(_), Err(_)) => Ok(Passed::Enough),
+        (passed, _) => passed,
+    }
 }
 
 fn failed(reason: impl Into<String>) -> SourceError {
     SourceError::Program { reason: reason.into() }
 }
 
-/// The requester has gone, or has enough.
-fn over() -> SourceError {
-    failed("gave more than the request takes: it is over")
-}
-
 async fn pass_object<E>(
     limit_bytes: usize,
     mut body: impl Stream<Item = Result<Bytes, E>> + Unpin,
     give: &mpsc::Sender<FeedItem>,
-) -> Result<(), SourceError> {
+) -> Result<Passed, SourceError> {
     let mut left = limit_bytes;
     while let Some(piece) = body.next().await {
         let piece = piece.map_err(|_| failed("broke off"))?;
         left = left
             .checked_sub(piece.len())
             .ok_or_else(|| failed(format!("gave more than the {limit_bytes} bytes of its offer")))?;
-        give.send(FeedItem::Payload(piece)).await.map_err(|_| over())?;
+        if give.send(FeedItem::Payload(piece)).await.is_err() {
+            return Ok(Passed::Enough);
+        }
     }
-    Ok(())
+    Ok(Passed::All)
 }
 
 /// Datagrams, each a frame of kind 1, at the rate of the offer.
@@ -69,7 +77,7 @@ async fn pass_stream<E>(
     bits_per_second: u32,
     mut body: impl Stream<Item = Result<Bytes, E>> + Unpin,
     give: &mpsc::Sender<FeedItem>,
-) -> Result<(), SourceError> {
+) -> Result<Passed, SourceError> {
     let allowed = (u64::from(bits_per_second) * ALLOWED_PERCENT / 100).max(1);
     let (mut frames, mut due) = (Frames::default(), Instant::now());
     let malformed = |why: String| failed(format!("gave no frames of datagrams: {why}"));
@@ -87,16 +95,18 @@ async fn pass_stream<E>(
             if let Some(early) = due.checked_sub(AHEAD) {
                 tokio::time::sleep_until(early).await;
             }
-            give.send(FeedItem::Payload(payload)).await.map_err(|_| over())?;
+            if give.send(FeedItem::Payload(payload)).await.is_err() {
+                return Ok(Passed::Enough);
+            }
         }
         let piece = tokio::select! {
             piece = body.next() => piece,
-            () = give.closed() => return Err(over()),
+            () = give.closed() => return Ok(Passed::Enough),
         };
         match piece {
             Some(Ok(piece)) => frames.push(&piece),
             Some(Err(_)) => return Err(failed("broke off")),
-            None => return frames.finish().map_err(|error| malformed(error.to_string())),
+            None => return frames.finish().map(|()| Passed::All).map_err(|error| malformed(error.to_string())),
         }
     }
 }
@@ -112,7 +122,7 @@ mod tests {
     }
 
     /// The outcome for the program, and the payloads with the last item.
-    async fn pass(offer: &Offer, pieces: Vec<Result<Bytes, ()>>) -> (Result<(), SourceError>, Vec<FeedItem>) {
+    async fn pass(offer: &Offer, pieces: Vec<Result<Bytes, ()>>) -> (Result<Passed, SourceError>, Vec<FeedItem>) {
         let (give, mut items) = mpsc::channel(1000);
         let passed = pass_on(offer, stream::iter(pieces), &give).await;
         drop(give);
@@ -128,7 +138,7 @@ mod tests {
         let datagram = Frame::Data(Bytes::from(vec![7; 1250])).encode();
         let began = Instant::now();
         let (passed, items) = pass(&offer("acme/lidar:stream", Some(100), None), vec![Ok(datagram); 50]).await;
-        passed.unwrap();
+        assert_eq!(passed, Ok(Passed::All));
         // 516 kbit with headers at 120 kbit/s, less what may come ahead.
         let took = began.elapsed();
         assert!(took > Duration::from_millis(4000) && took < Duration::from_millis(4300), "{took:?}");
@@ -148,6 +158,17 @@ mod tests {
             "the program that offers it gave more than the 10 bytes of its offer"
         );
         assert!(matches!(items.last(), Some(FeedItem::Failed(_))));
+    }
+
+    #[tokio::test]
+    async fn requester_that_has_enough_is_no_fault() {
+        let datagram = Frame::Data(Bytes::from_static(b"d")).encode();
+        for (service, piece) in [("acme/lidar:stream", datagram), ("acme/map:object", Bytes::from_static(b"m"))] {
+            let (give, items) = mpsc::channel(1);
+            drop(items);
+            let pieces = stream::iter([Ok::<_, ()>(piece)]);
+            assert_eq!(pass_on(&offer(service, None, None), pieces, &give).await, Ok(Passed::Enough), "{service}");
+        }
     }
 
     #[tokio::test]

@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use roost_api::{OfferEvent, OfferRequest};
 use roost_core::flow::MAX_STREAM_DURATION;
 use roost_services::{Feed, FeedItem, OpenedSource, SourceError};
 use roost_wire::messages::ServiceRequest;
 use roost_wire::object::MAX_HELD_BYTES;
 use roost_wire::service::MAX_OFFERS;
-use roost_wire::{FlowKind, Form, NodeId, Offer, Service, ServiceSet};
+use roost_wire::{FlowKind, NodeId, Offer, Service, ServiceSet};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
-pub(crate) use routes::{decline, give, offer};
+pub(crate) use routes::{body, decline, give, offer};
 
 /// The most requests of all offers that wait for a program or get its data.
 const MAX_REQUESTS: usize = 1000;
@@ -47,6 +47,8 @@ struct Table {
     offers: BTreeMap<Service, Offered>,
     /// Requests that no program has answered yet, by number.
     waiting: BTreeMap<u64, Waiting>,
+    /// The bodies of calls under way.
+    bodies: BTreeMap<u64, Bytes>,
     last_request: u64,
 }
 
@@ -75,12 +77,19 @@ pub(crate) struct Requester {
     pub(crate) name: Option<String>,
 }
 
+/// A service that is wanted of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    pub(crate) request: ServiceRequest,
+    pub(crate) requester: Requester,
+    /// Of a call.
+    pub(crate) body: Bytes,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OfferError {
     #[error("{0} is offered here already: withdraw it first, or offer an instance such as {0}#2")]
     Twice(Service),
-    #[error("calls are not offered yet: offer {0} as :stream or :object")]
-    Call(Service),
     #[error("programs offer at most {MAX_OFFERS} services of a node")]
     TooMany,
     #[error("{0}")]
@@ -117,9 +126,6 @@ impl ProgramOffers {
     ) -> Result<mpsc::Receiver<OfferEvent>, OfferError> {
         let service = offer.service;
         offer.check().map_err(|error| OfferError::Wrong(error.to_string()))?;
-        if service.form() == Form::Call {
-            return Err(OfferError::Call(service));
-        }
         let mut table = self.lock();
         let union = table.union(configured);
         if union.iter().any(|offered| offered.name() == service.name()) {
@@ -148,14 +154,14 @@ impl ProgramOffers {
         self.lock().waiting.remove(&request)
     }
 
+    fn body(&self, request: u64) -> Option<Bytes> {
+        self.lock().bodies.get(&request).cloned()
+    }
+
     /// Asks the program that offers the service, and waits for its data: all of an object, the beginning of a stream.
     /// The program hears that the request is gone when the guard is dropped.
-    pub(crate) async fn open(
-        &self,
-        request: &ServiceRequest,
-        requester: Requester,
-    ) -> Result<(OpenedSource, RequestGuard), SourceError> {
-        let Asked { guard, offer, events, mut answer } = self.ask(request, requester)?;
+    pub(crate) async fn open(&self, wanted: &Wanted) -> Result<(OpenedSource, RequestGuard), SourceError> {
+        let Asked { guard, offer, events, mut answer } = self.ask(wanted)?;
         let failed = |reason: &str| SourceError::Program { reason: reason.to_owned() };
         let answered = async {
             tokio::select! {
@@ -172,7 +178,7 @@ impl ProgramOffers {
         };
         let opened = match offer.flow_kind() {
             FlowKind::Stream { bits_per_second, .. } => {
-                let feed = Feed::given(items, request.duration.unwrap_or(DEFAULT_DURATION));
+                let feed = Feed::given(items, wanted.request.duration.unwrap_or(DEFAULT_DURATION));
                 OpenedSource::Stream { bits_per_second, format, feed }
             }
             FlowKind::Object { .. } => collect(&self.memory, items, format).await?,
@@ -180,7 +186,8 @@ impl ProgramOffers {
         Ok((opened, guard))
     }
 
-    fn ask(&self, request: &ServiceRequest, requester: Requester) -> Result<Asked, SourceError> {
+    fn ask(&self, wanted: &Wanted) -> Result<Asked, SourceError> {
+        let Wanted { request, requester, body } = wanted;
         let busy = || SourceError::Program { reason: "has too many requests to answer".to_owned() };
         let room = Arc::clone(&self.room).try_acquire_owned().map_err(|_| busy())?;
         let mut table = self.lock();
@@ -191,12 +198,14 @@ impl ProgramOffers {
             request: number,
             service: request.service,
             requester: requester.node,
-            requester_name: requester.name,
+            requester_name: requester.name.clone(),
             duration_ms: request
                 .duration
                 .filter(|duration| *duration < MAX_STREAM_DURATION)
                 .and_then(|duration| u64::try_from(duration.as_millis()).ok()),
             filter: request.filter.clone(),
+            params: request.params.clone(),
+            body_bytes: request.service.is_call().then_some(body.len() as u64),
         });
         // There is room for the line about the end before the line about the beginning.
         let gone = events.clone().try_reserve_owned().map_err(|_| busy())?;
@@ -204,6 +213,9 @@ impl ProgramOffers {
         table.last_request = number;
         let (give, answer) = oneshot::channel();
         table.waiting.insert(number, Waiting { offer: offer.clone(), answer: give });
+        if request.service.is_call() {
+            table.bodies.insert(number, body.clone());
+        }
         drop(table);
         let guard = RequestGuard { number, offers: self.clone(), gone: Some(gone), _room: room };
         Ok(Asked { guard, offer, events, answer })
@@ -269,6 +281,7 @@ pub(crate) struct RequestGuard {
 impl Drop for RequestGuard {
     fn drop(&mut self) {
         self.offers.take_waiting(self.number);
+        self.offers.lock().bodies.remove(&self.number);
         if let Some(gone) = self.gone.take() {
             gone.send(OfferEvent::Gone { request: self.number });
         }

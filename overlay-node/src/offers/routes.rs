@@ -2,13 +2,14 @@
 
 use futures_util::stream;
 use roost_api::query::Params;
-use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line};
-use roost_api::{Code, JSON_LINES, OfferEvent};
+use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
+use roost_api::{Code, Given, JSON_LINES, OfferEvent, SCHEMA};
 use roost_runtime::http::{Body, IntoResponse, Response, State, header};
 use roost_wire::{Offer, Service};
 use tokio::sync::mpsc;
 
-use super::{Answer, data};
+use super::Answer;
+use super::data::{self, Passed};
 use crate::node::NodeService;
 
 /// Pieces of a program's data that wait for their turn.
@@ -62,8 +63,16 @@ fn no_request(request: u64) -> ApiError {
     ApiError::new(Code::NotFound, format!("no request {request} waits for its program: it is over, or has its answer"))
 }
 
+/// `GET /v1/offer/body`: the body of a call.
+pub(crate) async fn body(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
+    let request: u64 = Params::new(&pairs, &["request"])?.required("request")?;
+    let none = || ApiError::new(Code::NotFound, format!("{request} is no call under way: it is over, or has no body"));
+    let body = node.registry.programs().body(request).ok_or_else(none)?;
+    Ok(([(header::CONTENT_TYPE, BYTES)], body).into_response())
+}
+
 /// `POST /v1/offer/data`: the data of a request, a frame for each datagram or the bytes of an object.
-pub(crate) async fn give(State(node): State<NodeService>, pairs: QueryPairs, body: Body) -> Result<(), ApiError> {
+pub(crate) async fn give(State(node): State<NodeService>, pairs: QueryPairs, body: Body) -> Result<Response, ApiError> {
     let params = Params::new(&pairs, &["request", "format"])?;
     let request: u64 = params.required("request")?;
     let format = params.get("format").unwrap_or(BYTES);
@@ -78,7 +87,8 @@ pub(crate) async fn give(State(node): State<NodeService>, pairs: QueryPairs, bod
     let answer = Answer::Data { format: format.to_owned(), items };
     waiting.answer.send(answer).map_err(|_| no_request(request))?;
     let passed = data::pass_on(&waiting.offer, body.into_data_stream(), &give).await;
-    passed.map_err(|error| ApiError::new(Code::Refused, error.to_string()))
+    let passed = passed.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;
+    Ok(json_response(&Given { schema: SCHEMA, enough: passed == Passed::Enough }))
 }
 
 /// `POST /v1/offer/decline`: a request that the program does not serve.

@@ -6,16 +6,14 @@ fn offer(text: &str) -> Offer {
     Offer::new(text.parse().unwrap())
 }
 
-fn requester() -> Requester {
-    Requester { node: NodeId::from_bytes([7; 16]), name: Some("uav7".to_owned()) }
-}
-
-fn request(text: &str) -> ServiceRequest {
-    ServiceRequest::new(text.parse().unwrap(), Area::Anywhere)
+fn request(text: &str) -> Wanted {
+    let request = ServiceRequest::new(text.parse().unwrap(), Area::Anywhere);
+    let requester = Requester { node: NodeId::from_bytes([7; 16]), name: Some("uav7".to_owned()) };
+    Wanted { request, requester, body: Bytes::new() }
 }
 
 async fn fails(offers: &ProgramOffers, text: &str) -> String {
-    offers.open(&request(text), requester()).await.unwrap_err().to_string()
+    offers.open(&request(text)).await.unwrap_err().to_string()
 }
 
 #[test]
@@ -27,7 +25,7 @@ fn service_is_offered_once() {
         assert!(matches!(error, OfferError::Twice(_)), "{twice}: {error}");
     }
     let _bow = offers.insert(offer("video#bow"), configured.clone()).unwrap();
-    assert!(matches!(offers.insert(offer("acme/tiles:call"), configured.clone()), Err(OfferError::Call(_))));
+    let _tiles = offers.insert(offer("acme/tiles:call"), configured.clone()).unwrap();
     assert!(matches!(offers.insert(offer("acme/tiles"), configured.clone()), Err(OfferError::Wrong(_))));
     offers.remove("acme/lidar:stream".parse().unwrap());
     assert!(offers.insert(offer("acme/lidar:object"), configured).is_ok());
@@ -69,7 +67,7 @@ async fn program_that_ends_declines() {
         let _told = events.recv().await;
         drop(events);
     };
-    let (opened, ()) = tokio::join!(offers.open(&wanted, requester()), program);
+    let (opened, ()) = tokio::join!(offers.open(&wanted), program);
     assert!(opened.unwrap_err().to_string().contains("has gone"));
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
@@ -79,13 +77,13 @@ async fn requests_at_once_have_a_limit() {
     let offers = ProgramOffers::default();
     let mut events = offers.insert(offer("acme/map:object"), ServiceSet::EMPTY).unwrap();
     let asked: Vec<_> =
-        (0..MAX_REQUESTS).map(|_| offers.ask(&request("acme/map:object"), requester()).unwrap()).collect();
+        (0..MAX_REQUESTS).map(|_| offers.ask(&request("acme/map:object")).unwrap()).collect();
     assert!(fails(&offers, "acme/map:object").await.contains("too many requests"));
     drop(asked);
     for _ in 0..MAX_LINES {
         events.try_recv().unwrap();
     }
-    assert!(offers.ask(&request("acme/map:object"), requester()).is_ok());
+    assert!(offers.ask(&request("acme/map:object")).is_ok());
 }
 
 #[tokio::test]
@@ -104,7 +102,7 @@ async fn object_of_a_program_is_whole() {
                 give.send(FeedItem::End).await.unwrap();
             }
         };
-        let (opened, ()) = tokio::join!(offers.open(&wanted, requester()), program);
+        let (opened, ()) = tokio::join!(offers.open(&wanted), program);
         match opened.map(|(opened, _)| opened) {
             Ok(OpenedSource::Object { bytes, .. }) => assert!(whole && bytes == "map"),
             Ok(other) => panic!("{other:?}"),
@@ -112,4 +110,26 @@ async fn object_of_a_program_is_whole() {
         }
         assert!(matches!(events.recv().await, Some(OfferEvent::Gone { .. })));
     }
+}
+
+#[tokio::test]
+async fn program_reads_body_while_call_lasts() {
+    let offers = ProgramOffers::default();
+    let mut events = offers.insert(offer("acme/tiles:call"), ServiceSet::EMPTY).unwrap();
+    let mut wanted = request("acme/tiles:call");
+    (wanted.request.params, wanted.body) = ("zoom=3".to_owned(), Bytes::from_static(b"query"));
+    let program = async {
+        let Some(OfferEvent::Request(told)) = events.recv().await else { panic!("no request") };
+        assert_eq!((told.params.as_str(), told.body_bytes), ("zoom=3", Some(5)));
+        assert_eq!(offers.body(told.request).as_deref(), Some(&b"query"[..]));
+        let (give, items) = mpsc::channel(2);
+        let waiting = offers.take_waiting(told.request).unwrap();
+        waiting.answer.send(Answer::Data { format: "text/plain".to_owned(), items }).unwrap();
+        give.send(FeedItem::Payload("tile".into())).await.unwrap();
+        give.send(FeedItem::End).await.unwrap();
+        told.request
+    };
+    let (opened, number) = tokio::join!(offers.open(&wanted), program);
+    drop(opened.unwrap());
+    assert_eq!(offers.body(number), None, "a call that is over has no body");
 }

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHoldings};
 pub use hubs::{HubConnection, Relation};
-pub use offer::{OfferEvent, OfferRequest};
+pub use offer::{Given, OfferEvent, OfferRequest};
 pub use outbox::{Outbox, OutboxRow, OutboxState, OutboxTotals, Priority};
 pub use room::{Member, Roster};
 pub use send::SendEvent;

@@ -36,4 +36,17 @@ pub struct OfferRequest {
     /// The metadata that the requester asked for.
     #[serde(rename = "where", default, skip_serializing_if = "Metadata::is_empty")]
     pub filter: Metadata,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub params: String,
+    /// The length of a call's body, which `GET /v1/offer/body` gives.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_bytes: Option<u64>,
+}
+
+/// `POST /v1/offer/data`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Given {
+    pub schema: u32,
+    /// True if the requester had enough before the end of the data.
+    pub enough: bool,
 }

@@ -6,6 +6,7 @@
 //! reliable flow; the receiver's reports are the credit for further ones. None
 //! of these types sends anything: their owner asks what there is to send.
 
+mod body_receiver;
 mod object_receiver;
 mod object_sender;
 mod stream_receiver;
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use roost_wire::FlowKind;
 
+pub use body_receiver::{BodyReceiver, BodyState};
 pub use object_receiver::ObjectReceiver;
 pub use object_sender::{ObjectSender, SendBudget};
 pub use stream_receiver::{StreamReceiver, StreamStatistics};

@@ -93,7 +93,8 @@ impl From<Reason> for RequestOutcome {
             | Reason::Reflected
             | Reason::Unspecified
             | Reason::UnsupportedVersion
-            | Reason::TooSlow => Self::Declined,
+            | Reason::TooSlow
+            | Reason::WrongBody => Self::Declined,
         }
     }
 }

@@ -35,6 +35,9 @@ impl Hub {
             RequestMessage::Pending { id, requester, provider } => {
                 self.with_requests(|requests, turn| requests.handle_pending(turn, from, id, requester, provider))
             }
+            RequestMessage::BodyRequest(wanted) => {
+                self.with_requests(|requests, turn| requests.handle_body_request(turn, from, wanted));
+            }
             RequestMessage::RequestAck { id, requester, provider } => {
                 self.on_request_taken(from, id, requester, provider);
             }
@@ -79,7 +82,8 @@ impl Hub {
             | FlowMessage::Chunk(_)
             | FlowMessage::End { .. }
             | FlowMessage::Report(_)
-            | FlowMessage::Rekey(_) => self.core.counters.stray += 1,
+            | FlowMessage::Rekey(_)
+            | FlowMessage::Body(_) => self.core.counters.stray += 1,
         }
     }
 

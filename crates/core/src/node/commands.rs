@@ -6,6 +6,7 @@ use roost_wire::messages::{Reason, RequestMode, ServiceRequest};
 use super::Node;
 use super::api::{Discovery, NodeCommand, NodeEvent};
 use super::pushes::outgoing::OfferedObject;
+use super::requests::WantedService;
 use super::watch::OutgoingWatch;
 use crate::documents::{DocumentVerdict, Spread};
 
@@ -22,8 +23,8 @@ impl Node {
         }
         let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
-            NodeCommand::Request { ticket, request, provider } => {
-                requests.request(core, attach, ticket, request, provider);
+            NodeCommand::Request { ticket, request, provider, body } => {
+                requests.request(core, attach, ticket, WantedService { request, provider, body });
             }
             NodeCommand::Lookup { ticket, service, area, count, names, filter } => {
                 let wanted = ServiceRequest {

@@ -144,6 +144,9 @@ impl Node {
             RequestMessage::Accept(accept) => requests.on_accept(core, attach, connection, accept),
             RequestMessage::Decline(decline) => self.on_decline(connection, decline),
             RequestMessage::Pending { id, provider, .. } => requests.on_pending(core, connection, id, provider),
+            RequestMessage::BodyRequest(wanted) => {
+                requests.on_body_request(core, attach.record().cell, connection, wanted);
+            }
             RequestMessage::HopReport(traced) => requests.traces.on_hop_report(core, connection, traced),
             RequestMessage::Push(push) => receptions.on_push(core, attach.record().cell, connection, push),
             RequestMessage::PushStatus { id, state } => pushes.on_push_status(core, connection, id, state),
@@ -156,7 +159,7 @@ impl Node {
     fn on_flow_message(&mut self, connection: ConnectionId, message: FlowMessage) {
         let Self { core, attach, requests, provide, .. } = self;
         let id = match &message {
-            FlowMessage::SealedKeys(_) | FlowMessage::Report(_) => None,
+            FlowMessage::SealedKeys(_) | FlowMessage::Report(_) | FlowMessage::Body(_) => None,
             FlowMessage::Stop { id, reason } => Some(*id).filter(|_| !provide.on_stop(core, connection, *id, *reason)),
             FlowMessage::End { id, .. } => Some(*id),
             FlowMessage::Datagram(packet) => Some(packet.id),
@@ -166,6 +169,7 @@ impl Node {
         match message {
             FlowMessage::SealedKeys(keys) => requests.on_sealed_keys(core, connection, keys),
             FlowMessage::Report(report) => provide.on_report(core, connection, report),
+            FlowMessage::Body(chunk) => provide.on_body(core, connection, chunk),
             message => {
                 if let Some(id) = id {
                     requests.on_data(core, attach, connection, id, message);

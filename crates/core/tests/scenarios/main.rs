@@ -8,6 +8,7 @@
 mod world;
 
 mod caching;
+mod calls;
 mod capacity;
 mod chaos;
 mod direct;

@@ -322,7 +322,7 @@ fn endless_dials_take_no_slots() {
     };
     node.handle(
         Time::from_nanos(10_001),
-        Input::Command(NodeCommand::Request { ticket: Ticket(1), request: wanted, provider }),
+        Input::Command(NodeCommand::Request { ticket: Ticket(1), request: wanted, provider, body: Bytes::new() }),
     );
     let dial = std::iter::from_fn(|| node.poll_transmit()).find_map(|sent| match sent {
         Transmit::Dial { dial, .. } => Some(dial),

@@ -63,6 +63,8 @@ pub struct Host {
     pub opened: Vec<(SessionId, Service, NodeId)>,
     /// The host's sources give nothing.
     pub broken_source: bool,
+    /// The host's sources do not answer.
+    pub slow_source: bool,
     /// The size of its objects, if not the service's.
     pub object_bytes: Option<usize>,
     /// Objects lie elsewhere and are read piece by piece.
@@ -116,6 +118,7 @@ impl Host {
             denials: Vec::new(),
             opened: Vec::new(),
             broken_source: false,
+            slow_source: false,
             object_bytes: None,
             reads_objects: false,
             unread: None,
@@ -235,9 +238,9 @@ impl Host {
         for event in fresh {
             match &event {
                 NodeEvent::Denied(denial) => self.denials.push(denial.clone()),
-                NodeEvent::OpenSource { session, request, requester, reflected } => {
+                NodeEvent::OpenSource { session, request, requester, reflected, .. } => {
                     self.opened.push((*session, request.service, *requester));
-                    if !*reflected || self.broken_source {
+                    if (!*reflected || self.broken_source) && !self.slow_source {
                         started.extend(self.open(now, *session, request.service, request.duration));
                     }
                 }

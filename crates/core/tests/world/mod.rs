@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
+use bytes::Bytes;
 use roost_core::hub::{self, Hub, HubKind};
 use roost_core::node::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, Provider, Ticket};
 use roost_wire::RemoteIdentity as Remote;
@@ -79,9 +80,9 @@ pub struct World {
     /// Everything that was dialled, by whom and where.
     pub dialed: Vec<(HostId, Vec<Address>)>,
     /// Every message that was delivered, if one wants them.
-    pub corpus: Option<Vec<bytes::Bytes>>,
+    pub corpus: Option<Vec<Bytes>>,
     /// Every message that was delivered, with its sender and receiver, if one wants them.
-    pub deliveries: Option<Vec<(HostId, HostId, bytes::Bytes)>>,
+    pub deliveries: Option<Vec<(HostId, HostId, Bytes)>>,
     /// Damages every chunk that passes, to see that it is noticed.
     pub damage_chunks: bool,
     /// Time of a dial in one-way delays of its path: four over UDP and QUIC, six over TCP.
@@ -99,12 +100,12 @@ pub struct World {
 enum Action {
     Deliver {
         connection: ConnectionId,
-        message: bytes::Bytes,
+        message: Bytes,
     },
     Hear {
         host: HostId,
         from: HostId,
-        message: bytes::Bytes,
+        message: Bytes,
     },
     Answer {
         host: HostId,
@@ -148,6 +149,8 @@ enum DialOutcome {
 pub struct RequestCommand {
     pub request: ServiceRequest,
     pub provider: Option<Provider>,
+    /// Of a call.
+    pub body: Bytes,
 }
 
 impl Deref for RequestCommand {
@@ -344,11 +347,11 @@ impl World {
         change: impl FnOnce(&mut RequestCommand),
     ) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        let mut command = RequestCommand { request: ServiceRequest::new(service, area), provider: None };
+        let mut command = RequestCommand { request: ServiceRequest::new(service, area), provider: None, body: Bytes::new() };
         command.reflect = ReflectionPolicy::Never;
         change(&mut command);
-        let RequestCommand { request, provider } = command;
-        self.command(host, NodeCommand::Request { ticket, request, provider });
+        let RequestCommand { request, provider, body } = command;
+        self.command(host, NodeCommand::Request { ticket, request, provider, body });
         ticket
     }
 

@@ -210,7 +210,7 @@ impl TransferHarness {
             ..ServiceRequest::new(Service::Image, Area::Anywhere)
         };
         let provider = Some(Provider { node: node(0), addresses: vec![address(0)] });
-        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request, provider }));
+        self.input(1, Input::Command(NodeCommand::Request { ticket: TICKET, request, provider, body: Bytes::new() }));
         while self.summary.is_none() {
             self.step();
         }

@@ -55,6 +55,10 @@ pub enum FlowMessage {
     /// the requests for it, and from a hub to each downstream of the stream.
     #[n(56)]
     SealedKeys(#[n(0)] SealedKeys),
+    /// A piece of the body of a call, from its requester to its provider; the transport repeats what is lost. One
+    /// without bytes is an empty body.
+    #[n(82)]
+    Body(#[n(0)] Chunk),
 }
 
 impl FlowMessage {
@@ -66,7 +70,8 @@ impl FlowMessage {
             | Self::End { .. }
             | Self::Report(_)
             | Self::Stop { .. }
-            | Self::Rekey(_) => Ok(()),
+            | Self::Rekey(_)
+            | Self::Body(_) => Ok(()),
         }
     }
 }

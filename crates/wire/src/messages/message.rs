@@ -115,8 +115,8 @@ impl Message {
         let d = &mut decoder;
         let message = match number {
             0..=4 | 27 | 30 | 31 | 33 | 34 | 37 => d.decode().map(Self::Registration),
-            5 | 7..=9 | 26 | 45 | 50 | 51 | 80 => d.decode().map(Self::Request),
-            11..=15 | 52 | 56 => d.decode().map(Self::Flow),
+            5 | 7..=9 | 26 | 45 | 50 | 51 | 80 | 81 => d.decode().map(Self::Request),
+            11..=15 | 52 | 56 | 82 => d.decode().map(Self::Flow),
             10 | 16..=18 | 22 => d.decode().map(Self::Directory),
             21 | 23 | 24 | 28 | 35 | 36 => d.decode().map(Self::Hierarchy),
             60..=63 => d.decode().map(Self::Document),

@@ -58,12 +58,12 @@ pub use replication::{
     Adopt, MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
     ReplicaUpdate, ReplicationMessage, ResyncRequest,
 };
-pub use request::{Accept, Decline, FlowDescription, ProviderAddress, Request, RequestMessage};
+pub use request::{Accept, BodyRequest, Decline, FlowDescription, ProviderAddress, Request, RequestMessage};
 pub use room::{JoinRoom, LeaveRoom, RoomMessage, Roster};
 pub use route::{HubHop, Route, RouteDirection};
 pub use service_request::{
-    DEFAULT_TIMEOUT, InvalidRequest, MAX_REQUEST_TIME, MAX_SPEC_BYTES, ReflectionPolicy, RequestMode, RequestSpec,
-    ResumePoint, STALL_TIMEOUT, ServiceRequest,
+    CallBody, DEFAULT_TIMEOUT, InvalidRequest, MAX_BODY_BYTES, MAX_PARAMS_BYTES, MAX_REQUEST_TIME, MAX_SPEC_BYTES,
+    ReflectionPolicy, RequestMode, RequestSpec, ResumePoint, STALL_TIMEOUT, ServiceRequest, USUAL_SPEC_BYTES,
 };
 pub use trace::{Hop, HopAction, HopReport, MAX_TRACED_HOPS};
 

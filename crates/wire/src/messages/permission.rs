@@ -97,7 +97,11 @@ impl RequestMessage {
             Self::RequestAck { .. } => Pairs::HUB_TO_HUB,
             Self::Push(_) | Self::PushStatus { .. } => Pairs::NODE_TO_NODE,
             Self::Tunneled { .. } => Pairs::WITH_HUB,
-            Self::Accept(_) | Self::Decline(_) | Self::Pending { .. } | Self::HopReport(_) => Pairs::ALL,
+            Self::Accept(_)
+            | Self::Decline(_)
+            | Self::Pending { .. }
+            | Self::HopReport(_)
+            | Self::BodyRequest(_) => Pairs::ALL,
         }
     }
 }
@@ -107,7 +111,12 @@ impl FlowMessage {
         match self {
             Self::SealedKeys(_) => Pairs::WITH_HUB,
             Self::Rekey(_) => Pairs::NODE_TO_NODE,
-            Self::Datagram(_) | Self::Chunk(_) | Self::End { .. } | Self::Report(_) | Self::Stop { .. } => Pairs::ALL,
+            Self::Datagram(_)
+            | Self::Chunk(_)
+            | Self::End { .. }
+            | Self::Report(_)
+            | Self::Stop { .. }
+            | Self::Body(_) => Pairs::ALL,
         }
     }
 }

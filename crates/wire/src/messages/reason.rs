@@ -67,9 +67,12 @@ pub enum Reason {
     /// The group's policy does not allow it.
     #[n(18)]
     Forbidden,
+    /// The body of a call is not the one that its request names.
+    #[n(19)]
+    WrongBody,
 }
 
-open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow, Forbidden], else Unspecified);
+open!(Reason, [NotFound, NotYetKnown, Busy, NoTransport, Unreachable, SourceFailed, TimedOut, Leaving, TooMany, NotAllowed, Cancelled, Protocol, UnreachableAbove, Saturated, Reflected, Unspecified, UnsupportedVersion, TooSlow, Forbidden, WrongBody], else Unspecified);
 
 impl Reason {
     /// The meaning of a hub's silence about a question in this direction.

@@ -96,6 +96,9 @@ pub enum RequestMessage {
         #[cbor(n(1), with = "bytes_codec")]
         message: Bytes,
     },
+    /// The provider of a call has it, and asks the requester for its body.
+    #[n(81)]
+    BodyRequest(#[n(0)] BodyRequest),
 }
 
 impl RequestMessage {
@@ -113,7 +116,8 @@ impl RequestMessage {
             | Self::Pending { .. }
             | Self::RequestAck { .. }
             | Self::PushStatus { .. }
-            | Self::Tunneled { .. } => Ok(()),
+            | Self::Tunneled { .. }
+            | Self::BodyRequest(_) => Ok(()),
         }
     }
 }
@@ -244,6 +248,31 @@ pub enum FlowDescription {
         #[n(4)]
         offset: Option<u64>,
     },
+}
+
+/// The content of [`RequestMessage::BodyRequest`]. Answered by [`FlowMessage::Body`](super::FlowMessage::Body).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct BodyRequest {
+    /// The number of the request.
+    #[n(0)]
+    pub id: RequestId,
+    /// The secret of the request: without it no body is given.
+    #[n(1)]
+    pub nonce: Nonce,
+    /// Drawn by the provider for this call. A requester gives the body for one run of each provider, so that none
+    /// runs a call twice.
+    #[n(2)]
+    pub run: u64,
+    /// The provider has so many bytes of the body.
+    #[n(3)]
+    pub offset: u32,
+    /// The cell of the provider, on the grid.
+    #[n(4)]
+    pub cell: Cell,
+    /// The provider; only from a hub that relays, as otherwise the connection tells.
+    #[n(5)]
+    pub provider: Option<NodeId>,
 }
 
 /// The content of [`RequestMessage::Decline`].

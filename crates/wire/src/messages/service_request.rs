@@ -27,8 +27,17 @@ pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(24 * 3600);
 /// The shortest time, as the wire has whole milliseconds.
 const SHORTEST_TIME: Duration = Duration::from_millis(1);
 
+/// The longest [`ServiceRequest::params`], bytes.
+pub const MAX_PARAMS_BYTES: usize = 1024;
+
+/// The longest body of a call, bytes.
+pub const MAX_BODY_BYTES: usize = 64 * 1024;
+
 /// The longest encoded [`ServiceRequest`], bytes: hubs keep what they received.
-pub const MAX_SPEC_BYTES: usize = 512;
+pub const MAX_SPEC_BYTES: usize = USUAL_SPEC_BYTES + MAX_PARAMS_BYTES + 64;
+
+/// The longest one without parameters and a body. Hubs keep fewer of those that are longer.
+pub const USUAL_SPEC_BYTES: usize = 512;
 
 /// A flow without progress ends after this time, unless its request says otherwise.
 pub const STALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -113,6 +122,15 @@ pub struct ServiceRequest {
     #[n(15)]
     #[serde(rename = "where", default, skip_serializing_if = "Metadata::is_empty")]
     pub filter: Metadata,
+    /// Words for the provider's program, which alone reads them; at most [`MAX_PARAMS_BYTES`]. A stream that is
+    /// requested with some is for its requester alone.
+    #[cbor(n(16), with = "codec::or_default", has_nil)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub params: String,
+    /// The body of a call, which its provider asks the requester for. The requester's node sets it.
+    #[n(17)]
+    #[serde(skip)]
+    pub body: Option<CallBody>,
     /// The requester waits so long for a provider; by default [`DEFAULT_TIMEOUT`], and longer over a long path.
     /// The field stays at the requester's node.
     #[cbor(skip)]
@@ -179,6 +197,18 @@ pub struct ResumePoint {
     pub offset: u64,
 }
 
+/// The name of a call's body. A call without one has an empty body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct CallBody {
+    /// The SHA-256 of the body.
+    #[cbor(n(0), with = "minicbor::bytes")]
+    pub digest: [u8; 32],
+    /// At most [`MAX_BODY_BYTES`].
+    #[n(1)]
+    pub length: u32,
+}
+
 /// A field of a request is outside its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -204,6 +234,8 @@ impl ServiceRequest {
             provider: None,
             min_kbps: None,
             filter: Metadata::EMPTY,
+            params: String::new(),
+            body: None,
             timeout: None,
             patience: None,
         }
@@ -223,6 +255,15 @@ impl ServiceRequest {
         }
         if self.service.form() == Form::Any && self.mode != RequestMode::Lookup {
             return Err(InvalidRequest("the form of an own service is not said: add :stream, :object or :call"));
+        }
+        if self.params.len() > MAX_PARAMS_BYTES {
+            return Err(InvalidRequest("parameters have at most 1024 bytes"));
+        }
+        if self.body.is_some_and(|body| body.length as usize > MAX_BODY_BYTES || !self.service.is_call()) {
+            return Err(InvalidRequest("a body is for calls, and has at most 64 KiB"));
+        }
+        if !self.params.is_empty() && self.reflect == ReflectionPolicy::Always {
+            return Err(InvalidRequest("a stream with parameters is for one requester: it is never reflected"));
         }
         if self.min_kbps == Some(0) {
             return Err(InvalidRequest("a least bit rate is at least 1 kbit/s"));
@@ -244,8 +285,8 @@ impl ServiceRequest {
     }
 
     /// True if a reflected stream may take the place of the requester's own.
-    pub const fn is_reflectable(&self) -> bool {
-        matches!(self.reflect, ReflectionPolicy::IfBusy) && self.service.is_stream()
+    pub fn is_reflectable(&self) -> bool {
+        matches!(self.reflect, ReflectionPolicy::IfBusy) && self.service.is_stream() && self.params.is_empty()
     }
 
     /// True if a stream of this rate, bits per second, is fast enough.
@@ -299,6 +340,13 @@ impl From<ServiceRequest> for RequestSpec {
     }
 }
 
+impl RequestSpec {
+    /// True if it takes more than a request without parameters and a body.
+    pub fn is_long(&self) -> bool {
+        self.0.encoded.len() > USUAL_SPEC_BYTES
+    }
+}
+
 impl<C> Encode<C> for RequestSpec {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
         e.writer_mut().write_all(&self.0.encoded).map_err(EncodeError::write)
@@ -337,6 +385,7 @@ mod tests {
             provider: Some("uav7".parse().unwrap()),
             min_kbps: Some(500),
             filter: "sensor=ir".parse().unwrap(),
+            params: "gain=3".to_owned(),
             timeout: Some(Duration::from_secs(2)),
             patience: Some(Duration::from_secs(40)),
             ..ServiceRequest::new(Service::Video, Area::Exact(Cell::new(27, 92)))
@@ -402,7 +451,43 @@ mod tests {
         for duration in [Duration::ZERO, Duration::from_micros(400), MAX_REQUEST_TIME + Duration::from_millis(1)] {
             assert!(ServiceRequest { duration: Some(duration), ..request.clone() }.check().is_err());
         }
-        assert!(ServiceRequest { area: Area::Exact(Cell::new(2_000_000, 0)), ..request }.check().is_err());
+        assert!(ServiceRequest { area: Area::Exact(Cell::new(2_000_000, 0)), ..request.clone() }.check().is_err());
+        for (length, fits) in [(MAX_PARAMS_BYTES, true), (MAX_PARAMS_BYTES + 1, false)] {
+            assert_eq!(ServiceRequest { params: "p".repeat(length), ..request.clone() }.check().is_ok(), fits);
+        }
+        let reflected = ServiceRequest { reflect: ReflectionPolicy::Always, ..request };
+        assert_eq!(reflected.check(), Ok(()));
+        assert!(ServiceRequest { params: "p".to_owned(), ..reflected }.check().is_err());
+    }
+
+    #[test]
+    fn bodies_are_for_calls() {
+        let body = |length| Some(CallBody { digest: [7; 32], length });
+        let asked = |service: &str| ServiceRequest::new(service.parse().unwrap(), Area::Anywhere);
+        let most = MAX_BODY_BYTES as u32;
+        for (service, length, fits) in
+            [("acme/tiles:call", most, true), ("acme/tiles:call", most + 1, false), ("acme/tiles:object", 1, false)]
+        {
+            assert_eq!(ServiceRequest { body: body(length), ..asked(service) }.check().is_ok(), fits, "{service}");
+        }
+    }
+
+    #[test]
+    fn greatest_params_and_body_fit() {
+        let service = format!("{}/{}#{}:call", "a".repeat(20), "b".repeat(27), "c".repeat(15)).parse().unwrap();
+        let request = ServiceRequest {
+            reflect: ReflectionPolicy::Never,
+            filter: format!("key={}", "v".repeat(200)).parse().unwrap(),
+            params: "p".repeat(MAX_PARAMS_BYTES),
+            body: Some(CallBody { digest: [7; 32], length: MAX_BODY_BYTES as u32 }),
+            service,
+            min_kbps: None,
+            ..full()
+        };
+        let spec = RequestSpec::from(request);
+        assert!(spec.is_long() && spec.0.encoded.len() <= MAX_SPEC_BYTES, "{}", spec.0.encoded.len());
+        let read: RequestSpec = minicbor::decode(&codec::to_bytes(&spec)).unwrap();
+        assert_eq!((&read.params, read.body), (&spec.params, spec.body));
     }
 
     #[test]

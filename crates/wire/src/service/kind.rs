@@ -96,6 +96,10 @@ impl Service {
         matches!(self.flow_kind(), FlowKind::Stream { .. })
     }
 
+    pub const fn is_call(self) -> bool {
+        matches!(self.form(), Form::Call)
+    }
+
     /// The form of the service's data; [`Form::Any`] of an own service whose form is not known yet.
     pub const fn form(self) -> Form {
         match self.base() {

@@ -252,7 +252,7 @@ impl<'a> Population<'a> {
                 ..ServiceRequest::new(Service::Track, Area::Exact(self.cells[*target]))
             };
             let machine = self.world.machine_of(MachineRole::Node(*requester));
-            self.world.command(machine, NodeCommand::Request { ticket, request: wanted, provider: None });
+            self.world.command(machine, NodeCommand::Request { ticket, request: wanted, provider: None, body: Bytes::new() });
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use roost_wire::messages::MAX_BODY_BYTES;
 use roost_wire::{Service, Time};
 
 use crate::flow::{MAX_KEPT_BYTES, WINDOW_BYTES};
@@ -20,9 +21,15 @@ const MAX_SAVED_REPORTS: u32 = 1_024;
 /// See [`MAX_REPORTS`].
 const SPAN: Duration = Duration::from_secs(1);
 
+/// The most of the body of a call that passes on, however often it is given again: its provider asks for it again after
+/// a silence.
+const MAX_BODIES: u64 = (TIMES + 1) * MAX_BODY_BYTES as u64;
+
 /// Counts what was passed on in a flow.
 #[derive(Debug)]
 pub(super) struct Credit {
+    /// Bytes of the body that have come from the requester.
+    body: u64,
     /// Bytes towards the requester that it has not reported.
     under_way: u64,
     /// Payload bytes that it has reported.
@@ -34,11 +41,17 @@ pub(super) struct Credit {
 
 impl Default for Credit {
     fn default() -> Self {
-        Self { under_way: 0, reported: 0, reports: MAX_REPORTS, since: Time::ZERO }
+        Self { body: 0, under_way: 0, reported: 0, reports: MAX_REPORTS, since: Time::ZERO }
     }
 }
 
 impl Credit {
+    /// Takes note of a piece of the body of a call. False if that is more than any provider asks for.
+    pub(super) fn gives(&mut self, service: Service, bytes: usize) -> bool {
+        self.body = self.body.saturating_add(bytes as u64);
+        service.is_call() && self.body <= MAX_BODIES
+    }
+
     /// Takes note of what the provider sends reliably. False if it is beyond all credit.
     pub(super) fn sends(&mut self, service: Service, bytes: usize) -> bool {
         self.under_way = self.under_way.saturating_add(bytes as u64);
@@ -91,6 +104,15 @@ mod tests {
         }
         let more = (0..1_000).take_while(|_| credit.sends(Service::Image, CHUNK)).count();
         assert_eq!(more as u64, TIMES * WINDOW_BYTES / CHUNK as u64);
+    }
+
+    #[test]
+    fn body_passes_a_few_times() {
+        let mut credit = Credit::default();
+        let calls: Service = "acme/tiles:call".parse().unwrap();
+        let pieces = (0..1_000).take_while(|_| credit.gives(calls, CHUNK)).count();
+        assert_eq!(pieces, (TIMES as usize + 1) * MAX_BODY_BYTES / CHUNK);
+        assert!(!Credit::default().gives(Service::Image, 1));
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(super) mod kind {
     pub(crate) const REPORT: u32 = 14;
     pub(crate) const STOP: u32 = 15;
     pub(crate) const THROUGH: u32 = 80;
+    pub(crate) const BODY: u32 = 82;
 }
 
 impl Header {
@@ -39,7 +40,7 @@ impl Header {
         let mut d = Decoder::new(message);
         d.array().ok()?;
         let kind = d.u32().ok()?;
-        if !(kind::PACKET..=kind::STOP).contains(&kind) && kind != kind::THROUGH {
+        if !(kind::PACKET..=kind::STOP).contains(&kind) && !matches!(kind, kind::THROUGH | kind::BODY) {
             return None;
         }
         if d.datatype().ok()? == Type::Array {
@@ -54,7 +55,7 @@ impl Header {
     pub(super) fn may_come_from(&self, side: Side) -> bool {
         match self.kind {
             kind::PACKET | kind::CHUNK | kind::END => side == Side::Provider,
-            kind::REPORT => side == Side::Requester,
+            kind::REPORT | kind::BODY => side == Side::Requester,
             _ => true,
         }
     }

@@ -262,6 +262,7 @@ impl Relays {
         let channel = if datagram { Channel::Datagram } else { Channel::Reliable { flow: other.0 } };
         let has_credit = match side {
             _ if kind == kind::THROUGH => relay.exchange.says(now, side, message),
+            Side::Requester if kind == kind::BODY => relay.credit.gives(relay.service, message.len()),
             Side::Provider if !datagram => relay.credit.sends(relay.service, message.len()),
             _ => true,
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Accept, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
+    Accept, BodyRequest, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
     RouteDirection,
 };
 use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
@@ -239,6 +239,33 @@ impl Requests {
             Some(delivery) => (Channel::Reliable { flow: key.id.0 }, delivery),
             None => (Channel::Datagram, Delivery::CONTROL),
         };
+        turn.core.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
+    }
+
+    /// The provider of a relayed call asks its requester for the body. The hub at which it is says who it is.
+    pub(crate) fn handle_body_request(&mut self, turn: &mut RequestTurn<'_>, from: Sender, mut wanted: BodyRequest) {
+        let Some((key, to)) = self.handed_to(from, wanted.id, None) else {
+            turn.core.counters.stray += 1;
+            return;
+        };
+        if let RequestTarget::Node(node) = to {
+            wanted.provider = Some(node);
+        }
+        self.note_answer(turn.core, key);
+        let Some(asked) = self.table.get_mut(key) else { return };
+        if let RequestStage::Handed { repeated, .. } = &mut asked.stage {
+            *repeated = false;
+        }
+        let (relay, connection) = (wanted.id, asked.connection);
+        self.relays.renew(turn.core.now, relay);
+        wanted.id = key.id;
+        let message = Message::Request(RequestMessage::BodyRequest(wanted)).encode();
+        if !self.relays.charge(relay, message.len()) {
+            self.relays.accepts_too_much(turn.core, relay);
+            return self.hear_relays(turn);
+        }
+        let (channel, delivery) = (Channel::Reliable { flow: key.id.0 }, Delivery::CONTROL);
+        let (delivery, traffic) = (delivery.on_channel(channel), Traffic::Lookup);
         turn.core.out.push_back(Transmit::Message { connection, channel, delivery, traffic, message });
     }
 

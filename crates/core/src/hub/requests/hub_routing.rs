@@ -69,7 +69,7 @@ impl Requests {
             // A hub that could not do it is not to do it for another one.
             Some(Reason::NotFound)
         } else {
-            (!self.admit(turn.core, from.node)).then_some(Reason::TooMany)
+            (!self.admit(turn.core, from.node, &request.spec)).then_some(Reason::TooMany)
         }
     }
 

@@ -26,7 +26,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{Reason, Request, RequestMode};
+use roost_wire::messages::{Reason, Request, RequestMode, RequestSpec};
 use roost_wire::random::RootSecret;
 use roost_wire::{Area, Cell, ConnectionId, NodeId, Nonce, SchemeSet, Service, Time};
 
@@ -218,7 +218,7 @@ impl Requests {
         if request.spec.mode == RequestMode::Lookup {
             return Some(request);
         }
-        if !self.admit(turn.core, from.node) {
+        if !self.admit(turn.core, from.node, &request.spec) {
             turn.core.decline_request(from.connection, &request, Reason::TooMany);
             return None;
         }
@@ -264,9 +264,16 @@ impl Requests {
 
     /// Makes room for one more request of a remote, here and among its own. False if there
     /// is none.
-    pub(super) fn admit(&mut self, core: &mut HubCore, node: NodeId) -> bool {
+    pub(super) fn admit(&mut self, core: &mut HubCore, node: NodeId, spec: &RequestSpec) -> bool {
         if !self.admit_of(core, node) {
             return false;
+        }
+        if !self.table.has_room_for(spec) {
+            let Some(key) = self.table.displaceable_long() else {
+                core.over_limit(node, HubLimit::Requests);
+                return false;
+            };
+            self.remove_request(key);
         }
         if self.table.len() >= core.config.limits.requests {
             let Some(key) = self.table.displaceable() else {

@@ -2,8 +2,8 @@
 //! which data would be relayed is judged, too: it reads along.
 
 use roost_policy::Action;
-use roost_wire::Area;
 use roost_wire::messages::Reason;
+use roost_wire::{Area, Form};
 
 use super::routed_request::{RequestStage, RequestTarget, RoutedRequest};
 use super::{RequestTurn, Requests};
@@ -67,6 +67,10 @@ impl RoutedRequest {
 
     /// The action that it is if its answer is relayed: a copy becomes a flow of its requester's own.
     pub(super) fn relayed_action(&self) -> Action {
-        if self.is_connect() { Action::Send } else { Action::Request }
+        match self.spec.service.form() {
+            _ if self.is_connect() => Action::Send,
+            Form::Call => Action::Call,
+            _ => Action::Request,
+        }
     }
 }

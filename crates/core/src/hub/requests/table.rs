@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use roost_wire::messages::CopyTarget;
+use roost_wire::messages::{CopyTarget, RequestSpec};
 use roost_wire::{NodeId, Scope, StreamTag, Time};
 
 use super::routed_request::{Granted, Overflow, RequestStage, RequestTarget, RoutedRequest};
@@ -15,8 +15,13 @@ const MAX_LOOKED_AT: usize = 256;
 /// The queries of requests that may be held. No more than there are requests.
 type HoldableQueries = BTreeMap<RequestKey, (DirectoryQuery, Scope)>;
 
+/// The most requests with long specifications: each takes as much memory as several others.
+pub(super) const MAX_LONG_REQUESTS: usize = 8_192;
+
 #[derive(Debug, Default)]
 pub(crate) struct RequestTable {
+    /// The number of requests with long specifications.
+    long: usize,
     pub(super) table: BTreeMap<RequestKey, RoutedRequest>,
     pub(super) timers: BTreeSet<(Time, RequestKey)>,
     /// Times by which a hub should have confirmed a request, or a held one has waited long enough.
@@ -50,13 +55,21 @@ impl RequestTable {
 
     pub(super) fn insert(&mut self, key: RequestKey, asked: RoutedRequest) {
         self.timers.insert((asked.until, key));
+        self.long += usize::from(asked.spec.is_long());
         if let Some(before) = self.table.insert(key, asked) {
             self.timers.remove(&(before.until, key));
+            self.long -= usize::from(before.spec.is_long());
         }
+    }
+
+    /// True if there is room for one more request of this length.
+    pub(super) fn has_room_for(&self, spec: &RequestSpec) -> bool {
+        !spec.is_long() || self.long < MAX_LONG_REQUESTS
     }
 
     pub(super) fn remove(&mut self, key: RequestKey) -> Option<RoutedRequest> {
         let asked = self.table.remove(&key)?;
+        self.long -= usize::from(asked.spec.is_long());
         self.timers.remove(&(asked.until, key));
         self.early.remove(&key);
         self.held.remove(&key);
@@ -68,8 +81,17 @@ impl RequestTable {
 
     /// A request that may be forgotten, among the ones that end soonest.
     pub(super) fn displaceable(&self) -> Option<RequestKey> {
+        self.find_forgettable(|_| true)
+    }
+
+    /// A long one that may be forgotten.
+    pub(super) fn displaceable_long(&self) -> Option<RequestKey> {
+        self.find_forgettable(|asked| asked.spec.is_long())
+    }
+
+    fn find_forgettable(&self, which: impl Fn(&RoutedRequest) -> bool) -> Option<RequestKey> {
         let mut first = self.timers.iter().take(MAX_LOOKED_AT).map(|(_, key)| *key);
-        first.find(|key| self.get(*key).is_some_and(RoutedRequest::is_forgettable))
+        first.find(|key| self.get(*key).is_some_and(|asked| asked.is_forgettable() && which(asked)))
     }
 
     /// Notes what was granted for a request.

@@ -35,7 +35,12 @@ pub(crate) fn is_answer(message: &Message) -> bool {
                 Registration::Lease { .. } | Registration::UnknownVersion | Registration::RetryAfter(_)
             )
             | Message::Directory(DirectoryMessage::LookupResult(_))
-            | Message::Request(RequestMessage::Decline(_) | RequestMessage::Pending { .. } | RequestMessage::Accept(_))
+            | Message::Request(
+                RequestMessage::Decline(_)
+                    | RequestMessage::Pending { .. }
+                    | RequestMessage::Accept(_)
+                    | RequestMessage::BodyRequest(_)
+            )
     )
 }
 

@@ -13,7 +13,7 @@ use crate::node::home::HomeRegistration;
 use crate::node::timers::Timer;
 
 /// Shortest wait before a request is put again once a provider was said to be on its way.
-const PENDING_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const PENDING_PATIENCE: Duration = Duration::from_secs(2);
 
 impl OutgoingRequests {
     /// The last word of a hub. Returns whether it was that the hub is leaving.

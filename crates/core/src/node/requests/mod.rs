@@ -7,6 +7,7 @@
 //! | `multicast_search`, `search_methods`, `discovery_policy` | asking the subnet, and when to |
 //! | `direct`, `provider_dialing` | a known provider, and one that does not reach this node |
 //! | `receive`, `incoming_flow`, `flow_receiver`, `early_data`, `pace` | the data of a request, and its end |
+//! | `call_bodies` | the body of a call, for the provider that has it |
 //! | `permission` | requests and providers that the group's policy does not allow |
 //! | `resume` | another provider, or the same one, after an outage |
 //! | `subscribe`, `subscription`, `provisional` | a reflected stream, its way, and keys that hubs hold |
@@ -14,6 +15,7 @@
 
 mod answers;
 mod ask;
+mod call_bodies;
 mod direct;
 mod discovery_policy;
 mod early_data;
@@ -37,12 +39,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bytes::Bytes;
 use roost_wire::messages::{
     DEFAULT_TIMEOUT, FlowMessage, MAX_CANDIDATES, Reason, ReflectionPolicy, RequestMode, STALL_TIMEOUT, ServiceRequest,
 };
 use roost_wire::random::SecretRng;
 use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, Scope, Time};
 
+use self::call_bodies::OutgoingBody;
 use self::discovery_policy::DiscoveryPolicy;
 use self::early_data::EarlyFlowData;
 use self::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
@@ -72,6 +76,14 @@ const LONGEST_DEADLINE: Duration = Duration::from_secs(120);
 
 /// The longest wait if there is no hub at first that could be asked.
 const HOMELESS_LOOKUP: Duration = Duration::from_secs(5);
+
+/// A service that the owner wants, of which provider, and the body of a call.
+#[derive(Debug)]
+pub(super) struct WantedService {
+    pub(super) request: ServiceRequest,
+    pub(super) provider: Option<Provider>,
+    pub(super) body: Bytes,
+}
 
 /// Requests and lookups under way.
 #[derive(Debug)]
@@ -110,10 +122,14 @@ impl OutgoingRequests {
         core: &mut Core,
         attach: &HomeRegistration,
         ticket: Ticket,
-        mut request: ServiceRequest,
-        provider: Option<Provider>,
+        wanted: WantedService,
     ) {
-        let refusal = if request.mode == RequestMode::Lookup || request.check().is_err() {
+        let WantedService { mut request, provider, body } = wanted;
+        let body = OutgoingBody::new(body);
+        request.body = body.name();
+        let refusal = if let Some(objection) = body.objection(&request) {
+            Some((Reason::NotAllowed, objection))
+        } else if request.mode == RequestMode::Lookup || request.check().is_err() {
             Some((Reason::NotAllowed, "the request is malformed"))
         } else if let Some(objection) = objection_to_provider(core, &request, provider.as_ref()) {
             Some((Reason::NotAllowed, objection))
@@ -137,6 +153,9 @@ impl OutgoingRequests {
             request.patience.get_or_insert_with(|| core.scaled_timeout(home, STALL_TIMEOUT));
         }
         let id = self.insert(core, ticket, request, provider);
+        if let Some(asked) = self.asked.get_mut(&id) {
+            asked.body = body;
+        }
         self.begin_search(core, attach, id);
     }
 
@@ -293,7 +312,10 @@ impl OutgoingRequests {
     }
 
     fn remove(&mut self, core: &mut Core, id: RequestId) -> Option<OutgoingRequest> {
-        let asked = self.asked.remove(&id)?;
+        let mut asked = self.asked.remove(&id)?;
+        if !matches!(asked.phase, RequestPhase::Receiving(_)) {
+            asked.stop_runs(core, id, None);
+        }
         core.under_way = self.asked.len();
         if self.tickets.get(&asked.ticket) == Some(&id) {
             self.tickets.remove(&asked.ticket);

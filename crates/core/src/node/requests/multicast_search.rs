@@ -20,6 +20,9 @@ use crate::node::core::Core;
 use crate::node::home::HomeRegistration;
 use crate::node::timers::Timer;
 
+/// The longest parameters of a request by multicast, bytes: its packet passes every path whole.
+const MAX_PARAMS: usize = 400;
+
 /// The limit of inquiries that nobody answers.
 const ATTEMPTS: u8 = 3;
 
@@ -57,6 +60,9 @@ impl OutgoingRequests {
             }
             Scope::Cell if matches!(request.area, Area::Rectangle { .. }) => Some("a rectangle is not one cell"),
             _ if connection_alone && request.mode == RequestMode::Relay => Some("without a hub nobody relays"),
+            _ if (connection_alone || request.scope == Scope::Subnet) && request.params.len() > MAX_PARAMS => {
+                Some("by multicast a request has at most 400 bytes of parameters")
+            }
             _ => None,
         }
     }
@@ -83,6 +89,7 @@ impl OutgoingRequests {
             || core.hub_role == Role::Server
             || request.mode == RequestMode::Relay
             || asked.subscription.is_requested
+            || request.params.len() > MAX_PARAMS
             || matches!(request.scope, Scope::Home | Scope::Area);
         match self.discovery {
             _ if request.scope == Scope::Subnet => SearchPlan::LINK,

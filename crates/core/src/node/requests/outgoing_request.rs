@@ -7,6 +7,7 @@ use roost_wire::messages::{
 };
 use roost_wire::{Area, ConnectionId, NodeId, Nonce, RequestId, Time};
 
+use super::call_bodies::OutgoingBody;
 use super::incoming_flow::IncomingFlow;
 use super::search_methods::SearchMethods;
 use super::subscription::SubscriptionState;
@@ -60,6 +61,8 @@ pub(super) struct OutgoingRequest {
     /// The pause that came with the last refusal.
     pub(super) retry_after: Option<Duration>,
     pub(super) subscription: SubscriptionState,
+    /// Of a call.
+    pub(super) body: OutgoingBody,
     /// The provider that has it, if it may be dialled.
     pub(super) meeting: ProviderDial,
 }
@@ -115,6 +118,7 @@ impl OutgoingRequest {
             last: None,
             retry_after: None,
             subscription: SubscriptionState::default(),
+            body: OutgoingBody::default(),
             meeting: ProviderDial::default(),
         }
     }
@@ -142,7 +146,8 @@ impl OutgoingRequest {
     pub(super) fn may_be_premature(&self, core: &Core, reason: Reason) -> bool {
         let most = if self.is_for_lost_stream() { LOST_STREAM_ASKS } else { UNREACHABLE_ASKS };
         match reason {
-            _ if self.is_direct() => false,
+            // A provider may have run a call, and would run it again.
+            _ if self.is_direct() || self.body.was_given() => false,
             Reason::Unreachable if self.numbers <= most => true,
             Reason::UnreachableAbove if self.numbers <= CUT_OFF_ASKS => true,
             Reason::NotYetKnown if core.now.since(self.commanded) < YOUNG_HUB_PATIENCE => true,

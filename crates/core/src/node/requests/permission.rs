@@ -2,13 +2,20 @@
 //! that may not offer it.
 
 use roost_policy::Action;
-use roost_wire::messages::{Accept, FlowMessage, Reason};
+use roost_wire::messages::{FlowMessage, Reason};
 use roost_wire::{Cell, ConnectionId, RequestId, Role};
 
 use super::OutgoingRequests;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use crate::node::action::{action_of, place_of};
 use crate::node::core::Core;
+
+/// The answer of a provider to a request, and the cell that it gives for itself.
+#[derive(Clone, Copy)]
+pub(super) struct Offering {
+    pub(super) id: RequestId,
+    pub(super) cell: Cell,
+}
 
 impl OutgoingRequest {
     /// The refusal of what the remote at a connection gives, if that is a node and may not give it. `place` is the
@@ -48,12 +55,12 @@ impl OutgoingRequests {
         &mut self,
         core: &mut Core,
         connection: ConnectionId,
-        accept: &Accept,
+        offering: Offering,
         here: Cell,
     ) -> bool {
-        let id = accept.id;
+        let Offering { id, cell } = offering;
         let Some(asked) = self.asked.get_mut(&id) else { return false };
-        let place = if asked.request.pushed { here } else { accept.cell };
+        let place = if asked.request.pushed { here } else { cell };
         let Some(refusal) = asked.objection_to_provider(core, connection, place) else { return false };
         core.counters.forbidden += 1;
         let (is_pushed, service) = (asked.request.pushed, asked.request.service);

@@ -11,6 +11,7 @@ use roost_wire::{ConnectionId, RequestId, Role, Scheme, Time};
 use super::OutgoingRequests;
 use super::incoming_flow::{FlowOrigin, IncomingFlow};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::permission::Offering;
 use super::resume::LOOK;
 use super::subscribe::REPORT_PAUSE;
 use crate::flow::{MAX_STREAM_DURATION, REPORT_INTERVAL};
@@ -53,7 +54,8 @@ impl OutgoingRequests {
             }
             return;
         }
-        if self.refuses_provider(core, connection, &accept, attach.record().cell) {
+        let offering = Offering { id, cell: accept.cell };
+        if self.refuses_provider(core, connection, offering, attach.record().cell) {
             return;
         }
         let Some(asked) = self.asked.get_mut(&id) else { return };
@@ -115,6 +117,7 @@ impl OutgoingRequests {
         let goes_on = before.is_some() && reflected.is_none();
         let provided = before.as_ref().map(|before| before.provider).or(asked.subscription.foretold.provider);
         asked.confirm();
+        asked.stop_runs(core, id, Some(provider));
         let (whole, is_resumed) = match &mut flow {
             FlowDescription::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
             FlowDescription::Stream { .. } => (None, false),
@@ -291,7 +294,8 @@ impl OutgoingRequests {
 
     /// Nothing more comes. If nothing has come yet, another provider may serve.
     fn provider_gone(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId, reason: Reason) {
-        let Some(OutgoingRequest { phase: RequestPhase::Receiving(receiving), deadline, .. }) = self.asked.get_mut(&id)
+        let Some(OutgoingRequest { request, phase: RequestPhase::Receiving(receiving), deadline, .. }) =
+            self.asked.get_mut(&id)
         else {
             return;
         };
@@ -299,6 +303,7 @@ impl OutgoingRequests {
             receiving.mark_displaced();
         }
         let (has_begun, is_reflected, deadline) = (receiving.has_begun(), receiving.is_reflected(), *deadline);
+        let may_be_repeated = core.now < deadline && !request.service.is_call();
         // A provider need not wait for a reader that takes nothing.
         let may_be_resumed = receiving.may_be_resumed() && !receiving.waits_for_reader();
         if is_reflected && reason == Reason::TimedOut {
@@ -313,7 +318,7 @@ impl OutgoingRequests {
         match has_begun {
             true if is_outage && !is_reflected && may_be_resumed => self.lost(core, attach, id),
             true => self.finish(core, id, Some(reason)),
-            false if core.now < deadline => self.ask_anew(core, attach, id),
+            false if may_be_repeated => self.ask_anew(core, attach, id),
             false => self.fail(core, id, reason),
         }
     }

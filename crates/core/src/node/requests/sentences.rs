@@ -39,6 +39,9 @@ pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> 
         Reason::Forbidden => forbidden(request),
         Reason::NotAllowed => "the hub does not allow this request".to_owned(),
         Reason::Cancelled => "the request was cancelled".to_owned(),
+        Reason::WrongBody => {
+            format!("the provider of {service} has got another body than the call names: call it again")
+        }
         Reason::Protocol => "the provider broke the protocol's rules".to_owned(),
         Reason::Saturated => format!("no super node on the way has room for one more copy of {request}"),
         Reason::Unspecified => {

@@ -91,6 +91,7 @@ impl OutgoingRequests {
     pub(super) fn can_take(&self, core: &Core, request: &ServiceRequest, provider: Option<&Provider>) -> bool {
         let is_direct = provider.is_some() && request.reflect != ReflectionPolicy::Always;
         request.reflect != ReflectionPolicy::Never
+            && request.params.is_empty()
             && self.media.is_some()
             && core.hub_role == Role::SuperNode
             && request.mode == RequestMode::Forward

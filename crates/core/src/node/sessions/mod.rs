@@ -5,9 +5,11 @@
 //! | `serve_request`, `load`, `shares` | what is asked, how much to take on, and whose place is lost when there are too few |
 //! | `requester_dialing`, `unreachable` | the way to the requester, and requesters to whom there was none |
 //! | `permission` | requesters that the group's policy does not allow |
+//! | `call_bodies` | the body of a call, before its source |
 //! | `session`, `serve`, `object_scheduler` | the acceptance, the data, and how much of objects at once |
 //! | `publish`, `publications`, `sealed_keys` | a reflected stream: one source, any number of members, and what opens it |
 
+mod call_bodies;
 mod load;
 mod object_scheduler;
 mod permission;
@@ -202,6 +204,10 @@ impl ProviderSessions {
         if self.resume_session(core, &request) || self.decline_forbidden(core, &request) {
             return;
         }
+        if request.offer.service.is_call() && request.spec.resume.is_some() {
+            // Only the provider that has run it can go on with its answer.
+            return decline(core, &request, Reason::NotFound, None);
+        }
         self.make_room(core, &request);
         if let Err(reason) = self.admit(core, &request) {
             let busy = reason == Reason::Busy && request.offer.service.is_stream();
@@ -315,7 +321,7 @@ impl ProviderSessions {
     pub(super) fn on_expire_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         match session.phase {
-            SessionPhase::Reaching | SessionPhase::Opening => {
+            SessionPhase::Reaching | SessionPhase::Fetching(_) | SessionPhase::Opening => {
                 self.finish(core, id, Some(Reason::TimedOut));
                 self.remove(core, id);
             }

@@ -81,7 +81,7 @@ impl ProviderSessions {
             self.tell_denial(core, &session.request, connection);
         }
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if matches!(session.phase, SessionPhase::Reaching | SessionPhase::Opening) {
+        if matches!(session.phase, SessionPhase::Reaching | SessionPhase::Fetching(_) | SessionPhase::Opening) {
             return self.refuse(core, id, Reason::Forbidden);
         }
         session.connection = Some(connection);

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use roost_wire::messages::{FlowMessage, Reason, Rekey, ServiceRequest};
 use roost_wire::{Epoch, EpochSecret, NodeId, Service};
 
@@ -59,7 +60,8 @@ impl ProviderSessions {
         let session = self.number();
         let kbps = usual_kbps(flow_kind);
         self.publications.all.insert(session, Publication::new(service, kbps));
-        core.emit(NodeEvent::OpenSource { session, request: spec, requester, reflected: true });
+        let body = Bytes::new();
+        core.emit(NodeEvent::OpenSource { session, request: spec, requester, body, reflected: true });
     }
 
     /// The source of a publication has started.

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Reason, ServiceRequest};
+use bytes::Bytes;
+use roost_wire::messages::Reason;
 use roost_wire::{ConnectionId, NodeId, Time};
 
 use super::ProviderSessions;
 use super::permission::way_to;
 use super::serve_request::{PushedObject, ServeRequest};
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
-use crate::node::api::{NodeEvent, SessionId, SourceOutput};
+use crate::node::api::{SessionId, SourceOutput};
 use crate::node::connections::{ConnectionLoss, DialTarget};
 use crate::node::core::{Core, ToldNode};
 use crate::node::timers::Timer;
@@ -79,19 +80,14 @@ impl ProviderSessions {
         session.reached = core.now;
         session.phase = SessionPhase::Opening;
         core.timers.clear(Timer::Reach(id));
-        let ServeRequest { duration, requester, pushed, .. } = session.request;
-        match pushed {
+        match session.request.pushed {
             Some(PushedObject { length, digest, .. }) => {
                 let format = String::new();
                 self.on_opened(core, id, SourceOutput::Stored { length, digest, format });
             }
             None if session.request.reflect.is_some() => self.join_publication(core, id),
-            None => {
-                let service = session.request.offer.service;
-                let request = ServiceRequest { service, duration, ..ServiceRequest::clone(&session.request.spec) };
-                let request = Box::new(request);
-                core.emit(NodeEvent::OpenSource { session: id, request, requester, reflected: false });
-            }
+            None if session.request.offer.service.is_call() => self.fetch_body(core, id),
+            None => self.open_source(core, id, Bytes::new()),
         }
     }
 

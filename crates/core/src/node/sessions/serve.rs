@@ -205,6 +205,9 @@ impl ProviderSessions {
     /// An acceptance is unconfirmed, or a lost requester is to be dialled again.
     pub(crate) fn on_accept_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        if session.connection.is_some() && matches!(session.phase, SessionPhase::Fetching(_)) {
+            return self.on_body_late(core, id);
+        }
         let Some(connection) = session.connection else {
             if !self.dial(core, id) {
                 core.timers.clear(Timer::Accept(id));
@@ -310,6 +313,9 @@ impl ProviderSessions {
             session.repeat_accept(core);
             session.wait_for_confirmation(core, id);
         }
+        if matches!(session.phase, SessionPhase::Fetching(_)) {
+            return self.ask_for_body(core, id);
+        }
         if session.ending {
             self.on_ended(core, id);
         }
@@ -321,7 +327,7 @@ impl ProviderSessions {
         let bytes = session.bytes();
         let opened = match session.phase {
             SessionPhase::Done { .. } => return,
-            SessionPhase::Reaching => false,
+            SessionPhase::Reaching | SessionPhase::Fetching(_) => false,
             SessionPhase::Opening | SessionPhase::Streaming(_) | SessionPhase::Sending(_) | SessionPhase::Member => {
                 true
             }

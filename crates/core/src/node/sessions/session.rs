@@ -9,6 +9,7 @@ use roost_wire::messages::{
 };
 use roost_wire::{Cell, Channel, ConnectionId, Delivery, RequestId, Time};
 
+use super::call_bodies::BodyReception;
 use super::publications::{LiveStream, MEMBER_SILENCE};
 use super::serve_request::ServeRequest;
 use crate::flow::{ObjectSender, SILENCE_TIMEOUT, StreamSender, usual_kbps};
@@ -62,6 +63,8 @@ pub(super) struct ObjectOffer {
 pub(super) enum SessionPhase {
     /// The requester is being dialled.
     Reaching,
+    /// The body of a call is on its way.
+    Fetching(BodyReception),
     /// The source is being started.
     Opening,
     /// A stream is under way.
@@ -132,7 +135,7 @@ impl Session {
 
     pub(super) fn bytes(&self) -> u64 {
         match &self.phase {
-            SessionPhase::Reaching | SessionPhase::Opening | SessionPhase::Member => 0,
+            SessionPhase::Reaching | SessionPhase::Fetching(_) | SessionPhase::Opening | SessionPhase::Member => 0,
             SessionPhase::Streaming(stream) => stream.bytes(),
             SessionPhase::Sending(object) => object.delivered(),
             SessionPhase::Done { bytes, .. } => *bytes,
