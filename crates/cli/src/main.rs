@@ -51,6 +51,7 @@ fn run(cli: &Cli, output: Output) -> Outcome {
 async fn run_async(command: &Command, socket: &std::path::Path, output: Output) -> Outcome {
     match command {
         Command::Request(args) => commands::request::run(args, socket, output).await,
+        Command::Call(args) => commands::call::run(args, socket, output).await,
         Command::Subscribe(args) => commands::subscribe::run(args, socket, output).await,
         Command::JoinRoom(args) => commands::room::run(args, socket, output).await,
         Command::Send(args) => commands::send::run(args, socket, output).await,

@@ -29,7 +29,8 @@ fn demo_serves_all_services_and_transports() {
     let report: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(report["schema"], 2);
     let rows = report["rows"].as_array().unwrap();
-    assert_eq!(rows.len(), 24);
+    assert_eq!(rows.len(), 30);
+    assert_eq!(rows.iter().filter(|row| row["service"] == "demo/echo").count(), 6);
     for row in rows {
         assert_eq!(row["ok"], true, "{row}");
         assert_eq!(row.as_object().unwrap().len(), FIELDS.len(), "{row}");
@@ -46,7 +47,8 @@ fn demo_serves_all_services_and_transports() {
     assert_ne!(failover["killed"], failover["next"], "{failover}");
     assert!(failover["answered_ms"].as_f64().unwrap() > 0.0, "{failover}");
     let said = String::from_utf8_lossy(&output.stderr);
-    for part in ["Getting a picture", "Killing the super node", "p2p: video over udp came", "cs: sensor over quic came"]
+    for part in ["Getting a picture", "Killing the super node", "p2p: video over udp came",
+        "cs: demo/echo over tcp came", "cs: sensor over quic came"]
     {
         assert!(said.contains(part), "{part}:\n{said}");
     }

@@ -2,6 +2,7 @@
 
 mod area;
 mod audit;
+mod call;
 mod group;
 mod offer;
 mod policy;
@@ -22,6 +23,7 @@ use roost_wire::{Cell, Metadata, NodeSelector, Scheme, Scope, Service};
 
 pub(crate) use area::{AreaArgs, AreaChoice};
 pub(crate) use audit::{AuditArgs, AuditCommand, AuditShowArgs, AuditVerifyArgs};
+pub(crate) use call::CallArgs;
 pub(crate) use group::{
     GroupArgs, GroupCommand, HandInArgs, HubsCommand, IdentityArgs, IdentityCommand, InviteArgs, JoinArgs, LabelArgs,
     RolloverCommand,
@@ -124,6 +126,16 @@ pub(crate) enum Command {
   roost subscribe track --from uav7 -o udp://127.0.0.1:5004
 ")]
     Subscribe(SubscribeArgs),
+    /// Call a service: a body goes to its provider's program, whose output is the answer
+    ///
+    /// A provider runs a call at most once. One that fails before it answers leaves the call to the next, so a call may
+    /// run at several providers.
+    #[command(before_help = "Examples:
+  roost call acme/tiles --any --data @query.json -o tile.png
+  roost call acme/plan --from uav7 --data 'to 30,40' --timeout 60s
+  sensor-log | roost call acme/classify --near 27,92 --data -
+")]
+    Call(CallArgs),
     /// Enter a room: this node receives the stream of each member, and each member receives its stream
     #[command(
         name = "join-room",
@@ -144,10 +156,13 @@ pub(crate) enum Command {
     /// Offer a service of one's own: a program's output is the data, the program runs once for each request
     ///
     /// The program finds the request in its environment: ROOST_REQUEST, ROOST_SERVICE, ROOST_REQUESTER,
-    /// ROOST_REQUESTER_NAME, ROOST_DURATION_MS and ROOST_WHERE. It is killed when the requester has enough.
+    /// ROOST_REQUESTER_NAME, ROOST_DURATION_MS, ROOST_WHERE and ROOST_PARAMS, and the body of a call on its standard
+    /// input. It is killed when the requester has enough.
     #[command(before_help = "Examples:
   roost offer acme/lidar --stream --rate 2mbit --meta sensor=ir -- lidar-reader /dev/ttyUSB0
+  roost offer acme/lidar --stream --shared --rate 2mbit -- lidar-reader /dev/ttyUSB0
   roost offer acme/map --object --max 1MB -- cat map.tif
+  roost offer acme/tiles --call --max 1MB -- render-tile
   roost offer video#bow --rate 3mbit -- ffmpeg -loglevel error -i /dev/video0 -f mpegts -
 ")]
     Offer(OfferArgs),

@@ -6,7 +6,7 @@ use roost_wire::{Form, Metadata, Offer, Service};
 use super::merged;
 
 #[derive(Clone, Debug, Args)]
-#[command(group = ArgGroup::new("form").args(["stream", "object"]))]
+#[command(group = ArgGroup::new("form").args(["stream", "object", "call"]))]
 pub(crate) struct OfferArgs {
     /// A service of one's own such as acme/lidar, or an instance such as video#bow
     pub(crate) service: Service,
@@ -16,10 +16,16 @@ pub(crate) struct OfferArgs {
     /// The program's output is an object: all bytes until the program ends
     #[arg(long)]
     object: bool,
+    /// The program's output is the answer to a call, whose body is on the program's standard input
+    #[arg(long)]
+    call: bool,
+    /// Run one program for all requesters of the stream: from the first one until none is left
+    #[arg(long, conflicts_with_all = ["object", "call"])]
+    pub(crate) shared: bool,
     /// The rate of the stream; the program may give a fifth more [default: 1mbit, of a known service its own]
     #[arg(long, value_name = "RATE", value_parser = rate_kbps)]
     rate: Option<u32>,
-    /// The greatest size of the object [default: 64MiB]
+    /// The greatest size of the object or answer [default: 64MiB]
     #[arg(long, value_name = "SIZE", value_parser = size_bytes)]
     max: Option<u32>,
     /// Metadata that others see in a lookup and select with --where; may be given several times
@@ -30,12 +36,12 @@ pub(crate) struct OfferArgs {
         value_parser = clap::value_parser!(u16).range(1..=8192))]
     pub(crate) datagram: u16,
     /// Make a datagram of each line of the program's output
-    #[arg(long, conflicts_with_all = ["datagram", "object"])]
+    #[arg(long, conflicts_with_all = ["datagram", "object", "call"])]
     pub(crate) lines: bool,
     /// The media type of the data, which requesters see
     #[arg(long, value_name = "TYPE", default_value = "application/octet-stream")]
     pub(crate) format: String,
-    /// The program that is run for each request; its standard output is the data
+    /// The program, run for each request unless it is shared; its standard output is the data
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     pub(crate) program: Vec<String>,
 }
@@ -46,6 +52,8 @@ impl OfferArgs {
             Form::Stream
         } else if self.object {
             Form::Object
+        } else if self.call {
+            Form::Call
         } else {
             self.service.form()
         };

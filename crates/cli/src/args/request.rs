@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 use roost_services::SinkSpec;
-use roost_wire::messages::{ReflectionPolicy, RequestMode, ServiceRequest};
+use roost_wire::messages::{MAX_REQUEST_TIME, ReflectionPolicy, RequestMode, ServiceRequest};
 use roost_wire::{Area, DeliveryId, Endpoint, Metadata, NodeSelector, Scheme, SchemeSet, Scope, Service};
 
 #[cfg(doc)]
@@ -26,6 +26,9 @@ pub(crate) struct RequestArgs {
     /// Only offers with this metadata; may be given several times
     #[arg(long = "where", help_heading = "Where", value_name = "KEY=VALUE")]
     pub(crate) filter: Vec<Metadata>,
+    /// Words for the provider's program, or @FILE with them; at most 1 KiB. The stream is then one of its own
+    #[arg(long, value_name = "TEXT", value_parser = value::params)]
+    pub(crate) params: Option<String>,
     /// Consider at most this many providers
     #[arg(short = 'k', value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     pub(crate) count: Option<u8>,
@@ -174,6 +177,9 @@ pub(crate) struct SubscribeArgs {
     /// Only offers with this metadata; may be given several times
     #[arg(long = "where", help_heading = "Where", value_name = "KEY=VALUE")]
     pub(crate) filter: Vec<Metadata>,
+    /// Words for the provider's program, or @FILE with them; at most 1 KiB. The stream is then no shared one
+    #[arg(long, value_name = "TEXT", value_parser = value::params)]
+    pub(crate) params: Option<String>,
     /// The duration of the subscription [default: until Ctrl-C, or the provider ends it]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
@@ -201,6 +207,7 @@ impl RequestArgs {
             timeout: self.receive.timeout,
             patience: self.receive.patience,
             filter: merged(&self.filter),
+            params: self.params.clone().unwrap_or_default(),
             ..ServiceRequest::new(self.service, area)
         }
     }
@@ -229,19 +236,23 @@ impl TraceArgs {
 
 impl From<&SubscribeArgs> for RequestArgs {
     fn from(args: &SubscribeArgs) -> Self {
+        // A stream of its own has an end.
+        let is_shared = args.params.is_none();
+        let longest = (!is_shared).then_some(MAX_REQUEST_TIME);
         Self {
             service: args.service,
             area: args.area.clone(),
             provider: args.provider,
             filter: args.filter.clone(),
             count: None,
-            duration: args.duration,
+            params: args.params.clone(),
+            duration: args.duration.or(longest),
             min_kbps: None,
             transport: None,
             profile: None,
             class: None,
             mode: Mode::Forward,
-            reflect: Reflect::Always,
+            reflect: if is_shared { Reflect::Always } else { Reflect::Never },
             scope: args.scope,
             receive: args.receive.clone(),
         }

@@ -33,6 +33,7 @@ fn read_single_command(line: &[OsString]) -> Option<Cli> {
     match name.to_str()? {
         "request" => parse_command(rest, Command::Request),
         "subscribe" => parse_command(rest, Command::Subscribe),
+        "call" => parse_command(rest, Command::Call),
         "lookup" => parse_command(rest, Command::Lookup),
         "ping" => parse_command(rest, Command::Ping),
         "send" => parse_command(rest, Command::Send),
@@ -59,6 +60,7 @@ mod tests {
             "request track --any -v --no-color --format raw -o - --timeout 300ms",
             "request track --from uav7 --form full -o track.jsonl",
             "subscribe video --from uav7 -o udp://127.0.0.1:5004",
+            "call acme/tiles --any --data - --params zoom=3 -o tile.png",
             "lookup track --rect 0,0,50,50 --json",
             "ping uav7 --count 10",
             "ping",

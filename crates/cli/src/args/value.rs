@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_wire::NodeSelector;
+use roost_wire::messages::MAX_PARAMS_BYTES;
 
 /// The longest time that a flag takes.
 const MAX_TIME: Duration = Duration::from_secs(24 * 60 * 60);
@@ -16,6 +17,19 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
         return Err(format!("{text:?} is out of range: expected more than nothing and at most 24h"));
     }
     Ok(time)
+}
+
+/// Reads the parameters of a request: a text, or `@FILE` with it.
+pub(super) fn params(text: &str) -> Result<String, String> {
+    let params = match text.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?,
+        None => text.to_owned(),
+    };
+    if params.len() > MAX_PARAMS_BYTES {
+        let length = params.len();
+        return Err(format!("parameters have at most {MAX_PARAMS_BYTES} bytes, and these have {length}: use a call"));
+    }
+    Ok(params)
 }
 
 /// Reads the end of a delivery, a time from now or a date, as Unix seconds. The daemon says what is too late or too far.

@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 pub(crate) mod audit;
+pub(crate) mod call;
 pub(crate) mod config;
 pub(crate) mod connections;
 pub(crate) mod doctor;

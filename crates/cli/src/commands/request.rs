@@ -31,14 +31,27 @@ track with --format raw";
 
 /// Requests and receives until the transfer is over.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
-    let client = connect(socket).await?;
-    let area = area(args.area.choice(), &client).await?;
-    let service = with_form(args, area, &client).await?;
-    let args = &RequestArgs { service, ..args.clone() };
     suits_output(args.service, args.receive.output.as_ref(), std::io::stdout().is_terminal())?;
     if args.receive.sdp.is_some() && !matches!(args.receive.output, Some(SinkSpec::Rtp(_))) {
         return Err(Failure::usage("--sdp tells players of RTP: send it to one with -o rtp://HOST:PORT"));
     }
+    let client = connect(socket).await?;
+    let area = area(args.area.choice(), &client).await?;
+    let service = with_form(args, area, &client).await?;
+    let args = &RequestArgs { service, ..args.clone() };
+    receive(args, Asked { client, area, body: None }, output).await
+}
+
+/// The daemon that is asked, for a provider in this area; a call has a body.
+pub(super) struct Asked {
+    pub(super) client: Client,
+    pub(super) area: Area,
+    pub(super) body: Option<Bytes>,
+}
+
+/// Puts a request, and receives what it brings.
+pub(super) async fn receive(args: &RequestArgs, asked: Asked, output: Output) -> Outcome {
+    let Asked { client, area, body } = asked;
     let asking = match args.provider {
         Some(provider) => format!("asking {provider} for {}", args.service),
         None => format!("asking for {} {area}", args.service),
@@ -51,7 +64,13 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), format, output).await?;
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
-    let stream = client.request(&ServiceRequest { resume: keeping.resume(), ..args.service_request(area) }).await?;
+    let request = args.service_request(area);
+    let stream = match body {
+        Some(body) => client.call(&request, body).await?,
+        // A program that is called gives something else each time.
+        None if request.service.is_call() => client.request(&request).await?,
+        None => client.request(&ServiceRequest { resume: keeping.resume(), ..request }).await?,
+    };
     let endless = OnceLock::new();
     let mut transfer = Transfer { args, output, progress, keeping, early: PartialTransfer::begin(), endless: &endless };
     let ended = tokio::select! {
@@ -260,7 +279,8 @@ fn suggest(args: &RequestArgs, area: Area, output: Output) {
         Service::Named(_) => "data",
     };
     let place = args.provider.map_or_else(|| area_flags(area), |provider| format!("--from {provider}"));
-    output.say(format!("Keep it with: roost request {} {place} -o {target}", args.service));
+    let verb = if args.service.is_call() { "call" } else { "request" };
+    output.say(format!("Keep it with: roost {verb} {} {place} -o {target}", args.service));
 }
 
 #[cfg(test)]

@@ -1,9 +1,10 @@
 //! `roost demo`: the main job on this machine alone, with the real daemons.
 //!
 //! First a picture, which is kept, and the death of a super node. Then two networks of processes on loopback get the
-//! same requests side by side, every service over every transport: one in which nodes answer one another through a
+//! same requests side by side, every service and a call over every transport: one in which nodes answer one another through a
 //! super node, and one in which a server carries everything.
 
+mod echo;
 mod failover;
 mod process;
 mod report;
@@ -70,16 +71,16 @@ async fn run_scenes(
     running: &mut RunningDaemons,
     output: Output,
 ) -> Outcome<Vec<DemoRow>> {
-    let steps = Steps::start(output, "starting", Architecture::ALL.len() * Scheme::ALL.len() * Service::ALL.len());
+    let steps = Steps::start(output, "starting", Architecture::ALL.len() * Scheme::ALL.len() * services()?.len());
     let group = Group::init(&folder.join("group"), "demo")?;
     let scenes = show(&group, folder, &mut running.pair, output, &steps).await?;
-    say(output, &steps, "Starting twelve more daemons: a super node and a server, each with five nodes.".to_owned());
+    say(output, &steps, "Starting fourteen more daemons: a super node and a server, each with six nodes.".to_owned());
     for mode in Architecture::ALL {
         running.networks.push(DemoNetwork::start(mode, &group, folder).await?);
     }
     let [overlay, central] = running.networks.as_mut_slice() else { return Ok(Vec::new()) };
     tokio::try_join!(overlay.ready(), central.ready())?;
-    let every = "Asking for every service over every transport, through the super node and through the server.";
+    let every = "Asking for every service over every transport, and calling one, through the super node and through the server.";
     say(output, &steps, every.to_owned());
     let (direct, relayed) = tokio::try_join!(ask(overlay, args, &steps, output), ask(central, args, &steps, output))?;
     let rows = [direct, relayed].concat();
@@ -135,10 +136,15 @@ fn say(output: Output, steps: &Steps, what: String) {
     steps.say(what);
 }
 
+/// The services of the table: the four, and a call.
+fn services() -> Outcome<Vec<Service>> {
+    Ok(Service::ALL.into_iter().chain([echo::service()?]).collect())
+}
+
 /// Requests everything, one after the other, so that the counts belong to one request.
 async fn ask(world: &DemoNetwork, args: &DemoArgs, steps: &Steps, output: Output) -> Outcome<Vec<DemoRow>> {
     let mut rows = Vec::new();
-    for service in Service::ALL {
+    for service in services()? {
         for transport in Scheme::ALL {
             let row = world.measure(service, transport, args.duration).await?;
             if !output.shows_progress() {

@@ -51,7 +51,7 @@ struct FailoverObject {
 #[derive(Serialize)]
 struct RowObject {
     mode: &'static str,
-    service: &'static str,
+    service: String,
     transport: &'static str,
     ok: bool,
     first_byte_ms: Option<f64>,
@@ -148,7 +148,7 @@ impl<'a> DemoReport<'a> {
 fn object(row: &DemoRow) -> RowObject {
     RowObject {
         mode: row.mode.name(),
-        service: row.service.metric_name(),
+        service: row.service.name().to_owned(),
         transport: row.transport.name(),
         ok: row.ok,
         first_byte_ms: row.first_byte_ms,

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use roost_api::{Client, Frame, RequestEvent, TransferSummary};
 use roost_wire::messages::ServiceRequest;
 use roost_wire::{Area, Cell, FlowKind, Scheme, SchemeSet, Service};
 
+use super::echo;
 use super::world::Architecture;
 use crate::failure::{Code, Failure, Outcome};
 
@@ -34,6 +36,8 @@ pub(super) struct DemoRow {
 pub(super) struct Received {
     bytes: u64,
     expected: u64,
+    /// True if a call was answered with its body.
+    echo: Option<bool>,
     summary: Option<TransferSummary>,
     failure: Option<Failure>,
 }
@@ -54,16 +58,25 @@ pub(super) async fn receive(
         duration: service.is_stream().then_some(duration),
         ..ServiceRequest::new(service, Area::Exact(place))
     };
-    let mut received = Received { bytes: 0, expected: expected(service, duration), summary: None, failure: None };
-    let mut stream = match client.request(&request).await {
+    let mut received = Received { bytes: 0, expected: expected(service, duration), echo: None, summary: None, failure: None };
+    let body = if service.is_call() { echo::body() } else { Bytes::new() };
+    let asked = if service.is_call() { client.call(&request, body.clone()).await } else { client.request(&request).await };
+    let mut stream = match asked {
         Ok(stream) => stream,
         Err(error) => return Ok(Received { failure: Some(error.into()), ..received }),
     };
+    let mut answer = BytesMut::new();
     loop {
         match stream.next().await {
-            Ok(Some(Frame::Data(data))) => received.bytes += data.len() as u64,
+            Ok(Some(Frame::Data(data))) => {
+                received.bytes += data.len() as u64;
+                if service.is_call() {
+                    answer.extend_from_slice(&data);
+                }
+            }
             Ok(Some(Frame::Event(RequestEvent::Finished(summary)))) => {
-                return Ok(Received { summary: Some(summary), ..received });
+                let echo = service.is_call().then_some(answer == body);
+                return Ok(Received { summary: Some(summary), echo, ..received });
             }
             Ok(Some(Frame::Event(RequestEvent::Failed { error, summary }))) => {
                 return Ok(Received { summary, failure: Some(Failure::api(&error)), ..received });
@@ -82,6 +95,7 @@ pub(super) async fn receive(
 fn expected(service: Service, duration: Duration) -> u64 {
     match service.flow_kind() {
         FlowKind::Stream { bits_per_second, .. } => (f64::from(bits_per_second) / 8.0 * duration.as_secs_f64()) as u64,
+        FlowKind::Object { .. } if service.is_call() => echo::body().len() as u64,
         FlowKind::Object { bytes } => u64::from(bytes),
     }
 }
@@ -119,6 +133,8 @@ fn problem(mode: Architecture, service: Service, transport: Scheme, received: &R
     let lost_some = service.is_stream() && summary.lost > 0;
     if summary.digest_ok == Some(false) {
         damaged("its SHA-256 differs".to_owned())
+    } else if received.echo == Some(false) {
+        damaged("the answer is not the body of the call".to_owned())
     } else if received.bytes < least && !lost_some {
         damaged(format!("{} bytes came of {}", received.bytes, received.expected))
     } else if summary.transport != transport {

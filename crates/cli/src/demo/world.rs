@@ -1,4 +1,4 @@
-//! A hub with four providers and a requester.
+//! A hub with five providers and a requester.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use roost_identity::group::{Group, Validity};
 use roost_wire::{Cell, Role, Scheme, Service};
 
+use super::echo::Echo;
 use super::process::Process;
 use super::row::{self, DemoRow};
 use crate::failure::{Failure, Outcome};
@@ -14,8 +15,8 @@ use crate::failure::{Failure, Outcome};
 /// The requester's cell.
 const HERE: Cell = Cell::new(3, 4);
 
-/// The cell of each service's provider, in the order of [`Service::ALL`].
-const PLACES: [Cell; 4] = [Cell::new(27, 92), Cell::new(32, 53), Cell::new(60, 8), Cell::new(11, 71)];
+/// The cell of each service's provider, in the order of [`Service::ALL`], and that of the call.
+const PLACES: [Cell; 5] = [Cell::new(27, 92), Cell::new(32, 53), Cell::new(60, 8), Cell::new(11, 71), Cell::new(45, 30)];
 
 /// The longest time for bytes to trickle after a request, and the silence that ends it.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -52,7 +53,9 @@ impl Architecture {
 pub(super) struct DemoNetwork {
     mode: Architecture,
     hub: Process,
+    /// The requester is the last one, and the provider of the call is the one before.
     nodes: Vec<Process>,
+    echo: Option<Echo>,
     start: Vec<(String, Vec<String>)>,
     folder: std::path::PathBuf,
 }
@@ -70,12 +73,15 @@ impl DemoNetwork {
             args.extend(["--at".to_owned(), place.to_string(), "--services".to_owned(), service.to_string()]);
             start.push((name, args));
         }
-        let name = format!("{}-requester", mode.name());
-        let mut args = arguments(group, folder, &name, Role::Node)?;
-        args.extend(["--at".to_owned(), HERE.to_string()]);
-        start.push((name, args));
+        let [.., echo] = PLACES;
+        for (name, place) in [("echo", echo), ("requester", HERE)] {
+            let name = format!("{}-{name}", mode.name());
+            let mut args = arguments(group, folder, &name, Role::Node)?;
+            args.extend(["--at".to_owned(), place.to_string()]);
+            start.push((name, args));
+        }
         let hub = Process::start(program, &format!("{}-hub", mode.name()), folder, &hub_args)?;
-        Ok(Self { mode, hub, nodes: Vec::new(), start, folder: folder.to_owned() })
+        Ok(Self { mode, hub, nodes: Vec::new(), echo: None, start, folder: folder.to_owned() })
     }
 
     /// Starts the nodes and waits until all of them are attached.
@@ -88,6 +94,9 @@ impl DemoNetwork {
         }
         for node in &mut self.nodes {
             node.ready().await?;
+        }
+        if let [.., provider, requester] = &self.nodes[..] {
+            self.echo = Some(Echo::start(provider.client()?, requester.client()?).await?);
         }
         Ok(())
     }
@@ -148,6 +157,7 @@ impl DemoNetwork {
     }
 
     pub(super) async fn stop(self) {
+        drop(self.echo);
         for node in &self.nodes {
             node.leave();
         }

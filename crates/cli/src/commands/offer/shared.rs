@@ -1,0 +1,147 @@
+//! One program for all requesters of a stream: started by the first, and stopped after the last.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use roost_api::{Client, Frame, OfferRequest};
+use roost_wire::FlowKind;
+use tokio::io::BufReader;
+use tokio::process::ChildStdout;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::answer::{BACKLOG, next_datagram};
+use super::program::Program;
+use crate::args::OfferArgs;
+
+/// A program may give its offered rate and a fifth more, as the daemon takes no more.
+const ALLOWED_PERCENT: u64 = 120;
+
+/// The daemon counts so many bytes beside those of a datagram.
+const HEADER_BYTES: usize = 40;
+
+/// A program's output may be ahead of its rate by this time.
+const AHEAD: Duration = Duration::from_millis(200);
+
+/// The requesters of a shared program, and its reader. Clones share them.
+#[derive(Clone, Default)]
+pub(super) struct SharedProgram(Arc<Mutex<Running>>);
+
+#[derive(Default)]
+struct Running {
+    takers: BTreeMap<u64, mpsc::Sender<io::Result<Bytes>>>,
+    reader: Option<AbortHandle>,
+}
+
+/// A requester of the program until this is dropped.
+struct Taker {
+    number: u64,
+    shared: SharedProgram,
+}
+
+impl Drop for Taker {
+    fn drop(&mut self) {
+        let mut running = self.shared.lock();
+        running.takers.remove(&self.number);
+        if running.takers.is_empty()
+            && let Some(reader) = running.reader.take()
+        {
+            // The program is killed with its reader.
+            reader.abort();
+        }
+    }
+}
+
+impl SharedProgram {
+    fn lock(&self) -> MutexGuard<'_, Running> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives a requester what the program writes from now on.
+    pub(super) async fn answer(
+        &self,
+        args: &Arc<OfferArgs>,
+        client: &Client,
+        request: &OfferRequest,
+    ) -> Result<(), String> {
+        let number = request.request;
+        if !request.params.is_empty() {
+            let reason = "one program serves all requesters of it, so it takes no parameters";
+            let _ = client.decline(number, reason).await;
+            return Err(format!("declined: {reason}"));
+        }
+        let (give, data) = mpsc::channel(BACKLOG);
+        let _taker = match self.join(args, request, give) {
+            Ok(taker) => taker,
+            Err(reason) => {
+                let _ = client.decline(number, "its program cannot be started").await;
+                return Err(reason);
+            }
+        };
+        client.give(number, &args.format, data).await.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Adds a requester; the first one starts the program.
+    fn join(
+        &self,
+        args: &Arc<OfferArgs>,
+        request: &OfferRequest,
+        give: mpsc::Sender<io::Result<Bytes>>,
+    ) -> Result<Taker, String> {
+        let number = request.request;
+        let mut running = self.lock();
+        if running.reader.as_ref().is_none_or(AbortHandle::is_finished) {
+            let program = Program::start(args, request, Stdio::null())?;
+            let reader = self.clone().read(Arc::clone(args), program);
+            running.reader = Some(tokio::spawn(reader).abort_handle());
+        }
+        running.takers.insert(number, give);
+        Ok(Taker { number, shared: self.clone() })
+    }
+
+    /// Passes each datagram to all requesters, until the program ends.
+    async fn read(self, args: Arc<OfferArgs>, mut program: Program) {
+        let ended = match program.child.stdout.take() {
+            Some(output) => self.pass_on(&args, BufReader::new(output)).await,
+            None => Err("it has no output".to_owned()),
+        };
+        let ended = match ended {
+            Ok(()) => program.end().await,
+            failed => failed,
+        };
+        for give in std::mem::take(&mut self.lock().takers).into_values() {
+            if let Err(reason) = &ended {
+                // A requester that is too slow for its stream does not hear of the end of it.
+                let _ = give.try_send(Err(io::Error::other(reason.clone())));
+            }
+        }
+    }
+
+    async fn pass_on(
+        &self,
+        args: &OfferArgs,
+        mut output: BufReader<ChildStdout>,
+    ) -> Result<(), String> {
+        let FlowKind::Stream { bits_per_second, .. } = args.offer().flow_kind() else { return Ok(()) };
+        let allowed = u64::from(bits_per_second) * ALLOWED_PERCENT / 100;
+        let mut due = Instant::now();
+        while let Some(datagram) = next_datagram(args, &mut output).await? {
+            let micros = (datagram.len() + HEADER_BYTES) as u64 * 8_000_000 / allowed.max(1);
+            due = due.max(Instant::now()) + Duration::from_micros(micros);
+            let frame = Frame::Data(datagram).encode();
+            for give in self.lock().takers.values() {
+                // Who does not keep up misses datagrams, and the others do not.
+                let _ = give.try_send(Ok(frame.clone()));
+            }
+            if let Some(early) = due.checked_sub(AHEAD) {
+                tokio::time::sleep_until(early).await;
+            }
+        }
+        Ok(())
+    }
+}
