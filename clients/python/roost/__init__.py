@@ -20,8 +20,12 @@ from .answers import (
     Status,
     Summary,
 )
-from .asynchronous import AsyncEvents, AsyncRoost, AsyncTransfer
-from .blocking import Events, Roost, Transfer
+from .asynchronous import AsyncRoost, AsyncTransfer
+from .asynchronous_connection import AsyncEvents
+from .asynchronous_offers import AsyncAsked, AsyncGiving, AsyncOffering
+from .blocking import Roost, Transfer
+from .blocking_connection import Events
+from .blocking_offers import Asked, Giving, Offering
 from .calls import ANYWHERE, Area
 from .errors import (
     Busy,
@@ -36,18 +40,24 @@ from .errors import (
     UnreachableAbove,
     UsageError,
 )
+from .offers import OfferRequest
 
 __all__ = [
     "ANYWHERE",
     "Accepted",
     "Area",
+    "Asked",
+    "AsyncAsked",
     "AsyncEvents",
+    "AsyncGiving",
+    "AsyncOffering",
     "AsyncRoost",
     "AsyncTransfer",
     "Busy",
     "Candidate",
     "Change",
     "Events",
+    "Giving",
     "Hub",
     "Incomplete",
     "Leaving",
@@ -56,6 +66,8 @@ __all__ = [
     "Moved",
     "NotFound",
     "NotYetKnown",
+    "OfferRequest",
+    "Offering",
     "Ping",
     "Progress",
     "Refused",

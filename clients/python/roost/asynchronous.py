@@ -4,122 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from . import calls
 from .answers import Accepted, Change, Lookup, Moved, Ping, Progress, Roster, Sent, Services, Status, Summary
+from .asynchronous_connection import AsyncEvents, Connection, Opening, document, whole
+from .asynchronous_offers import AsyncOffering
 from .calls import ANYWHERE, Area
-from .errors import Unreachable
-from .protocol import MORE, READ_BYTES, Call, Document, Exchange, Exchanging, Json, Lines, Whole, broken_off
-from .transfer import FileOffer, PartFile, TransferState, line_of, only
+from .protocol import Call, Json, broken_off
+from .transfer import FileOffer, PartFile, TransferState
 
 if TYPE_CHECKING:
-    from typing_extensions import Protocol, Self, Unpack
+    from typing_extensions import Self, Unpack
 
-    from .calls import RequestOptions, SendOptions
-
-    class Closing(Protocol):
-        async def close(self) -> None: ...
-
-
-T = TypeVar("T")
-C = TypeVar("C", bound="Closing")
-
-
-class Connection(Generic[T]):
-    """A connection with one exchange. At most ``2 * READ_BYTES`` wait in memory for their reader."""
-
-    def __init__(self, exchange: Exchanging[T], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._exchange = exchange
-        self._reader = reader
-        self._writer = writer
-
-    @classmethod
-    async def open(cls, path: str, exchange: Exchanging[T]) -> Connection[T]:
-        try:
-            reader, writer = await asyncio.open_unix_connection(path, limit=READ_BYTES)
-        except OSError as error:
-            raise Unreachable(f"no daemon answers on {path}: {error.strerror or error}", code="unreachable") from error
-        connection = cls(exchange, reader, writer)
-        try:
-            writer.write(exchange.request)
-            await writer.drain()
-        except OSError:
-            # The daemon may have refused before it read everything: its answer is there.
-            pass
-        except BaseException:
-            await connection.close()
-            raise
-        return connection
-
-    async def next(self) -> T | None:
-        """Returns the next item; ``None`` after the last one."""
-        while (item := self._exchange.next()) is MORE:
-            try:
-                self._exchange.feed(await self._reader.read(READ_BYTES))
-            except OSError:
-                self._exchange.feed(b"")
-        return item
-
-    async def close(self) -> None:
-        """Ends the exchange."""
-        # Nothing is left to be sent, so nothing has to be waited for.
-        self._writer.close()
-
-
-class Opening(Generic[C]):
-    """An operation that begins: ``async with`` it, or ``await`` it and close it later."""
-
-    def __init__(self, open: Callable[[], Awaitable[C]]) -> None:
-        self._open = open
-        self._opened: C | None = None
-
-    def __await__(self) -> Generator[Any, None, C]:
-        return self._open().__await__()
-
-    async def __aenter__(self) -> C:
-        self._opened = await self._open()
-        return self._opened
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
-    ) -> None:
-        if self._opened is not None:
-            await self._opened.close()
-
-
-class AsyncEvents(Generic[T]):
-    """The lines of a watch or room."""
-
-    def __init__(self, connection: Connection[Json], first: Json | None) -> None:
-        self._connection = connection
-        self._first = first
-
-    @classmethod
-    async def open(cls, path: str, call: Call) -> Self:
-        exchange: Exchange[Json] = Exchange(call, Lines())
-        connection = await Connection.open(path, exchange)
-        try:
-            # A refusal is an error of the call, not of the first line that is taken.
-            return cls(connection, await connection.next())
-        except BaseException:
-            await connection.close()
-            raise
-
-    def __aiter__(self) -> AsyncIterator[T]:
-        return self
-
-    async def __anext__(self) -> T:
-        event, self._first = self._first or await self._connection.next(), None
-        if event is None:
-            raise StopAsyncIteration
-        return cast(T, line_of(event))
-
-    async def close(self) -> None:
-        await self._connection.close()
+    from .calls import LookupOptions, OfferOptions, RequestOptions, SendOptions
 
 
 class AsyncTransfer:
@@ -189,29 +89,11 @@ class AsyncTransfer:
 
     async def end(self) -> None:
         """Ends a reflected stream early. The rest of its data and its summary follow."""
-        await _whole(self._path, calls.end(self._state.number()))
+        await whole(self._path, calls.end(self._state.number()))
 
     async def close(self) -> None:
         """Cancels the request, unless it has ended."""
         await self._connection.close()
-
-
-async def _document(path: str, call: Call) -> Any:
-    exchange: Exchange[Json] = Exchange(call, Document())
-    return only(await _one(path, exchange))
-
-
-async def _whole(path: str, call: Call) -> None:
-    exchange: Exchange[bytes] = Exchange(call, Whole())
-    await _one(path, exchange)
-
-
-async def _one(path: str, exchange: Exchanging[T]) -> T | None:
-    connection = await Connection.open(path, exchange)
-    try:
-        return await connection.next()
-    finally:
-        await connection.close()
 
 
 class AsyncRoost:
@@ -221,24 +103,15 @@ class AsyncRoost:
         self.socket = calls.find_socket(socket)
 
     async def status(self) -> Status:
-        return cast(Status, await _document(self.socket, calls.status()))
+        return cast(Status, await document(self.socket, calls.status()))
 
     async def services(self) -> Services:
         """Names the services that a node offers, or that a hub knows."""
-        return cast(Services, await _document(self.socket, calls.services()))
+        return cast(Services, await document(self.socket, calls.services()))
 
-    async def lookup(
-        self,
-        service: str,
-        area: Area = ANYWHERE,
-        *,
-        count: int | None = None,
-        names: bool = False,
-        timeout: float | None = None,
-    ) -> Lookup:
+    async def lookup(self, service: str, area: Area = ANYWHERE, **options: Unpack[LookupOptions]) -> Lookup:
         """Names the nodes that offer a service, the best first. An empty answer is no error."""
-        call = calls.lookup(service, area, count=count, names=names, timeout=timeout)
-        return cast(Lookup, await _document(self.socket, call))
+        return cast(Lookup, await document(self.socket, calls.lookup(service, area, options)))
 
     def request(self, service: str, area: Area = ANYWHERE, **options: Unpack[RequestOptions]) -> Opening[AsyncTransfer]:
         """Requests a service. The transfer opens once a provider has accepted::
@@ -257,6 +130,23 @@ class AsyncRoost:
         options.setdefault("reflect", "always")
         call = calls.request(service, area, options)
         return Opening(lambda: AsyncTransfer.open(self.socket, call))
+
+    def call(
+        self, service: str, data: bytes = b"", area: Area = ANYWHERE, **options: Unpack[RequestOptions]
+    ) -> Opening[AsyncTransfer]:
+        """Calls a service with a body of at most 64 KiB. The transfer opens once a provider has accepted."""
+        call = calls.call(service, area, data, options)
+        return Opening(lambda: AsyncTransfer.open(self.socket, call))
+
+    def offer(self, service: str, **options: Unpack[OfferOptions]) -> Opening[AsyncOffering]:
+        """Offers a service as long as the offering is open::
+
+        async with roost.offer("acme/thermometer:object") as offering:
+            async for asked in offering:
+                await asked.answer(b"21.5")
+        """
+        call = calls.offer(service, options)
+        return Opening(lambda: AsyncOffering.open(self.socket, call))
 
     def watch(
         self, area: Area = ANYWHERE, *, services: Iterable[str] = (), names: bool = False
@@ -281,7 +171,7 @@ class AsyncRoost:
                 async for event in events:
                     chunk = await asyncio.to_thread(offer.answer, event)
                     if chunk is not None:
-                        await _whole(self.socket, chunk)
+                        await whole(self.socket, chunk)
                     if offer.sent is not None:
                         return offer.sent
             raise broken_off()
@@ -290,8 +180,8 @@ class AsyncRoost:
 
     async def ping(self, node: str | None = None) -> Ping:
         """Measures the round trip to a node, or to the hub."""
-        return cast(Ping, await _document(self.socket, calls.ping(node)))
+        return cast(Ping, await document(self.socket, calls.ping(node)))
 
     async def move(self, x: int, y: int) -> Moved:
         """Moves this node to a cell."""
-        return cast(Moved, await _document(self.socket, calls.move(x, y)))
+        return cast(Moved, await document(self.socket, calls.move(x, y)))

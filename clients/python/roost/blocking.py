@@ -4,105 +4,22 @@ from __future__ import annotations
 
 import io
 import os
-import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from . import calls
 from .answers import Accepted, Change, Lookup, Moved, Ping, Progress, Roster, Sent, Services, Status, Summary
+from .blocking_connection import Connection, Events, document, whole
+from .blocking_offers import Offering
 from .calls import ANYWHERE, Area
-from .errors import Unreachable
-from .protocol import MORE, READ_BYTES, Call, Document, Exchange, Exchanging, Json, Lines, Whole, broken_off
-from .transfer import FileOffer, PartFile, TransferState, line_of, only
+from .protocol import Call, Json, broken_off
+from .transfer import FileOffer, PartFile, TransferState
 
 if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
-    from .calls import RequestOptions, SendOptions
-
-T = TypeVar("T")
-
-
-class Connection(Generic[T]):
-    """A connection with one exchange. The socket is read only while somebody waits for an item."""
-
-    def __init__(self, path: str, exchange: Exchanging[T]) -> None:
-        self._exchange = exchange
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._is_closed = False
-        try:
-            self._socket.connect(path)
-        except OSError as error:
-            self._socket.close()
-            raise Unreachable(f"no daemon answers on {path}: {error.strerror or error}", code="unreachable") from error
-        try:
-            self._socket.sendall(exchange.request)
-        except OSError:
-            # The daemon may have refused before it read everything: its answer is there.
-            pass
-
-    def next(self) -> T | None:
-        """Returns the next item; ``None`` after the last one, or once closed."""
-        while not self._is_closed:
-            item = self._exchange.next()
-            if item is not MORE:
-                return item
-            try:
-                data = self._socket.recv(READ_BYTES)
-            except ConnectionError:
-                data = b""
-            except OSError:
-                if self._is_closed:
-                    return None
-                raise broken_off() from None
-            if not self._is_closed:
-                self._exchange.feed(data)
-        return None
-
-    def close(self) -> None:
-        """Ends the exchange. A thread that waits for an item gets none."""
-        if not self._is_closed:
-            self._is_closed = True
-            try:
-                self._socket.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                # The daemon has closed it already.
-                pass
-            self._socket.close()
-
-
-class Events(Generic[T]):
-    """The lines of a watch or room. Leaving the ``with`` block ends it."""
-
-    def __init__(self, path: str, call: Call) -> None:
-        exchange: Exchange[Json] = Exchange(call, Lines())
-        self._connection = Connection(path, exchange)
-        try:
-            # A refusal is an error of the call, not of the first line that is taken.
-            self._first = self._connection.next()
-        except BaseException:
-            self._connection.close()
-            raise
-
-    def __iter__(self) -> Iterator[T]:
-        return self
-
-    def __next__(self) -> T:
-        event, self._first = self._first or self._connection.next(), None
-        if event is None:
-            raise StopIteration
-        return cast(T, line_of(event))
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None) -> None:
-        self.close()
+    from .calls import LookupOptions, OfferOptions, RequestOptions, SendOptions
 
 
 class Transfer(io.RawIOBase):
@@ -184,31 +101,13 @@ class Transfer(io.RawIOBase):
 
     def end(self) -> None:
         """Ends a reflected stream early. The rest of its data and its summary follow."""
-        _whole(self._path, calls.end(self._state.number()))
+        whole(self._path, calls.end(self._state.number()))
 
     def close(self) -> None:
         """Cancels the request, unless it has ended."""
         if hasattr(self, "_connection"):
             self._connection.close()
         super().close()
-
-
-def _document(path: str, call: Call) -> Any:
-    exchange: Exchange[Json] = Exchange(call, Document())
-    return only(_one(path, exchange))
-
-
-def _whole(path: str, call: Call) -> None:
-    exchange: Exchange[bytes] = Exchange(call, Whole())
-    _one(path, exchange)
-
-
-def _one(path: str, exchange: Exchanging[T]) -> T | None:
-    connection = Connection(path, exchange)
-    try:
-        return connection.next()
-    finally:
-        connection.close()
 
 
 class Roost:
@@ -221,24 +120,15 @@ class Roost:
         self.socket = calls.find_socket(socket)
 
     def status(self) -> Status:
-        return cast(Status, _document(self.socket, calls.status()))
+        return cast(Status, document(self.socket, calls.status()))
 
     def services(self) -> Services:
         """Names the services that a node offers, or that a hub knows."""
-        return cast(Services, _document(self.socket, calls.services()))
+        return cast(Services, document(self.socket, calls.services()))
 
-    def lookup(
-        self,
-        service: str,
-        area: Area = ANYWHERE,
-        *,
-        count: int | None = None,
-        names: bool = False,
-        timeout: float | None = None,
-    ) -> Lookup:
+    def lookup(self, service: str, area: Area = ANYWHERE, **options: Unpack[LookupOptions]) -> Lookup:
         """Names the nodes that offer a service, the best first. An empty answer is no error."""
-        call = calls.lookup(service, area, count=count, names=names, timeout=timeout)
-        return cast(Lookup, _document(self.socket, call))
+        return cast(Lookup, document(self.socket, calls.lookup(service, area, options)))
 
     def request(self, service: str, area: Area = ANYWHERE, **options: Unpack[RequestOptions]) -> Transfer:
         """Requests a service. Returns once a provider has accepted.
@@ -261,6 +151,24 @@ class Roost:
         options.setdefault("reflect", "always")
         return Transfer(self.socket, calls.request(service, area, options))
 
+    def call(self, service: str, data: bytes = b"", area: Area = ANYWHERE, **options: Unpack[RequestOptions]) -> Transfer:
+        """Calls a service with a body of at most 64 KiB. Returns once a provider has accepted.
+
+        An answer that fits into memory::
+
+            tile = roost.call("acme/tiles", b'{"zoom": 3}').read()
+        """
+        return Transfer(self.socket, calls.call(service, area, data, options))
+
+    def offer(self, service: str, **options: Unpack[OfferOptions]) -> Offering:
+        """Offers a service as long as the offering is open::
+
+        with roost.offer("acme/thermometer:object") as offering:
+            for asked in offering:
+                asked.answer(Path("/sys/class/thermal/thermal_zone0/temp").read_bytes())
+        """
+        return Offering(self.socket, calls.offer(service, options))
+
     def watch(self, area: Area = ANYWHERE, *, services: Iterable[str] = (), names: bool = False) -> Events[Change]:
         """Reports changes in an area. The first one has the nodes that are there at the start."""
         return Events(self.socket, calls.watch(area, services=services, names=names))
@@ -280,7 +188,7 @@ class Roost:
                 for event in events:
                     chunk = offer.answer(event)
                     if chunk is not None:
-                        _whole(self.socket, chunk)
+                        whole(self.socket, chunk)
                     if offer.sent is not None:
                         return offer.sent
             raise broken_off()
@@ -289,8 +197,8 @@ class Roost:
 
     def ping(self, node: str | None = None) -> Ping:
         """Measures the round trip to a node, or to the hub."""
-        return cast(Ping, _document(self.socket, calls.ping(node)))
+        return cast(Ping, document(self.socket, calls.ping(node)))
 
     def move(self, x: int, y: int) -> Moved:
         """Moves this node to a cell."""
-        return cast(Moved, _document(self.socket, calls.move(x, y)))
+        return cast(Moved, document(self.socket, calls.move(x, y)))

@@ -106,6 +106,10 @@ class RequestOptions(TypedDict, total=False):
     """The longest wait for a provider."""
     patience: float
     """The longest time without progress of a transfer."""
+    where: Mapping[str, str]
+    """Metadata that the provider's offer has to carry."""
+    params: str
+    """What the provider's program gets to read, at most 1 KiB."""
 
 
 _TIMES = {"duration": "duration_ms", "timeout": "timeout_ms", "patience": "patience_ms"}
@@ -116,6 +120,14 @@ def request(service: str, area: Area, options: RequestOptions) -> Call:
     >>> request("video", Area.at(27, 92), {"duration": 1.5}).body
     b'{"service":"video","area":{"at":"27,92"},"duration_ms":1500}'
     """
+    return Call("POST", "/v1/request", FRAMES, _request(service, area, options).encode())
+
+
+def call(service: str, area: Area, data: bytes, options: RequestOptions) -> Call:
+    return Call("POST", _target("/v1/call", {"request": _request(service, area, options)}), FRAMES, data)
+
+
+def _request(service: str, area: Area, options: RequestOptions) -> str:
     body: Json = {"service": service, "area": area.json()}
     check_options(options, RequestOptions)
     for name, value in options.items():
@@ -123,8 +135,7 @@ def request(service: str, area: Area, options: RequestOptions) -> Call:
             body[_TIMES[name]] = milliseconds(name, value)
         else:
             body["class" if name == "delivery" else name] = value
-    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
-    return Call("POST", "/v1/request", FRAMES, text.encode())
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False)
 
 
 def check_options(options: Mapping[str, Any], known: type) -> None:
@@ -161,14 +172,33 @@ def services() -> Call:
     return Call("GET", "/v1/services")
 
 
-def lookup(service: str, area: Area, *, count: int | None, names: bool, timeout: float | None) -> Call:
-    k = None if count is None else str(count)
+class LookupOptions(TypedDict, total=False):
+    """The options of a lookup; all have defaults."""
+
+    count: int
+    """The most providers to list."""
+    names: bool
+    """Hubs tell the names of nodes, too."""
+    timeout: float
+    """The longest wait for an answer, seconds."""
+    where: Mapping[str, str]
+    """Metadata that an offer has to carry."""
+
+
+def lookup(service: str, area: Area, options: LookupOptions) -> Call:
+    """
+    >>> lookup("acme/lidar", Area.anywhere(), {"where": {"sensor": "ir"}}).target
+    '/v1/lookup?service=acme%2Flidar&any=true&where=sensor%3Dir'
+    """
+    check_options(options, LookupOptions)
+    count = options.get("count")
     query = {
         "service": service,
         **area.query(),
-        "k": k,
-        "timeout": _duration("timeout", timeout),
-        "names": _flag(names),
+        "k": None if count is None else str(count),
+        "timeout": _duration("timeout", options.get("timeout")),
+        "names": _flag(options.get("names", False)),
+        "where": ",".join(f"{key}={value}" for key, value in options.get("where", {}).items()) or None,
     }
     return Call("POST", _target("/v1/lookup", query))
 
@@ -228,3 +258,36 @@ def send(node: str, name: str, length: int, digest: str, options: SendOptions) -
 
 def chunk(session: int, offset: int, piece: bytes) -> Call:
     return Call("POST", f"/v1/chunk?session={session}&offset={offset}", body=piece)
+
+
+class OfferOptions(TypedDict, total=False):
+    """What an offer tells of its service; all of it may be left out."""
+
+    kbps: int
+    """The rate of a stream, kbit/s."""
+    max_bytes: int
+    """The greatest size of an object."""
+    metadata: Mapping[str, str]
+
+
+def offer(service: str, options: OfferOptions) -> Call:
+    """
+    >>> offer("acme/lidar:stream", {"kbps": 400}).body
+    b'{"service":"acme/lidar:stream","kbps":400}'
+    """
+    check_options(options, OfferOptions)
+    text = json.dumps({"service": service, **options}, separators=(",", ":"), ensure_ascii=False)
+    return Call("POST", "/v1/offer", LINES, text.encode())
+
+
+def give(request: int, format: str) -> Call:
+    query = {"request": str(request), "format": format}
+    return Call("POST", _target("/v1/offer/data", query), is_chunked=True)
+
+
+def decline(request: int, reason: str) -> Call:
+    return Call("POST", _target("/v1/offer/decline", {"request": str(request), "reason": reason}))
+
+
+def offer_body(request: int) -> Call:
+    return Call("GET", f"/v1/offer/body?request={request}")

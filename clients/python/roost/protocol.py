@@ -48,13 +48,27 @@ class Call:
     target: str
     accept: str = JSON
     body: bytes = b""
+    is_chunked: bool = False
+    """True if the body follows in chunks, see ``encode_chunk``."""
 
     def encode(self) -> bytes:
+        length = "Transfer-Encoding: chunked" if self.is_chunked else f"Content-Length: {len(self.body)}"
         head = (
             f"{self.method} {self.target} HTTP/1.1\r\nHost: roost\r\nAccept: {self.accept}\r\n"
-            f"Content-Length: {len(self.body)}\r\nConnection: close\r\n\r\n"
+            f"{length}\r\nConnection: close\r\n\r\n"
         )
         return head.encode() + self.body
+
+
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+def encode_chunk(data: bytes) -> bytes:
+    """
+    >>> encode_chunk(b"hello")
+    b'5\\r\\nhello\\r\\n'
+    """
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def malformed(problem: str) -> RoostError:
@@ -239,6 +253,11 @@ class Frames:
         if self._buffer:
             raise malformed("it ended within a frame")
         return []
+
+
+def encode_datagram(payload: bytes) -> bytes:
+    """Returns the frame of a datagram."""
+    return bytes([Frames.DATA]) + len(payload).to_bytes(4, "big") + payload
 
 
 def parse(text: bytes) -> Json:

@@ -1,10 +1,11 @@
 //! Errors of the local API: a code and one sentence.
 
 use roost_wire::messages::Reason;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The body of every answer that is not a success, under the key `error`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
     pub code: Code,
@@ -21,7 +22,7 @@ impl Error {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Code {
@@ -96,7 +97,7 @@ pub fn plain(message: &str) -> String {
     parts.fold(first, |text, part| text + part.split_once(')').map_or("", |(_, rest)| rest))
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
     pub schema: u32,
     pub error: Error,

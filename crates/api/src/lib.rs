@@ -28,6 +28,7 @@
 //! | `GET /v1/outbox` | [`Outbox`] | nodes |
 //! | `POST /v1/outbox/cancel?id=…` | nothing | nodes |
 //! | `POST /v1/log?level=…` | [`LogLevel`] | all |
+//! | `GET /v1/openapi.json` | [`openapi::document`] | all |
 //!
 //! `AREA` is one of `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`,
 //! `rect=X1,Y1,X2,Y2`, `any=true`.
@@ -37,6 +38,7 @@
 pub mod client;
 pub mod error;
 pub mod frame;
+pub mod openapi;
 pub mod query;
 pub mod server;
 mod serving;

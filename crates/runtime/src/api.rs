@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use roost_api::query::Params;
 use roost_api::server::{ApiError, QueryPairs, json_response, with_fallback};
-use roost_api::{Code, Connections, DocumentRow, DocumentTaken, Documents, LogLevel, SCHEMA, Status};
+use roost_api::{Code, Connections, DocumentRow, DocumentTaken, Documents, LogLevel, SCHEMA, Status, openapi};
 use roost_core::DocumentVerdict;
 use roost_policy::Policy;
 use roost_wire::Labels;
@@ -78,6 +78,7 @@ pub fn local<S: DaemonService>(service: S) -> Router {
         .route("/v1/status", get(status::<S>))
         .route("/v1/connections", get(connections::<S>))
         .route("/v1/log", post(log::<S>))
+        .route("/v1/openapi.json", get(describe::<S>))
         .route("/v1/documents", get(documents::<S>).put(put_document::<S>))
         .with_state(service.clone());
     with_fallback(own.merge(common).merge(observable(service)))
@@ -99,6 +100,10 @@ fn observable<S: DaemonService>(service: S) -> Router {
 
 async fn status<S: DaemonService>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
     Ok(json_response(&service.status().await?))
+}
+
+async fn describe<S: DaemonService>(Extract(service): Extract<S>) -> Response {
+    json_response(&openapi::document(service.shared().role()))
 }
 
 async fn connections<S: DaemonService>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {

@@ -5,10 +5,10 @@ use std::str::FromStr;
 
 use minicbor::decode::Error as DecodeError;
 use minicbor::{Decode, Decoder, Encode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::refusal::check_bound;
-use crate::text;
 
 /// The largest coordinate on either axis, in cells, on either side of zero.
 pub const MAX_COORDINATE: i32 = 1_000_000;
@@ -82,23 +82,22 @@ impl FromStr for Cell {
 ///
 /// In JSON: `{"at": "27,92"}`, `{"near": "27,92"}`, `{"within": {"center": "27,92", "radius": 5}}`,
 /// `{"rect": {"min": "0,0", "max": "9,9"}}` or `"anywhere"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[cbor(flat)]
 #[serde(deny_unknown_fields)]
 pub enum Area {
     #[n(0)]
-    #[serde(rename = "at", with = "text")]
+    #[serde(rename = "at")]
     Exact(#[n(0)] Cell),
     /// Everywhere, nearest to this cell first.
     #[n(1)]
-    #[serde(rename = "near", with = "text")]
+    #[serde(rename = "near")]
     Nearest(#[n(0)] Cell),
     /// Within a straight distance of a cell, nearest first.
     #[n(2)]
     #[serde(rename = "within")]
     Radius {
         #[n(0)]
-        #[serde(with = "text")]
         center: Cell,
         /// The distance, in cells; what lies exactly on it counts.
         #[n(1)]
@@ -110,11 +109,9 @@ pub enum Area {
     Rectangle {
         /// The corner with the smaller coordinates.
         #[n(0)]
-        #[serde(with = "text")]
         min: Cell,
         /// The corner with the greater coordinates.
         #[n(1)]
-        #[serde(with = "text")]
         max: Cell,
     },
     #[n(4)]

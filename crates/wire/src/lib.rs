@@ -20,6 +20,7 @@ pub mod congestion;
 pub mod delivery;
 pub mod grid;
 pub mod ids;
+mod json_words;
 pub mod labels;
 pub mod messages;
 pub mod node_selector;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use roost_wire::{Capacity, Cell, NodeId, Offer, Service, Version, messages};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::IndexTotals;
 use crate::text;
 
 /// `GET /v1/index`: the content of a hub's own directory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Index {
     pub schema: u32,
     pub totals: IndexTotals,
@@ -17,7 +18,7 @@ pub struct Index {
     pub nodes: Vec<Candidate>,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Lookup {
     pub schema: u32,
     /// The extent of the answer: `complete`, `first_match` (the first providers found in the cell; hubs that may know
@@ -30,13 +31,12 @@ pub struct Lookup {
     pub elapsed_ms: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Candidate {
-    #[serde(with = "text")]
     pub node: NodeId,
-    #[serde(with = "text")]
     pub cell: Cell,
     #[serde(with = "text::list")]
+    #[schemars(with = "Vec<Service>")]
     pub services: Vec<Service>,
     /// The offers that tell more than their service: own services with their form, instances, rates, sizes, metadata.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -57,7 +57,7 @@ pub struct Candidate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended: Option<bool>,
     /// The node's home, if this hub is only the standby; in a hub's index.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_name: Option<String>,
@@ -93,14 +93,13 @@ pub fn record_text(version: Version) -> String {
     format!("{}.{}", version.epoch, version.sequence)
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WatchEvent {
     pub schema: u32,
     /// Counts the changes from 1; a gap is a change that was lost.
     pub number: u64,
     /// Nodes that came, moved or changed.
     pub present: Vec<Candidate>,
-    #[serde(with = "text::list")]
     pub gone: Vec<NodeId>,
     /// Names of `gone`, by id.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

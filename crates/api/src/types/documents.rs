@@ -1,18 +1,18 @@
 //! Documents of the group, and who holds them.
 
 use roost_wire::NodeId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text;
 
 /// The answer to `GET /v1/documents`: everything that the daemon holds.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Documents {
     pub schema: u32,
     pub documents: Vec<DocumentRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentRow {
     /// `revocations` is the list of revoked certificates; later versions have more kinds.
     pub kind: String,
@@ -35,18 +35,16 @@ pub struct DocumentRow {
     pub hubs: Vec<HubHoldings>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentHolder {
-    #[serde(with = "text")]
     pub node: NodeId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
 
 /// The holdings of another hub and its nodes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HubHoldings {
-    #[serde(with = "text")]
     pub hub: NodeId,
     pub name: String,
     pub number: u64,
@@ -57,7 +55,7 @@ pub struct HubHoldings {
 }
 
 /// The answer to `PUT /v1/documents`: the document is verified, in force, and spreads.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DocumentTaken {
     pub schema: u32,
     pub kind: String,

@@ -1,16 +1,16 @@
 use roost_wire::NodeId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text;
 
 /// Another super node, as one super node sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HubConnection {
     pub relation: Relation,
     /// The tier of a child, as the child tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<u8>,
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -36,7 +36,7 @@ pub struct HubConnection {
 }
 
 /// The place of another super node relative to this one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Relation {

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use roost_wire::{Cell, Labels, NodeId, Role, Scheme, Service};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
@@ -33,14 +34,12 @@ pub use transfer::{Accepted, Progress, RequestEvent, Trace, TraceHop, TransferSu
 use crate::text;
 
 /// `GET /v1/status`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     pub schema: u32,
-    #[serde(with = "text")]
     pub role: Role,
     pub name: String,
     pub group: String,
-    #[serde(with = "text")]
     pub node: NodeId,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
@@ -65,13 +64,14 @@ pub struct Status {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standby: Option<HubRow>,
     /// Nodes only.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
     /// The version of the node's record as `EPOCH.SEQUENCE`; nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
     /// The services of the node's offers; nodes only.
     #[serde(default, with = "text::list", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<Service>")]
     pub services: Vec<Service>,
     /// Flows being sent; nodes only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -109,13 +109,13 @@ pub struct Status {
     pub last_error_s: Option<f64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyStatus {
     pub number: u64,
     pub rules: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum State {
@@ -132,13 +132,11 @@ pub enum State {
     Unknown,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HubRow {
-    #[serde(with = "text")]
     pub node: NodeId,
     pub name: String,
     /// `supernode`, or `server` for the client/server baseline.
-    #[serde(with = "text")]
     pub role: Role,
     pub address: String,
     /// Absent until it has been measured.
@@ -158,12 +156,13 @@ pub struct HubRow {
     pub media: Option<SocketAddr>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
     #[serde(with = "text")]
+    #[schemars(with = "Service")]
     pub service: Service,
     /// Absent until the other end is known.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub remote_name: Option<String>,
@@ -171,7 +170,7 @@ pub struct Transfer {
     pub elapsed_s: f64,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct IndexTotals {
     /// Nodes with a lease here.
     pub nodes: u64,
@@ -208,7 +207,7 @@ pub struct IndexTotals {
 
 /// Bytes as handed to and taken from sockets: UDP payload, TCP bytes with TLS.
 /// Headers below UDP and TCP are not included.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TransportTotals {
     pub sent_bytes: u64,
     pub received_bytes: u64,
@@ -220,7 +219,7 @@ pub struct TransportTotals {
     pub schemes: BTreeMap<String, TransportBytes>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TransportBytes {
     pub sent_bytes: u64,
     pub received_bytes: u64,
@@ -233,7 +232,7 @@ pub struct TransportBytes {
     pub handshakes: u64,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Connections {
     pub schema: u32,
     pub connections: Vec<ConnectionRow>,
@@ -242,12 +241,10 @@ pub struct Connections {
     pub down: Vec<HubConnection>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ConnectionRow {
-    #[serde(with = "text")]
     pub node: NodeId,
     pub name: String,
-    #[serde(with = "text")]
     pub role: Role,
     #[serde(default, skip_serializing_if = "Labels::is_empty")]
     pub labels: Labels,
@@ -257,7 +254,6 @@ pub struct ConnectionRow {
     /// The tier of a child, as the child tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tier: Option<u8>,
-    #[serde(with = "text")]
     pub transport: Scheme,
     /// The address that the remote's packets come from.
     pub address: String,
@@ -281,7 +277,7 @@ pub struct ConnectionRow {
     pub paths: Vec<PathRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PathRow {
     /// This daemon's address, where the system tells it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -304,15 +300,16 @@ pub struct PathRow {
 }
 
 /// `GET /v1/services`: a node's own offers, or the services in a hub's directory.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Services {
     pub schema: u32,
     pub services: Vec<ServiceRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceRow {
     #[serde(with = "text")]
+    #[schemars(with = "Service")]
     pub service: Service,
     /// The source as configured; nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -328,10 +325,10 @@ pub struct ServiceRow {
     pub providers: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ping {
     pub schema: u32,
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -340,16 +337,14 @@ pub struct Ping {
     pub rtt_ms: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     pub schema: u32,
-    #[serde(with = "text")]
     pub from: Cell,
-    #[serde(with = "text")]
     pub to: Cell,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LogLevel {
     pub schema: u32,
     pub level: String,

@@ -1,17 +1,18 @@
 use roost_wire::service::full_text;
 use roost_wire::{Metadata, NodeId, Service};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text;
 
 /// The events of an offer of a program, one a line: `offered` first, then the requests for it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum OfferEvent {
     /// The node offers the service as long as the program reads these lines.
     Offered {
         #[serde(with = "full_text")]
+        #[schemars(with = "Service")]
         service: Service,
     },
     /// Somebody wants the service: `POST /v1/offer/data` answers, or `POST /v1/offer/decline`.
@@ -20,13 +21,13 @@ pub enum OfferEvent {
     Gone { request: u64 },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OfferRequest {
     pub request: u64,
     #[serde(with = "full_text")]
+    #[schemars(with = "Service")]
     pub service: Service,
     /// The first requester of a reflected stream, which has others later.
-    #[serde(with = "text")]
     pub requester: NodeId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requester_name: Option<String>,

@@ -1,21 +1,21 @@
 use roost_wire::NodeId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::text;
 
 /// `GET /v1/outbox`: the files that wait for their receivers, then the last that have ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outbox {
     pub schema: u32,
     pub files: Vec<OutboxRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OutboxRow {
     /// 16 hexadecimal digits.
     pub id: String,
     pub to: String,
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
     pub name: String,
     pub bytes: u64,
@@ -32,7 +32,7 @@ pub struct OutboxRow {
     pub left_at: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Priority {
     Low,
@@ -41,7 +41,7 @@ pub enum Priority {
     High,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum OutboxState {
@@ -80,7 +80,7 @@ impl OutboxState {
 }
 
 /// The files of the outbox that have not ended, and those that have since the daemon started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OutboxTotals {
     pub files: u64,
     pub bytes: u64,

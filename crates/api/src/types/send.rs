@@ -1,12 +1,12 @@
 use roost_wire::NodeId;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::text;
 
 /// The events of a file that is sent, one a line: any number of `read`, then `finished` or
 /// `failed`; of a file for the outbox any number of `read`, then `queued` or `failed`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum SendEvent {
@@ -17,14 +17,14 @@ pub enum SendEvent {
         offset: u64,
         /// At most 262 144.
         bytes: u64,
-        #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node_name: Option<String>,
     },
     /// The receiver has verified the file and given it its name. The last event.
     Finished {
-        #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+        #[serde(default, skip_serializing_if = "Option::is_none")]
         node: Option<NodeId>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         node_name: Option<String>,

@@ -1,12 +1,13 @@
 //! The streams that pass through a daemon's relay.
 
 use roost_wire::{Cell, NodeId, Service};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::text;
 
 /// `GET /v1/streams`: the reflected streams that begin, end, or are sent on here.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Streams {
     pub schema: u32,
     /// The address of the relay; `None` if there is no relay.
@@ -18,16 +19,17 @@ pub struct Streams {
     pub streams: Vec<StreamRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamRow {
     /// 16 hexadecimal digits.
     pub stream: String,
     /// Absent at a hub that has not seen the request.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Service>")]
     pub service: Option<Service>,
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_name: Option<String>,
@@ -47,11 +49,11 @@ pub struct StreamRow {
     pub downstreams: Vec<DownstreamRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UpstreamRow {
     pub address: String,
     /// The remote at the address, if it is known: at a node its home.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -67,11 +69,11 @@ pub struct UpstreamRow {
     pub leaving: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DownstreamRow {
     pub address: String,
     /// The remote at the address, if it is known: at a node its home.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,

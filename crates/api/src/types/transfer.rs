@@ -1,15 +1,15 @@
 //! The events of a request and its summary.
 
 use roost_wire::{Cell, NodeId, Scheme};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
-use crate::text;
 
 /// The events of a request, in the order accepted, progress…, finished; or failed.
 ///
 /// The first two come again if a provider is lost before any data was delivered and another provider takes over.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum RequestEvent {
@@ -30,19 +30,16 @@ pub enum RequestEvent {
     },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Accepted {
     /// The request's number at its daemon; absent from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request: Option<u64>,
-    #[serde(with = "text")]
     pub provider: NodeId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_name: Option<String>,
-    #[serde(with = "text")]
     pub cell: Cell,
     /// The transport over which the data arrives here.
-    #[serde(with = "text")]
     pub transport: Scheme,
     /// True if the data comes through the hub.
     pub relayed: bool,
@@ -65,7 +62,7 @@ pub struct Accepted {
     pub bits_per_second: Option<u32>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Progress {
     pub bytes: u64,
     pub elapsed_ms: f64,
@@ -74,16 +71,13 @@ pub struct Progress {
     pub lost: Option<u64>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TransferSummary {
-    #[serde(with = "text")]
     pub provider: NodeId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_name: Option<String>,
-    #[serde(with = "text")]
     pub cell: Cell,
     /// The transport over which the data arrived here.
-    #[serde(with = "text")]
     pub transport: Scheme,
     /// True if the data came through the hub.
     pub relayed: bool,
@@ -125,7 +119,7 @@ pub struct TransferSummary {
 ///
 /// The clocks of hosts differ, so no times of different hosts are compared. Durations passed at one host; the
 /// requester's host measured the round trips.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trace {
     /// Requests sent, to the home and to the standby.
     pub sent: u32,
@@ -137,11 +131,10 @@ pub struct Trace {
 }
 
 /// The report of a hub, or of the provider, on a request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TraceHop {
     /// The place on the way, from 1.
     pub number: u8,
-    #[serde(with = "text")]
     pub node: NodeId,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -155,7 +148,7 @@ pub struct TraceHop {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The node that got the request, or did not take it.
-    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other_name: Option<String>,

@@ -8,18 +8,18 @@ use std::time::Duration;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use super::{codec, json};
-use crate::address::SchemeSet;
+use crate::address::{Scheme, SchemeSet};
 use crate::delivery::{DeliveryClass, DeliveryPreferences, Profile};
 use crate::grid::Area;
 use crate::node_selector::NodeSelector;
 use crate::open::{self, open};
 use crate::scope::Scope;
 use crate::service::{Form, Metadata, Service, full_text};
-use crate::text;
 
 /// The longest time that a request may name, for its stream, its answer or its patience.
 pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(24 * 3600);
@@ -50,20 +50,21 @@ pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The command line builds it, the local API takes it as JSON (unknown fields are refused), nodes
 /// and hubs pass it on as CBOR (unknown fields are ignored, and passed on), and the provider's
 /// source is opened with it. An absent field means the default that it documents.
-#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[cbor(map)]
 #[serde(deny_unknown_fields)]
 pub struct ServiceRequest {
     /// The service that the provider has to offer.
     #[n(0)]
     #[serde(with = "full_text")]
+    #[schemars(with = "Service")]
     pub service: Service,
     /// The area of the provider. It means nothing where [`Self::provider`] is dialed directly.
     #[n(1)]
     pub area: Area,
     /// The greatest distance of the provider; anywhere by default.
     #[cbor(n(2), with = "codec::or_default", has_nil)]
-    #[serde(with = "text", default, skip_serializing_if = "json::is_default")]
+    #[serde(default, skip_serializing_if = "json::is_default")]
     pub scope: Scope,
     /// The way of the data; directly by default.
     #[cbor(n(3), with = "codec::or_default", has_nil)]
@@ -77,19 +78,21 @@ pub struct ServiceRequest {
     /// subscription has no end by default.
     #[cbor(n(5), with = "codec::millis", has_nil)]
     #[serde(rename = "duration_ms", with = "json::millis", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<u64>", range(min = 1, max = 86_400_000))]
     pub duration: Option<Duration>,
     /// The transports that the data may take; all by default.
     #[cbor(n(6), with = "codec::or_default", has_nil)]
     #[serde(with = "json::schemes", default, skip_serializing_if = "json::is_default")]
+    #[schemars(with = "Vec<Scheme>", length(min = 1))]
     pub transports: SchemeSet,
     /// The delivery profile. A profile of a later version is ignored.
     #[cbor(n(7), with = "open::optional", has_nil)]
-    #[serde(with = "text::option", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<Profile>,
     /// The delivery class; that of the profile, else the provider's, by default. A class of a
     /// later version is ignored.
     #[cbor(n(8), with = "open::optional", has_nil)]
-    #[serde(with = "text::option", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<DeliveryClass>,
     /// The reflection of a stream; an object is never reflected.
     #[cbor(n(9), with = "codec::or_default", has_nil)]
@@ -112,7 +115,7 @@ pub struct ServiceRequest {
     /// The only node that is meant. The requester's node turns it into an address before it sends
     /// a request; a lookup carries it, and its answer then has names.
     #[n(13)]
-    #[serde(with = "text::option", default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<NodeSelector>,
     /// The least payload rate of a stream, kbit/s; a provider whose source is slower declines.
     #[n(14)]
@@ -135,16 +138,18 @@ pub struct ServiceRequest {
     /// The field stays at the requester's node.
     #[cbor(skip)]
     #[serde(rename = "timeout_ms", with = "json::millis", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<u64>", range(min = 1, max = 86_400_000))]
     pub timeout: Option<Duration>,
     /// A transfer without progress ends after this time; [`STALL_TIMEOUT`] by default. The field stays at the
     /// requester's node.
     #[cbor(skip)]
     #[serde(rename = "patience_ms", with = "json::millis", default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<u64>", range(min = 1, max = 86_400_000))]
     pub patience: Option<Duration>,
 }
 
 /// The way of a request's data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Serialize, Deserialize, JsonSchema)]
 #[cbor(index_only)]
 #[serde(rename_all = "kebab-case")]
 pub enum RequestMode {
@@ -165,7 +170,7 @@ open!(RequestMode, [Forward, Relay, Lookup]);
 
 /// The condition on which super nodes reflect a stream, of which the provider then sends one copy
 /// for all subscribers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Serialize, Deserialize, JsonSchema)]
 #[cbor(index_only)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReflectionPolicy {
@@ -184,13 +189,14 @@ pub enum ReflectionPolicy {
 open!(ReflectionPolicy, [IfBusy, Always, Never], else Never);
 
 /// The beginning of an object that a requester has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[cbor(array)]
 #[serde(deny_unknown_fields)]
 pub struct ResumePoint {
     /// The SHA-256 of the whole object.
     #[cbor(n(0), with = "minicbor::bytes")]
     #[serde(rename = "sha256", with = "json::digest")]
+    #[schemars(with = "String", regex(pattern = "^[0-9a-f]{64}$"))]
     pub digest: [u8; 32],
     /// The length of the part that the requester has, bytes.
     #[n(1)]

@@ -3,6 +3,7 @@
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lat_lon::LatLon;
@@ -25,7 +26,7 @@ const FULL_TURN_E7: i64 = 3_600_000_000;
 /// In CBOR a string of bytes: latitude and longitude in 1e-7° (four bytes each), altitude (two) and accuracy (one);
 /// of a moving node also course and speed (ten bits each, in three bytes). The point is off by 8 mm at most, the altitude by 0.25 m
 /// up to 20 km, the course by 0.18°, the speed by 0.6 %; the accuracy is rounded up by 5.6 % at most.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Json", into = "Json")]
 pub struct ExactPosition {
     pub at: LatLon,
@@ -176,7 +177,7 @@ impl<'b, C> Decode<'b, C> for Move {
 }
 
 /// `{"lat": 47.3769, "lon": 8.5417, "altitude_m": 408.0}`, with the fields that are known.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Json {
     lat: f64,

@@ -1,6 +1,7 @@
 //! An offer of one service, with its properties.
 
 use minicbor::{Decode, Encode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::full_text;
@@ -16,12 +17,13 @@ pub const MAX_OFFERS: usize = 32;
 pub const MAX_OFFERS_BYTES: usize = 1_024;
 
 /// A service that a node offers, and what it tells of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Encode, Decode, Serialize, Deserialize, JsonSchema)]
 #[cbor(array)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
     #[n(0)]
     #[serde(with = "full_text")]
+    #[schemars(with = "Service")]
     pub service: Service,
     /// The rate of a stream, kbit/s; the service's usual one if there is none.
     #[n(1)]

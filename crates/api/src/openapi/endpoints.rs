@@ -1,0 +1,187 @@
+//! All endpoints, in the order of the reference.
+
+use roost_wire::messages::ServiceRequest;
+use roost_wire::{Cell, DeliveryId, NodeSelector, Offer, Service};
+use serde_json::json;
+
+use super::endpoint::{Endpoint, On, Parameter, schema_of};
+use crate::types::{
+    Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Priority,
+    RequestEvent, Roster, SendEvent, Services, Status, Streams, WatchEvent,
+};
+
+/// A duration with its unit.
+const DURATION: &str = "^[1-9][0-9]{0,4}(ms|s)$";
+
+pub(super) fn all() -> Vec<Endpoint> {
+    [observation(), directory(), requests(), files(), offers(), operation()].into_iter().flatten().collect()
+}
+
+fn observation() -> Vec<Endpoint> {
+    vec![
+        Endpoint::get("/v1/status", On::All, "The daemon and its state").answers::<Status>(),
+        Endpoint::get("/v1/connections", On::All, "The connections that are up").answers::<Connections>(),
+        Endpoint::get("/v1/services", On::All, "A node's offers, or the services that a hub knows")
+            .answers::<Services>(),
+        Endpoint::get("/v1/streams", On::All, "The reflected streams that begin, end or are sent on here")
+            .answers::<Streams>(),
+        Endpoint::get("/v1/openapi.json", On::All, "This description").answers::<serde_json::Map<String, serde_json::Value>>(),
+        Endpoint::get("/metrics", On::All, "Metrics for Prometheus").answers_text(),
+        Endpoint::get("/healthz", On::All, "Says that the process is alive").answers_text(),
+    ]
+}
+
+fn directory() -> Vec<Endpoint> {
+    vec![
+        Endpoint::get("/v1/index", On::Hubs, "The hub's directory, in the order of ids").answers::<Index>().with([
+            Parameter::optional("limit", |_| json!({ "type": "integer", "minimum": 0, "maximum": 10_000 }), "nodes"),
+            Parameter::optional("after", schema_of::<NodeSelector>, "the last node of the page before"),
+        ]),
+        Endpoint::post("/v1/lookup", On::All, "The providers of a service, best first")
+            .answers::<Lookup>()
+            .with([
+                Parameter::required("service", schema_of::<Service>, "the service"),
+                Parameter::optional("k", |_| json!({ "type": "integer", "minimum": 0, "maximum": 255 }), "providers"),
+                timeout("the longest wait for an answer"),
+                names(),
+                Parameter::optional(
+                    "where",
+                    |_| json!({ "type": "string", "pattern": "^[a-z]{1,9}=[a-z]{0,9}(,[A-Z]{1,9}=[a-z]{0,9})?$" }),
+                    "metadata that an offer has to carry, as KEY=VALUE,KEY=VALUE",
+                ),
+            ])
+            .with(area()),
+        Endpoint::get("/v1/watch", On::Nodes, "Changes in an area, the present state first")
+            .answers_lines::<WatchEvent>()
+            .with([
+                Parameter::optional("service", |_| json!({ "type": "string" }), "services, separated by commas"),
+                names(),
+            ])
+            .with(area()),
+        Endpoint::get("/v1/room", On::Nodes, "Enters a room; its members at each change").answers_lines::<Roster>().with([
+            Parameter::required(
+                "name",
+                |_| json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
+                "the room's name",
+            ),
+            names(),
+        ]),
+    ]
+}
+
+fn requests() -> Vec<Endpoint> {
+    vec![
+        Endpoint::post("/v1/request", On::Nodes, "Requests a service and answers with its data")
+            .takes::<ServiceRequest>()
+            .answers_payload::<RequestEvent>(),
+        Endpoint::post("/v1/end", On::Nodes, "Ends a reflected stream early, in order").with([number("request", "")]),
+    ]
+}
+
+fn files() -> Vec<Endpoint> {
+    vec![
+        Endpoint::post("/v1/send", On::Nodes, "Offers a file to a node").answers_lines::<SendEvent>().with([
+            Parameter::required("node", schema_of::<NodeSelector>, "the receiver"),
+            Parameter::required("name", |_| json!({ "type": "string" }), "the file's name at the receiver"),
+            number("bytes", "the file's size"),
+            Parameter::required("sha256", |_| json!({ "type": "string", "pattern": "^[0-9a-f]{64}$" }), "its digest"),
+            Parameter::optional("address", |_| json!({ "type": "string" }), "the receiver's endpoints"),
+            timeout("the longest wait for the receiver"),
+            Parameter::optional("until", whole, "the file goes into the outbox until then, Unix seconds"),
+            Parameter::optional("priority", schema_of::<Priority>, "the place in the outbox"),
+            Parameter::optional("wait", |_| json!({ "type": "boolean" }), "a last line tells the delivery's end"),
+        ]),
+        Endpoint::post("/v1/chunk", On::Nodes, "Takes a chunk of such a file")
+            .takes_bytes("The chunk that a line asked for.")
+            .with([number("session", "that of the line"), number("offset", "that of the line")]),
+        Endpoint::get("/v1/outbox", On::Nodes, "The files that wait for their receivers").answers::<Outbox>(),
+        Endpoint::post("/v1/outbox/cancel", On::Nodes, "Takes a file out of the outbox")
+            .with([Parameter::required("id", schema_of::<DeliveryId>, "the file")]),
+    ]
+}
+
+fn offers() -> Vec<Endpoint> {
+    vec![
+        Endpoint::post("/v1/offer", On::Nodes, "Offers a service as long as the answer is read")
+            .takes::<Offer>()
+            .answers_lines::<OfferEvent>(),
+        Endpoint::post("/v1/offer/data", On::Nodes, "Takes the data of a request for an offer")
+            .takes_bytes("An object's bytes, or a frame of kind 1 for each datagram.")
+            .with([
+                number("request", "that of the line"),
+                Parameter::optional(
+                    "format",
+                    |_| json!({ "type": "string", "maxLength": 64 }),
+                    "the data's media type",
+                ),
+            ]),
+        Endpoint::post("/v1/offer/decline", On::Nodes, "Declines a request for an offer").with([
+            number("request", "that of the line"),
+            Parameter::optional("reason", |_| json!({ "type": "string", "maxLength": 200 }), "a sentence"),
+        ]),
+    ]
+}
+
+fn operation() -> Vec<Endpoint> {
+    vec![
+        Endpoint::post("/v1/ping", On::All, "Measures the round trip to a node, or a node's to its hub")
+            .answers::<Ping>()
+            .with([Parameter::optional("node", schema_of::<NodeSelector>, "the node; a hub needs one")]),
+        Endpoint::post("/v1/move", On::Nodes, "Moves the node").answers::<Moved>().with([Parameter::required(
+            "at",
+            schema_of::<Cell>,
+            "the cell",
+        )]),
+        Endpoint::get("/v1/documents", On::All, "The group's documents in force").answers::<Documents>(),
+        Endpoint::put("/v1/documents", On::All, "Takes a signed document, and spreads it")
+            .takes_bytes("The document, in PEM or DER form, or a group's trust.cbor.")
+            .answers::<DocumentTaken>()
+            .with([Parameter::required(
+                "kind",
+                |_| json!({ "enum": ["revocations", "policy", "trust"] }),
+                "the kind of document",
+            )]),
+        Endpoint::post("/v1/log", On::All, "Changes the log's level").answers::<LogLevel>().with([
+            Parameter::required(
+                "level",
+                |_| json!({ "enum": ["error", "warn", "info", "debug", "trace"] }),
+                "the level",
+            ),
+        ]),
+    ]
+}
+
+fn whole(_: &mut schemars::SchemaGenerator) -> serde_json::Value {
+    json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX })
+}
+
+const fn number(name: &'static str, description: &'static str) -> Parameter {
+    Parameter::required(name, whole, description)
+}
+
+const fn timeout(description: &'static str) -> Parameter {
+    Parameter::optional("timeout", |_| json!({ "type": "string", "pattern": DURATION }), description)
+}
+
+const fn names() -> Parameter {
+    Parameter::optional("names", |_| json!({ "type": "boolean" }), "hubs tell the names of nodes, too")
+}
+
+/// One area, by one of these parameters or by `near` and `within`.
+const fn area() -> [Parameter; 5] {
+    [
+        Parameter::optional("at", schema_of::<Cell>, "in this cell"),
+        Parameter::optional("near", schema_of::<Cell>, "nearest to this cell"),
+        Parameter::optional(
+            "within",
+            |_| json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
+            "at most so many cells from `near`",
+        ),
+        Parameter::optional(
+            "rect",
+            |_| json!({ "type": "string", "pattern": "^-?[0-9]{1,4},-?[0-9]{1,4},-?[0-9]{1,4},-?[0-9]{1,4}$" }),
+            "between two corners",
+        ),
+        Parameter::optional("any", |_| json!({ "const": "true" }), "anywhere"),
+    ]
+}

@@ -1,0 +1,202 @@
+//! Services that a program offers, and the requests for them.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use bytes::Bytes;
+use roost_api::{Client, ClientError, Frame, OfferEvent, OfferRequest, OfferStream};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinHandle};
+
+use crate::Error;
+
+/// Requests that wait until the program takes them. The daemon holds back none: it declines them after 10 s.
+const BACKLOG: usize = 64;
+
+/// Pieces of data that wait for the daemon.
+const PIECES: usize = 8;
+
+/// A service that this program offers. Dropping it withdraws the offer.
+#[derive(Debug)]
+pub struct Offering {
+    asked: mpsc::Receiver<Result<Asked, ClientError>>,
+    reader: AbortHandle,
+}
+
+/// A request for the offer. Dropping it without an answer declines it.
+#[derive(Debug)]
+pub struct Asked {
+    request: OfferRequest,
+    client: Client,
+    gone: watch::Receiver<bool>,
+    is_answered: bool,
+}
+
+/// The data of an answer, on its way to the requester.
+#[derive(Debug)]
+pub struct Giving {
+    data: Option<mpsc::Sender<io::Result<Bytes>>>,
+    given: JoinHandle<Result<(), ClientError>>,
+    framing: Framing,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Framing {
+    Datagrams,
+    Bytes,
+}
+
+impl Offering {
+    pub(crate) async fn begin(client: Client, mut events: OfferStream) -> Result<Self, Error> {
+        // A refusal is an error of the call, not of the first request.
+        events.next().await?;
+        let (give, asked) = mpsc::channel(BACKLOG);
+        let reader = tokio::spawn(async move {
+            let mut waiting = BTreeMap::new();
+            loop {
+                match events.next().await {
+                    Ok(Some(OfferEvent::Request(request))) => {
+                        let (tell, gone) = watch::channel(false);
+                        waiting.insert(request.request, tell);
+                        let asked = Asked { request, client: client.clone(), gone, is_answered: false };
+                        // Without a place for it the request is dropped, and so declined.
+                        if let Err(mpsc::error::TrySendError::Closed(_)) = give.try_send(Ok(asked)) {
+                            return;
+                        }
+                    }
+                    Ok(Some(OfferEvent::Gone { request })) => {
+                        if let Some(tell) = waiting.remove(&request) {
+                            // The program may have dropped the request.
+                            let _ = tell.send(true);
+                        }
+                    }
+                    Ok(Some(_)) => {}
+                    Ok(None) => return,
+                    Err(error) => return drop(give.send(Err(error)).await),
+                }
+            }
+        });
+        Ok(Self { asked, reader: reader.abort_handle() })
+    }
+
+    /// Waits for the next request; `None` when the daemon has ended the offer.
+    ///
+    /// # Errors
+    /// The daemon's reason for the end of the offer.
+    pub async fn next(&mut self) -> Result<Option<Asked>, Error> {
+        Ok(self.asked.recv().await.transpose()?)
+    }
+}
+
+impl Drop for Offering {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl Asked {
+    /// The requester, the metadata it asks for and the length of the stream.
+    pub const fn request(&self) -> &OfferRequest {
+        &self.request
+    }
+
+    /// Waits until the request needs no more data.
+    pub async fn gone(&self) {
+        let mut gone = self.gone.clone();
+        // An offer that has ended serves nobody either.
+        let _ = gone.wait_for(|gone| *gone).await;
+    }
+
+    /// Answers with datagrams, at most 8192 bytes each. `format` is their media type.
+    pub fn stream(&mut self, format: &str) -> Giving {
+        self.give(format, Framing::Datagrams)
+    }
+
+    /// Answers with an object, in pieces. `format` is its media type.
+    pub fn object(&mut self, format: &str) -> Giving {
+        self.give(format, Framing::Bytes)
+    }
+
+    /// Answers with an object that is in memory.
+    ///
+    /// # Errors
+    /// Fails if the requester has gone, or the object is longer than its offer says.
+    pub async fn answer(mut self, format: &str, object: impl Into<Bytes>) -> Result<(), Error> {
+        let mut giving = self.object(format);
+        giving.send(object).await?;
+        giving.finish().await
+    }
+
+    /// Declines the request with a reason of at most 200 bytes, which the requester reads.
+    ///
+    /// # Errors
+    /// Fails if the requester has gone.
+    pub async fn decline(mut self, reason: &str) -> Result<(), Error> {
+        self.is_answered = true;
+        Ok(self.client.decline(self.request.request, reason).await?)
+    }
+
+    fn give(&mut self, format: &str, framing: Framing) -> Giving {
+        self.is_answered = true;
+        let (data, pieces) = mpsc::channel(PIECES);
+        let (client, number, format) = (self.client.clone(), self.request.request, format.to_owned());
+        let given = tokio::spawn(async move { client.give(number, &format, pieces).await });
+        Giving { data: Some(data), given, framing }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if self.is_answered {
+            return;
+        }
+        let (client, number) = (self.client.clone(), self.request.request);
+        // Outside a runtime the daemon declines after 10 s by itself.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { client.decline(number, "its program does not answer").await });
+        }
+    }
+}
+
+impl Giving {
+    /// Sends a datagram, or the next piece of an object. It waits while the requester takes no more.
+    ///
+    /// # Errors
+    /// Fails with the daemon's reason if the requester has gone, or if the offer allows no more.
+    pub async fn send(&mut self, data: impl Into<Bytes>) -> Result<(), Error> {
+        let data = match self.framing {
+            Framing::Datagrams => Frame::Data(data.into()).encode(),
+            Framing::Bytes => data.into(),
+        };
+        match &self.data {
+            Some(sender) if sender.send(Ok(data)).await.is_ok() => Ok(()),
+            _ => self.ended().await,
+        }
+    }
+
+    /// Ends the data in order, and waits until the daemon has taken all of it.
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub async fn finish(mut self) -> Result<(), Error> {
+        self.data = None;
+        self.ended().await
+    }
+
+    /// Breaks the data off, so that the requester's transfer fails.
+    pub async fn break_off(mut self, reason: &str) {
+        if let Some(data) = self.data.take() {
+            // The requester may have gone already.
+            let _ = data.send(Err(io::Error::other(reason.to_owned()))).await;
+        }
+        let _ = self.ended().await;
+    }
+
+    async fn ended(&mut self) -> Result<(), Error> {
+        self.data = None;
+        match (&mut self.given).await {
+            Ok(given) => Ok(given?),
+            Err(_) => Err(Error::broken_off()),
+        }
+    }
+}
