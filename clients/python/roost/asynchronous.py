@@ -182,6 +182,6 @@ class AsyncRoost:
         """Measures the round trip to a node, or to the hub."""
         return cast(Ping, await document(self.socket, calls.ping(node)))
 
-    async def move(self, x: int, y: int) -> Moved:
-        """Moves this node to a cell."""
+    async def move(self, x: int | str, y: int | None = None) -> Moved:
+        """Moves this node to a cell, or to a place as ``Area`` has it."""
         return cast(Moved, await document(self.socket, calls.move(x, y)))

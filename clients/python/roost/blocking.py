@@ -199,6 +199,6 @@ class Roost:
         """Measures the round trip to a node, or to the hub."""
         return cast(Ping, document(self.socket, calls.ping(node)))
 
-    def move(self, x: int, y: int) -> Moved:
-        """Moves this node to a cell."""
+    def move(self, x: int | str, y: int | None = None) -> Moved:
+        """Moves this node to a cell, or to a place as ``Area`` has it."""
         return cast(Moved, document(self.socket, calls.move(x, y)))

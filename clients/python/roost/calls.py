@@ -30,29 +30,34 @@ def find_socket(path: str | os.PathLike[str] | None = None) -> str:
 class Area:
     """The part of the grid that a query covers.
 
+    A place is a cell, ``27, 92``, or in a group with a datum a text: ``"47.3769,8.5417"``, ``"geo:47.37,8.54"`` or MGRS.
+
     >>> Area.near(27, 92, within=5).query()
     {'near': '27,92', 'within': '5'}
+    >>> Area.near("47.3769,8.5417", within="5km").json()
+    {'within': {'center': '47.3769,8.5417', 'radius': '5km'}}
     >>> Area.anywhere().json()
     'anywhere'
     """
 
     kind: str
-    cells: tuple[int, ...] = ()
+    places: tuple[str, ...] = ()
+    radius: int | str | None = None
 
     @classmethod
-    def at(cls, x: int, y: int) -> Area:
+    def at(cls, x: int | str, y: int | None = None) -> Area:
         """One cell."""
-        return cls("at", (x, y))
+        return cls("at", (_place(x, y),))
 
     @classmethod
-    def near(cls, x: int, y: int, *, within: int | None = None) -> Area:
-        """The nearest to a cell, or all at most ``within`` cells away."""
-        return cls("near", (x, y)) if within is None else cls("within", (x, y, within))
+    def near(cls, x: int | str, y: int | None = None, *, within: int | str | None = None) -> Area:
+        """The nearest to a place, or all within a number of cells or a length such as ``"5km"``."""
+        return cls("near" if within is None else "within", (_place(x, y),), within)
 
     @classmethod
     def rect(cls, x1: int, y1: int, x2: int, y2: int) -> Area:
-        """A rectangle between two corners, both of them in it."""
-        return cls("rect", (min(x1, x2), min(y1, y2), max(x1, x2), max(y1, y2)))
+        """A rectangle of cells between two corners, both of them in it."""
+        return cls("rect", (_place(min(x1, x2), min(y1, y2)), _place(max(x1, x2), max(y1, y2))))
 
     @classmethod
     def anywhere(cls) -> Area:
@@ -63,22 +68,28 @@ class Area:
         if self.kind == "any":
             return {"any": "true"}
         if self.kind == "within":
-            return {"near": _cell(self.cells[:2]), "within": str(self.cells[2])}
-        return {self.kind: _cell(self.cells)}
+            return {"near": self.places[0], "within": str(self.radius)}
+        return {self.kind: ",".join(self.places)}
 
     def json(self) -> Json | str:
         """Returns the value in a request's body."""
         if self.kind == "any":
             return "anywhere"
         if self.kind == "within":
-            return {"within": {"center": _cell(self.cells[:2]), "radius": self.cells[2]}}
+            return {"within": {"center": self.places[0], "radius": self.radius}}
         if self.kind == "rect":
-            return {"rect": {"min": _cell(self.cells[:2]), "max": _cell(self.cells[2:])}}
-        return {self.kind: _cell(self.cells)}
+            return {"rect": {"min": self.places[0], "max": self.places[1]}}
+        return {self.kind: self.places[0]}
 
 
-def _cell(numbers: Iterable[int]) -> str:
-    return ",".join(str(number) for number in numbers)
+def _place(x: int | str, y: int | None) -> str:
+    """
+    >>> _place(27, 92), _place("47.3769,8.5417", None)
+    ('27,92', '47.3769,8.5417')
+    """
+    if isinstance(x, str) != (y is None):
+        raise TypeError("a place is a cell, two whole numbers, or one text")
+    return x if isinstance(x, str) else f"{x},{y}"
 
 
 ANYWHERE = Area.anywhere()
@@ -216,8 +227,8 @@ def ping(node: str | None) -> Call:
     return Call("POST", _target("/v1/ping", {"node": node}))
 
 
-def move(x: int, y: int) -> Call:
-    return Call("POST", _target("/v1/move", {"at": _cell((x, y))}))
+def move(x: int | str, y: int | None) -> Call:
+    return Call("POST", _target("/v1/move", {"at": _place(x, y)}))
 
 
 def end(request: int) -> Call:

@@ -60,6 +60,8 @@ mod transfer;
 
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
 pub use error::Error;
 pub use offering::{Asked, Giving, Offering};
 pub use roost_api::{
@@ -125,6 +127,14 @@ impl Roost {
     /// Says why no provider serves it.
     pub async fn request(&self, request: &ServiceRequest) -> Result<Transfer, Error> {
         Transfer::begin(self.client.clone(), self.client.request(request).await?).await
+    }
+
+    /// Calls a service with a body of at most 64 KiB, and returns once a provider has accepted. The answer is an object.
+    ///
+    /// # Errors
+    /// As [`Self::request`].
+    pub async fn call(&self, request: &ServiceRequest, body: impl Into<Bytes>) -> Result<Transfer, Error> {
+        Transfer::begin(self.client.clone(), self.client.call(request, body.into()).await?).await
     }
 
     /// Subscribes to a stream that super nodes reflect. Without a duration it has no end.

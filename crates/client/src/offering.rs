@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 
 use bytes::Bytes;
-use roost_api::{Client, ClientError, Frame, OfferEvent, OfferRequest, OfferStream};
+use roost_api::{Client, ClientError, Frame, Given, OfferEvent, OfferRequest, OfferStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -36,7 +36,7 @@ pub struct Asked {
 #[derive(Debug)]
 pub struct Giving {
     data: Option<mpsc::Sender<io::Result<Bytes>>>,
-    given: JoinHandle<Result<(), ClientError>>,
+    given: JoinHandle<Result<Given, ClientError>>,
     framing: Framing,
 }
 
@@ -107,6 +107,14 @@ impl Asked {
         let _ = gone.wait_for(|gone| *gone).await;
     }
 
+    /// Reads the body of a call.
+    ///
+    /// # Errors
+    /// Fails if the request is no call, or its requester has gone.
+    pub async fn body(&self) -> Result<Bytes, Error> {
+        Ok(self.client.offer_body(self.request.request).await?)
+    }
+
     /// Answers with datagrams, at most 8192 bytes each. `format` is their media type.
     pub fn stream(&mut self, format: &str) -> Giving {
         self.give(format, Framing::Datagrams)
@@ -159,19 +167,22 @@ impl Drop for Asked {
 }
 
 impl Giving {
-    /// Sends a datagram, or the next piece of an object. It waits while the requester takes no more.
+    /// Sends a datagram, or the next piece of an object. It waits while the requester takes no more. Returns false once
+    /// the requester has gone or has enough.
     ///
     /// # Errors
-    /// Fails with the daemon's reason if the requester has gone, or if the offer allows no more.
-    pub async fn send(&mut self, data: impl Into<Bytes>) -> Result<(), Error> {
+    /// Fails with the daemon's reason if the offer allows no more.
+    pub async fn send(&mut self, data: impl Into<Bytes>) -> Result<bool, Error> {
         let data = match self.framing {
             Framing::Datagrams => Frame::Data(data.into()).encode(),
             Framing::Bytes => data.into(),
         };
-        match &self.data {
-            Some(sender) if sender.send(Ok(data)).await.is_ok() => Ok(()),
-            _ => self.ended().await,
+        let Some(sender) = &self.data else { return Ok(false) };
+        if sender.send(Ok(data)).await.is_err() {
+            self.ended().await?;
+            return Ok(false);
         }
+        Ok(true)
     }
 
     /// Ends the data in order, and waits until the daemon has taken all of it.
@@ -179,24 +190,21 @@ impl Giving {
     /// # Errors
     /// As [`Self::send`].
     pub async fn finish(mut self) -> Result<(), Error> {
-        self.data = None;
-        self.ended().await
+        if self.data.is_some() { self.ended().await } else { Ok(()) }
     }
 
     /// Breaks the data off, so that the requester's transfer fails.
     pub async fn break_off(mut self, reason: &str) {
-        if let Some(data) = self.data.take() {
+        if let Some(data) = &self.data {
             // The requester may have gone already.
             let _ = data.send(Err(io::Error::other(reason.to_owned()))).await;
+            let _ = self.ended().await;
         }
-        let _ = self.ended().await;
     }
 
     async fn ended(&mut self) -> Result<(), Error> {
         self.data = None;
-        match (&mut self.given).await {
-            Ok(given) => Ok(given?),
-            Err(_) => Err(Error::broken_off()),
-        }
+        let given = (&mut self.given).await.map_err(|_| Error::broken_off())?;
+        given.map(drop).map_err(Error::from)
     }
 }

@@ -101,6 +101,15 @@ fn offers_are_served_declined_and_withdrawn() {
             asked(&mut map).await.decline("no map of there").await.unwrap();
         });
         assert!(refused.unwrap_err().to_string().contains("no map of there"));
+        let mut echo = provider.offer(&Offer::new("acme/echo:call".parse().unwrap())).await.unwrap();
+        found(&requester, "acme/echo").await;
+        let call = wanted("acme/echo:call");
+        let (got, ()) = tokio::join!(requester.call(&call, vec![5; 60_000]), async {
+            let asked = asked(&mut echo).await;
+            let body = asked.body().await.unwrap();
+            asked.answer("text/plain", body).await.unwrap();
+        });
+        assert_eq!(got.unwrap().read_all(60_000).await.unwrap(), vec![5; 60_000]);
         // A program that drops a request declines it.
         let (refused, ()) = tokio::join!(requester.request(&request), async { drop(asked(&mut map).await) });
         assert!(refused.unwrap_err().to_string().contains("does not answer"));
@@ -130,7 +139,7 @@ fn stream_ends_when_its_requester_goes() {
         let giving = async {
             let mut asked = asked(&mut lidar).await;
             let mut giving = asked.stream("application/octet-stream");
-            let sending = async { while giving.send(vec![7; 1000]).await.is_ok() {} };
+            let sending = async { while giving.send(vec![7; 1000]).await.unwrap() {} };
             tokio::select! {
                 () = asked.gone() => {}
                 () = sending => {}

@@ -61,6 +61,7 @@ enum Answer {
     /// An object a line; the answer may have no end.
     Lines(Schema),
     Text,
+    Bytes,
     /// The payload, or frames of events and payload.
     Payload(Schema),
 }
@@ -127,6 +128,10 @@ impl Endpoint {
         Self { answer: Answer::Payload(schema_of::<T>), ..self }
     }
 
+    pub(super) fn answers_bytes(self) -> Self {
+        Self { answer: Answer::Bytes, ..self }
+    }
+
     pub(super) fn answers_text(self) -> Self {
         Self { answer: Answer::Text, ..self }
     }
@@ -187,6 +192,7 @@ impl Answer {
                 "content": { JSON_LINES: { "schema": schema(generator) } },
             }),
             Self::Text => json!({ "description": "Plain text.", "content": { "text/plain": {} } }),
+            Self::Bytes => json!({ "description": "Bytes.", "content": { "application/octet-stream": {} } }),
             Self::Payload(schema) => json!({
                 "description": "The payload with its media type; or, if it is accepted, frames of payload and of \
                                 events, each of this schema.",

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::endpoint::{Endpoint, On, Parameter, schema_of};
 use crate::types::{
-    Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Priority,
+    Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Priority,
     RequestEvent, Roster, SendEvent, Services, Status, Streams, WatchEvent,
 };
 
@@ -74,6 +74,10 @@ fn requests() -> Vec<Endpoint> {
         Endpoint::post("/v1/request", On::Nodes, "Requests a service and answers with its data")
             .takes::<ServiceRequest>()
             .answers_payload::<RequestEvent>(),
+        Endpoint::post("/v1/call", On::Nodes, "Calls a service with a body, and answers with its data")
+            .takes_bytes("The body of the call, at most 64 KiB.")
+            .answers_payload::<RequestEvent>()
+            .with([Parameter::required("request", |_| json!({ "type": "string" }), "the request, as JSON")]),
         Endpoint::post("/v1/end", On::Nodes, "Ends a reflected stream early, in order").with([number("request", "")]),
     ]
 }
@@ -105,7 +109,11 @@ fn offers() -> Vec<Endpoint> {
         Endpoint::post("/v1/offer", On::Nodes, "Offers a service as long as the answer is read")
             .takes::<Offer>()
             .answers_lines::<OfferEvent>(),
+        Endpoint::get("/v1/offer/body", On::Nodes, "The body of a call")
+            .answers_bytes()
+            .with([number("request", "that of the line")]),
         Endpoint::post("/v1/offer/data", On::Nodes, "Takes the data of a request for an offer")
+            .answers::<Given>()
             .takes_bytes("An object's bytes, or a frame of kind 1 for each datagram.")
             .with([
                 number("request", "that of the line"),

@@ -45,7 +45,7 @@ pub struct OfferRequest {
 }
 
 /// `POST /v1/offer/data`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Given {
     pub schema: u32,
     /// True if the requester had enough before the end of the data.
