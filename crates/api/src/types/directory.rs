@@ -50,6 +50,9 @@ pub struct Candidate {
     pub record: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The place on the Earth; absent in a group without a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// Seconds until the lease ends if it is not renewed; in a hub's index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_s: Option<f64>,
@@ -61,6 +64,20 @@ pub struct Candidate {
     pub home: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_name: Option<String>,
+}
+
+/// The place of a node on the Earth, and the way to it from the place that a query names, or else from the node that
+/// answers it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarthPlace {
+    pub lat: f64,
+    pub lon: f64,
+    /// False of the middle of the node's cell.
+    pub exact: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance_m: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearing_deg: Option<f64>,
 }
 
 impl From<&messages::Candidate> for Candidate {
@@ -75,6 +92,7 @@ impl From<&messages::Candidate> for Candidate {
             addresses: candidate.addresses.iter().map(ToString::to_string).collect(),
             record: record_text(candidate.version),
             name: candidate.name.clone(),
+            place: None,
             expires_in_s: None,
             suspended: None,
             home: None,

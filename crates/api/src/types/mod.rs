@@ -20,7 +20,7 @@ use std::net::SocketAddr;
 use roost_wire::{Cell, Labels, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
-pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
+pub use directory::{Candidate, EarthPlace, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHoldings};
 pub use hubs::{HubConnection, Relation};
 pub use offer::{OfferEvent, OfferRequest};
@@ -99,6 +99,9 @@ pub struct Status {
     /// The group's policy in force; absent if there is none, or from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyStatus>,
+    /// Where on the Earth the group's grid lies; absent of a plain grid, or from an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datum: Option<DatumStatus>,
     /// Remotes refused since the start, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, u64>,
@@ -107,6 +110,14 @@ pub struct Status {
     /// The age of `last_error`, seconds; absent from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatumStatus {
+    /// Latitude and longitude of the corner of cell (0, 0): `47.37,8.54`.
+    pub origin: String,
+    /// The side of a cell with its unit: `1km`.
+    pub cell: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -223,7 +223,7 @@ proptest! {
     #[test]
     fn a_later_hello_is_read(major in any::<u16>(), minor in any::<u16>(), bits in any::<u64>(), more in any::<u64>()) {
         let protocol = ProtocolVersion { major, minor };
-        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits), holdings: Some(Holdings::default()) }));
+        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits), holdings: Some(Holdings::default()), datum: None }));
         let bytes = edited(&message, &[1], |hello| {
             hello.items()[1] = Item::number(bits);
             hello.items().push(Item::Array(vec![Item::number(more)]));
