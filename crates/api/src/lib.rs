@@ -50,7 +50,7 @@ pub use roost_wire::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DatumStatus, DocumentHolder, DocumentRow, DocumentTaken, Documents,
     DownstreamRow, EarthPlace, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent,
-    OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Priority, Progress,
+    OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority, Progress,
     Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace,
     TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use roost_wire::{Capacity, Cell, NodeId, Offer, Service, Version, messages};
 use serde::{Deserialize, Serialize};
 
-use super::IndexTotals;
+use super::{IndexTotals, Position};
 use crate::text;
 
 /// `GET /v1/index`: the content of a hub's own directory.
@@ -53,6 +53,9 @@ pub struct Candidate {
     /// The place on the Earth; absent in a group without a datum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<EarthPlace>,
+    /// The exact position, of a node in motion at the time of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
     /// Seconds until the lease ends if it is not renewed; in a hub's index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_s: Option<f64>,
@@ -66,14 +69,12 @@ pub struct Candidate {
     pub home_name: Option<String>,
 }
 
-/// The place of a node on the Earth, and the way to it from the place that a query names, or else from the node that
-/// answers it.
+/// The place of a node on the Earth, by its exact position or else by the middle of its cell, and the way to it from the
+/// place that a query names, or else from the node that answers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EarthPlace {
     pub lat: f64,
     pub lon: f64,
-    /// False of the middle of the node's cell.
-    pub exact: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_m: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,6 +94,7 @@ impl From<&messages::Candidate> for Candidate {
             record: record_text(candidate.version),
             name: candidate.name.clone(),
             place: None,
+            position: candidate.position.map(Into::into),
             expires_in_s: None,
             suspended: None,
             home: None,
