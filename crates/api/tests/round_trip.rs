@@ -34,11 +34,11 @@ async fn serve(router: Router) -> (TempDir, Client) {
 async fn json_goes_both_ways() {
     let moved = |QueryPairs(pairs): QueryPairs| async move {
         let to: Cell = pairs[0].1.parse().unwrap();
-        json_response(&Moved { schema: SCHEMA, from: Cell::new(0, 0), to })
+        json_response(&Moved { schema: SCHEMA, from: Cell::new(0, 0), to, place: None })
     };
     let (_folder, client) = serve(Router::new().route("/v1/move", post(moved))).await;
     let answer = client.move_to(Cell::new(-3, 4)).await.unwrap();
-    assert_eq!(answer, Moved { schema: SCHEMA, from: Cell::new(0, 0), to: Cell::new(-3, 4) });
+    assert_eq!(answer, Moved { schema: SCHEMA, from: Cell::new(0, 0), to: Cell::new(-3, 4), place: None });
 }
 
 #[tokio::test]

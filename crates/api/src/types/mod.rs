@@ -69,6 +69,9 @@ pub struct Status {
     /// Nodes only.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
+    /// Nodes of a group with a datum only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// The version of the node's record as `EPOCH.SEQUENCE`; nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
@@ -356,13 +359,16 @@ pub struct Ping {
     pub rtt_ms: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
     pub schema: u32,
     #[serde(with = "text")]
     pub from: Cell,
     #[serde(with = "text")]
     pub to: Cell,
+    /// The new place, in a group with a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

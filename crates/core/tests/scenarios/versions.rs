@@ -104,10 +104,8 @@ fn another_datum_is_refused() {
         let is_told = reasons.first().is_some_and(|why| why.contains("a plain grid") && why.contains("47.37,8.54"));
         assert!(is_told, "{reasons:?}");
     }
-    let refused = world.hosts[second.0].hub_events.iter().any(
-        |(_, event)| matches!(event, HubEvent::Refused { what, .. } if what.contains("cells of 1000 m")),
-    );
-    assert!(refused);
+    let refusals = &world.hosts[second.0].refusals;
+    assert!(refusals.iter().any(|what| what.contains("cells of 1000 m")), "{refusals:?}");
 }
 
 /// A request for what only later versions know is declined at once.
