@@ -11,8 +11,10 @@ use roost_wire::messages::{Coverage, LookupResult, MAX_CANDIDATES, ServiceReques
 use roost_wire::{Area, NodeId, NodeSelector};
 
 use crate::api::{explain_not_found, leaving};
-use crate::naming::everybody;
 use crate::node::NodeService;
+
+/// Providers of an answer to a lookup that names no count, as hubs have it.
+const DEFAULT_COUNT: usize = 16;
 
 /// The most nodes of a watched region that are remembered; one beyond may leave the region unnoticed.
 const MAX_WATCHED: usize = 65_536;
@@ -41,7 +43,7 @@ pub(crate) async fn find(
     let id = parts.first().map_or_else(Default::default, |part| part.id);
     let found = parts.into_iter().flat_map(|part| part.candidates).collect();
     let mut candidates = search.select(found);
-    candidates.truncate(if query.count == 0 { MAX_CANDIDATES } else { query.count.into() });
+    candidates.truncate(if query.count == 0 { DEFAULT_COUNT } else { query.count.into() });
     Ok(LookupResult { id, candidates, coverage })
 }
 
@@ -73,7 +75,7 @@ pub(crate) async fn place(node: &NodeService, placed: PlacedRequest) -> Result<S
     }
     let (service, filter) = (request.service, request.filter.clone());
     let query = LookupQuery { timeout: request.timeout, filter, ..LookupQuery::new(service, Area::Anywhere) };
-    let found = find(node, query, &search, everybody(false)).await?;
+    let found = find(node, query, &search, None).await?;
     let free = found.candidates.iter().find(|candidate| candidate.capacity.streams > 0);
     let Some(provider) = free.or(found.candidates.first()) else {
         let (code, why) = explain_not_found(found.coverage, 0);

@@ -364,7 +364,6 @@ mod tests {
             ("service=video&any=true&timeout=0s", "more than nothing"),
             ("service=video&any=true&k=999999999999", "k=999999999999: expected a whole number from 0 to 255"),
             ("service=video&area=1,2", "expected two corners"),
-            ("service=video&at=1000001,2", "not on the grid"),
             ("service=video&any=no", "name one area"),
         ] {
             let error = LookupQuery::from_pairs(&pairs(text)).unwrap_err().to_string();

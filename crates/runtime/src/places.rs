@@ -109,7 +109,7 @@ impl Grid {
     }
 
     fn within(&self, center: Option<&str>, radius: &str) -> Result<SearchArea, ApiError> {
-        let nowhere = || usage("this daemon has no place of its own: name one, near=PLACE with within=R");
+        let nowhere = || usage("this daemon has no place of its own: give --near PLACE with --within, near=PLACE with within=R");
         let center = match center {
             Some(text) => self.place(text)?,
             None => self.own.ok_or_else(nowhere)?,

@@ -51,6 +51,20 @@ impl PlaceQuery {
         }
     }
 
+    /// The area, if all of it is said in cells.
+    pub fn in_cells(&self) -> Option<Area> {
+        let cell = |text: &str| text.parse::<Cell>().ok();
+        match self {
+            Self::At(place) => cell(place).map(Area::Exact),
+            Self::Near(place) => cell(place).map(Area::Nearest),
+            Self::Within { center: Some(center), radius } => {
+                Some(Area::Radius { center: cell(center)?, radius: radius.parse().ok()? })
+            }
+            Self::Corners(a, b) => Some(Area::rectangle(cell(a)?, cell(b)?)),
+            Self::Within { center: None, .. } | Self::Region { .. } => None,
+        }
+    }
+
     fn to_json(&self) -> Value {
         match self {
             Self::At(place) => json!({ "at": place }),
@@ -164,7 +178,7 @@ impl Params<'_> {
             (["any"], _) if matches!(self.get("any"), Some("true" | "")) => return Ok((Area::Anywhere, None)),
             _ => return Err(QueryError(wrong(&given))),
         };
-        match in_cells(&place) {
+        match place.in_cells() {
             Some(area) => checked(area),
             None => Ok((Area::Anywhere, Some(place))),
         }
@@ -181,20 +195,6 @@ fn wrong(given: &[&str]) -> String {
         "{more}name one area: at=PLACE, near=PLACE, within=R, near=PLACE&within=R, area=CORNER..CORNER, \
          rect=X1,Y1,X2,Y2 or any=true"
     )
-}
-
-/// The area, if all of it is said in cells.
-fn in_cells(place: &PlaceQuery) -> Option<Area> {
-    let cell = |text: &str| text.parse::<Cell>().ok();
-    match place {
-        PlaceQuery::At(place) => cell(place).map(Area::Exact),
-        PlaceQuery::Near(place) => cell(place).map(Area::Nearest),
-        PlaceQuery::Within { center: Some(center), radius } => {
-            Some(Area::Radius { center: cell(center)?, radius: radius.parse().ok()? })
-        }
-        PlaceQuery::Corners(a, b) => Some(Area::rectangle(cell(a)?, cell(b)?)),
-        PlaceQuery::Within { center: None, .. } | PlaceQuery::Region { .. } => None,
-    }
 }
 
 #[cfg(test)]
