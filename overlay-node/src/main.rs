@@ -13,6 +13,7 @@ mod node;
 mod offers;
 mod outbox;
 mod provider_cache;
+mod region;
 mod requests;
 mod rows;
 mod sending;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_api::query::Params;
+use roost_api::query::{Params, PlacedRequest};
 use roost_api::server::{ApiError, JsonBody, QueryPairs};
 use roost_api::{Code, FRAMES, LookupQuery};
 use roost_core::node::NodeCommand;
@@ -13,7 +13,7 @@ use roost_wire::{Area, Form, Service};
 use tokio::time::Instant;
 
 use crate::api::{explain_not_found, find_provider, leaving};
-use crate::deliver;
+use crate::{deliver, region};
 use crate::form_cache::FormQuestion;
 use crate::naming::NameScope;
 use crate::node::NodeService;
@@ -26,9 +26,9 @@ const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 pub(crate) async fn request(
     State(node): State<NodeService>,
     headers: HeaderMap,
-    JsonBody(request): JsonBody<ServiceRequest>,
+    JsonBody(placed): JsonBody<PlacedRequest>,
 ) -> Result<Response, ApiError> {
-    serve(node, &headers, request, Bytes::new()).await
+    serve(node, &headers, placed, Bytes::new()).await
 }
 
 /// `POST /v1/call`: a request in the query, with a body.
@@ -41,8 +41,9 @@ pub(crate) async fn call(
     let wrong = |why: String| ApiError::new(Code::Usage, why);
     let params = Params::new(&pairs, &["request"])?;
     let text = params.get("request").ok_or_else(|| wrong("the query lacks request=…, a request in JSON".to_owned()))?;
-    let mut request: ServiceRequest =
+    let mut placed: PlacedRequest =
         serde_json::from_str(text).map_err(|error| wrong(format!("request is no request in JSON: {error}")))?;
+    let request = &mut placed.request;
     if request.service.form() == Form::Any {
         request.service = request.service.with_form(Form::Call);
     }
@@ -51,16 +52,17 @@ pub(crate) async fn call(
     }
     let body = to_bytes(body, MAX_BODY_BYTES).await;
     let body = body.map_err(|_| wrong("the body of a call has at most 64 KiB: send a file instead".to_owned()))?;
-    serve(node, &headers, request, body).await
+    serve(node, &headers, placed, body).await
 }
 
 async fn serve(
     node: NodeService,
     headers: &HeaderMap,
-    mut request: ServiceRequest,
+    placed: PlacedRequest,
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let began = Instant::now();
+    let mut request = region::place(&node, placed).await?;
     if request.service.form() == Form::Any {
         request.service = find_form(&node, &request).await?;
     }

@@ -10,8 +10,9 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
     ("roost-policy", &["roost-wire"]),
-    ("roost-core", &["roost-wire", "roost-policy"]),
-    ("roost-identity", &["roost-wire"]),
+    ("roost-core", &["roost-wire", "roost-geo", "roost-policy"]),
+    // The authority signs the group's datum.
+    ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
     ("roost-client", &["roost-wire", "roost-api"]),
     ("roost-services", &["roost-wire"]),
@@ -30,6 +31,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "roost-core",
             "roost-policy",
             "roost-transport",
+            "roost-geo",
             "roost-identity",
             "roost-authority",
             "roost-api",
@@ -42,6 +44,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
         "roost-cli",
         &[
             "roost-wire",
+            "roost-geo",
             "roost-audit",
             "roost-identity",
             "roost-policy",
@@ -61,6 +64,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "roost-services",
             "roost-wire",
             "roost-core",
+            "roost-geo",
             "roost-policy",
             "roost-api",
             "roost-identity",
@@ -247,6 +251,7 @@ fn core_has_no_runtime_dependency() {
             "roost-core",
             BTreeSet::from([
                 "roost-wire",
+                "roost-geo",
                 "roost-policy",
                 "bytes",
                 "foca",

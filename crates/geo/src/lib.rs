@@ -36,6 +36,7 @@ mod notation;
 mod orbit;
 mod place;
 mod region;
+mod ring;
 
 pub use cover::MAX_RECTANGLES;
 pub use datum::{Datum, GridPoint, MAX_REACH_M};

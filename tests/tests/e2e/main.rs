@@ -9,6 +9,7 @@ mod client;
 mod clocks;
 mod corpus;
 mod datagrams;
+mod datum;
 mod demo;
 mod documents;
 mod failures;

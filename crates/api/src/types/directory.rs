@@ -6,7 +6,7 @@ use roost_wire::{Capacity, Cell, NodeId, Offer, Service, Version, messages};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::IndexTotals;
+use super::{IndexTotals, Position};
 use crate::text;
 
 /// `GET /v1/index`: the content of a hub's own directory.
@@ -50,6 +50,12 @@ pub struct Candidate {
     pub record: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The place on the Earth; absent in a group without a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
+    /// The exact position, of a node in motion at the time of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
     /// Seconds until the lease ends if it is not renewed; in a hub's index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_s: Option<f64>,
@@ -61,6 +67,18 @@ pub struct Candidate {
     pub home: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_name: Option<String>,
+}
+
+/// The place of a node on the Earth, by its exact position or else by the middle of its cell, and the way to it from the
+/// place that a query names, or else from the node that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EarthPlace {
+    pub lat: f64,
+    pub lon: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance_m: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearing_deg: Option<f64>,
 }
 
 impl From<&messages::Candidate> for Candidate {
@@ -75,6 +93,8 @@ impl From<&messages::Candidate> for Candidate {
             addresses: candidate.addresses.iter().map(ToString::to_string).collect(),
             record: record_text(candidate.version),
             name: candidate.name.clone(),
+            place: None,
+            position: candidate.position.map(Into::into),
             expires_in_s: None,
             suspended: None,
             home: None,

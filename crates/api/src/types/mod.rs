@@ -9,6 +9,7 @@ mod documents;
 mod hubs;
 mod offer;
 mod outbox;
+mod position;
 mod room;
 mod send;
 mod streams;
@@ -21,11 +22,12 @@ use roost_wire::{Cell, Labels, NodeId, Role, Scheme, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
+pub use directory::{Candidate, EarthPlace, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHoldings};
 pub use hubs::{HubConnection, Relation};
 pub use offer::{Given, OfferEvent, OfferRequest};
 pub use outbox::{Outbox, OutboxRow, OutboxState, OutboxTotals, Priority};
+pub use position::Position;
 pub use room::{Member, Roster};
 pub use send::SendEvent;
 pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
@@ -66,6 +68,9 @@ pub struct Status {
     /// Nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
+    /// Nodes of a group with a datum only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// The version of the node's record as `EPOCH.SEQUENCE`; nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
@@ -99,6 +104,9 @@ pub struct Status {
     /// The group's policy in force; absent if there is none, or from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyStatus>,
+    /// Where on the Earth the group's grid lies; absent of a plain grid, or from an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datum: Option<DatumStatus>,
     /// Remotes refused since the start, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, u64>,
@@ -107,6 +115,14 @@ pub struct Status {
     /// The age of `last_error`, seconds; absent from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DatumStatus {
+    /// Latitude and longitude of the corner of cell (0, 0): `47.37,8.54`.
+    pub origin: String,
+    /// The side of a cell with its unit: `1km`.
+    pub cell: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -306,7 +322,7 @@ pub struct Services {
     pub services: Vec<ServiceRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServiceRow {
     #[serde(with = "text")]
     #[schemars(with = "Service")]
@@ -323,6 +339,9 @@ pub struct ServiceRow {
     /// Nodes that offer the service; hubs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub providers: Option<u64>,
+    /// The exact position of the node, if it is known; nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -337,11 +356,14 @@ pub struct Ping {
     pub rtt_ms: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Moved {
     pub schema: u32,
     pub from: Cell,
     pub to: Cell,
+    /// The new place, in a group with a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -4,6 +4,7 @@ use roost_wire::{Cell, NodeId, Scheme};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::EarthPlace;
 use crate::error::Error;
 
 /// The events of a request, in the order accepted, progress…, finished; or failed.
@@ -39,6 +40,9 @@ pub struct Accepted {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_name: Option<String>,
     pub cell: Cell,
+    /// The middle of the cell, in a group with a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// The transport over which the data arrives here.
     pub transport: Scheme,
     /// True if the data comes through the hub.
@@ -77,6 +81,9 @@ pub struct TransferSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_name: Option<String>,
     pub cell: Cell,
+    /// The middle of the cell, in a group with a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// The transport over which the data arrived here.
     pub transport: Scheme,
     /// True if the data came through the hub.

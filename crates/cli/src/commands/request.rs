@@ -6,18 +6,19 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use roost_api::{
-    Client, ClientError, Code as ErrorCode, Frame, LookupQuery, RequestEvent, RequestStream, TransferSummary,
+    Client, ClientError, Code as ErrorCode, Frame, LookupQuery, PlacedRequest, RequestEvent, RequestStream,
+    TransferSummary,
 };
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 use roost_wire::messages::ServiceRequest;
-use roost_wire::{Area, Form, Service};
+use roost_wire::{Form, Service};
 
+use super::connect;
 use super::output_writer::OutputWriter;
 use super::summary::{PartialTransfer, report};
-use super::{area, area_flags, connect};
 use roost_terminal::Output;
 
-use crate::args::{OutputFormat, RequestArgs, merged};
+use crate::args::{AreaChoice, OutputFormat, RequestArgs, merged};
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 use crate::signals::{Signals, wait_for_reader_exit};
@@ -36,25 +37,25 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         return Err(Failure::usage("--sdp tells players of RTP: send it to one with -o rtp://HOST:PORT"));
     }
     let client = connect(socket).await?;
-    let area = area(args.area.choice(), &client).await?;
-    let service = with_form(args, area, &client).await?;
+    let wanted = args.area.choice()?;
+    let service = with_form(args, &wanted, &client).await?;
     let args = &RequestArgs { service, ..args.clone() };
-    receive(args, Asked { client, area, body: None }, output).await
+    receive(args, Asked { client, wanted, body: None }, output).await
 }
 
 /// The daemon that is asked, for a provider in this area; a call has a body.
 pub(super) struct Asked {
     pub(super) client: Client,
-    pub(super) area: Area,
+    pub(super) wanted: AreaChoice,
     pub(super) body: Option<Bytes>,
 }
 
 /// Puts a request, and receives what it brings.
 pub(super) async fn receive(args: &RequestArgs, asked: Asked, output: Output) -> Outcome {
-    let Asked { client, area, body } = asked;
+    let Asked { client, wanted, body } = asked;
     let asking = match args.provider {
         Some(provider) => format!("asking {provider} for {}", args.service),
-        None => format!("asking for {} {area}", args.service),
+        None => format!("asking for {} {}", args.service, wanted.words()),
     };
     let format = match args.receive.format {
         OutputFormat::Json => TrackFormat::JsonLines,
@@ -64,12 +65,16 @@ pub(super) async fn receive(args: &RequestArgs, asked: Asked, output: Output) ->
     let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), format, output).await?;
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
-    let request = args.service_request(area);
+    let place = wanted.place.clone();
+    let request = args.service_request(wanted.area);
     let stream = match body {
-        Some(body) => client.call(&request, body).await?,
+        Some(body) => client.call_at(&PlacedRequest { request, place }, body).await?,
         // A program that is called gives something else each time.
-        None if request.service.is_call() => client.request(&request).await?,
-        None => client.request(&ServiceRequest { resume: keeping.resume(), ..request }).await?,
+        None if request.service.is_call() => client.request_at(&PlacedRequest { request, place }).await?,
+        None => {
+            let request = ServiceRequest { resume: keeping.resume(), ..request };
+            client.request_at(&PlacedRequest { request, place }).await?
+        }
     };
     let endless = OnceLock::new();
     let mut transfer = Transfer { args, output, progress, keeping, early: PartialTransfer::begin(), endless: &endless };
@@ -81,11 +86,11 @@ pub(super) async fn receive(args: &RequestArgs, asked: Asked, output: Output) ->
     };
     transfer.progress.end();
     let closed = transfer.keeping.break_off().await;
-    transfer.conclude(area, ended.and_then(|ended| closed.map(|()| ended))?)
+    transfer.conclude(&wanted, ended.and_then(|ended| closed.map(|()| ended))?)
 }
 
 /// The requested service, with the form of an offer if the command line does not say it.
-async fn with_form(args: &RequestArgs, area: Area, client: &Client) -> Outcome<Service> {
+async fn with_form(args: &RequestArgs, wanted: &AreaChoice, client: &Client) -> Outcome<Service> {
     let service = args.service;
     if service.form() != Form::Any {
         return Ok(service);
@@ -94,13 +99,15 @@ async fn with_form(args: &RequestArgs, area: Area, client: &Client) -> Outcome<S
         count: 1,
         timeout: args.receive.timeout,
         filter: merged(&args.filter),
-        ..LookupQuery::new(service, area)
+        place: wanted.place.clone(),
+        ..LookupQuery::new(service, wanted.area)
     };
     let found = client.lookup(&query).await?;
     let mut offers = found.candidates.iter().flat_map(|candidate| &candidate.offers);
     let offered = offers.find(|offer| offer.service.satisfies(service));
     offered.map(|offer| service.with_form(offer.service.form())).ok_or_else(|| {
-        let message = format!("nobody offers {service} {area}; say its form if you know it: {service}:stream");
+        let message =
+            format!("nobody offers {service} {}; say its form if you know it: {service}:stream", wanted.words());
         Failure::of_kind(ErrorCode::NotFound, message)
     })
 }
@@ -222,7 +229,7 @@ impl Transfer<'_> {
     }
 
     /// Reports the data that has come, and fails if that is not all.
-    fn conclude(&self, area: Area, ended: TransferEnd) -> Outcome {
+    fn conclude(&self, wanted: &AreaChoice, ended: TransferEnd) -> Outcome {
         let Self { args, output, keeping, .. } = self;
         match ended {
             TransferEnd::Reader => self.early.report(args, *output),
@@ -236,7 +243,7 @@ impl Transfer<'_> {
                     summary.digest_ok = Some(true);
                 }
                 report(args, &summary, keeping, *output)?;
-                suggest(args, area, *output);
+                suggest(args, wanted, *output);
                 if args.service.is_stream() && summary.bytes == 0 {
                     return Err(Failure::new(Code::Refused, EMPTY));
                 }
@@ -267,7 +274,7 @@ fn verdict(digest_ok: Option<bool>, finished: Option<&Finished>) -> Outcome {
     }
 }
 
-fn suggest(args: &RequestArgs, area: Area, output: Output) {
+fn suggest(args: &RequestArgs, wanted: &AreaChoice, output: Output) {
     if args.receive.output.is_some() || output.is_json() {
         return;
     }
@@ -278,7 +285,7 @@ fn suggest(args: &RequestArgs, area: Area, output: Output) {
         Service::Sensor => "reading.json",
         Service::Named(_) => "data",
     };
-    let place = args.provider.map_or_else(|| area_flags(area), |provider| format!("--from {provider}"));
+    let place = args.provider.map_or_else(|| wanted.flags.clone(), |provider| format!("--from {provider}"));
     let verb = if args.service.is_call() { "call" } else { "request" };
     output.say(format!("Keep it with: roost {verb} {} {place} -o {target}", args.service));
 }

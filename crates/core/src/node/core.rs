@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roost_wire::messages::{
     FlowMessage, Hello, MediaAddress, Message, MulticastMessage, ProbeMessage, Reason, RegistrationMessage,
-    RequestMessage, RoomMessage,
+    RequestMessage, RoomMessage, StatedDatum,
 };
 use roost_wire::random::SplitMix64;
 use roost_wire::{
@@ -47,6 +47,8 @@ pub(super) struct Core {
     /// The actions that the policy allows this node.
     pub(super) own: Allowance,
     pub(super) hub_role: Role,
+    /// The group's datum, as it is told to others.
+    pub(super) datum: Option<StatedDatum>,
     pub(super) connections: Connections,
     pub(super) dials: Dials<NodeDialPurpose>,
     pub(super) timers: Timers,
@@ -121,6 +123,7 @@ impl Core {
             identity: RemoteIdentity { node, role: Role::Node, name, labels },
             own: Allowance::default(),
             hub_role,
+            datum: config.datum.map(StatedDatum::from),
             connections: Connections::default(),
             dials: Dials::default(),
             timers: Timers::default(),
@@ -165,7 +168,7 @@ impl Core {
         };
         entry.own.has_greeted = true;
         let holdings = self.documents.greeting(entry.node);
-        let hello = ProbeMessage::Hello(Hello { clock_s, holdings, ..Hello::OWN });
+        let hello = ProbeMessage::Hello(Hello { clock_s, holdings, datum: self.datum, ..Hello::OWN });
         match channel {
             Channel::Datagram => self.send(connection, hello),
             Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), hello),
