@@ -289,7 +289,7 @@ where
 async fn relocate(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let to: Cell = Params::new(&pairs, &["at"])?.required("at")?;
     let from = node.machine_status().await.map_err(leaving)?.cell;
-    node.mailbox.command(NodeCommand::Move { cell: to }).await.map_err(leaving)?;
+    node.mailbox.command(NodeCommand::Move(to.into())).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
     Ok(json_response(&Moved { schema: SCHEMA, from, to }))
 }
@@ -324,6 +324,7 @@ async fn services(State(node): State<NodeService>) -> Result<Response, ApiError>
             active: Some(active as u64),
             served: Some(node.metrics.served_total(service)),
             providers: None,
+            position: status.position.map(Into::into),
         }
     };
     let configured = sources.iter().map(|spec| row(spec.service(), spec.to_string()));

@@ -242,6 +242,8 @@ fn machine_config(
         labels: Labels::default(),
         epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
         cell: config.cell,
+        position: None,
+        datum: None,
         services: config.offer.sources.services(),
         hubs,
         hub_role: config.hub_role,

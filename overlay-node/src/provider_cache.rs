@@ -74,6 +74,7 @@ mod tests {
             capacity: Capacity { streams: 1, uplink_kbps: 1 },
             addresses: vec![Address::single(Scheme::Udp, ([127, 0, 0, 1], number).into())],
             name: None,
+            position: None,
         }
     }
 

@@ -101,6 +101,8 @@ impl Adversary {
             services,
             capacity: Capacity { streams: 4, uplink_kbps: 10_000 },
             addresses: vec![Address::single(Scheme::Udp, host)],
+            position: None,
+            orbit: None,
         }
     }
 

@@ -204,6 +204,8 @@ impl LaterNode {
             labels: Labels::default(),
             epoch: 1,
             cell,
+            position: None,
+            datum: None,
             services: [Service::Image].into_iter().collect::<ServiceSet>(),
             hubs: vec![vec![Address::single(scheme, hub)]],
             hub_role: Role::SuperNode,

@@ -10,7 +10,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
     ("roost-policy", &["roost-wire"]),
-    ("roost-core", &["roost-wire", "roost-policy"]),
+    ("roost-core", &["roost-wire", "roost-geo", "roost-policy"]),
     ("roost-identity", &["roost-wire"]),
     ("roost-api", &["roost-wire"]),
     ("roost-services", &["roost-wire"]),
@@ -246,6 +246,7 @@ fn core_has_no_runtime_dependency() {
             "roost-core",
             BTreeSet::from([
                 "roost-wire",
+                "roost-geo",
                 "roost-policy",
                 "bytes",
                 "foca",

@@ -48,9 +48,9 @@ pub use roost_wire::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DocumentHolder, DocumentRow, DocumentTaken, Documents,
     DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent,
-    OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Priority, Progress,
-    Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace,
-    TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
+    OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority,
+    Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams,
+    Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

@@ -70,6 +70,7 @@ async fn long_index_is_paged() {
             addresses: Vec::new(),
             record: String::new(),
             name: None,
+            position: None,
             expires_in_s: None,
             suspended: None,
             home: None,

@@ -42,6 +42,8 @@ fn record(number: u32, random: &mut SplitMix64, side: u64) -> Record {
         services: ServiceSet::EMPTY.with(Service::Track),
         capacity: Capacity { streams: 4, uplink_kbps: 10_000 },
         addresses: vec![Address::single(Scheme::Udp, socket)],
+        position: None,
+        orbit: None,
     }
 }
 

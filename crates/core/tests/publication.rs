@@ -108,6 +108,8 @@ impl PublicationScene {
             labels: Labels::default(),
             epoch: 1,
             cell: Cell::new(0, 0),
+            position: None,
+            datum: None,
             services: [Service::Video].into_iter().collect(),
             hubs: Vec::new(),
             hub_role: Role::SuperNode,

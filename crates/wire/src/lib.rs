@@ -46,7 +46,7 @@ pub use grid::{Area, Cell};
 pub use ids::{ConnectionId, DeliveryId, DialId, NodeId, Nonce, RequestId};
 pub use labels::Labels;
 pub use node_selector::{NodeSelector, format_node};
-pub use position::{ExactPosition, LatLon};
+pub use position::{ExactPosition, LatLon, OrbitElements};
 pub use printable::{printable, printable_json, printable_lines};
 pub use record::{Capacity, Record, Version};
 pub use reflection::{Epoch, EpochSecret, ReflectionGrant, StreamId, StreamTag};

@@ -6,6 +6,7 @@ pub use crate::address::list::MAX_ADDRESSES;
 use crate::address::{self, Address};
 use crate::grid::Cell;
 use crate::ids::NodeId;
+use crate::position::{ExactPosition, OrbitElements};
 use crate::service::ServiceSet;
 
 /// The age of a record. The greater one wins everywhere.
@@ -82,6 +83,12 @@ pub struct Record {
     /// me": the hub fills it in.
     #[cbor(n(5), with = "address::list", has_nil)]
     pub addresses: Vec<Address>,
+    /// The exact position, with course and speed if the node moves, at the time at which the record is sent.
+    #[n(6)]
+    pub position: Option<ExactPosition>,
+    /// The orbit of a satellite, by which hubs know its position at any time.
+    #[n(7)]
+    pub orbit: Option<OrbitElements>,
 }
 
 #[cfg(test)]

@@ -248,7 +248,7 @@ impl SimRun<'_, '_> {
     fn move_nodes(&mut self) {
         while let Some((node, cell)) = self.stage.walk.step(self.now() - Time::ZERO) {
             let machine = self.world.machine_of(MachineRole::Node(node));
-            self.world.command(machine, NodeCommand::Move { cell });
+            self.world.command(machine, NodeCommand::Move(cell.into()));
             self.record_position(node, cell);
         }
         let next = self.stage.walk.deadline();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use roost_wire::{Capacity, Cell, NodeId, Offer, Service, Version, messages};
 use serde::{Deserialize, Serialize};
 
-use super::IndexTotals;
+use super::{IndexTotals, Position};
 use crate::text;
 
 /// `GET /v1/index`: the content of a hub's own directory.
@@ -50,6 +50,9 @@ pub struct Candidate {
     pub record: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The exact position, of a node in motion at the time of the answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
     /// Seconds until the lease ends if it is not renewed; in a hub's index.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_in_s: Option<f64>,
@@ -75,6 +78,7 @@ impl From<&messages::Candidate> for Candidate {
             addresses: candidate.addresses.iter().map(ToString::to_string).collect(),
             record: record_text(candidate.version),
             name: candidate.name.clone(),
+            position: candidate.position.map(Into::into),
             expires_in_s: None,
             suspended: None,
             home: None,

@@ -9,6 +9,7 @@ mod documents;
 mod hubs;
 mod offer;
 mod outbox;
+mod position;
 mod room;
 mod send;
 mod streams;
@@ -25,6 +26,7 @@ pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHo
 pub use hubs::{HubConnection, Relation};
 pub use offer::{OfferEvent, OfferRequest};
 pub use outbox::{Outbox, OutboxRow, OutboxState, OutboxTotals, Priority};
+pub use position::Position;
 pub use room::{Member, Roster};
 pub use send::SendEvent;
 pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
@@ -310,7 +312,7 @@ pub struct Services {
     pub services: Vec<ServiceRow>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServiceRow {
     #[serde(with = "text")]
     pub service: Service,
@@ -326,6 +328,9 @@ pub struct ServiceRow {
     /// Nodes that offer the service; hubs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub providers: Option<u64>,
+    /// The exact position of the node, if it is known; nodes only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -172,6 +172,8 @@ impl BenchNode {
             services,
             capacity: Capacity { streams: 100, uplink_kbps: 1_000_000 },
             addresses: self.addresses(),
+            position: None,
+            orbit: None,
         };
         let publish = Message::Registration(RegistrationMessage::Publish(record));
         let give_up = Instant::now() + PATIENCE;

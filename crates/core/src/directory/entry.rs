@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::Candidate;
-use roost_wire::{Address, Capacity, Cell, FlowKind, NodeId, Record, ServiceSet, Time, Version};
+use roost_wire::{Address, Capacity, Cell, ExactPosition, FlowKind, NodeId, Record, ServiceSet, Time, Version};
 
 use super::provider_health::ProviderHealth;
 
@@ -118,6 +118,11 @@ impl DirectoryEntry<'_> {
         self.slot.cell
     }
 
+    /// The exact position now, if the node tells it.
+    pub fn position(&self) -> Option<ExactPosition> {
+        None
+    }
+
     pub fn services(&self) -> &ServiceSet {
         self.services
     }
@@ -178,6 +183,8 @@ impl DirectoryEntry<'_> {
             services: self.services().clone(),
             capacity: self.told_capacity(),
             addresses: self.addresses(),
+            position: self.position(),
+            orbit: None,
         }
     }
 
@@ -191,6 +198,7 @@ impl DirectoryEntry<'_> {
             capacity: self.capacity(),
             addresses: self.addresses(),
             name: None,
+            position: self.position(),
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use roost_geo::Datum;
 use roost_wire::random::RootSecret;
 use roost_wire::{Address, Labels, NodeId, Role};
 
@@ -56,6 +57,8 @@ pub struct HubConfig {
     pub addresses: Vec<Address>,
     /// Settings of reflection. Default `None`: the hub reflects no streams.
     pub reflection: Option<ReflectionConfig>,
+    /// The group's datum, by which the hub follows nodes in motion. Default none: their cells are as they told them.
+    pub datum: Option<Datum>,
     /// Start of the hub, seconds of the Unix epoch, by which other super nodes tell its restarts
     /// apart. Default 0.
     pub epoch: u32,
@@ -83,6 +86,7 @@ impl HubConfig {
             summary_bits_per_second: 1_000,
             addresses: Vec::new(),
             reflection: None,
+            datum: None,
             epoch: 0,
             seed,
             secret: RootSecret::of_seed(seed),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_wire::messages::{Candidate, MAX_CANDIDATES, ProtocolVersion};
-use roost_wire::{Address, Area, Capacity, Cell, NodeId, SchemeSet, Service, ServiceSet, Time, Version};
+use roost_wire::{Address, Area, Capacity, Cell, ExactPosition, NodeId, SchemeSet, Service, ServiceSet, Time, Version};
 
 use super::remotes::RemoteConnection;
 use super::{Hub, HubKind, MemberStatus, Relation};
@@ -89,6 +89,8 @@ pub struct IndexEntry {
     pub services: ServiceSet,
     pub capacity: Capacity,
     pub addresses: Vec<Address>,
+    /// The exact position at this moment, if the node tells it.
+    pub position: Option<ExactPosition>,
     /// Rest of its lease unless it is heard.
     pub expires_in: Duration,
     /// True if it is held back until it speaks again.
@@ -152,6 +154,7 @@ impl Hub {
                 services: entry.services().clone(),
                 capacity: entry.capacity(),
                 addresses: entry.addresses(),
+                position: entry.position(),
                 expires_in: entry.expires().since(now),
                 suspended: entry.is_suspended(),
                 connected: self.core.remotes.is_up(entry.node()),

@@ -47,6 +47,8 @@ pub(super) fn record(number: u8) -> Record {
         services: ServiceSet::ALL,
         capacity: Capacity { streams: 4, uplink_kbps: 10_000 },
         addresses: vec![address(number)],
+        position: None,
+        orbit: None,
     }
 }
 

@@ -78,10 +78,10 @@ impl Node {
             NodeCommand::SealedFileEnded { hub, status } => core.send_mailbox_status(hub, status),
             NodeCommand::PushStarted { from, id } => receptions.begun(from, id),
             NodeCommand::PushEnded { from, id, state: reception } => receptions.received(core, from, id, reception),
-            NodeCommand::Move { cell } => {
-                provide.cell = cell;
+            NodeCommand::Move(place) => {
+                provide.cell = place.cell;
                 provide.on_policy(core);
-                attach.set_cell(core, cell);
+                attach.set_place(core, place);
                 rooms.say_all(core, attach);
             }
             NodeCommand::SourceOpened { session, opened } => provide.on_opened(core, session, opened),
@@ -161,7 +161,7 @@ fn needs_home(command: &NodeCommand) -> bool {
             | NodeCommand::Lookup { .. }
             | NodeCommand::Watch { .. }
             | NodeCommand::JoinRoom { .. }
-            | NodeCommand::Move { .. }
+            | NodeCommand::Move(_)
             | NodeCommand::Resubscribe { .. }
             | NodeCommand::Reconfigure { .. }
     )

@@ -72,8 +72,9 @@ use crate::machine::{Deadline, Input, Machine, Transmit};
 use crate::wall::WallClock;
 
 pub use api::{
-    Discovery, HomeStatus, NodeCommand, NodeConfig, NodeCounters, NodeEvent, NodeStatus, Provider, PublicationStatus,
-    PushedDelivery, RequestStatus, RequestSummary, SessionId, SessionStatus, SourceOutput, Ticket, Trace, TracedHop,
+    Discovery, HomeStatus, NodeCommand, NodeConfig, NodeCounters, NodeEvent, NodePlace, NodeStatus, Provider,
+    PublicationStatus, PushedDelivery, RequestStatus, RequestSummary, SessionId, SessionStatus, SourceOutput, Ticket,
+    Trace, TracedHop,
 };
 pub use connections::IDLE;
 pub use home::hubs::MAX_HUBS;
@@ -126,6 +127,8 @@ impl Node {
             node: config.node,
             version: Version { epoch: config.epoch, sequence: 0 },
             cell: config.cell,
+            position: config.position,
+            orbit: None,
             services: config.services,
             capacity: provide.capacity(),
             addresses: config.addresses.into_iter().take(roost_wire::record::MAX_ADDRESSES).collect(),

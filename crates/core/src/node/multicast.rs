@@ -188,7 +188,7 @@ pub(super) fn reachable(reply_to: &mut Vec<Address>, from: IpAddr) {
 
 /// A record as a lookup shows it.
 fn candidate(record: &Record, name: Option<String>) -> Candidate {
-    let Record { node, version, cell, ref services, capacity, ref addresses } = *record;
+    let Record { node, version, cell, ref services, capacity, ref addresses, position, .. } = *record;
     let services = services.clone();
-    Candidate { node, version, cell, services, capacity, addresses: addresses.clone(), name }
+    Candidate { node, version, cell, services, capacity, addresses: addresses.clone(), name, position }
 }

@@ -106,7 +106,7 @@ fn negative_answer_cached_for_one_second() {
     let ticket = net.world.request(requester, Service::Sensor, nowhere);
     assert_eq!(failed(&mut net.world, requester, ticket), Reason::NotFound);
     assert!(net.found(nowhere).is_empty());
-    net.world.command(provider, NodeCommand::Move { cell: Cell::new(7, 7) });
+    net.world.command(provider, NodeCommand::Move(Cell::new(7, 7).into()));
     net.world.run(2 * SECOND);
     assert_eq!(net.found(nowhere), [net.id(1)]);
 }
@@ -175,7 +175,7 @@ fn stale_cached_position_misleads_no_request() {
     let mut net = CacheScene::new(6);
     assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)]);
     let new = Cell::new(100, 50);
-    net.world.command(net.providers[1], NodeCommand::Move { cell: new });
+    net.world.command(net.providers[1], NodeCommand::Move(new.into()));
     net.world.run(SECOND);
     assert_eq!(net.found(Area::Exact(place(1))), [net.id(1)], "nobody tells a cache");
     assert_eq!(net.is_served(place(1)), Err(Reason::NotFound));
@@ -208,7 +208,7 @@ fn arriving_node_replaces_its_cached_copy() {
     assert_eq!(net.found(Area::Exact(old)), [node_id(mover.0)]);
     net.world.kill(there);
     assert!(net.world.run_while(10 * SECOND, |world| world.home(mover) == Some(here)));
-    net.world.command(mover, NodeCommand::Move { cell: new });
+    net.world.command(mover, NodeCommand::Move(new.into()));
     net.world.run(SECOND);
     assert_eq!(net.found(Area::Exact(new)), [node_id(mover.0)]);
     assert!(net.found(Area::Exact(old)).is_empty());
@@ -285,7 +285,7 @@ fn watch_at_cache_sees_changes_once() {
     assert_eq!((there.len(), told), (3, 3), "{there:?}");
     for provider in 0..3 {
         let cell = Cell::new(9, provider);
-        net.world.command(net.providers[provider as usize], NodeCommand::Move { cell });
+        net.world.command(net.providers[provider as usize], NodeCommand::Move(cell.into()));
     }
     net.world.run(2 * SECOND);
     assert_eq!(picture(&net).1, 6);

@@ -71,7 +71,7 @@ impl Chaos {
             }
             72..82 => {
                 let cell = Cell::new(self.random.below(8) as i32, self.random.below(5) as i32);
-                self.world.command(node, NodeCommand::Move { cell });
+                self.world.command(node, NodeCommand::Move(cell.into()));
             }
             82..88 => self.world.break_connections(node, other),
             88..90 => self.world.cut(node, other),

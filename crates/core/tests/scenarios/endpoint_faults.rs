@@ -115,7 +115,7 @@ fn restart_with_old_epoch_gets_newer() {
         let offer = NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None };
         scene.world.command(provider, offer);
         let to = Cell::new(7, 7);
-        scene.world.command(provider, NodeCommand::Move { cell: to });
+        scene.world.command(provider, NodeCommand::Move(to.into()));
         scene.run(15 * SECOND);
         let after = scene.world.status(provider).version;
         assert!(after > before, "seed {seed}: {after:?} after {before:?}");

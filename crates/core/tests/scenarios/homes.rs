@@ -82,7 +82,7 @@ fn request_waits_for_a_home() {
 fn move_replaces_old_position_at_once() {
     let (mut world, _, provider, requester) = single_hub_world(6, Role::SuperNode);
     let to = Cell::new(30, 40);
-    world.command(provider, NodeCommand::Move { cell: to });
+    world.command(provider, NodeCommand::Move(to.into()));
     world.run(20 * MS + MS);
     assert_eq!(found(&mut world, requester, Service::Video, Area::Exact(to)), [to]);
     assert_eq!(found(&mut world, requester, Service::Video, Area::Exact(Cell::new(27, 92))), []);
@@ -95,7 +95,7 @@ fn move_is_retransmitted_until_confirmed() {
     let (mut world, _, provider, requester) = single_hub_world(7, Role::SuperNode);
     world.path.loss = 600;
     let to = Cell::new(30, 40);
-    world.command(provider, NodeCommand::Move { cell: to });
+    world.command(provider, NodeCommand::Move(to.into()));
     world.run(20 * SECOND);
     world.path.loss = 0;
     world.run(20 * SECOND);

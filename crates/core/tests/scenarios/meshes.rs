@@ -85,7 +85,7 @@ fn moved_node_is_found_once() {
     let provider = world.node((5, 5), &Service::ALL, &[hubs[0], hubs[1]]);
     let requester = world.node((0, 0), &[], &[hubs[1]]);
     world.run_until_attached();
-    world.command(provider, NodeCommand::Move { cell: Cell::new(6, 6) });
+    world.command(provider, NodeCommand::Move(Cell::new(6, 6).into()));
     // Only the node's own connection breaks: both hubs live.
     world.break_connections(provider, hubs[0]);
     world.run(SECOND);

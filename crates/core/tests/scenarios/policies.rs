@@ -314,7 +314,7 @@ fn watchers_see_what_they_may() {
     scene.world.set_policy(scene.hub, &format!("{north}{ALLOW_ALL}"));
     scene.world.run(SECOND);
     assert_eq!(told(&scene), [node_id(scene.provider.0)]);
-    scene.world.command(far, NodeCommand::Move { cell: Cell::new(50, 50) });
+    scene.world.command(far, NodeCommand::Move(Cell::new(50, 50).into()));
     scene.world.run(SECOND);
     assert_eq!(told(&scene).len(), 2, "it has come to where it may be seen");
     scene.world.set_policy(scene.hub, &denying("watch", "video"));

@@ -304,7 +304,7 @@ fn restarted_provider_resumes_stream() {
         restart(&mut two.world, provider, &hubs, 5_000);
         let services = [Service::Video].into_iter().collect();
         two.world.command(provider, NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None });
-        two.world.command(provider, NodeCommand::Move { cell: PLACE });
+        two.world.command(provider, NodeCommand::Move(PLACE.into()));
         two.world.run_relays(30 * SECOND);
         assert!(two.is_watching(0, ticket), "seed {seed}");
         two.world.kill(provider);

@@ -283,6 +283,8 @@ fn endless_dials_take_no_slots() {
         labels: Labels::default(),
         epoch: 1,
         cell: Cell::new(0, 0),
+        position: None,
+        datum: None,
         services: ServiceSet::ALL,
         hubs: vec![addresses(0)],
         hub_role: Role::SuperNode,
@@ -405,6 +407,8 @@ fn forged(node: HostId, version: Version) -> [Message; 2] {
         services: ServiceSet::EMPTY,
         capacity: Capacity { streams: 1, uplink_kbps: 1 },
         addresses: vec![address(9, Scheme::Udp)],
+        position: None,
+        orbit: None,
     };
     let records = vec![ReplicaRecord { node: 0, record }];
     let mirror = ReplicaUpdate {
@@ -464,7 +468,7 @@ fn extreme_lease_version_freezes_no_record() {
             assert!(world.inject(home, provider, lease.encode()));
             world.run(5 * SECOND);
             let cell = Cell::new(round, 1);
-            world.command(provider, NodeCommand::Move { cell });
+            world.command(provider, NodeCommand::Move(cell.into()));
             world.run(10 * SECOND);
             for hub in [home, other] {
                 assert_eq!(place_of(&world, hub, provider), Some(cell), "{version:?} at {hub:?} in round {round}");
@@ -499,7 +503,7 @@ fn false_claim_takes_no_replica() {
             }
         }
         // The home moves the provider, and goes: the standby has it right.
-        world.command(provider, NodeCommand::Move { cell: Cell::new(3, 3) });
+        world.command(provider, NodeCommand::Move(Cell::new(3, 3).into()));
         world.run(10 * SECOND);
         assert_eq!(place_of(&world, standby, provider), Some(Cell::new(3, 3)));
         world.kill(hubs[0]);
@@ -524,7 +528,7 @@ fn no_forged_lease_freezes_a_record() {
             });
             assert!(world.inject(hub, provider, lease.encode()));
             let cell = Cell::new(round, 1);
-            world.command(provider, NodeCommand::Move { cell });
+            world.command(provider, NodeCommand::Move(cell.into()));
             world.run(3 * SECOND);
             assert_eq!(place_of(&world, hub, provider), Some(cell), "{version:?}");
         }
@@ -548,7 +552,7 @@ fn no_forged_copy_replaces_a_record() {
             }
             world.run(2 * SECOND);
             let cell = Cell::new(round, 1);
-            world.command(provider, NodeCommand::Move { cell });
+            world.command(provider, NodeCommand::Move(cell.into()));
             world.run(5 * SECOND);
             assert_eq!(place_of(&world, home, provider), Some(cell), "{version:?} in round {round}");
         }

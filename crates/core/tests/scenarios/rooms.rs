@@ -118,7 +118,7 @@ fn moved_member_is_found_again() {
         });
         world.run_relays(3 * SECOND);
         assert!(world.receives_stream(watcher, ticket, provider), "seed {seed}");
-        world.command(provider, NodeCommand::Move { cell: Cell::new(80, 80) });
+        world.command(provider, NodeCommand::Move(Cell::new(80, 80).into()));
         world.run_relays(90 * SECOND);
         world.kill(hubs[0]);
         world.run_relays(25 * SECOND);
@@ -162,7 +162,7 @@ fn tiers_share_room_until_cut() {
     let inside: Vec<(HostId, Ticket)> = nodes.iter().map(|node| (*node, enter(&mut tree.world, *node))).collect();
     tree.world.run(2 * SECOND);
     assert!(agree(&tree.world, &inside));
-    tree.world.command(nodes[3], NodeCommand::Move { cell: Cell::new(77, 7) });
+    tree.world.command(nodes[3], NodeCommand::Move(Cell::new(77, 7).into()));
     tree.world.run(2 * SECOND);
     let last =
         members(&tree.world, inside[0].0, inside[0].1).into_iter().find(|member| member.node == node_id(nodes[3].0));

@@ -245,7 +245,7 @@ fn old_epoch_restart_without_home() {
         let before = scene.world.status(provider).version;
         scene.world.kill(hubs[0]);
         scene.world.restart_node(provider, &hubs, 1);
-        scene.world.command(provider, NodeCommand::Move { cell: Cell::new(1, 0) });
+        scene.world.command(provider, NodeCommand::Move(Cell::new(1, 0).into()));
         let services = Service::ALL.into_iter().collect();
         let offer = NodeCommand::Reconfigure { services, max_streams: 8, uplink_kbps: None };
         scene.world.command(provider, offer);
@@ -292,7 +292,7 @@ fn a_node_that_flaps() {
             let hub = scene.world.home(provider).unwrap_or(scene.hubs[0]);
             scene.world.break_connections(provider, hub);
             if round % 3 == 0 {
-                scene.world.command(provider, NodeCommand::Move { cell: Cell::new(1, round % 2) });
+                scene.world.command(provider, NodeCommand::Move(Cell::new(1, round % 2).into()));
             }
             scene.ask_for(MS * (100 + round as u32 * 90), 100 * MS);
         }

@@ -68,6 +68,8 @@ fn publish(rogue: HostId, sequence: u32, addresses: Vec<Address>) -> Message {
         services: ServiceSet::EMPTY,
         capacity: Capacity { streams: 1, uplink_kbps: 1_000 },
         addresses,
+        position: None,
+        orbit: None,
     }))
 }
 

@@ -141,7 +141,7 @@ fn cell_lookup_takes_minimal_hops() {
     let mut tree = HubTree::new(24);
     // Somebody else in the same block, far away: there may be more in the cell.
     let beside = Cell::new(place(1).x - 3, 5);
-    tree.world.command(tree.providers[3], NodeCommand::Move { cell: beside });
+    tree.world.command(tree.providers[3], NodeCommand::Move(beside.into()));
     tree.world.run(2 * SECOND);
     let mut timed = |from: usize, area| {
         let began = tree.world.now;
@@ -223,7 +223,7 @@ fn repeated_misses_extend_no_caching() {
         matches!(outcome, NodeEvent::Finished { .. })
     };
     assert!((0..5).all(|_| !served(&mut tree)));
-    tree.world.command(tree.providers[3], NodeCommand::Move { cell });
+    tree.world.command(tree.providers[3], NodeCommand::Move(cell.into()));
     let moved = tree.world.now;
     while !served(&mut tree) {
         // The second, three batches of summaries and the way.
@@ -388,7 +388,7 @@ fn move_inside_block_sends_no_summary() {
     let before = tree.counters(home);
     for step in 0..30 {
         let cell = Cell::new(step % 4, 5 - step % 2);
-        tree.world.command(tree.providers[0], NodeCommand::Move { cell });
+        tree.world.command(tree.providers[0], NodeCommand::Move(cell.into()));
         tree.world.run(SECOND);
     }
     let after = tree.counters(home);
@@ -426,7 +426,7 @@ fn watch_sees_moves_across_tree() {
         for x in [1, 40, 44, 80] {
             let cell = Cell::new(place(home).x + x, 7);
             let began = tree.world.now;
-            tree.world.command(node, NodeCommand::Move { cell });
+            tree.world.command(node, NodeCommand::Move(cell.into()));
             let there = |world: &World| world.now.since(began) > 10 * SECOND;
             tree.world.run_while(SECOND, there);
             let (at, told) = seen(&tree, watcher, node).unwrap();
@@ -447,7 +447,7 @@ fn watch_sees_arrival_in_empty_area() {
     tree.world.run(2 * SECOND);
     let began = tree.world.now;
     let cell = Cell::new(3_050, 50);
-    tree.world.command(tree.providers[3], NodeCommand::Move { cell });
+    tree.world.command(tree.providers[3], NodeCommand::Move(cell.into()));
     tree.world.run(2 * SECOND);
     let (at, told) = seen(&tree, watcher, tree.providers[3]).unwrap();
     assert_eq!(told, cell);
@@ -496,7 +496,7 @@ fn moved_node_leaves_no_stale_record() {
     tree.world.run(5 * SECOND);
     tree.world.cut(traveller, old);
     tree.world.break_connections(traveller, old);
-    tree.world.command(traveller, NodeCommand::Move { cell: place(900) });
+    tree.world.command(traveller, NodeCommand::Move(place(900).into()));
     assert!(tree.world.run_while(10 * SECOND, |world| world.home(traveller) == Some(new)));
     tree.world.run(500 * MS + (ACCESS + HOME + AREA) * 2 + ROOTS * 2);
     assert!(!lists(&tree, old, traveller), "the old home has let go");

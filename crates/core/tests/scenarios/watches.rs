@@ -43,10 +43,10 @@ fn watch_sees_arrivals_moves_and_departures() {
     world.run_until_attached();
     world.run(50 * MS);
     assert_eq!(picture(&world, watcher, ticket).len(), 2);
-    world.command(second, NodeCommand::Move { cell: Cell::new(3, 3) });
+    world.command(second, NodeCommand::Move(Cell::new(3, 3).into()));
     world.run(50 * MS);
     assert_eq!(picture(&world, watcher, ticket)[&node_id(second.0)], Cell::new(3, 3));
-    world.command(second, NodeCommand::Move { cell: Cell::new(30, 30) });
+    world.command(second, NodeCommand::Move(Cell::new(30, 30).into()));
     world.command(first, NodeCommand::Leave);
     world.run(50 * MS);
     assert_eq!(picture(&world, watcher, ticket), BTreeMap::new());
@@ -71,7 +71,7 @@ fn watch_survives_home_without_repeats() {
     world.run(30 * SECOND);
     assert_eq!(picture(&world, watcher, ticket), BTreeMap::from([(node_id(stays.0), Cell::new(1, 1))]));
     assert_eq!(changes(&world, watcher) - told, 1, "only that one is gone");
-    world.command(stays, NodeCommand::Move { cell: Cell::new(4, 4) });
+    world.command(stays, NodeCommand::Move(Cell::new(4, 4).into()));
     world.run(SECOND);
     assert_eq!(picture(&world, watcher, ticket)[&node_id(stays.0)], Cell::new(4, 4));
 }
@@ -106,7 +106,7 @@ fn watch_converges_despite_loss() {
         world.path.spread = 20 * MS;
         let ticket = watch(&mut world, watcher);
         for step in 0..10 {
-            world.command(node, NodeCommand::Move { cell: Cell::new(step, 5) });
+            world.command(node, NodeCommand::Move(Cell::new(step, 5).into()));
             world.run(700 * MS);
         }
         world.path = PathConditions::default();
@@ -128,7 +128,7 @@ fn a_cancelled_watch_is_over() {
     assert!(matches!(world.hosts[watcher.0].ending(ticket), Some(NodeEvent::Failed { .. })));
     let told = changes(&world, watcher);
     let before = world.messages;
-    world.command(node, NodeCommand::Move { cell: Cell::new(2, 2) });
+    world.command(node, NodeCommand::Move(Cell::new(2, 2).into()));
     world.run(SECOND);
     assert_eq!(changes(&world, watcher), told);
     assert_eq!(world.messages - before, 2, "Publish and Lease");

@@ -237,6 +237,8 @@ impl World {
             labels: Labels::default(),
             epoch: 1_000 + id as u32,
             cell: Cell::new(0, 0),
+            position: None,
+            datum: None,
             services: ServiceSet::EMPTY,
             hubs: hubs.iter().map(|hub| addresses(hub.0)).collect(),
             hub_role,

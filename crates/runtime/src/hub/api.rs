@@ -93,6 +93,7 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
         addresses: entry.addresses.iter().map(ToString::to_string).collect(),
         record: record_text(entry.version),
         name: entry.name.clone(),
+        position: entry.position.map(Into::into),
         expires_in_s: Some(entry.expires_in.as_secs_f64()),
         suspended: Some(entry.suspended),
         home: entry.home,
@@ -144,6 +145,7 @@ async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
         active: None,
         served: None,
         providers: Some(providers[service.row()]),
+        position: None,
     };
     Ok(json_response(&Services { schema: SCHEMA, services: Service::ALL.map(row).into() }))
 }

@@ -71,6 +71,8 @@ fn new_node(number: u8) -> Node {
         labels: Labels::default(),
         epoch: 1,
         cell: Cell::new(0, 0),
+        position: None,
+        datum: None,
         services: [Service::Image].into_iter().filter(|_| number == 0).collect::<ServiceSet>(),
         hubs: Vec::new(),
         hub_role: Role::SuperNode,

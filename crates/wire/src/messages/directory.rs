@@ -9,6 +9,7 @@ use crate::grid::{Area, Cell};
 use crate::ids::{NodeId, RequestId};
 use crate::node_selector::{NodeSelector, is_node_name};
 use crate::open::open;
+use crate::position::ExactPosition;
 use crate::record::{Capacity, Version};
 use crate::refusal::{Refusal, check_bound};
 use crate::service::{Metadata, Service, ServiceSet};
@@ -136,6 +137,9 @@ pub struct Candidate {
     /// were asked for, and a hub knows it.
     #[n(6)]
     pub name: Option<String>,
+    /// The exact position of a provider that tells it, at the time of the answer.
+    #[n(7)]
+    pub position: Option<ExactPosition>,
 }
 
 /// The content of [`DirectoryMessage::Watch`].

@@ -24,8 +24,9 @@ const FULL_TURN_E7: i64 = 3_600_000_000;
 ///
 /// In CBOR a string of bytes: latitude and longitude in 1e-7° (four bytes each), altitude (two) and accuracy (one);
 /// of a moving node also course and speed (ten bits each, in three bytes). The point is off by 8 mm at most, the altitude by 0.25 m
-/// up to 20 km, the course by 0.18°, the speed by 0.6 %; the accuracy is rounded up by 5.6 % at most.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// up to 20 km, the course by 0.18°, the speed by 0.6 %; the accuracy is rounded up by 5.6 % at most. Two positions are
+/// equal if their bytes are.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Json", into = "Json")]
 pub struct ExactPosition {
     pub at: LatLon,
@@ -37,6 +38,15 @@ pub struct ExactPosition {
     pub course_deg: Option<f64>,
     /// Metres per second over ground, up to 10 km/s.
     pub speed_mps: Option<f64>,
+}
+
+/// The values of the bytes of a position.
+#[derive(PartialEq, Eq)]
+struct Codes {
+    at: LatLon,
+    altitude: u16,
+    accuracy: u8,
+    motion: u32,
 }
 
 /// The difference of two positions of one node, which is right only together with the position from which it was made.
@@ -88,15 +98,20 @@ impl ExactPosition {
     }
 
     fn to_bytes(self) -> Vec<u8> {
-        let [lat, lon] = self.at.e7().map(i32::to_be_bytes);
+        let Codes { at, altitude, accuracy, motion } = self.codes();
+        let [lat, lon] = at.e7().map(i32::to_be_bytes);
         let mut bytes = [lat, lon].concat();
-        bytes.extend(altitude::encode(self.altitude_m).to_be_bytes());
-        bytes.push(accuracy::encode(self.accuracy_m));
-        let motion = self.motion();
+        bytes.extend(altitude.to_be_bytes());
+        bytes.push(accuracy);
         if motion != 0 {
             bytes.extend(&motion.to_be_bytes()[1..]);
         }
         bytes
+    }
+
+    fn codes(&self) -> Codes {
+        let (altitude, accuracy) = (altitude::encode(self.altitude_m), accuracy::encode(self.accuracy_m));
+        Codes { at: self.at, altitude, accuracy, motion: self.motion() }
     }
 
     /// The position that bytes hold. Bytes after the motion are of a later version, and skipped.
@@ -125,6 +140,14 @@ impl ExactPosition {
         Self { course_deg, speed_mps: speed::decode(code(motion)), ..self }
     }
 }
+
+impl PartialEq for ExactPosition {
+    fn eq(&self, other: &Self) -> bool {
+        self.codes() == other.codes()
+    }
+}
+
+impl Eq for ExactPosition {}
 
 impl Move {
     fn pack([north, east]: [i64; 2], next: &ExactPosition) -> Self {

@@ -23,8 +23,8 @@ use roost_wire::messages::{
 };
 use roost_wire::room::{MAX_MEMBERS, RoomMember};
 use roost_wire::{
-    Address, Area, Capacity, Cell, Epoch, EpochSecret, Metadata, NodeId, Nonce, Record, RequestId, RoomId, Scheme,
-    Service, ServiceSet, StreamId, StreamTag, Version,
+    Address, Area, Capacity, Cell, Epoch, EpochSecret, ExactPosition, LatLon, Metadata, NodeId, Nonce, Record,
+    RequestId, RoomId, Scheme, Service, ServiceSet, StreamId, StreamTag, Version,
 };
 
 use messages::any_message;
@@ -171,6 +171,8 @@ fn largest_replica_update_fits() {
         services: ServiceSet::ALL,
         capacity: Capacity { streams: u16::MAX, uplink_kbps: u32::MAX },
         addresses: vec![address; 8],
+        position: Some(ExactPosition { course_deg: Some(1.0), ..ExactPosition::new(LatLon::new(1.0, 2.0).unwrap()) }),
+        orbit: None,
     };
     let records = |count| {
         let records = vec![ReplicaRecord { node: MAX_REPLICA_NODES - 1, record: record.clone() }; count];

@@ -11,8 +11,8 @@ use roost_wire::messages::{
 };
 use roost_wire::room::RoomMember;
 use roost_wire::{
-    Address, Area, Capacity, Cell, Epoch, EpochSecret, Metadata, NodeId, NodeSelector, Offer, Record, RequestId,
-    Scheme, Service, ServiceSet, StreamId, Version,
+    Address, Area, Capacity, Cell, Epoch, EpochSecret, ExactPosition, LatLon, Metadata, NodeId, NodeSelector, Offer,
+    OrbitElements, Record, RequestId, Scheme, Service, ServiceSet, StreamId, Version,
 };
 
 pub(crate) fn cell() -> impl Strategy<Value = Cell> {
@@ -97,8 +97,8 @@ pub(crate) fn names() -> impl Strategy<Value = Option<NodeSelector>> {
 }
 
 pub(crate) fn candidate() -> BoxedStrategy<Candidate> {
-    (node(), version(), cell(), services(), capacity(), addresses(), prop::option::of("[a-z0-9][a-z0-9._-]{0,63}"))
-        .prop_map(|(node, version, cell, services, capacity, addresses, name)| Candidate {
+    (record(), prop::option::of("[a-z0-9][a-z0-9._-]{0,63}"))
+        .prop_map(|(Record { node, version, cell, services, capacity, addresses, position, .. }, name)| Candidate {
             node,
             version,
             cell,
@@ -106,8 +106,31 @@ pub(crate) fn candidate() -> BoxedStrategy<Candidate> {
             capacity,
             addresses,
             name,
+            position,
         })
         .boxed()
+}
+
+pub(crate) fn position() -> impl Strategy<Value = Option<ExactPosition>> {
+    let known = (-90.0..=90.0, -180.0..=180.0, prop::option::of(0.0..360.0), prop::option::of(0.0..1e4));
+    prop::option::of(known.prop_map(|(lat, lon, course_deg, speed_mps)| {
+        let at = LatLon::new(lat, lon).unwrap();
+        ExactPosition { course_deg, speed_mps, ..ExactPosition::new(at) }.rounded()
+    }))
+}
+
+pub(crate) fn orbit() -> impl Strategy<Value = Option<OrbitElements>> {
+    let known = (0_u64..1 << 48, 1_u32..1_800_000_000, 0_u32..3_600_000, -(1_i64 << 38)..1 << 38);
+    prop::option::of(known.prop_map(|(epoch_e8, mean_motion_e8, angle, drag_e11)| OrbitElements {
+        epoch_e8,
+        mean_motion_e8,
+        eccentricity_e7: angle,
+        inclination_e4: angle,
+        right_ascension_e4: angle,
+        perigee_e4: angle,
+        mean_anomaly_e4: angle,
+        drag_e11,
+    }))
 }
 
 pub(crate) fn reason() -> impl Strategy<Value = Reason> {
@@ -140,14 +163,16 @@ pub(crate) fn offer() -> BoxedStrategy<FlowDescription> {
 }
 
 pub(crate) fn record() -> BoxedStrategy<Record> {
-    (node(), version(), cell(), services(), capacity(), addresses())
-        .prop_map(|(node, version, cell, services, capacity, addresses)| Record {
+    (node(), version(), cell(), services(), capacity(), addresses(), position(), orbit())
+        .prop_map(|(node, version, cell, services, capacity, addresses, position, orbit)| Record {
             node,
             version,
             cell,
             services,
             capacity,
             addresses,
+            position,
+            orbit,
         })
         .boxed()
 }

@@ -64,7 +64,16 @@ fn home(number: u32) -> Hub {
         let version = Version { epoch: 1, sequence: 1 };
         let capacity = Capacity { streams: 8, uplink_kbps: 1_000 };
         let cell = Cell::new((node % 16) as i32, (node / 16) as i32);
-        let record = Record { node: me, version, cell, services: ServiceSet::ALL, capacity, addresses };
+        let record = Record {
+            node: me,
+            version,
+            cell,
+            services: ServiceSet::ALL,
+            capacity,
+            addresses,
+            position: None,
+            orbit: None,
+        };
         deliver_message(&mut hub, Time::ZERO, connection, &Message::Registration(RegistrationMessage::Publish(record)));
         drain(&mut hub);
     }

@@ -158,7 +158,7 @@ impl<'a> Population<'a> {
         let cell = if self.random.below(2) == 0 { Cell::new(to(x, by), y) } else { Cell::new(x, to(y, by)) };
         self.cells[node] = cell;
         let machine = self.world.machine_of(MachineRole::Node(node));
-        self.world.command(machine, NodeCommand::Move { cell });
+        self.world.command(machine, NodeCommand::Move(cell.into()));
     }
 
     fn listen(&mut self) {

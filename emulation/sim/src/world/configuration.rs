@@ -48,6 +48,8 @@ impl SimWorld<'_> {
             labels: Labels::default(),
             epoch: self.epoch(machine),
             cell: node.cell,
+            position: None,
+            datum: None,
             services: ServiceSet::ALL,
             hubs: node.hubs.iter().map(|hub| self.addresses(*hub)).collect(),
             hub_role: hub_role(self.prepared),

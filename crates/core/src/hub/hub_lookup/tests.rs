@@ -8,7 +8,16 @@ use crate::hub::testing::*;
 fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
     let capacity = Capacity { streams: 2, uplink_kbps: 1_000 };
     let (services, addresses) = (ServiceSet::ALL, vec![address(number)]);
-    Candidate { node: node(number), version: version(sequence), cell, services, capacity, addresses, name: None }
+    Candidate {
+        node: node(number),
+        version: version(sequence),
+        cell,
+        services,
+        capacity,
+        addresses,
+        name: None,
+        position: None,
+    }
 }
 
 fn answer(id: RequestId, candidates: Vec<Candidate>) -> Message {

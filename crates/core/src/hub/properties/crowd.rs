@@ -123,7 +123,16 @@ impl RandomRemotes {
 
     fn candidate(&mut self) -> Candidate {
         let Record { version, services, capacity, addresses, .. } = record(1);
-        Candidate { node: self.who(), version, cell: self.cell(), services, capacity, addresses, name: None }
+        Candidate {
+            node: self.who(),
+            version,
+            cell: self.cell(),
+            services,
+            capacity,
+            addresses,
+            name: None,
+            position: None,
+        }
     }
 
     /// The crowd does something at random; returns what the hub says to it.
@@ -404,6 +413,7 @@ impl RandomRemotes {
             elapsed_us: 5,
             other: None,
             name: None,
+            position: None,
             round_trip_us: None,
             connected_us: None,
         }

@@ -53,8 +53,9 @@ impl RecordCache {
 
     /// Keeps a copy of a record that the server has named.
     pub(super) fn store(&mut self, core: &mut HubCore, candidate: &Candidate) {
-        let Candidate { node, version, cell, ref services, capacity, ref addresses, ref name } = *candidate;
-        let record = Record { node, version, cell, services: services.clone(), capacity, addresses: addresses.clone() };
+        let Candidate { node, version, cell, ref services, capacity, ref addresses, ref name, position } = *candidate;
+        let (services, addresses) = (services.clone(), addresses.clone());
+        let record = Record { node, version, cell, services, capacity, addresses, position, orbit: None };
         if self.directory.publish(core.now, &record) == PublishOutcome::Full {
             core.counters.count_over_limit(HubLimit::CachedNodes);
         } else if let Some(name) = name {

@@ -275,6 +275,8 @@ mod tests {
                     services: ServiceSet::ALL,
                     capacity: Capacity { streams: number, uplink_kbps: 10_000 },
                     addresses: vec![address; usize::from(number)],
+                    position: None,
+                    orbit: None,
                 },
             );
         }
@@ -308,6 +310,8 @@ mod tests {
                 services: ServiceSet::from_offers((0..4).map(offer)).unwrap(),
                 capacity: Capacity { streams: 900, uplink_kbps: 10_000_000 },
                 addresses: vec![Address { scheme: Scheme::Udp, port: 7_700, hosts: hosts.clone() }; 8],
+                position: None,
+                orbit: None,
             };
             directory.publish(Time::ZERO, &record);
         }

@@ -136,6 +136,7 @@ fn there(number: u8, sequence: u32) -> Candidate {
         capacity,
         addresses: Vec::new(),
         name: None,
+        position: None,
     }
 }
 

@@ -11,8 +11,8 @@ use super::{Provider, SessionId, Ticket};
 use roost_policy::Policy;
 use roost_wire::messages::{MailboxStatus, ProvisionalAccept, PushState, ServiceRequest};
 use roost_wire::{
-    Area, Cell, DeliveryId, Epoch, EpochSecret, Labels, Metadata, NodeId, NodeSelector, RequestId, RoomId, Service,
-    ServiceSet, StreamId,
+    Area, Cell, DeliveryId, Epoch, EpochSecret, ExactPosition, Labels, Metadata, NodeId, NodeSelector, OrbitElements,
+    RequestId, RoomId, Service, ServiceSet, StreamId,
 };
 
 use crate::documents::DocumentVerdict;
@@ -26,6 +26,20 @@ pub struct PushedDelivery {
     pub until_s: u64,
     /// The time until then. Zero only asks what has become of it.
     pub left: Duration,
+}
+
+/// The position of a node as its owner says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodePlace {
+    pub cell: Cell,
+    pub position: Option<ExactPosition>,
+    pub orbit: Option<OrbitElements>,
+}
+
+impl From<Cell> for NodePlace {
+    fn from(cell: Cell) -> Self {
+        Self { cell, position: None, orbit: None }
+    }
 }
 
 /// Commands of the owner of a node.
@@ -129,9 +143,7 @@ pub enum NodeCommand {
         ticket: Ticket,
     },
     /// The node is elsewhere now.
-    Move {
-        cell: Cell,
-    },
+    Move(NodePlace),
     /// A session's source has started.
     SourceOpened {
         session: SessionId,

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
+use roost_geo::Datum;
 use roost_wire::random::RootSecret;
-use roost_wire::{Address, Cell, DeliveryClasses, Labels, NodeId, Role, ServiceSet};
+use roost_wire::{Address, Cell, DeliveryClasses, ExactPosition, Labels, NodeId, Role, ServiceSet};
 
 /// The configuration of a node.
 #[derive(Clone, Debug)]
@@ -21,6 +22,10 @@ pub struct NodeConfig {
     /// earlier one, so this must not go back.
     pub epoch: u32,
     pub cell: Cell,
+    /// The exact position, if it is known.
+    pub position: Option<ExactPosition>,
+    /// The group's datum, without which fixes of a receiver have no cell.
+    pub datum: Option<Datum>,
     /// May be empty.
     pub services: ServiceSet,
     /// The hubs that it may turn to, the preferred one first; each with the

@@ -7,7 +7,7 @@ mod number;
 mod provider;
 mod status;
 
-pub use command::{NodeCommand, PushedDelivery, SourceOutput};
+pub use command::{NodeCommand, NodePlace, PushedDelivery, SourceOutput};
 pub use config::{Discovery, NodeConfig};
 pub use event::{NodeEvent, RequestSummary, Trace, TracedHop};
 pub use number::{SessionId, Ticket};

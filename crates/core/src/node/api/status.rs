@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{ProtocolVersion, WireError};
-use roost_wire::{Address, Cell, NodeId, Service, ServiceSet, StreamId, Version};
+use roost_wire::{Address, Cell, ExactPosition, NodeId, Service, ServiceSet, StreamId, Version};
 
 use super::{SessionId, Ticket};
 
@@ -18,6 +18,8 @@ pub struct NodeStatus {
     /// The version of its record.
     pub version: Version,
     pub cell: Cell,
+    /// The exact position, as far as it is known.
+    pub position: Option<ExactPosition>,
     pub services: ServiceSet,
     /// `None` while it looks for one.
     pub home: Option<HomeStatus>,

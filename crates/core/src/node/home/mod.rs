@@ -31,6 +31,7 @@ use self::hubs::Hubs;
 use self::redirect::Redirect;
 use self::republish_limiter::{RepublishDecision, RepublishLimiter};
 use self::standby::StandbyHub;
+use super::api::NodePlace;
 use super::core::Core;
 use super::timers::Timer;
 
@@ -321,8 +322,9 @@ impl HomeRegistration {
     }
 
     /// The node is elsewhere.
-    pub(super) fn set_cell(&mut self, core: &mut Core, cell: Cell) {
-        self.record.cell = cell;
+    pub(super) fn set_place(&mut self, core: &mut Core, place: NodePlace) {
+        let NodePlace { cell, position, orbit } = place;
+        (self.record.cell, self.record.position, self.record.orbit) = (cell, position, orbit);
         self.publish_anew(core);
     }
 
