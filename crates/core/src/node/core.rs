@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use roost_geo::Datum;
 use roost_wire::messages::{
     FlowMessage, Hello, MediaAddress, Message, MulticastMessage, ProbeMessage, Reason, RegistrationMessage,
     RequestMessage, RoomMessage,
@@ -76,6 +77,7 @@ pub(super) struct Core {
     pub(super) is_patient: bool,
     /// The host's, if the driver has told it.
     pub(super) wall_clock: Option<WallClock>,
+    pub(super) datum: Option<Datum>,
     pub(super) documents: Documents,
     transmits: VecDeque<Transmit>,
     events: VecDeque<NodeEvent>,
@@ -138,6 +140,7 @@ impl Core {
             under_way: 0,
             is_patient: false,
             wall_clock: None,
+            datum: config.datum,
             documents: Documents::new(LATE_DOCUMENT),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
