@@ -7,10 +7,10 @@ use futures_util::stream;
 use roost_api::query::{MAX_DURATION, Params};
 use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
 use roost_api::{
-    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing,
+    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, PlacedRequest, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing,
     WatchQuery,
 };
-use roost_core::node::{NodeCommand, Provider, Ticket};
+use roost_core::node::{NodeCommand, NodePlace, Provider, Ticket};
 use roost_runtime::driver::DriverStopped;
 use roost_runtime::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
 use roost_runtime::naming::{connected, resolve_node};
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 use crate::naming::{MemberNames, NameScope, everybody};
 use crate::node::NodeService;
 use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
+use crate::region::{self, WatchedRegion};
 use crate::{deliver, offers, outbox, rows, sending};
 
 /// The least time that is left for a provider's answer after the search for the provider.
@@ -34,7 +35,7 @@ pub(crate) fn routes(node: NodeService) -> Router {
         .route("/v1/request", post(request))
         .route("/v1/end", post(end))
         .route("/v1/lookup", post(lookup))
-        .route("/v1/watch", get(watch))
+        .route("/v1/watch", get(watch).post(watch))
         .route("/v1/room", get(room))
         .route("/v1/ping", post(ping))
         .route("/v1/send", post(sending::send))
@@ -89,9 +90,10 @@ pub(crate) fn leaving(gone: DriverStopped) -> ApiError {
 async fn request(
     State(node): State<NodeService>,
     headers: HeaderMap,
-    JsonBody(mut request): JsonBody<ServiceRequest>,
+    JsonBody(placed): JsonBody<PlacedRequest>,
 ) -> Result<Response, ApiError> {
     let began = Instant::now();
+    let mut request = region::place(&node, placed).await?;
     if request.service.form() == Form::Any {
         request.service = find_form(&node, &request).await?;
     }
@@ -198,12 +200,16 @@ pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, Stri
     (code, why.to_owned())
 }
 
-async fn lookup(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
-    let query = LookupQuery::from_pairs(&pairs)?;
+async fn lookup(State(node): State<NodeService>, pairs: QueryPairs, geojson: String) -> Result<Response, ApiError> {
+    let query = LookupQuery::from_parts(&pairs, &geojson)?;
     let (names, began) = (everybody(query.names), Instant::now());
-    let found = node.find(query, names).await?;
+    let search = node.grid().await.map_err(leaving)?.search(query.area, query.place.as_ref())?;
+    let found = region::find(&node, query, &search, names).await?;
     let mut lookup = rows::lookup(&found, began.elapsed());
-    lookup.candidates.iter_mut().for_each(|candidate| node.name_candidate(candidate));
+    for (row, candidate) in lookup.candidates.iter_mut().zip(&found.candidates) {
+        row.place = search.on_earth(candidate);
+        node.name_candidate(row);
+    }
     Ok(json_response(&lookup))
 }
 
@@ -234,13 +240,16 @@ fn no_answer(reply: Option<Reply>, late: &str) -> ApiError {
     }
 }
 
-async fn watch(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
-    let WatchQuery { services, area, names } = WatchQuery::from_pairs(&pairs)?;
-    let replies =
-        node.open_ticket(Purpose::Other, |ticket| NodeCommand::Watch { ticket, services, area, names }).await?;
+async fn watch(State(node): State<NodeService>, pairs: QueryPairs, geojson: String) -> Result<Response, ApiError> {
+    let WatchQuery { services, area, place, names } = WatchQuery::from_parts(&pairs, &geojson)?;
+    let search = node.grid().await.map_err(leaving)?.search(area, place.as_ref())?;
+    let area = search.around();
+    let command = |ticket| NodeCommand::Watch { ticket, services, area, names };
+    let replies = node.open_ticket(Purpose::Other, command).await?;
+    let mut watched = WatchedRegion::new(search);
     Ok(lines(replies, move |reply| {
         let line = match reply {
-            Reply::Changed(change) => Some(json_line(&node.watch_event(&change))),
+            Reply::Changed(change) => watched.select(change).map(|change| json_line(&watched.event(&node, &change))),
             _ => None,
         };
         std::future::ready(line)
@@ -266,10 +275,10 @@ async fn room(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Resp
 /// Answers with a line for each reply that has one, until either side ends it.
 fn lines<F, L>(replies: Replies, line: F) -> Response
 where
-    F: Fn(Reply) -> L + Send + 'static,
+    F: FnMut(Reply) -> L + Send + 'static,
     L: Future<Output = Option<String>> + Send,
 {
-    let lines = stream::unfold((replies, line), move |(mut replies, line)| async move {
+    let lines = stream::unfold((replies, line), move |(mut replies, mut line)| async move {
         loop {
             let said = match replies.next().await? {
                 // The last line gives the reason of the end.
@@ -287,11 +296,14 @@ where
 }
 
 async fn relocate(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
-    let to: Cell = Params::new(&pairs, &["at"])?.required("at")?;
-    let from = node.machine_status().await.map_err(leaving)?.cell;
-    node.mailbox.command(NodeCommand::Move(to.into())).await.map_err(leaving)?;
+    let to: String = Params::new(&pairs, &["at"])?.required("at")?;
+    let grid = node.grid().await.map_err(leaving)?;
+    let place = grid.place(&to)?;
+    let (from, to) = (grid.own.map_or(place.cell, |own| own.cell), place.cell);
+    let at = NodePlace { position: place.exact, ..to.into() };
+    node.mailbox.command(NodeCommand::Move(at)).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
-    Ok(json_response(&Moved { schema: SCHEMA, from, to }))
+    Ok(json_response(&Moved { schema: SCHEMA, from, to, place: grid.on_earth(&place, None) }))
 }
 
 /// Ends a reflected stream early, so that its requester gets the summary.

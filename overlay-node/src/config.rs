@@ -4,19 +4,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roost_core::node::Discovery;
+use roost_geo::{Place, PlaceError};
 use roost_runtime::config::units::size_bytes;
 use roost_runtime::config::{ConfigError, Kind, Setting, Settings};
 use roost_runtime::media::MediaAddress;
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
-use roost_wire::{Cell, DeliveryClass, DeliveryClasses, HubName, Role, Service, ServiceSet};
+use roost_wire::{DeliveryClass, DeliveryClasses, HubName, Role, Service, ServiceSet};
 
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    pub(crate) cell: Cell,
+    /// The place as the setting says it: only the group's datum tells the cell of a latitude.
+    pub(crate) at: String,
     /// The endpoints of each hub that the node may attach to.
     pub(crate) hubs: Vec<HubName>,
     /// The role that the hubs' certificates must have.
@@ -108,10 +110,10 @@ pub(crate) fn settings() -> Vec<Setting> {
         ),
         row(
             "at",
-            Kind::Cell,
+            Kind::Other { name: "place", check: check_place, example: "47.3769,8.5417" },
             "",
-            "The node's cell on the grid.",
-            "In whole cells, such as 27,92; `roost move` changes it while the node runs.",
+            "The node's place: latitude and longitude, a geo: URI, an MGRS square, or a cell of the grid.",
+            "47.3769,8.5417 in a group with a datum, a cell such as 27,92 in any; `roost move` changes it while the node runs.",
             false,
         ),
         row(
@@ -297,9 +299,9 @@ impl Config {
                 return Err(ConfigError::Conflict(none.to_owned()));
             }
         };
-        let cell = settings.optional("at")?.ok_or_else(|| ConfigError::Missing {
+        let at = settings.optional("at")?.ok_or_else(|| ConfigError::Missing {
             key: "at".to_owned(),
-            advice: "say where the node is, such as --at 27,92".to_owned(),
+            advice: "say where the node is, such as --at 47.3769,8.5417 or --at 27,92".to_owned(),
         })?;
         let stream_duration = settings.duration_within("stream_duration", STREAM_DURATIONS)?;
         let offer = Offer::read(settings)?;
@@ -310,7 +312,14 @@ impl Config {
         let folder = settings.text("outbox").filter(|folder| !folder.is_empty());
         let outbox = folder.map(|folder| Arc::new(Outbox::new(folder.into(), limit)));
         let (classes, media) = (classes(settings)?, settings.required("media")?);
-        Ok(Self { cell, hubs, hub_role, offer, stream_duration, classes, multicast, discovery, media, inbox, outbox })
+        Ok(Self { at, hubs, hub_role, offer, stream_duration, classes, multicast, discovery, media, inbox, outbox })
+    }
+}
+
+fn check_place(text: &str) -> Result<(), String> {
+    match Place::parse(text, None) {
+        Ok(_) | Err(PlaceError::NoDatum(_)) => Ok(()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -395,7 +404,7 @@ mod tests {
             (vec![hub, ("at", "1,2"), ("multicast", "yes")], "expected off, on"),
             (vec![hub, ("server", "udp://h:2"), ("at", "1,2")], "exclude each other"),
             (vec![hub], "setting at is missing"),
-            (vec![hub, ("at", "here")], "not a location"),
+            (vec![hub, ("at", "here")], "is no place"),
             (vec![hub, ("at", "1,2"), ("stream_duration", "0s")], "between 100ms and 1day"),
             (vec![hub, ("at", "1,2"), ("services", "videos")], "unknown service"),
             (vec![hub, ("at", "1,2"), ("delivery.video", "both")], "stripe"),

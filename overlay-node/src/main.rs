@@ -12,6 +12,7 @@ mod node;
 mod offers;
 mod outbox;
 mod provider_cache;
+mod region;
 mod rows;
 mod sending;
 mod session;

@@ -9,6 +9,7 @@ use roost_api::{Connections, DocumentRow, State, Status, Streams, Transfer};
 use roost_core::machine::Machine as _;
 use roost_core::node::{self, Discovery, Node, NodeCommand};
 use roost_core::{DocumentVerdict, HeldDocument, Input};
+use roost_geo::{Datum, Place};
 use roost_identity::Identity;
 use roost_policy::Policy;
 use roost_reflection::keys::KeySealer;
@@ -20,10 +21,11 @@ use roost_runtime::driver::{DriverStopped, Mailbox, Sockets, driver};
 use roost_runtime::http::Router;
 use roost_runtime::media::{MediaAddress, MediaMetrics, MediaSocket, RelayMailbox, rows as relayed};
 use roost_runtime::naming::NodeNames;
+use roost_runtime::places::Grid;
 use roost_runtime::resolve::{EndpointResolver, resolve_all};
 use roost_runtime::{Base, DaemonContext, Failure, Program, Running, random_secret, random_seed};
 use roost_services::{SourceError, Sources};
-use roost_wire::{Address, Labels, NodeId, Role, RoleSet, ServiceSet, Time};
+use roost_wire::{Address, Cell, Labels, NodeId, Role, RoleSet, ServiceSet, Time};
 use tokio::sync::mpsc;
 
 use crate::config::{self, Config, Offer};
@@ -106,9 +108,10 @@ impl Program for OverlayNode {
         let place = if config.hub_role == Role::SuperNode { config.media } else { MediaAddress::Off };
         let bound = place.bind(shared.transport.local_addresses())?;
         let media = bound.as_ref().map(MediaSocket::address);
-        let labels = shared.labels();
-        let mut machine =
-            Node::new(node::NodeConfig { labels, ..machine_config(&config, &identity, hubs, addresses, media)? });
+        let (labels, datum) = (shared.labels(), shared.datum());
+        let Place { cell, exact: position } = start_place(&config, datum)?;
+        let machine = machine_config(&config, &identity, hubs, addresses, media)?;
+        let mut machine = Node::new(node::NodeConfig { labels, cell, position, datum, ..machine });
         // Before anybody is admitted.
         machine.handle(Time::ZERO, Input::Command(NodeCommand::Policy(shared.documents.rules())));
         let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer));
@@ -171,6 +174,10 @@ impl Program for OverlayNode {
         }
         Ok(Running { service, driver })
     }
+}
+
+fn start_place(config: &Config, datum: Option<Datum>) -> Result<Place, Failure> {
+    Place::parse(&config.at, datum.as_ref()).map_err(|error| Failure::config(format!("setting at: {error}")))
 }
 
 /// Starts the relay, where reflected streams begin and end, and returns its address.
@@ -241,7 +248,8 @@ fn machine_config(
         name: identity.name().to_owned(),
         labels: Labels::default(),
         epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
-        cell: config.cell,
+        // The place and the datum follow from the settings and the group.
+        cell: Cell::new(0, 0),
         position: None,
         datum: None,
         services: config.offer.sources.services(),
@@ -261,6 +269,14 @@ fn machine_config(
 }
 
 impl NodeService {
+    pub(crate) async fn grid(&self) -> Result<Grid, DriverStopped> {
+        Ok(self.grid_at(&self.machine_status().await?))
+    }
+
+    fn grid_at(&self, machine: &node::NodeStatus) -> Grid {
+        Grid { datum: self.shared.datum(), own: Some(Place { cell: machine.cell, exact: machine.position }) }
+    }
+
     pub(crate) async fn machine_status(&self) -> Result<node::NodeStatus, DriverStopped> {
         self.mailbox.inspect(Node::status).await
     }
@@ -311,6 +327,7 @@ impl Endpoints for NodeService {
             hub: machine.home.as_ref().map(rows::hub),
             standby: machine.standby.as_ref().map(rows::hub),
             cell: Some(machine.cell),
+            place: self.grid_at(&machine).own_place(),
             record: Some(record_text(machine.version)),
             services: machine.services.iter().collect(),
             outbox: self.outbox.as_ref().map(|outbox| outbox.totals()),

@@ -33,8 +33,17 @@ pub struct Client {
 impl Network {
     /// A network with a fresh group and no daemons.
     pub fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// A network whose group has a datum, with cells of a kilometer.
+    pub fn at(origin: &str) -> Self {
+        Self::with(&["--origin", origin, "--cell", "1km"])
+    }
+
+    fn with(arguments: &[&str]) -> Self {
         let network = Self { folder: TempDir::new().expect("a temporary folder") };
-        network.roost_ok(&["group", "init", &network.group(), "--name", "grove"]);
+        network.roost_ok(&[&["group", "init", &network.group(), "--name", "grove"], arguments].concat());
         network
     }
 

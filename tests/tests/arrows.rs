@@ -11,7 +11,8 @@ const ARROWS: [(&str, &[&str]); 32] = [
     ("roost-audit", &[]),
     ("roost-policy", &["roost-wire"]),
     ("roost-core", &["roost-wire", "roost-geo", "roost-policy"]),
-    ("roost-identity", &["roost-wire"]),
+    // The authority signs the group's datum.
+    ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
     ("roost-services", &["roost-wire"]),
     // Prints for all commands; `roost-wire` has the escaping of text from others.
@@ -29,6 +30,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
             "roost-core",
             "roost-policy",
             "roost-transport",
+            "roost-geo",
             "roost-identity",
             "roost-authority",
             "roost-api",
@@ -41,6 +43,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
         "roost-cli",
         &[
             "roost-wire",
+            "roost-geo",
             "roost-audit",
             "roost-identity",
             "roost-policy",
@@ -60,6 +63,7 @@ const ARROWS: [(&str, &[&str]); 32] = [
             "roost-services",
             "roost-wire",
             "roost-core",
+            "roost-geo",
             "roost-policy",
             "roost-api",
             "roost-identity",

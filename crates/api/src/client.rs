@@ -22,7 +22,7 @@ use tokio::sync::mpsc;
 
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
-use crate::query::{LookupQuery, RoomQuery, SendQuery, WatchQuery, escaped};
+use crate::query::{LookupQuery, PlaceQuery, PlacedRequest, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
     Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Roster, SendEvent,
     Services, Status, Streams, WatchEvent,
@@ -30,6 +30,8 @@ use crate::types::{
 use crate::{FRAMES, SCHEMA};
 
 const MAX_JSON_BYTES: usize = 64 << 20;
+
+const JSON: &str = "application/json";
 
 const MAX_LINE_BYTES: usize = 1 << 20;
 
@@ -128,7 +130,9 @@ impl Client {
 
     /// Names the nodes that offer a service in an area.
     pub async fn lookup(&self, query: &LookupQuery) -> Result<Lookup, ClientError> {
-        self.json(Method::POST, &format!("/v1/lookup?{}", query.to_text())).await
+        let polygons = body_of(query.place.as_ref());
+        let response = self.send_body(Method::POST, &format!("/v1/lookup?{}", query.to_text()), JSON, polygons).await?;
+        read_json(&collect(response).await?)
     }
 
     /// Requests a service and returns its events and data as they come. Dropping the stream cancels the request.
@@ -136,7 +140,15 @@ impl Client {
     /// # Errors
     /// A [`ClientError`]. An error after the start is an event of the stream.
     pub async fn request(&self, request: &ServiceRequest) -> Result<RequestStream, ClientError> {
-        let body = serde_json::to_vec(request).map_err(|error| ClientError::Malformed(error.to_string()))?;
+        self.request_at(&PlacedRequest { request: request.clone(), place: None }).await
+    }
+
+    /// Like [`Self::request`], in an area that may be said in words of people.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn request_at(&self, placed: &PlacedRequest) -> Result<RequestStream, ClientError> {
+        let body = placed.to_json().map_err(|error| ClientError::Malformed(error.to_string()))?;
         let response = self.send_body(Method::POST, "/v1/request", FRAMES, Full::new(body.into())).await?;
         Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
     }
@@ -144,7 +156,9 @@ impl Client {
     /// Reports the changes in an area as they happen. The first event has the nodes that are there at the start.
     pub async fn watch(&self, query: &WatchQuery) -> Result<WatchStream, ClientError> {
         let target = format!("/v1/watch?{}", query.to_text());
-        let response = self.send(Method::GET, &target, crate::JSON_LINES).await?;
+        let place = query.place.as_ref();
+        let method = if place.is_none_or(|place| place.body().is_empty()) { Method::GET } else { Method::POST };
+        let response = self.send_body(method, &target, crate::JSON_LINES, body_of(place)).await?;
         Ok(WatchStream(Lines { body: response.into_body(), buffer: Vec::new() }))
     }
 
@@ -221,7 +235,12 @@ impl Client {
     }
 
     pub async fn move_to(&self, cell: Cell) -> Result<Moved, ClientError> {
-        self.json(Method::POST, &format!("/v1/move?at={cell}")).await
+        self.move_to_place(&cell.to_string()).await
+    }
+
+    /// Moves the node to a place in any notation.
+    pub async fn move_to_place(&self, place: &str) -> Result<Moved, ClientError> {
+        self.json(Method::POST, &format!("/v1/move?at={}", escaped(place))).await
     }
 
     /// Names the documents of the group that the daemon holds, and who holds older ones.
@@ -243,9 +262,7 @@ impl Client {
     }
 
     async fn json<T: DeserializeOwned>(&self, method: Method, target: &str) -> Result<T, ClientError> {
-        let body = collect(self.send(method, target, "application/json").await?).await?;
-        check_schema(&body)?;
-        serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
+        read_json(&collect(self.send(method, target, JSON).await?).await?)
     }
 
     async fn send(&self, method: Method, target: &str, accept: &str) -> Result<Response<Incoming>, ClientError> {
@@ -293,6 +310,15 @@ impl Client {
         let unreachable = |source| ClientError::Unreachable { socket: self.socket.clone(), source };
         UnixStream::connect(&self.socket).await.map_err(unreachable)
     }
+}
+
+fn read_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ClientError> {
+    check_schema(body)?;
+    serde_json::from_slice(body).map_err(|error| ClientError::Malformed(error.to_string()))
+}
+
+fn body_of(place: Option<&PlaceQuery>) -> Full<Bytes> {
+    Full::new(place.map_or("", PlaceQuery::body).to_owned().into())
 }
 
 async fn collect(response: Response<Incoming>) -> Result<Bytes, ClientError> {

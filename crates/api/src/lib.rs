@@ -27,8 +27,8 @@
 //! | `POST /v1/outbox/cancel?id=…` | nothing | nodes |
 //! | `POST /v1/log?level=…` | [`LogLevel`] | all |
 //!
-//! `AREA` is one of `at=X,Y`, `near=X,Y`, `near=X,Y&within=R`,
-//! `rect=X1,Y1,X2,Y2`, `any=true`.
+//! `AREA` is one of `at=PLACE`, `near=PLACE`, `near=PLACE&within=R`, `within=R`, `area=CORNER..CORNER`,
+//! `rect=X1,Y1,X2,Y2`, `any=true`; of a lookup or a watch also a body with GeoJSON.
 
 #![allow(missing_docs, reason = "a comment stands where it says more than the name")]
 
@@ -43,14 +43,16 @@ pub mod types;
 pub use client::{Client, ClientError, OfferStream, RequestStream, RoomStream, SendStream, WatchStream};
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
-pub use query::{AreaQuery, LookupQuery, OutboxTerms, QueryError, RoomQuery, SendQuery, WatchQuery};
+pub use query::{
+    AreaQuery, LookupQuery, OutboxTerms, PlaceQuery, PlacedRequest, QueryError, RoomQuery, SendQuery, WatchQuery,
+};
 pub use roost_wire::text;
 pub use types::{
-    Accepted, Candidate, ConnectionRow, Connections, DocumentHolder, DocumentRow, DocumentTaken, Documents,
-    DownstreamRow, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent,
-    OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority,
-    Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams,
-    Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
+    Accepted, Candidate, ConnectionRow, Connections, DatumStatus, DocumentHolder, DocumentRow, DocumentTaken, Documents,
+    DownstreamRow, EarthPlace, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent,
+    OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority, Progress,
+    Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace,
+    TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

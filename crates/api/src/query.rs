@@ -8,9 +8,11 @@ use roost_wire::{Area, Cell, Metadata, NodeSelector, Service, ServiceSet};
 
 pub const MAX_DURATION: Duration = MAX_REQUEST_TIME;
 
+mod place;
 mod room;
 mod send;
 
+pub use place::{PlaceQuery, PlacedRequest};
 pub use room::{MAX_ROOM_NAME_BYTES, RoomQuery};
 pub use send::{OutboxTerms, SendQuery};
 
@@ -28,6 +30,8 @@ pub struct AreaQuery(pub Area);
 pub struct LookupQuery {
     pub service: Service,
     pub area: Area,
+    /// The area in words of people, instead of `area`.
+    pub place: Option<PlaceQuery>,
     /// `k=N`: the most providers; 0 is the hub's default.
     pub count: u8,
     /// `timeout=2s`: the longest wait for an answer; `None` is 20 s, or longer over a long path.
@@ -43,22 +47,34 @@ pub struct WatchQuery {
     /// `service=NAME,NAME`; all services if it is left out.
     pub services: ServiceSet,
     pub area: Area,
+    /// The area in words of people, instead of `area`.
+    pub place: Option<PlaceQuery>,
     /// `names=true`, as in [`LookupQuery`].
     pub names: bool,
 }
 
 impl LookupQuery {
     pub fn new(service: Service, area: Area) -> Self {
-        Self { service, area, count: 0, timeout: None, names: false, filter: Metadata::EMPTY }
+        Self { service, area, place: None, count: 0, timeout: None, names: false, filter: Metadata::EMPTY }
     }
 
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &QueryPairs) -> Result<Self, QueryError> {
+        Self::from_parts(pairs, "")
+    }
+
+    /// Like [`Self::from_pairs`], of a query whose body may have polygons.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_parts(pairs: &QueryPairs, geojson: &str) -> Result<Self, QueryError> {
         let params = Params::with_area(pairs, &["service", "k", "timeout", "names", "where"])?;
+        let (area, place) = params.place(geojson)?;
         Ok(Self {
             service: params.required("service")?,
-            area: params.area()?,
+            area,
+            place,
             count: params.number("k", u8::MAX)?.unwrap_or(0),
             timeout: params.duration("timeout")?,
             names: params.parsed("names")?.unwrap_or(false),
@@ -69,7 +85,7 @@ impl LookupQuery {
     /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
         let service = escaped(&self.service.full_text());
-        let mut text = format!("service={service}&{}", AreaQuery(self.area).to_text());
+        let mut text = format!("service={service}&{}", area_text(self.area, self.place.as_ref()));
         push_count(&mut text, self.count);
         if let Some(timeout) = self.timeout {
             push_duration(&mut text, "timeout", timeout);
@@ -86,6 +102,14 @@ impl WatchQuery {
     /// # Errors
     /// One sentence that says which parameter is wrong and what was expected.
     pub fn from_pairs(pairs: &QueryPairs) -> Result<Self, QueryError> {
+        Self::from_parts(pairs, "")
+    }
+
+    /// Like [`Self::from_pairs`], of a query whose body may have polygons.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_parts(pairs: &QueryPairs, geojson: &str) -> Result<Self, QueryError> {
         let params = Params::with_area(pairs, &["service", "names"])?;
         let services = match params.get("service") {
             None => ServiceSet::ALL,
@@ -94,16 +118,22 @@ impl WatchQuery {
                 .map(|name| name.parse::<Service>().map_err(|error| QueryError(error.to_string())))
                 .collect::<Result<_, _>>()?,
         };
-        Ok(Self { services, area: params.area()?, names: params.parsed("names")?.unwrap_or(false) })
+        let (area, place) = params.place(geojson)?;
+        Ok(Self { services, area, place, names: params.parsed("names")?.unwrap_or(false) })
     }
 
     /// Writes the query without the question mark.
     pub fn to_text(&self) -> String {
         let names: Vec<_> = self.services.iter().map(|service| escaped(&service.full_text())).collect();
-        let mut text = format!("service={}&{}", names.join(","), AreaQuery(self.area).to_text());
+        let area = area_text(self.area, self.place.as_ref());
+        let mut text = format!("service={}&{area}", names.join(","));
         push_names(&mut text, self.names);
         text
     }
+}
+
+fn area_text(area: Area, place: Option<&PlaceQuery>) -> String {
+    place.map_or_else(|| AreaQuery(area).to_text(), PlaceQuery::to_text)
 }
 
 impl AreaQuery {
@@ -127,7 +157,7 @@ pub struct QueryPairs(pub Vec<(String, String)>);
 pub struct Params<'a>(&'a [(String, String)]);
 
 impl<'a> Params<'a> {
-    const AREA: [&'static str; 5] = ["at", "near", "within", "rect", "any"];
+    const AREA: [&'static str; 6] = ["at", "near", "within", "rect", "area", "any"];
 
     /// Checks that each parameter is among `known` and given once.
     ///
@@ -203,22 +233,6 @@ impl<'a> Params<'a> {
         }
         Ok(Some(duration))
     }
-
-    fn area(&self) -> Result<Area, QueryError> {
-        let radius = self.number("within", u32::MAX)?;
-        let named = ["at", "near", "rect", "any"].into_iter().filter(|key| self.get(key).is_some()).count();
-        let wrong = "name one area: at=X,Y, near=X,Y, near=X,Y&within=R, rect=X1,Y1,X2,Y2 or any=true";
-        let area = match (self.parsed("at")?, self.parsed("near")?, self.get("rect"), self.get("any"), radius) {
-            (Some(cell), None, None, None, None) => Area::Exact(cell),
-            (None, Some(cell), None, None, None) => Area::Nearest(cell),
-            (None, Some(centre), None, None, Some(radius)) => Area::Radius { center: centre, radius },
-            (None, None, Some(corners), None, None) => parse_rectangle(corners)?,
-            (None, None, None, Some("true" | ""), None) => Area::Anywhere,
-            _ if named > 1 => return Err(QueryError(format!("more than one area is given: {wrong}"))),
-            _ => return Err(QueryError(wrong.to_owned())),
-        };
-        if area.is_valid() { Ok(area) } else { Err(QueryError("the area is not on the grid".to_owned())) }
-    }
 }
 
 fn parse_rectangle(text: &str) -> Result<Area, QueryError> {
@@ -291,6 +305,30 @@ mod tests {
     }
 
     #[test]
+    fn places_are_left_to_the_daemon() {
+        let place = |text: &str, body: &str| LookupQuery::from_parts(&pairs(text), body).map(|query| query.place);
+        let owned = |text: &str| text.to_owned();
+        let within = |center: Option<&str>, radius: &str| {
+            Some(PlaceQuery::Within { center: center.map(str::to_owned), radius: owned(radius) })
+        };
+        for (text, expected) in [
+            ("at=47.1,8.1", Some(PlaceQuery::At(owned("47.1,8.1")))),
+            ("near=32TMT6547", Some(PlaceQuery::Near(owned("32TMT6547")))),
+            ("near=1,2&within=5km", within(Some("1,2"), "5km")),
+            ("within=3", within(None, "3")),
+            ("area=47.1,8.1..47.2,8.2", Some(PlaceQuery::Corners(owned("47.1,8.1"), owned("47.2,8.2")))),
+            ("area=1,2..3,4", None),
+            ("near=1,2&within=3", None),
+        ] {
+            assert_eq!(place(&format!("service=video&{text}"), ""), Ok(expected), "{text}");
+        }
+        let region = |near: Option<&str>| PlaceQuery::Region { geojson: owned("{}"), near: near.map(str::to_owned) };
+        assert_eq!(place("service=video&near=1,2", "{}"), Ok(Some(region(Some("1,2")))));
+        assert_eq!(place("service=video", "{}"), Ok(Some(region(None))));
+        assert!(place("service=video&any=true", "{}").is_err());
+    }
+
+    #[test]
     fn own_service_survives_a_query() {
         let query = LookupQuery {
             filter: "sensor=ir,range=120".parse().unwrap(),
@@ -306,7 +344,7 @@ mod tests {
     #[test]
     fn watch_query_round_trips() {
         let services = ServiceSet::EMPTY.with(Service::Track).with(Service::Sensor);
-        let query = WatchQuery { services, area: Area::Anywhere, names: true };
+        let query = WatchQuery { services, area: Area::Anywhere, place: None, names: true };
         assert_eq!(WatchQuery::from_pairs(&pairs(&query.to_text())), Ok(query));
     }
 
@@ -318,7 +356,6 @@ mod tests {
             ("service=video", "name one area"),
             ("service=video&at=1,2&any=true", "more than one area"),
             ("service=video&at=1,2&within=3", "name one area"),
-            ("service=video&at=1", "not a location"),
             ("service=video&rect=1,2,3", "four whole numbers"),
             ("service=video&any=true&whose=1", "unknown parameter"),
             ("service=video&any=true&where=1", "where=1: \"1\" is not metadata"),
@@ -326,7 +363,8 @@ mod tests {
             ("service=video&any=true&timeout=10", "a duration such as"),
             ("service=video&any=true&timeout=0s", "more than nothing"),
             ("service=video&any=true&k=999999999999", "k=999999999999: expected a whole number from 0 to 255"),
-            ("service=video&near=1,2&within=-1", "within=-1: expected a whole number from 0 to"),
+            ("service=video&area=1,2", "expected two corners"),
+            ("service=video&any=no", "name one area"),
         ] {
             let error = LookupQuery::from_pairs(&pairs(text)).unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

@@ -34,11 +34,11 @@ async fn serve(router: Router) -> (TempDir, Client) {
 async fn json_goes_both_ways() {
     let moved = |QueryPairs(pairs): QueryPairs| async move {
         let to: Cell = pairs[0].1.parse().unwrap();
-        json_response(&Moved { schema: SCHEMA, from: Cell::new(0, 0), to })
+        json_response(&Moved { schema: SCHEMA, from: Cell::new(0, 0), to, place: None })
     };
     let (_folder, client) = serve(Router::new().route("/v1/move", post(moved))).await;
     let answer = client.move_to(Cell::new(-3, 4)).await.unwrap();
-    assert_eq!(answer, Moved { schema: SCHEMA, from: Cell::new(0, 0), to: Cell::new(-3, 4) });
+    assert_eq!(answer, Moved { schema: SCHEMA, from: Cell::new(0, 0), to: Cell::new(-3, 4), place: None });
 }
 
 #[tokio::test]
@@ -71,6 +71,7 @@ async fn long_index_is_paged() {
             record: String::new(),
             name: None,
             position: None,
+            place: None,
             expires_in_s: None,
             suspended: None,
             home: None,
@@ -149,7 +150,7 @@ async fn watch_streams_lines() {
         Response::new(Body::from(lines.collect::<String>()))
     };
     let (_folder, client) = serve(Router::new().route("/v1/watch", get(answer))).await;
-    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, names: false };
+    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, place: None, names: false };
     let mut watch = client.watch(&query).await.unwrap();
     assert_eq!(watch.next().await.unwrap(), Some(event(1)));
     assert_eq!(watch.next().await.unwrap(), Some(event(2)));
@@ -160,7 +161,7 @@ async fn watch_streams_lines() {
 async fn refused_watch_gives_reason() {
     let refuse = || async { json_line(&ApiError::new(Code::Busy, "too many watches").body()) };
     let (_folder, client) = serve(Router::new().route("/v1/watch", get(refuse))).await;
-    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, names: false };
+    let query = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, place: None, names: false };
     let error = client.watch(&query).await.unwrap().next().await.unwrap_err();
     assert_eq!((error.exit_code(), error.to_string()), (5, "too many watches".to_owned()));
 }

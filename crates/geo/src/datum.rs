@@ -2,6 +2,7 @@
 
 use minicbor::decode::Error as DecodeError;
 use minicbor::{Decode, Decoder, Encode};
+use roost_wire::messages::StatedDatum;
 use roost_wire::position::LatLon;
 use roost_wire::{Cell, text};
 use serde::{Deserialize, Serialize};
@@ -110,6 +111,12 @@ impl Datum {
     pub fn middle(&self, cell: Cell) -> Result<LatLon, PlaceError> {
         let middle = GridPoint { x: f64::from(cell.x) + 0.5, y: f64::from(cell.y) + 0.5 };
         self.lat_lon(middle).ok_or_else(|| PlaceError::FarCell(cell.to_string(), REACH_KM))
+    }
+}
+
+impl From<Datum> for StatedDatum {
+    fn from(Datum { origin, cell }: Datum) -> Self {
+        Self { origin, cell_m: cell.metres() as u32 }
     }
 }
 

@@ -17,7 +17,8 @@ pub enum PlaceError {
         "{0:?} is no place: write a cell (27,92), latitude and longitude (47.3769,8.5417), a geo: URI or an MGRS square"
     )]
     Form(String),
-    #[error("{0} is a place on the Earth and the group has no datum: set one, or name a cell such as 27,92")]
+    #[error("{0} is a place on the Earth and the group has no datum: name a cell such as 27,92, or make a group with one (roost \
+         group init --origin LAT,LON --cell 1km)")]
     NoDatum(String),
     #[error("cell {0} is off the grid: coordinates are from -{MAX_COORDINATE} to {MAX_COORDINATE}")]
     Cell(String),
@@ -47,6 +48,8 @@ pub enum RegionError {
     Ring,
     #[error("the region has more than {0} points: simplify its outline")]
     Points(usize),
+    #[error("a ring of the polygon crosses itself: put its points in the order of its outline")]
+    Crossing,
     #[error("an edge of the region is half around the Earth: add points on it")]
     Edge,
     #[error("a circle of {radius} around {center} leaves the {reach_km} km that a datum reaches: choose a smaller one")]

@@ -36,6 +36,7 @@ mod notation;
 mod orbit;
 mod place;
 mod region;
+mod ring;
 mod track;
 
 pub use cover::MAX_RECTANGLES;

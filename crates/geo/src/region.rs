@@ -9,6 +9,7 @@ use crate::error::{PlaceError, RegionError};
 use crate::geodesic::distance_m;
 use crate::geojson::{self, MAX_POINTS};
 use crate::length::Length;
+use crate::ring::crosses_itself;
 
 /// The longest piece of an edge, degrees. Edges are straight in latitude and longitude (RFC 7946, section 3.1.1), and
 /// each piece is straight on the grid: up to 60° of latitude, 9 m from the true edge at most.
@@ -122,6 +123,9 @@ impl Region {
 fn project_ring(ring: &[[f64; 2]], datum: &Datum) -> Result<Vec<GridPoint>, RegionError> {
     if ring.len() < 4 || ring.first() != ring.last() {
         return Err(RegionError::Ring);
+    }
+    if crosses_itself(ring) {
+        return Err(RegionError::Crossing);
     }
     let mut points = Vec::new();
     for (from, to) in ring.iter().zip(&ring[1..]) {

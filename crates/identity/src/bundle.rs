@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::SystemTime;
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, KeyPair};
+use roost_geo::Datum;
 use roost_wire::{Labels, NodeId, RemoteIdentity, Role};
 use rustls_pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 
@@ -173,6 +174,11 @@ impl Identity {
 
     pub fn group(&self) -> &str {
         self.trust.group()
+    }
+
+    /// Where on the Earth the group's grid lies, as its authority has signed it; `None` of a plain grid.
+    pub fn datum(&self) -> Option<Datum> {
+        self.trust.get().in_force().datum().copied()
     }
 
     /// The policy, signed, that the authority gave with the certificate; `None` if it gave none, or it cannot be read.

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1, ParsedPublicKey};
 use data_encoding::BASE64;
+use roost_geo::Datum;
 use roost_wire::{Labels, NodeId, RemoteIdentity};
 use sha2::{Digest, Sha256};
 use x509_parser::asn1_rs::{ToDer, Utf8String};
@@ -25,6 +26,9 @@ const ECDSA_SHA256: [u8; 12] = [0x30, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 
 /// registration (ITU-T X.667); the number was drawn at random. It has 31 bits, since the parser of the DTLS library reads
 /// no greater one than 32.
 pub(crate) const LABELS_OID: &[u64] = &[2, 25, 1_370_264_823];
+
+/// The extension of an authority's certificate with the group's datum, a UTF8String such as `47.37,8.54 1km`.
+pub(crate) const DATUM_OID: &[u64] = &[2, 25, 1_093_518_226];
 
 /// The first bytes of the SubjectPublicKeyInfo of an uncompressed P-256 key (RFC 5480).
 const P256_PREFIX: [u8; 27] = [
@@ -80,14 +84,28 @@ impl<'a> Certificate<'a> {
 
     /// The labels of the holder, none without their extension. `None` if a group would not write such an extension.
     fn labels(&self) -> Option<Labels> {
-        let is_ours = |arcs: &mut dyn Iterator<Item = u64>| arcs.eq(LABELS_OID.iter().copied());
+        let Some((text, value)) = self.text_extension(LABELS_OID)? else { return Some(Labels::default()) };
+        let labels: Labels = text.parse().ok()?;
+        // The comparison with the only right encoding rejects other orders and no labels at all, too.
+        (labels_extension(&labels)? == value).then_some(labels)
+    }
+
+    /// The datum of the group, none without its extension. `None` if a group would not write such an extension.
+    fn datum(&self) -> Option<Option<Datum>> {
+        let Some((text, value)) = self.text_extension(DATUM_OID)? else { return Some(None) };
+        let (origin, cell) = text.split_once(' ')?;
+        let datum = Datum::new(origin.parse().ok()?, cell.parse().ok()?).ok()?;
+        (datum_extension(&datum)? == value).then_some(Some(datum))
+    }
+
+    /// The text of an extension of ours with its encoding; `None` if there are several, or it is no text.
+    fn text_extension(&self, oid: &[u64]) -> Option<Option<(String, &[u8])>> {
+        let is_ours = |arcs: &mut dyn Iterator<Item = u64>| arcs.eq(oid.iter().copied());
         let extensions = self.x509.extensions().iter();
         let mut ours = extensions.filter(|extension| extension.oid.iter().is_some_and(|mut arcs| is_ours(&mut arcs)));
-        let Some(extension) = ours.next() else { return Some(Labels::default()) };
+        let Some(extension) = ours.next() else { return Some(None) };
         let (_, text) = Utf8String::from_der(extension.value).ok()?;
-        let labels: Labels = text.string().parse().ok()?;
-        // The comparison with the only right encoding rejects other orders and no labels at all, too.
-        (ours.next().is_none() && labels_extension(&labels)? == extension.value).then_some(labels)
+        ours.next().is_none().then(|| Some((text.string(), extension.value)))
     }
 
     /// The SubjectPublicKeyInfo, DER, of whatever type the key is.
@@ -124,6 +142,11 @@ impl<'a> Certificate<'a> {
 pub(crate) fn labels_extension(labels: &Labels) -> Option<Vec<u8>> {
     let text = labels.to_string();
     Utf8String::new(&text).to_der_vec().ok().filter(|_| !labels.is_empty())
+}
+
+/// The content of the extension with a group's datum, DER.
+pub(crate) fn datum_extension(datum: &Datum) -> Option<Vec<u8>> {
+    Utf8String::new(&format!("{} {}", datum.origin(), datum.cell_size())).to_der_vec().ok()
 }
 
 fn p256_spki<'a>(x509: &X509Certificate<'a>) -> Option<&'a [u8]> {
@@ -255,6 +278,7 @@ pub(crate) struct Authority {
     key: ParsedPublicKey,
     spki: Vec<u8>,
     not_after: SystemTime,
+    datum: Option<Datum>,
 }
 
 impl Authority {
@@ -277,6 +301,7 @@ impl Authority {
             key: ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).map_err(|_| "its key is not on the curve")?,
             spki: spki.to_vec(),
             not_after: system_time(x509.validity().not_after).ok_or("its validity is out of range")?,
+            datum: certificate.datum().ok_or("its datum cannot be read")?,
         };
         if certificate.is_signed_by(&authority) { Ok(authority) } else { Err("its own signature is wrong") }
     }
@@ -303,6 +328,10 @@ impl Authority {
 
     pub(crate) fn not_after(&self) -> SystemTime {
         self.not_after
+    }
+
+    pub(crate) const fn datum(&self) -> Option<&Datum> {
+        self.datum.as_ref()
     }
 
     /// True if the signature over a message, ECDSA in DER, is this authority's.

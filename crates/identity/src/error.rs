@@ -124,4 +124,7 @@ pub enum ListFault {
     /// Two lists have the same number, because the group directory was copied and both copies revoked.
     #[error("it differs from another list with the same number {0}; revoke from one copy of the group only")]
     Forked(u64),
+    /// A group keeps its datum: two halves of it would mean different places by one cell.
+    #[error("it names an authority with another datum, and a group keeps its own; copy it again from the group")]
+    OtherDatum,
 }

@@ -166,6 +166,11 @@ impl Trust {
             }
         }
         let in_force = before.pop().ok_or(ListFault::Malformed)?;
+        if ever.iter().any(|authority| authority.datum() != in_force.datum())
+            || in_force.datum() != self.in_force.datum()
+        {
+            return Err(ListFault::OtherDatum);
+        }
         Ok(Self { number: offered, in_force, former: before.pop(), ever, document: document.into() })
     }
 

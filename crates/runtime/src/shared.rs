@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use prometheus::IntGauge;
-use roost_api::{ConnectionRow, Connections, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
+use roost_api::{ConnectionRow, Connections, DatumStatus, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
 use roost_audit::AuditRecorder;
 use roost_core::Traffic;
+use roost_geo::Datum;
 use roost_identity::{FileContent, Identity, Policy, SealError, SealedFor};
 use roost_transport::{ConnectionInfo, MulticastCounters, PathInfo, SchemeCounters, Transport};
 use roost_wire::{DeliveryId, Labels, NodeId, RemoteIdentity, Role, Scheme};
@@ -129,6 +130,11 @@ impl DaemonContext {
         self.identity.group()
     }
 
+    /// Where on the Earth the group's grid lies; `None` of a plain grid.
+    pub fn datum(&self) -> Option<Datum> {
+        self.identity.datum()
+    }
+
     pub fn state(&self) -> State {
         *self.state.borrow()
     }
@@ -194,6 +200,11 @@ impl DaemonContext {
             traffic_sent_bytes: classes.into_iter().collect(),
             documents: self.documents.numbers(),
             policy: self.documents.policy_status(),
+            datum: self.datum().map(|datum| DatumStatus {
+                origin: datum.origin().to_string(),
+                cell: datum.cell_size().to_string(),
+            }),
+            place: None,
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
             last_error,
             last_error_s: at.map(|at| at.elapsed().as_secs_f64()),

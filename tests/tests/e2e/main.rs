@@ -8,6 +8,7 @@ mod caching;
 mod clocks;
 mod corpus;
 mod datagrams;
+mod datum;
 mod demo;
 mod documents;
 mod failures;

@@ -28,7 +28,7 @@ fn script() -> String {
 
 #[test]
 fn node_follows_receiver_positions() {
-    let network = Network::new();
+    let network = Network::at("47.0,9.0");
     let hub = network.supernode("sn1", &[]);
     let node = network.node("n", "0,0", &["--super", &hub.endpoint("udp")]);
     let tools = network.path("tools");
@@ -47,5 +47,5 @@ fn node_follows_receiver_positions() {
     at("18,66");
     fs::write(network.path("over"), "").unwrap();
     assert_eq!(follower.wait(roost_tests::network::PATIENCE), Some(0), "{}", follower.log());
-    assert_eq!(node.log().matches("moved").count(), 2, "{}", node.log());
+    assert_eq!(node.log().matches("moved").count(), 3, "{}", node.log());
 }

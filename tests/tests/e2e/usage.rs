@@ -17,7 +17,7 @@ fn says(program: &str, arguments: &[&str], code: i32, words: &str) {
 #[test]
 fn a_wrong_command_line_is_explained() {
     says("roost", &["request", "radar", "--any"], 2, "unknown service");
-    says("roost", &["request", "video", "--at", "27;92"], 2, "is not a location");
+    says("roost", &["request", "video", "--at", "27;92"], 2, "is no place");
     says("roost", &["request", "video"], 2, "--at");
     says("roost", &["request", "video", "--any", "--transport", "sctp"], 2, "unknown transport");
     says("roost", &["frobnicate"], 2, "frobnicate");
@@ -34,7 +34,7 @@ fn a_wrong_configuration_is_explained() {
         says("overlay-node", &arguments, code, words);
     };
     with(&["--at", "1,1", "--super", "sctp://a:1"], 64, "is not an endpoint");
-    with(&["--at", "here", "--super", "udp://127.0.0.1:1"], 64, "is not a location");
+    with(&["--at", "here", "--super", "udp://127.0.0.1:1"], 64, "is no place");
     let file = network.path("node.toml");
     std::fs::write(&file, "super = [\"udp://127.0.0.1:1\"]\nat = \"1,1\"\nmax_stream = 3\n").unwrap();
     with(&["--config", &text(&file)], 78, "max_streams");

@@ -12,7 +12,8 @@ use crate::SCHEMA;
 use crate::error::{Code, Error, ErrorBody};
 use crate::query::{QueryError, QueryPairs};
 
-const MAX_JSON_BYTES: usize = 64 * 1024;
+/// Polygons are the largest part of a body: 256 KiB of GeoJSON, and more with escaped quotation marks.
+const MAX_JSON_BYTES: usize = 512 * 1024;
 
 #[derive(Debug)]
 pub struct ApiError(pub Error);

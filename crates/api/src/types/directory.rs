@@ -50,6 +50,9 @@ pub struct Candidate {
     pub record: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The place on the Earth; absent in a group without a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// The exact position, of a node in motion at the time of the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<Position>,
@@ -66,6 +69,18 @@ pub struct Candidate {
     pub home_name: Option<String>,
 }
 
+/// The place of a node on the Earth, by its exact position or else by the middle of its cell, and the way to it from the
+/// place that a query names, or else from the node that answers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarthPlace {
+    pub lat: f64,
+    pub lon: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance_m: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bearing_deg: Option<f64>,
+}
+
 impl From<&messages::Candidate> for Candidate {
     fn from(candidate: &messages::Candidate) -> Self {
         Self {
@@ -78,6 +93,7 @@ impl From<&messages::Candidate> for Candidate {
             addresses: candidate.addresses.iter().map(ToString::to_string).collect(),
             record: record_text(candidate.version),
             name: candidate.name.clone(),
+            place: None,
             position: candidate.position.map(Into::into),
             expires_in_s: None,
             suspended: None,

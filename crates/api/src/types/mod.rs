@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use roost_wire::{Cell, Labels, NodeId, Role, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
-pub use directory::{Candidate, Index, Lookup, WatchEvent, record_text, uplink_left};
+pub use directory::{Candidate, EarthPlace, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHoldings};
 pub use hubs::{HubConnection, Relation};
 pub use offer::{OfferEvent, OfferRequest};
@@ -69,6 +69,9 @@ pub struct Status {
     /// Nodes only.
     #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
+    /// Nodes of a group with a datum only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// The version of the node's record as `EPOCH.SEQUENCE`; nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,
@@ -101,6 +104,9 @@ pub struct Status {
     /// The group's policy in force; absent if there is none, or from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyStatus>,
+    /// Where on the Earth the group's grid lies; absent of a plain grid, or from an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datum: Option<DatumStatus>,
     /// Remotes refused since the start, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub refused: BTreeMap<String, u64>,
@@ -109,6 +115,14 @@ pub struct Status {
     /// The age of `last_error`, seconds; absent from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DatumStatus {
+    /// Latitude and longitude of the corner of cell (0, 0): `47.37,8.54`.
+    pub origin: String,
+    /// The side of a cell with its unit: `1km`.
+    pub cell: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -345,13 +359,16 @@ pub struct Ping {
     pub rtt_ms: f64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Moved {
     pub schema: u32,
     #[serde(with = "text")]
     pub from: Cell,
     #[serde(with = "text")]
     pub to: Cell,
+    /// The new place, in a group with a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use roost_geo::{LatLon, Length};
 use roost_wire::Role;
 
 use super::value;
@@ -23,7 +24,7 @@ pub(crate) enum GroupCommand {
     /// Make a new group: its private authority, whose key never leaves DIR
     #[command(before_help = "Examples:
   roost group init ./grove
-  roost group init /var/lib/roost/group --name grove
+  roost group init /var/lib/roost/group --name grove --origin 47.37,8.54 --cell 1km
 ")]
     Init {
         /// The directory to make
@@ -31,6 +32,13 @@ pub(crate) enum GroupCommand {
         /// The group's name, which every certificate carries [default: the directory's]
         #[arg(long)]
         name: Option<String>,
+        /// Latitude and longitude of the corner of cell (0, 0), at most 2000 km from every place; without it the grid is
+        /// nowhere on the Earth
+        #[arg(long, value_name = "LAT,LON", allow_hyphen_values = true, requires = "cell")]
+        origin: Option<LatLon>,
+        /// The side of a cell, from 1m to 100km, such as 1km
+        #[arg(long, value_name = "LENGTH", requires = "origin")]
+        cell: Option<Length>,
     },
     /// Issue a member's identity: certificate and key, to be carried to its host
     #[command(before_help = "Examples:

@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand};
+use clap::{ArgGroup, Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use roost_services::SinkSpec;
 use roost_terminal::{OutputArgs, generate};
-use roost_wire::{Cell, Metadata, NodeSelector, Scheme, Scope, Service};
+use roost_wire::{Metadata, NodeSelector, Scheme, Scope, Service};
 
 pub(crate) use area::{AreaArgs, AreaChoice};
 pub(crate) use audit::{AuditArgs, AuditCommand, AuditShowArgs, AuditVerifyArgs};
@@ -162,6 +162,8 @@ pub(crate) enum Command {
   roost lookup video --near 27,92 -k 3
   roost lookup track --at 27,92                  the first who are found in that cell
   roost lookup track --near 27,92 --within 0     everybody in it, which takes longer
+  roost lookup video --near 47.3769,8.5417 --within 5km
+  roost lookup image --area @zone.geojson --format geojson > providers.geojson
   roost lookup sensor --rect 0,0,50,50 --json
 ")]
     Lookup(LookupArgs),
@@ -208,10 +210,11 @@ pub(crate) enum Command {
   roost index --socket /run/roost/supernode.sock --limit 20
 ")]
     Index(IndexArgs),
-    /// Move the node to another cell of the grid
+    /// Move the node to another place
     #[command(
         name = "move",
         before_help = "Examples:
+  roost move --at 47.3769,8.5417
   roost move --at 30,40
 "
     )]
@@ -295,6 +298,17 @@ pub(crate) struct LookupArgs {
     /// The longest wait for the answer [default: 20s, or ten round trips to the hub if that is longer]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) timeout: Option<Duration>,
+    /// The form of the answer
+    #[arg(long, value_enum, default_value_t = LookupFormat::Table)]
+    pub(crate) format: LookupFormat,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LookupFormat {
+    /// A row for each provider
+    Table,
+    /// A feature for each provider, for maps; in a group with a datum
+    Geojson,
 }
 
 #[derive(Debug, Args)]
@@ -353,9 +367,9 @@ pub(crate) struct IndexArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct MoveArgs {
-    /// The node's new cell
-    #[arg(long, value_name = "X,Y", allow_hyphen_values = true)]
-    pub(crate) at: Cell,
+    /// The node's new place, such as 47.3769,8.5417, an MGRS square or a cell
+    #[arg(long, value_name = "PLACE", allow_hyphen_values = true, value_parser = area::place)]
+    pub(crate) at: String,
 }
 
 #[derive(Debug, Args)]

@@ -6,7 +6,7 @@ use roost_api::{Candidate, ClientError, Code, Index};
 use roost_terminal::{Output, Table};
 use roost_wire::format_node;
 
-use super::{connect, names, seconds, uplink};
+use super::{connect, names, place, seconds, uplink};
 use crate::args::IndexArgs;
 use crate::failure::{Failure, Outcome};
 
@@ -42,7 +42,7 @@ fn table(nodes: &[Candidate]) -> Table {
             node.name.clone().unwrap_or_else(|| "-".to_owned()),
             format!("{:?}", node.node),
             home.unwrap_or_else(|| "here".to_owned()),
-            node.cell.to_string(),
+            place(node.cell, node.place.as_ref()),
             names(&node.services),
             node.streams_left.to_string(),
             uplink(node.uplink_left_kbps),

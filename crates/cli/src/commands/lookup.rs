@@ -4,41 +4,46 @@ use std::path::Path;
 
 use roost_api::{Code, LookupQuery};
 
-use super::{area, area_flags, candidates, connect};
+use super::{candidates, connect, geojson};
 use roost_terminal::Output;
 
-use crate::args::{LookupArgs, merged};
+use crate::args::{LookupArgs, LookupFormat, merged};
 use crate::failure::{Failure, Outcome};
 
 /// Prints the providers of the service, the best first.
 pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let area = area(args.area.choice(), &client).await?;
+    let wanted = args.area.choice()?;
     let query = LookupQuery {
         count: args.count.unwrap_or(0),
         timeout: args.timeout,
         names: true,
         filter: merged(&args.filter),
-        ..LookupQuery::new(args.service, area)
+        place: wanted.place.clone(),
+        ..LookupQuery::new(args.service, wanted.area)
     };
     let found = client.lookup(&query).await?;
-    if output.is_json() {
+    let is_table = !output.is_json() && args.format == LookupFormat::Table;
+    if args.format == LookupFormat::Geojson {
+        // A collection may be empty, and the exit code says so, too.
+        output.data(&format!("{}\n", geojson::collection(&found)?))?;
+    } else if output.is_json() {
         // The object tells the coverage also of an empty answer.
         output.json(&found)?;
     }
     if found.candidates.is_empty() {
         let (code, but) = explain_not_found(&found.coverage);
-        return Err(Failure::of_kind(code, format!("nobody offers {} {area}{but}", args.service)));
+        return Err(Failure::of_kind(code, format!("nobody offers {} {}{but}", args.service, wanted.words())));
     }
-    if output.is_json() {
+    if !is_table {
         return Ok(());
     }
-    output.table(&candidates(&found.candidates, Some(area)))?;
+    output.table(&candidates(&found.candidates, wanted.area))?;
     if let Some(why) = explain_partial(&found.coverage) {
         output.say(format!("There may be more: {why}."));
     }
     output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));
-    output.say(format!("Get it with: roost request {} {}", args.service, area_flags(area)));
+    output.say(format!("Get it with: roost request {} {}", args.service, wanted.flags));
     Ok(())
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod monitor;
 pub(crate) mod move_node;
 pub(crate) mod offer;
 pub(crate) mod outbox;
+mod geojson;
 mod output_writer;
 pub(crate) mod ping;
 pub(crate) mod policy;
@@ -32,52 +33,39 @@ pub(crate) mod watch;
 use std::path::Path;
 use std::time::SystemTime;
 
-use roost_api::{Candidate, Client, HubConnection};
+use roost_api::{Candidate, Client, EarthPlace, HubConnection};
+use roost_geo::Way;
 use roost_terminal::Table;
-use roost_wire::{Area, Offer, Service, format_node};
+use roost_wire::{Area, Cell, Offer, Service, format_node};
 
-use crate::args::AreaChoice;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 
 async fn connect(socket: &Path) -> Outcome<Client> {
     Ok(Client::connect(socket).await?)
 }
 
-/// The area of the flags. Its centre is the node's cell if there is no other.
-async fn area(choice: AreaChoice, client: &Client) -> Outcome<Area> {
-    match choice {
-        AreaChoice::Area(area) => Ok(area),
-        AreaChoice::AroundHere { radius } => {
-            let here = client.status().await?.cell;
-            let nowhere = || Failure::usage("this daemon has no place of its own: give --near X,Y with --within");
-            Ok(Area::Radius { center: here.ok_or_else(nowhere)?, radius })
-        }
-    }
-}
-
-/// The flags that name an area, as a person would write them.
-fn area_flags(area: Area) -> String {
-    match area {
-        Area::Exact(cell) => format!("--at {cell}"),
-        Area::Nearest(cell) => format!("--near {cell}"),
-        Area::Radius { center: centre, radius } => format!("--near {centre} --within {radius}"),
-        Area::Rectangle { min, max } => format!("--rect {min},{max}"),
-        Area::Anywhere => "--any".to_owned(),
-    }
-}
-
-/// Providers as a table; with distances if there is a place to measure from.
-fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
-    let centre = area.and_then(|area| area.center());
-    let mut columns = vec!["NAME", "NODE", "CELL"];
-    columns.extend(centre.map(|_| ">DISTANCE"));
+/// Providers as a table; with distances if there is a place to measure from. In a group with a datum these are on the
+/// Earth, else in cells from the middle of the area.
+fn candidates(candidates: &[Candidate], area: Area) -> Table {
+    let centre = area.center();
+    let is_on_earth = candidates.iter().any(|candidate| candidate.place.is_some());
+    let has_distance = match is_on_earth {
+        true => candidates.iter().any(|candidate| way(candidate).is_some()),
+        false => centre.is_some(),
+    };
+    let mut columns = vec!["NAME", "NODE", if is_on_earth { "PLACE" } else { "CELL" }];
+    columns.extend(has_distance.then_some(">DISTANCE"));
     columns.extend(["SERVICES", ">STREAMS LEFT", ">UPLINK LEFT", "ADDRESSES"]);
     let mut table = Table::new(&columns);
     for candidate in candidates {
-        let distance = centre.map(|centre| format!("{:.1}", (centre.distance_squared(candidate.cell) as f64).sqrt()));
+        let cells = |centre: Cell| format!("{:.1}", (centre.distance_squared(candidate.cell) as f64).sqrt());
+        let distance = match is_on_earth {
+            true => Some(way(candidate).map_or_else(|| "-".to_owned(), |way| way.to_string())),
+            false => centre.map(cells),
+        };
         let name = candidate.name.clone().unwrap_or_else(|| "-".to_owned());
-        let mut row = vec![name, format!("{:?}", candidate.node), candidate.cell.to_string()];
-        row.extend(distance);
+        let mut row = vec![name, format!("{:?}", candidate.node), place(candidate.cell, candidate.place.as_ref())];
+        row.extend(distance.filter(|_| has_distance));
         row.extend([
             offered(candidate),
             candidate.streams_left.to_string(),
@@ -87,6 +75,20 @@ fn candidates(candidates: &[Candidate], area: Option<Area>) -> Table {
         table.row(row);
     }
     table
+}
+
+fn way(candidate: &Candidate) -> Option<Way> {
+    let EarthPlace { distance_m, bearing_deg, .. } = candidate.place?;
+    Some(Way { distance_m: distance_m?, bearing_deg: bearing_deg? })
+}
+
+/// `lat 47.3769, lon 8.5417 (cell 40, 42)`, or the cell alone in a group without a datum. Five decimals are a meter.
+fn place(cell: Cell, earth: Option<&EarthPlace>) -> String {
+    let rounded = |degrees: f64| (degrees * 1e5).round() / 1e5;
+    earth.map_or_else(
+        || cell.to_string(),
+        |earth| format!("lat {}, lon {} (cell {}, {})", rounded(earth.lat), rounded(earth.lon), cell.x, cell.y),
+    )
 }
 
 fn uplink(kbps: Option<u32>) -> String {
@@ -179,6 +181,28 @@ mod tests {
         let down = hub(serde_json::json!({ "down_s": 259_200.0, "reason": "refused" }));
         assert_eq!(hub_connection(&down), "udp://area3:7700 (down 3 d 0 h: refused)");
         assert_eq!(hub_connection(&hub(serde_json::json!({}))), "udp://area3:7700 (not reached yet)");
+    }
+
+    fn candidate(place: serde_json::Value) -> Candidate {
+        let mut row = serde_json::json!({
+            "node": "a".repeat(32), "cell": "40,42", "services": ["image"], "streams_left": 1,
+            "uplink_left_kbps": null, "addresses": [], "record": "1.1"
+        });
+        row["place"] = place;
+        serde_json::from_value(row).unwrap()
+    }
+
+    #[test]
+    fn places_are_labeled_with_a_datum() {
+        let earth = serde_json::json!({ "lat": 47.3769, "lon": 8.5417, "distance_m": 12_345.0, "bearing_deg": 44.7 });
+        let text = |found: Candidate| candidates(&[found], Area::Nearest(Cell::new(40, 41))).render(str::to_owned);
+        let labeled = text(candidate(earth));
+        assert!(labeled.contains("lat 47.3769, lon 8.5417 (cell 40, 42)"), "{labeled}");
+        assert!(labeled.contains("12.3 km, bearing 045°") && labeled.contains("PLACE"), "{labeled}");
+        let plain = text(candidate(serde_json::Value::Null));
+        assert!(plain.contains("CELL") && plain.contains("40,42") && plain.contains("1.0"), "{plain}");
+        let unmeasured = text(candidate(serde_json::json!({ "lat": 47.3769, "lon": 8.5417 })));
+        assert!(!unmeasured.contains("DISTANCE"), "{unmeasured}");
     }
 
     #[test]

@@ -6,18 +6,18 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use roost_api::{
-    Client, ClientError, Code as ErrorCode, Frame, LookupQuery, RequestEvent, RequestStream, TransferSummary,
+    Client, ClientError, Code as ErrorCode, Frame, LookupQuery, PlacedRequest, RequestEvent, RequestStream, TransferSummary,
 };
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 use roost_wire::messages::ServiceRequest;
-use roost_wire::{Area, Form, Service};
+use roost_wire::{Form, Service};
 
 use super::output_writer::OutputWriter;
 use super::summary::{PartialTransfer, report};
-use super::{area, area_flags, connect};
+use super::connect;
 use roost_terminal::Output;
 
-use crate::args::{OutputFormat, RequestArgs, merged};
+use crate::args::{AreaChoice, OutputFormat, RequestArgs, merged};
 use crate::failure::{Code, Failure, Outcome};
 use crate::progress::Progress;
 use crate::signals::{Signals, wait_for_reader_exit};
@@ -32,8 +32,8 @@ track with --format raw";
 /// Requests and receives until the transfer is over.
 pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let area = area(args.area.choice(), &client).await?;
-    let service = with_form(args, area, &client).await?;
+    let wanted = args.area.choice()?;
+    let service = with_form(args, &wanted, &client).await?;
     let args = &RequestArgs { service, ..args.clone() };
     suits_output(args.service, args.receive.output.as_ref(), std::io::stdout().is_terminal())?;
     if args.receive.sdp.is_some() && !matches!(args.receive.output, Some(SinkSpec::Rtp(_))) {
@@ -41,7 +41,7 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     }
     let asking = match args.provider {
         Some(provider) => format!("asking {provider} for {}", args.service),
-        None => format!("asking for {} {area}", args.service),
+        None => format!("asking for {} {}", args.service, wanted.words()),
     };
     let format = match args.receive.format {
         OutputFormat::Json => TrackFormat::JsonLines,
@@ -51,7 +51,8 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), format, output).await?;
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
-    let stream = client.request(&ServiceRequest { resume: keeping.resume(), ..args.service_request(area) }).await?;
+    let request = ServiceRequest { resume: keeping.resume(), ..args.service_request(wanted.area) };
+    let stream = client.request_at(&PlacedRequest { request, place: wanted.place.clone() }).await?;
     let endless = OnceLock::new();
     let mut transfer = Transfer { args, output, progress, keeping, early: PartialTransfer::begin(), endless: &endless };
     let ended = tokio::select! {
@@ -62,11 +63,11 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
     };
     transfer.progress.end();
     let closed = transfer.keeping.break_off().await;
-    transfer.conclude(area, ended.and_then(|ended| closed.map(|()| ended))?)
+    transfer.conclude(&wanted, ended.and_then(|ended| closed.map(|()| ended))?)
 }
 
 /// The requested service, with the form of an offer if the command line does not say it.
-async fn with_form(args: &RequestArgs, area: Area, client: &Client) -> Outcome<Service> {
+async fn with_form(args: &RequestArgs, wanted: &AreaChoice, client: &Client) -> Outcome<Service> {
     let service = args.service;
     if service.form() != Form::Any {
         return Ok(service);
@@ -75,13 +76,14 @@ async fn with_form(args: &RequestArgs, area: Area, client: &Client) -> Outcome<S
         count: 1,
         timeout: args.receive.timeout,
         filter: merged(&args.filter),
-        ..LookupQuery::new(service, area)
+        place: wanted.place.clone(),
+        ..LookupQuery::new(service, wanted.area)
     };
     let found = client.lookup(&query).await?;
     let mut offers = found.candidates.iter().flat_map(|candidate| &candidate.offers);
     let offered = offers.find(|offer| offer.service.satisfies(service));
     offered.map(|offer| service.with_form(offer.service.form())).ok_or_else(|| {
-        let message = format!("nobody offers {service} {area}; say its form if you know it: {service}:stream");
+        let message = format!("nobody offers {service} {}; say its form if you know it: {service}:stream", wanted.words());
         Failure::of_kind(ErrorCode::NotFound, message)
     })
 }
@@ -203,7 +205,7 @@ impl Transfer<'_> {
     }
 
     /// Reports the data that has come, and fails if that is not all.
-    fn conclude(&self, area: Area, ended: TransferEnd) -> Outcome {
+    fn conclude(&self, wanted: &AreaChoice, ended: TransferEnd) -> Outcome {
         let Self { args, output, keeping, .. } = self;
         match ended {
             TransferEnd::Reader => self.early.report(args, *output),
@@ -217,7 +219,7 @@ impl Transfer<'_> {
                     summary.digest_ok = Some(true);
                 }
                 report(args, &summary, keeping, *output)?;
-                suggest(args, area, *output);
+                suggest(args, wanted, *output);
                 if args.service.is_stream() && summary.bytes == 0 {
                     return Err(Failure::new(Code::Refused, EMPTY));
                 }
@@ -248,7 +250,7 @@ fn verdict(digest_ok: Option<bool>, finished: Option<&Finished>) -> Outcome {
     }
 }
 
-fn suggest(args: &RequestArgs, area: Area, output: Output) {
+fn suggest(args: &RequestArgs, wanted: &AreaChoice, output: Output) {
     if args.receive.output.is_some() || output.is_json() {
         return;
     }
@@ -259,7 +261,7 @@ fn suggest(args: &RequestArgs, area: Area, output: Output) {
         Service::Sensor => "reading.json",
         Service::Named(_) => "data",
     };
-    let place = args.provider.map_or_else(|| area_flags(area), |provider| format!("--from {provider}"));
+    let place = args.provider.map_or_else(|| wanted.flags.clone(), |provider| format!("--from {provider}"));
     output.say(format!("Keep it with: roost request {} {place} -o {target}", args.service));
 }
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::HubRow;
-use roost_api::{HubConnection, OutboxTotals, PolicyStatus, Relation, State, Status, Transfer};
+use roost_api::{DatumStatus, HubConnection, OutboxTotals, PolicyStatus, Relation, State, Status, Transfer};
 use roost_wire::{Role, format_node, printable};
 
-use super::{bytes, connect, date, hub_connection, names, seconds};
+use super::{bytes, connect, date, hub_connection, names, place, seconds};
 use roost_terminal::Output;
 
 use crate::failure::Outcome;
@@ -30,6 +30,10 @@ fn policy(PolicyStatus { number, rules }: PolicyStatus) -> String {
     format!("number {number}, {rules} {}", if rules == 1 { "rule" } else { "rules" })
 }
 
+fn grid(DatumStatus { origin, cell }: &DatumStatus) -> String {
+    format!("datum {origin}, cells of {cell}")
+}
+
 fn screen(status: &Status) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| {
@@ -48,7 +52,8 @@ fn screen(status: &Status) -> String {
         line("revocations", format!("list {number}"));
     }
     line("policy", status.policy.map(policy).unwrap_or_default());
-    line("place", status.cell.map(|cell| cell.to_string()).unwrap_or_default());
+    line("grid", status.datum.as_ref().map(grid).unwrap_or_default());
+    line("place", status.cell.map(|cell| place(cell, status.place.as_ref())).unwrap_or_default());
     line("hub", hub(status.hub.as_ref()));
     line("standby", hub(status.standby.as_ref()));
     line("listens on", status.listen.join(" "));

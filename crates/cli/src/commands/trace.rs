@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use roost_api::{Error, Frame, RequestEvent, RequestStream, Trace, TraceHop, TransferSummary};
+use roost_api::{Error, Frame, PlacedRequest, RequestEvent, RequestStream, Trace, TraceHop, TransferSummary};
 use roost_terminal::{Output, SCHEMA, Table};
-use roost_wire::{Area, format_node};
+use roost_wire::format_node;
 use serde::Serialize;
 
-use super::{area, connect};
+use super::connect;
 use crate::args::TraceArgs;
 use crate::failure::{Code, Failure, Outcome};
 
@@ -22,11 +22,9 @@ const STREAM: Duration = Duration::from_secs(1);
 /// Requests a service, and prints the steps of each hub on the way and of the provider.
 pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let area = match args.provider {
-        Some(_) => Area::Anywhere,
-        None => area(args.area.choice(), &client).await?,
-    };
-    let traced = receive(client.request(&args.service_request(area, STREAM)).await?).await?;
+    let wanted = args.area.choice()?;
+    let request = args.service_request(wanted.area, STREAM);
+    let traced = receive(client.request_at(&PlacedRequest { request, place: wanted.place }).await?).await?;
     if output.is_json() {
         output.json(&report(args, &traced))?;
     } else {

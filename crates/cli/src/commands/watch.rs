@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use roost_api::{Candidate, WatchEvent, WatchQuery};
-use roost_wire::{Cell, NodeId, Service, ServiceSet, format_node};
+use roost_wire::{NodeId, Service, ServiceSet, format_node};
 
-use super::{area, connect, names};
+use super::{connect, names, place};
 use roost_terminal::Output;
 
 use crate::args::WatchArgs;
@@ -16,9 +16,10 @@ use crate::signals::wait_for_reader_exit;
 /// Prints changes until a signal, or until the daemon ends the watch.
 pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let area = area(args.area.choice(), &client).await?;
-    let mut changes = client.watch(&WatchQuery { services: services(&args.services), area, names: true }).await?;
-    output.say(format!("Watching {area}: + new, ~ moved or changed, - gone; Ctrl-C ends it."));
+    let wanted = args.area.choice()?;
+    let (services, place) = (services(&args.services), wanted.place.clone());
+    let mut changes = client.watch(&WatchQuery { services, area: wanted.area, place, names: true }).await?;
+    output.say(format!("Watching {}: + new, ~ moved or changed, - gone; Ctrl-C ends it.", wanted.words()));
     let mut seen = KnownNodes::default();
     let interrupted = tokio::signal::ctrl_c();
     tokio::pin!(interrupted);
@@ -44,7 +45,8 @@ fn print(change: &WatchEvent, seen: &mut KnownNodes, output: Output) -> Outcome 
     }
     for candidate in &change.present {
         let Candidate { node, cell, services, name, .. } = candidate;
-        seen.present(*node, name.as_deref(), *cell, services).map_or(Ok(()), |line| output.data(&line))?;
+        let place = place(*cell, candidate.place.as_ref());
+        seen.present(*node, name.as_deref(), &place, services).map_or(Ok(()), |line| output.data(&line))?;
     }
     for node in &change.gone {
         let line = seen.gone(*node);
@@ -53,14 +55,14 @@ fn print(change: &WatchEvent, seen: &mut KnownNodes, output: Output) -> Outcome 
     Ok(())
 }
 
-/// The most nodes whose last cell is remembered; those beyond are always new.
+/// The most nodes whose last place is remembered; those beyond are always new.
 const REMEMBERED: usize = 65_536;
 
 /// The last report of a node.
 #[derive(Clone)]
 struct LastSeen {
     name: Option<String>,
-    cell: Cell,
+    place: String,
     services: Vec<Service>,
 }
 
@@ -76,21 +78,21 @@ impl KnownNodes {
         &mut self,
         node: NodeId,
         name: Option<&str>,
-        cell: Cell,
+        place: &str,
         services: &[Service],
     ) -> Option<String> {
         let before = self.nodes.get(&node).cloned();
         let name = name.map(str::to_owned).or_else(|| before.as_ref()?.name.clone());
         let is = format_node(node, name.as_deref());
         if before.is_some() || self.nodes.len() < REMEMBERED {
-            self.nodes.insert(node, LastSeen { name, cell, services: services.to_vec() });
+            self.nodes.insert(node, LastSeen { name, place: place.to_owned(), services: services.to_vec() });
         }
-        let place = cell.to_string();
         match before {
             None => Some(format!("+ {is}  {place:>9}  {}\n", names(services))),
-            Some(before) if before.cell == cell && before.services == services => None,
+            Some(before) if before.place == place && before.services == services => None,
             Some(before) => {
-                let place = if before.cell == cell { place } else { format!("{} → {place}", before.cell) };
+                let same = before.place == place;
+                let place = if same { place.to_owned() } else { format!("{} → {place}", before.place) };
                 let offer = names(services);
                 let same = before.services == services;
                 let offer = if same { offer } else { format!("{} → {offer}", names(&before.services)) };
@@ -123,7 +125,7 @@ mod tests {
         let (mut seen, node) = (KnownNodes::default(), "uav7 (aaaaaaaa)");
         let mut line = |cell, services: &[&str]| {
             let Candidate { node, cell, services, .. } = candidate(cell, services);
-            seen.present(node, Some("uav7"), cell, &services)
+            seen.present(node, Some("uav7"), &cell.to_string(), &services)
         };
         assert_eq!(line("1,2", &["video"]), Some(format!("+ {node}        1,2  video\n")));
         assert_eq!(line("1,2", &["video"]), None);

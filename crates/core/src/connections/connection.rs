@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use roost_wire::messages::{Hello, ProtocolVersion};
+use roost_wire::messages::{Hello, ProtocolVersion, StatedDatum};
 use roost_wire::{Address, ConnectionId, NodeId, RemoteIdentity, Role, Time};
 
 use super::Probe;
@@ -40,12 +40,12 @@ impl<Own> Connection<Own> {
         Self { node, role, address, rtt, probe, heard: now, hello, clock: None, said_later: false, own }
     }
 
-    /// The remote says its version. Returns why the two ends cannot work together, if they cannot.
-    pub(crate) fn record_hello(&mut self, now: Time, hello: Hello) -> Option<String> {
+    /// The remote says its version and its datum. Returns why the two ends cannot work together, if they cannot.
+    pub(crate) fn record_hello(&mut self, now: Time, hello: Hello, own: Option<StatedDatum>) -> Option<String> {
         self.clock = hello.clock_s.map(|unix_s| WallClock::new(now, Duration::from_secs(unix_s)));
         // Holdings change and are kept elsewhere.
         self.hello = Hello { holdings: None, ..hello };
-        self.hello.refusal()
+        self.hello.refusal(own)
     }
 
     /// The remote has said something of a later version. Returns its version the first time.
@@ -119,8 +119,20 @@ mod tests {
     fn other_major_version_is_refused() {
         let mut connection = connection(0);
         let other = ProtocolVersion { major: Hello::OWN.protocol.major + 1, ..Hello::OWN.protocol };
-        assert_eq!(connection.record_hello(Time::ZERO, Hello::OWN), None);
-        assert!(connection.record_hello(Time::ZERO, Hello { protocol: other, ..Hello::OWN }).is_some());
+        assert_eq!(connection.record_hello(Time::ZERO, Hello::OWN, None), None);
+        assert!(connection.record_hello(Time::ZERO, Hello { protocol: other, ..Hello::OWN }, None).is_some());
         assert_eq!(connection.hello.protocol, other);
+    }
+
+    #[test]
+    fn other_datum_is_refused() {
+        let datum = |cell_m| Some(StatedDatum { origin: "47.37,8.54".parse().unwrap(), cell_m });
+        let refusal = |own, other| connection(0).record_hello(Time::ZERO, Hello { datum: other, ..Hello::OWN }, own);
+        for same in [None, datum(1000)] {
+            assert_eq!(refusal(same, same), None);
+        }
+        for (own, other) in [(None, datum(1000)), (datum(1000), None), (datum(1000), datum(100))] {
+            assert!(refusal(own, other).is_some_and(|why| why.contains("47.37,8.54") && why.contains("join again")));
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Commands to a hub, and its events.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,7 +137,7 @@ pub enum HubEvent {
     /// A remote did what its role or the protocol does not allow.
     Refused {
         node: NodeId,
-        what: &'static str,
+        what: Cow<'static, str>,
     },
     /// The group's policy does not let a remote do what it wants. Comes as often as the remote tries.
     Denied(Denial),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{Capabilities, Hello, Message, ProbeMessage};
+use roost_wire::messages::{Capabilities, Hello, Message, ProbeMessage, StatedDatum};
 use roost_wire::random::SplitMix64;
 use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RemoteIdentity, Role, SchemeSet, Time};
 
@@ -155,8 +155,13 @@ impl HubCore {
             // All data goes through a server, which keeps none.
             HubKind::Server => Capabilities::OWN.without(Capabilities::MAILBOX),
         };
-        let hello = ProbeMessage::Hello(Hello { capabilities, clock_s, holdings, ..Hello::OWN });
+        let datum = self.stated_datum();
+        let hello = ProbeMessage::Hello(Hello { capabilities, clock_s, holdings, datum, ..Hello::OWN });
         self.send(connection, Channel::Reliable { flow: 0 }, Traffic::Join, hello);
+    }
+
+    pub(super) fn stated_datum(&self) -> Option<StatedDatum> {
+        self.config.datum.map(StatedDatum::from)
     }
 
     /// Sends a message that must not be lost to every sibling that is up.
@@ -180,7 +185,7 @@ impl HubCore {
 
     pub(super) fn refused(&mut self, node: NodeId, what: &'static str) {
         self.counters.refused_by_role += 1;
-        self.events.push_back(HubEvent::Refused { node, what });
+        self.events.push_back(HubEvent::Refused { node, what: what.into() });
     }
 
     /// Counts that a remote has met a limit, and tells the owner the first time.

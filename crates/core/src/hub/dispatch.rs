@@ -75,8 +75,10 @@ impl Hub {
     fn on_hello(&mut self, from: Sender, hello: Hello) {
         let now = self.core.now;
         self.core.documents.greeted(now, from.node, from.role.is_hub(), &hello);
+        let datum = self.core.stated_datum();
         let connection = self.core.remotes.connections.get_mut(&from.connection);
-        if let Some(why) = connection.and_then(|connection| connection.record_hello(now, hello)) {
+        if let Some(why) = connection.and_then(|connection| connection.record_hello(now, hello, datum)) {
+            self.core.events.push_back(HubEvent::Refused { node: from.node, what: why.clone().into() });
             return self.close(from.connection, &why);
         }
         self.mailbox.on_greeted(&mut self.core, from);

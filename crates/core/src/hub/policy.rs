@@ -107,7 +107,7 @@ impl HubCore {
         self.counters.forbidden += u64::from(is_cut);
         if is_news {
             let what = "it publishes services that the group's policy does not let it offer";
-            self.events.push_back(HubEvent::Refused { node: from.node, what });
+            self.events.push_back(HubEvent::Refused { node: from.node, what: what.into() });
             let judged = Judged { node: from.node, action: Action::Offer };
             for service in published.iter().filter(|service| !record.services.contains(*service)) {
                 self.tell_denial(judged, Some(service), Some(Area::Exact(record.cell)));

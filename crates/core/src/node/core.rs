@@ -7,7 +7,7 @@ use std::time::Duration;
 use roost_geo::Datum;
 use roost_wire::messages::{
     FlowMessage, Hello, MediaAddress, Message, MulticastMessage, ProbeMessage, Reason, RegistrationMessage,
-    RequestMessage, RoomMessage,
+    RequestMessage, RoomMessage, StatedDatum,
 };
 use roost_wire::random::SplitMix64;
 use roost_wire::{
@@ -48,6 +48,8 @@ pub(super) struct Core {
     /// The actions that the policy allows this node.
     pub(super) own: Allowance,
     pub(super) hub_role: Role,
+    /// The group's datum, as it is told to others.
+    pub(super) datum: Option<StatedDatum>,
     pub(super) connections: Connections,
     pub(super) dials: Dials<NodeDialPurpose>,
     pub(super) timers: Timers,
@@ -77,7 +79,8 @@ pub(super) struct Core {
     pub(super) is_patient: bool,
     /// The host's, if the driver has told it.
     pub(super) wall_clock: Option<WallClock>,
-    pub(super) datum: Option<Datum>,
+    /// The datum as a grid for positions.
+    pub(super) grid: Option<Datum>,
     pub(super) documents: Documents,
     transmits: VecDeque<Transmit>,
     events: VecDeque<NodeEvent>,
@@ -123,6 +126,7 @@ impl Core {
             identity: RemoteIdentity { node, role: Role::Node, name, labels },
             own: Allowance::default(),
             hub_role,
+            datum: config.datum.map(StatedDatum::from),
             connections: Connections::default(),
             dials: Dials::default(),
             timers: Timers::default(),
@@ -140,7 +144,7 @@ impl Core {
             under_way: 0,
             is_patient: false,
             wall_clock: None,
-            datum: config.datum,
+            grid: config.datum,
             documents: Documents::new(LATE_DOCUMENT),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -168,7 +172,7 @@ impl Core {
         };
         entry.own.has_greeted = true;
         let holdings = self.documents.greeting(entry.node);
-        let hello = ProbeMessage::Hello(Hello { clock_s, holdings, ..Hello::OWN });
+        let hello = ProbeMessage::Hello(Hello { clock_s, holdings, datum: self.datum, ..Hello::OWN });
         match channel {
             Channel::Datagram => self.send(connection, hello),
             Channel::Reliable { .. } => self.send_reliably(connection, RequestId(0), hello),

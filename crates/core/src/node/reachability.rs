@@ -144,7 +144,9 @@ impl Node {
         if let Some((node, role)) = remote.map(|entry| (entry.node, entry.role)) {
             self.core.documents.greeted(now, node, role.is_hub(), &hello);
         }
-        let refusal = self.core.connections.get_mut(connection).and_then(|entry| entry.record_hello(now, hello));
+        let datum = self.core.datum;
+        let entry = self.core.connections.get_mut(connection);
+        let refusal = entry.and_then(|entry| entry.record_hello(now, hello, datum));
         if let Some(why) = refusal {
             self.core.request_close(connection, &why);
             self.on_connection_down(connection, ConnectionLoss { reason: &why, refused: true });

@@ -62,6 +62,7 @@ fn another_major_version_is_refused() {
             capabilities: Capabilities::NONE,
             clock_s: None,
             holdings: None,
+            datum: None,
         }))
         .encode()
     };
@@ -79,6 +80,27 @@ fn another_major_version_is_refused() {
     assert!(world.inject(second, first, hello(0)));
     world.run(100 * MS);
     assert!(hub_status(&world, first).hubs.iter().all(|hub| hub.up.is_none()));
+}
+
+/// A greeting with another datum ends the connection at a node and at a hub, which tells its owner. Without a datum
+/// it is that of a plain grid.
+#[test]
+fn another_datum_is_refused() {
+    let stated = StatedDatum { origin: "47.37,8.54".parse().unwrap(), cell_m: 1000 };
+    let hello = Message::Probe(ProbeMessage::Hello(Hello { datum: Some(stated), ..Hello::OWN })).encode();
+    let (mut world, [first, second], [provider, requester]) = pair(1, |_| false);
+    assert!(world.inject(first, provider, hello.clone()));
+    assert!(world.inject(requester, second, hello));
+    world.run(100 * MS);
+    let reasons = world.hosts[provider.0].events.iter().filter_map(|(_, event)| match event {
+        NodeEvent::Detached { reason } => Some(reason.clone()),
+        _ => None,
+    });
+    let reasons: Vec<String> = reasons.collect();
+    let is_told = reasons.first().is_some_and(|why| why.contains("a plain grid") && why.contains("47.37,8.54"));
+    assert!(is_told, "{reasons:?}");
+    let refusals = &world.hosts[second.0].refusals;
+    assert!(refusals.iter().any(|what| what.contains("cells of 1000 m")), "{refusals:?}");
 }
 
 /// A request for what only later versions know is declined at once.

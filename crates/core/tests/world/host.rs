@@ -61,6 +61,7 @@ pub struct Host {
     pub events: Vec<(Time, NodeEvent)>,
     /// Attempts of remotes that the policy of the host does not allow.
     pub denials: Vec<Denial>,
+    pub refusals: Vec<String>,
     /// Every `Open` that the machine asked for.
     pub opened: Vec<(SessionId, Service, NodeId)>,
     /// The host's sources give nothing.
@@ -116,6 +117,7 @@ impl Host {
             schemes: SchemeSet::ALL,
             events: Vec::new(),
             denials: Vec::new(),
+            refusals: Vec::new(),
             opened: Vec::new(),
             broken_source: false,
             object_bytes: None,
@@ -220,6 +222,7 @@ impl Host {
                         hub::HubEvent::Reflect(grant) => self.media.grants.push(grant),
                         hub::HubEvent::Left => self.media.left = true,
                         hub::HubEvent::Denied(denial) => self.denials.push(denial),
+                        hub::HubEvent::Refused { what, .. } => self.refusals.push(what.into_owned()),
                         _ => {}
                     }
                 }

@@ -8,8 +8,9 @@ use rcgen::{
     DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
     PKCS_ECDSA_P256_SHA256, PublicKeyData, RevokedCertParams, SanType, SerialNumber, SigningKey, date_time_ymd,
 };
+use roost_geo::Datum;
 
-use crate::certificate::{Authority, LABELS_OID, Serial, labels_extension};
+use crate::certificate::{Authority, DATUM_OID, LABELS_OID, Serial, datum_extension, labels_extension};
 use crate::subject::Subject;
 
 /// The validity of a new CA certificate: ten years. Its end is the end of the group, since no certificate outlives the
@@ -33,12 +34,20 @@ pub(crate) struct Made {
 }
 
 impl Signer {
-    /// Makes the certificate and the key of a new group's CA.
-    pub(crate) fn generate(group: &str, not_before: SystemTime, not_after: SystemTime) -> Result<Made, rcgen::Error> {
+    /// Makes the certificate and the key of a group's CA. The certificate has the datum, so that all members have it
+    /// from whatever brought them the authority.
+    pub(crate) fn generate(
+        group: &str,
+        datum: Option<&Datum>,
+        not_before: SystemTime,
+        not_after: SystemTime,
+    ) -> Result<Made, rcgen::Error> {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let mut params = params(group, not_before, not_after)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+        let datum = datum.and_then(datum_extension);
+        params.custom_extensions.extend(datum.map(|datum| CustomExtension::from_oid_content(DATUM_OID, datum)));
         Ok(Made { certificate: params.self_signed(&key)?, key })
     }
 

@@ -40,6 +40,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use roost_geo::Datum;
 use roost_wire::{Labels, NodeId, Role};
 
 use self::ca::{CA_VALIDITY, Made};
@@ -155,9 +156,17 @@ impl Group {
     /// # Errors
     /// The name or the directory cannot be used.
     pub fn init(dir: &Path, name: &str) -> Result<Self, GroupError> {
+        Self::init_at(dir, name, None)
+    }
+
+    /// Like [`Self::init`], for a group whose grid lies on the Earth. The datum stays for the life of the group.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn init_at(dir: &Path, name: &str, datum: Option<&Datum>) -> Result<Self, GroupError> {
         check_name(name)?;
         let now = SystemTime::now();
-        let made = Signer::generate(name, now - BACKDATED, now + CA_VALIDITY)?;
+        let made = Signer::generate(name, datum, now - BACKDATED, now + CA_VALIDITY)?;
         let authority = Authority::parse(made.certificate.der()).map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
         let trust = SharedTrust::new(Trust::anchored(authority));
         let signer = Signer::new(Arc::clone(trust.get().in_force()), made.key.serialized_der())?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use data_encoding::BASE64;
+use roost_geo::Datum;
 use roost_wire::{HubName, RoleSet};
 
 use super::index::{Entries, Index};
@@ -74,6 +75,10 @@ impl GroupRecords {
 
     pub fn name(&self) -> &str {
         self.trust.group()
+    }
+
+    pub fn datum(&self) -> Option<Datum> {
+        self.authority().datum().copied()
     }
 
     pub(super) fn authority(&self) -> Arc<Authority> {

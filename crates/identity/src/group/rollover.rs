@@ -107,7 +107,7 @@ impl Group {
         } else if trust.number() + 2 > MAX_STEPS as u64 {
             return Err(GroupError::TooMany("changes of its authority", MAX_STEPS / 2));
         }
-        let made = Signer::generate(self.name(), now - BACKDATED, now + CA_VALIDITY)?;
+        let made = Signer::generate(self.name(), trust.in_force().datum(), now - BACKDATED, now + CA_VALIDITY)?;
         let key = made.key.serialized_der();
         let next = Authority::parse(made.certificate.der()).map_err(|_| rcgen::Error::CouldNotParseCertificate)?;
         let next = Arc::new(next);

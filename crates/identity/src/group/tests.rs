@@ -345,3 +345,45 @@ fn stolen_key_signs_no_last_list() {
     assert!(matches!(take(greatest), Err(ListFault::Older { .. })));
     assert_eq!(world.group.sign_policy("").unwrap().0.number, greatest + 1);
 }
+
+#[test]
+fn members_have_the_datum_of_the_group() {
+    let datum = Datum::new("47.37,8.54".parse().unwrap(), "1km".parse().unwrap()).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("group");
+    let group = Group::init_at(&folder, "alpha", Some(&datum)).unwrap();
+    let member = |group: &Group, name: &str| {
+        let path = dir.path().join(name);
+        group.issue(name, Role::Node, Validity::default(), &path).unwrap();
+        Identity::load(&path).unwrap()
+    };
+    let first = member(&group, "first");
+    assert_eq!((first.datum(), group.datum()), (Some(datum), Some(datum)));
+    let begun = group.start_rollover(SystemTime::now()).unwrap();
+    let during = member(&group, "during");
+    group.finish_rollover(Forced::Yes, SystemTime::now()).unwrap();
+    let after = member(&Group::open(&folder).unwrap(), "after");
+    assert_eq!([during.datum(), after.datum()], [Some(datum); 2]);
+    let document = fs::read(begun.document).unwrap();
+    assert!(first.trust().put_in_force(&document).unwrap());
+    assert_eq!(first.datum(), Some(datum));
+    assert_eq!(member(&GroupFixture::new().group, "plain").datum(), None);
+}
+
+#[test]
+fn damaged_datum_is_no_authority() {
+    let text = |text: &str| x509_parser::asn1_rs::ToDer::to_der_vec(&x509_parser::asn1_rs::Utf8String::new(text));
+    let right = Datum::new("47.37,8.54".parse().unwrap(), "1km".parse().unwrap()).unwrap();
+    assert_eq!(crate::certificate::datum_extension(&right), text("47.37,8.54 1km").ok());
+    for wrong in ["", "47.37,8.54", "47.37,8.54 1000m", "97.37,8.54 1km", "47.37,8.54 200km", "47.37,8.54  1km"] {
+        let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256).unwrap();
+        let mut params = rcgen::CertificateParams::default();
+        params.distinguished_name.push(rcgen::DnType::CommonName, "alpha");
+        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Constrained(0));
+        let oid = crate::certificate::DATUM_OID;
+        let extension = rcgen::CustomExtension::from_oid_content(oid, text(wrong).unwrap());
+        params.custom_extensions.push(extension);
+        let made = params.self_signed(&key).unwrap();
+        assert_eq!(Authority::parse(made.der()).err(), Some("its datum cannot be read"), "{wrong}");
+    }
+}

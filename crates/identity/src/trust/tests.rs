@@ -1,5 +1,7 @@
 use std::time::{Duration, SystemTime};
 
+use roost_geo::Datum;
+
 use super::*;
 
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
@@ -11,8 +13,12 @@ struct Ca {
 
 impl Ca {
     fn new(group: &str) -> Self {
+        Self::at(group, None)
+    }
+
+    fn at(group: &str, datum: Option<&Datum>) -> Self {
         let now = SystemTime::now();
-        let made = Signer::generate(group, now, now + YEAR).unwrap();
+        let made = Signer::generate(group, datum, now, now + YEAR).unwrap();
         let authority = Arc::new(Authority::parse(made.certificate.der()).unwrap());
         let signer = Signer::new(Arc::clone(&authority), made.key.serialized_der()).unwrap().unwrap();
         Self { authority, signer: Arc::new(signer) }
@@ -158,4 +164,19 @@ fn altered_or_truncated_document_is_refused() {
         assert!(old.trust().advance(&document[..byte]).is_err(), "{byte} bytes");
     }
     assert!(old.trust().advance(&[document.as_slice(), &[0]].concat()).is_err());
+}
+
+#[test]
+fn datum_never_changes() {
+    let zurich = Datum::new("47.37,8.54".parse().unwrap(), "1km".parse().unwrap()).unwrap();
+    let fine = Datum::new(zurich.origin(), "100m".parse().unwrap()).unwrap();
+    let old = Ca::at("alpha", Some(&zurich));
+    for (datum, is_kept) in [(Some(&zurich), true), (Some(&fine), false), (None, false)] {
+        let new = Ca::at("alpha", datum);
+        let document = extended(&old.trust(), &[&old, &new], &[&old, &new]);
+        match old.trust().advance(&document) {
+            Ok(trust) => assert!(is_kept && trust.in_force().datum() == Some(&zurich)),
+            Err(fault) => assert!(!is_kept && fault == ListFault::OtherDatum, "{fault}"),
+        }
+    }
 }

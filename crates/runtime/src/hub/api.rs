@@ -12,6 +12,7 @@ use roost_api::server::{ApiError, QueryPairs, json_response};
 use roost_api::types::{record_text, uplink_left};
 use roost_api::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_core::hub;
+use roost_geo::Place;
 use roost_wire::messages::MAX_CANDIDATES;
 use roost_wire::{NodeId, NodeSelector, Service};
 
@@ -19,6 +20,7 @@ use super::HubService;
 use super::status_rows::totals;
 use crate::driver::DriverStopped;
 use crate::naming::{connected, resolve_node};
+use crate::places::Grid;
 use crate::shared::millis;
 
 /// The most nodes in an answer of the index; `after` leads to the next ones.
@@ -62,7 +64,8 @@ async fn index(State(hub): State<HubService>, pairs: QueryPairs) -> Result<Respo
     let entries = hub.index(after, limit).await.map_err(leaving)?;
     let totals = totals(&hub.machine_status().await.map_err(leaving)?);
     let names = connected(&hub.shared);
-    let nodes = entries.iter().map(|entry| row(entry, &names)).collect();
+    let grid = Grid { datum: hub.shared.datum(), own: None };
+    let nodes = entries.iter().map(|entry| row(entry, &names, &grid)).collect();
     Ok(json_response(&Index { schema: SCHEMA, totals, nodes }))
 }
 
@@ -82,7 +85,7 @@ async fn resolve_meant_node(hub: &HubService, selector: NodeSelector) -> Result<
     resolve_node(&selector, &known, || ApiError::new(Code::NotFound, format!("no node {selector} is in this index")))
 }
 
-fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Candidate {
+fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>, grid: &Grid) -> Candidate {
     Candidate {
         node: entry.node,
         cell: entry.cell,
@@ -93,6 +96,7 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
         addresses: entry.addresses.iter().map(ToString::to_string).collect(),
         record: record_text(entry.version),
         name: entry.name.clone(),
+        place: grid.on_earth(&Place { cell: entry.cell, exact: entry.position }, None),
         position: entry.position.map(Into::into),
         expires_in_s: Some(entry.expires_in.as_secs_f64()),
         suspended: Some(entry.suspended),
@@ -102,13 +106,19 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>) -> Can
 }
 
 /// Searches this hub's own directory. The coverage says so if there are other hubs, since nodes ask those too.
-async fn lookup(State(hub): State<HubService>, pairs: QueryPairs) -> Result<Response, ApiError> {
-    let LookupQuery { service, area, count, filter, .. } = LookupQuery::from_pairs(&pairs)?;
+async fn lookup(State(hub): State<HubService>, pairs: QueryPairs, geojson: String) -> Result<Response, ApiError> {
+    let LookupQuery { service, area, place, count, filter, .. } = LookupQuery::from_parts(&pairs, &geojson)?;
     let began = Instant::now();
+    let search = Grid { datum: hub.shared.datum(), own: None }.search(area, place.as_ref())?;
     let count = if count == 0 { MAX_CANDIDATES } else { usize::from(count) };
-    let limit = if filter.is_empty() { count } else { MAX_CANDIDATES };
-    let look = move |hub: &hub::Hub, now| (hub.find(service, area, limit), hub.status(now));
-    let (mut found, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    let limit = if filter.is_empty() && search.whole().is_some() { count } else { MAX_CANDIDATES };
+    let areas = search.areas().to_vec();
+    let look = move |hub: &hub::Hub, now| {
+        let found: Vec<_> = areas.iter().flat_map(|area| hub.find(service, *area, limit)).collect();
+        (found, hub.status(now))
+    };
+    let (found, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    let mut found = search.select(found);
     found.retain(|candidate| candidate.services.has(service, &filter));
     found.truncate(count);
     let coverage = match (status.young, status.hubs.is_empty()) {
@@ -116,10 +126,11 @@ async fn lookup(State(hub): State<HubService>, pairs: QueryPairs) -> Result<Resp
         (false, true) => "complete",
         (false, false) => "own",
     };
+    let row = |candidate| Candidate { place: search.on_earth(candidate), ..candidate.into() };
     Ok(json_response(&Lookup {
         schema: SCHEMA,
         coverage: coverage.to_owned(),
-        candidates: found.iter().map(Into::into).collect(),
+        candidates: found.iter().map(row).collect(),
         elapsed_ms: millis(began.elapsed()),
     }))
 }

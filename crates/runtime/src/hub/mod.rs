@@ -110,6 +110,7 @@ impl<H: HubProgram> Program for HubDaemon<H> {
             epoch: u32::try_from(since.as_secs()).unwrap_or(u32::MAX),
             name: identity.name().to_owned(),
             labels: shared.labels(),
+            datum: shared.datum(),
             lease: config.lease,
             tier: config.tier,
             parents,

@@ -49,7 +49,7 @@ pub use mailbox::{
 pub use message::Message;
 pub use multicast::{MulticastCandidate, MulticastMessage, MulticastRequest, MulticastSuppression};
 pub use permission::Party;
-pub use probe::{Capabilities, Hello, ProbeMessage, ProtocolVersion};
+pub use probe::{Capabilities, Hello, ProbeMessage, ProtocolVersion, StatedDatum};
 pub use push::{DeliveryTerms, MAX_DELIVERY_S, MAX_OBJECT_NAME_BYTES, Push, PushState};
 pub use reason::Reason;
 pub use reflection::{CopyTarget, MAX_SEALED_BYTES, MediaAddress, ProvisionalAccept, Rekey, SealedKeys, StreamKeys};

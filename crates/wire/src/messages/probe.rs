@@ -7,6 +7,7 @@ use minicbor::decode::Error as DecodeError;
 use minicbor::{Decode, Decoder, Encode};
 
 use super::document::Holdings;
+use crate::position::LatLon;
 
 /// The greeting of a connection, and signs of life.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
@@ -102,19 +103,59 @@ pub struct Hello {
     /// The documents that the sender holds; left out if it holds none.
     #[n(3)]
     pub holdings: Option<Holdings>,
+    /// Where on the Earth the sender's grid lies; left out by one with a plain grid, and by older builds. All of it
+    /// takes as many bytes as a digest would, and lets a refusal name both.
+    #[n(4)]
+    pub datum: Option<StatedDatum>,
+}
+
+/// A group's datum as the ends of a connection tell it to one another. It is compared and never used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[cbor(array)]
+pub struct StatedDatum {
+    /// The corner of cell (0, 0).
+    #[n(0)]
+    pub origin: LatLon,
+    /// The side of a cell, meters.
+    #[n(1)]
+    pub cell_m: u32,
+}
+
+impl fmt::Display for StatedDatum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the datum {} with cells of {} m", self.origin, self.cell_m)
+    }
 }
 
 impl Hello {
-    /// The greeting of this build, without a clock and documents.
-    pub const OWN: Self =
-        Self { protocol: ProtocolVersion::CURRENT, capabilities: Capabilities::OWN, clock_s: None, holdings: None };
+    /// The greeting of this build, without a clock, documents and a datum.
+    pub const OWN: Self = Self {
+        protocol: ProtocolVersion::CURRENT,
+        capabilities: Capabilities::OWN,
+        clock_s: None,
+        holdings: None,
+        datum: None,
+    };
 
     /// Assumed of an end that sends none: the lowest version, without capabilities.
     pub const ASSUMED: Self =
-        Self { protocol: ProtocolVersion::LOWEST, capabilities: Capabilities::NONE, clock_s: None, holdings: None };
+        Self { protocol: ProtocolVersion::LOWEST, capabilities: Capabilities::NONE, ..Self::OWN };
 
-    /// Why nothing can be said to the end that says this; `None` if all is well.
-    pub fn refusal(&self) -> Option<String> {
+    /// Why nothing can be said to the end that says this, by one with this datum; `None` if all is well.
+    pub fn refusal(&self, datum: Option<StatedDatum>) -> Option<String> {
+        self.version_refusal().or_else(|| {
+            let named = |datum: Option<StatedDatum>| datum.map_or("a plain grid".to_owned(), |datum| datum.to_string());
+            (self.datum != datum).then(|| {
+                format!(
+                    "one end has {} and the other has {}, so a cell would be two places: the member that has not what roost group show tells must be upgraded and join again",
+                    named(datum),
+                    named(self.datum)
+                )
+            })
+        })
+    }
+
+    fn version_refusal(&self) -> Option<String> {
         let (own, other) = (ProtocolVersion::CURRENT, self.protocol);
         (own.major != other.major).then(|| {
             let older = own.min(other);

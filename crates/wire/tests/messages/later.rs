@@ -223,7 +223,7 @@ proptest! {
     #[test]
     fn a_later_hello_is_read(major in any::<u16>(), minor in any::<u16>(), bits in any::<u64>(), more in any::<u64>()) {
         let protocol = ProtocolVersion { major, minor };
-        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits), holdings: Some(Holdings::default()) }));
+        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits), holdings: Some(Holdings::default()), datum: None }));
         let bytes = edited(&message, &[1], |hello| {
             hello.items()[1] = Item::number(bits);
             hello.items().push(Item::Array(vec![Item::number(more)]));
@@ -231,8 +231,17 @@ proptest! {
         let Ok(Message::Probe(ProbeMessage::Hello(hello))) = Message::decode(&bytes) else { panic!() };
         prop_assert_eq!(hello.protocol, protocol);
         prop_assert_eq!(hello.capabilities.contains_all(Capabilities::SKIPS_UNKNOWN), bits & 1 != 0);
-        prop_assert_eq!(hello.refusal().is_none(), major == ProtocolVersion::CURRENT.major);
+        prop_assert_eq!(hello.refusal(None).is_none(), major == ProtocolVersion::CURRENT.major);
     }
+}
+
+#[test]
+fn datum_takes_sixteen_bytes_more() {
+    let hello = |datum| Message::Probe(ProbeMessage::Hello(Hello { clock_s: Some(1_800_000_000), datum, ..Hello::OWN }));
+    let datum = StatedDatum { origin: "47.37,8.54".parse().unwrap(), cell_m: 1000 };
+    let with = hello(Some(datum)).encode();
+    assert_eq!(with.len() - hello(None).encode().len(), 16);
+    assert_eq!(Message::decode(&with).unwrap(), hello(Some(datum)));
 }
 
 #[test]

@@ -117,17 +117,17 @@ pub(crate) fn lease_message() -> impl Strategy<Value = Message> {
         version().prop_map(|message| Message::Registration(RegistrationMessage::Withdraw(message))),
         any::<u32>().prop_map(|message| Message::Probe(ProbeMessage::Ping(message))),
         any::<u32>().prop_map(|message| Message::Probe(ProbeMessage::Pong(message))),
-        (any::<[u16; 2]>(), any::<bool>(), any::<Option<u64>>(), prop::option::of(holdings())).prop_map(
-            |([major, minor], skips, clock_s, holdings)| {
+        (any::<[u16; 2]>(), any::<bool>(), any::<Option<u64>>(), prop::option::of(holdings()), any::<Option<u32>>())
+            .prop_map(|([major, minor], skips, clock_s, holdings, cell_m)| {
                 let capabilities = if skips { Capabilities::OWN } else { Capabilities::NONE };
                 Message::Probe(ProbeMessage::Hello(Hello {
                     protocol: ProtocolVersion { major, minor },
                     capabilities,
                     clock_s,
                     holdings,
+                    datum: cell_m.map(|cell_m| StatedDatum { origin: "47.37,-8.54".parse().unwrap(), cell_m }),
                 }))
-            }
-        ),
+            }),
         (node(), version()).prop_map(|(node, version)| Message::Hierarchy(HierarchyMessage::Claim { node, version })),
     ]
 }

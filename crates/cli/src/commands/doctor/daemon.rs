@@ -106,7 +106,14 @@ const SILENT: &str =
 const UNREACHED: &str = "check `super` in its configuration, that the hub runs, and that UDP, TCP or QUIC reaches it";
 
 /// The remedy for an error of a daemon that is not attached.
+/// The words of the refusal of another datum (`Hello::refusal`).
+const OTHER_DATUM: &str = "a cell would be two places";
+
 fn suggest_fix(error: &str) -> &'static str {
+    if error.contains(OTHER_DATUM) {
+        return "compare `roost status` here and at the hub with `roost group show`; upgrade Roost where it tells no grid, \
+                and let the host with another grid join the group again";
+    }
     let refused = |side: Side| Refusal::ALL.into_iter().find(|refusal| error.contains(&side.sentence(*refusal)));
     match (refused(Side::Remote), refused(Side::Local)) {
         (Some(refusal), _) => fix_of_ours(refusal),

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_audit::AuditKind;
+use roost_geo::Datum;
 use roost_identity::group::{Forced, Group, GroupError, GroupRecords, Issued};
 use roost_wire::{Labels, Role};
 use serde_json::{Value, json};
@@ -26,7 +27,10 @@ use crate::failure::{Code, Failure, Outcome};
 pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
     let open = |dir: &Path| passphrase::open_group(dir, args.passphrase_file.as_deref());
     match &args.command {
-        GroupCommand::Init { dir, name } => init(dir, name.as_deref(), output),
+        GroupCommand::Init { dir, name, origin, cell } => {
+            let datum = origin.zip(*cell).map(|(origin, cell)| Datum::new(origin, cell)).transpose();
+            init(dir, name.as_deref(), datum.map_err(|error| Failure::usage(error.to_string()))?.as_ref(), output)
+        }
         GroupCommand::Issue { dir, name, role, valid, output: target, labels } => {
             let target = target.clone().unwrap_or_else(|| dir.join("members").join(name));
             let member = NewMember { name, role: *role, labels: labels::parse(labels)?, valid: *valid };
@@ -70,21 +74,49 @@ pub(crate) fn run(args: &GroupArgs, output: Output) -> Outcome {
     }
 }
 
-fn init(dir: &Path, name: Option<&str>, output: Output) -> Outcome {
+fn init(dir: &Path, name: Option<&str>, datum: Option<&Datum>, output: Output) -> Outcome {
     let dir_name = std::path::absolute(dir).ok().and_then(|dir| Some(dir.file_name()?.to_str()?.to_owned()));
     let Some(name) = name.or(dir_name.as_deref()) else {
         return Err(Failure::usage("the directory gives the group no name: give --name"));
     };
-    let group = Group::init(dir, name)?;
+    let made = Group::init_at(dir, name, datum);
+    let group = made.map_err(|error| if datum.is_some() { explain_existing_group(error) } else { error.into() })?;
     if output.is_json() {
         let until = unix(group.not_after());
-        return Ok(output.json(&json!({"schema": SCHEMA, "group": name, "dir": dir, "not_after_unix_s": until}))?);
+        let made = json!({"schema": SCHEMA, "group": name, "dir": dir, "not_after_unix_s": until, "datum": datum});
+        return Ok(output.json(&made)?);
     }
     let until = date(group.not_after());
     output.data(&format!("group {name} made in {}, valid until {until}\n", dir.display()))?;
+    if let Some(datum) = datum {
+        output.data(&format!("{}\n", grid(datum)))?;
+    }
     output.say(format!("Its key makes members: roost group seal {} protects it with a passphrase.", dir.display()));
     output.say(format!("Next: roost group invite {} --role supernode --authority HOST:7703", dir.display()));
     Ok(())
+}
+
+/// The datum with its greatest errors.
+fn grid(datum: &Datum) -> String {
+    let (origin, cell) = (datum.origin(), datum.cell_size());
+    format!(
+        "grid: origin lat {}, lon {}, cells of {cell}; lengths are right to 0.1 % up to 500 km from it, 1.7 % at 2000 km, where it ends",
+        origin.lat(),
+        origin.lon()
+    )
+}
+
+/// A group keeps its datum for life, so whoever wants another one makes another group.
+fn explain_existing_group(error: GroupError) -> Failure {
+    match error {
+        GroupError::Exists { path } => {
+            let path = path.display();
+            Failure::failed(format!(
+                "{path} exists already, and a group's datum cannot be changed: make a new group in another directory and let its members join"
+            ))
+        }
+        other => other.into(),
+    }
 }
 
 struct NewMember<'a> {
@@ -161,7 +193,8 @@ fn show(dir: &Path, output: Output) -> Outcome {
         let certificates: Vec<Value> = issued.iter().map(certificate).collect();
         let until = unix(group.not_after());
         return Ok(output.json(&json!({
-            "schema": SCHEMA, "group": group.name(), "not_after_unix_s": until, "certificates": certificates
+            "schema": SCHEMA, "group": group.name(), "not_after_unix_s": until, "datum": group.datum(),
+            "certificates": certificates
         }))?);
     }
     let mut table = Table::new(&["NAME", "ROLE", "LABELS", "NODE", "VALID UNTIL", "STATE", "SERIAL"]);
@@ -172,6 +205,9 @@ fn show(dir: &Path, output: Output) -> Outcome {
     }
     output.table(&table)?;
     let until = date(group.not_after());
+    if let Some(datum) = group.datum() {
+        output.data(&format!("{}\n", grid(&datum)))?;
+    }
     output.say(format!("Group {} has issued {} certificates; it is valid until {until}.", group.name(), issued.len()));
     Ok(())
 }

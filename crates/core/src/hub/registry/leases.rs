@@ -67,7 +67,7 @@ impl Registry {
         if node != from.node {
             core.counters.foreign_records += 1;
             core.events
-                .push_back(HubEvent::Refused { node: from.node, what: "it published the record of another node" });
+                .push_back(HubEvent::Refused { node: from.node, what: "it published the record of another node".into() });
             return false;
         }
         if core.leaving.is_some() {

@@ -164,7 +164,7 @@ impl Relays {
             Side::Requester => requester,
             Side::Provider => provider,
         };
-        core.events.push_back(HubEvent::Refused { node, what: "it sends more than it may" });
+        core.events.push_back(HubEvent::Refused { node, what: "it sends more than it may".into() });
         if side == Side::Provider {
             self.push_notice(RelayNotice::Overrun { provider });
             return self.end_relay(core, id, Some(Reason::Unreachable), Some(Reason::Protocol));

@@ -150,7 +150,7 @@ impl HomeRegistration {
         let again = RepublishLimiter::default();
         let epoch = record.version.epoch;
         let state = RegistrationState::Waiting;
-        let told = ToldPlace::new(core.datum, record.position);
+        let told = ToldPlace::new(core.grid, record.position);
         Self {
             hubs,
             epoch,
