@@ -84,8 +84,8 @@ pub enum Input<C> {
     },
     /// The host stood still since the last input, as in suspend: timers are late, and others have not waited.
     HostSuspended,
-    /// The host's wall clock shows so many seconds of the Unix epoch. It may be wrong, and jump.
-    WallClock(u64),
+    /// The host's wall clock shows this time since the Unix epoch. It may be wrong, and jump.
+    WallClock(Duration),
     /// The deadline has come.
     Timeout,
     /// The owner wants something.

@@ -1,24 +1,29 @@
-//! Wall clocks of hosts, by which certificates are valid. No decision of a machine depends on
-//! one: it tells others what its driver says, and people how far the clocks of others are off.
+//! Wall clocks of hosts, by which certificates are valid and satellites are where they are. No other decision of a
+//! machine depends on one: it tells others what its driver says, and people how far the clocks of others are off.
+
+use std::time::Duration;
 
 use roost_wire::Time;
 
-/// Unix seconds that a host's clock showed at a time of this machine's.
+/// The time of the Unix epoch that a host's clock showed at a time of this machine's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WallClock {
     at: Time,
-    unix_s: u64,
+    unix: Duration,
 }
 
 impl WallClock {
-    /// A clock that shows `unix_s` now.
-    pub(crate) fn new(now: Time, unix_s: u64) -> Self {
-        Self { at: now, unix_s }
+    pub(crate) fn new(now: Time, unix: Duration) -> Self {
+        Self { at: now, unix }
     }
 
-    /// The Unix seconds that it shows, unless it was set meanwhile.
+    /// The time that it shows, unless it was set meanwhile.
+    pub(crate) fn unix(self, now: Time) -> Duration {
+        self.unix.saturating_add(now.since(self.at))
+    }
+
     pub(crate) fn unix_s(self, now: Time) -> u64 {
-        self.unix_s.saturating_add(now.since(self.at).as_secs())
+        self.unix(now).as_secs()
     }
 
     /// Seconds by which it is ahead of another one; below zero it is behind.
@@ -30,21 +35,23 @@ impl WallClock {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    fn clock(at: Time, unix_s: u64) -> WallClock {
+        WallClock::new(at, Duration::from_secs(unix_s))
+    }
 
     #[test]
     fn difference_stays_while_time_passes() {
         let at = |seconds| Time::ZERO + Duration::from_secs(seconds);
-        let (remote, own) = (WallClock::new(at(5), 1_000), WallClock::new(at(95), 2_000));
+        let (remote, own) = (clock(at(5), 1_000), clock(at(95), 2_000));
         assert_eq!(remote.ahead_of(own, at(100)), 1_095 - 2_005);
         assert_eq!(own.ahead_of(remote, at(4_000)), 910);
     }
 
     #[test]
     fn absurd_clock_is_just_far_ahead() {
-        let (remote, own) = (WallClock::new(Time::ZERO, u64::MAX), WallClock::new(Time::ZERO, 1));
+        let (remote, own) = (clock(Time::ZERO, u64::MAX), clock(Time::ZERO, 1));
         assert_eq!(remote.ahead_of(own, Time::ZERO + Duration::from_secs(9)), i64::MAX - 10);
         assert!(own.ahead_of(remote, Time::ZERO) < 0);
     }

@@ -1,9 +1,10 @@
 //! Orbits: where a satellite is, from its two-line elements.
 
+use std::f64::consts::PI;
 use std::time::Duration;
 
-use roost_wire::position::{ExactPosition, LatLon};
-use sgp4::{Constants, Elements, MinutesSinceEpoch};
+use roost_wire::position::{ExactPosition, LatLon, OrbitElements};
+use sgp4::{Constants, Elements, MinutesSinceEpoch, WGS84};
 
 use crate::geodesic::Way;
 
@@ -20,6 +21,9 @@ const JULIAN_YEAR_S: f64 = 365.25 * 86_400.0;
 const ACCURACY_AT_EPOCH_M: f64 = 1000.0;
 const ACCURACY_PER_DAY_M: f64 = 3000.0;
 const DAY_S: f64 = 86_400.0;
+/// Steps of a day, and of the drag term, in [`OrbitElements`].
+const DAY_STEPS: f64 = 1e8;
+const DRAG_STEPS: f64 = 1e11;
 /// Beyond, a position would be more than 91 km off.
 const MAX_AGE_DAYS: f64 = 30.0;
 /// No satellite goes around the Earth below this altitude.
@@ -43,6 +47,7 @@ const HALF_SECOND_S: f64 = 0.5;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Orbit {
+    elements: OrbitElements,
     constants: Constants,
     /// The time of the elements, seconds of the Unix epoch.
     epoch_s: f64,
@@ -75,10 +80,36 @@ impl Orbit {
         let unreadable = |error: String| OrbitError::Elements(error);
         let elements = Elements::from_tle(None, first.as_bytes(), second.as_bytes())
             .map_err(|error| unreadable(error.to_string()))?;
-        let constants = Constants::from_elements(&elements).map_err(|error| unreadable(error.to_string()))?;
-        let epoch = elements.datetime.and_utc();
-        let epoch_s = epoch.timestamp() as f64 + f64::from(epoch.timestamp_subsec_nanos()) / 1e9;
-        Ok(Self { constants, epoch_s })
+        let packed = packed(&elements).checked();
+        Self::new(packed.ok_or_else(|| unreadable("a value is out of its range".to_owned()))?)
+    }
+
+    /// # Errors
+    /// Fails for orbits that SGP4 does not know.
+    pub fn new(elements: OrbitElements) -> Result<Self, OrbitError> {
+        let unreadable = |error: String| OrbitError::Elements(error);
+        let angle = |e4: u32| (f64::from(e4) / 1e4).to_radians();
+        let orbit = sgp4::Orbit::from_kozai_elements(
+            &WGS84,
+            angle(elements.inclination_e4),
+            angle(elements.right_ascension_e4),
+            f64::from(elements.eccentricity_e7) / 1e7,
+            angle(elements.perigee_e4),
+            angle(elements.mean_anomaly_e4),
+            // Radians per minute.
+            f64::from(elements.mean_motion_e8) / 1e8 * PI / 720.0,
+        )
+        .map_err(|error| unreadable(error.to_string()))?;
+        let epoch_s = elements.epoch_e8 as f64 / DAY_STEPS * DAY_S;
+        let years = (epoch_s - J2000_UNIX_S) / JULIAN_YEAR_S;
+        let drag = elements.drag_e11 as f64 / DRAG_STEPS;
+        let constants = Constants::new(WGS84, sgp4::iau_epoch_to_sidereal_time, years, drag, orbit)
+            .map_err(|error| unreadable(error.to_string()))?;
+        Ok(Self { elements, constants, epoch_s })
+    }
+
+    pub const fn elements(&self) -> OrbitElements {
+        self.elements
     }
 
     /// The point below the satellite with its altitude, and the course and speed of that point, at a time since the
@@ -116,6 +147,23 @@ impl Orbit {
         let state = self.constants.propagate(minutes).map_err(|error| failed(error.to_string()))?;
         let (lat, lon, altitude_m) = geodetic(turn_with_earth(state.position.map(|km| km * 1000.0), now_s));
         Ok((LatLon::new(lat, lon).map_err(|error| failed(error.to_string()))?, altitude_m))
+    }
+}
+
+/// The elements in the steps of their digits.
+fn packed(elements: &Elements) -> OrbitElements {
+    let epoch = elements.datetime.and_utc();
+    let epoch_s = epoch.timestamp() as f64 + f64::from(epoch.timestamp_subsec_nanos()) / 1e9;
+    let angle = |degrees: f64| (degrees * 1e4).round() as u32;
+    OrbitElements {
+        epoch_e8: (epoch_s / DAY_S * DAY_STEPS).round() as u64,
+        mean_motion_e8: (elements.mean_motion * 1e8).round() as u32,
+        eccentricity_e7: (elements.eccentricity * 1e7).round() as u32,
+        inclination_e4: angle(elements.inclination),
+        right_ascension_e4: angle(elements.right_ascension),
+        perigee_e4: angle(elements.argument_of_perigee),
+        mean_anomaly_e4: angle(elements.mean_anomaly),
+        drag_e11: (elements.drag_term * DRAG_STEPS).round() as i64,
     }
 }
 
@@ -181,6 +229,22 @@ mod tests {
         let earth = turn_with_earth([5_094_180.162_1, 6_127_644.659_5, 6_380_344.532_7], ut1_s);
         for (axis, expected) in earth.iter().zip([-1_033_475.031_3, 7_901_305.585_6, 6_380_344.532_7]) {
             assert!((axis - expected).abs() < 1.0, "{earth:?}");
+        }
+    }
+
+    #[test]
+    fn packed_elements_lose_nothing() {
+        for text in [ISS, CBERS] {
+            let orbit = Orbit::from_tle(text).unwrap();
+            let lines: Vec<&str> = text.lines().rev().collect();
+            let elements = Elements::from_tle(None, lines[1].as_bytes(), lines[0].as_bytes()).unwrap();
+            let whole = Constants::from_elements(&elements).unwrap();
+            for minutes in [-1440.0, 0.0, 37.5, 1440.0] {
+                let [packed, whole] =
+                    [&orbit.constants, &whole].map(|one| one.propagate(MinutesSinceEpoch(minutes)).unwrap().position);
+                let off_km = packed.iter().zip(whole).map(|(a, b)| (a - b).abs()).sum::<f64>();
+                assert!(off_km < 0.001, "{minutes}: {off_km} km");
+            }
         }
     }
 

@@ -69,7 +69,11 @@ impl ClockWatch {
         Time::ZERO + self.clock.passed().saturating_sub(self.started)
     }
 
-    /// Seconds of the Unix epoch at the last look.
+    /// The time since the Unix epoch at the last look.
+    pub(crate) fn unix(&self) -> Duration {
+        self.last.1
+    }
+
     pub(crate) fn unix_s(&self) -> u64 {
         self.last.1.as_secs()
     }

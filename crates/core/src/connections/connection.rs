@@ -1,5 +1,7 @@
 //! A connection as both machines keep it.
 
+use std::time::Duration;
+
 use roost_wire::messages::{Hello, ProtocolVersion, StatedDatum};
 use roost_wire::{Address, ConnectionId, NodeId, RemoteIdentity, Role, Time};
 
@@ -40,7 +42,7 @@ impl<Own> Connection<Own> {
 
     /// The remote says its version and its datum. Returns why the two ends cannot work together, if they cannot.
     pub(crate) fn record_hello(&mut self, now: Time, hello: Hello, own: Option<StatedDatum>) -> Option<String> {
-        self.clock = hello.clock_s.map(|unix_s| WallClock::new(now, unix_s));
+        self.clock = hello.clock_s.map(|unix_s| WallClock::new(now, Duration::from_secs(unix_s)));
         // Holdings change and are kept elsewhere.
         self.hello = Hello { holdings: None, ..hello };
         self.hello.refusal(own)
@@ -81,10 +83,8 @@ pub(crate) fn excess<'a, Own: 'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-    use std::time::Duration;
-
     use roost_wire::{Labels, Scheme};
+    use std::net::SocketAddr;
 
     use super::*;
 

@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use roost_wire::messages::Candidate;
-use roost_wire::{Address, Capacity, Cell, ExactPosition, FlowKind, NodeId, Record, ServiceSet, Time, Version};
+use roost_wire::{
+    Address, Capacity, Cell, ExactPosition, FlowKind, NodeId, OrbitElements, Record, ServiceSet, Time, Version,
+};
 
+use super::motion::Motions;
 use super::provider_health::ProviderHealth;
 
 /// A node's record. Addresses stay encoded: most are only ever copied into an answer.
@@ -44,6 +47,8 @@ pub struct PreviousEntry {
 pub struct DirectoryEntry<'a> {
     pub(super) slot: &'a Slot,
     pub(super) services: &'a ServiceSet,
+    pub(super) motions: &'a Motions,
+    pub(super) number: u32,
     pub(super) lease: Duration,
     pub(super) now: Time,
 }
@@ -76,14 +81,14 @@ impl Slot {
         }
         self.version = record.version;
         (self.told, self.left) = (record.capacity, record.capacity);
-        (self.cell, self.plain) = (record.cell, record.services.plain_bits());
+        self.plain = record.services.plain_bits();
         self.confined = record.addresses.iter().any(Address::has_local_host);
         self.addresses = addresses;
     }
 
-    /// True if the record has the cell and addresses held here; its capacity may differ.
+    /// True if the record has the addresses held here.
     pub(super) fn says(&self, record: &Record) -> bool {
-        self.cell == record.cell && self.addresses == encode(&record.addresses)
+        self.addresses == encode(&record.addresses)
     }
 
     /// The node lives.
@@ -120,11 +125,26 @@ impl DirectoryEntry<'_> {
 
     /// The exact position now, if the node tells it.
     pub fn position(&self) -> Option<ExactPosition> {
-        None
+        self.motions.position(self.now, self.number, Duration::ZERO)
+    }
+
+    /// The orbit that the record tells.
+    fn orbit(&self) -> Option<OrbitElements> {
+        self.motions.get(self.number)?.orbit
+    }
+
+    /// The cell and the position as they were told, however long ago.
+    pub(crate) fn told_place(&self) -> (Cell, Option<ExactPosition>) {
+        self.motions.get(self.number).map_or((self.cell(), None), |placed| (placed.cell, placed.position))
     }
 
     pub fn services(&self) -> &ServiceSet {
         self.services
+    }
+
+    /// True if it is as it was.
+    pub(crate) fn is_at(&self, before: &PreviousEntry) -> bool {
+        (self.cell(), self.services()) == (before.cell, &before.services)
     }
 
     pub(super) fn place(&self) -> PreviousEntry {
@@ -183,8 +203,8 @@ impl DirectoryEntry<'_> {
             services: self.services().clone(),
             capacity: self.told_capacity(),
             addresses: self.addresses(),
-            position: self.position(),
-            orbit: None,
+            position: self.position().filter(|_| self.told_place().1.is_some()),
+            orbit: self.orbit(),
         }
     }
 

@@ -5,15 +5,19 @@
 //! service has such an index, under its hash: an exact cell
 //! is one range of it, and the nearest ones are found by going outwards row by
 //! row of blocks. A lease is kept by noting when the node was last heard; the
-//! ordered list of expiries is put right only when one comes due.
+//! ordered list of expiries is put right only when one comes due. Exact positions lie beside the slots, and records in
+//! motion change their cells by themselves.
 
 mod entry;
+mod follow;
 mod key;
+mod motion;
 mod provider_health;
 mod query;
 mod search;
 #[cfg(test)]
 mod tests;
+mod viewpoint;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,9 +28,12 @@ use roost_wire::{Capacity, Cell, NodeId, Record, Service, ServiceCode, ServiceSe
 use entry::Slot;
 pub use entry::{DirectoryEntry, PreviousEntry};
 use key::IndexKey;
+use motion::Motions;
+pub use motion::NOWHERE;
 pub use provider_health::LONGEST_HOLD;
 pub use query::{DirectoryQuery, Hit, Judged, Rank, SearchPurpose};
 pub(crate) use search::Admits;
+pub use viewpoint::Viewpoint;
 
 /// The most nodes that a directory can hold, whatever its configured limit.
 /// Each has at most one entry per service.
@@ -45,6 +52,7 @@ pub struct Directory {
     own_entries: usize,
     /// The services of the slots that have named ones, or tell more of some.
     named: BTreeMap<u32, ServiceSet>,
+    motions: Motions,
     /// No earlier than the node's lease ends, and never missing for a node.
     expiry: BTreeSet<(Time, u32)>,
     heap_bytes: usize,
@@ -80,6 +88,7 @@ impl Directory {
             own: BTreeMap::new(),
             own_entries: 0,
             named: BTreeMap::new(),
+            motions: Motions::default(),
             expiry: BTreeSet::new(),
             heap_bytes: 0,
             now: Time::ZERO,
@@ -150,7 +159,9 @@ impl Directory {
         };
         self.by_node.insert(record.node, number);
         self.expiry.insert((listed, number));
-        self.list(&record.services, record.cell, number);
+        let cell = self.motions.insert(now, number, record);
+        self.slots[number as usize].cell = cell;
+        self.list(&record.services, cell, number);
     }
 
     fn replace(&mut self, now: Time, number: u32, record: &Record) -> PublishOutcome {
@@ -160,15 +171,24 @@ impl Directory {
             return PublishOutcome::Stale;
         }
         slot.hears(now);
-        if record.version == slot.version && before.services == record.services && slot.says(record) {
+        let is_placed_alike = self.motions.says(number, record);
+        let is_alike = before.services == record.services && is_placed_alike;
+        // A position is that of the time of sending, and so is the cell beside it.
+        let says_cell = slot.cell == record.cell || self.motions.get(number).is_some();
+        if record.version == slot.version && is_alike && says_cell && slot.says(record) {
             return PublishOutcome::Same;
         }
         self.heap_bytes -= slot.addresses.len();
         slot.replace(&before.services, record);
+        if !is_placed_alike {
+            slot.settled = record.version.sequence;
+        }
         self.heap_bytes += slot.addresses.len();
-        if (before.cell, &before.services) != (record.cell, &record.services) {
+        slot.cell = self.motions.insert(now, number, record);
+        let cell = slot.cell;
+        if (before.cell, &before.services) != (cell, &record.services) {
             self.unlist(&before, number);
-            self.list(&record.services, record.cell, number);
+            self.list(&record.services, cell, number);
         }
         PublishOutcome::Replaced(before)
     }
@@ -304,7 +324,7 @@ impl Directory {
         self.slots.capacity() * size_of::<Slot>()
             + self.free.capacity() * size_of::<u32>()
             + heap
-            + ordered * ORDERED_OVERHEAD / 2
+            + (ordered + self.motions.bytes()) * ORDERED_OVERHEAD / 2
     }
 
     /// The index of a service, and the number that its keys have there.
@@ -350,7 +370,7 @@ impl Directory {
             Some(bits) => ServiceSet::of_plain_bits(bits),
             None => self.named.get(&slot).unwrap_or(ServiceSet::of_plain_bits(0)),
         };
-        DirectoryEntry { slot: held, services, lease: self.lease, now: self.now }
+        DirectoryEntry { slot: held, services, motions: &self.motions, number: slot, lease: self.lease, now: self.now }
     }
 
     fn slot_mut(&mut self, node: NodeId) -> Option<&mut Slot> {
@@ -368,6 +388,7 @@ impl Directory {
         self.expiry.remove(&(slot.listed, number));
         self.by_node.remove(&node);
         self.unlist(&place, number);
+        self.motions.remove(number);
         self.free.push(number);
         Some(place)
     }

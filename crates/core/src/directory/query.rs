@@ -3,9 +3,12 @@
 use std::cmp::Reverse;
 
 use roost_policy::Action;
-use roost_wire::{Area, Capacity, Cell, FlowKind, Metadata, NodeId, NodeSelector, Service, ServiceSet, Time};
+use roost_wire::{
+    Area, Capacity, Cell, ExactPosition, FlowKind, Metadata, NodeId, NodeSelector, Service, ServiceSet, Time,
+};
 
 use super::provider_health::ProviderHealth;
+use super::viewpoint::Viewpoint;
 
 #[derive(Clone, Debug)]
 pub struct DirectoryQuery {
@@ -15,6 +18,8 @@ pub struct DirectoryQuery {
     pub area: Area,
     /// From where distance ranks if the area has no middle of its own.
     pub origin: Cell,
+    /// From where providers in cells equally far are compared; `None` if none of them tells an exact position.
+    pub viewpoint: Option<Viewpoint>,
     /// The limit of hits.
     pub count: usize,
     /// The requester, who is not meant.
@@ -51,13 +56,14 @@ pub struct Hit {
     pub(super) slot: u32,
 }
 
-/// The order of providers; the smallest is best: the nearest, then one that is free rather than doubtful
-/// rather than full rather than suspended, then the one with most capacity left, then the one that answers
+/// The order of providers; the smallest is best: the one in the nearest cell, then one that is free rather than doubtful
+/// rather than full rather than suspended, then the nearest by exact positions, then the one with most capacity left, then the one that answers
 /// fastest, then by id so that the order is stable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rank {
     distance_squared: u64,
     state: ProviderAvailability,
+    metres: u32,
     left: Reverse<(u16, u32)>,
     pace: u8,
     node: NodeId,
@@ -79,7 +85,12 @@ impl Rank {
         let is_full = is_full(form, capacity);
         let state = if is_full { ProviderAvailability::Full } else { ProviderAvailability::Free };
         let left = Reverse((capacity.streams, capacity.uplink_kbps));
-        Self { distance_squared: centre.distance_squared(cell), state, left, pace: u8::MAX, node }
+        Self { distance_squared: centre.distance_squared(cell), state, metres: 0, left, pace: u8::MAX, node }
+    }
+
+    /// The rank at this exact distance.
+    pub(crate) fn at(self, metres: u32) -> Self {
+        Self { metres, ..self }
     }
 
     /// The rank of a provider that is held back until it speaks again.
@@ -136,7 +147,24 @@ impl DirectoryQuery {
     /// A query with this purpose: nobody and nothing else is left out.
     pub const fn new(service: Service, area: Area, aim: SearchPurpose, count: usize) -> Self {
         let origin = Cell::new(0, 0);
-        Self { service, filter: Metadata::EMPTY, area, origin, count, except: None, aim, names: None, judged: None }
+        let viewpoint = None;
+        Self {
+            service,
+            filter: Metadata::EMPTY,
+            area,
+            origin,
+            viewpoint,
+            count,
+            except: None,
+            aim,
+            names: None,
+            judged: None,
+        }
+    }
+
+    /// The exact distance of a provider, as far as it counts.
+    pub(crate) fn metres(&self, cell: Cell, position: Option<ExactPosition>) -> u32 {
+        self.viewpoint.map_or(0, |viewpoint| viewpoint.metres(cell, position))
     }
 
     /// True if one of these offers is meant.

@@ -39,8 +39,9 @@ impl Directory {
         let centre = query.centre();
         let Some((index, known)) = self.index_of(query.service.code()) else { return 0 };
         let (examined, before, best) = (0, 0, into);
+        let middle = None;
         let mut search =
-            DirectorySearch { directory: self, index, known, query, admits, centre, examined, before, best };
+            DirectorySearch { directory: self, index, known, query, admits, centre, middle, examined, before, best };
         match query.area {
             Area::Exact(cell) => search.cell(cell),
             _ => search.outwards(),
@@ -62,6 +63,7 @@ impl Directory {
             query: &query,
             admits,
             centre,
+            middle: None,
             examined: 0,
             before: 0,
             best,
@@ -85,6 +87,8 @@ struct DirectorySearch<'a> {
     query: &'a DirectoryQuery,
     admits: Option<Admits<'a>>,
     centre: Cell,
+    /// The cell that was looked at last, and the distance of its middle.
+    middle: Option<(Cell, u32)>,
     examined: usize,
     /// The value before it began anew.
     before: usize,
@@ -227,6 +231,18 @@ impl DirectorySearch<'_> {
         }
     }
 
+    /// Providers of one cell without positions follow each other, and share the distance of its middle.
+    fn metres(&mut self, entry: &DirectoryEntry<'_>) -> u32 {
+        if self.query.viewpoint.is_none() {
+            return 0;
+        }
+        let (cell, position) = (entry.cell(), entry.position());
+        let known = self.middle.filter(|(of, _)| position.is_none() && *of == cell);
+        let metres = known.map_or_else(|| self.query.metres(cell, position), |(_, metres)| metres);
+        self.middle = if position.is_none() { Some((cell, metres)) } else { self.middle };
+        metres
+    }
+
     fn rank(&mut self, key: IndexKey) {
         let cell = key.cell();
         let entry: DirectoryEntry<'_> = self.directory.entry(key.slot());
@@ -235,7 +251,7 @@ impl DirectorySearch<'_> {
             return;
         }
         let rank = Rank::new(entry.services().flow_kind(self.query.service), self.centre, cell, entry.capacity(), node);
-        let rank = if suspended { rank.suspended() } else { rank };
+        let rank = if suspended { rank.suspended() } else { rank }.at(self.metres(&entry));
         let hit = Hit { rank: rank.seen(&entry.slot.health, self.directory.now), slot: key.slot() };
         let place = self.best.partition_point(|better| better.rank.precedes(&hit.rank, self.query.aim));
         if place < self.query.count {

@@ -171,6 +171,11 @@ impl Hub {
         self.core.doubt_hubs();
     }
 
+    fn on_wall_clock(&mut self, clock: WallClock) {
+        self.core.wall_clock = Some(clock);
+        self.registry.set_clock(self.core.now, clock);
+    }
+
     fn close(&mut self, connection: ConnectionId, reason: &str) {
         self.core.out.push_back(Transmit::Close { connection, reason: reason.to_owned() });
         self.connection_down(connection, reason);
@@ -197,14 +202,17 @@ impl Machine for Hub {
                 }
             }
             Input::DialFailed { dial, reason, .. } => self.dial_ended(Some(dial), Err(&reason)),
-            Input::Message { connection, message } => self.handle_message(connection, &message),
+            Input::Message { connection, message } => {
+                self.follow_records();
+                self.handle_message(connection, &message);
+            }
             // A hub tells of itself only what it was told to tell.
             Input::LocalAddress { .. } => {}
             // Multicast is among nodes.
             Input::Multicast { .. } => self.core.counters.stray += 1,
             Input::FlowBroken { connection, flow } => self.requests.flow_broken(&mut self.core, connection, flow),
             Input::HostSuspended => self.on_host_suspended(),
-            Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(now, unix_s)),
+            Input::WallClock(unix) => self.on_wall_clock(WallClock::new(now, unix)),
             Input::Timeout => self.on_timeout(),
             Input::Command(HubCommand::Leave) => self.leave(),
             Input::Command(HubCommand::Document(verdict)) => self.on_document_verdict(verdict),

@@ -14,8 +14,9 @@ use roost_wire::messages::{
     MAX_REPLICA_CHANGES, MAX_REPLICA_NODES, MAX_REPLICA_RECORDS, ReplicaCapacity, ReplicaMove, ReplicaRecord,
     ReplicaUpdate,
 };
+use roost_wire::position::Move;
 use roost_wire::random::SplitMix64;
-use roost_wire::{Capacity, Cell, ConnectionId, NodeId, Record, Time, Version};
+use roost_wire::{Capacity, Cell, ConnectionId, ExactPosition, NodeId, Record, Time, Version};
 
 use crate::connections::Backoff;
 use crate::directory::{Directory, DirectoryEntry};
@@ -46,6 +47,8 @@ pub(super) struct ReplicaSender {
     not_before: Time,
     backoff: Backoff,
     told: BTreeMap<NodeId, ReplicatedNode>,
+    /// The positions of those that have one, as the standby was told them.
+    positions: BTreeMap<NodeId, ExactPosition>,
     /// Numbers below `next` that nobody has.
     free: BTreeSet<u32>,
     next: u32,
@@ -83,6 +86,7 @@ impl Default for ReplicaSender {
             not_before: Time::ZERO,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             told: BTreeMap::new(),
+            positions: BTreeMap::new(),
             free: BTreeSet::new(),
             next: 0,
         }
@@ -119,6 +123,7 @@ impl ReplicaSender {
         (self.pending, self.turn) = (all, None);
         (self.begun, self.is_whole) = (self.number.wrapping_add(1), false);
         (self.told, self.free, self.next) = (BTreeMap::new(), BTreeSet::new(), 0);
+        self.positions.clear();
     }
 
     /// Takes those of whom the standby is to hear now: [`MAX_TOLD`] at most, all in turn.
@@ -143,7 +148,18 @@ impl ReplicaSender {
 
     /// True if a node has at most moved, or has another capacity, since it was told of.
     pub(super) fn can_send_difference(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> bool {
-        self.told.get(&node).is_some_and(|told| told.is_base_of(entry))
+        self.told.get(&node).is_some_and(|told| told.is_base_of(entry)) && self.step(node, entry).is_some()
+    }
+
+    /// The step from the position that the standby was told of a node; none in it of a node without one. None if only the
+    /// whole record says where the node is.
+    fn step(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> Option<Option<Move>> {
+        let told = entry.told_place().1.and(entry.position());
+        match (self.positions.get(&node), told) {
+            (None, None) => Some(None),
+            (Some(before), Some(now)) => before.move_to(&now).map(Some),
+            _ => None,
+        }
     }
 
     /// Notes what is to be told of a node whose entry is this one now; `whole`
@@ -160,19 +176,43 @@ impl ReplicaSender {
         if let Some(told) = told.filter(|_| base.is_none()) {
             changes.gone.push(told.number);
             self.told.remove(&node);
+            self.positions.remove(&node);
         }
         let Some(entry) = entry else { return true };
         let number = base.map_or_else(|| self.take_number(), |told| told.number);
         if number >= MAX_REPLICA_NODES {
             return false;
         }
-        match base.filter(|told| told.is_base_of(entry)) {
-            Some(told) => changes.add_difference(&told, entry),
-            None => changes.records.push(ReplicaRecord { node: number, record: whole(entry.record()) }),
+        let step = self.step(node, entry);
+        let (version, mut cell, capacity) = (entry.version(), entry.cell(), entry.told_capacity());
+        match base.filter(|told| told.is_base_of(entry)).zip(step) {
+            Some((told, step)) => {
+                changes.add_difference(&told, entry, step);
+                // A node that has published nothing new is where its way leads from what was told.
+                cell = if version == told.version { told.cell } else { cell };
+                self.take_step(node, step.filter(|_| version != told.version));
+            }
+            None => {
+                let record = whole(entry.record());
+                self.note_position(node, record.position);
+                changes.records.push(ReplicaRecord { node: number, record });
+            }
         }
-        let (version, cell, capacity) = (entry.version(), entry.cell(), entry.told_capacity());
         self.told.insert(node, ReplicatedNode { number, version, cell, capacity, is_missing: false });
         true
+    }
+
+    fn take_step(&mut self, node: NodeId, step: Option<Move>) {
+        if let (Some(held), Some(step)) = (self.positions.get_mut(&node), step) {
+            *held = held.moved(step).unwrap_or(*held);
+        }
+    }
+
+    fn note_position(&mut self, node: NodeId, position: Option<ExactPosition>) {
+        match position {
+            Some(position) => drop(self.positions.insert(node, position.rounded())),
+            None => drop(self.positions.remove(&node)),
+        }
     }
 
     fn take_number(&mut self) -> u32 {
@@ -264,11 +304,11 @@ impl ReplicatedNode {
 }
 
 impl ReplicaChanges {
-    fn add_difference(&mut self, told: &ReplicatedNode, entry: &DirectoryEntry<'_>) {
+    fn add_difference(&mut self, told: &ReplicatedNode, entry: &DirectoryEntry<'_>, step: Option<Move>) {
         let versions = entry.version().sequence - told.version.sequence;
         if versions > 0 {
             let (x, y) = (entry.cell().x - told.cell.x, entry.cell().y - told.cell.y);
-            self.shifts.push(ReplicaMove { node: told.number, versions, x, y });
+            self.shifts.push(ReplicaMove { node: told.number, versions, x, y, step });
         }
         if entry.told_capacity() != told.capacity {
             self.left.push(ReplicaCapacity { node: told.number, capacity: entry.told_capacity() });

@@ -11,6 +11,7 @@ pub(super) const MAX_PER_WAKE: usize = 1_024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum HubTimer {
     Lease,
+    Motion,
     CachedRecord,
     Request,
     Relay,
@@ -72,6 +73,7 @@ impl HubTimer {
     fn reason(self) -> &'static str {
         match self {
             Self::Lease => "a lease ends",
+            Self::Motion => "a node in motion leaves its cell",
             Self::CachedRecord => "what a cache was told is too old",
             Self::Request => "a request's deadline",
             Self::Relay => "a relayed flow is idle",

@@ -1,8 +1,8 @@
 //! The work of a hub when a timer is due.
 
-use super::Hub;
 use super::registry::ExpiredRecord;
 use super::timers::{HubTimer, MAX_PER_WAKE};
+use super::{Hub, HubKind};
 
 impl Hub {
     /// Serves the timers that are due, each once: what remains has the next wake.
@@ -19,6 +19,10 @@ impl Hub {
         let Self { core, registry, requests, rooms, mailbox, members, replication, progress, .. } = self;
         match timer {
             HubTimer::Lease => self.expire_leases(),
+            HubTimer::Motion => {
+                self.follow_records();
+                self.summaries.renew_ways(&mut self.core, self.registry.records());
+            }
             HubTimer::CachedRecord => registry.expire_cached(core.now),
             HubTimer::Request => self.with_requests(|requests, turn| requests.expire_requests(turn)),
             HubTimer::Relay => requests.expire_relays(core),
@@ -52,6 +56,20 @@ impl Hub {
         }
     }
 
+    /// Lists records in motion where they are now. Watchers hear of those of this hub's own nodes.
+    pub(super) fn follow_records(&mut self) {
+        let is_server = self.core.config.kind == HubKind::Server;
+        while let Some(before) = self.registry.follow(self.core.now) {
+            let records = self.registry.records();
+            if !records.is_replica(before.node) {
+                self.summaries.summarize_motion(&mut self.core, records, &before);
+            }
+            if is_server || !records.is_replica(before.node) {
+                self.watches.tell_watchers(&mut self.core, records, before.node, Some(&before));
+            }
+        }
+    }
+
     fn close_silent_hubs(&mut self) {
         for connection in self.core.poll_mesh() {
             self.close(connection, "nothing was heard from the other hub");
@@ -80,6 +98,8 @@ impl Hub {
         let documents = core.documents.next_due();
         let timers = &mut core.timers;
         registry.plan_timers(timers);
+        let moves = [registry.next_follow(), summaries.next_way()];
+        timers.plan(HubTimer::Motion, moves.into_iter().flatten().min());
         requests.plan_timers(timers);
         timers.plan(HubTimer::HubLookup, hub_lookups.next_expiry());
         timers.plan(HubTimer::Room, rooms.next_due());

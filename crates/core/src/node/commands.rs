@@ -1,10 +1,10 @@
 //! Commands: each goes to its part. At the end the node leaves.
 
-use roost_wire::SchemeSet;
 use roost_wire::messages::{Reason, RequestMode, ServiceRequest};
+use roost_wire::{Cell, ExactPosition, SchemeSet};
 
 use super::Node;
-use super::api::{Discovery, NodeCommand, NodeEvent};
+use super::api::{Discovery, NodeCommand, NodeEvent, NodePlace};
 use super::pushes::outgoing::OfferedObject;
 use super::requests::WantedService;
 use super::watch::OutgoingWatch;
@@ -21,6 +21,7 @@ impl Node {
         if let Some((ticket, detail)) = self.objection_to_command(&command) {
             return self.core.forbid(ticket, detail);
         }
+        self.attach.follow_orbit(&self.core);
         let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
             NodeCommand::Request { ticket, request, provider, body } => {
@@ -80,11 +81,10 @@ impl Node {
             NodeCommand::PushStarted { from, id } => receptions.begun(from, id),
             NodeCommand::PushEnded { from, id, state: reception } => receptions.received(core, from, id, reception),
             NodeCommand::Move(place) => {
-                provide.cell = place.cell;
-                provide.on_policy(core);
-                attach.set_place(core, place);
-                rooms.say_all(core, attach);
+                self.motion.reset(core);
+                self.on_place(place);
             }
+            NodeCommand::Fix(fix) => self.on_fix(fix),
             NodeCommand::SourceOpened { session, opened } => provide.on_opened(core, session, opened),
             NodeCommand::ObjectRead { session, offset, bytes } => provide.on_bytes_read(core, session, offset, bytes),
             NodeCommand::Consumed { ticket, bytes } => requests.taken(core, ticket, bytes),
@@ -154,6 +154,39 @@ impl Node {
     }
 }
 
+impl Node {
+    /// The node is elsewhere, as others are to hear.
+    fn on_place(&mut self, place: NodePlace) {
+        self.on_cell(place.cell);
+        self.attach.set_place(&mut self.core, place);
+        self.rooms.say_all(&mut self.core, &self.attach);
+    }
+
+    fn on_cell(&mut self, cell: Cell) {
+        if self.provide.cell != cell {
+            self.provide.cell = cell;
+            self.provide.on_policy(&mut self.core);
+        }
+    }
+
+    /// A receiver tells the position. Beyond the datum's reach the record stays as it is.
+    fn on_fix(&mut self, fix: ExactPosition) {
+        let Some(cell) = self.motion.cell(&fix) else { return };
+        let place = self.motion.on_fix(&mut self.core, fix);
+        self.on_cell(cell);
+        if let Some(place) = place {
+            self.on_place(place);
+        }
+        self.attach.note_fix(cell, fix);
+    }
+
+    pub(super) fn on_fix_timer(&mut self) {
+        if let Some(place) = self.motion.on_timer(&mut self.core) {
+            self.on_place(place);
+        }
+    }
+}
+
 /// True if the home is asked or told something for it.
 fn needs_home(command: &NodeCommand) -> bool {
     matches!(
@@ -163,6 +196,7 @@ fn needs_home(command: &NodeCommand) -> bool {
             | NodeCommand::Watch { .. }
             | NodeCommand::JoinRoom { .. }
             | NodeCommand::Move(_)
+            | NodeCommand::Fix(_)
             | NodeCommand::Resubscribe { .. }
             | NodeCommand::Reconfigure { .. }
     )

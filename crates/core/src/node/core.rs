@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use roost_geo::Datum;
 use roost_wire::messages::{
     FlowMessage, Hello, MediaAddress, Message, MulticastMessage, ProbeMessage, Reason, RegistrationMessage,
     RequestMessage, RoomMessage, StatedDatum,
@@ -78,6 +79,8 @@ pub(super) struct Core {
     pub(super) is_patient: bool,
     /// The host's, if the driver has told it.
     pub(super) wall_clock: Option<WallClock>,
+    /// The datum as a grid for positions.
+    pub(super) grid: Option<Datum>,
     pub(super) documents: Documents,
     transmits: VecDeque<Transmit>,
     events: VecDeque<NodeEvent>,
@@ -141,6 +144,7 @@ impl Core {
             under_way: 0,
             is_patient: false,
             wall_clock: None,
+            grid: config.datum,
             documents: Documents::new(LATE_DOCUMENT),
             transmits: VecDeque::new(),
             events: VecDeque::new(),

@@ -33,6 +33,7 @@ mod core;
 mod dispatch;
 mod home;
 mod mailbox;
+mod motion;
 mod multicast;
 mod multicast_load;
 mod outbox;
@@ -57,6 +58,7 @@ use self::connections::ConnectionLoss;
 use self::core::Core;
 use self::home::{HomeEvent, HomeRegistration};
 use self::mailbox::NodeMailbox;
+use self::motion::NodeMotion;
 use self::multicast::{MulticastResponder, ResponderParts};
 use self::outbox::NodeOutbox;
 use self::ping::Pings;
@@ -113,6 +115,7 @@ pub struct Node {
     outbox: NodeOutbox,
     mailbox: NodeMailbox,
     rooms: JoinedRooms,
+    motion: NodeMotion,
     left: bool,
 }
 
@@ -149,6 +152,7 @@ impl Node {
             outbox: NodeOutbox::default(),
             mailbox: NodeMailbox::default(),
             rooms: JoinedRooms::default(),
+            motion: NodeMotion::new(config.datum),
             left: false,
         }
     }
@@ -164,6 +168,7 @@ impl Node {
         let Self { core, attach, requests, provide, multicast, watches, pings, pushes, rooms, .. } = self;
         match timer {
             Timer::Room(ticket) => rooms.on_timer(core, attach, ticket),
+            Timer::Fix => self.on_fix_timer(),
             Timer::Attach => attach.on_attach_timer(core),
             Timer::Renew => attach.on_renew_timer(core),
             Timer::HomeReply => attach.on_exchange_timer(core),
@@ -298,7 +303,7 @@ impl Machine for Node {
                 self.provide.on_flow_broken(&mut self.core, connection, RequestId(flow))
             }
             Input::HostSuspended => self.on_host_suspended(),
-            Input::WallClock(unix_s) => self.core.wall_clock = Some(WallClock::new(self.core.now, unix_s)),
+            Input::WallClock(unix) => self.core.wall_clock = Some(WallClock::new(self.core.now, unix)),
             Input::Timeout => self.on_timeout(),
             Input::Command(command) if !self.left => self.on_command(command),
             Input::Command(command) => self.refuse(&command),

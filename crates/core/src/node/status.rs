@@ -70,7 +70,7 @@ impl Node {
             node: record.node,
             version: record.version,
             cell: record.cell,
-            position: record.position,
+            position: self.attach.position(),
             services: record.services.clone(),
             home: self.attach.home_since().and_then(hub),
             standby: self.attach.standby_since().and_then(hub),

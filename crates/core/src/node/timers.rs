@@ -15,6 +15,8 @@ pub(super) enum Timer {
     Attach,
     /// The lease wants to be renewed.
     Renew,
+    /// A fix that came too early is published.
+    Fix,
     /// The home has not answered.
     HomeReply,
     /// The standby is to be found, or asked for a sign of life.
@@ -81,6 +83,7 @@ impl Timer {
         match self {
             Self::Attach => "look for a home",
             Self::Renew => "renew the lease",
+            Self::Fix => "publish a position",
             Self::HomeReply => "the home has not answered",
             Self::Standby => "tend the standby",
             Self::Failback => "go back to the home that was lost",

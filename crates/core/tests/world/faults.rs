@@ -79,6 +79,11 @@ impl World {
         self.feed(host, MachineInput::Slept);
     }
 
+    /// The host's wall clock shows this time since the Unix epoch.
+    pub fn tell_wall_clock(&mut self, host: HostId, unix: Duration) {
+        self.feed(host, MachineInput::WallClock(unix));
+    }
+
     /// The hosts get translators that let in only whom they have called lately.
     pub fn close(&mut self, hosts: &[HostId]) {
         self.nats = hosts.iter().map(|host| (*host, Nat::PortFilter)).collect();

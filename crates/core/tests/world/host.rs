@@ -27,6 +27,7 @@ pub enum MachineInput {
     Message { connection: ConnectionId, message: Bytes },
     Multicast { from: IpAddr, message: Bytes },
     Slept,
+    WallClock(Duration),
     Timeout,
 }
 
@@ -43,6 +44,7 @@ impl MachineInput {
             Self::Message { connection, message } => Input::Message { connection, message },
             Self::Multicast { from, message } => Input::Multicast { from, message },
             Self::Slept => Input::HostSuspended,
+            Self::WallClock(unix) => Input::WallClock(unix),
             Self::Timeout => Input::Timeout,
         }
     }

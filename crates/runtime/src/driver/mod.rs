@@ -159,7 +159,7 @@ impl<M: Machine, O: EventHandler<M>, N: Network> Driver<M, O, N> {
         }
         if self.clock.unix_s() != self.wall_clock {
             self.wall_clock = self.clock.unix_s();
-            self.machine.handle(self.now(), Input::WallClock(self.wall_clock));
+            self.machine.handle(self.now(), Input::WallClock(self.clock.unix()));
         }
     }
 

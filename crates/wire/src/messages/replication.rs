@@ -8,6 +8,7 @@ use bytes::Bytes;
 use minicbor::{Decode, Encode};
 
 use super::bytes_codec;
+use crate::position::Move;
 use crate::record::{Capacity, Record, Version};
 use crate::refusal::{Refusal, check_bound};
 
@@ -136,6 +137,9 @@ pub struct ReplicaMove {
     /// and by how many further north.
     #[n(3)]
     pub y: i32,
+    /// The move from the position that was told last; none of a node whose position is not known.
+    #[n(4)]
+    pub step: Option<Move>,
 }
 
 /// The capacity of a node, if nothing else has changed.

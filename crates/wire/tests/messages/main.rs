@@ -193,7 +193,7 @@ fn largest_replica_update_fits() {
 fn most_replica_changes_fit() {
     let changes = |count, signs: u32| {
         let capacity = Capacity { streams: u16::MAX, uplink_kbps: u32::MAX };
-        let moved = ReplicaMove { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN };
+        let moved = ReplicaMove { node: u32::MAX, versions: u32::MAX, x: i32::MIN, y: i32::MIN, step: None };
         Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
             sequence: u32::MAX,
             moves: vec![moved; count],
@@ -213,7 +213,7 @@ fn most_replica_changes_fit() {
 /// A thin uplink carries this update most often.
 #[test]
 fn move_takes_twenty_bytes() {
-    let shifts = vec![ReplicaMove { node: 23, versions: 1, x: -1, y: 0 }];
+    let shifts = vec![ReplicaMove { node: 23, versions: 1, x: -1, y: 0, step: None }];
     let length = Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
         sequence: 70_000,
         moves: shifts,

@@ -17,7 +17,7 @@ use roost_wire::{DeliveryId, Nonce, RequestId, RoomId, StreamId};
 use super::requests::{multicast_request, request, route};
 use super::words::{
     address, addresses, area, block_services, candidate, capacity, cell, coverage, filter, hop, id, key, member, names,
-    node, numbers, offer, payload, reason, record, reflected, service, services, version, way, whereabouts,
+    node, numbers, offer, payload, reason, record, reflected, service, services, step, version, way, whereabouts,
 };
 
 pub(crate) fn push_message() -> impl Strategy<Value = Message> {
@@ -54,8 +54,8 @@ pub(crate) fn membership_message() -> impl Strategy<Value = Message> {
 }
 
 pub(crate) fn mirror() -> impl Strategy<Value = ReplicaUpdate> {
-    let shift = (any::<u32>(), 1..=u32::MAX, any::<i32>(), any::<i32>())
-        .prop_map(|(node, versions, x, y)| ReplicaMove { node, versions, x, y });
+    let shift = (any::<u32>(), 1..=u32::MAX, any::<i32>(), any::<i32>(), step())
+        .prop_map(|(node, versions, x, y, step)| ReplicaMove { node, versions, x, y, step });
     let left = (any::<u32>(), capacity()).prop_map(|(node, capacity)| ReplicaCapacity { node, capacity });
     let numbered = (0..MAX_REPLICA_NODES, record()).prop_map(|(node, record)| ReplicaRecord { node, record });
     let changes = (prop::collection::vec(shift, 0..4), numbers(), prop::collection::vec(left, 0..4), any::<u32>());

@@ -9,6 +9,7 @@ use roost_wire::block::BlockService;
 use roost_wire::messages::{
     Candidate, Coverage, FlowDescription, Hop, HopAction, ProviderAddress, Reason, RouteDirection, StreamKeys,
 };
+use roost_wire::position::Move;
 use roost_wire::room::RoomMember;
 use roost_wire::{
     Address, Area, Capacity, Cell, Epoch, EpochSecret, ExactPosition, LatLon, Metadata, NodeId, NodeSelector, Offer,
@@ -117,6 +118,14 @@ pub(crate) fn position() -> impl Strategy<Value = Option<ExactPosition>> {
         let at = LatLon::new(lat, lon).unwrap();
         ExactPosition { course_deg, speed_mps, ..ExactPosition::new(at) }.rounded()
     }))
+}
+
+pub(crate) fn step() -> impl Strategy<Value = Option<Move>> {
+    let places = (-80.0..80.0, -170.0..170.0, (-0.1..0.1, -0.1..0.1));
+    places.prop_map(|(lat, lon, (north, east))| {
+        let at = |lat, lon| ExactPosition::new(LatLon::new(lat, lon).unwrap());
+        at(lat, lon).move_to(&at(lat + north, lon + east))
+    })
 }
 
 pub(crate) fn orbit() -> impl Strategy<Value = Option<OrbitElements>> {

@@ -192,7 +192,13 @@ impl RandomRemotes {
                 let own = Record { node: self.who(), version: version(self.sequence), ..record(1) };
                 let first = (self.below(2) == 0).then_some(true);
                 let gone = (0..self.below(2)).map(|_| self.below(4) as u32).collect();
-                let shift = ReplicaMove { node: self.below(4) as u32, versions: 1, x: self.below(3) as i32 - 1, y: 0 };
+                let shift = ReplicaMove {
+                    node: self.below(4) as u32,
+                    versions: 1,
+                    x: self.below(3) as i32 - 1,
+                    y: 0,
+                    step: None,
+                };
                 let left = ReplicaCapacity { node: self.below(4) as u32, capacity: record(2).capacity };
                 self.told = if first.is_some() { 0 } else { self.told + 1 };
                 Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
@@ -413,7 +419,6 @@ impl RandomRemotes {
             elapsed_us: 5,
             other: None,
             name: None,
-            position: None,
             round_trip_us: None,
             connected_us: None,
         }

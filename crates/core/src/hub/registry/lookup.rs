@@ -157,8 +157,9 @@ struct RankedCandidate {
 
 /// Adds a candidate unless a newer record of its node is there.
 fn merge(ranked: &mut Vec<RankedCandidate>, query: &DirectoryQuery, candidate: &Candidate) {
-    let Candidate { node, cell, capacity, .. } = *candidate;
+    let Candidate { node, cell, capacity, position, .. } = *candidate;
     let rank = Rank::new(candidate.services.flow_kind(query.service), query.centre(), cell, capacity, node);
+    let rank = rank.at(query.metres(cell, position));
     let added = RankedCandidate { rank, candidate: candidate.clone() };
     match ranked.iter_mut().find(|held| held.candidate.node == node) {
         Some(held) if held.candidate.version >= candidate.version => {}
@@ -196,8 +197,8 @@ impl AnswerRoom {
     }
 
     fn takes(&mut self, address_bytes: usize, services: &ServiceSet) -> bool {
-        /// Id, version, cell, capacity and name, each with its head.
-        const FRAME: usize = 128;
+        /// Id, version, cell, capacity, name and position, each with its head.
+        const FRAME: usize = 144;
         let rest = self.0.checked_sub(FRAME + address_bytes + services.listed_bytes());
         self.0 = rest.unwrap_or(0);
         rest.is_some()
@@ -238,13 +239,21 @@ fn write_found<W: Write>(
     let fitting: Vec<DirectoryEntry<'_>> = fitting.collect();
     e.array(2)?.u8(FOUND)?.array(3)?.u32(id.0)?.array(fitting.len() as u64)?;
     for entry in fitting {
-        e.array(6)?.encode(entry.node())?.encode(entry.version())?.encode(entry.cell())?;
+        let position = entry.position();
+        // The name before a position is nobody's.
+        e.array(if position.is_some() { 8 } else { 6 })?
+            .encode(entry.node())?
+            .encode(entry.version())?
+            .encode(entry.cell())?;
         let services = core.visible(query.judged, entry.services(), entry.cell());
         e.encode(services.about(query.service, &query.filter))?.encode(entry.capacity())?;
         if is_here || !entry.is_confined() {
             e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
         } else {
             e.encode(without_local_hosts(entry.addresses()))?;
+        }
+        if let Some(position) = position {
+            e.null()?.encode(position)?;
         }
     }
     e.encode(coverage)?.ok()
@@ -255,7 +264,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use roost_wire::messages::MAX_CANDIDATES;
-    use roost_wire::{Address, Offer};
+    use roost_wire::{Address, ExactPosition, LatLon, Offer};
 
     use super::*;
     use crate::directory::SearchPurpose;
@@ -275,7 +284,7 @@ mod tests {
                     services: ServiceSet::ALL,
                     capacity: Capacity { streams: number, uplink_kbps: 10_000 },
                     addresses: vec![address; usize::from(number)],
-                    position: None,
+                    position: (number == 1).then(|| ExactPosition::new(LatLon::new(47.0, 8.0).unwrap())),
                     orbit: None,
                 },
             );

@@ -12,6 +12,7 @@ mod replicas;
 mod standby;
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use roost_wire::messages::Candidate;
 use roost_wire::{Area, ConnectionId, NodeId, Record, Time};
@@ -31,10 +32,16 @@ use super::provider_event::ProviderEvent;
 use super::timers::{HubTimer, HubTimers};
 use crate::directory::{Directory, DirectoryQuery, Hit, PreviousEntry};
 use crate::hub::found_candidate::FoundCandidate;
+use crate::wall::WallClock;
+
+/// Watchers and summaries hear of records in motion so late at most; a lookup lists them anew itself.
+const FOLLOW_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Registry {
     directory: Directory,
+    /// The time at which records in motion were listed where they were.
+    followed: Time,
     /// Of a cache: what the server has named.
     cached: RecordCache,
     replicas: Replicas,
@@ -75,7 +82,8 @@ pub(super) enum AdoptOutcome {
 impl Registry {
     pub(super) fn new(config: &HubConfig) -> Self {
         Self {
-            directory: Directory::new(config.limits.nodes, config.lease),
+            directory: Directory::new(config.limits.nodes, config.lease).with_datum(config.datum),
+            followed: Time::ZERO,
             cached: RecordCache::new(config.lease),
             replicas: Replicas::default(),
             claims: Claims::default(),
@@ -119,6 +127,20 @@ impl Registry {
 
     pub(super) fn tick(&mut self, now: Time) {
         self.directory.tick(now);
+    }
+
+    pub(super) fn set_clock(&mut self, now: Time, clock: WallClock) {
+        self.directory.set_clock(now, clock);
+    }
+
+    pub(super) fn next_follow(&self) -> Option<Time> {
+        self.directory.next_move().map(|due| due.max(self.followed + FOLLOW_PAUSE))
+    }
+
+    /// Lists a record in motion in its cell of now. Gives what it was, until there is none.
+    pub(super) fn follow(&mut self, now: Time) -> Option<PreviousEntry> {
+        self.followed = now;
+        self.directory.follow(now)
     }
 
     pub(super) fn mark_heard(&mut self, now: Time, node: NodeId) {

@@ -76,11 +76,9 @@ impl<'a> Records<'a> {
             area => area,
         };
         let filter = request.spec.filter.clone();
-        DirectoryQuery {
-            filter,
-            origin,
-            ..DirectoryQuery::new(request.spec.service, area, SearchPurpose::Serve, count)
-        }
+        let query = DirectoryQuery::new(request.spec.service, area, SearchPurpose::Serve, count);
+        let query = DirectoryQuery { filter, origin, ..query };
+        DirectoryQuery { viewpoint: self.directory.viewpoint(node, query.centre()), ..query }
     }
 
     /// Searches for a request that goes so far: one that is to stay with the home's nodes does not get

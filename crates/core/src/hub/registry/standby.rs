@@ -165,15 +165,16 @@ impl Registry {
             return self.missing(receiver, shift.node);
         };
         let update = self.directory.get(line.node).filter(|_| self.has_replica(home, line));
-        let Some(before) = update.map(|entry| entry.record()) else {
+        let Some((before, (cell, position))) = update.map(|entry| (entry.record(), entry.told_place())) else {
             self.contradict_claim(core, home, line.node, version);
             return self.missing(receiver, shift.node);
         };
-        let cell = Cell::new(before.cell.x.saturating_add(shift.x), before.cell.y.saturating_add(shift.y));
-        if !cell.is_on_grid() {
+        let cell = Cell::new(cell.x.saturating_add(shift.x), cell.y.saturating_add(shift.y));
+        let moved = shift.step.map(|step| position?.moved(step));
+        if !cell.is_on_grid() || moved == Some(None) {
             return Some(shift.node);
         }
-        self.store_replica(core, home, &Record { version, cell, ..before });
+        self.store_replica(core, home, &Record { version, cell, position: moved.flatten(), ..before });
         None
     }
 

@@ -44,7 +44,7 @@ fn changes_and_withdrawal_reach_standby() {
     let there = Record { version: version(3), cell: Cell::new(28, 90), capacity: LEFT, ..record(1) };
     bench.say(connection, RegistrationMessage::Publish(there.clone()));
     assert!(bench.wait(GATHER).is_empty(), "moves are gathered for longer");
-    let moves = vec![ReplicaMove { node: 0, versions: 2, x: 1, y: -2 }];
+    let moves = vec![ReplicaMove { node: 0, versions: 2, x: 1, y: -2, step: None }];
     assert_eq!(heard(&mut bench, GATHER_MOVES), ReplicaUpdate { sequence: 3, moves, ..Default::default() });
     let other = Record { version: version(4), services: ServiceSet::EMPTY, ..there };
     bench.say(connection, RegistrationMessage::Publish(other.clone()));

@@ -145,10 +145,11 @@ impl Requests {
         let Some(asked) = self.table.get(key).filter(|asked| asked.stage == RequestStage::LookingUp) else { return };
         let scope = asked.route_plan.unwrap_or(RoutePlan::BEGIN).scope();
         let mut ranked = self.rank_own(turn, key, scope, query, remote);
-        for FoundCandidate { hub, candidate: Candidate { node, cell, capacity, .. } } in remote {
+        for FoundCandidate { hub, candidate: Candidate { node, cell, capacity, position, .. } } in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
                 let rank = Rank::new(query.service.flow_kind(), query.centre(), *cell, *capacity, *node);
+                let rank = rank.at(query.metres(*cell, *position));
                 let (way, named) = (turn.core.way_to(*hub), Some((*node, *cell)));
                 ranked.push((rank, RequestTarget::Hub { hub: *hub, way, named, silences: 0 }));
             }

@@ -3,7 +3,8 @@
 //!
 //! Entries stay at their homes; only these counts travel. A hub tells both
 //! its parents of its aggregate, a root tells the two owners of each block
-//! (`upward`). What moves inside a block changes no count and costs nothing.
+//! (`upward`). What moves inside a block changes no count and costs nothing; a record in motion counts in all the blocks
+//! of its way (`ways`).
 
 mod negatives;
 mod outbox;
@@ -11,6 +12,7 @@ mod routing;
 #[cfg(test)]
 mod tests;
 mod upward;
+mod ways;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +28,10 @@ use crate::directory::PreviousEntry;
 use crate::hub::core::HubCore;
 use crate::hub::registry::Records;
 use crate::hub::route::RoutePlan;
+use crate::hub::timers::MAX_PER_WAKE;
 use negatives::Negatives;
 use outbox::Outbox;
+use ways::{Ways, block_services};
 
 /// Number of blocks that a search of a wide area looks at before it takes every
 /// hub that has the service anywhere.
@@ -41,6 +45,7 @@ pub(super) struct Summaries {
     sources: BTreeMap<NodeId, SummarySource>,
     outboxes: BTreeMap<NodeId, Outbox>,
     negatives: Negatives,
+    ways: Ways,
     /// The hubs of `sources` without a connection, and since when.
     lost: BTreeMap<NodeId, Time>,
     run: u32,
@@ -73,7 +78,7 @@ impl Summaries {
     pub(super) fn new(run: u32) -> Self {
         let (aggregate, sources, outboxes) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (negatives, lost) = (Negatives::default(), BTreeMap::new());
-        Self { aggregate, sources, outboxes, negatives, lost, run, version: 0 }
+        Self { aggregate, sources, outboxes, negatives, ways: Ways::default(), lost, run, version: 0 }
     }
 
     /// Number of blocks that are known of other hubs.
@@ -227,16 +232,19 @@ impl Summaries {
         node: NodeId,
         before: Option<&PreviousEntry>,
     ) {
-        let block_services = |place: &PreviousEntry| -> BTreeSet<BlockService> {
-            place.services.codes().map(|code| BlockService::from_cell(code, place.cell)).collect()
-        };
-        let now = records.get(node);
-        let now = now.map(|entry| PreviousEntry { node, cell: entry.cell(), services: entry.services().clone() });
-        if before == now.as_ref() {
+        let entry = records.get(node);
+        let way = self.ways.take(node);
+        let stays = entry.zip(before).is_some_and(|(entry, before)| entry.is_at(before) && !entry.is_followed());
+        if stays && way.is_none() {
             return;
         }
-        let gone: BTreeSet<BlockService> = before.map(block_services).unwrap_or_default();
-        let here: BTreeSet<BlockService> = now.as_ref().map(block_services).unwrap_or_default();
+        let before = || before.map(|place| block_services(&place.services, place.cell).collect());
+        let gone: BTreeSet<BlockService> = way.or_else(before).unwrap_or_default();
+        let here: BTreeSet<BlockService> = match entry {
+            Some(entry) if entry.is_followed() => self.ways.record(core.now, &entry),
+            Some(entry) => block_services(entry.services(), entry.cell()).collect(),
+            None => BTreeSet::new(),
+        };
         for block_service in gone.symmetric_difference(&here) {
             let (less, more) = if gone.contains(block_service) { (1, 0) } else { (0, 1) };
             if self.count(*block_service, less, more) {
@@ -246,6 +254,25 @@ impl Summaries {
         for block_service in here {
             self.negatives.forget(block_service);
         }
+    }
+
+    /// A record in motion is in another cell, most likely one of its way.
+    pub(super) fn summarize_motion(&mut self, core: &mut HubCore, records: Records<'_>, before: &PreviousEntry) {
+        if !self.ways.knows(before.node) {
+            self.summarize(core, records, before.node, Some(before));
+        }
+    }
+
+    /// Looks again at the ways that have come to their half.
+    pub(super) fn renew_ways(&mut self, core: &mut HubCore, records: Records<'_>) {
+        for _ in 0..MAX_PER_WAKE {
+            let Some(node) = self.ways.first_due(core.now) else { return };
+            self.summarize(core, records, node, None);
+        }
+    }
+
+    pub(super) fn next_way(&self) -> Option<Time> {
+        self.ways.next_due()
     }
 
     /// A child, or another root, says what it has. Gives where something has come.

@@ -146,6 +146,8 @@ pub enum NodeCommand {
     },
     /// The node is elsewhere now.
     Move(NodePlace),
+    /// A receiver tells the position: the node publishes it when others would be wrong. Needs a datum.
+    Fix(ExactPosition),
     /// A session's source has started.
     SourceOpened {
         session: SessionId,

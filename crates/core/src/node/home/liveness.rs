@@ -139,11 +139,12 @@ impl HomeRegistration {
     /// Puts a question to the home, and waits until one, three, seven, … probe
     /// time-outs after the first of its kind.
     pub(super) fn ask(&mut self, core: &mut Core, question: HomeRequest, tries: u8, since: Time) {
+        let record = self.record_now(core);
         let RegistrationState::Linked(home) = &mut self.state else { return };
         let (version, left) = (self.record.version, self.record.capacity);
         let news = Some(left).filter(|now| home.told != Some(*now));
         let (message, told): (Message, _) = match question {
-            HomeRequest::Publish => (RegistrationMessage::Publish(self.record.clone()).into(), Some(left)),
+            HomeRequest::Publish => (RegistrationMessage::Publish(record).into(), Some(left)),
             HomeRequest::Adopt(held_version) | HomeRequest::Return(held_version) => {
                 let is_failback = matches!(question, HomeRequest::Return(_)).then_some(true);
                 let adopt = Adopt { held_version, version, capacity: left, is_failback };

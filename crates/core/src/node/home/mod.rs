@@ -5,6 +5,7 @@
 //! | `republish_limiter`, `hubs` | what a hub may have published again, and the hubs of the list |
 //! | `home_dialing` | looking for a home |
 //! | `change_home`, `redirect`, `failback` | going to another hub, and back |
+//! | `place` | the node's place in its record |
 //! | `liveness`, `standby`, `standby_search`, `lost_home` | signs of life, the standby, and its turn when the home is gone |
 
 mod change_home;
@@ -13,6 +14,7 @@ mod home_dialing;
 pub(super) mod hubs;
 pub(super) mod liveness;
 mod lost_home;
+mod place;
 mod redirect;
 mod republish_limiter;
 mod standby;
@@ -28,10 +30,10 @@ use roost_wire::{
 
 use self::failback::Failback;
 use self::hubs::Hubs;
+use self::place::ToldPlace;
 use self::redirect::Redirect;
 use self::republish_limiter::{RepublishDecision, RepublishLimiter};
 use self::standby::StandbyHub;
-use super::api::NodePlace;
 use super::core::Core;
 use super::timers::Timer;
 
@@ -63,6 +65,7 @@ pub(super) struct HomeRegistration {
     /// Start of the node, in seconds of the Unix epoch.
     epoch: u32,
     record: Record,
+    told: ToldPlace,
     state: RegistrationState,
     standby: StandbyHub,
     /// The home before this one, which is leaving and holds the record until
@@ -147,7 +150,21 @@ impl HomeRegistration {
         let again = RepublishLimiter::default();
         let epoch = record.version.epoch;
         let state = RegistrationState::Waiting;
-        Self { hubs, epoch, record, state, standby, former, confirmed, redirect, failback, again, events: notices }
+        let told = ToldPlace::new(core.grid, record.position);
+        Self {
+            hubs,
+            epoch,
+            record,
+            told,
+            state,
+            standby,
+            former,
+            confirmed,
+            redirect,
+            failback,
+            again,
+            events: notices,
+        }
     }
 
     /// Any connection has gone.
@@ -319,13 +336,6 @@ impl HomeRegistration {
             None if home.attached.is_some() => core.timers.set(Timer::Renew, core.now),
             None => {}
         }
-    }
-
-    /// The node is elsewhere.
-    pub(super) fn set_place(&mut self, core: &mut Core, place: NodePlace) {
-        let NodePlace { cell, position, orbit } = place;
-        (self.record.cell, self.record.position, self.record.orbit) = (cell, position, orbit);
-        self.publish_anew(core);
     }
 
     /// The node is reached at other addresses.

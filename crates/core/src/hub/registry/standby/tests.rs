@@ -119,7 +119,13 @@ fn only_home_removes_replica() {
 }
 
 fn shift(number: u32, versions: u32, x: i32) -> Message {
-    next(number, ReplicaUpdate { moves: vec![ReplicaMove { node: 0, versions, x, y: -1 }], ..ReplicaUpdate::default() })
+    next(
+        number,
+        ReplicaUpdate {
+            moves: vec![ReplicaMove { node: 0, versions, x, y: -1, step: None }],
+            ..ReplicaUpdate::default()
+        },
+    )
 }
 
 fn retell(number: u32, nodes: Vec<u32>) -> Message {
@@ -150,7 +156,8 @@ fn replica_requested_once_room_is_free() {
     let status = bench.hub.status(bench.now);
     let over_limit = bench.hub.counters().over_limit(HubLimit::Replicas);
     assert_eq!((status.replicas, status.numbered, over_limit), (1, 1, 1));
-    let (moves, alive) = (vec![ReplicaMove { node: 1, versions: 1, x: 1, y: 0 }], Some(Bytes::from_static(&[3])));
+    let (moves, alive) =
+        (vec![ReplicaMove { node: 1, versions: 1, x: 1, y: 0, step: None }], Some(Bytes::from_static(&[3])));
     assert!(bench.say(home, next(2, ReplicaUpdate { moves, alive, ..ReplicaUpdate::default() })).is_empty());
     assert!(bench.say(home, gone(3)).is_empty());
     let heard = Some(Bytes::from_static(&[2]));

@@ -144,7 +144,7 @@ fn replaced_standby_drops_replicas_on_return() {
 
 #[test]
 fn large_update_splits_into_messages() {
-    let shifts = (0..600).map(|node| ReplicaMove { node, versions: 1, x: 0, y: 0 }).collect();
+    let shifts = (0..600).map(|node| ReplicaMove { node, versions: 1, x: 0, y: 0, step: None }).collect();
     let gone: Vec<u32> = (1_000..2_100).collect();
     let records = (3_000..3_070).map(|node| ReplicaRecord { node, record: record(1) }).collect();
     let heard = Some(Bytes::from_static(&[1]));

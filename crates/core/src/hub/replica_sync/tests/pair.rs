@@ -42,6 +42,15 @@ pub(super) struct Pair {
     sequence: u32,
 }
 
+/// A position near the one before, in whole steps of a move; now and then too far for one, or none.
+fn moved(from: Option<ExactPosition>, x: i32, y: i32) -> Option<ExactPosition> {
+    let (lat, lon) = from.map_or((47.0, 179.999_9), |from| (from.at.lat(), from.at.lon()));
+    let step = if x == y { 0.2 } else { 0.000_1 };
+    let lon = (lon + step * f64::from(x) + 180.0).rem_euclid(360.0) - 180.0;
+    let at = LatLon::new((lat + step * f64::from(y)).clamp(-80.0, 80.0), lon).ok()?;
+    (x != 2).then(|| ExactPosition { accuracy_m: Some(5.0), ..ExactPosition::new(at) }.rounded())
+}
+
 fn config(number: u8) -> HubConfig {
     HubConfig::new(node(number), HubKind::SuperNode, u64::from(number))
 }
@@ -219,7 +228,12 @@ impl Pair {
             }
             4 => self.withdraw(number),
             5 | 6 => self.name(number, if x == 2 { OTHER } else { STANDBY }),
-            _ => self.publish(number, |last| Record { cell: Cell::new(last.cell.x + x, last.cell.y + y), ..last }),
+            7 => self.publish(number, |last| Record { position: moved(last.position, x, y), ..last }),
+            _ => self.publish(number, |last| Record {
+                cell: Cell::new(last.cell.x + x, last.cell.y + y),
+                position: last.position.and_then(|from| moved(Some(from), x, y)),
+                ..last
+            }),
         }
     }
 

@@ -1,0 +1,73 @@
+//! The node's place in its record.
+
+use roost_geo::{Datum, Moment, Track};
+use roost_wire::{Cell, ExactPosition, Record, Time};
+
+use super::HomeRegistration;
+use crate::directory::NOWHERE;
+use crate::node::api::NodePlace;
+use crate::node::core::Core;
+
+/// The way of the node as others know it.
+#[derive(Debug)]
+pub(super) struct ToldPlace {
+    datum: Option<Datum>,
+    track: Option<Track>,
+    at: Time,
+    /// The present position, which the record need not tell.
+    fix: Option<ExactPosition>,
+}
+
+impl ToldPlace {
+    pub(super) fn new(datum: Option<Datum>, position: Option<ExactPosition>) -> Self {
+        Self { datum, track: position.map(Track::Straight), at: Time::ZERO, fix: position }
+    }
+}
+
+impl HomeRegistration {
+    /// The node is elsewhere.
+    pub(in crate::node) fn set_place(&mut self, core: &mut Core, place: NodePlace) {
+        let NodePlace { cell, position, orbit } = place;
+        (self.record.cell, self.record.position, self.record.orbit) = (cell, position, orbit);
+        let orbit = orbit.and_then(|orbit| Track::orbit(orbit).ok());
+        (self.told.track, self.told.at) = (orbit.or(position.map(Track::Straight)), core.now);
+        self.told.fix = position;
+        self.publish_anew(core);
+    }
+
+    /// The node is here, of which others need no word.
+    pub(in crate::node) fn note_fix(&mut self, cell: Cell, fix: ExactPosition) {
+        self.record.cell = cell;
+        self.told.fix = Some(fix);
+    }
+
+    pub(in crate::node) fn position(&self) -> Option<ExactPosition> {
+        self.told.fix
+    }
+
+    /// A satellite is where its orbit has it now.
+    pub(in crate::node) fn follow_orbit(&mut self, core: &Core) {
+        if self.record.orbit.is_some() {
+            let record = self.record_now(core);
+            self.record.cell = record.cell;
+            self.told.fix = self.told.track.as_ref().and_then(|track| track.position(self.moment(core)));
+        }
+    }
+
+    /// The record as it is sent now, with the position to which the one that was told has led.
+    pub(super) fn record_now(&self, core: &Core) -> Record {
+        let mut record = self.record.clone();
+        let Some(track) = self.told.track.as_ref().filter(|track| track.is_moving()) else { return record };
+        let position = track.position(self.moment(core));
+        if record.orbit.is_none() {
+            record.position = position;
+        } else if let (Some(datum), Some(position)) = (&self.told.datum, position) {
+            record.cell = datum.cell(position.at).unwrap_or(NOWHERE);
+        }
+        record
+    }
+
+    fn moment(&self, core: &Core) -> Moment {
+        Moment { elapsed: core.now.since(self.told.at), unix: core.wall_clock.map(|clock| clock.unix(core.now)) }
+    }
+}
