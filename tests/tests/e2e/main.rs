@@ -5,6 +5,7 @@
 
 mod audit;
 mod caching;
+mod calls;
 mod clocks;
 mod corpus;
 mod datagrams;

@@ -86,7 +86,7 @@ impl Offering<'_> {
                     }
                     Some(_) => {}
                     None => {
-                        let leaving = "the daemon has ended the offer: it is leaving";
+                        let leaving = "the daemon has ended the offer: it is leaving, or its settings offer the service by now";
                         return Err(Failure::new(Code::Unreachable, leaving));
                     }
                 },
