@@ -198,11 +198,7 @@ impl Feeder {
     }
 
     /// Feeds a stream that is sealed once and reflected, until the session is closed.
-    async fn publish(
-        self,
-        mut wanted: Wanted,
-        media: &RelayMailbox<NodeRelayHandler>,
-    ) -> Result<(), DriverStopped> {
+    async fn publish(self, mut wanted: Wanted, media: &RelayMailbox<NodeRelayHandler>) -> Result<(), DriverStopped> {
         let (session, service) = (self.session, wanted.request.service);
         wanted.request.duration = Some(MAX_STREAM_DURATION);
         let (bits_per_second, format, feed, _guard) = match self.registry.open(&wanted).await {

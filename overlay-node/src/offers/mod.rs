@@ -130,11 +130,7 @@ impl ProgramOffers {
     }
 
     /// Takes an offer beside those of `configured`. Its events end when it is removed.
-    pub(crate) fn insert(
-        &self,
-        offer: Offer,
-        configured: ServiceSet,
-    ) -> Result<ProgramOffer, OfferError> {
+    pub(crate) fn insert(&self, offer: Offer, configured: ServiceSet) -> Result<ProgramOffer, OfferError> {
         let service = offer.service;
         offer.check().map_err(|error| OfferError::Wrong(error.to_string()))?;
         let mut table = self.lock();

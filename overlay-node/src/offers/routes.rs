@@ -8,8 +8,8 @@ use roost_runtime::http::{Body, IntoResponse, Response, State, header};
 use roost_wire::{Offer, Service};
 use tokio::sync::mpsc;
 
-use super::{Answer, ProgramOffer};
 use super::data::{self, Passed};
+use super::{Answer, ProgramOffer};
 use crate::node::NodeService;
 
 /// Pieces of a program's data that wait for their turn.

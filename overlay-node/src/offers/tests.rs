@@ -99,8 +99,7 @@ async fn program_that_ends_declines() {
 async fn requests_at_once_have_a_limit() {
     let offers = ProgramOffers::default();
     let mut events = offers.insert(offer("acme/map:object"), ServiceSet::EMPTY).unwrap().events;
-    let asked: Vec<_> =
-        (0..MAX_REQUESTS).map(|_| offers.ask(&request("acme/map:object")).unwrap()).collect();
+    let asked: Vec<_> = (0..MAX_REQUESTS).map(|_| offers.ask(&request("acme/map:object")).unwrap()).collect();
     assert!(fails(&offers, "acme/map:object").await.contains("too many requests"));
     drop(asked);
     for _ in 0..MAX_LINES {

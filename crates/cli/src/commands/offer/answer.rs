@@ -24,7 +24,11 @@ const MAX_LINE_BYTES: u64 = 8 * 1024;
 /// Runs the program for a request, and gives its output to the daemon.
 pub(super) async fn answer(args: &OfferArgs, client: &Client, request: &OfferRequest) -> Result<(), String> {
     let (is_stream, is_call) = (request.service.is_stream(), request.service.is_call());
-    let body = if is_call { client.offer_body(request.request).await.map_err(|error| error.to_string())? } else { Bytes::new() };
+    let body = if is_call {
+        client.offer_body(request.request).await.map_err(|error| error.to_string())?
+    } else {
+        Bytes::new()
+    };
     let input = if is_call { Stdio::piped() } else { Stdio::null() };
     let mut program = match Program::start(args, request, input) {
         Ok(program) => program,

@@ -122,11 +122,7 @@ impl SharedProgram {
         }
     }
 
-    async fn pass_on(
-        &self,
-        args: &OfferArgs,
-        mut output: BufReader<ChildStdout>,
-    ) -> Result<(), String> {
+    async fn pass_on(&self, args: &OfferArgs, mut output: BufReader<ChildStdout>) -> Result<(), String> {
         let FlowKind::Stream { bits_per_second, .. } = args.offer().flow_kind() else { return Ok(()) };
         let allowed = u64::from(bits_per_second) * ALLOWED_PERCENT / 100;
         let mut due = Instant::now();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Accept, BodyRequest, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
-    RouteDirection,
+    Accept, BodyRequest, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request,
+    RequestMessage, RouteDirection,
 };
 use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
 
