@@ -56,11 +56,17 @@ pub(super) async fn answer(args: &OfferArgs, client: &Client, request: &OfferReq
         drop(give);
         outcome
     };
-    let ((), read, given) = tokio::join!(written, read, client.give(request.request, &args.format, data));
-    match given {
-        // What the program did after that does not matter.
-        Ok(given) if given.enough => Ok(()),
-        given => read.and(given.map(drop).map_err(|error| error.to_string())),
+    let given = async { client.give(request.request, &args.format, data).await.map_err(|error| error.to_string()) };
+    let read = async { tokio::join!(written, read).1 };
+    tokio::pin!(given, read);
+    tokio::select! {
+        biased;
+        read = &mut read => match given.await {
+            // What the program did after that does not matter.
+            Ok(given) if given.enough => Ok(()),
+            given => read.and(given.map(drop)),
+        },
+        given = &mut given => if given?.enough { Ok(()) } else { read.await },
     }
 }
 
