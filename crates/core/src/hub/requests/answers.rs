@@ -101,6 +101,10 @@ impl Requests {
                 Err(reason) => self.record_reason(key, reason),
             }
         }
+        if declined == Reason::WrongBody {
+            // The requester would give it to others, too.
+            return self.decline(turn.core, key, declined);
+        }
         // A provider that has no transport for the requester has not dialled it.
         let has_dialled = match declined {
             Reason::Unreachable => true,

@@ -54,7 +54,8 @@ impl ProviderSessions {
     pub(super) fn on_body_late(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { request, phase: SessionPhase::Fetching(body), .. }) = self.sessions.get(&id) else { return };
         if body.asks >= ASKS {
-            return self.refuse(core, id, Reason::TimedOut);
+            // The hub may relay where the two do not reach each other, and does not blame this provider.
+            return self.refuse(core, id, Reason::Unreachable);
         }
         // The connection may be dead without a word.
         let is_doubted = body.asks > 1 && !request.relayed;
