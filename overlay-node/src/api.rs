@@ -1,25 +1,23 @@
 //! The endpoints that only a node has.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::stream;
 use roost_api::query::{MAX_DURATION, Params};
-use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
+use roost_api::server::{ApiError, QueryPairs, json_line, json_response};
 use roost_api::{
-    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, PlacedRequest, RoomQuery, SCHEMA, ServiceRow, Services,
-    State as Doing, WatchQuery,
+    Code, JSON_LINES, LookupQuery, Moved, Ping, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing, WatchQuery,
 };
 use roost_core::node::{NodeCommand, NodePlace, Provider, Ticket};
 use roost_runtime::driver::DriverStopped;
-use roost_runtime::http::{Body, HeaderMap, IntoResponse, Response, Router, State, get, header, post};
+use roost_runtime::http::{Body, IntoResponse, Response, Router, State, get, header, post};
 use roost_runtime::naming::{connected, resolve_node};
 use roost_runtime::shared::millis;
 use roost_wire::messages::{Candidate, Coverage, LookupResult, MAX_CANDIDATES, ReflectionPolicy, ServiceRequest};
-use roost_wire::{Area, Cell, Form, NodeId, NodeSelector, RoomId, Service, format_node};
+use roost_wire::{Area, Cell, NodeId, NodeSelector, RoomId, Service, format_node};
 use tokio::time::Instant;
 
-use crate::naming::{MemberNames, NameScope, everybody};
+use crate::naming::{MemberNames, everybody};
 use crate::node::NodeService;
 use crate::region::{self, WatchedRegion};
 use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};

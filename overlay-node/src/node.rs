@@ -30,11 +30,11 @@ use tokio::sync::mpsc;
 
 use crate::config::{self, Config, Offer};
 use crate::event_handler::NodeEventHandler;
+use crate::form_cache::FormCache;
 use crate::inbox::InboxService;
 use crate::media::{NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutput};
 use crate::metrics::NodeMetrics;
 use crate::outbox::{self, Outbox};
-use crate::form_cache::FormCache;
 use crate::provider_cache::ProviderCache;
 use crate::session::{Sessions, SourceRegistry};
 use crate::tickets::Tickets;

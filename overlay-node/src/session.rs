@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use roost_api::OfferEvent;
 use roost_core::flow::MAX_STREAM_DURATION;
 use roost_core::node::{Node, NodeCommand, SessionId, SourceOutput};
 use roost_reflection::NodeInput;
@@ -20,7 +19,7 @@ use tokio::task::AbortHandle;
 
 use crate::config::Offer;
 use crate::media::{NodeRelayHandler, RelayCommand, marker_of};
-use crate::offers::{OfferError, ProgramOffers, RequestGuard, Wanted};
+use crate::offers::{OfferError, ProgramOffer, ProgramOffers, RequestGuard, Wanted};
 
 /// The offers of the node: those of its settings, which a reload replaces, and those of programs.
 #[derive(Clone, Debug)]
@@ -51,7 +50,7 @@ impl SourceRegistry {
     }
 
     /// Takes the offer of a program; see [`ProgramOffers::insert`].
-    pub(crate) fn insert_program(&self, offer: wire::Offer) -> Result<mpsc::Receiver<OfferEvent>, OfferError> {
+    pub(crate) fn insert_program(&self, offer: wire::Offer) -> Result<ProgramOffer, OfferError> {
         self.programs.insert(offer, self.sources().services())
     }
 
@@ -199,11 +198,7 @@ impl Feeder {
     }
 
     /// Feeds a stream that is sealed once and reflected, until the session is closed.
-    async fn publish(
-        self,
-        mut wanted: Wanted,
-        media: &RelayMailbox<NodeRelayHandler>,
-    ) -> Result<(), DriverStopped> {
+    async fn publish(self, mut wanted: Wanted, media: &RelayMailbox<NodeRelayHandler>) -> Result<(), DriverStopped> {
         let (session, service) = (self.session, wanted.request.service);
         wanted.request.duration = Some(MAX_STREAM_DURATION);
         let (bits_per_second, format, feed, _guard) = match self.registry.open(&wanted).await {

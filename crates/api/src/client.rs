@@ -24,8 +24,8 @@ use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
 use crate::query::{LookupQuery, PlaceQuery, PlacedRequest, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
-    Connections, DocumentTaken, Documents, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Roster, SendEvent,
-    Services, Status, Streams, WatchEvent,
+    Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Roster,
+    SendEvent, Services, Status, Streams, WatchEvent,
 };
 use crate::{FRAMES, SCHEMA};
 

@@ -140,7 +140,10 @@ fn endless_request_is_found() {
             timeout: Some(2 * hour),
             ..ServiceRequest::new(Service::Track, Area::Exact(cell))
         };
-        world.command(NODE, NodeCommand::Request { ticket: TICKET, request: wanted, provider: None, body: Bytes::new() });
+        world.command(
+            NODE,
+            NodeCommand::Request { ticket: TICKET, request: wanted, provider: None, body: Bytes::new() },
+        );
     });
     assert_eq!(what, ["its request 1000000 has not ended with the run"]);
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use roost_core::node::{NodeCommand, NodeEvent, Provider, Ticket};
 use roost_experiment::{Prepared, REENTRY_PAUSE, RoomRecorder, RoomRequestId, RoomStay, RoomStays, RoomStep, StayEnd};
 use roost_results::record::RoomStreamRecord;
@@ -106,7 +107,10 @@ impl SimRooms {
                 RoomStep::Request(id, request) => {
                     let ticket = self.open_ticket(machine, RoomPurpose::Stream(index, id));
                     let provider = Some(Provider { node: id.stream.0, addresses: Vec::new() });
-                    world.command(machine, NodeCommand::Request { ticket, request: *request, provider, body: Bytes::new() });
+                    world.command(
+                        machine,
+                        NodeCommand::Request { ticket, request: *request, provider, body: Bytes::new() },
+                    );
                 }
                 RoomStep::Cancel(id) => {
                     self.cancel(world, machine, |purpose| purpose == RoomPurpose::Stream(index, id));

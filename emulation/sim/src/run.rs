@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
 use roost_experiment::mobility::Mobility;
 use roost_experiment::plan::{DaemonAction, FaultKind};
@@ -266,7 +267,10 @@ impl SimRun<'_, '_> {
             RequesterAction::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
                 self.calendar.push(deadline, SimRunTimer::Late(place, ticket));
-                self.world.command(machine, NodeCommand::Request { ticket, request: *wanted, provider: None, body: Bytes::new() });
+                self.world.command(
+                    machine,
+                    NodeCommand::Request { ticket, request: *wanted, provider: None, body: Bytes::new() },
+                );
             }
             RequesterAction::Wait(until) => self.calendar.push(until, SimRunTimer::Ask(place)),
             RequesterAction::Busy | RequesterAction::Done => {}

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
+use bytes::Bytes;
 use roost_core::node::{Node, NodeCommand, Provider};
 use roost_runtime::driver::Mailbox;
 use roost_runtime::naming::NodeNames;

@@ -50,10 +50,13 @@ struct Table {
     /// The bodies of calls under way.
     bodies: BTreeMap<u64, Bytes>,
     last_request: u64,
+    last_offer: u64,
 }
 
 #[derive(Debug)]
 struct Offered {
+    /// Counts the offers, so that an older one is not taken for a later one of its service.
+    number: u64,
     offer: Offer,
     events: mpsc::Sender<OfferEvent>,
 }
@@ -96,6 +99,13 @@ pub(crate) enum OfferError {
     Wrong(String),
 }
 
+/// An offer of a program, with its events.
+#[derive(Debug)]
+pub(crate) struct ProgramOffer {
+    number: u64,
+    events: mpsc::Receiver<OfferEvent>,
+}
+
 impl Default for ProgramOffers {
     fn default() -> Self {
         Self {
@@ -114,16 +124,13 @@ impl ProgramOffers {
     /// Gives `publish` the services of `configured` and of all programs. Calls follow one another, so that the last
     /// one has all offers.
     pub(crate) fn publish(&self, configured: ServiceSet, publish: impl FnOnce(ServiceSet)) {
-        let table = self.lock();
+        let mut table = self.lock();
+        table.yield_to(&configured);
         publish(table.union(configured));
     }
 
     /// Takes an offer beside those of `configured`. Its events end when it is removed.
-    pub(crate) fn insert(
-        &self,
-        offer: Offer,
-        configured: ServiceSet,
-    ) -> Result<mpsc::Receiver<OfferEvent>, OfferError> {
+    pub(crate) fn insert(&self, offer: Offer, configured: ServiceSet) -> Result<ProgramOffer, OfferError> {
         let service = offer.service;
         offer.check().map_err(|error| OfferError::Wrong(error.to_string()))?;
         let mut table = self.lock();
@@ -137,12 +144,17 @@ impl ProgramOffers {
             return Err(OfferError::TooMany);
         }
         let (events, lines) = mpsc::channel(MAX_LINES);
-        table.offers.insert(service, Offered { offer, events });
-        Ok(lines)
+        table.last_offer += 1;
+        let number = table.last_offer;
+        table.offers.insert(service, Offered { number, offer, events });
+        Ok(ProgramOffer { number, events: lines })
     }
 
-    fn remove(&self, service: Service) {
-        self.lock().offers.remove(&service);
+    fn remove(&self, service: Service, number: u64) {
+        let mut table = self.lock();
+        if table.offers.get(&service).is_some_and(|offered| offered.number == number) {
+            table.offers.remove(&service);
+        }
     }
 
     pub(crate) fn services(&self) -> Vec<Service> {
@@ -259,6 +271,26 @@ async fn collect(
 }
 
 impl Table {
+    /// Ends the offers of services that the settings offer by now, and the youngest ones that do not fit beside those
+    /// of the settings any more.
+    fn yield_to(&mut self, configured: &ServiceSet) {
+        let mut by_age: Vec<(u64, Service)> =
+            self.offers.iter().map(|(service, offered)| (offered.number, *service)).collect();
+        by_age.sort_unstable();
+        let mut kept = configured.clone();
+        for (_, service) in by_age {
+            let Some(offered) = self.offers.get(&service) else { continue };
+            let with = kept.clone().with_offer(offered.offer.clone());
+            let is_double = configured.iter().any(|other| other.name() == service.name());
+            if is_double || ServiceSet::from_offers(with.offers().iter().cloned()).is_err() {
+                tracing::warn!(%service, "the offer of a program has given way to those of the settings");
+                self.offers.remove(&service);
+            } else {
+                kept = with;
+            }
+        }
+    }
+
     fn union(&self, configured: ServiceSet) -> ServiceSet {
         self.offers.values().map(|offered| offered.offer.clone()).fold(configured, ServiceSet::with_offer)
     }

@@ -8,8 +8,8 @@ use roost_runtime::http::{Body, IntoResponse, Response, State, header};
 use roost_wire::{Offer, Service};
 use tokio::sync::mpsc;
 
-use super::Answer;
 use super::data::{self, Passed};
+use super::{Answer, ProgramOffer};
 use crate::node::NodeService;
 
 /// Pieces of a program's data that wait for their turn.
@@ -30,8 +30,9 @@ pub(crate) async fn offer(
     JsonBody(offer): JsonBody<Offer>,
 ) -> Result<Response, ApiError> {
     let service = offer.service;
-    let events = node.registry.insert_program(offer).map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
-    let guard = OfferGuard { service, node };
+    let inserted = node.registry.insert_program(offer);
+    let ProgramOffer { number, events } = inserted.map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
+    let guard = OfferGuard { service, number, node };
     guard.node.publish();
     tracing::info!(%service, "a program offers a service");
     let first = json_line(&OfferEvent::Offered { service });
@@ -48,12 +49,13 @@ pub(crate) async fn offer(
 /// Withdraws an offer when its connection ends.
 struct OfferGuard {
     service: Service,
+    number: u64,
     node: NodeService,
 }
 
 impl Drop for OfferGuard {
     fn drop(&mut self) {
-        self.node.registry.programs().remove(self.service);
+        self.node.registry.programs().remove(self.service, self.number);
         self.node.publish();
         tracing::info!(service = %self.service, "a program no longer offers a service");
     }

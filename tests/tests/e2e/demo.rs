@@ -47,9 +47,13 @@ fn demo_serves_all_services_and_transports() {
     assert_ne!(failover["killed"], failover["next"], "{failover}");
     assert!(failover["answered_ms"].as_f64().unwrap() > 0.0, "{failover}");
     let said = String::from_utf8_lossy(&output.stderr);
-    for part in ["Getting a picture", "Killing the super node", "p2p: video over udp came",
-        "cs: demo/echo over tcp came", "cs: sensor over quic came"]
-    {
+    for part in [
+        "Getting a picture",
+        "Killing the super node",
+        "p2p: video over udp came",
+        "cs: demo/echo over tcp came",
+        "cs: sensor over quic came",
+    ] {
         assert!(said.contains(part), "{part}:\n{said}");
     }
     let mut rest = text.split_once("\"rows\":[{").unwrap().1;

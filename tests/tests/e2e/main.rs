@@ -5,6 +5,7 @@
 
 mod audit;
 mod caching;
+mod calls;
 mod client;
 mod clocks;
 mod corpus;

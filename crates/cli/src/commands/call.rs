@@ -67,7 +67,8 @@ mod tests {
 
     #[test]
     fn other_forms_are_no_calls() {
-        let called = |text: &str| call_service(text.parse().unwrap()).map(Service::form).map_err(|error| error.exit_code());
+        let called =
+            |text: &str| call_service(text.parse().unwrap()).map(Service::form).map_err(|error| error.exit_code());
         assert_eq!((called("acme/tiles"), called("acme/tiles#a:call")), (Ok(Form::Call), Ok(Form::Call)));
         assert_eq!((called("acme/tiles:object"), called("video")), (Err(2), Err(2)));
     }

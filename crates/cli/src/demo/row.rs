@@ -58,9 +58,11 @@ pub(super) async fn receive(
         duration: service.is_stream().then_some(duration),
         ..ServiceRequest::new(service, Area::Exact(place))
     };
-    let mut received = Received { bytes: 0, expected: expected(service, duration), echo: None, summary: None, failure: None };
+    let mut received =
+        Received { bytes: 0, expected: expected(service, duration), echo: None, summary: None, failure: None };
     let body = if service.is_call() { echo::body() } else { Bytes::new() };
-    let asked = if service.is_call() { client.call(&request, body.clone()).await } else { client.request(&request).await };
+    let asked =
+        if service.is_call() { client.call(&request, body.clone()).await } else { client.request(&request).await };
     let mut stream = match asked {
         Ok(stream) => stream,
         Err(error) => return Ok(Received { failure: Some(error.into()), ..received }),

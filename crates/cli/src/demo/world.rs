@@ -16,7 +16,8 @@ use crate::failure::{Failure, Outcome};
 const HERE: Cell = Cell::new(3, 4);
 
 /// The cell of each service's provider, in the order of [`Service::ALL`], and that of the call.
-const PLACES: [Cell; 5] = [Cell::new(27, 92), Cell::new(32, 53), Cell::new(60, 8), Cell::new(11, 71), Cell::new(45, 30)];
+const PLACES: [Cell; 5] =
+    [Cell::new(27, 92), Cell::new(32, 53), Cell::new(60, 8), Cell::new(11, 71), Cell::new(45, 30)];
 
 /// The longest time for bytes to trickle after a request, and the silence that ends it.
 const SETTLE: Duration = Duration::from_secs(1);

@@ -349,7 +349,8 @@ impl World {
         change: impl FnOnce(&mut RequestCommand),
     ) -> Ticket {
         let ticket = self.hosts[host.0].ticket();
-        let mut command = RequestCommand { request: ServiceRequest::new(service, area), provider: None, body: Bytes::new() };
+        let mut command =
+            RequestCommand { request: ServiceRequest::new(service, area), provider: None, body: Bytes::new() };
         command.reflect = ReflectionPolicy::Never;
         change(&mut command);
         let RequestCommand { request, provider, body } = command;

@@ -40,6 +40,7 @@ pub(super) fn routes(hub: HubService) -> Router {
         .route("/v1/lookup", post(lookup))
         .route("/v1/ping", post(ping))
         .route("/v1/request", any(for_nodes))
+        .route("/v1/call", any(for_nodes))
         .route("/v1/end", any(for_nodes))
         .route("/v1/watch", any(for_nodes))
         .route("/v1/move", any(for_nodes))

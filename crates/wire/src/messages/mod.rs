@@ -29,6 +29,7 @@ mod reflection;
 mod registration;
 mod replication;
 mod request;
+mod request_spec;
 mod room;
 mod route;
 mod service_request;
@@ -59,11 +60,12 @@ pub use replication::{
     ReplicaUpdate, ReplicationMessage, ResyncRequest,
 };
 pub use request::{Accept, BodyRequest, Decline, FlowDescription, ProviderAddress, Request, RequestMessage};
+pub use request_spec::RequestSpec;
 pub use room::{JoinRoom, LeaveRoom, RoomMessage, Roster};
 pub use route::{HubHop, Route, RouteDirection};
 pub use service_request::{
     CallBody, DEFAULT_TIMEOUT, InvalidRequest, MAX_BODY_BYTES, MAX_PARAMS_BYTES, MAX_REQUEST_TIME, MAX_SPEC_BYTES,
-    ReflectionPolicy, RequestMode, RequestSpec, ResumePoint, STALL_TIMEOUT, ServiceRequest, USUAL_SPEC_BYTES,
+    ReflectionPolicy, RequestMode, ResumePoint, STALL_TIMEOUT, ServiceRequest, USUAL_SPEC_BYTES,
 };
 pub use trace::{Hop, HopAction, HopReport, MAX_TRACED_HOPS};
 

@@ -97,11 +97,9 @@ impl RequestMessage {
             Self::RequestAck { .. } => Pairs::HUB_TO_HUB,
             Self::Push(_) | Self::PushStatus { .. } => Pairs::NODE_TO_NODE,
             Self::Tunneled { .. } => Pairs::WITH_HUB,
-            Self::Accept(_)
-            | Self::Decline(_)
-            | Self::Pending { .. }
-            | Self::HopReport(_)
-            | Self::BodyRequest(_) => Pairs::ALL,
+            Self::Accept(_) | Self::Decline(_) | Self::Pending { .. } | Self::HopReport(_) | Self::BodyRequest(_) => {
+                Pairs::ALL
+            }
         }
     }
 }

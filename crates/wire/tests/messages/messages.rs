@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use proptest::prelude::*;
 use roost_wire::messages::{
-    Accept, Adopt, Capabilities, Chunk, Coverage, Datagram, Decline, DeliveryTerms, DirectoryMessage, DocumentKind,
-    DocumentMessage, DocumentPart, DocumentRequest, FlowMessage, Hello, HierarchyMessage, Holdings, HomeChanged,
-    HopReport, HubLookup, HubProgress, JoinRoom, LeaveRoom, LookupResult, MAX_DELIVERY_S, MAX_GOSSIP_BYTES,
-    MAX_REPLICA_NODES, MAX_SEALED_BYTES, MailboxMessage, MailboxState, MailboxStatus, MediaAddress, Message,
-    MulticastCandidate, MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion, Push, PushState,
-    RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage,
-    Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedFile, SealedKeys, Summary, Watch, WatchChange,
+    Accept, Adopt, BodyRequest, Capabilities, Chunk, Coverage, Datagram, Decline, DeliveryTerms, DirectoryMessage,
+    DocumentKind, DocumentMessage, DocumentPart, DocumentRequest, FlowMessage, Hello, HierarchyMessage, Holdings,
+    HomeChanged, HopReport, HubLookup, HubProgress, JoinRoom, LeaveRoom, LookupResult, MAX_DELIVERY_S,
+    MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES, MailboxMessage, MailboxState, MailboxStatus, MediaAddress,
+    Message, MulticastCandidate, MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion, Push,
+    PushState, RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
+    ReplicationMessage, Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedFile, SealedKeys, Summary,
+    Watch, WatchChange,
 };
 use roost_wire::room::MAX_MEMBERS;
 use roost_wire::{DeliveryId, Nonce, RequestId, RoomId, StreamId};
@@ -192,6 +193,12 @@ pub(crate) fn request_message() -> impl Strategy<Value = Message> {
         )),
         (id(), prop::collection::vec(any::<u8>(), 0..2_000))
             .prop_map(|(id, message)| Message::Request(RequestMessage::Tunneled { id, message: message.into() })),
+        (id(), any::<u64>(), any::<u64>(), any::<u32>(), cell(), prop::option::of(node())).prop_map(
+            |(id, nonce, run, offset, cell, provider)| {
+                let nonce = Nonce::from_u64(nonce);
+                Message::Request(RequestMessage::BodyRequest(BodyRequest { id, nonce, run, offset, cell, provider }))
+            }
+        ),
     ]
 }
 
@@ -343,6 +350,11 @@ pub(crate) fn flow_message() -> impl Strategy<Value = Message> {
                 jitter_us
             }))
         ),
+        (id(), any::<u64>(), payload()).prop_map(|(id, offset, payload)| Message::Flow(FlowMessage::Body(Chunk {
+            id,
+            offset,
+            payload
+        }))),
         (id(), reason()).prop_map(|(id, reason)| Message::Flow(FlowMessage::Stop { id, reason })),
         (id(), any::<u64>(), key()).prop_map(|(id, stream, (epoch, secret))| {
             Message::Flow(FlowMessage::Rekey(Rekey { id, stream: StreamId(stream), epoch, secret }))

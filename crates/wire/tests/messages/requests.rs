@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use roost_wire::messages::{
-    CopyTarget, HubHop, MAX_REQUEST_TIME, MulticastRequest, ReflectionPolicy, Request, RequestMode, ResumePoint, Route,
-    ServiceRequest,
+    CallBody, CopyTarget, HubHop, MAX_BODY_BYTES, MAX_REQUEST_TIME, MulticastRequest, ReflectionPolicy, Request,
+    RequestMode, ResumePoint, Route, ServiceRequest,
 };
 use roost_wire::{DeliveryClass, Nonce, Profile, Scheme, SchemeSet, Scope, StreamTag};
 
@@ -44,11 +44,13 @@ pub(crate) fn service_request() -> BoxedStrategy<ServiceRequest> {
     let profile = prop::option::of(prop::sample::select(Profile::ALL.to_vec()));
     let class = prop::option::of(prop::sample::select(DeliveryClass::ALL.to_vec()));
     let resume = (any::<[u8; 32]>(), any::<u64>()).prop_map(|(digest, offset)| ResumePoint { digest, offset });
+    let body = (any::<[u8; 32]>(), 1..=MAX_BODY_BYTES as u32).prop_map(|(digest, length)| CallBody { digest, length });
+    let program = (prop_oneof![Just(String::new()), "[a-z ]{1,200}"], prop::option::of(body));
     let subject = (service(), area(), prop::sample::select(Scope::ALL.to_vec()), mode, any::<u8>(), names());
     let delivery = (prop::option::of(duration), transports, profile, class, reflect);
     let rest = (prop::option::of(resume), any::<bool>(), any::<bool>(), prop::option::of(1..u32::MAX));
-    (subject, delivery, rest)
-        .prop_map(|((service, area, scope, mode, count, provider), delivery, rest)| {
+    (subject, delivery, rest, program)
+        .prop_map(|((service, area, scope, mode, count, provider), delivery, rest, (params, body))| {
             let (duration, transports, profile, class, reflect) = delivery;
             let (resume, pushed, trace, min_kbps) = rest;
             ServiceRequest {
@@ -65,6 +67,8 @@ pub(crate) fn service_request() -> BoxedStrategy<ServiceRequest> {
                 trace,
                 provider,
                 min_kbps: min_kbps.filter(|_| service.is_stream()),
+                params: if reflect == ReflectionPolicy::Always { String::new() } else { params },
+                body: body.filter(|_| service.is_call()),
                 ..ServiceRequest::new(service, area)
             }
         })
@@ -94,6 +98,7 @@ pub(crate) fn full_request() -> impl Strategy<Value = Request> {
             profile: Some(Profile::Piloting),
             class: Some(DeliveryClass::Backup),
             reflect: ReflectionPolicy::Always,
+            params: String::new(),
             ..ServiceRequest::clone(&request.spec)
         };
         Request { spec: spec.into(), ..request }

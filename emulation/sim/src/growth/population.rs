@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
+use bytes::Bytes;
 use roost_core::Traffic;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
 use roost_experiment::{PlacedNode, Placement, Prepared};
@@ -252,7 +253,8 @@ impl<'a> Population<'a> {
                 ..ServiceRequest::new(Service::Track, Area::Exact(self.cells[*target]))
             };
             let machine = self.world.machine_of(MachineRole::Node(*requester));
-            self.world.command(machine, NodeCommand::Request { ticket, request: wanted, provider: None, body: Bytes::new() });
+            self.world
+                .command(machine, NodeCommand::Request { ticket, request: wanted, provider: None, body: Bytes::new() });
             self.go_on(BETWEEN_LOOKUPS);
         }
         self.go_on(PATIENCE);

@@ -24,7 +24,11 @@ const MAX_LINE_BYTES: u64 = 8 * 1024;
 /// Runs the program for a request, and gives its output to the daemon.
 pub(super) async fn answer(args: &OfferArgs, client: &Client, request: &OfferRequest) -> Result<(), String> {
     let (is_stream, is_call) = (request.service.is_stream(), request.service.is_call());
-    let body = if is_call { client.offer_body(request.request).await.map_err(|error| error.to_string())? } else { Bytes::new() };
+    let body = if is_call {
+        client.offer_body(request.request).await.map_err(|error| error.to_string())?
+    } else {
+        Bytes::new()
+    };
     let input = if is_call { Stdio::piped() } else { Stdio::null() };
     let mut program = match Program::start(args, request, input) {
         Ok(program) => program,
@@ -52,11 +56,17 @@ pub(super) async fn answer(args: &OfferArgs, client: &Client, request: &OfferReq
         drop(give);
         outcome
     };
-    let ((), read, given) = tokio::join!(written, read, client.give(request.request, &args.format, data));
-    match given {
-        // What the program did after that does not matter.
-        Ok(given) if given.enough => Ok(()),
-        given => read.and(given.map(drop).map_err(|error| error.to_string())),
+    let given = async { client.give(request.request, &args.format, data).await.map_err(|error| error.to_string()) };
+    let read = async { tokio::join!(written, read).1 };
+    tokio::pin!(given, read);
+    tokio::select! {
+        biased;
+        read = &mut read => match given.await {
+            // What the program did after that does not matter.
+            Ok(given) if given.enough => Ok(()),
+            given => read.and(given.map(drop)),
+        },
+        given = &mut given => if given?.enough { Ok(()) } else { read.await },
     }
 }
 

@@ -47,7 +47,7 @@ struct Offering<'a> {
     output: Output,
 }
 
-/// An object whose requester has all of it is done within this time.
+/// A program whose requester has enough has ended within this time, as the daemon says so.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// The end of a request: its number, and the sentence of its failure.
@@ -77,16 +77,15 @@ impl Offering<'_> {
                     // The program is killed with its task.
                     Some(OfferEvent::Gone { request }) => {
                         if let Some(task) = running.remove(&request) {
-                            let grace = if self.offer.service.is_stream() { Duration::ZERO } else { LAST_WORDS };
                             drop(tokio::spawn(async move {
-                                tokio::time::sleep(grace).await;
+                                tokio::time::sleep(LAST_WORDS).await;
                                 task.abort();
                             }));
                         }
                     }
                     Some(_) => {}
                     None => {
-                        let leaving = "the daemon has ended the offer: it is leaving";
+                        let leaving = "the daemon has ended the offer: it is leaving, or its settings offer the service by now";
                         return Err(Failure::new(Code::Unreachable, leaving));
                     }
                 },

@@ -95,7 +95,7 @@ impl SharedProgram {
     ) -> Result<Taker, String> {
         let number = request.request;
         let mut running = self.lock();
-        if running.reader.as_ref().is_none_or(AbortHandle::is_finished) {
+        if running.reader.is_none() {
             let program = Program::start(args, request, Stdio::null())?;
             let reader = self.clone().read(Arc::clone(args), program);
             running.reader = Some(tokio::spawn(reader).abort_handle());
@@ -114,7 +114,13 @@ impl SharedProgram {
             Ok(()) => program.end().await,
             failed => failed,
         };
-        for give in std::mem::take(&mut self.lock().takers).into_values() {
+        let takers = {
+            let mut running = self.lock();
+            // Whoever comes now starts the program again.
+            running.reader = None;
+            std::mem::take(&mut running.takers)
+        };
+        for give in takers.into_values() {
             if let Err(reason) = &ended {
                 // A requester that is too slow for its stream does not hear of the end of it.
                 let _ = give.try_send(Err(io::Error::other(reason.clone())));
@@ -122,11 +128,7 @@ impl SharedProgram {
         }
     }
 
-    async fn pass_on(
-        &self,
-        args: &OfferArgs,
-        mut output: BufReader<ChildStdout>,
-    ) -> Result<(), String> {
+    async fn pass_on(&self, args: &OfferArgs, mut output: BufReader<ChildStdout>) -> Result<(), String> {
         let FlowKind::Stream { bits_per_second, .. } = args.offer().flow_kind() else { return Ok(()) };
         let allowed = u64::from(bits_per_second) * ALLOWED_PERCENT / 100;
         let mut due = Instant::now();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    Accept, BodyRequest, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request, RequestMessage,
-    RouteDirection,
+    Accept, BodyRequest, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request,
+    RequestMessage, RouteDirection,
 };
 use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
 
@@ -100,6 +100,10 @@ impl Requests {
                 Ok(()) => return,
                 Err(reason) => self.record_reason(key, reason),
             }
+        }
+        if declined == Reason::WrongBody {
+            // The requester would give it to others, too.
+            return self.decline(turn.core, key, declined);
         }
         // A provider that has no transport for the requester has not dialled it.
         let has_dialled = match declined {

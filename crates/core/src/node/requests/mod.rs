@@ -7,7 +7,7 @@
 //! | `multicast_search`, `search_methods`, `discovery_policy` | asking the subnet, and when to |
 //! | `direct`, `provider_dialing` | a known provider, and one that does not reach this node |
 //! | `receive`, `incoming_flow`, `flow_receiver`, `early_data`, `pace` | the data of a request, and its end |
-//! | `call_bodies` | the body of a call, for the provider that has it |
+//! | `call_bodies`, `outgoing_body` | the body of a call, for the provider that has it |
 //! | `permission` | requests and providers that the group's policy does not allow |
 //! | `resume` | another provider, or the same one, after an outage |
 //! | `subscribe`, `subscription`, `provisional` | a reflected stream, its way, and keys that hubs hold |
@@ -22,6 +22,7 @@ mod early_data;
 mod flow_receiver;
 mod incoming_flow;
 mod multicast_search;
+mod outgoing_body;
 mod outgoing_request;
 mod pace;
 mod permission;
@@ -46,9 +47,9 @@ use roost_wire::messages::{
 use roost_wire::random::SecretRng;
 use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, Scope, Time};
 
-use self::call_bodies::OutgoingBody;
 use self::discovery_policy::DiscoveryPolicy;
 use self::early_data::EarlyFlowData;
+use self::outgoing_body::OutgoingBody;
 use self::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
 use self::search_methods::SearchMethods;
 use self::sentences::sentence;

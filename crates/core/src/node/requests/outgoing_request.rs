@@ -7,8 +7,8 @@ use roost_wire::messages::{
 };
 use roost_wire::{Area, ConnectionId, NodeId, Nonce, RequestId, Time};
 
-use super::call_bodies::OutgoingBody;
 use super::incoming_flow::IncomingFlow;
+use super::outgoing_body::OutgoingBody;
 use super::search_methods::SearchMethods;
 use super::subscription::SubscriptionState;
 use super::trace::Traces;

@@ -8,6 +8,7 @@ use roost_wire::ConnectionId;
 use roost_wire::messages::{BodyRequest, Chunk, Reason, RequestMessage, ServiceRequest};
 
 use super::ProviderSessions;
+use super::body_reception::BodyReception;
 use super::session::{Session, SessionPhase};
 use crate::flow::{BodyReceiver, BodyState};
 use crate::node::api::{NodeEvent, SessionId};
@@ -19,16 +20,6 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The times that a body is asked for while nothing of it comes, with pauses twice as long each time: 15 s at least.
 const ASKS: u32 = 4;
-
-/// A body on its way to this node.
-#[derive(Debug)]
-pub(super) struct BodyReception {
-    receiver: BodyReceiver,
-    /// Tells this run of the call from any other at this node.
-    run: u64,
-    /// The times that it was asked for since something has come.
-    asks: u32,
-}
 
 impl ProviderSessions {
     /// Asks the requester of a call for the body.
@@ -63,7 +54,8 @@ impl ProviderSessions {
     pub(super) fn on_body_late(&mut self, core: &mut Core, id: SessionId) {
         let Some(Session { request, phase: SessionPhase::Fetching(body), .. }) = self.sessions.get(&id) else { return };
         if body.asks >= ASKS {
-            return self.refuse(core, id, Reason::TimedOut);
+            // The hub may relay where the two do not reach each other, and does not blame this provider.
+            return self.refuse(core, id, Reason::Unreachable);
         }
         // The connection may be dead without a word.
         let is_doubted = body.asks > 1 && !request.relayed;

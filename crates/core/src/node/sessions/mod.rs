@@ -5,10 +5,11 @@
 //! | `serve_request`, `load`, `shares` | what is asked, how much to take on, and whose place is lost when there are too few |
 //! | `requester_dialing`, `unreachable` | the way to the requester, and requesters to whom there was none |
 //! | `permission` | requesters that the group's policy does not allow |
-//! | `call_bodies` | the body of a call, before its source |
+//! | `call_bodies`, `body_reception` | the body of a call, before its source |
 //! | `session`, `serve`, `object_scheduler` | the acceptance, the data, and how much of objects at once |
 //! | `publish`, `publications`, `sealed_keys` | a reflected stream: one source, any number of members, and what opens it |
 
+mod body_reception;
 mod call_bodies;
 mod load;
 mod object_scheduler;

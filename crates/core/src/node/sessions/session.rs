@@ -9,7 +9,7 @@ use roost_wire::messages::{
 };
 use roost_wire::{Cell, Channel, ConnectionId, Delivery, RequestId, Time};
 
-use super::call_bodies::BodyReception;
+use super::body_reception::BodyReception;
 use super::publications::{LiveStream, MEMBER_SILENCE};
 use super::serve_request::ServeRequest;
 use crate::flow::{ObjectSender, SILENCE_TIMEOUT, StreamSender, usual_kbps};

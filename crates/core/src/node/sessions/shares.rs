@@ -86,7 +86,9 @@ impl ProviderSessions {
             let publication = request.reflect.and_then(|_| self.publications.find_publication(request.offer.service));
             core.counters.displaced += 1;
             match phase {
-                SessionPhase::Reaching | SessionPhase::Fetching(_) | SessionPhase::Opening => self.refuse(core, *id, Reason::Busy),
+                SessionPhase::Reaching | SessionPhase::Fetching(_) | SessionPhase::Opening => {
+                    self.refuse(core, *id, Reason::Busy)
+                }
                 _ => self.stop_requester(core, *id, Reason::Busy),
             }
             if let Some(publication) = publication {
