@@ -7,8 +7,8 @@ use futures_util::stream;
 use roost_api::query::{MAX_DURATION, Params};
 use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
 use roost_api::{
-    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, PlacedRequest, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing,
-    WatchQuery,
+    Code, FRAMES, JSON_LINES, LookupQuery, Moved, Ping, PlacedRequest, RoomQuery, SCHEMA, ServiceRow, Services,
+    State as Doing, WatchQuery,
 };
 use roost_core::node::{NodeCommand, NodePlace, Provider, Ticket};
 use roost_runtime::driver::DriverStopped;
@@ -21,8 +21,8 @@ use tokio::time::Instant;
 
 use crate::naming::{MemberNames, NameScope, everybody};
 use crate::node::NodeService;
-use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
 use crate::region::{self, WatchedRegion};
+use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
 use crate::{deliver, offers, outbox, rows, sending};
 
 /// The least time that is left for a provider's answer after the search for the provider.

@@ -14,7 +14,8 @@ const ARROWS: [(&str, &[&str]); 32] = [
     // The authority signs the group's datum.
     ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
-    ("roost-services", &["roost-wire"]),
+    // gpsd's reports are read in one place.
+    ("roost-services", &["roost-wire", "roost-geo"]),
     // Prints for all commands; `roost-wire` has the escaping of text from others.
     ("roost-terminal", &["roost-wire"]),
     ("roost-transport", &["roost-wire", "roost-identity"]),

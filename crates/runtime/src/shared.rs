@@ -205,6 +205,7 @@ impl DaemonContext {
                 cell: datum.cell_size().to_string(),
             }),
             place: None,
+            following: None,
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
             last_error,
             last_error_s: at.map(|at| at.elapsed().as_secs_f64()),
