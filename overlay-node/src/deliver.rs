@@ -77,13 +77,16 @@ impl Framing {
                 let provider_name = self.node.name(accepted.provider);
                 RequestEvent::Accepted(control::Accepted {
                     provider_name,
+                    place: self.node.middle(accepted.cell),
                     ..rows::accepted(self.replies.ticket(), &accepted)
                 })
             }
             Reply::Traced(trace) => RequestEvent::Traced(rows::trace(&trace)),
             Reply::Finished(summary) => {
                 let provider_name = self.node.name(summary.provider);
-                let row = control::TransferSummary { provider_name, ..rows::summary(&summary, self.replies.unread()) };
+                let place = self.node.middle(summary.cell);
+                let summed = rows::summary(&summary, self.replies.unread());
+                let row = control::TransferSummary { provider_name, place, ..summed };
                 match rows::damage(&summary) {
                     None => RequestEvent::Finished(row),
                     Some(error) => RequestEvent::Failed { error, summary: Some(row) },

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use roost_api::types::record_text;
+use roost_api::types::{EarthPlace, record_text};
 use roost_api::{Connections, DocumentRow, State, Status, Streams, Transfer};
 use roost_core::machine::Machine as _;
 use roost_core::node::{self, Discovery, Node, NodeCommand, NodePlace};
@@ -292,6 +292,11 @@ fn machine_config(
 impl NodeService {
     pub(crate) async fn grid(&self) -> Result<Grid, DriverStopped> {
         Ok(self.grid_at(&self.machine_status().await?))
+    }
+
+    pub(crate) fn middle(&self, cell: Cell) -> Option<EarthPlace> {
+        let grid = Grid { datum: self.shared.datum(), own: None };
+        grid.on_earth(&Place { cell, exact: None }, None)
     }
 
     fn grid_at(&self, machine: &node::NodeStatus) -> Grid {

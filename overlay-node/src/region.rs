@@ -8,7 +8,7 @@ use roost_api::server::ApiError;
 use roost_api::{Code, LookupQuery, WatchEvent};
 use roost_runtime::places::{SearchArea, place_of};
 use roost_wire::messages::{Coverage, LookupResult, MAX_CANDIDATES, ServiceRequest, WatchChange};
-use roost_wire::{Area, NodeId, NodeSelector};
+use roost_wire::{Area, NodeId, NodeSelector, RequestId};
 
 use crate::api::{explain_not_found, leaving};
 use crate::node::NodeService;
@@ -40,7 +40,7 @@ pub(crate) async fn find(
         coverage => coverage,
     };
     let coverage = parts.iter().map(of_part).reduce(worse).unwrap_or(Coverage::Complete);
-    let id = parts.first().map_or_else(Default::default, |part| part.id);
+    let id = parts.first().map_or(RequestId(0), |part| part.id);
     let found = parts.into_iter().flat_map(|part| part.candidates).collect();
     let mut candidates = search.select(found);
     candidates.truncate(if query.count == 0 { DEFAULT_COUNT } else { query.count.into() });
@@ -127,7 +127,7 @@ mod tests {
     use roost_geo::Datum;
     use roost_runtime::places::Grid;
     use roost_wire::messages::Candidate;
-    use roost_wire::{Capacity, RequestId, ServiceSet, Version};
+    use roost_wire::{Capacity, ServiceSet, Version};
 
     use super::*;
 
@@ -153,7 +153,7 @@ mod tests {
             };
             let updated = at.iter().map(candidate).collect();
             let removed = removed.iter().map(|id| NodeId::from_bytes([*id; 16])).collect();
-            let change = watched.select(WatchChange { id: RequestId(1), sequence, updated, removed });
+            let change = watched.select(WatchChange { id: RequestId(1), sequence, updated, removed, coverage: None });
             change.map(|change| (change.updated.len(), change.removed.len()))
         };
         assert_eq!(change(1, &[], &[]), Some((0, 0)), "the first answer is told");

@@ -17,8 +17,10 @@ pub enum PlaceError {
         "{0:?} is no place: write a cell (27,92), latitude and longitude (47.3769,8.5417), a geo: URI or an MGRS square"
     )]
     Form(String),
-    #[error("{0} is a place on the Earth and the group has no datum: name a cell such as 27,92, or make a group with one (roost \
-         group init --origin LAT,LON --cell 1km)")]
+    #[error(
+        "{0} is a place on the Earth and the group has no datum: name a cell such as 27,92, or make a group with one (roost \
+         group init --origin LAT,LON --cell 1km)"
+    )]
     NoDatum(String),
     #[error("cell {0} is off the grid: coordinates are from -{MAX_COORDINATE} to {MAX_COORDINATE}")]
     Cell(String),

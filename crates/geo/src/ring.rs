@@ -12,7 +12,8 @@ pub(crate) fn crosses_itself(ring: &[[f64; 2]]) -> bool {
         [point[0], east]
     });
     let points: Vec<[f64; 2]> = unrolled.collect();
-    let edges: Vec<[[f64; 2]; 2]> = points.iter().copied().zip(points.iter().copied().skip(1)).map(<[_; 2]>::from).collect();
+    let edges: Vec<[[f64; 2]; 2]> =
+        points.iter().copied().zip(points.iter().copied().skip(1)).map(<[_; 2]>::from).collect();
     edges.iter().enumerate().any(|(index, edge)| edges.iter().skip(index + 2).any(|other| cross(edge, other)))
 }
 

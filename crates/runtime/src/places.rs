@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use roost_api::server::ApiError;
 use roost_api::types::EarthPlace;
 use roost_api::{Code, PlaceQuery};
-use roost_geo::{Datum, Length, Place, PlaceError, Region, RegionError, Way};
+use roost_geo::{Datum, Length, ParseLengthError, Place, PlaceError, Region, RegionError, Way};
 use roost_wire::grid::MAX_COORDINATE;
 use roost_wire::messages::Candidate;
 use roost_wire::position::LatLon;
@@ -109,7 +109,8 @@ impl Grid {
     }
 
     fn within(&self, center: Option<&str>, radius: &str) -> Result<SearchArea, ApiError> {
-        let nowhere = || usage("this daemon has no place of its own: give --near PLACE with --within, near=PLACE with within=R");
+        let nowhere =
+            || usage("this daemon has no place of its own: give --near PLACE with --within, near=PLACE with within=R");
         let center = match center {
             Some(text) => self.place(text)?,
             None => self.own.ok_or_else(nowhere)?,
@@ -120,9 +121,9 @@ impl Grid {
             let too_wide = || usage(&format!("within={radius}: expected at most {} cells", 4 * MAX_COORDINATE));
             return if is_on_grid { Ok(self.plain(area, Some(center))) } else { Err(too_wide()) };
         }
-        let radius: Length = radius
-            .parse()
-            .map_err(|error| usage(&format!("within={radius}: expected a whole number of cells or a length; {error}")))?;
+        let radius: Length = radius.parse().map_err(|error: ParseLengthError| {
+            usage(&format!("within={radius}: expected a whole number of cells or a length; {error}"))
+        })?;
         let datum = self.datum.as_ref().ok_or_else(|| no_datum(&radius.to_string()))?;
         let at = center.at(datum).map_err(|error| wrong_place(&error))?;
         let region = Region::circle(at, radius, datum).map_err(|error| wrong_region(&error))?;
@@ -177,7 +178,8 @@ impl SearchArea {
         }
         found.retain(|candidate| self.contains(&place_of(candidate)));
         if let Some(from) = self.from.filter(|_| self.order == Order::Nearest) {
-            let distance = |candidate: &Candidate| self.grid.at(&place_of(candidate)).map(|at| from.quick_distance_m(at));
+            let distance =
+                |candidate: &Candidate| self.grid.at(&place_of(candidate)).map(|at| from.quick_distance_m(at));
             let mut ranked: Vec<_> = found.into_iter().map(|candidate| (distance(&candidate), candidate)).collect();
             ranked.sort_by(|(a, _), (b, _)| compare(*a, *b));
             found = ranked.into_iter().map(|(_, candidate)| candidate).collect();
@@ -197,10 +199,9 @@ pub fn place_of(candidate: &Candidate) -> Place {
 
 fn joined(a: Area, b: Area) -> Area {
     match (a, b) {
-        (Area::Rectangle { min: a, max: b }, Area::Rectangle { min: c, max: d }) => Area::Rectangle {
-            min: Cell::new(a.x.min(c.x), a.y.min(c.y)),
-            max: Cell::new(b.x.max(d.x), b.y.max(d.y)),
-        },
+        (Area::Rectangle { min: a, max: b }, Area::Rectangle { min: c, max: d }) => {
+            Area::Rectangle { min: Cell::new(a.x.min(c.x), a.y.min(c.y)), max: Cell::new(b.x.max(d.x), b.y.max(d.y)) }
+        }
         _ => Area::Anywhere,
     }
 }
@@ -270,7 +271,7 @@ mod tests {
             addresses: Vec::new(),
             name: None,
             position: exact,
-            }
+        }
     }
 
     #[test]
@@ -326,7 +327,8 @@ mod tests {
 
     #[test]
     fn region_is_tested_exactly_and_sorted() {
-        let triangle = grid().search(Area::Anywhere, Some(&polygon("[8.5,47.3],[8.9,47.3],[8.5,47.6],[8.5,47.3]"))).unwrap();
+        let triangle =
+            grid().search(Area::Anywhere, Some(&polygon("[8.5,47.3],[8.9,47.3],[8.5,47.6],[8.5,47.3]"))).unwrap();
         let cell = |text: &str| grid().place(text).unwrap().cell;
         let inside = candidate(1, cell("47.31,8.7"), Some("47.31,8.7"));
         let nearer = candidate(2, cell("47.35,8.55"), None);
@@ -343,7 +345,8 @@ mod tests {
     fn region_crosses_the_meridian_of_half_a_turn() {
         let datum = Datum::new("-17.0,179.0".parse().unwrap(), "1km".parse().unwrap()).unwrap();
         let grid = Grid { datum: Some(datum), own: None };
-        let search = grid.search(Area::Anywhere, Some(&polygon("[179,-18],[-179,-18],[-179,-16],[179,-16],[179,-18]"))).unwrap();
+        let search =
+            grid.search(Area::Anywhere, Some(&polygon("[179,-18],[-179,-18],[-179,-16],[179,-16],[179,-18]"))).unwrap();
         let contains = |text: &str| search.contains(&grid.place(text).unwrap());
         assert!(contains("-17.0,-179.5") && !contains("-17.0,178.5"));
     }

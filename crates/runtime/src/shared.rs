@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use prometheus::IntGauge;
-use roost_api::{ConnectionRow, Connections, DatumStatus, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals};
+use roost_api::{
+    ConnectionRow, Connections, DatumStatus, PathRow, SCHEMA, State, Status, TransportBytes, TransportTotals,
+};
 use roost_audit::AuditRecorder;
 use roost_core::Traffic;
 use roost_geo::Datum;
@@ -200,10 +202,9 @@ impl DaemonContext {
             traffic_sent_bytes: classes.into_iter().collect(),
             documents: self.documents.numbers(),
             policy: self.documents.policy_status(),
-            datum: self.datum().map(|datum| DatumStatus {
-                origin: datum.origin().to_string(),
-                cell: datum.cell_size().to_string(),
-            }),
+            datum: self
+                .datum()
+                .map(|datum| DatumStatus { origin: datum.origin().to_string(), cell: datum.cell_size().to_string() }),
             place: None,
             following: None,
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),

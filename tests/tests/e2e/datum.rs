@@ -57,7 +57,10 @@ fn lookups_take_places_in_each_notation() {
     assert!(place["distance_m"].as_f64().is_some_and(|distance| distance < 100.0), "{nearest}");
     let rows = requester.roost(&["lookup", "sensor", "--near", "47.3,8.5417", "--within", "20km"]);
     let rows = String::from_utf8(rows.stdout).unwrap();
-    assert!(rows.contains("lat 47.37") && rows.contains("(cell 40, 42)") && rows.contains("8.6 km, bearing 000°"), "{rows}");
+    assert!(
+        rows.contains("lat 47.37") && rows.contains("(cell 40, 42)") && rows.contains("8.6 km, bearing 000°"),
+        "{rows}"
+    );
     // A hub has no place of its own, and the same notations.
     let at_hub = hub.json(&["lookup", "sensor", "--near", "47.3769,8.5417", "--within", "5km"]);
     assert_eq!(names(&at_hub), ["a"]);
@@ -76,10 +79,16 @@ fn geojson_has_features_with_distances() {
     let collection: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(collection["type"], "FeatureCollection");
     let [feature] = collection["features"].as_array().unwrap().as_slice() else { panic!("{collection}") };
-    assert_eq!((&feature["properties"]["name"], &feature["properties"]["services"][0]), (&"b".into(), &"sensor".into()));
+    assert_eq!(
+        (&feature["properties"]["name"], &feature["properties"]["services"][0]),
+        (&"b".into(), &"sensor".into())
+    );
     assert_eq!(feature["geometry"]["coordinates"], serde_json::json!([8.9, 47.5]));
     // 31.3 km from the requester, by PROJ's geodesics to the kilometer.
-    assert!(feature["properties"]["distance_m"].as_f64().is_some_and(|m| (31_000.0..32_000.0).contains(&m)), "{feature}");
+    assert!(
+        feature["properties"]["distance_m"].as_f64().is_some_and(|m| (31_000.0..32_000.0).contains(&m)),
+        "{feature}"
+    );
 }
 
 #[test]

@@ -24,7 +24,10 @@ pub enum PlaceQuery {
     /// Between two opposite corners.
     Corners(String, String),
     /// Polygons in GeoJSON, nearest to `near` or to the daemon's own place first.
-    Region { geojson: String, near: Option<String> },
+    Region {
+        geojson: String,
+        near: Option<String>,
+    },
 }
 
 impl PlaceQuery {

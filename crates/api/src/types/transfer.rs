@@ -3,6 +3,7 @@
 use roost_wire::{Cell, NodeId, Scheme};
 use serde::{Deserialize, Serialize};
 
+use super::EarthPlace;
 use crate::error::Error;
 use crate::text;
 
@@ -41,6 +42,9 @@ pub struct Accepted {
     pub provider_name: Option<String>,
     #[serde(with = "text")]
     pub cell: Cell,
+    /// The middle of the cell, in a group with a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// The transport over which the data arrives here.
     #[serde(with = "text")]
     pub transport: Scheme,
@@ -82,6 +86,9 @@ pub struct TransferSummary {
     pub provider_name: Option<String>,
     #[serde(with = "text")]
     pub cell: Cell,
+    /// The middle of the cell, in a group with a datum.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<EarthPlace>,
     /// The transport over which the data arrived here.
     #[serde(with = "text")]
     pub transport: Scheme,

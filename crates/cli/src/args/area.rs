@@ -163,9 +163,8 @@ fn drawn(text: &str) -> Result<Drawn, String> {
     if let Some(file) = text.strip_prefix('@') {
         return Ok(Drawn::Polygons(file.into()));
     }
-    let wrong = || {
-        format!("{text:?} is no area: expected two corners, such as 47.1,8.1..47.4,8.9, or @FILE with GeoJSON")
-    };
+    let wrong =
+        || format!("{text:?} is no area: expected two corners, such as 47.1,8.1..47.4,8.9, or @FILE with GeoJSON");
     let (a, b) = text.split_once("..").ok_or_else(wrong)?;
     Ok(Drawn::Corners(place(a)?, place(b)?))
 }

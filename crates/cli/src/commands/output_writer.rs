@@ -247,6 +247,7 @@ mod tests {
             request: Some(1),
             provider: roost_wire::NodeId::from_bytes([7; 16]),
             cell: roost_wire::Cell::new(27, 92),
+            place: None,
             transport: roost_wire::Scheme::Udp,
             relayed: false,
             reflected: false,

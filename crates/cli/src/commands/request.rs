@@ -6,15 +6,16 @@ use std::sync::OnceLock;
 
 use bytes::Bytes;
 use roost_api::{
-    Client, ClientError, Code as ErrorCode, Frame, LookupQuery, PlacedRequest, RequestEvent, RequestStream, TransferSummary,
+    Client, ClientError, Code as ErrorCode, Frame, LookupQuery, PlacedRequest, RequestEvent, RequestStream,
+    TransferSummary,
 };
 use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 use roost_wire::messages::ServiceRequest;
 use roost_wire::{Form, Service};
 
+use super::connect;
 use super::output_writer::OutputWriter;
 use super::summary::{PartialTransfer, report};
-use super::connect;
 use roost_terminal::Output;
 
 use crate::args::{AreaChoice, OutputFormat, RequestArgs, merged};
@@ -83,7 +84,8 @@ async fn with_form(args: &RequestArgs, wanted: &AreaChoice, client: &Client) -> 
     let mut offers = found.candidates.iter().flat_map(|candidate| &candidate.offers);
     let offered = offers.find(|offer| offer.service.satisfies(service));
     offered.map(|offer| service.with_form(offer.service.form())).ok_or_else(|| {
-        let message = format!("nobody offers {service} {}; say its form if you know it: {service}:stream", wanted.words());
+        let message =
+            format!("nobody offers {service} {}; say its form if you know it: {service}:stream", wanted.words());
         Failure::of_kind(ErrorCode::NotFound, message)
     })
 }

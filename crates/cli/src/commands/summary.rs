@@ -9,7 +9,7 @@ use roost_wire::format_node;
 use serde::Serialize;
 
 use super::output_writer::{OutputWriter, WrittenOutput};
-use super::{bytes, duration};
+use super::{bytes, duration, place};
 use crate::args::{Reflect, RequestArgs};
 use crate::failure::Outcome;
 
@@ -71,7 +71,11 @@ fn describe(args: &RequestArgs, summary: &TransferSummary, keeping: &OutputWrite
         None => "cannot be told, as something is missing",
     };
     let mut lines = vec![
-        format!("provider    {} at {}", format_node(summary.provider, summary.provider_name.as_deref()), summary.cell),
+        format!(
+            "provider    {} at {}",
+            format_node(summary.provider, summary.provider_name.as_deref()),
+            place(summary.cell, summary.place.as_ref())
+        ),
         format!("came        {way}"),
     ];
     if args.reflect == Reflect::Always && !summary.reflected {
@@ -196,7 +200,7 @@ impl PartialTransfer {
             format!(
                 "provider    {} at {}\n",
                 format_node(accepted.provider, accepted.provider_name.as_deref()),
-                accepted.cell
+                place(accepted.cell, accepted.place.as_ref())
             )
         });
         let received = format!("received    {} in {}\n", bytes(self.bytes), duration(elapsed_ms));

@@ -141,7 +141,7 @@ impl HubEventHandler {
             }
             HubEvent::Refused { node, what } => {
                 if let Some(suppressed) = self.refused.admit() {
-                    tracing::warn!(name = self.name(node), ?node, what, suppressed, "a remote was refused");
+                    tracing::warn!(name = self.name(node), ?node, what = &*what, suppressed, "a remote was refused");
                 }
             }
             HubEvent::OverLimit { node, limit } => {

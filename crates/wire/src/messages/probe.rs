@@ -138,8 +138,7 @@ impl Hello {
     };
 
     /// Assumed of an end that sends none: the lowest version, without capabilities.
-    pub const ASSUMED: Self =
-        Self { protocol: ProtocolVersion::LOWEST, capabilities: Capabilities::NONE, ..Self::OWN };
+    pub const ASSUMED: Self = Self { protocol: ProtocolVersion::LOWEST, capabilities: Capabilities::NONE, ..Self::OWN };
 
     /// Why nothing can be said to the end that says this, by one with this datum; `None` if all is well.
     pub fn refusal(&self, datum: Option<StatedDatum>) -> Option<String> {

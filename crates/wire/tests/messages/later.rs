@@ -237,7 +237,8 @@ proptest! {
 
 #[test]
 fn datum_takes_sixteen_bytes_more() {
-    let hello = |datum| Message::Probe(ProbeMessage::Hello(Hello { clock_s: Some(1_800_000_000), datum, ..Hello::OWN }));
+    let hello =
+        |datum| Message::Probe(ProbeMessage::Hello(Hello { clock_s: Some(1_800_000_000), datum, ..Hello::OWN }));
     let datum = StatedDatum { origin: "47.37,8.54".parse().unwrap(), cell_m: 1000 };
     let with = hello(Some(datum)).encode();
     assert_eq!(with.len() - hello(None).encode().len(), 16);

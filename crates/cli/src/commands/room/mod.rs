@@ -109,7 +109,8 @@ impl Room<'_> {
             self.show(RoomEvent::Left { node: node.to_string(), name }, Some(line))?;
         }
         for member in roster.members {
-            let line = self.seen.present(member.node, member.name.as_deref(), &member.cell.to_string(), &member.services);
+            let line =
+                self.seen.present(member.node, member.name.as_deref(), &member.cell.to_string(), &member.services);
             let before = self.members.insert(member.node, member.clone());
             let is_remembered = self.known.present(&member);
             match before {

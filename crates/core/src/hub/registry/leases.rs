@@ -66,8 +66,10 @@ impl Registry {
         let now = core.now;
         if node != from.node {
             core.counters.foreign_records += 1;
-            core.events
-                .push_back(HubEvent::Refused { node: from.node, what: "it published the record of another node".into() });
+            core.events.push_back(HubEvent::Refused {
+                node: from.node,
+                what: "it published the record of another node".into(),
+            });
             return false;
         }
         if core.leaving.is_some() {
