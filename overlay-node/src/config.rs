@@ -12,6 +12,7 @@ use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
 use roost_wire::{DeliveryClass, DeliveryClasses, HubName, Role, Service, ServiceSet};
 
+use crate::following::PlaceSource;
 use crate::inbox::Inbox;
 use crate::outbox::Outbox;
 
@@ -112,8 +113,9 @@ pub(crate) fn settings() -> Vec<Setting> {
             "at",
             Kind::Other { name: "place", check: check_place, example: "47.3769,8.5417" },
             "",
-            "The node's place: latitude and longitude, a geo: URI, an MGRS square, or a cell of the grid.",
-            "47.3769,8.5417 in a group with a datum, a cell such as 27,92 in any; `roost move` changes it while the node runs.",
+            "The node's place: latitude and longitude, a geo: URI, an MGRS square, a cell of the grid; or gpsd or tle:FILE to follow.",
+            "47.3769,8.5417 in a group with a datum, a cell such as 27,92 in any; `roost move` changes it while the node runs. \
+             `gpsd` or `gpsd:HOST:PORT` follows a receiver, `tle:FILE` the orbit of a satellite.",
             false,
         ),
         row(
@@ -317,6 +319,9 @@ impl Config {
 }
 
 fn check_place(text: &str) -> Result<(), String> {
+    if let Some(source) = PlaceSource::parse(text) {
+        return source.check();
+    }
     match Place::parse(text, None) {
         Ok(_) | Err(PlaceError::NoDatum(_)) => Ok(()),
         Err(error) => Err(error.to_string()),

@@ -1,7 +1,7 @@
 //! A node that follows a receiver of gpsd, or the orbit of a satellite.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::Following;
@@ -95,10 +95,10 @@ impl FollowState {
 }
 
 /// Follows until the node stops.
-pub(crate) async fn follow(source: PlaceSource, datum: Datum, mailbox: Mailbox<Node>, state: &FollowState) {
+pub(crate) async fn follow(source: PlaceSource, datum: Datum, mailbox: Mailbox<Node>, state: Arc<FollowState>) {
     let stopped = match source {
-        PlaceSource::Gpsd(address) => follow_receiver(&address, &datum, &mailbox, state).await,
-        PlaceSource::Orbit(file) => follow_file(&file, &datum, &mailbox, state).await,
+        PlaceSource::Gpsd(address) => follow_receiver(&address, &datum, &mailbox, &state).await,
+        PlaceSource::Orbit(file) => follow_file(&file, &datum, &mailbox, &state).await,
     };
     if stopped.is_err() {
         tracing::debug!("the node has stopped, and nothing is followed any more");
@@ -174,7 +174,9 @@ impl Receiver<'_> {
     async fn hold(&mut self) -> Result<(), DriverStopped> {
         let Some(last) = self.last.take() else { return Ok(()) };
         self.state.set("no_fix");
-        self.mailbox.command(NodeCommand::Fix(ExactPosition { course_deg: None, speed_mps: None, ..last })).await
+        let Ok(cell) = self.datum.cell(last.at) else { return Ok(()) };
+        let position = Some(ExactPosition { course_deg: None, speed_mps: None, ..last });
+        self.mailbox.command(NodeCommand::Move(NodePlace { cell, position, orbit: None })).await
     }
 }
 

@@ -4,6 +4,7 @@ mod api;
 mod config;
 mod deliver;
 mod event_handler;
+mod following;
 mod form_cache;
 mod inbox;
 mod media;

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use roost_api::types::{EarthPlace, record_text};
 use roost_api::{Connections, DocumentRow, State, Status, Streams, Transfer};
 use roost_core::machine::Machine as _;
-use roost_core::node::{self, Discovery, Node, NodeCommand};
+use roost_core::node::{self, Discovery, Node, NodeCommand, NodePlace};
 use roost_core::{DocumentVerdict, HeldDocument, Input};
 use roost_geo::{Datum, Place};
 use roost_identity::Identity;
@@ -30,6 +30,7 @@ use tokio::sync::mpsc;
 
 use crate::config::{self, Config, Offer};
 use crate::event_handler::NodeEventHandler;
+use crate::following::{FollowState, PlaceSource, follow, standing};
 use crate::form_cache::FormCache;
 use crate::inbox::InboxService;
 use crate::media::{NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutput};
@@ -62,6 +63,7 @@ pub(crate) struct NodeService {
     media_metrics: Option<MediaMetrics>,
     pub(crate) outbox: Option<Arc<Outbox>>,
     pub(crate) hub_role: Role,
+    following: Option<Arc<FollowState>>,
 }
 
 impl Program for OverlayNode {
@@ -111,11 +113,17 @@ impl Program for OverlayNode {
         let bound = place.bind(shared.transport.local_addresses())?;
         let media = bound.as_ref().map(MediaSocket::address);
         let (labels, datum) = (shared.labels(), shared.datum());
-        let Place { cell, exact: position } = start_place(&config, datum)?;
+        let start = start_place(&config, datum)?;
+        let NodePlace { cell, position, orbit } = start;
         let machine = machine_config(&config, &identity, hubs, addresses, media)?;
         let mut machine = Node::new(node::NodeConfig { labels, cell, position, datum, ..machine });
         // Before anybody is admitted.
         machine.handle(Time::ZERO, Input::Command(NodeCommand::Policy(shared.documents.rules())));
+        if orbit.is_some() {
+            machine.handle(Time::ZERO, Input::Command(NodeCommand::Move(start)));
+        }
+        let followed =
+            PlaceSource::parse(&config.at).map(|source| (source, Arc::new(FollowState::new(config.at.clone()))));
         let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer));
         registry.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
@@ -156,6 +164,10 @@ impl Program for OverlayNode {
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, NodeCommand::Leave));
         let providers = Arc::<ProviderCache>::default();
+        let following = followed.as_ref().map(|(_, state)| Arc::clone(state));
+        if let Some(((source, state), datum)) = followed.zip(datum) {
+            tokio::spawn(follow(source, datum, mailbox.clone(), state));
+        }
         let service = NodeService {
             shared,
             mailbox,
@@ -170,6 +182,7 @@ impl Program for OverlayNode {
             media_metrics,
             outbox,
             hub_role,
+            following,
         };
         if let Some(outbox) = &service.outbox {
             let waiting = outbox::load(outbox).await;
@@ -179,8 +192,16 @@ impl Program for OverlayNode {
     }
 }
 
-fn start_place(config: &Config, datum: Option<Datum>) -> Result<Place, Failure> {
-    Place::parse(&config.at, datum.as_ref()).map_err(|error| Failure::config(format!("setting at: {error}")))
+fn start_place(config: &Config, datum: Option<Datum>) -> Result<NodePlace, Failure> {
+    let start = match (PlaceSource::parse(&config.at), &datum) {
+        (Some(source), Some(datum)) => source.start(datum),
+        (Some(_), None) => Err(format!(
+            "{} has no cell in a group without a datum: write a cell such as 27,92, or make a group with one (roost group init --origin LAT,LON --cell 1km)",
+            config.at
+        )),
+        (None, _) => Place::parse(&config.at, datum.as_ref()).map(standing).map_err(|error| error.to_string()),
+    };
+    start.map_err(|error| Failure::config(format!("setting at: {error}")))
 }
 
 /// Starts the relay, where reflected streams begin and end, and returns its address.
@@ -336,6 +357,7 @@ impl Endpoints for NodeService {
             standby: machine.standby.as_ref().map(rows::hub),
             cell: Some(machine.cell),
             place: self.grid_at(&machine).own_place(),
+            following: self.following.as_ref().map(|state| state.row()),
             record: Some(record_text(machine.version)),
             services: machine.services.iter().collect(),
             outbox: self.outbox.as_ref().map(|outbox| outbox.totals()),

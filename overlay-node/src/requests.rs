@@ -13,11 +13,11 @@ use roost_wire::{Area, Form, Service};
 use tokio::time::Instant;
 
 use crate::api::{explain_not_found, find_provider, leaving};
-use crate::{deliver, region};
 use crate::form_cache::FormQuestion;
 use crate::naming::NameScope;
 use crate::node::NodeService;
 use crate::tickets::Purpose;
+use crate::{deliver, region};
 
 /// The least time that is left for a provider's answer after the search for the provider.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);

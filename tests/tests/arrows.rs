@@ -15,7 +15,8 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
     ("roost-client", &["roost-wire", "roost-api"]),
-    ("roost-services", &["roost-wire"]),
+    // gpsd's reports are read in one place.
+    ("roost-services", &["roost-wire", "roost-geo"]),
     // Prints for all commands; `roost-wire` has the escaping of text from others.
     ("roost-terminal", &["roost-wire"]),
     ("roost-transport", &["roost-wire", "roost-identity"]),

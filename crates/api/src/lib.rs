@@ -53,11 +53,11 @@ pub use query::{
 pub use roost_wire::text;
 pub use types::{
     Accepted, Candidate, ConnectionRow, Connections, DatumStatus, DocumentHolder, DocumentRow, DocumentTaken,
-    Documents, DownstreamRow, EarthPlace, Given, HubConnection, HubHoldings, Index, IndexTotals, LogLevel, Lookup,
-    Member, Moved, OfferEvent, OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping, PolicyStatus,
-    Position, Priority, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State, Status,
-    StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow,
-    WatchEvent,
+    Documents, DownstreamRow, EarthPlace, Following, Given, HubConnection, HubHoldings, Index, IndexTotals, LogLevel,
+    Lookup, Member, Moved, OfferEvent, OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping,
+    PolicyStatus, Position, Priority, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State,
+    Status, StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals,
+    UpstreamRow, WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

@@ -200,6 +200,7 @@ fn default_socket() -> PathBuf {
         return named.into();
     }
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()).map(PathBuf::from);
-    let places = || runtime.clone().into_iter().chain(["/run".into()]).map(|folder| folder.join("roost/overlay-node.sock"));
+    let places =
+        || runtime.clone().into_iter().chain(["/run".into()]).map(|folder| folder.join("roost/overlay-node.sock"));
     places().find(|place| place.exists()).or_else(|| places().next()).unwrap_or_default()
 }

@@ -4,28 +4,32 @@ use roost_wire::position::{ExactPosition, LatLon};
 use serde::Deserialize;
 
 /// gpsd's own limit is 10 240 bytes.
-const MAX_LINE_BYTES: usize = 16 * 1024;
+pub const MAX_LINE_BYTES: usize = 16 * 1024;
 
 /// The least mode with a position; below, the receiver has no fix.
 const MODE_2D: u8 = 2;
 /// The least mode with an altitude. At a lower one gpsd may repeat an old altitude.
 const MODE_3D: u8 = 3;
 
-#[derive(Deserialize)]
-struct Tpv {
+/// A message of gpsd, with the fields of its class TPV as they came.
+#[derive(Debug, Deserialize)]
+pub struct Tpv {
     class: String,
+    pub device: Option<String>,
+    pub time: Option<String>,
     mode: Option<u8>,
-    lat: Option<f64>,
-    lon: Option<f64>,
+    pub lat: Option<f64>,
+    pub lon: Option<f64>,
     #[serde(rename = "altHAE")]
-    alt_hae: Option<f64>,
+    pub alt_hae: Option<f64>,
     #[serde(rename = "altMSL")]
-    alt_msl: Option<f64>,
+    pub alt_msl: Option<f64>,
+    pub alt: Option<f64>,
     eph: Option<f64>,
     epx: Option<f64>,
     epy: Option<f64>,
-    track: Option<f64>,
-    speed: Option<f64>,
+    pub track: Option<f64>,
+    pub speed: Option<f64>,
 }
 
 /// Reads the position from a line of gpsd; none for messages of other classes, without a fix, and malformed ones.
@@ -40,21 +44,37 @@ struct Tpv {
 /// assert_eq!(roost_geo::gpsd::parse(r#"{"class":"TPV","mode":1}"#), None);
 /// ```
 pub fn parse(line: &str) -> Option<ExactPosition> {
-    if line.len() > MAX_LINE_BYTES {
-        return None;
+    Tpv::read(line)?.position()
+}
+
+impl Tpv {
+    /// Reads a line of gpsd; none if it is malformed.
+    pub fn read(line: &str) -> Option<Self> {
+        if line.len() > MAX_LINE_BYTES {
+            return None;
+        }
+        serde_json::from_str(line).ok()
     }
-    let tpv: Tpv = serde_json::from_str(line).ok()?;
-    let mode = tpv.mode.filter(|mode| tpv.class == "TPV" && *mode >= MODE_2D)?;
-    let finite = |number: Option<f64>| number.filter(|number| number.is_finite());
-    let positive = |number| finite(number).filter(|number| *number >= 0.0);
-    let of_axes = || Some(positive(tpv.epx)?.hypot(positive(tpv.epy)?));
-    Some(ExactPosition {
-        at: LatLon::new(tpv.lat?, tpv.lon?).ok()?,
-        altitude_m: finite(tpv.alt_hae).or(finite(tpv.alt_msl)).filter(|_| mode >= MODE_3D),
-        accuracy_m: positive(tpv.eph).or_else(of_axes),
-        course_deg: finite(tpv.track),
-        speed_mps: positive(tpv.speed),
-    })
+
+    /// False for messages of other classes.
+    pub fn is_report(&self) -> bool {
+        self.class == "TPV"
+    }
+
+    /// The position of a report with a fix.
+    pub fn position(&self) -> Option<ExactPosition> {
+        let mode = self.mode.filter(|mode| self.is_report() && *mode >= MODE_2D)?;
+        let finite = |number: Option<f64>| number.filter(|number| number.is_finite());
+        let positive = |number| finite(number).filter(|number| *number >= 0.0);
+        let of_axes = || Some(positive(self.epx)?.hypot(positive(self.epy)?));
+        Some(ExactPosition {
+            at: LatLon::new(self.lat?, self.lon?).ok()?,
+            altitude_m: finite(self.alt_hae).or(finite(self.alt_msl)).filter(|_| mode >= MODE_3D),
+            accuracy_m: positive(self.eph).or_else(of_axes),
+            course_deg: finite(self.track),
+            speed_mps: positive(self.speed),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -279,6 +279,23 @@ mod tests {
             prop_assert!((read.1 - lon).abs() < 1e-9 || lat.abs() > 89.9999);
         }
 
+        /// Elements of anybody, at any time.
+        #[test]
+        fn any_elements_are_followed_without_panic(
+            epoch_e8 in 0_u64..1 << 48, mean_motion_e8 in 1_u32..=1_800_000_000, eccentricity_e7 in 0_u32..10_000_000,
+            angles in proptest::array::uniform4(0..=3_600_000_u32), drag_e11 in -(1_i64 << 38)..1 << 38, days in 0_u64..60,
+        ) {
+            let [inclination_e4, right_ascension_e4, perigee_e4, mean_anomaly_e4] = angles;
+            let elements = OrbitElements {
+                epoch_e8, mean_motion_e8, eccentricity_e7, inclination_e4, right_ascension_e4, perigee_e4,
+                mean_anomaly_e4, drag_e11,
+            };
+            if let Ok(orbit) = Orbit::new(elements) {
+                let unix = Duration::from_secs((epoch_e8 / 100_000_000).saturating_sub(30) + days) * 86_400;
+                let _ = orbit.position(unix).map(|position| position.rounded());
+            }
+        }
+
         #[test]
         fn reading_never_panics(text in any::<String>(), at in 0..68_usize, with in "[ -~]") {
             let _ = Orbit::from_tle(&text);

@@ -206,6 +206,7 @@ impl DaemonContext {
                 .datum()
                 .map(|datum| DatumStatus { origin: datum.origin().to_string(), cell: datum.cell_size().to_string() }),
             place: None,
+            following: None,
             refused: refused.map(|(reason, count)| (reason.to_owned(), count)).collect(),
             last_error,
             last_error_s: at.map(|at| at.elapsed().as_secs_f64()),

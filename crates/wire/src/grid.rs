@@ -82,7 +82,9 @@ impl FromStr for Cell {
 ///
 /// In JSON: `{"at": "27,92"}`, `{"near": "27,92"}`, `{"within": {"center": "27,92", "radius": 5}}`,
 /// `{"rect": {"min": "0,0", "max": "9,9"}}` or `"anywhere"`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Encode, Decode, Serialize, Deserialize, JsonSchema,
+)]
 #[cbor(flat)]
 #[serde(deny_unknown_fields)]
 pub enum Area {

@@ -1,6 +1,6 @@
 //! The JSON protocol of gpsd: reports of class TPV.
 
-use serde::Deserialize;
+use roost_geo::gpsd::Tpv;
 
 use super::MAX_ID_BYTES;
 use super::record::{Origin, TrackRecord, parse_time};
@@ -8,24 +8,8 @@ use super::record::{Origin, TrackRecord, parse_time};
 /// The request after which gpsd sends its reports.
 pub const WATCH: &[u8] = b"?WATCH={\"enable\":true,\"json\":true};\n";
 
-/// The longest report, bytes; longer ones are skipped. gpsd's own limit is 10 240.
-pub const MAX_LINE_BYTES: usize = 16 * 1024;
-
-#[derive(Deserialize)]
-struct Tpv {
-    class: String,
-    device: Option<String>,
-    time: Option<String>,
-    lat: Option<f64>,
-    lon: Option<f64>,
-    #[serde(rename = "altMSL")]
-    alt_msl: Option<f64>,
-    #[serde(rename = "altHAE")]
-    alt_hae: Option<f64>,
-    alt: Option<f64>,
-    speed: Option<f64>,
-    track: Option<f64>,
-}
+/// Longer reports are skipped.
+pub use roost_geo::gpsd::MAX_LINE_BYTES;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Report {
@@ -36,8 +20,8 @@ pub enum Report {
 
 /// Parses one line; `None` if it is no report.
 pub fn parse(line: &str) -> Option<Report> {
-    let tpv: Tpv = serde_json::from_str(line).ok()?;
-    let (true, Some(lat), Some(lon)) = (tpv.class == "TPV", tpv.lat, tpv.lon) else {
+    let tpv = Tpv::read(line)?;
+    let (true, Some(lat), Some(lon)) = (tpv.is_report(), tpv.lat, tpv.lon) else {
         return Some(Report::Other);
     };
     let record = TrackRecord {

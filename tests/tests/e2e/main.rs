@@ -30,6 +30,7 @@ mod links;
 mod local_callers;
 mod lying_provider;
 mod monitor;
+mod motion;
 mod multicast;
 mod names;
 mod nat;

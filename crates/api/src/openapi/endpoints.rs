@@ -25,7 +25,8 @@ fn observation() -> Vec<Endpoint> {
             .answers::<Services>(),
         Endpoint::get("/v1/streams", On::All, "The reflected streams that begin, end or are sent on here")
             .answers::<Streams>(),
-        Endpoint::get("/v1/openapi.json", On::All, "This description").answers::<serde_json::Map<String, serde_json::Value>>(),
+        Endpoint::get("/v1/openapi.json", On::All, "This description")
+            .answers::<serde_json::Map<String, serde_json::Value>>(),
         Endpoint::get("/metrics", On::All, "Metrics for Prometheus").answers_text(),
         Endpoint::get("/healthz", On::All, "Says that the process is alive").answers_text(),
     ]
@@ -58,14 +59,16 @@ fn directory() -> Vec<Endpoint> {
                 names(),
             ])
             .with(area()),
-        Endpoint::get("/v1/room", On::Nodes, "Enters a room; its members at each change").answers_lines::<Roster>().with([
-            Parameter::required(
-                "name",
-                |_| json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
-                "the room's name",
-            ),
-            names(),
-        ]),
+        Endpoint::get("/v1/room", On::Nodes, "Enters a room; its members at each change")
+            .answers_lines::<Roster>()
+            .with([
+                Parameter::required(
+                    "name",
+                    |_| json!({ "type": "string", "minLength": 1, "maxLength": 200 }),
+                    "the room's name",
+                ),
+                names(),
+            ]),
     ]
 }
 
@@ -99,8 +102,11 @@ fn files() -> Vec<Endpoint> {
             .takes_bytes("The chunk that a line asked for.")
             .with([number("session", "that of the line"), number("offset", "that of the line")]),
         Endpoint::get("/v1/outbox", On::Nodes, "The files that wait for their receivers").answers::<Outbox>(),
-        Endpoint::post("/v1/outbox/cancel", On::Nodes, "Takes a file out of the outbox")
-            .with([Parameter::required("id", schema_of::<DeliveryId>, "the file")]),
+        Endpoint::post("/v1/outbox/cancel", On::Nodes, "Takes a file out of the outbox").with([Parameter::required(
+            "id",
+            schema_of::<DeliveryId>,
+            "the file",
+        )]),
     ]
 }
 

@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 /// Describes the endpoints of a daemon of this role.
 pub fn document(role: Role) -> Value {
     let settings = SchemaSettings::draft2020_12().for_serialize();
-    let mut generator = settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator();
+    let mut generator =
+        settings.with(|settings| settings.definitions_path = "/components/schemas".into()).into_generator();
     let mut paths = Map::new();
     for endpoint in endpoints::all().iter().filter(|endpoint| endpoint.on.has(role)) {
         let described = endpoint.describe(&mut generator);

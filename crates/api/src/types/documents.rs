@@ -4,7 +4,6 @@ use roost_wire::NodeId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-
 /// The answer to `GET /v1/documents`: everything that the daemon holds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Documents {

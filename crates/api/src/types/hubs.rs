@@ -2,7 +2,6 @@ use roost_wire::NodeId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-
 /// Another super node, as one super node sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HubConnection {

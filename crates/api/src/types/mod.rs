@@ -27,7 +27,7 @@ pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHo
 pub use hubs::{HubConnection, Relation};
 pub use offer::{Given, OfferEvent, OfferRequest};
 pub use outbox::{Outbox, OutboxRow, OutboxState, OutboxTotals, Priority};
-pub use position::Position;
+pub use position::{Following, Position};
 pub use room::{Member, Roster};
 pub use send::SendEvent;
 pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
@@ -71,6 +71,9 @@ pub struct Status {
     /// Nodes of a group with a datum only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<EarthPlace>,
+    /// Nodes that follow a receiver or an orbit only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub following: Option<Following>,
     /// The version of the node's record as `EPOCH.SEQUENCE`; nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<String>,

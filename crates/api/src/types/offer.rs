@@ -3,7 +3,6 @@ use roost_wire::{Metadata, NodeId, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-
 /// The events of an offer of a program, one a line: `offered` first, then the requests for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "kebab-case")]

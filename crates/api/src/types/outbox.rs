@@ -2,7 +2,6 @@ use roost_wire::NodeId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-
 /// `GET /v1/outbox`: the files that wait for their receivers, then the last that have ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Outbox {

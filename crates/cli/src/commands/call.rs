@@ -9,8 +9,8 @@ use roost_wire::messages::MAX_BODY_BYTES;
 use roost_wire::{Form, Service};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-use super::request::{Asked, receive};
 use super::connect;
+use super::request::{Asked, receive};
 use crate::args::CallArgs;
 use crate::failure::{Failure, Outcome};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_api::types::HubRow;
-use roost_api::{DatumStatus, HubConnection, OutboxTotals, PolicyStatus, Relation, State, Status, Transfer};
+use roost_api::{DatumStatus, Following, HubConnection, OutboxTotals, PolicyStatus, Relation, State, Status, Transfer};
 use roost_wire::{Role, format_node, printable};
 
 use super::{bytes, connect, date, hub_connection, names, place, seconds};
@@ -28,6 +28,18 @@ pub(crate) async fn run(socket: &Path, output: Output) -> Outcome {
 
 fn policy(PolicyStatus { number, rules }: PolicyStatus) -> String {
     format!("number {number}, {rules} {}", if rules == 1 { "rule" } else { "rules" })
+}
+
+fn followed(Following { source, state, since_s }: &Following) -> String {
+    let since = seconds(*since_s);
+    match state.as_str() {
+        "fix" => source.clone(),
+        "no_fix" => format!("{source}, which has no fix for {since}"),
+        "unreachable" => format!("{source}, which cannot be reached for {since}: see that gpsd runs there"),
+        "unreadable" => format!("{source}, which cannot be read for {since}"),
+        "out_of_reach" => format!("{source}, which is more than 2000 km from the datum's origin for {since}"),
+        other => format!("{source}, {other} for {since}"),
+    }
 }
 
 fn grid(DatumStatus { origin, cell }: &DatumStatus) -> String {
@@ -54,6 +66,7 @@ fn screen(status: &Status) -> String {
     line("policy", status.policy.map(policy).unwrap_or_default());
     line("grid", status.datum.as_ref().map(grid).unwrap_or_default());
     line("place", status.cell.map(|cell| place(cell, status.place.as_ref())).unwrap_or_default());
+    line("follows", status.following.as_ref().map(followed).unwrap_or_default());
     line("hub", hub(status.hub.as_ref()));
     line("standby", hub(status.standby.as_ref()));
     line("listens on", status.listen.join(" "));

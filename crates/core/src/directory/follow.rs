@@ -231,7 +231,7 @@ mod tests {
         directory.publish(Time::ZERO, &satellite);
         assert_eq!((directory.get(satellite.node).unwrap().cell(), directory.next_move()), (Cell::new(7, 7), None));
         directory.set_clock(at(SECOND), WallClock::new(at(SECOND), 600 * SECOND));
-        assert_eq!(directory.next_move(), Some(at(SECOND)));
+        assert!(directory.next_move().is_some_and(|due| due.since(at(SECOND)) < SECOND / 10));
         let mut cells = std::collections::BTreeSet::new();
         for second in 1..6_000 {
             follow_all(&mut directory, at(SECOND * second));

@@ -5,6 +5,8 @@
 //! standby has one book for each home, whose last one it is. The home gives
 //! each node a number, the lowest that is free.
 
+mod told_positions;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{Excluded, Unbounded};
 use std::time::Duration;
@@ -16,10 +18,11 @@ use roost_wire::messages::{
 };
 use roost_wire::position::Move;
 use roost_wire::random::SplitMix64;
-use roost_wire::{Capacity, Cell, ConnectionId, ExactPosition, NodeId, Record, Time, Version};
+use roost_wire::{Capacity, Cell, ConnectionId, NodeId, Record, Time, Version};
 
 use crate::connections::Backoff;
 use crate::directory::{Directory, DirectoryEntry};
+use told_positions::{Step, ToldPositions};
 
 /// Of so many nodes a standby hears at once; of the others when it has heard of these.
 pub(super) const MAX_TOLD: usize = 1_024;
@@ -47,8 +50,7 @@ pub(super) struct ReplicaSender {
     not_before: Time,
     backoff: Backoff,
     told: BTreeMap<NodeId, ReplicatedNode>,
-    /// The positions of those that have one, as the standby was told them.
-    positions: BTreeMap<NodeId, ExactPosition>,
+    positions: ToldPositions,
     /// Numbers below `next` that nobody has.
     free: BTreeSet<u32>,
     next: u32,
@@ -86,7 +88,7 @@ impl Default for ReplicaSender {
             not_before: Time::ZERO,
             backoff: Backoff::new(FIRST_PAUSE, LONGEST_PAUSE),
             told: BTreeMap::new(),
-            positions: BTreeMap::new(),
+            positions: ToldPositions::default(),
             free: BTreeSet::new(),
             next: 0,
         }
@@ -148,18 +150,8 @@ impl ReplicaSender {
 
     /// True if a node has at most moved, or has another capacity, since it was told of.
     pub(super) fn can_send_difference(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> bool {
-        self.told.get(&node).is_some_and(|told| told.is_base_of(entry)) && self.step(node, entry).is_some()
-    }
-
-    /// The step from the position that the standby was told of a node; none in it of a node without one. None if only the
-    /// whole record says where the node is.
-    fn step(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> Option<Option<Move>> {
-        let told = entry.told_place().1.and(entry.position());
-        match (self.positions.get(&node), told) {
-            (None, None) => Some(None),
-            (Some(before), Some(now)) => before.move_to(&now).map(Some),
-            _ => None,
-        }
+        self.told.get(&node).is_some_and(|told| told.is_base_of(entry))
+            && self.positions.step(node, entry) != Step::Whole
     }
 
     /// Notes what is to be told of a node whose entry is this one now; `whole`
@@ -176,43 +168,34 @@ impl ReplicaSender {
         if let Some(told) = told.filter(|_| base.is_none()) {
             changes.gone.push(told.number);
             self.told.remove(&node);
-            self.positions.remove(&node);
+            self.positions.remove(node);
         }
         let Some(entry) = entry else { return true };
         let number = base.map_or_else(|| self.take_number(), |told| told.number);
         if number >= MAX_REPLICA_NODES {
             return false;
         }
-        let step = self.step(node, entry);
+        let step = self.positions.step(node, entry);
         let (version, mut cell, capacity) = (entry.version(), entry.cell(), entry.told_capacity());
-        match base.filter(|told| told.is_base_of(entry)).zip(step) {
-            Some((told, step)) => {
+        match base.filter(|told| told.is_base_of(entry) && step != Step::Whole) {
+            // A node that has published nothing new is where its way leads from what was told.
+            Some(told) if version == told.version => {
+                changes.add_difference(&told, entry, None);
+                cell = told.cell;
+            }
+            Some(told) => {
+                let step = if let Step::Move(step) = step { Some(step) } else { None };
                 changes.add_difference(&told, entry, step);
-                // A node that has published nothing new is where its way leads from what was told.
-                cell = if version == told.version { told.cell } else { cell };
-                self.take_step(node, step.filter(|_| version != told.version));
+                self.positions.take(node, step);
             }
             None => {
                 let record = whole(entry.record());
-                self.note_position(node, record.position);
+                self.positions.note(node, record.position);
                 changes.records.push(ReplicaRecord { node: number, record });
             }
         }
         self.told.insert(node, ReplicatedNode { number, version, cell, capacity, is_missing: false });
         true
-    }
-
-    fn take_step(&mut self, node: NodeId, step: Option<Move>) {
-        if let (Some(held), Some(step)) = (self.positions.get_mut(&node), step) {
-            *held = held.moved(step).unwrap_or(*held);
-        }
-    }
-
-    fn note_position(&mut self, node: NodeId, position: Option<ExactPosition>) {
-        match position {
-            Some(position) => drop(self.positions.insert(node, position.rounded())),
-            None => drop(self.positions.remove(&node)),
-        }
     }
 
     fn take_number(&mut self) -> u32 {

@@ -196,7 +196,6 @@ fn needs_home(command: &NodeCommand) -> bool {
             | NodeCommand::Watch { .. }
             | NodeCommand::JoinRoom { .. }
             | NodeCommand::Move(_)
-            | NodeCommand::Fix(_)
             | NodeCommand::Resubscribe { .. }
             | NodeCommand::Reconfigure { .. }
     )

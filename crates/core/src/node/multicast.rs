@@ -146,7 +146,7 @@ impl MulticastResponder {
         }
         if request.spec.mode == RequestMode::Lookup {
             let name = request.spec.provider.map(|_| self.name.clone());
-            let mut candidate = candidate(attach.record(), name);
+            let mut candidate = candidate(&attach.record_now(core), name);
             candidate.services = candidate.services.about(request.spec.service, &request.spec.filter);
             core.multicast(MulticastMessage::MulticastCandidate(MulticastCandidate { requester, id, candidate }));
             return self.rest(core, key, ReplyStage::Answered);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use roost_policy::Action;
 use roost_wire::messages::{Candidate, Coverage, Decline, DirectoryMessage, Reason, Watch, WatchChange};
-use roost_wire::{Area, Capacity, Cell, ConnectionId, NodeId, RequestId, ServiceSet, Version};
+use roost_wire::{Area, Capacity, Cell, ConnectionId, ExactPosition, NodeId, RequestId, ServiceSet, Version};
 
 use super::api::{NodeEvent, Ticket};
 use super::core::Core;
@@ -57,6 +57,7 @@ struct WatchedNode {
     cell: Cell,
     services: ServiceSet,
     capacity: Capacity,
+    position: Option<ExactPosition>,
 }
 
 impl OutgoingWatch {
@@ -250,13 +251,15 @@ impl OutgoingWatch {
     /// Notes what a candidate is now; false if the owner knows it already.
     fn record_candidate(&mut self, candidate: &Candidate) -> bool {
         self.doubtful.remove(&candidate.node);
-        let Candidate { version, cell, ref services, capacity, .. } = *candidate;
+        let Candidate { version, cell, ref services, capacity, position, .. } = *candidate;
         let services = services.clone();
-        let known = WatchedNode { version, cell, services, capacity };
+        let known = WatchedNode { version, cell, services, capacity, position };
         match self.known.get_mut(&candidate.node) {
             Some(before) if before.version > version => false,
             Some(before) => {
-                let same = WatchedNode { version, ..before.clone() } == known;
+                // One version is told at any time, with the position of that time.
+                let told = if before.version == version { position } else { before.position };
+                let same = WatchedNode { version, position: told, ..before.clone() } == known;
                 *before = known;
                 !same
             }

@@ -2,6 +2,8 @@
 //!
 //! `cargo test -p roost-core --test scenarios motion:: -- --nocapture` prints the figures of `docs/src/benchmarks.md`.
 
+#![allow(clippy::print_stdout, reason = "figures for the documentation")]
+
 use roost_geo::{Datum, GridPoint, Mover, Track, predict};
 
 use crate::*;
@@ -13,10 +15,16 @@ fn datum() -> Datum {
     Datum::new("47.37,8.54".parse().unwrap(), "1km".parse().unwrap()).unwrap()
 }
 
+/// A world in which all have the datum.
+fn world(seed: u64) -> World {
+    let mut world = World::new(seed);
+    world.datum = Some(datum());
+    world
+}
+
 fn hub(world: &mut World, siblings: &[HostId]) -> HostId {
     let number = world.hosts.len();
     let machine = world.hub_machine_with(number, Role::SuperNode, |config| {
-        config.datum = Some(datum());
         config.siblings = siblings.iter().map(|sibling| addresses(sibling.0)).collect();
     });
     let hub = world.add(Host::hub(number, Role::SuperNode, machine));
@@ -31,7 +39,6 @@ fn unix(world: &World) -> Duration {
 
 fn tracked(world: &mut World, hubs: &[HostId], at: ExactPosition) -> HostId {
     world.node_with(hubs, |config| {
-        config.datum = Some(datum());
         config.cell = datum().cell(at.at).unwrap();
         config.position = Some(at);
         config.services = [Service::Track].into_iter().collect();
@@ -102,7 +109,7 @@ enum Telling {
 
 /// Updates of a vehicle in an hour, and the share of lookups that name the right cell.
 fn roads(telling: Telling, vehicles: usize, seconds: u64) -> [f64; 2] {
-    let (mut world, mut random) = (World::new(3), SplitMix64::new(5));
+    let (mut world, mut random) = (world(3), SplitMix64::new(5));
     world.path.delay = MS;
     let hub = hub(&mut world, &[]);
     let requester = world.node((0, 0), &[], &[hub]);
@@ -184,7 +191,7 @@ fn constellation() -> impl Iterator<Item = OrbitElements> {
 #[test]
 fn satellites_are_found_without_updates() {
     const ORBIT: u64 = 6_025;
-    let mut world = World::new(9);
+    let mut world = world(9);
     world.path.delay = MS;
     let hub = hub(&mut world, &[]);
     let requester = world.node((0, 0), &[], &[hub]);
@@ -249,7 +256,7 @@ fn pass() -> [u32; 2] {
 #[test]
 fn standby_goes_on_following_when_home_dies() {
     for seed in 0..4 {
-        let mut world = World::new(seed);
+        let mut world = world(seed);
         let first = hub(&mut world, &[]);
         let hubs = [first, hub(&mut world, &[first])];
         world.run(5 * SECOND);
@@ -286,7 +293,7 @@ fn standby_goes_on_following_when_home_dies() {
 
 #[test]
 fn watcher_hears_of_nodes_that_drive_in_and_out() {
-    let mut world = World::new(4);
+    let mut world = world(4);
     let hub = hub(&mut world, &[]);
     let at = datum().lat_lon(GridPoint { x: -0.5, y: 0.5 }).unwrap();
     let node = tracked(&mut world, &[hub], ExactPosition::new(at));
@@ -311,22 +318,9 @@ fn watcher_hears_of_nodes_that_drive_in_and_out() {
 
 #[test]
 fn parents_know_the_way_ahead() {
-    let mut world = World::new(8);
-    let number = world.hosts.len();
-    let place = |config: &mut HubConfig| config.datum = Some(datum());
-    let machine = world.hub_machine_with(number, Role::SuperNode, |config| {
-        config.tier = 1;
-        place(config);
-    });
-    let parent = world.add(Host::hub(number, Role::SuperNode, machine));
-    let children = [0, 1].map(|_| {
-        let number = world.hosts.len();
-        let machine = world.hub_machine_with(number, Role::SuperNode, |config| {
-            config.parents = vec![addresses(parent.0)];
-            place(config);
-        });
-        world.add(Host::hub(number, Role::SuperNode, machine))
-    });
+    let mut world = world(8);
+    let parent = world.hub_below(1, &[], &[]);
+    let children = [0, 1].map(|_| world.hub_below(0, &[parent], &[]));
     let start = ExactPosition::new(datum().origin());
     let node = tracked(&mut world, &children[..1], start);
     let requester = world.node((500, 500), &[], &children[1..]);

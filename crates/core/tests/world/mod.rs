@@ -21,6 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_core::hub::{self, Hub, HubKind};
 use roost_core::node::{Discovery, NodeCommand, NodeConfig, NodeEvent, NodeStatus, Provider, Ticket};
+use roost_geo::Datum;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::random::{RootSecret, SplitMix64};
@@ -95,6 +96,8 @@ pub struct World {
     pub layers: u8,
     /// Copies of a stream that each hub's uplink can take.
     pub copies: Option<u32>,
+    /// The group's datum, for all that are added from now on.
+    pub datum: Option<Datum>,
 }
 
 enum Action {
@@ -204,6 +207,7 @@ impl World {
             first_window: None,
             layers: 1,
             copies: None,
+            datum: None,
         }
     }
 
@@ -241,7 +245,7 @@ impl World {
             epoch: 1_000 + id as u32,
             cell: Cell::new(0, 0),
             position: None,
-            datum: None,
+            datum: self.datum,
             services: ServiceSet::EMPTY,
             hubs: hubs.iter().map(|hub| addresses(hub.0)).collect(),
             hub_role,
@@ -298,6 +302,7 @@ impl World {
         let mut config = hub::HubConfig::new(node_id(number), kind, seed);
         config.secret = RootSecret::of_seed(seed ^ self.secrets);
         config.addresses = addresses(number);
+        config.datum = self.datum;
         let (media, layers, policy) = (reflect::media(number), self.layers, hub::OverflowPolicy::Residual);
         config.reflection = (kind == HubKind::SuperNode).then_some(hub::ReflectionConfig { media, layers, policy });
         config.epoch = self.now.as_nanos().div_euclid(1_000_000_000) as u32;

@@ -55,7 +55,7 @@ impl HomeRegistration {
     }
 
     /// The record as it is sent now, with the position to which the one that was told has led.
-    pub(super) fn record_now(&self, core: &Core) -> Record {
+    pub(in crate::node) fn record_now(&self, core: &Core) -> Record {
         let mut record = self.record.clone();
         let Some(track) = self.told.track.as_ref().filter(|track| track.is_moving()) else { return record };
         let position = track.position(self.moment(core));

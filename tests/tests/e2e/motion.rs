@@ -1,0 +1,127 @@
+//! A node that follows a receiver, and lookups that follow the node.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use roost_tests::network::{Daemon, Network, PATIENCE};
+use roost_tests::process::wait_until;
+use serde_json::Value;
+
+/// Meters to the east in a degree at this latitude.
+const DEGREE_M: f64 = 75_200.0;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A gpsd with one receiver, on the way to the east at a speed, or standing.
+struct FakeGpsd {
+    port: u16,
+    /// Degrees east and metres per second from now on.
+    way: Sender<Option<[f64; 2]>>,
+}
+
+impl FakeGpsd {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let (way, ways) = channel();
+        std::thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            drop(listener);
+            report(stream, &ways);
+        });
+        Self { port, way }
+    }
+
+    fn go(&self, lon: f64, speed: f64) {
+        self.way.send(Some([lon, speed])).unwrap();
+    }
+
+    /// The program ends, and its port is closed.
+    fn stop(&self) {
+        self.way.send(None).unwrap();
+    }
+}
+
+fn report(mut stream: TcpStream, ways: &Receiver<Option<[f64; 2]>>) {
+    let mut asked = String::new();
+    BufReader::new(stream.try_clone().unwrap()).read_line(&mut asked).unwrap();
+    assert!(asked.starts_with("?WATCH="), "{asked}");
+    let (mut way, mut since) = (None, Instant::now());
+    loop {
+        let line = match way {
+            None => r#"{"class":"TPV","mode":1}"#.to_owned(),
+            Some([lon, speed]) => {
+                let lon = lon + speed * since.elapsed().as_secs_f64() / DEGREE_M;
+                format!(r#"{{"class":"TPV","mode":3,"lat":47.5,"lon":{lon},"eph":60.0,"track":90.0,"speed":{speed}}}"#)
+            }
+        };
+        if writeln!(stream, "{line}").is_err() {
+            return;
+        }
+        match ways.recv_timeout(PAUSE) {
+            Ok(Some(next)) => (way, since) = (Some(next), Instant::now()),
+            Ok(None) | Err(RecvTimeoutError::Disconnected) => return,
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// The only provider, as a lookup anywhere tells it.
+fn provider(requester: &Daemon) -> Option<Value> {
+    let found = requester.roost(&["lookup", "sensor", "--near", "0,0", "--json"]);
+    let found: Value = serde_json::from_slice(&found.stdout).ok()?;
+    found["candidates"].as_array()?.first().cloned()
+}
+
+fn until<T>(requester: &Daemon, what: &str, look: impl Fn(&Value) -> Option<T>) -> T {
+    let found = wait_until(PATIENCE, || look(&provider(requester)?));
+    found.unwrap_or_else(|| panic!("{what}: {:?}", provider(requester)))
+}
+
+#[test]
+fn lookup_follows_a_receiver() {
+    let network = Network::at("47.0,9.0");
+    let hub = network.supernode("sn1", &[]);
+    let (gpsd, endpoint) = (FakeGpsd::start(), hub.endpoint("udp"));
+    let at = format!("gpsd:127.0.0.1:{}", gpsd.port);
+    let node = network.node("n", &at, &["--super", &endpoint, "--services", "sensor"]);
+    let requester = network.node("r", "0,0", &["--super", &endpoint]);
+    let following = |state: &str| {
+        let is_so = |status: &Value| (status["following"]["state"] == state).then_some(());
+        node.wait_for(state, is_so);
+    };
+    following("no_fix");
+    until(&requester, "nowhere", |found| (found["cell"] == "-1000000,-1000000").then_some(()));
+    gpsd.go(9.25, 0.0);
+    following("fix");
+    until(&requester, "standing", |found| {
+        let is_there = (found["position"]["lon"].as_f64()? - 9.25).abs() < 1e-6;
+        (found["cell"] == "18,55" && is_there).then_some(())
+    });
+    // Eastward from just before a border: over it without a record.
+    gpsd.go(9.25, 100.0);
+    let record =
+        until(&requester, "moving", |found| found["position"]["speed_mps"].as_f64().map(|_| found["record"].clone()));
+    let cell = until(&requester, "over a border", |found| {
+        (found["cell"] != "18,55").then(|| (found["cell"].clone(), found["record"].clone()))
+    });
+    assert_eq!(cell, ("19,55".into(), record));
+    // Without its receiver the node stays.
+    gpsd.stop();
+    following("unreachable");
+    until(&requester, "stopped", |found| found["position"]["speed_mps"].is_null().then_some(()));
+    let status = node.roost(&["status"]);
+    let status = String::from_utf8(status.stdout).unwrap();
+    assert!(status.contains("cannot be reached for"), "{status}");
+}
+
+#[test]
+fn receiver_needs_a_datum() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let (identity, endpoint) = (network.identity("n", "node"), hub.endpoint("udp"));
+    let mut node = network.start("overlay-node", "n", &identity, &["--at", "gpsd", "--super", &endpoint]);
+    assert_eq!(node.process.wait(PATIENCE), Some(78), "{}", node.log());
+    assert!(node.log().contains("gpsd has no cell in a group without a datum"), "{}", node.log());
+}
