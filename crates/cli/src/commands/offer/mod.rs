@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use roost_api::{Client, OfferEvent, OfferRequest, OfferStream};
 use roost_terminal::{Output, SCHEMA};
-use roost_wire::{Offer, format_node};
+use roost_wire::format_node;
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &OfferArgs, socket: &Path, output: Output) -> Outc
     let requests = client.offer(&offer).await?;
     let mut signals = Signals::catch()?;
     let args = &Arc::new(args.clone());
-    let offering = Offering { args, offer: &offer, client, output };
+    let offering = Offering { args, client, output };
     tokio::select! {
         ended = offering.serve(requests) => ended,
         () = signals.next() => Ok(()),
@@ -42,7 +42,6 @@ pub(crate) async fn run(args: &OfferArgs, socket: &Path, output: Output) -> Outc
 
 struct Offering<'a> {
     args: &'a Arc<OfferArgs>,
-    offer: &'a Offer,
     client: Client,
     output: Output,
 }
