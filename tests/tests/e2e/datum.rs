@@ -9,7 +9,7 @@ use roost_tests::network::{Daemon, Network, text};
 use roost_tests::process::{Process, run, wait_until};
 use serde_json::Value;
 
-/// A triangle around 47.5,8.9 and far from 47.38,8.54.
+/// A triangle in which 47.5,8.9 lies, and 47.38,8.54 and the corner 47.59,8.81 do not.
 const ZONE: &str = r#"{"type":"Polygon","coordinates":[[[8.8,47.45],[9.05,47.45],[8.9,47.6],[8.8,47.45]]]}"#;
 
 /// A hub, node `a` near the lake at an MGRS square, node `b` in the triangle, and a requester without services.
