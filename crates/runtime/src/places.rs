@@ -11,7 +11,6 @@ use roost_wire::messages::Candidate;
 use roost_wire::position::LatLon;
 use roost_wire::{Area, Cell};
 
-/// The group's grid, seen from a daemon.
 #[derive(Clone, Copy, Debug)]
 pub struct Grid {
     pub datum: Option<Datum>,
@@ -25,22 +24,17 @@ pub struct SearchArea {
     grid: Grid,
     areas: Vec<Area>,
     region: Option<Region>,
-    /// The place from which distances are measured.
     from: Option<LatLon>,
     order: Order,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Order {
-    /// As the hubs answer.
     Hubs,
-    /// By the exact distance.
     Nearest,
 }
 
 impl Grid {
-    /// Reads a place in any notation.
-    ///
     /// # Errors
     /// As [`Place::parse`].
     pub fn place(&self, text: &str) -> Result<Place, ApiError> {
@@ -151,7 +145,7 @@ impl SearchArea {
         self.areas.first().copied().filter(|_| self.region.is_none())
     }
 
-    /// One area around all that is searched, for a watch.
+    /// A single area around all that is searched, since a watch has no more.
     pub fn around(&self) -> Area {
         match self.areas.as_slice() {
             [area] => *area,
@@ -188,7 +182,6 @@ impl SearchArea {
     }
 }
 
-/// Places that nobody knows come last.
 fn compare(a: Option<f64>, b: Option<f64>) -> Ordering {
     a.unwrap_or(f64::INFINITY).total_cmp(&b.unwrap_or(f64::INFINITY))
 }

@@ -16,12 +16,11 @@ pub enum PlaceQuery {
     At(String),
     Near(String),
     Within {
-        /// `None` is the daemon's own place.
+        /// `None` is the place of the daemon that is asked.
         center: Option<String>,
         /// A length such as `5km`, or a number of cells.
         radius: String,
     },
-    /// Between two opposite corners.
     Corners(String, String),
     /// Polygons in GeoJSON, nearest to `near` or to the daemon's own place first.
     Region {
@@ -88,19 +87,9 @@ impl PlaceQuery {
 enum PlaceJson {
     At(String),
     Near(String),
-    Within {
-        center: Option<String>,
-        radius: Value,
-    },
-    Rect {
-        min: String,
-        max: String,
-    },
-    Region {
-        /// A text, or the object itself.
-        geojson: Value,
-        near: Option<String>,
-    },
+    Within { center: Option<String>, radius: Value },
+    Rect { min: String, max: String },
+    Region { geojson: Value, near: Option<String> },
 }
 
 impl From<PlaceJson> for PlaceQuery {
@@ -127,7 +116,7 @@ pub struct PlacedRequest {
 }
 
 impl PlacedRequest {
-    /// The JSON of `POST /v1/request`.
+    /// The body of `POST /v1/request`, as JSON.
     ///
     /// # Errors
     /// Fails if the request has no JSON form.

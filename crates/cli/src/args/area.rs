@@ -62,7 +62,7 @@ enum Drawn {
 pub(crate) struct AreaChoice {
     pub(crate) area: Area,
     pub(crate) place: Option<PlaceQuery>,
-    /// The same flags once more, for a hint.
+    /// All flags once more, as a hint tells them to the person who gave them.
     pub(crate) flags: String,
 }
 
@@ -114,7 +114,6 @@ impl AreaArgs {
 }
 
 impl AreaChoice {
-    /// The words after "nobody offers video".
     pub(crate) fn words(&self) -> String {
         match &self.place {
             None => self.area.to_string(),

@@ -298,14 +298,14 @@ pub(crate) struct LookupArgs {
     /// The longest wait for the answer [default: 20s, or ten round trips to the hub if that is longer]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     pub(crate) timeout: Option<Duration>,
-    /// The form of the answer
+    /// The form in which the answer is printed
     #[arg(long, value_enum, default_value_t = LookupFormat::Table)]
     pub(crate) format: LookupFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LookupFormat {
-    /// A row for each provider
+    /// A row for each provider, for people to read
     Table,
     /// A feature for each provider, for maps; in a group with a datum
     Geojson,

@@ -113,10 +113,10 @@ pub struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct StatedDatum {
-    /// The corner of cell (0, 0).
+    /// The corner of cell (0, 0), by latitude and longitude.
     #[n(0)]
     pub origin: LatLon,
-    /// The side of a cell, meters.
+    /// The side of a cell, in whole meters.
     #[n(1)]
     pub cell_m: u32,
 }

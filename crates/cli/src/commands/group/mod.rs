@@ -96,7 +96,6 @@ fn init(dir: &Path, name: Option<&str>, datum: Option<&Datum>, output: Output) -
     Ok(())
 }
 
-/// The datum with its greatest errors.
 fn grid(datum: &Datum) -> String {
     let (origin, cell) = (datum.origin(), datum.cell_size());
     format!(
