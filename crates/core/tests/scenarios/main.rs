@@ -24,7 +24,6 @@ mod losses;
 mod mass_joins;
 mod members;
 mod meshes;
-mod motion;
 mod multicast;
 mod nat;
 mod objects;

@@ -1,12 +1,19 @@
 //! Nodes in motion: vehicles on roads and satellites, found where they are without a word at each border.
 //!
-//! `cargo test -p roost-core --test scenarios motion:: -- --nocapture` prints the figures of `docs/src/benchmarks.md`.
+//! `cargo test -p roost-core --test motion -- --nocapture` prints the figures of `docs/benchmarks.md`.
 
-#![allow(clippy::print_stdout, reason = "figures for the documentation")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests, and figures for people")]
 
-use roost_geo::{Datum, GridPoint, Mover, Track, predict};
+mod world;
 
-use crate::*;
+use std::time::Duration;
+
+use roost_core::node::{NodeCommand, NodeEvent, NodePlace};
+use roost_geo::{Datum, GridPoint, Moment, Mover, Track, predict};
+use roost_wire::random::SplitMix64;
+use roost_wire::{Area, Cell, ExactPosition, OrbitElements, Role, Service, ServiceSet, Time};
+
+use world::*;
 
 /// 1 May 2026, noon.
 const EPOCH_S: u64 = 1_777_636_800;
@@ -214,7 +221,7 @@ fn satellites_are_found_without_updates() {
     for _ in 0..ORBIT {
         let end = world.now + SECOND;
         world.run(MS * random.below(900) as u32);
-        let at = roost_geo::Moment { elapsed: Duration::ZERO, unix: Some(unix(&world) + MS) };
+        let at = Moment { elapsed: Duration::ZERO, unix: Some(unix(&world) + MS) };
         let cell = |track: &Track| datum().cell(track.position(at)?.at).ok();
         let within: Vec<(HostId, Cell)> =
             fleet.iter().filter_map(|(host, track)| Some((*host, cell(track)?))).collect();
@@ -234,21 +241,28 @@ fn satellites_are_found_without_updates() {
     println!("one pass: {cells} cells, {records} records by course and speed");
     assert!(asked > 1_000 && f64::from(right) >= 0.99 * f64::from(asked), "{right} of {asked}");
     assert_eq!(after, before);
-    assert!(cells > 100 * records / 10, "{cells} {records}");
+    assert!(cells > 10 * records && records > 0, "{cells} {records}");
 }
 
-/// Cells and records by course and speed of a satellite that passes.
+/// Cells and records by course and speed of the satellite that is in reach longest, in one orbit.
 fn pass() -> [u32; 2] {
-    let track = Track::orbit(constellation().next().unwrap()).unwrap();
+    constellation().map(|orbit| crossings(&Track::orbit(orbit).unwrap())).max().unwrap()
+}
+
+fn crossings(track: &Track) -> [u32; 2] {
     let (mut mover, mut last, mut cells, mut records) = (Mover::new(datum()), None, 0, 0);
-    for step in 0..60_250_u64 {
-        let elapsed = MS * 100 * step as u32;
+    let mut elapsed = Duration::ZERO;
+    while elapsed < 6_025 * SECOND {
         let unix = Some(Duration::from_secs(EPOCH_S) + elapsed);
-        let position = track.position(roost_geo::Moment { elapsed, unix }).unwrap();
-        let Ok(cell) = datum().cell(position.at) else { continue };
-        cells += u32::from(last.replace(cell) != Some(cell));
-        let exact = ExactPosition { accuracy_m: Some(10.0), ..position };
-        records += u32::from(mover.observe(Time::ZERO + elapsed, exact).unwrap().is_some());
+        let position = track.position(Moment { elapsed, unix }).unwrap();
+        if let Ok(cell) = datum().cell(position.at) {
+            cells += u32::from(last.replace(cell) != Some(cell));
+            let exact = ExactPosition { accuracy_m: Some(10.0), ..position };
+            records += u32::from(mover.observe(Time::ZERO + elapsed, exact).unwrap().is_some());
+            elapsed += MS * 50;
+        } else {
+            elapsed += SECOND;
+        }
     }
     [cells, records]
 }
