@@ -13,7 +13,6 @@ pub enum Error {
     /// A transfer ended before its data was complete.
     #[error("{error}")]
     Incomplete {
-        /// The daemon's reason.
         error: roost_api::Error,
         /// The part that came, if the transfer had begun.
         summary: Option<Box<TransferSummary>>,
@@ -23,12 +22,7 @@ pub enum Error {
     TooLong(usize),
     /// A file of this host cannot be read or written.
     #[error("{path}: {source}")]
-    File {
-        /// The file, as it was named.
-        path: String,
-        /// The system's reason.
-        source: io::Error,
-    },
+    File { path: String, source: io::Error },
 }
 
 impl Error {

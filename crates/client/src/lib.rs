@@ -53,6 +53,8 @@
 //! # }
 //! ```
 
+#![allow(missing_docs, reason = "a comment stands where it says more than the name")]
+
 mod error;
 mod offering;
 mod sending;

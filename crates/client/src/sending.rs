@@ -14,7 +14,6 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
 use crate::Error;
 
-/// Bytes that are read at once.
 const READ_BYTES: usize = 256 * 1024;
 
 /// The choices about a file that is sent; all have defaults.
@@ -40,17 +39,11 @@ impl Default for SendOptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// The receiver has verified it and given it its name.
-    Delivered {
-        /// The receiver.
-        node: Option<NodeId>,
-        /// The receiver's name.
-        name: Option<String>,
-    },
+    Delivered { node: Option<NodeId>, name: Option<String> },
     /// The daemon has it in its outbox.
     Queued {
         /// The delivery's id: 16 hexadecimal digits.
         id: String,
-        /// The end of the delivery.
         until_unix_s: u64,
     },
 }

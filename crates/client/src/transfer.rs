@@ -24,7 +24,6 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Waits for the acceptance.
     pub(crate) async fn begin(client: Client, mut events: RequestStream) -> Result<Self, Error> {
         loop {
             match events.next().await? {
@@ -73,7 +72,7 @@ impl Transfer {
             match self.events.next().await.map_err(|_| Error::broken_off())? {
                 Some(Frame::Data(data)) => return Ok(Some(data)),
                 Some(Frame::Event(event)) => {
-                    self.take(event)?;
+                    self.apply(event)?;
                     if self.summary.is_some() {
                         return Ok(None);
                     }
@@ -83,7 +82,7 @@ impl Transfer {
         }
     }
 
-    fn take(&mut self, event: RequestEvent) -> Result<(), Error> {
+    fn apply(&mut self, event: RequestEvent) -> Result<(), Error> {
         match event {
             // Another provider has taken over before any data came.
             RequestEvent::Accepted(accepted) => self.accepted = accepted,
@@ -99,7 +98,6 @@ impl Transfer {
         Ok(())
     }
 
-    /// The data as a [`Stream`].
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, Error>> {
         stream::unfold(Some(self), |transfer| async {
             let mut transfer = transfer?;
@@ -140,7 +138,7 @@ impl Transfer {
             failed => failed,
         };
         if saved.is_err() {
-            // It may never have been made.
+            // The file may never have been made.
             let _ = tokio::fs::remove_file(&part).await;
         }
         saved?;

@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn meridian_of_half_a_turn_is_crossed_by_the_shorter_way() {
+    fn meridian_is_crossed_the_shorter_way() {
         let across = |lons: [f64; 4]| {
             let ring = [[1.0, lons[0]], [1.0, lons[1]], [2.0, lons[2]], [2.0, lons[3]], [1.0, lons[0]]];
             crosses_itself(&ring)

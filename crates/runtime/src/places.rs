@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn region_crosses_the_meridian_of_half_a_turn() {
+    fn region_crosses_the_meridian() {
         let datum = Datum::new("-17.0,179.0".parse().unwrap(), "1km".parse().unwrap()).unwrap();
         let grid = Grid { datum: Some(datum), own: None };
         let search =

@@ -40,7 +40,6 @@ macro_rules! pattern {
     };
 }
 
-/// `$word` is one of these names.
 macro_rules! names {
     ($word:ty, $name:literal) => {
         impl JsonSchema for $word {
@@ -55,7 +54,6 @@ macro_rules! names {
     };
 }
 
-/// `$word` is an object of texts.
 macro_rules! texts {
     ($word:ty, $name:literal, $keys:literal, $values:literal) => {
         impl JsonSchema for $word {

@@ -8,7 +8,6 @@ use roost_client::{
 use roost_tests::network::{Network, text};
 use tokio::time::timeout;
 
-/// Long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 fn run<T>(test: impl Future<Output = T>) -> T {

@@ -1,4 +1,4 @@
-//! One endpoint as the description of the API has it.
+//! An endpoint as the description of the API has it.
 
 use roost_wire::Role;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -15,10 +15,9 @@ pub(super) struct Endpoint {
     summary: &'static str,
     parameters: Vec<Parameter>,
     body: Option<Body>,
-    answer: Answer,
+    answer: Success,
 }
 
-/// The daemons that have an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum On {
     All,
@@ -37,7 +36,7 @@ impl On {
 }
 
 /// A schema, which a generator makes when it is asked for the description.
-type Schema = fn(&mut SchemaGenerator) -> Value;
+type SchemaMaker = fn(&mut SchemaGenerator) -> Value;
 
 pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<T>().to_value()
@@ -46,32 +45,32 @@ pub(super) fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Value
 pub(super) struct Parameter {
     name: &'static str,
     is_required: bool,
-    schema: Schema,
+    schema: SchemaMaker,
     description: &'static str,
 }
 
 enum Body {
-    Json(Schema),
+    Json(SchemaMaker),
     Bytes(&'static str),
 }
 
-enum Answer {
+enum Success {
     Nothing,
-    Json(Schema),
+    Json(SchemaMaker),
     /// An object a line; the answer may have no end.
-    Lines(Schema),
+    Lines(SchemaMaker),
     Text,
     Bytes,
     /// The payload, or frames of events and payload.
-    Payload(Schema),
+    Payload(SchemaMaker),
 }
 
 impl Parameter {
-    pub(super) const fn optional(name: &'static str, schema: Schema, description: &'static str) -> Self {
+    pub(super) const fn optional(name: &'static str, schema: SchemaMaker, description: &'static str) -> Self {
         Self { name, is_required: false, schema, description }
     }
 
-    pub(super) const fn required(name: &'static str, schema: Schema, description: &'static str) -> Self {
+    pub(super) const fn required(name: &'static str, schema: SchemaMaker, description: &'static str) -> Self {
         Self { name, is_required: true, schema, description }
     }
 
@@ -88,7 +87,7 @@ impl Parameter {
 
 impl Endpoint {
     const fn new(method: &'static str, path: &'static str, on: On, summary: &'static str) -> Self {
-        Self { method, path, on, summary, parameters: Vec::new(), body: None, answer: Answer::Nothing }
+        Self { method, path, on, summary, parameters: Vec::new(), body: None, answer: Success::Nothing }
     }
 
     pub(super) const fn get(path: &'static str, on: On, summary: &'static str) -> Self {
@@ -117,23 +116,23 @@ impl Endpoint {
     }
 
     pub(super) fn answers<T: JsonSchema>(self) -> Self {
-        Self { answer: Answer::Json(schema_of::<T>), ..self }
+        Self { answer: Success::Json(schema_of::<T>), ..self }
     }
 
     pub(super) fn answers_lines<T: JsonSchema>(self) -> Self {
-        Self { answer: Answer::Lines(schema_of::<T>), ..self }
+        Self { answer: Success::Lines(schema_of::<T>), ..self }
     }
 
     pub(super) fn answers_payload<T: JsonSchema>(self) -> Self {
-        Self { answer: Answer::Payload(schema_of::<T>), ..self }
+        Self { answer: Success::Payload(schema_of::<T>), ..self }
     }
 
     pub(super) fn answers_bytes(self) -> Self {
-        Self { answer: Answer::Bytes, ..self }
+        Self { answer: Success::Bytes, ..self }
     }
 
     pub(super) fn answers_text(self) -> Self {
-        Self { answer: Answer::Text, ..self }
+        Self { answer: Success::Text, ..self }
     }
 
     pub(super) fn describe(&self, generator: &mut SchemaGenerator) -> Value {
@@ -156,7 +155,6 @@ impl Endpoint {
         Value::Object(operation)
     }
 
-    /// `offer_data_post` of `POST /v1/offer/data`.
     fn id(&self) -> String {
         let path = self.path.trim_start_matches("/v1/").trim_start_matches('/');
         format!("{}_{}", path.replace(['/', '.'], "_"), self.method)
@@ -178,7 +176,7 @@ impl Body {
     }
 }
 
-impl Answer {
+impl Success {
     fn describe(&self, generator: &mut SchemaGenerator) -> Value {
         match self {
             Self::Nothing => json!({ "description": "Done. The body is empty." }),

@@ -10,7 +10,6 @@ use crate::types::{
     RequestEvent, Roster, SendEvent, Services, Status, Streams, WatchEvent,
 };
 
-/// A duration with its unit.
 const DURATION: &str = "^[1-9][0-9]{0,4}(ms|s)$";
 
 pub(super) fn all() -> Vec<Endpoint> {
@@ -181,7 +180,7 @@ const fn names() -> Parameter {
     Parameter::optional("names", |_| json!({ "type": "boolean" }), "hubs tell the names of nodes, too")
 }
 
-/// One area, by one of these parameters or by `near` and `within`.
+/// An area, by one of these parameters or by `near` and `within`.
 const fn area() -> [Parameter; 5] {
     [
         Parameter::optional("at", schema_of::<Cell>, "in this cell"),

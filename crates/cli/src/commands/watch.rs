@@ -58,7 +58,6 @@ fn print(change: &WatchEvent, seen: &mut KnownNodes, output: Output) -> Outcome 
 /// The most nodes whose last place is remembered; those beyond are always new.
 const REMEMBERED: usize = 65_536;
 
-/// The last report of a node.
 #[derive(Clone)]
 struct LastSeen {
     name: Option<String>,

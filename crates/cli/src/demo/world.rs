@@ -12,7 +12,6 @@ use super::process::Process;
 use super::row::{self, DemoRow};
 use crate::failure::{Failure, Outcome};
 
-/// The requester's cell.
 const HERE: Cell = Cell::new(3, 4);
 
 /// The cell of each service's provider, in the order of [`Service::ALL`], and that of the call.

@@ -128,7 +128,6 @@ impl DirectoryEntry<'_> {
         self.motions.position(self.now, self.number, Duration::ZERO)
     }
 
-    /// The orbit that the record tells.
     fn orbit(&self) -> Option<OrbitElements> {
         self.motions.get(self.number)?.orbit
     }

@@ -33,7 +33,6 @@ impl Directory {
         Some(Viewpoint { at, datum })
     }
 
-    /// The time of the next [`follow`](Self::follow).
     pub fn next_move(&self) -> Option<Time> {
         self.motions.next_due()
     }
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn records_that_move_all_the_time_delay_no_others() {
+    fn restless_records_delay_no_others() {
         let datum = datum(47.0, 8.0, "1m");
         let mut directory = directory(datum);
         for number in 0..5_000 {

@@ -20,7 +20,6 @@ pub struct DirectoryQuery {
     pub origin: Cell,
     /// From where providers in cells equally far are compared; `None` if none of them tells an exact position.
     pub viewpoint: Option<Viewpoint>,
-    /// The limit of hits.
     pub count: usize,
     /// The requester, who is not meant.
     pub except: Option<NodeId>,
@@ -88,7 +87,6 @@ impl Rank {
         Self { distance_squared: centre.distance_squared(cell), state, metres: 0, left, pace: u8::MAX, node }
     }
 
-    /// The rank at this exact distance.
     pub(crate) fn at(self, metres: u32) -> Self {
         Self { metres, ..self }
     }

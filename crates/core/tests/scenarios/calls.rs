@@ -40,7 +40,6 @@ fn runs(world: &World, provider: HostId) -> Vec<(String, Bytes)> {
     world.events(provider).iter().filter_map(|(_, event)| run(event)).collect()
 }
 
-/// Why the provider's last run ended.
 fn end_of_run(world: &World, provider: HostId) -> Option<Option<Reason>> {
     world.events(provider).iter().rev().find_map(|(_, event)| match event {
         NodeEvent::CloseSource { reason, .. } => Some(*reason),
@@ -226,7 +225,7 @@ fn cancelled_call_ends_at_its_provider() {
 }
 
 #[test]
-fn call_that_is_too_late_ends_at_its_provider() {
+fn late_call_ends_at_its_provider() {
     let (mut world, _, provider, requester) = scene(8, Role::SuperNode);
     world.hosts[provider.0].slow_source = true;
     let ticket = call(&mut world, requester, object(10), |wanted| wanted.timeout = Some(3 * SECOND));

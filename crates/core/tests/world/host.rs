@@ -64,9 +64,7 @@ pub struct Host {
     pub refusals: Vec<String>,
     /// Every `Open` that the machine asked for.
     pub opened: Vec<(SessionId, Service, NodeId)>,
-    /// The host's sources give nothing.
     pub broken_source: bool,
-    /// The host's sources do not answer.
     pub slow_source: bool,
     /// The size of its objects, if not the service's.
     pub object_bytes: Option<usize>,

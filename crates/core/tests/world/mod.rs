@@ -152,7 +152,6 @@ enum DialOutcome {
 pub struct RequestCommand {
     pub request: ServiceRequest,
     pub provider: Option<Provider>,
-    /// Of a call.
     pub body: Bytes,
 }
 

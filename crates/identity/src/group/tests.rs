@@ -347,7 +347,7 @@ fn stolen_key_signs_no_last_list() {
 }
 
 #[test]
-fn members_have_the_datum_of_the_group() {
+fn members_have_the_datum() {
     let datum = Datum::new("47.37,8.54".parse().unwrap(), "1km".parse().unwrap()).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let folder = dir.path().join("group");
