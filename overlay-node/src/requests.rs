@@ -22,7 +22,6 @@ use crate::tickets::Purpose;
 /// The least time that is left for a provider's answer after the search for the provider.
 const SHORTEST_TIMEOUT: Duration = Duration::from_millis(1);
 
-/// `POST /v1/request`.
 pub(crate) async fn request(
     State(node): State<NodeService>,
     headers: HeaderMap,

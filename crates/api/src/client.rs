@@ -202,7 +202,6 @@ impl Client {
         serde_json::from_slice(&answer).map_err(|error| ClientError::Malformed(error.to_string()))
     }
 
-    /// The body of a call.
     pub async fn offer_body(&self, request: u64) -> Result<Bytes, ClientError> {
         let target = format!("/v1/offer/body?request={request}");
         collect(self.send(Method::GET, &target, "application/octet-stream").await?).await

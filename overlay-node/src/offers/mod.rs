@@ -47,7 +47,6 @@ struct Table {
     offers: BTreeMap<Service, Offered>,
     /// Requests that no program has answered yet, by number.
     waiting: BTreeMap<u64, Waiting>,
-    /// The bodies of calls under way.
     bodies: BTreeMap<u64, Bytes>,
     last_request: u64,
     last_offer: u64,
@@ -85,7 +84,6 @@ pub(crate) struct Requester {
 pub(crate) struct Wanted {
     pub(crate) request: ServiceRequest,
     pub(crate) requester: Requester,
-    /// Of a call.
     pub(crate) body: Bytes,
 }
 

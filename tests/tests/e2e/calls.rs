@@ -116,7 +116,7 @@ fn stream_gets_its_parameters() {
         let lines = std::fs::read_to_string(&file).unwrap();
         assert!(lines.lines().count() > 5 && lines.lines().all(|line| line == "beams=16"), "{lines}");
     }
-    // That the time of a stream is over is no fault of the program.
+    // A program is not to blame for the end of a stream's time.
     let served = || (beams.log().matches("is served").count() == 2).then_some(());
     assert!(wait_until(Duration::from_secs(20), served).is_some(), "{}", beams.log());
 }

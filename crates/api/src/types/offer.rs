@@ -43,7 +43,6 @@ pub struct OfferRequest {
     pub body_bytes: Option<u64>,
 }
 
-/// `POST /v1/offer/data`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Given {
     pub schema: u32,

@@ -33,7 +33,6 @@ fn call_service(service: Service) -> Outcome<Service> {
     Ok(called)
 }
 
-/// Reads the body that `--data` names.
 async fn read_body(data: Option<&str>) -> Outcome<Bytes> {
     let body = match data {
         None => Bytes::new(),

@@ -12,16 +12,13 @@ use tokio::time::Instant;
 
 use crate::failure::{Failure, Outcome};
 
-/// The service that is called.
 const NAME: &str = "demo/echo:call";
 
 /// The longest time until a new offer is found.
 const KNOWN: Duration = Duration::from_secs(10);
 
-/// Between two looks for it.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The bytes of the body.
 const BODY_BYTES: usize = 48_000;
 
 pub(super) fn service() -> Outcome<Service> {

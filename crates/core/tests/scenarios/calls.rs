@@ -40,7 +40,6 @@ fn runs(world: &World, provider: HostId) -> Vec<(String, Bytes)> {
     world.events(provider).iter().filter_map(|(_, event)| run(event)).collect()
 }
 
-/// Why the provider's last run ended.
 fn end_of_run(world: &World, provider: HostId) -> Option<Option<Reason>> {
     world.events(provider).iter().rev().find_map(|(_, event)| match event {
         NodeEvent::CloseSource { reason, .. } => Some(*reason),

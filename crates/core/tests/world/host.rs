@@ -63,7 +63,7 @@ pub struct Host {
     pub opened: Vec<(SessionId, Service, NodeId)>,
     /// The host's sources give nothing.
     pub broken_source: bool,
-    /// The host's sources do not answer.
+    /// The host's sources do not answer: a test opens them.
     pub slow_source: bool,
     /// The size of its objects, if not the service's.
     pub object_bytes: Option<usize>,

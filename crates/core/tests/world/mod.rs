@@ -149,7 +149,6 @@ enum DialOutcome {
 pub struct RequestCommand {
     pub request: ServiceRequest,
     pub provider: Option<Provider>,
-    /// Of a call.
     pub body: Bytes,
 }
 

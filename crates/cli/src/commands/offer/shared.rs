@@ -1,4 +1,4 @@
-//! One program for all requesters of a stream: started by the first, and stopped after the last.
+//! A program for all requesters of a stream: started by the first, and stopped after the last.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -8,7 +8,7 @@ use roost_wire::{Cell, ConnectionId, NodeId, RequestId, Role};
 
 use super::OutgoingRequests;
 use super::answers::PENDING_PATIENCE;
-use super::outgoing_body::Claim;
+use super::outgoing_body::BodyClaim;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::permission::Offering;
 use crate::node::core::Core;
@@ -69,10 +69,10 @@ impl OutgoingRequests {
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let stop = |reason| FlowMessage::Stop { id, reason };
         match asked.body.claim(provider, wanted.run, connection) {
-            Claim::Given => {}
-            Claim::Ignored => return,
-            Claim::TooMany => return core.send_reliably(connection, id, stop(Reason::TooMany)),
-            Claim::Lost => {
+            BodyClaim::Given => {}
+            BodyClaim::Ignored => return,
+            BodyClaim::TooMany => return core.send_reliably(connection, id, stop(Reason::TooMany)),
+            BodyClaim::Lost => {
                 core.send_reliably(connection, id, stop(Reason::Cancelled));
                 let lost = "the provider has lost the call, which it may have run: call again if it may run twice";
                 return self.fail_because(core, id, Reason::Unreachable, lost.to_owned());

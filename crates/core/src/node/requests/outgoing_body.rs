@@ -19,7 +19,6 @@ pub(super) struct OutgoingBody {
     runs: Vec<CallRun>,
 }
 
-/// A provider that has the body.
 #[derive(Clone, Copy, Debug)]
 struct CallRun {
     provider: NodeId,
@@ -31,7 +30,7 @@ struct CallRun {
 }
 
 /// The answer to a provider that asks for the body.
-pub(super) enum Claim {
+pub(super) enum BodyClaim {
     Given,
     /// The provider has it, or may not have it so often.
     Ignored,
@@ -67,23 +66,23 @@ impl OutgoingBody {
         !self.runs.is_empty()
     }
 
-    pub(super) fn claim(&mut self, provider: NodeId, run: u64, connection: ConnectionId) -> Claim {
+    pub(super) fn claim(&mut self, provider: NodeId, run: u64, connection: ConnectionId) -> BodyClaim {
         let Some(known) = self.runs.iter_mut().find(|known| known.provider == provider) else {
             if self.runs.len() >= MAX_RUNS {
-                return Claim::TooMany;
+                return BodyClaim::TooMany;
             }
             self.runs.push(CallRun { provider, run, connection, times: 1, is_wanted: true });
-            return Claim::Given;
+            return BodyClaim::Given;
         };
         if known.run != run || !known.is_wanted {
-            return Claim::Lost;
+            return BodyClaim::Lost;
         }
         if known.times >= MAX_TIMES {
-            return Claim::Ignored;
+            return BodyClaim::Ignored;
         }
         known.times += 1;
         known.connection = connection;
-        Claim::Given
+        BodyClaim::Given
     }
 
     /// The pieces from `offset` on; an empty one of an empty body.
@@ -131,7 +130,7 @@ mod tests {
     #[test]
     fn provider_gets_one_run() {
         let (mut body, connection) = (OutgoingBody::new(Bytes::from_static(b"b")), ConnectionId(1));
-        let mut given = |provider, run| matches!(body.claim(node(provider), run, connection), Claim::Given);
+        let mut given = |provider, run| matches!(body.claim(node(provider), run, connection), BodyClaim::Given);
         assert!(given(1, 7) && given(1, 7), "over another connection it gets the body again");
         assert!(!given(1, 8), "another run is another execution");
         assert!(given(2, 8), "another provider may run it");

@@ -61,7 +61,6 @@ pub(super) struct OutgoingRequest {
     /// The pause that came with the last refusal.
     pub(super) retry_after: Option<Duration>,
     pub(super) subscription: SubscriptionState,
-    /// Of a call.
     pub(super) body: OutgoingBody,
     /// The provider that has it, if it may be dialled.
     pub(super) meeting: ProviderDial,
