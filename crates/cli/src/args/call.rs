@@ -1,4 +1,4 @@
-//! The flags of `roost call`.
+//! The flags of `roost call`, which are a request's and those of the body.
 
 use std::time::Duration;
 

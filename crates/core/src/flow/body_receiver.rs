@@ -31,7 +31,7 @@ impl BodyReceiver {
         Self { object, bytes: BytesMut::new(), is_empty }
     }
 
-    pub fn chunk(&mut self, chunk: Chunk) -> BodyState {
+    pub fn add(&mut self, chunk: Chunk) -> BodyState {
         if self.is_empty {
             return if chunk.payload.is_empty() { BodyState::Whole(Bytes::new()) } else { BodyState::Wrong };
         }
@@ -70,18 +70,18 @@ mod tests {
 
     #[test]
     fn empty_body_is_one_empty_piece() {
-        assert_eq!(BodyReceiver::new(ID, None).chunk(chunk(0, b"")), BodyState::Whole(Bytes::new()));
-        assert_eq!(BodyReceiver::new(ID, None).chunk(chunk(0, b"x")), BodyState::Wrong);
-        assert_eq!(receiver(&Bytes::new()).chunk(chunk(0, b"")), BodyState::Whole(Bytes::new()));
+        assert_eq!(BodyReceiver::new(ID, None).add(chunk(0, b"")), BodyState::Whole(Bytes::new()));
+        assert_eq!(BodyReceiver::new(ID, None).add(chunk(0, b"x")), BodyState::Wrong);
+        assert_eq!(receiver(&Bytes::new()).add(chunk(0, b"")), BodyState::Whole(Bytes::new()));
     }
 
     #[test]
     fn other_bytes_are_told_apart() {
         let body = Bytes::from_static(b"abcdef");
-        assert_eq!(receiver(&body).chunk(chunk(0, b"abcdeg")), BodyState::Wrong);
-        assert_eq!(receiver(&body).chunk(chunk(0, b"abcdefg")), BodyState::Partial, "more than was named is not taken");
-        assert_eq!(receiver(&body).chunk(chunk(3, b"def")), BodyState::Partial, "a gap");
-        assert_eq!(receiver(&body).chunk(chunk(0, b"")), BodyState::Partial);
+        assert_eq!(receiver(&body).add(chunk(0, b"abcdeg")), BodyState::Wrong);
+        assert_eq!(receiver(&body).add(chunk(0, b"abcdefg")), BodyState::Partial, "more than was named is not taken");
+        assert_eq!(receiver(&body).add(chunk(3, b"def")), BodyState::Partial, "a gap");
+        assert_eq!(receiver(&body).add(chunk(0, b"")), BodyState::Partial);
     }
 
     proptest! {
@@ -95,7 +95,7 @@ mod tests {
             let mut since = 0;
             // Each piece begins where the one before did, so that all but the first overlap.
             for end in ends.into_iter().chain([body.len()]) {
-                state = receiver.chunk(chunk(since as u64, &body[since..end]));
+                state = receiver.add(chunk(since as u64, &body[since..end]));
                 prop_assert!(receiver.received() <= body.len() as u64);
                 since = since.min(end);
             }

@@ -47,7 +47,7 @@ fn end_of_run(world: &World, provider: HostId) -> Option<Option<Reason>> {
     })
 }
 
-/// What has been said between hosts since the corpus was set, of which `which` gives something.
+/// The messages between hosts since the corpus was set, of which `which` gives something.
 fn said<T>(world: &mut World, which: impl Fn(Message) -> Option<T>) -> Vec<T> {
     let corpus = world.corpus.replace(Vec::new()).unwrap_or_default();
     corpus.iter().filter_map(|message| Message::decode(message).ok().and_then(&which)).collect()

@@ -65,6 +65,7 @@ pub struct Host {
     /// Every `Open` that the machine asked for.
     pub opened: Vec<(SessionId, Service, NodeId)>,
     pub broken_source: bool,
+    /// The host's sources do not answer: a test opens them.
     pub slow_source: bool,
     /// The size of its objects, if not the service's.
     pub object_bytes: Option<usize>,

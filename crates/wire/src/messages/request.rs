@@ -255,7 +255,7 @@ pub enum FlowDescription {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct BodyRequest {
-    /// The number of the request.
+    /// The number of the request, or the hub's where it relays.
     #[n(0)]
     pub id: RequestId,
     /// The secret of the request: without it no body is given.

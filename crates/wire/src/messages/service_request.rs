@@ -22,7 +22,7 @@ pub const MAX_REQUEST_TIME: Duration = Duration::from_secs(24 * 3600);
 /// The shortest time, as the wire has whole milliseconds.
 const SHORTEST_TIME: Duration = Duration::from_millis(1);
 
-/// The longest [`ServiceRequest::params`], bytes.
+/// The longest [`ServiceRequest::params`], bytes: what is longer goes into the body of a call.
 pub const MAX_PARAMS_BYTES: usize = 1024;
 
 /// The longest body of a call, bytes.
@@ -202,10 +202,10 @@ pub struct ResumePoint {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct CallBody {
-    /// The SHA-256 of the body.
+    /// The SHA-256 of the body, which the provider verifies.
     #[cbor(n(0), with = "minicbor::bytes")]
     pub digest: [u8; 32],
-    /// At most [`MAX_BODY_BYTES`].
+    /// The length of the body, at most [`MAX_BODY_BYTES`].
     #[n(1)]
     pub length: u32,
 }

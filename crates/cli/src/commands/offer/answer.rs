@@ -62,7 +62,7 @@ pub(super) async fn answer(args: &OfferArgs, client: &Client, request: &OfferReq
     tokio::select! {
         biased;
         read = &mut read => match given.await {
-            // What the program did after that does not matter.
+            // The rest of the program does not matter.
             Ok(given) if given.enough => Ok(()),
             given => read.and(given.map(drop)),
         },

@@ -1,4 +1,4 @@
-//! The program behind an offer.
+//! The program behind an offer, with its environment and its end.
 
 use std::process::Stdio;
 

@@ -116,7 +116,7 @@ impl SharedProgram {
         };
         let takers = {
             let mut running = self.lock();
-            // Whoever comes now starts the program again.
+            // A requester that comes now starts the program again.
             running.reader = None;
             std::mem::take(&mut running.takers)
         };
@@ -137,7 +137,7 @@ impl SharedProgram {
             due = due.max(Instant::now()) + Duration::from_micros(micros);
             let frame = Frame::Data(datagram).encode();
             for give in self.lock().takers.values() {
-                // Who does not keep up misses datagrams, and the others do not.
+                // A requester that does not keep up misses datagrams, and the others do not.
                 let _ = give.try_send(Ok(frame.clone()));
             }
             if let Some(early) = due.checked_sub(AHEAD) {

@@ -60,7 +60,7 @@ pub enum NodeCommand {
         /// client/server baseline. With [`ReflectionPolicy::Always`](roost_wire::messages::ReflectionPolicy::Always)
         /// the hub is asked for this provider's stream, which it searches in the request's area.
         provider: Option<Provider>,
-        /// Of a call, at most [`MAX_BODY_BYTES`](roost_wire::messages::MAX_BODY_BYTES).
+        /// The body of a call, at most [`MAX_BODY_BYTES`](roost_wire::messages::MAX_BODY_BYTES); else empty.
         body: Bytes,
     },
     /// Offer an object to a node, which asks for it. Ends with [`NodeEvent::Pushed`]

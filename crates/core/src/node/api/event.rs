@@ -46,6 +46,7 @@ pub enum NodeEvent {
         request: Box<ServiceRequest>,
         /// The requester; of a reflected stream the first one.
         requester: NodeId,
+        /// The body of a call, whose digest was verified; else empty.
         body: Bytes,
         /// True if the stream is to be sealed and sent where [`NodeEvent::Reflect`] says: answered by
         /// [`SourceOutput::Reflected`](super::SourceOutput::Reflected).

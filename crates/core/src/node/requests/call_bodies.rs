@@ -48,7 +48,7 @@ impl OutgoingRequests {
             return;
         };
         if let RequestPhase::Receiving(receiving) = &asked.phase {
-            // What the accepting provider asks for late is of no use any more.
+            // The accepting provider has the body: a late question for it is of no use any more.
             if receiving.provider != provider {
                 core.send_reliably(connection, id, FlowMessage::Stop { id, reason: Reason::Cancelled });
             }

@@ -77,7 +77,7 @@ impl ProviderSessions {
             return;
         };
         let before = body.receiver.received();
-        let state = body.receiver.chunk(chunk);
+        let state = body.receiver.add(chunk);
         if body.receiver.received() > before {
             body.asks = body.asks.min(1);
         }
