@@ -227,6 +227,7 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
                 capacity: Capacity { streams: 4, uplink_kbps: 10_000 },
                 addresses: Vec::new(),
                 name: Some(name.to_owned()),
+                position: None,
             };
             Some(Message::Directory(DirectoryMessage::LookupResult(LookupResult {
                 id: request.id,
