@@ -14,7 +14,6 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// gpsd's own port on this host.
 const GPSD: &str = "127.0.0.1:2947";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A receiver reports every second, with a fix or without; after this silence the connection counts as dead.
@@ -94,7 +93,6 @@ impl FollowState {
     }
 }
 
-/// Follows until the node stops.
 pub(crate) async fn follow(source: PlaceSource, datum: Datum, mailbox: Mailbox<Node>, state: Arc<FollowState>) {
     let stopped = match source {
         PlaceSource::Gpsd(address) => follow_receiver(&address, &datum, &mailbox, &state).await,
@@ -134,7 +132,6 @@ struct Receiver<'a> {
 }
 
 impl Receiver<'_> {
-    /// Reads until the connection ends.
     async fn read(&mut self, mut stream: TcpStream) -> Result<(), DriverStopped> {
         let (mut lines, mut buffer, mut quiet) = (Lines::default(), [0; 4096], Duration::ZERO);
         if stream.write_all(WATCH).await.is_err() {
@@ -152,7 +149,7 @@ impl Receiver<'_> {
                 }
             }
             match fix {
-                Some(fix) => self.take(fix).await?,
+                Some(fix) => self.publish(fix).await?,
                 None if quiet > Duration::ZERO => self.hold().await?,
                 None => {}
             }
@@ -160,7 +157,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    async fn take(&mut self, fix: ExactPosition) -> Result<(), DriverStopped> {
+    async fn publish(&mut self, fix: ExactPosition) -> Result<(), DriverStopped> {
         if self.datum.cell(fix.at).is_err() {
             self.state.set("out_of_reach");
             return Ok(());

@@ -15,7 +15,7 @@ use roost_wire::{Area, Cell, ExactPosition, OrbitElements, Role, Service, Servic
 
 use world::*;
 
-/// 1 May 2026, noon.
+// 1 May 2026, noon.
 const EPOCH_S: u64 = 1_777_636_800;
 
 fn datum() -> Datum {
@@ -63,7 +63,6 @@ fn is_found(world: &mut World, requester: HostId, provider: HostId, cell: Cell) 
 struct Vehicle {
     host: HostId,
     truth: ExactPosition,
-    /// Seconds to the next turn.
     until_turn: u64,
     /// The error of the receiver, which wanders, in meters east and north.
     error: [f64; 2],
@@ -100,14 +99,12 @@ impl Vehicle {
     }
 }
 
-/// From -1 to 1.
 fn noise(random: &mut SplitMix64) -> f64 {
     random.below(20_001) as f64 / 10_000.0 - 1.0
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Telling {
-    /// The cell only, at each border.
     Cells,
     /// The exact position without course and speed.
     Still,

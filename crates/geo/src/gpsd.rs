@@ -56,7 +56,6 @@ impl Tpv {
         serde_json::from_str(line).ok()
     }
 
-    /// False for messages of other classes.
     pub fn is_report(&self) -> bool {
         self.class == "TPV"
     }

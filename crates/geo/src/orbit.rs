@@ -279,7 +279,6 @@ mod tests {
             prop_assert!((read.1 - lon).abs() < 1e-9 || lat.abs() > 89.9999);
         }
 
-        /// Elements of anybody, at any time.
         #[test]
         fn any_elements_are_followed_without_panic(
             epoch_e8 in 0_u64..1 << 48, mean_motion_e8 in 1_u32..=1_800_000_000, eccentricity_e7 in 0_u32..10_000_000,

@@ -13,13 +13,12 @@ use crate::orbit::{Orbit, OrbitError};
 /// The way on the grid is measured over this part of a cell: shorter ways drown in the rounding of points.
 const STEP_CELLS: f64 = 0.05;
 const SHORTEST_STEP: Duration = Duration::from_millis(20);
-/// As good as never.
 const MOST_STEPS: f64 = 1e6;
 /// No node is faster than positions can tell, 10 km/s, so one that is away comes no sooner.
 const FASTEST_MPS: f64 = 10_000.0;
 /// A cell is never said to be left later, as courses turn.
 const LONGEST_STAY: Duration = Duration::from_secs(600);
-/// One that is away is looked at again after this time at the soonest.
+/// A node beyond the reach is looked at again after this time at the soonest.
 const SHORTEST_ABSENCE: Duration = Duration::from_secs(1);
 
 /// The positions of one node at all times.

@@ -8,7 +8,6 @@ use super::record::{Origin, TrackRecord, parse_time};
 /// The request after which gpsd sends its reports.
 pub const WATCH: &[u8] = b"?WATCH={\"enable\":true,\"json\":true};\n";
 
-/// Longer reports are skipped.
 pub use roost_geo::gpsd::MAX_LINE_BYTES;
 
 #[derive(Clone, Debug, PartialEq)]

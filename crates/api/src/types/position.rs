@@ -6,22 +6,17 @@ use serde::{Deserialize, Serialize};
 /// The receiver or orbit that a node follows.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Following {
-    /// As the setting `at` says it.
     pub source: String,
     /// `fix`, `no_fix`, `out_of_reach` (too far from the origin of the datum), `unreachable` (gpsd), `unreadable` (a file).
     /// The node stays at its last position in all but the first.
     pub state: String,
-    /// Seconds since it is so.
     pub since_s: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Position {
-    /// Degrees north.
     pub lat: f64,
-    /// Degrees east.
     pub lon: f64,
-    /// Meters above the ellipsoid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alt_m: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

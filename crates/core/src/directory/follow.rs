@@ -33,7 +33,6 @@ impl Directory {
         Some(Viewpoint { at, datum })
     }
 
-    /// The time of the next [`follow`](Self::follow).
     pub fn next_move(&self) -> Option<Time> {
         self.motions.next_due()
     }

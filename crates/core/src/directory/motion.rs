@@ -16,7 +16,6 @@ use crate::wall::WallClock;
 /// Records that are followed at the same time, about a kilobyte each if all are satellites. Others stay in the cell that
 /// they told.
 pub(super) const MAX_FOLLOWED: usize = 16 * 1024;
-/// Satellites among them.
 const MAX_ORBITS: usize = 1_024;
 
 /// Changes of cells in a second, 5 µs each, and the most that wait for one call.

@@ -22,7 +22,7 @@ use roost_wire::{Capacity, Cell, ConnectionId, NodeId, Record, Time, Version};
 
 use crate::connections::Backoff;
 use crate::directory::{Directory, DirectoryEntry};
-use told_positions::{Step, ToldPositions};
+use told_positions::{PositionChange, ToldPositions};
 
 /// Of so many nodes a standby hears at once; of the others when it has heard of these.
 pub(super) const MAX_TOLD: usize = 1_024;
@@ -151,7 +151,7 @@ impl ReplicaSender {
     /// True if a node has at most moved, or has another capacity, since it was told of.
     pub(super) fn can_send_difference(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> bool {
         self.told.get(&node).is_some_and(|told| told.is_base_of(entry))
-            && self.positions.step(node, entry) != Step::Whole
+            && self.positions.change(node, entry) != PositionChange::Whole
     }
 
     /// Notes what is to be told of a node whose entry is this one now; `whole`
@@ -175,22 +175,22 @@ impl ReplicaSender {
         if number >= MAX_REPLICA_NODES {
             return false;
         }
-        let step = self.positions.step(node, entry);
+        let step = self.positions.change(node, entry);
         let (version, mut cell, capacity) = (entry.version(), entry.cell(), entry.told_capacity());
-        match base.filter(|told| told.is_base_of(entry) && step != Step::Whole) {
+        match base.filter(|told| told.is_base_of(entry) && step != PositionChange::Whole) {
             // A node that has published nothing new is where its way leads from what was told.
             Some(told) if version == told.version => {
                 changes.add_difference(&told, entry, None);
                 cell = told.cell;
             }
             Some(told) => {
-                let step = if let Step::Move(step) = step { Some(step) } else { None };
+                let step = if let PositionChange::Move(step) = step { Some(step) } else { None };
                 changes.add_difference(&told, entry, step);
-                self.positions.take(node, step);
+                self.positions.apply(node, step);
             }
             None => {
                 let record = whole(entry.record());
-                self.positions.note(node, record.position);
+                self.positions.record(node, record.position);
                 changes.records.push(ReplicaRecord { node: number, record });
             }
         }

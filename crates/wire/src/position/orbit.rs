@@ -18,7 +18,6 @@ pub struct OrbitElements {
     pub epoch_e8: u64,
     /// Revolutions per day, in steps of 1e-8.
     pub mean_motion_e8: u32,
-    /// In steps of 1e-7.
     pub eccentricity_e7: u32,
     /// Degrees in steps of 1e-4, as are the three other angles.
     pub inclination_e4: u32,
@@ -41,7 +40,6 @@ impl OrbitElements {
         check_bound(self.drag_e11.unsigned_abs() < 1 << 39, "a drag beyond all satellites")
     }
 
-    /// These elements, if records can carry them.
     pub fn checked(self) -> Option<Self> {
         self.check().is_ok().then_some(self)
     }

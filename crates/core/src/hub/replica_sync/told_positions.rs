@@ -13,7 +13,7 @@ pub(super) struct ToldPositions(BTreeMap<NodeId, ExactPosition>);
 
 /// The way from the told position of a node to its present one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PositionChange {
     /// There is a position neither here nor there.
     None,
     Move(Move),
@@ -30,22 +30,22 @@ impl ToldPositions {
         self.0.remove(&node);
     }
 
-    pub(super) fn step(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> Step {
+    pub(super) fn change(&self, node: NodeId, entry: &DirectoryEntry<'_>) -> PositionChange {
         let now = entry.told_place().1.and(entry.position());
         match (self.0.get(&node), now) {
-            (None, None) => Step::None,
-            (Some(before), Some(now)) => before.move_to(&now).map_or(Step::Whole, Step::Move),
-            _ => Step::Whole,
+            (None, None) => PositionChange::None,
+            (Some(before), Some(now)) => before.move_to(&now).map_or(PositionChange::Whole, PositionChange::Move),
+            _ => PositionChange::Whole,
         }
     }
 
-    pub(super) fn take(&mut self, node: NodeId, step: Option<Move>) {
+    pub(super) fn apply(&mut self, node: NodeId, step: Option<Move>) {
         if let (Some(held), Some(step)) = (self.0.get_mut(&node), step) {
             *held = held.moved(step).unwrap_or(*held);
         }
     }
 
-    pub(super) fn note(&mut self, node: NodeId, position: Option<ExactPosition>) {
+    pub(super) fn record(&mut self, node: NodeId, position: Option<ExactPosition>) {
         match position {
             Some(position) => drop(self.0.insert(node, position.rounded())),
             None => self.remove(node),

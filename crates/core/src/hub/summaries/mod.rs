@@ -233,7 +233,7 @@ impl Summaries {
         before: Option<&PreviousEntry>,
     ) {
         let entry = records.get(node);
-        let way = self.ways.take(node);
+        let way = self.ways.forget(node);
         let stays = entry.zip(before).is_some_and(|(entry, before)| entry.is_at(before) && !entry.is_followed());
         if stays && way.is_none() {
             return;

@@ -44,7 +44,7 @@ impl Ways {
     }
 
     /// Forgets the way of a node. Gives where it counted.
-    pub(super) fn take(&mut self, node: NodeId) -> Option<BTreeSet<BlockService>> {
+    pub(super) fn forget(&mut self, node: NodeId) -> Option<BTreeSet<BlockService>> {
         let way = self.nodes.remove(&node)?;
         self.due.remove(&(way.due, node));
         Some(way.block_services)

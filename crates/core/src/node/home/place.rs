@@ -25,7 +25,6 @@ impl ToldPlace {
 }
 
 impl HomeRegistration {
-    /// The node is elsewhere.
     pub(in crate::node) fn set_place(&mut self, core: &mut Core, place: NodePlace) {
         let NodePlace { cell, position, orbit } = place;
         (self.record.cell, self.record.position, self.record.orbit) = (cell, position, orbit);
