@@ -149,7 +149,7 @@ impl Receiver<'_> {
                 }
             }
             match fix {
-                Some(fix) => self.move_to(fix).await?,
+                Some(fix) => self.publish(fix).await?,
                 None if quiet > Duration::ZERO => self.hold().await?,
                 None => {}
             }
@@ -157,7 +157,7 @@ impl Receiver<'_> {
         Ok(())
     }
 
-    async fn move_to(&mut self, fix: ExactPosition) -> Result<(), DriverStopped> {
+    async fn publish(&mut self, fix: ExactPosition) -> Result<(), DriverStopped> {
         if self.datum.cell(fix.at).is_err() {
             self.state.set("out_of_reach");
             return Ok(());

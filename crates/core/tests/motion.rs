@@ -15,6 +15,7 @@ use roost_wire::{Area, Cell, ExactPosition, OrbitElements, Role, Service, Servic
 
 use world::*;
 
+// 1 May 2026, noon.
 const EPOCH_S: u64 = 1_777_636_800;
 
 fn datum() -> Datum {

@@ -18,7 +18,7 @@ const MOST_STEPS: f64 = 1e6;
 const FASTEST_MPS: f64 = 10_000.0;
 /// A cell is never said to be left later, as courses turn.
 const LONGEST_STAY: Duration = Duration::from_secs(600);
-/// A mover that is away is looked at again after this time at the soonest.
+/// A node beyond the reach is looked at again after this time at the soonest.
 const SHORTEST_ABSENCE: Duration = Duration::from_secs(1);
 
 /// The positions of one node at all times.

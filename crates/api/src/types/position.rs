@@ -18,7 +18,6 @@ pub struct Following {
 pub struct Position {
     pub lat: f64,
     pub lon: f64,
-    /// Meters above the ellipsoid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alt_m: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

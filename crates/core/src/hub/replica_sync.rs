@@ -186,7 +186,7 @@ impl ReplicaSender {
             Some(told) => {
                 let step = if let PositionChange::Move(step) = step { Some(step) } else { None };
                 changes.add_difference(&told, entry, step);
-                self.positions.apply_move(node, step);
+                self.positions.apply(node, step);
             }
             None => {
                 let record = whole(entry.record());

@@ -257,7 +257,7 @@ impl OutgoingWatch {
         match self.known.get_mut(&candidate.node) {
             Some(before) if before.version > version => false,
             Some(before) => {
-                // One version is told at any time, with the position of that time.
+                // A version comes with the position of the time at which it is told.
                 let told = if before.version == version { position } else { before.position };
                 let same = WatchedNode { version, position: told, ..before.clone() } == known;
                 *before = known;

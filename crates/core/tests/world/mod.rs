@@ -2,7 +2,7 @@
 //! delay, loss, duplication and reordering, and hosts that die, freeze or are
 //! cut off. The same seed gives the same run.
 
-#![allow(dead_code, unreachable_pub, reason = "a kit of which every test binary uses what it needs")]
+#![allow(dead_code, unused_imports, unreachable_pub, reason = "a kit of which every test binary uses what it needs")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, reason = "tests only")]
 
 pub mod check;

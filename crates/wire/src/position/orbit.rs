@@ -40,7 +40,6 @@ impl OrbitElements {
         check_bound(self.drag_e11.unsigned_abs() < 1 << 39, "a drag beyond all satellites")
     }
 
-    /// The elements, if records can carry them.
     pub fn checked(self) -> Option<Self> {
         self.check().is_ok().then_some(self)
     }

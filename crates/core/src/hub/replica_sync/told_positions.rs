@@ -39,7 +39,7 @@ impl ToldPositions {
         }
     }
 
-    pub(super) fn apply_move(&mut self, node: NodeId, step: Option<Move>) {
+    pub(super) fn apply(&mut self, node: NodeId, step: Option<Move>) {
         if let (Some(held), Some(step)) = (self.0.get_mut(&node), step) {
             *held = held.moved(step).unwrap_or(*held);
         }
