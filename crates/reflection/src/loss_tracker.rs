@@ -284,7 +284,7 @@ mod tests {
     fn loss_before_pause_is_nacked() {
         let mut gaps = gaps();
         gaps.record_end(at(0), FROM + 10);
-        assert_eq!(asked(&mut gaps, 5), []);
+        assert_eq!(asked(&mut gaps, 5), [0_u64; 0]);
         live(&mut gaps, 0, 10);
         gaps.record_end(at(50), FROM + 13);
         assert_eq!(asked(&mut gaps, 55), [11, 12]);
@@ -307,7 +307,7 @@ mod tests {
     fn late_repairs_are_given_up() {
         let mut gaps = LossTracker::new(Duration::from_millis(24));
         [10, 12].iter().for_each(|counter| live(&mut gaps, 0, *counter));
-        assert_eq!(asked(&mut gaps, 5), []);
+        assert_eq!(asked(&mut gaps, 5), [0_u64; 0]);
         assert_eq!(gaps.given_up(), 1);
     }
 

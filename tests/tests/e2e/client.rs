@@ -159,7 +159,7 @@ fn watch_and_files() {
     run(async {
         let (provider, requester) = pair.connect().await;
         let services = ["image".parse().unwrap()].into_iter().collect();
-        let query = WatchQuery { services, area: Area::Anywhere, names: false };
+        let query = WatchQuery { services, area: Area::Anywhere, place: None, names: false };
         let mut watch = requester.watch(&query).await.unwrap();
         let first = watch.next().await.unwrap().unwrap();
         assert_eq!(first.present[0].cell, Cell::new(27, 92));

@@ -47,7 +47,7 @@ fn report(mut stream: TcpStream, ways: &Receiver<Option<[f64; 2]>>) {
     let mut asked = String::new();
     BufReader::new(stream.try_clone().unwrap()).read_line(&mut asked).unwrap();
     assert!(asked.starts_with("?WATCH="), "{asked}");
-    let (mut way, mut since) = (None, Instant::now());
+    let (mut way, mut since) = (None::<[f64; 2]>, Instant::now());
     loop {
         let line = match way {
             None => r#"{"class":"TPV","mode":1}"#.to_owned(),

@@ -168,7 +168,7 @@ mod tests {
         let mut sequence = ReorderBuffer::new(PATIENCE);
         [1, 3, 4].iter().for_each(|counter| push(&mut sequence, at(0), *counter, false));
         drain(&mut sequence, at(0));
-        assert_eq!(drain(&mut sequence, at(199)), []);
+        assert_eq!(drain(&mut sequence, at(199)), [0_u8; 0]);
         assert_eq!(drain(&mut sequence, at(200)), [3, 4]);
         push(&mut sequence, at(201), 2, false);
         assert_eq!((drain(&mut sequence, at(201)), sequence.skipped()), (vec![], 1));
