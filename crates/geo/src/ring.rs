@@ -14,7 +14,12 @@ pub(crate) fn crosses_itself(ring: &[[f64; 2]]) -> bool {
     let points: Vec<[f64; 2]> = unrolled.collect();
     let edges: Vec<[[f64; 2]; 2]> =
         points.iter().copied().zip(points.iter().copied().skip(1)).map(<[_; 2]>::from).collect();
-    edges.iter().enumerate().any(|(index, edge)| edges.iter().skip(index + 2).any(|other| cross(edge, other)))
+    // Neighbors share a point, and rounding must not make a crossing of it. The last edge is the first one's neighbor.
+    let are_apart = |index: usize, other: usize| other > index + 1 && (index, other + 1) != (0, edges.len());
+    edges.iter().enumerate().any(|(index, edge)| {
+        let mut others = edges.iter().enumerate().filter(|(other, _)| are_apart(index, *other));
+        others.any(|(_, other)| cross(edge, other))
+    })
 }
 
 fn cross([a, b]: &[[f64; 2]; 2], [c, d]: &[[f64; 2]; 2]) -> bool {
@@ -35,6 +40,18 @@ mod tests {
         let touching = [[0.0, 0.0], [0.0, 2.0], [1.0, 1.0], [2.0, 2.0], [2.0, 0.0], [1.0, 1.0], [0.0, 0.0]];
         assert!(crosses_itself(&bow));
         assert!(!crosses_itself(&square) && !crosses_itself(&touching) && !crosses_itself(&[]));
+    }
+
+    #[test]
+    fn rounding_makes_no_crossing() {
+        let star = |turn: f64| {
+            let ray = |i: u32| {
+                let (sin, cos) = (f64::from(i % 3) * std::f64::consts::TAU / 3.0 + turn).sin_cos();
+                [47.123_456_7 + cos * 0.7, 178.9 + sin * 2.3]
+            };
+            [ray(0), ray(1), ray(2), ray(3)]
+        };
+        assert!((0..1000).all(|turn| !crosses_itself(&star(f64::from(turn) * 0.01))));
     }
 
     #[test]

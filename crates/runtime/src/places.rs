@@ -272,7 +272,7 @@ mod tests {
         let search = |words: &PlaceQuery| grid().search(Area::Anywhere, Some(words)).unwrap();
         let cell = Cell::new(40, 42);
         assert_eq!(search(&near("47.3769,8.5417")).whole(), Some(Area::Nearest(cell)));
-        assert_eq!(search(&PlaceQuery::At("32TMT6547".to_owned())).whole(), Some(Area::Exact(cell)));
+        assert_eq!(search(&PlaceQuery::At("32TMT654471".to_owned())).whole(), Some(Area::Exact(cell)));
         assert_eq!(search(&within(None, "3")).whole(), Some(Area::Radius { center: cell, radius: 3 }));
         let circle = search(&within(Some("47.3769,8.5417"), "5km"));
         assert_eq!(circle.whole(), None);

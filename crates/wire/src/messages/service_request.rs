@@ -325,7 +325,7 @@ pub(in crate::messages) mod tests {
             mode: RequestMode::Relay,
             count: 3,
             duration: Some(Duration::from_millis(1_500)),
-            transports: SchemeSet::only(crate::Scheme::Quic),
+            transports: SchemeSet::only(Scheme::Quic),
             profile: Some(Profile::Piloting),
             class: Some(DeliveryClass::Backup),
             reflect: ReflectionPolicy::Always,
