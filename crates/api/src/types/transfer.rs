@@ -42,7 +42,7 @@ pub struct Accepted {
     pub cell: Cell,
     /// The middle of the cell, in a group with a datum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<EarthPlace>,
+    pub place: Option<Box<EarthPlace>>,
     /// The transport over which the data arrives here.
     pub transport: Scheme,
     /// True if the data comes through the hub.
@@ -83,7 +83,7 @@ pub struct TransferSummary {
     pub cell: Cell,
     /// The middle of the cell, in a group with a datum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<EarthPlace>,
+    pub place: Option<Box<EarthPlace>>,
     /// The transport over which the data arrived here.
     pub transport: Scheme,
     /// True if the data came through the hub.
