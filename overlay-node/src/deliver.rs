@@ -77,14 +77,14 @@ impl Framing {
                 let provider_name = self.node.name(accepted.provider);
                 RequestEvent::Accepted(control::Accepted {
                     provider_name,
-                    place: self.node.middle(accepted.cell),
+                    place: self.node.middle(accepted.cell).map(Box::new),
                     ..rows::accepted(self.replies.ticket(), &accepted)
                 })
             }
             Reply::Traced(trace) => RequestEvent::Traced(rows::trace(&trace)),
             Reply::Finished(summary) => {
                 let provider_name = self.node.name(summary.provider);
-                let place = self.node.middle(summary.cell);
+                let place = self.node.middle(summary.cell).map(Box::new);
                 let summed = rows::summary(&summary, self.replies.unread());
                 let row = control::TransferSummary { provider_name, place, ..summed };
                 match rows::damage(&summary) {

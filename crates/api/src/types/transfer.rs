@@ -44,7 +44,7 @@ pub struct Accepted {
     pub cell: Cell,
     /// The middle of the cell, in a group with a datum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<EarthPlace>,
+    pub place: Option<Box<EarthPlace>>,
     /// The transport over which the data arrives here.
     #[serde(with = "text")]
     pub transport: Scheme,
@@ -88,7 +88,7 @@ pub struct TransferSummary {
     pub cell: Cell,
     /// The middle of the cell, in a group with a datum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<EarthPlace>,
+    pub place: Option<Box<EarthPlace>>,
     /// The transport over which the data arrived here.
     #[serde(with = "text")]
     pub transport: Scheme,

@@ -74,7 +74,7 @@ fn describe(args: &RequestArgs, summary: &TransferSummary, keeping: &OutputWrite
         format!(
             "provider    {} at {}",
             format_node(summary.provider, summary.provider_name.as_deref()),
-            place(summary.cell, summary.place.as_ref())
+            place(summary.cell, summary.place.as_deref())
         ),
         format!("came        {way}"),
     ];
@@ -200,7 +200,7 @@ impl PartialTransfer {
             format!(
                 "provider    {} at {}\n",
                 format_node(accepted.provider, accepted.provider_name.as_deref()),
-                place(accepted.cell, accepted.place.as_ref())
+                place(accepted.cell, accepted.place.as_deref())
             )
         });
         let received = format!("received    {} in {}\n", bytes(self.bytes), duration(elapsed_ms));

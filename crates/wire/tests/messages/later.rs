@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use roost_wire::messages::{
     Capabilities, Coverage, Decline, DirectoryMessage, Hello, Holdings, HopAction, HopReport, LookupResult, Message,
     MulticastMessage, ProbeMessage, ProtocolVersion, PushState, Reason, ReflectionPolicy, RegistrationMessage,
-    RequestMessage, RouteDirection, ServiceRequest, WatchChange, WireError,
+    RequestMessage, RouteDirection, ServiceRequest, StatedDatum, WatchChange, WireError,
 };
 use roost_wire::{SchemeSet, Scope, ServiceSet};
 

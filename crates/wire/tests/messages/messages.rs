@@ -9,7 +9,8 @@ use roost_wire::messages::{
     MAX_REPLICA_NODES, MAX_SEALED_BYTES, MailboxMessage, MailboxState, MailboxStatus, MediaAddress, Message,
     MulticastCandidate, MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion, Push, PushState,
     RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate, ReplicationMessage,
-    Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedFile, SealedKeys, Summary, Watch, WatchChange,
+    Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedFile, SealedKeys, StatedDatum, Summary, Watch,
+    WatchChange,
 };
 use roost_wire::room::MAX_MEMBERS;
 use roost_wire::{DeliveryId, Nonce, RequestId, RoomId, StreamId};
