@@ -120,6 +120,8 @@ fn record(number: u8, sequence: u32, cell: Cell, services: u8, streams: u16) -> 
         services: offers(services),
         capacity: Capacity { streams, uplink_kbps: 5_000 },
         addresses: Vec::new(),
+        position: None,
+        orbit: None,
     }
 }
 

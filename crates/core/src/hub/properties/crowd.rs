@@ -413,7 +413,6 @@ impl RandomRemotes {
             elapsed_us: 5,
             other: None,
             name: None,
-            position: None,
             round_trip_us: None,
             connected_us: None,
         }
