@@ -223,7 +223,8 @@ proptest! {
     #[test]
     fn a_later_hello_is_read(major in any::<u16>(), minor in any::<u16>(), bits in any::<u64>(), more in any::<u64>()) {
         let protocol = ProtocolVersion { major, minor };
-        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits), holdings: Some(Holdings::default()), datum: None }));
+        let datum = Some(StatedDatum { origin: "47.37,8.54".parse().unwrap(), cell_m: 1000 });
+        let message = Message::Probe(ProbeMessage::Hello(Hello { protocol, capabilities: Capabilities::NONE, clock_s: Some(bits), holdings: Some(Holdings::default()), datum }));
         let bytes = edited(&message, &[1], |hello| {
             hello.items()[1] = Item::number(bits);
             hello.items().push(Item::Array(vec![Item::number(more)]));
@@ -231,7 +232,7 @@ proptest! {
         let Ok(Message::Probe(ProbeMessage::Hello(hello))) = Message::decode(&bytes) else { panic!() };
         prop_assert_eq!(hello.protocol, protocol);
         prop_assert_eq!(hello.capabilities.contains_all(Capabilities::SKIPS_UNKNOWN), bits & 1 != 0);
-        prop_assert_eq!(hello.refusal(None).is_none(), major == ProtocolVersion::CURRENT.major);
+        prop_assert_eq!(hello.refusal(datum).is_none(), major == ProtocolVersion::CURRENT.major);
     }
 }
 
