@@ -54,12 +54,13 @@ class AsyncGiving:
     async def finish(self) -> None:
         """Ends the data in order, and waits until the daemon has taken all of it."""
         if not self._is_over:
-            await self._push(LAST_CHUNK)
             await self._finish()
 
     async def _finish(self) -> None:
         self._is_over = True
         try:
+            # The daemon waits for the end of the body, also if it has answered already.
+            await self._connection.send(LAST_CHUNK)
             await self._answer
         finally:
             await self._connection.close()
@@ -115,7 +116,7 @@ class AsyncAsked:
             await giving.send(data)
 
     async def decline(self, reason: str) -> None:
-        """Declines with a reason of at most 200 bytes, which the requester reads."""
+        """Declines with a reason of at most 200 bytes, for the daemon's log."""
         self.is_answered = True
         await whole(self._path, calls.decline(self.request.number, reason))
 

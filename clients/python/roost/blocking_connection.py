@@ -8,7 +8,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from .errors import Unreachable
-from .protocol import MORE, READ_BYTES, Call, Document, Exchange, Exchanging, Json, Lines, Whole, broken_off
+from .protocol import (
+    LAST_CHUNK,
+    MORE,
+    READ_BYTES,
+    Call,
+    Document,
+    Exchange,
+    Exchanging,
+    Json,
+    Lines,
+    Whole,
+    broken_off,
+)
 from .transfer import line_of, only
 
 if TYPE_CHECKING:
@@ -67,6 +79,14 @@ class Connection(Generic[T]):
         except OSError:
             return False
         return True
+
+    def end_body(self) -> None:
+        """Sends the end of the body, also if the answer is there already: the daemon waits for it."""
+        try:
+            self._socket.sendall(LAST_CHUNK)
+        except OSError:
+            # The daemon takes no more.
+            pass
 
     def close(self) -> None:
         """Ends the exchange. A thread that waits for an item gets none."""

@@ -13,7 +13,7 @@ from . import calls
 from .blocking_connection import Connection, Events, one, whole
 from .errors import RoostError
 from .offers import BACKLOG, BYTES, GivingState, OfferRequest, request_of
-from .protocol import LAST_CHUNK, Call, Exchange, Json, Whole
+from .protocol import Call, Exchange, Json, Whole
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -39,12 +39,12 @@ class Giving:
     def finish(self) -> None:
         """Ends the data in order, and waits until the daemon has taken all of it."""
         if not self._is_over:
-            self._connection.send(LAST_CHUNK)
             self._finish()
 
     def _finish(self) -> None:
         self._is_over = True
         try:
+            self._connection.end_body()
             self._connection.next()
         finally:
             self._connection.close()
@@ -97,7 +97,7 @@ class Asked:
             giving.send(data)
 
     def decline(self, reason: str) -> None:
-        """Declines with a reason of at most 200 bytes, which the requester reads."""
+        """Declines with a reason of at most 200 bytes, for the daemon's log."""
         self.is_answered = True
         whole(self._path, calls.decline(self.request.number, reason))
 

@@ -78,10 +78,10 @@ class Offers(unittest.TestCase):
             request.decline("no map of there")
 
         self.serve("acme/none:object", answer)
-        with self.assertRaisesRegex(roost.RoostError, "no map of there"):
+        with self.assertRaisesRegex(roost.Refused, "gave nothing"):
             self.requester.request("acme/none", THERE)
         self.serve("acme/mute:object", answer)
-        with self.assertLogs("roost", "ERROR"), self.assertRaisesRegex(roost.RoostError, "does not answer"):
+        with self.assertLogs("roost", "ERROR"), self.assertRaisesRegex(roost.Refused, "gave nothing"):
             self.requester.request("acme/mute", THERE)
 
     def test_exception_breaks_the_data_off(self) -> None:

@@ -2,7 +2,7 @@
 //! them.
 
 pub use axum::Router;
-pub use axum::body::{Body, to_bytes};
+pub use axum::body::{Body, BodyDataStream, to_bytes};
 pub use axum::extract::State;
 pub use axum::http::{HeaderMap, HeaderValue, header};
 pub use axum::response::{IntoResponse, Response};

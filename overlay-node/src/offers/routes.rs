@@ -1,10 +1,13 @@
 //! The endpoints of programs that offer services.
 
-use futures_util::stream;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use roost_api::query::Params;
 use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
 use roost_api::{Code, Given, JSON_LINES, OfferEvent, SCHEMA};
-use roost_runtime::http::{Body, IntoResponse, Response, State, header};
+use roost_runtime::http::{Body, BodyDataStream, IntoResponse, Response, State, header};
 use roost_wire::{Offer, Service};
 use tokio::sync::mpsc;
 
@@ -20,6 +23,9 @@ const BYTES: &str = "application/octet-stream";
 
 /// The longest name of a format, bytes.
 const MAX_FORMAT_BYTES: usize = 64;
+
+/// A program that has its answer stops sending within this time.
+const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// The longest reason of a program that declines, bytes.
 const MAX_REASON_BYTES: usize = 200;
@@ -88,9 +94,25 @@ pub(crate) async fn give(State(node): State<NodeService>, pairs: QueryPairs, bod
     let (give, items) = mpsc::channel(BACKLOG);
     let answer = Answer::Data { format: format.to_owned(), items };
     waiting.answer.send(answer).map_err(|_| no_request(request))?;
-    let passed = data::pass_on(&waiting.offer, body.into_data_stream(), &give).await;
-    let passed = passed.map_err(|error| ApiError::new(Code::Refused, error.to_string()))?;
-    Ok(json_response(&Given { schema: SCHEMA, enough: passed == Passed::Enough }))
+    let mut data = body.into_data_stream();
+    let passed = data::pass_on(&waiting.offer, &mut data, &give).await;
+    let answer = match passed {
+        Ok(passed) => json_response(&Given { schema: SCHEMA, enough: passed == Passed::Enough }),
+        Err(error) => ApiError::new(Code::Refused, error.to_string()).into_response(),
+    };
+    Ok(with_rest(answer, data))
+}
+
+/// An answer that ends when its caller has stopped sending. A connection that is closed before loses the answer.
+fn with_rest(answer: Response, mut data: BodyDataStream) -> Response {
+    let (parts, body) = answer.into_parts();
+    let rest = stream::once(async move {
+        let unread = async { while data.next().await.is_some_and(|piece| piece.is_ok()) {} };
+        // A caller that goes on sending loses its connection.
+        let _ = tokio::time::timeout(LAST_WORDS, unread).await;
+        Ok(Bytes::new())
+    });
+    Response::from_parts(parts, Body::from_stream(body.into_data_stream().chain(rest)))
 }
 
 /// `POST /v1/offer/decline`: a request that the program does not serve.

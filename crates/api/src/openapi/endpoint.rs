@@ -51,6 +51,7 @@ pub(super) struct Parameter {
 
 enum Body {
     Json(SchemaMaker),
+    GeoJson,
     Bytes(&'static str),
 }
 
@@ -115,6 +116,10 @@ impl Endpoint {
         Self { body: Some(Body::Bytes(description)), ..self }
     }
 
+    pub(super) fn takes_geojson(self) -> Self {
+        Self { body: Some(Body::GeoJson), ..self }
+    }
+
     pub(super) fn answers<T: JsonSchema>(self) -> Self {
         Self { answer: Success::Json(schema_of::<T>), ..self }
     }
@@ -167,6 +172,10 @@ impl Body {
             Self::Json(schema) => {
                 json!({ "required": true, "content": { "application/json": { "schema": schema(generator) } } })
             }
+            Self::GeoJson => json!({
+                "description": "Polygons, instead of an area or beside `near`.",
+                "content": { "application/geo+json": { "schema": { "type": "object" } } },
+            }),
             Self::Bytes(description) => json!({
                 "required": true,
                 "description": description,

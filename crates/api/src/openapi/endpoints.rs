@@ -1,10 +1,10 @@
 //! All endpoints, in the order of the reference.
 
-use roost_wire::messages::ServiceRequest;
-use roost_wire::{Cell, DeliveryId, NodeSelector, Offer, Service};
+use roost_wire::{DeliveryId, NodeSelector, Offer, Service};
 use serde_json::json;
 
 use super::endpoint::{Endpoint, On, Parameter, schema_of};
+use crate::query::PlacedRequest;
 use crate::types::{
     Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Priority,
     RequestEvent, Roster, SendEvent, Services, Status, Streams, WatchEvent,
@@ -50,14 +50,10 @@ fn directory() -> Vec<Endpoint> {
                     "metadata that an offer has to carry, as KEY=VALUE,KEY=VALUE",
                 ),
             ])
-            .with(area()),
-        Endpoint::get("/v1/watch", On::Nodes, "Changes in an area, the present state first")
-            .answers_lines::<WatchEvent>()
-            .with([
-                Parameter::optional("service", |_| json!({ "type": "string" }), "services, separated by commas"),
-                names(),
-            ])
-            .with(area()),
+            .with(area())
+            .takes_geojson(),
+        watch(Endpoint::get("/v1/watch", On::Nodes, "Changes in an area, the present state first")),
+        watch(Endpoint::post("/v1/watch", On::Nodes, "Changes in polygons")).takes_geojson(),
         Endpoint::get("/v1/room", On::Nodes, "Enters a room; its members at each change")
             .answers_lines::<Roster>()
             .with([
@@ -71,10 +67,15 @@ fn directory() -> Vec<Endpoint> {
     ]
 }
 
+fn watch(endpoint: Endpoint) -> Endpoint {
+    let services = Parameter::optional("service", |_| json!({ "type": "string" }), "services, separated by commas");
+    endpoint.answers_lines::<WatchEvent>().with([services, names()]).with(area())
+}
+
 fn requests() -> Vec<Endpoint> {
     vec![
         Endpoint::post("/v1/request", On::Nodes, "Requests a service and answers with its data")
-            .takes::<ServiceRequest>()
+            .takes::<PlacedRequest>()
             .answers_payload::<RequestEvent>(),
         Endpoint::post("/v1/call", On::Nodes, "Calls a service with a body, and answers with its data")
             .takes_bytes("The body of the call, at most 64 KiB.")
@@ -142,8 +143,8 @@ fn operation() -> Vec<Endpoint> {
             .with([Parameter::optional("node", schema_of::<NodeSelector>, "the node; a hub needs one")]),
         Endpoint::post("/v1/move", On::Nodes, "Moves the node").answers::<Moved>().with([Parameter::required(
             "at",
-            schema_of::<Cell>,
-            "the cell",
+            place,
+            "the place",
         )]),
         Endpoint::get("/v1/documents", On::All, "The group's documents in force").answers::<Documents>(),
         Endpoint::put("/v1/documents", On::All, "Takes a signed document, and spreads it")
@@ -180,15 +181,25 @@ const fn names() -> Parameter {
     Parameter::optional("names", |_| json!({ "type": "boolean" }), "hubs tell the names of nodes, too")
 }
 
+/// A cell, or in a group with a datum a place in another notation.
+fn place(_: &mut schemars::SchemaGenerator) -> serde_json::Value {
+    json!({ "type": "string", "examples": ["27,92", "47.3769,8.5417"] })
+}
+
 /// An area, by one of these parameters or by `near` and `within`.
-const fn area() -> [Parameter; 5] {
+const fn area() -> [Parameter; 6] {
     [
-        Parameter::optional("at", schema_of::<Cell>, "in this cell"),
-        Parameter::optional("near", schema_of::<Cell>, "nearest to this cell"),
+        Parameter::optional("at", place, "in the cell of this place"),
+        Parameter::optional("near", place, "nearest to this place"),
         Parameter::optional(
             "within",
-            |_| json!({ "type": "integer", "minimum": 0, "maximum": u32::MAX }),
-            "at most so many cells from `near`",
+            |_| json!({ "type": "string", "examples": ["5", "5km"] }),
+            "at most so many cells, or so far, from `near` or else from the node",
+        ),
+        Parameter::optional(
+            "area",
+            |_| json!({ "type": "string", "examples": ["47.3,8.4..47.5,8.7"] }),
+            "between two corners of any notation",
         ),
         Parameter::optional(
             "rect",

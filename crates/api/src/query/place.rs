@@ -1,8 +1,11 @@
 //! Areas in words of people. The daemon turns them into cells with the datum of its group, so that every client of the
 //! API can say places in each notation.
 
+use std::borrow::Cow;
+
 use roost_wire::messages::ServiceRequest;
 use roost_wire::{Area, Cell};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
@@ -82,7 +85,7 @@ impl PlaceQuery {
 }
 
 /// The area of a request's JSON in words of people: as [`Area`], with other texts for places.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 enum PlaceJson {
     At(String),
@@ -125,6 +128,21 @@ impl PlacedRequest {
         let mut request = serde_json::to_value(&self.request)?;
         request["area"] = place.to_json();
         serde_json::to_vec(&request)
+    }
+}
+
+impl JsonSchema for PlacedRequest {
+    fn schema_name() -> Cow<'static, str> {
+        ServiceRequest::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let mut schema = ServiceRequest::json_schema(generator);
+        let areas = [generator.subschema_for::<Area>(), generator.subschema_for::<PlaceJson>()];
+        if let Some(area) = schema.pointer_mut("/properties/area") {
+            *area = json!({ "anyOf": areas });
+        }
+        schema
     }
 }
 

@@ -84,7 +84,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
 
 /// Answers unknown endpoints and methods with an [`ApiError`].
 pub fn with_fallback(router: Router) -> Router {
-    router.fallback(no_such_endpoint).method_not_allowed_fallback(no_such_endpoint)
+    router.fallback(no_such_endpoint).method_not_allowed_fallback(wrong_method)
+}
+
+/// The router adds the right methods under `Allow`.
+async fn wrong_method(request: Request) -> (StatusCode, Response) {
+    (StatusCode::METHOD_NOT_ALLOWED, no_such_endpoint(request).await.into_response())
 }
 
 async fn no_such_endpoint(request: Request) -> ApiError {
