@@ -72,7 +72,9 @@ fn known_services_arrive() {
         }
         assert!(datagrams > 10 && track.summary().unwrap().complete, "{datagrams}");
         let error = requester.request(&wanted("video")).await.unwrap_err();
-        assert_eq!((error.code(), error.exit_code()), (Some(Code::NotFound), 4), "{error}");
+        // A hub that started less than a lease ago is not sure.
+        assert!(matches!(error.code(), Some(Code::NotFound | Code::NotYetKnown)), "{error}");
+        assert_eq!(error.exit_code(), 4);
         let mut image = requester.request(&wanted("image")).await.unwrap();
         assert!(matches!(image.read_all(50_000).await, Err(Error::TooLong(50_000))));
     });

@@ -100,7 +100,7 @@ fn lookup_follows_a_receiver() {
         (found["cell"] == "18,55" && is_there).then_some(())
     });
     // Eastward from just before a border: over it without a record.
-    gpsd.go(9.25, 100.0);
+    gpsd.go(9.25, 40.0);
     let record =
         until(&requester, "moving", |found| found["position"]["speed_mps"].as_f64().map(|_| found["record"].clone()));
     let cell = until(&requester, "over a border", |found| {
