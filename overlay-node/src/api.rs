@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::stream;
 use roost_api::query::{MAX_DURATION, Params};
-use roost_api::server::{ApiError, QueryPairs, json_line, json_response};
+use roost_api::server::{ApiError, QueryPairs, TextBody, json_line, json_response};
 use roost_api::{
     Code, JSON_LINES, LookupQuery, Moved, Ping, RoomQuery, SCHEMA, ServiceRow, Services, State as Doing, WatchQuery,
 };
@@ -140,7 +140,11 @@ pub(crate) fn explain_not_found(coverage: Coverage, found: usize) -> (Code, Stri
     (code, why.to_owned())
 }
 
-async fn lookup(State(node): State<NodeService>, pairs: QueryPairs, geojson: String) -> Result<Response, ApiError> {
+async fn lookup(
+    State(node): State<NodeService>,
+    pairs: QueryPairs,
+    TextBody(geojson): TextBody,
+) -> Result<Response, ApiError> {
     let query = LookupQuery::from_parts(&pairs, &geojson)?;
     let (names, began) = (everybody(query.names), Instant::now());
     let search = node.grid().await.map_err(leaving)?.search(query.area, query.place.as_ref())?;
@@ -180,7 +184,11 @@ fn no_answer(reply: Option<Reply>, late: &str) -> ApiError {
     }
 }
 
-async fn watch(State(node): State<NodeService>, pairs: QueryPairs, geojson: String) -> Result<Response, ApiError> {
+async fn watch(
+    State(node): State<NodeService>,
+    pairs: QueryPairs,
+    TextBody(geojson): TextBody,
+) -> Result<Response, ApiError> {
     let WatchQuery { services, area, place, names } = WatchQuery::from_parts(&pairs, &geojson)?;
     let search = node.grid().await.map_err(leaving)?.search(area, place.as_ref())?;
     let area = search.around();

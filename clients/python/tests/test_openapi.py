@@ -97,7 +97,10 @@ class Description(unittest.TestCase):
         cls.network = Network()
         cls.addClassCleanup(cls.network.stop)
         hub = cls.network.hub("sn1")
-        cls.daemons = {"hub": hub, "node": cls.network.node("camera", "5,5", hub, "--services", "video,image")}
+        outbox = cls.network.path / "outbox"
+        outbox.mkdir()
+        settings = ("--services", "video,image", "--outbox", str(outbox))
+        cls.daemons = {"hub": hub, "node": cls.network.node("camera", "5,5", hub, *settings)}
 
     def description(self, daemon: str) -> tuple[str, dict[str, Any]]:
         path = self.daemons[daemon].socket

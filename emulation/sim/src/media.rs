@@ -79,6 +79,7 @@ pub(super) fn hub_media(seed: u64) -> MediaPort<HubReflection> {
 }
 
 /// A consequence for the node's machine, or for its owner.
+#[allow(clippy::large_enum_variant, reason = "commands are few, and moved once")]
 pub(super) enum MediaOutput {
     Command(NodeCommand),
     Event(NodeEvent),

@@ -15,6 +15,8 @@ use crate::query::{QueryError, QueryPairs};
 /// Polygons are the largest part of a body: 256 KiB of GeoJSON, and more with escaped quotation marks.
 const MAX_JSON_BYTES: usize = 512 * 1024;
 
+const MAX_TEXT_BYTES: usize = 256 * 1024;
+
 #[derive(Debug)]
 pub struct ApiError(pub Error);
 
@@ -79,6 +81,21 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         let body = axum::body::to_bytes(request.into_body(), MAX_JSON_BYTES).await;
         let body = body.map_err(|error| wrong(error.to_string()))?;
         serde_json::from_slice(&body).map(Self).map_err(|error| wrong(error.to_string()))
+    }
+}
+
+/// A text of at most 256 KiB as body; an empty one if there is none.
+#[derive(Debug)]
+pub struct TextBody(pub String);
+
+impl<S: Send + Sync> FromRequest<S> for TextBody {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
+        let wrong = |why: String| ApiError::new(Code::Usage, format!("the body is no text of this endpoint: {why}"));
+        let body = axum::body::to_bytes(request.into_body(), MAX_TEXT_BYTES).await;
+        let body = body.map_err(|error| wrong(error.to_string()))?;
+        String::from_utf8(body.into()).map(Self).map_err(|error| wrong(error.to_string()))
     }
 }
 

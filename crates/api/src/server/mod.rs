@@ -3,7 +3,7 @@
 mod answer;
 mod socket;
 
-pub use self::answer::{ApiError, JsonBody, json_line, json_response, with_fallback};
+pub use self::answer::{ApiError, JsonBody, TextBody, json_line, json_response, with_fallback};
 pub use self::socket::{ControlSocket, MAX_SOCKET_PATH_BYTES, SocketError};
 pub use crate::query::QueryPairs;
 pub use crate::serving::{CallerLimits, serve};

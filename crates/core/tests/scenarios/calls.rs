@@ -339,7 +339,8 @@ fn body_is_for_who_knows_the_secret() {
 #[test]
 fn bodies_and_parameters_have_limits() {
     let (mut world, _, provider, requester) = scene(13, Role::SuperNode);
-    let refused: [(Service, fn(&mut RequestCommand)); 5] = [
+    type Change = fn(&mut RequestCommand);
+    let refused: [(Service, Change); 5] = [
         (tiles(), |wanted| wanted.body = object(MAX_BODY_BYTES + 1)),
         (Service::Image, |wanted| wanted.body = object(1)),
         (tiles(), |wanted| wanted.resume = Some(ResumePoint { digest: [0; 32], offset: 1 })),

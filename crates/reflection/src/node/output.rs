@@ -9,6 +9,7 @@ use crate::publication::{PublishError, RekeyError, SealError};
 use crate::subscription::{Reception, SubscriptionError};
 
 #[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant, reason = "commands are few beside payloads, and moved once")]
 pub enum NodeOutput {
     /// The node's machine is to do this.
     Command(NodeCommand),

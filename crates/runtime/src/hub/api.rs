@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::Response;
 use axum::routing::{any, get, post};
 use roost_api::query::Params;
-use roost_api::server::{ApiError, QueryPairs, json_response};
+use roost_api::server::{ApiError, QueryPairs, TextBody, json_response};
 use roost_api::types::{record_text, uplink_left};
 use roost_api::{Candidate, Code, Index, Lookup, LookupQuery, Ping, SCHEMA, ServiceRow, Services};
 use roost_core::hub;
@@ -107,7 +107,11 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>, grid: 
 }
 
 /// Searches this hub's own directory. The coverage says so if there are other hubs, since nodes ask those too.
-async fn lookup(State(hub): State<HubService>, pairs: QueryPairs, geojson: String) -> Result<Response, ApiError> {
+async fn lookup(
+    State(hub): State<HubService>,
+    pairs: QueryPairs,
+    TextBody(geojson): TextBody,
+) -> Result<Response, ApiError> {
     let LookupQuery { service, area, place, count, filter, .. } = LookupQuery::from_parts(&pairs, &geojson)?;
     let began = Instant::now();
     let search = Grid { datum: hub.shared.datum(), own: None }.search(area, place.as_ref())?;
