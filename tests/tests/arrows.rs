@@ -230,7 +230,7 @@ fn protocol_libraries_have_one_owner() {
 #[test]
 fn core_has_no_runtime_dependency() {
     let pure = [
-        ("roost-wire", BTreeSet::from(["bytes", "minicbor", "serde", "sha2", "smallvec", "thiserror"])),
+        ("roost-wire", BTreeSet::from(["bytes", "minicbor", "schemars", "serde", "sha2", "smallvec", "thiserror"])),
         // Parsers get texts, and orbits get the time.
         (
             "roost-geo",

@@ -19,6 +19,7 @@ mod redirect;
 mod republish_limiter;
 mod standby;
 mod standby_search;
+mod told_place;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -30,10 +31,10 @@ use roost_wire::{
 
 use self::failback::Failback;
 use self::hubs::Hubs;
-use self::place::ToldPlace;
 use self::redirect::Redirect;
 use self::republish_limiter::{RepublishDecision, RepublishLimiter};
 use self::standby::StandbyHub;
+use self::told_place::ToldPlace;
 use super::core::Core;
 use super::timers::Timer;
 

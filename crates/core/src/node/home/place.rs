@@ -1,28 +1,12 @@
 //! The node's place in its record.
 
-use roost_geo::{Datum, Moment, Track};
-use roost_wire::{Cell, ExactPosition, Record, Time};
+use roost_geo::{Moment, Track};
+use roost_wire::{Cell, ExactPosition, Record};
 
 use super::HomeRegistration;
 use crate::directory::NOWHERE;
 use crate::node::api::NodePlace;
 use crate::node::core::Core;
-
-/// The way of the node as others know it.
-#[derive(Debug)]
-pub(super) struct ToldPlace {
-    datum: Option<Datum>,
-    track: Option<Track>,
-    at: Time,
-    /// The present position, which the record need not tell.
-    fix: Option<ExactPosition>,
-}
-
-impl ToldPlace {
-    pub(super) fn new(datum: Option<Datum>, position: Option<ExactPosition>) -> Self {
-        Self { datum, track: position.map(Track::Straight), at: Time::ZERO, fix: position }
-    }
-}
 
 impl HomeRegistration {
     pub(in crate::node) fn set_place(&mut self, core: &mut Core, place: NodePlace) {
