@@ -18,7 +18,7 @@ use roost_wire::messages::ServiceRequest;
 use roost_wire::{Cell, DeliveryId, NodeSelector, Offer};
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::{Frame, FrameError, Frames};
@@ -215,7 +215,11 @@ impl Client {
         data: mpsc::Receiver<io::Result<Bytes>>,
     ) -> Result<Given, ClientError> {
         let target = format!("/v1/offer/data?request={request}&format={}", escaped(format));
-        let response = self.send_body(Method::POST, &target, "application/json", GivenBody(data)).await?;
+        let (enough, ended) = oneshot::channel();
+        let body = GivenBody { data, ended: Some(ended) };
+        let response = self.send_body(Method::POST, &target, "application/json", body).await?;
+        // The daemon ends its answer when it has the end of the body; nobody waits if that has come.
+        let _ = enough.send(());
         let answer = collect(response).await?;
         check_schema(&answer)?;
         serde_json::from_slice(&answer).map_err(|error| ClientError::Malformed(error.to_string()))
@@ -448,7 +452,11 @@ impl OfferStream {
 }
 
 /// The body of data that comes piece by piece.
-struct GivenBody(mpsc::Receiver<io::Result<Bytes>>);
+struct GivenBody {
+    data: mpsc::Receiver<io::Result<Bytes>>,
+    /// The daemon has answered, and needs no more.
+    ended: Option<oneshot::Receiver<()>>,
+}
 
 impl Body for GivenBody {
     type Data = Bytes;
@@ -458,7 +466,13 @@ impl Body for GivenBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<io::Result<hyper::body::Frame<Bytes>>>> {
-        self.0.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(hyper::body::Frame::data)))
+        match self.ended.as_mut().map(|ended| Pin::new(ended).poll(cx)) {
+            Some(Poll::Ready(Ok(()))) => return Poll::Ready(None),
+            // A caller that goes away in the middle ends nothing in order.
+            Some(Poll::Ready(Err(_))) => self.ended = None,
+            Some(Poll::Pending) | None => {}
+        }
+        self.data.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(hyper::body::Frame::data)))
     }
 }
 
