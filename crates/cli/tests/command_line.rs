@@ -10,7 +10,7 @@ fn wrong_command_line_exits_with_2() {
     for (args, part) in [
         (&["request", "video"][..], "--at"),
         (&["request", "vidio", "--any"], "expected video, track, image or sensor"),
-        (&["request", "video", "--at", "27;92"], "expected X,Y in whole cells"),
+        (&["request", "video", "--at", "27;92"], "is no place: write a cell (27,92)"),
         (&["request", "video", "--at", "1,2", "--any"], "cannot be used with"),
         (&["request", "video", "--any", "--transport", "sctp"], "expected udp, tcp or quic"),
         (&["request", "video", "--any", "--for", "10"], "such as 30s"),
@@ -18,7 +18,7 @@ fn wrong_command_line_exits_with_2() {
         (&["request", "video", "--any", "--format", "json"], "--output"),
         (&["lookup", "image", "--rect", "1,2,3"], "expected X1,Y1,X2,Y2"),
         (&["lookup", "image", "-k", "0"], "-k"),
-        (&["move", "--at", "2000000,0"], "between -1000000 and 1000000"),
+        (&["move", "--at", "2000000,0"], "from -1000000 to 1000000"),
         (&["request", "image", "--from", ""], "expected a node's name, its id"),
         (&["group", "issue", "d", "n", "--role", "king"], "expected node, supernode or server"),
         (&["config", "init", "supernod"], "supernode"),

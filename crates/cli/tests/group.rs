@@ -17,7 +17,7 @@ impl Grove {
     fn new() -> Self {
         let grove = Self { folder: tempfile::tempdir().unwrap() };
         let made = grove.json(&["init", &grove.dir(), "--name", "grove"]);
-        assert_eq!(keys(&made), ["dir", "group", "not_after_unix_s", "schema"]);
+        assert_eq!(keys(&made), ["datum", "dir", "group", "not_after_unix_s", "schema"]);
         grove
     }
 
@@ -69,7 +69,7 @@ fn member_is_issued_verified_and_revoked() {
     let revoked = grove.json(&["revoke", &dir, "uav7"]);
     assert_eq!(keys(&revoked), ["list", "number", "revoked", "schema"]);
     let shown = grove.json(&["show", &dir]);
-    assert_eq!(keys(&shown), ["certificates", "group", "not_after_unix_s", "schema"]);
+    assert_eq!(keys(&shown), ["certificates", "datum", "group", "not_after_unix_s", "schema"]);
     assert_eq!(shown["certificates"][0]["state"], "revoked");
 
     let (code, said) = grove.fails(&["verify", &dir, &member]);
