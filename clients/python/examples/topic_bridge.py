@@ -2,7 +2,6 @@
 
     ros2 topic echo --csv /scan | python3 topic_bridge.py offer demo/scan
     python3 topic_bridge.py take demo/scan --hz 5 | your-publisher
-
 Each requester may ask for its own rate.
 """
 

@@ -101,7 +101,7 @@ fn steps_in(cell: Cell, here: GridPoint, soon: GridPoint) -> f64 {
         (border - at) / way
     };
     let steps = [steps(cell.x, here.x, soon.x), steps(cell.y, here.y, soon.y)];
-    // Who stands has no way, and 0/0 of an axis is no number: both mean never.
+    // A node that stands has no way, and 0/0 of an axis is no number: both mean never.
     steps.into_iter().filter(|steps| steps.is_finite()).fold(MOST_STEPS, f64::min).max(0.0)
 }
 

@@ -176,7 +176,7 @@ impl Identity {
         self.trust.group()
     }
 
-    /// Where on the Earth the group's grid lies, as its authority has signed it; `None` of a plain grid.
+    /// The place of the group's grid on the Earth, as its authority has signed it; `None` of a plain grid.
     pub fn datum(&self) -> Option<Datum> {
         self.trust.get().in_force().datum().copied()
     }

@@ -132,7 +132,7 @@ impl DaemonContext {
         self.identity.group()
     }
 
-    /// Where on the Earth the group's grid lies; `None` of a plain grid.
+    /// The place of the group's grid on the Earth; `None` of a plain grid.
     pub fn datum(&self) -> Option<Datum> {
         self.identity.datum()
     }

@@ -107,7 +107,7 @@ pub struct Status {
     /// The group's policy in force; absent if there is none, or from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyStatus>,
-    /// Where on the Earth the group's grid lies; absent of a plain grid, or from an older daemon.
+    /// The place of the group's grid on the Earth; absent of a plain grid, or from an older daemon.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub datum: Option<DatumStatus>,
     /// Remotes refused since the start, by reason.

@@ -33,7 +33,7 @@ pub(super) struct Motions {
     datum: Option<Datum>,
     clock: Option<WallClock>,
     placed: BTreeMap<u32, Placed>,
-    /// When records in motion leave their cells.
+    /// The times at which records in motion leave their cells.
     due: BTreeSet<(Time, u32)>,
     orbits: usize,
     allowance: f64,

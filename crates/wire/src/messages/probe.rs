@@ -103,7 +103,7 @@ pub struct Hello {
     /// The documents that the sender holds; left out if it holds none.
     #[n(3)]
     pub holdings: Option<Holdings>,
-    /// Where on the Earth the sender's grid lies; left out by one with a plain grid, and by older builds. All of it
+    /// The place of the sender's grid on the Earth; left out by one with a plain grid, and by older builds. All of it
     /// takes as many bytes as a digest would, and lets a refusal name both.
     #[n(4)]
     pub datum: Option<StatedDatum>,
