@@ -179,7 +179,7 @@ async fn ping(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Resp
 /// The machine's reason for the missing answer, or else a time-out.
 fn no_answer(reply: Option<Reply>, late: &str) -> ApiError {
     match reply {
-        Some(Reply::Failed { reason, detail, retry_after }) => ApiError(rows::failure(reason, detail, retry_after)),
+        Some(Reply::Failed(failure)) => ApiError(rows::failure(failure)),
         _ => ApiError::new(Code::TimedOut, late),
     }
 }
@@ -230,9 +230,7 @@ where
         loop {
             let said = match replies.next().await? {
                 // The last line gives the reason of the end.
-                Reply::Failed { reason, detail, retry_after } => {
-                    Some(json_line(&ApiError(rows::failure(reason, detail, retry_after)).body()))
-                }
+                Reply::Failed(failure) => Some(json_line(&ApiError(rows::failure(failure)).body())),
                 reply => line(reply).await,
             };
             if let Some(said) = said {

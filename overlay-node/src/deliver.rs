@@ -92,9 +92,7 @@ impl Framing {
                     Some(error) => RequestEvent::Failed { error, summary: Some(row) },
                 }
             }
-            Reply::Failed { reason, detail, retry_after } => {
-                RequestEvent::Failed { error: rows::failure(reason, detail, retry_after), summary: None }
-            }
+            Reply::Failed(failure) => RequestEvent::Failed { error: rows::failure(failure), summary: None },
             _ => return None,
         };
         Some(Frame::Event(event))
@@ -111,9 +109,7 @@ pub(crate) async fn raw(
     let accepted = loop {
         match replies.next().await {
             Some(Reply::Accepted(accepted)) => break accepted,
-            Some(Reply::Failed { reason, detail, retry_after }) => {
-                return Err(ApiError(rows::failure(reason, detail, retry_after)));
-            }
+            Some(Reply::Failed(failure)) => return Err(ApiError(rows::failure(failure))),
             Some(_) => {}
             None => return Err(ApiError::new(Code::Leaving, "the daemon is shutting down")),
         }
@@ -147,7 +143,7 @@ async fn next_bytes(replies: &mut Replies) -> Result<Option<Bytes>, std::io::Err
             Some(Reply::Finished(summary)) => {
                 return rows::damage(&summary).map_or(Ok(None), |error| Err(std::io::Error::other(error)));
             }
-            Some(Reply::Failed { detail, .. }) => return Err(std::io::Error::other(detail)),
+            Some(Reply::Failed(failure)) => return Err(std::io::Error::other(failure.detail)),
             Some(_) => {}
             None => return Err(std::io::Error::other("the daemon is shutting down")),
         }

@@ -24,7 +24,7 @@ use crate::media::RelayClient;
 use crate::metrics::NodeMetrics;
 use crate::offers::{Requester, Wanted};
 use crate::session::Sessions;
-use crate::tickets::{Accepted, Purpose, Reply};
+use crate::tickets::{Accepted, Failure, Purpose, Reply};
 
 /// The most files of hubs that are opened at once; a hub brings one after the other.
 const MAX_SEALED: usize = 8;
@@ -220,7 +220,7 @@ impl NodeEventHandler {
             NodeEvent::Finished { ticket, mut summary } => {
                 let who = |node| self.names.who(&self.shared, node);
                 if let Some((reason, detail)) = self.watching.over(ticket, Some(&mut summary), who) {
-                    return self.reply(NodeEvent::Failed { ticket, reason, detail, retry_after: None });
+                    return self.reply(NodeEvent::failed(ticket, reason, detail));
                 }
                 let counted = summary.clone();
                 if let Some(Purpose::Request(service, mode)) =
@@ -231,13 +231,13 @@ impl NodeEventHandler {
                 }
                 return;
             }
-            NodeEvent::Failed { ticket, reason, detail, retry_after } => {
+            NodeEvent::Failed { ticket, reason, detail, retry_after, sentence } => {
                 let _ = self.watching.over(ticket, None, |node| self.names.who(&self.shared, node));
-                let sentence = detail.clone();
-                let reply = Reply::Failed { reason, detail, retry_after };
+                let told = detail.clone();
+                let reply = Reply::Failed(Failure { reason, detail, retry_after, sentence });
                 if let Some(Purpose::Request(service, mode)) = self.inbox.tickets.deliver(ticket, reply) {
                     self.metrics.failed(service, mode, reason);
-                    tracing::debug!(%service, ?reason, detail = sentence, "a request failed");
+                    tracing::debug!(%service, ?reason, detail = told, "a request failed");
                 }
                 return;
             }

@@ -13,7 +13,7 @@ use roost_wire::object::digest_text;
 use roost_wire::room::RoomMember;
 
 use crate::metrics::reason_name;
-use crate::tickets::Accepted;
+use crate::tickets::{Accepted, Failure};
 
 pub(crate) fn hub(home: &HomeStatus) -> HubRow {
     HubRow {
@@ -158,9 +158,11 @@ pub(crate) fn accepted(ticket: Ticket, accepted: &Accepted) -> control::Accepted
 }
 
 /// The error of a request that failed.
-pub(crate) fn failure(reason: Reason, detail: String, retry_after: Option<Duration>) -> Error {
+pub(crate) fn failure(failure: Failure) -> Error {
+    let Failure { reason, detail, retry_after, sentence } = failure;
     let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
-    Error { retry_after_ms, ..Error::new(reason.into(), detail) }
+    let provider_reason = sentence.map(|sentence| sentence.to_string());
+    Error { retry_after_ms, provider_reason, ..Error::new(reason.into(), detail) }
 }
 
 pub(crate) fn summary(summary: &RequestSummary, unread: u64) -> control::TransferSummary {

@@ -57,11 +57,11 @@ pub(crate) async fn send(State(node): State<NodeService>, pairs: QueryPairs) -> 
                     SendEvent::Read { session: session.0, offset, bytes: length, node: Some(receiver), node_name }
                 }
                 Reply::Pushed(reception) => ending(reception, receiver, node.name(receiver)),
-                Reply::Failed { reason, mut detail, retry_after } => {
-                    if reason == Reason::TimedOut {
-                        detail.push_str("; if it is a super node it takes no files");
+                Reply::Failed(mut failure) => {
+                    if failure.reason == Reason::TimedOut {
+                        failure.detail.push_str("; if it is a super node it takes no files");
                     }
-                    SendEvent::Failed { error: rows::failure(reason, detail, retry_after) }
+                    SendEvent::Failed { error: rows::failure(failure) }
                 }
                 _ => continue,
             };

@@ -174,7 +174,7 @@ impl Feeder {
         let (session, service) = (self.session, wanted.request.service);
         let (opened, _guard) = match self.registry.open(&wanted).await {
             Ok(opened) => opened,
-            Err(error) => return self.fail(service, error.to_string()).await,
+            Err(error) => return self.break_off(service, &error).await,
         };
         match opened {
             OpenedSource::Object { bytes, format } => {
@@ -206,7 +206,7 @@ impl Feeder {
                 (bits_per_second, format, feed, guard)
             }
             Ok(_) => return self.fail(service, "it is no stream".to_owned()).await,
-            Err(error) => return self.fail(service, error.to_string()).await,
+            Err(error) => return self.break_off(service, &error).await,
         };
         let mut secrets = |bytes: &mut [u8]| roost_runtime::random_bytes(bytes).is_ok();
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -283,16 +283,28 @@ impl Feeder {
         self.mailbox.command(NodeCommand::SourceEnded { session }).await
     }
 
-    /// Ends the stream of a source that fails in the middle.
+    /// Ends a session whose source gives nothing, or nothing more.
     async fn break_off(self, service: Service, error: &SourceError) -> Result<(), DriverStopped> {
-        self.fail(service, error.to_string()).await
+        let session = self.session;
+        match error {
+            SourceError::Declined { sentence: Some(sentence) } => {
+                let sentence = sentence.clone();
+                self.note_failure(service, &error.to_string());
+                self.mailbox.command(NodeCommand::SourceDeclined { session, sentence }).await
+            }
+            _ => self.fail(service, error.to_string()).await,
+        }
     }
 
     async fn fail(self, service: Service, reason: String) -> Result<(), DriverStopped> {
+        self.note_failure(service, &reason);
+        self.mailbox.command(NodeCommand::SourceFailed { session: self.session, reason }).await
+    }
+
+    fn note_failure(&self, service: Service, reason: &str) {
         if let Some(suppressed) = self.failures.admit() {
             tracing::warn!(%service, reason, suppressed, "the source gives nothing");
         }
         self.shared.set_last_error(format!("the {service} source gives nothing: {reason}"));
-        self.mailbox.command(NodeCommand::SourceFailed { session: self.session, reason }).await
     }
 }

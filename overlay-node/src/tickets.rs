@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_core::node::{Node, NodeCommand, RequestSummary, SessionId, Ticket, Trace};
 use roost_runtime::driver::{DriverStopped, Mailbox};
-use roost_wire::messages::{FlowDescription, LookupResult, PushState, Reason, RequestMode, WatchChange};
+use roost_wire::messages::{FlowDescription, LookupResult, PushState, Reason, RequestMode, Sentence, WatchChange};
 use roost_wire::room::RoomMember;
 use roost_wire::{Address, Cell, NodeId, Scheme, Service};
 use tokio::sync::mpsc;
@@ -31,11 +31,7 @@ pub(crate) enum Reply {
     /// The way of a request.
     Traced(Trace),
     Finished(RequestSummary),
-    Failed {
-        reason: Reason,
-        detail: String,
-        retry_after: Option<Duration>,
-    },
+    Failed(Failure),
     Found(LookupResult),
     Changed(WatchChange),
     /// Other members of the room. A later list replaces one that waits.
@@ -54,6 +50,21 @@ pub(crate) enum Reply {
     Pushed(PushState),
 }
 
+/// The end of something that came to nothing: see [`NodeEvent::Failed`](roost_core::node::NodeEvent::Failed).
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) reason: Reason,
+    pub(crate) detail: String,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) sentence: Option<Sentence>,
+}
+
+impl Failure {
+    pub(crate) fn new(reason: Reason, detail: impl Into<String>) -> Self {
+        Self { reason, detail: detail.into(), retry_after: None, sentence: None }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Accepted {
     pub(crate) provider: NodeId,
@@ -67,7 +78,7 @@ pub(crate) struct Accepted {
 impl Reply {
     /// True if nothing follows.
     const fn is_last(&self) -> bool {
-        matches!(self, Self::Finished(_) | Self::Failed { .. } | Self::Found(_) | Self::Pong { .. } | Self::Pushed(_))
+        matches!(self, Self::Finished(_) | Self::Failed(_) | Self::Found(_) | Self::Pong { .. } | Self::Pushed(_))
     }
 }
 
@@ -123,8 +134,8 @@ impl Tickets {
                 None
             }
             Admission::Overflow => {
-                let detail = "this node holds too much for readers that are too slow: try again later".to_owned();
-                let _ = entry.sender.send(Reply::Failed { reason: Reason::Busy, detail, retry_after: None });
+                let detail = "this node holds too much for readers that are too slow: try again later";
+                let _ = entry.sender.send(Reply::Failed(Failure::new(Reason::Busy, detail)));
                 entries.remove(&ticket);
                 Some(purpose)
             }

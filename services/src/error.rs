@@ -1,6 +1,7 @@
 //! Errors of sources and sinks. Each message says in one sentence what is wrong and what to do.
 
 use roost_wire::Service;
+use roost_wire::messages::Sentence;
 
 /// A text that describes no source or sink. The writer of the text is at fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -64,6 +65,9 @@ pub enum SourceError {
     /// A program that offers the service gives nothing, or nothing more.
     #[error("the program that offers it {reason}")]
     Program { reason: String },
+    /// The program does not serve this request; its words are for the requester.
+    #[error("the program that offers it declined: {}", .sentence.as_ref().map_or("it does not say why", Sentence::as_str))]
+    Declined { sentence: Option<Sentence> },
     #[error("the service is no longer offered")]
     Withdrawn,
     #[error("the command {command:?} {reason}")]

@@ -116,7 +116,7 @@ class AsyncAsked:
             await giving.send(data)
 
     async def decline(self, reason: str) -> None:
-        """Declines with a reason of at most 200 bytes, for the daemon's log."""
+        """Declines with a reason of at most 200 bytes, which the requester gets to read."""
         self.is_answered = True
         await whole(self._path, calls.decline(self.request.number, reason))
 

@@ -97,7 +97,7 @@ class Asked:
             giving.send(data)
 
     def decline(self, reason: str) -> None:
-        """Declines with a reason of at most 200 bytes, for the daemon's log."""
+        """Declines with a reason of at most 200 bytes, which the requester gets to read."""
         self.is_answered = True
         whole(self._path, calls.decline(self.request.number, reason))
 

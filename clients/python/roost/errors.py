@@ -23,6 +23,7 @@ class RoostError(Exception):
         code: str = "internal",
         retry_after: float | None = None,
         summary: dict[str, Any] | None = None,
+        provider_reason: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -31,6 +32,8 @@ class RoostError(Exception):
         """Seconds until a new attempt may succeed."""
         self.summary = summary
         """The part of a transfer that was received before the error."""
+        self.provider_reason = provider_reason
+        """The words of the provider's program, if that declined."""
 
 
 class UsageError(RoostError):
@@ -104,7 +107,8 @@ def error_from(error: dict[str, Any], summary: dict[str, Any] | None = None) -> 
     code, wait = str(error.get("code", "internal")), error.get("retry_after_ms")
     make = _CLASSES.get(code, RoostError)
     retry_after = None if wait is None else wait / 1000
-    return make(str(error.get("message", code)), code=code, retry_after=retry_after, summary=summary)
+    message, reason = str(error.get("message", code)), error.get("provider_reason")
+    return make(message, code=code, retry_after=retry_after, summary=summary, provider_reason=reason)
 
 
 def error_of_answer(status: int, body: bytes) -> RoostError:

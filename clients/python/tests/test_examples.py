@@ -75,7 +75,7 @@ class Examples(unittest.TestCase):
             [reading] = json.loads(transfer.read())
         self.assertEqual((reading["n"], reading["u"], reading["v"]), ("zone0", "Cel", 21.5))
         (zone / "temp").unlink()
-        with self.assertRaisesRegex(roost.Refused, "gave nothing"):
+        with self.assertRaisesRegex(roost.Refused, "the thermometer cannot be read: No such file"):
             self.requester.request("demo/thermometer", THERE)
 
     def test_lidar_replays_in_time(self) -> None:
@@ -101,8 +101,9 @@ class Examples(unittest.TestCase):
         with self.requester.call("demo/tiles", b'{"z": 8, "x": 133, "y": 90}', THERE) as answer:
             self.assertEqual(answer.read(), b"tile")
         self.assertEqual(answer.accepted["format"], "image/png")
-        for body in (b'{"z": 8, "x": 1, "y": 1}', b"rubbish"):
-            with self.assertRaisesRegex(roost.Refused, "gave nothing"):
+        refusals = {b'{"z": 8, "x": 1, "y": 1}': "this map has no such tile", b"rubbish": "the body is no tile"}
+        for body, words in refusals.items():
+            with self.assertRaisesRegex(roost.Refused, words):
                 self.requester.call("demo/tiles", body, THERE)
 
     def test_topic_crosses_at_the_rate_asked_for(self) -> None:

@@ -78,11 +78,28 @@ class Offers(unittest.TestCase):
             request.decline("no map of there")
 
         self.serve("acme/none:object", answer)
-        with self.assertRaisesRegex(roost.Refused, "gave nothing"):
+        with self.assertRaisesRegex(roost.Refused, 'declined: "no map of there"') as declined:
             self.requester.request("acme/none", THERE)
+        self.assertEqual(declined.exception.provider_reason, "no map of there")
         self.serve("acme/mute:object", answer)
-        with self.assertLogs("roost", "ERROR"), self.assertRaisesRegex(roost.Refused, "gave nothing"):
+        with self.assertLogs("roost", "ERROR"), self.assertRaisesRegex(roost.Refused, "its program does not answer"):
             self.requester.request("acme/mute", THERE)
+
+    def test_reasons_are_one_short_line(self) -> None:
+        refusals: list[roost.RoostError] = []
+
+        def answer(request: Asked) -> None:
+            try:
+                request.decline("x" * 201)
+            except roost.UsageError as error:
+                refusals.append(error)
+            request.decline("no map\nof there\x1b[2J")
+
+        self.serve("acme/lines:object", answer)
+        with self.assertRaises(roost.Refused) as declined:
+            self.requester.request("acme/lines", THERE)
+        self.assertEqual(declined.exception.provider_reason, "no map of there [2J")
+        self.assertIn("at most 200 bytes", str(refusals[0]))
 
     def test_exception_breaks_the_data_off(self) -> None:
         def answer(request: Asked) -> None:

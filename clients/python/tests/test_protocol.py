@@ -137,6 +137,10 @@ class Errors(unittest.TestCase):
             self.assertIs(type(error), kind)
             self.assertEqual((error.exit_code, error.code, str(error), error.retry_after), (exit_code, code, "m", 0.25))
 
+    def test_words_of_a_provider_are_told(self) -> None:
+        error = errors.error_from({"code": "refused", "message": "m", "provider_reason": "no map of there"})
+        self.assertEqual((error.provider_reason, errors.error_from({"code": "refused"}).provider_reason), ("no map of there", None))
+
     def test_error_without_json_names_the_status(self) -> None:
         for body in (b"", b"no json", b"[]", b'{"error":1}'):
             with self.assertRaisesRegex(errors.RoostError, "answered 500"):

@@ -14,11 +14,15 @@ pub struct Error {
     /// The earliest time at which a new attempt may succeed, milliseconds from now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u32>,
+    /// The words of the provider's program, if that declined; `message` quotes them. At most 200 bytes, without control
+    /// characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_reason: Option<String>,
 }
 
 impl Error {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), retry_after_ms: None }
+        Self { code, message: message.into(), retry_after_ms: None, provider_reason: None }
     }
 }
 

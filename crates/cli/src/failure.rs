@@ -62,6 +62,8 @@ pub(crate) enum Failure {
         /// The kind of failure, for scripts: finer than the exit code.
         kind: &'static str,
         message: String,
+        /// The words of a provider's program that declined.
+        provider_reason: Option<String>,
     },
     /// The reader of the output has gone, which is no error.
     #[error("the reader of the output has gone")]
@@ -73,12 +75,13 @@ pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 impl Failure {
     /// A failure with a code of its own.
     pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
-        Self::Reported { code, kind: code.name(), message: message.into() }
+        Self::Reported { code, kind: code.name(), message: message.into(), provider_reason: None }
     }
 
     /// A failure of one of the kinds that daemons tell apart.
     pub(crate) fn of_kind(code: roost_api::Code, message: impl Into<String>) -> Self {
-        Self::Reported { code: Code::from_number(code.exit_code()), kind: kind(code), message: message.into() }
+        let (code, kind) = (Code::from_number(code.exit_code()), kind(code));
+        Self::Reported { code, kind, message: message.into(), provider_reason: None }
     }
 
     /// A daemon's error.
@@ -87,7 +90,8 @@ impl Failure {
             Some(wait) => format!("{}; try again in about {} s", error.message, wait.div_ceil(1000).max(1)),
             None => error.message.clone(),
         };
-        Self::of_kind(error.code, message)
+        let (code, kind) = (Code::from_number(error.code.exit_code()), kind(error.code));
+        Self::Reported { code, kind, message, provider_reason: error.provider_reason.clone() }
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
@@ -99,8 +103,10 @@ impl Failure {
 
     /// Writes the failure to standard error.
     pub(crate) fn report(&self, output: Output) {
-        if let Self::Reported { code, kind, message } = self {
-            output.report_error(ErrorReport { kind, exit: *code as u8, message: &plain(message) });
+        if let Self::Reported { code, kind, message, provider_reason } = self {
+            let message = plain(message);
+            let report = ErrorReport::new(kind, *code as u8, &message);
+            output.report_error(ErrorReport { provider_reason: provider_reason.as_deref(), ..report });
         }
     }
 

@@ -54,6 +54,14 @@ impl Error {
         }
     }
 
+    /// The words of the provider's program, if that declined.
+    pub fn provider_reason(&self) -> Option<&str> {
+        match self {
+            Self::Daemon(ClientError::Api(error)) | Self::Incomplete { error, .. } => error.provider_reason.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The daemon broke off a transfer without a word.
     pub(crate) fn broken_off() -> Self {
         let error = roost_api::Error::new(Code::Incomplete, "the daemon went away in mid-transfer");

@@ -135,7 +135,7 @@ impl Asked {
         giving.finish().await
     }
 
-    /// Declines the request with a reason of at most 200 bytes, for the daemon's log.
+    /// Declines the request with a reason of at most 200 bytes, which the requester gets to read.
     ///
     /// # Errors
     /// Fails if the requester has gone.

@@ -39,6 +39,14 @@ pub struct ErrorReport<'a> {
     pub exit: u8,
     /// A sentence that says what is wrong and what to do.
     pub message: &'a str,
+    /// The words of a provider's program that declined; for JSON, as `message` quotes them.
+    pub provider_reason: Option<&'a str>,
+}
+
+impl<'a> ErrorReport<'a> {
+    pub const fn new(kind: &'a str, exit: u8, message: &'a str) -> Self {
+        Self { kind, exit, message, provider_reason: None }
+    }
 }
 
 /// The flags that every command has, to be flattened into its own.
@@ -155,7 +163,7 @@ impl Output {
 
     /// Reports an error as text on stderr and, if JSON is on, as JSON as well.
     pub fn report_error(self, trouble: ErrorReport<'_>) {
-        let ErrorReport { kind, exit, message } = trouble;
+        let ErrorReport { kind, exit, message, provider_reason } = trouble;
         let label = if !self.plain && io::stderr().is_terminal() {
             paint(AnsiColor::Red.on_default().bold(), "error:")
         } else {
@@ -165,7 +173,10 @@ impl Output {
             self.whisper(format!("{label} {}", indented(message)));
         }
         if self.json {
-            let error = json!({"code": kind, "exit": exit, "message": message});
+            let mut error = json!({"code": kind, "exit": exit, "message": message});
+            if let Some(words) = provider_reason {
+                error["provider_reason"] = words.into();
+            }
             // The error at hand matters more than a failure to report it.
             let _ = self.json(&json!({"schema": SCHEMA, "error": error}));
         }

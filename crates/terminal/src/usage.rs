@@ -18,7 +18,7 @@ pub fn explain(error: &clap::Error) -> ExitCode {
             let printed = error.print().and_then(|()| std::io::stdout().flush()).map_err(OutputError::from);
             match printed {
                 Err(unwritten @ OutputError::Write(_)) => {
-                    output().report_error(ErrorReport { kind: "failed", exit: 1, message: &unwritten.to_string() });
+                    output().report_error(ErrorReport::new("failed", 1, &unwritten.to_string()));
                     ExitCode::FAILURE
                 }
                 _ => ExitCode::SUCCESS,
@@ -29,7 +29,7 @@ pub fn explain(error: &clap::Error) -> ExitCode {
             ExitCode::from(EXIT)
         }
         _ => {
-            output().report_error(ErrorReport { kind: "usage", exit: EXIT, message: &sentence(error) });
+            output().report_error(ErrorReport::new("usage", EXIT, &sentence(error)));
             ExitCode::from(EXIT)
         }
     }

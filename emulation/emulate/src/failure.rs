@@ -101,7 +101,7 @@ impl Failure {
 
     pub(crate) fn report(&self, output: Output) {
         if let Self::Message { code, message } = self {
-            output.report_error(ErrorReport { kind: code.name(), exit: *code as u8, message: &plain(message) });
+            output.report_error(ErrorReport::new(code.name(), *code as u8, &plain(message)));
         }
     }
 }

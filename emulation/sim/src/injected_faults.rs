@@ -117,7 +117,7 @@ fn hub_naming_dead_node_is_found() {
 fn double_request_end_is_found() {
     let what = found(6, "node1", |world| {
         let (ticket, reason, detail) = (TICKET, Reason::Busy, String::new());
-        world.push_event(NODE, NodeEvent::Failed { ticket, reason, detail, retry_after: None });
+        world.push_event(NODE, NodeEvent::failed(ticket, reason, detail));
     });
     assert_eq!(what, ["its request 1000000 ended twice"]);
 }

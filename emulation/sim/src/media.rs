@@ -223,7 +223,7 @@ impl NodeMedia {
 }
 
 fn failed(ticket: Ticket, reason: roost_wire::messages::Reason, detail: &str) -> NodeEvent {
-    NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None }
+    NodeEvent::failed(ticket, reason, detail)
 }
 
 /// The wall clock of every host.

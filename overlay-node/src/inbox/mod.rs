@@ -23,7 +23,7 @@ use roost_wire::messages::{
 };
 use roost_wire::{Area, NodeId, Service};
 
-use crate::tickets::{Purpose, Reply, Tickets, open_ticket};
+use crate::tickets::{Failure, Purpose, Reply, Tickets, open_ticket};
 use names::{hidden, is_sane, named, sender_of_part};
 use quota::{InboxQuota, Listed, on_disk};
 use receipts::{ReceiptLog, TakenDelivery};
@@ -284,8 +284,10 @@ impl Incoming {
                     }
                     break;
                 }
-                Some(Reply::Failed { reason: Reason::TimedOut, .. }) if !is_accepted => return PushState::Busy,
-                Some(Reply::Finished(_) | Reply::Failed { .. }) | None => return self.keep(),
+                Some(Reply::Failed(Failure { reason: Reason::TimedOut, .. })) if !is_accepted => {
+                    return PushState::Busy;
+                }
+                Some(Reply::Finished(_) | Reply::Failed(_)) | None => return self.keep(),
                 Some(_) => {}
             }
         }

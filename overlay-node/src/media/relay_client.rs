@@ -13,7 +13,7 @@ use roost_wire::NodeId;
 use roost_wire::messages::Reason;
 
 use super::{NodeRelayHandler, ReceptionTable, RelayCommand};
-use crate::tickets::{Reply, Tickets};
+use crate::tickets::{Failure, Reply, Tickets};
 
 /// The way of a subscription's outputs to the request that waits for them.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub(crate) struct SubscriberOutput {
 impl SubscriberOutput {
     /// Ends a request, with a sentence for its requester.
     pub(crate) fn end(&self, ticket: Ticket, why: String) {
-        let failed = Reply::Failed { reason: Reason::Unreachable, detail: why, retry_after: None };
+        let failed = Reply::Failed(Failure::new(Reason::Unreachable, why));
         if self.tickets.deliver(ticket, failed).is_some() {
             self.mailbox.post(NodeCommand::Cancel { ticket });
         }

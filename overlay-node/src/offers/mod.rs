@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use roost_api::{OfferEvent, OfferRequest};
 use roost_core::flow::MAX_STREAM_DURATION;
 use roost_services::{Feed, FeedItem, OpenedSource, SourceError};
-use roost_wire::messages::ServiceRequest;
+use roost_wire::messages::{Sentence, ServiceRequest};
 use roost_wire::object::MAX_HELD_BYTES;
 use roost_wire::service::MAX_OFFERS;
 use roost_wire::{FlowKind, NodeId, Offer, Service, ServiceSet};
@@ -69,7 +69,7 @@ struct Waiting {
 #[derive(Debug)]
 enum Answer {
     Data { format: String, items: mpsc::Receiver<FeedItem> },
-    Declined { reason: String },
+    Declined { sentence: Option<Sentence> },
 }
 
 /// The node that wants a service, with its name.
@@ -184,7 +184,7 @@ impl ProgramOffers {
         let answered = answered.map_err(|_| failed("did not answer the request in 10 s"))?;
         let (format, items) = match answered? {
             Answer::Data { format, items } => (format, items),
-            Answer::Declined { reason } => return Err(SourceError::Program { reason: format!("declined: {reason}") }),
+            Answer::Declined { sentence } => return Err(SourceError::Declined { sentence }),
         };
         let opened = match offer.flow_kind() {
             FlowKind::Stream { bits_per_second, .. } => {

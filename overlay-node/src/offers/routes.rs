@@ -8,6 +8,7 @@ use roost_api::query::Params;
 use roost_api::server::{ApiError, JsonBody, QueryPairs, json_line, json_response};
 use roost_api::{Code, Given, JSON_LINES, OfferEvent, SCHEMA};
 use roost_runtime::http::{Body, BodyDataStream, IntoResponse, Response, State, header};
+use roost_wire::messages::{InvalidSentence, MAX_SENTENCE_BYTES, Sentence};
 use roost_wire::{Offer, Service};
 use tokio::sync::mpsc;
 
@@ -26,9 +27,6 @@ const MAX_FORMAT_BYTES: usize = 64;
 
 /// A program that has its answer stops sending within this time.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-
-/// The longest reason of a program that declines, bytes.
-const MAX_REASON_BYTES: usize = 200;
 
 /// `POST /v1/offer`: offers a service until the connection ends. Each line of the answer is an event.
 pub(crate) async fn offer(
@@ -119,10 +117,31 @@ fn with_rest(answer: Response, mut data: BodyDataStream) -> Response {
 pub(crate) async fn decline(State(node): State<NodeService>, pairs: QueryPairs) -> Result<(), ApiError> {
     let params = Params::new(&pairs, &["request", "reason"])?;
     let request: u64 = params.required("request")?;
-    let reason = params.get("reason").unwrap_or("it does not say why").to_owned();
-    if reason.len() > MAX_REASON_BYTES {
-        return Err(ApiError::new(Code::Usage, format!("a reason has at most {MAX_REASON_BYTES} bytes")));
-    }
+    let sentence = read_reason(params.get("reason").unwrap_or_default())?;
     let waiting = node.registry.programs().take_waiting(request).ok_or_else(|| no_request(request))?;
-    waiting.answer.send(Answer::Declined { reason }).map_err(|_| no_request(request))
+    waiting.answer.send(Answer::Declined { sentence }).map_err(|_| no_request(request))
+}
+
+/// The words of a program on one line; `None` if there are none.
+fn read_reason(text: &str) -> Result<Option<Sentence>, ApiError> {
+    let lines = text.split(char::is_control).map(str::trim).filter(|line| !line.is_empty());
+    let words = lines.collect::<Vec<_>>().join(" ");
+    let too_long = || ApiError::new(Code::Usage, format!("a reason has at most {MAX_SENTENCE_BYTES} bytes"));
+    if words.is_empty() { Ok(None) } else { words.parse().map(Some).map_err(|InvalidSentence| too_long()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_put_on_one_line() {
+        let read = |text: &str| read_reason(text).ok().flatten().map(|sentence| sentence.to_string());
+        assert_eq!(read("no map of there").as_deref(), Some("no map of there"));
+        assert_eq!(read("no map\r\n  of there\u{1b}[2J\n").as_deref(), Some("no map of there [2J"));
+        assert!(["", " ", "\n\0"].into_iter().all(|text| matches!(read_reason(text), Ok(None))));
+        assert!(read_reason(&"x".repeat(MAX_SENTENCE_BYTES)).is_ok());
+        let ApiError(error) = read_reason(&"x".repeat(MAX_SENTENCE_BYTES + 1)).unwrap_err();
+        assert_eq!((error.code, error.message.as_str()), (Code::Usage, "a reason has at most 200 bytes"));
+    }
 }

@@ -82,6 +82,23 @@ async fn unanswered_request_is_declined() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn program_declines_in_its_words() {
+    let offers = ProgramOffers::default();
+    let mut events = offers.insert(offer("acme/map:object"), ServiceSet::EMPTY).unwrap().events;
+    for sentence in [Some("no map of there"), None].map(|words| words.map(|words| words.parse().unwrap())) {
+        let wanted = request("acme/map:object");
+        let program = async {
+            let Some(OfferEvent::Request(told)) = events.recv().await else { panic!("no request") };
+            let waiting = offers.take_waiting(told.request).unwrap();
+            waiting.answer.send(Answer::Declined { sentence: sentence.clone() }).unwrap();
+            assert!(matches!(events.recv().await, Some(OfferEvent::Gone { .. })));
+        };
+        let (opened, ()) = tokio::join!(offers.open(&wanted), program);
+        assert_eq!(opened.unwrap_err(), SourceError::Declined { sentence });
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn program_that_ends_declines() {
     let offers = ProgramOffers::default();
     let mut events = offers.insert(offer("acme/map:object"), ServiceSet::EMPTY).unwrap().events;

@@ -102,7 +102,7 @@ impl OfferTask {
                     node.mailbox.command(read).await.map_err(stopped)?;
                 }
                 Reply::Pushed(state) => return Ok(state),
-                Reply::Failed { detail, .. } => return Err(OfferFault::Receiver(detail)),
+                Reply::Failed(failure) => return Err(OfferFault::Receiver(failure.detail)),
                 _ => {}
             }
         }

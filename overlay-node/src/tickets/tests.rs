@@ -77,13 +77,13 @@ fn all_objects_together_have_a_limit() {
     drop(backlog);
     assert_eq!(tickets.objects.load(Ordering::Relaxed), 0, "what nobody reads any more counts no more");
     let last = std::iter::from_fn(|| receiver.try_recv().ok()).last();
-    assert!(matches!(last, Some(Reply::Failed { reason: Reason::Busy, .. })), "{last:?}");
+    assert!(matches!(last, Some(Reply::Failed(Failure { reason: Reason::Busy, .. }))), "{last:?}");
 }
 
 #[test]
 fn the_last_reply_ends_the_ticket() {
     let (tickets, _receiver, _) = taken(Purpose::Other);
-    let failed = || Reply::Failed { reason: Reason::TimedOut, detail: "late".to_owned(), retry_after: None };
+    let failed = || Reply::Failed(Failure::new(Reason::TimedOut, "late"));
     assert_eq!(tickets.deliver(Ticket(1), failed()), Some(Purpose::Other));
     assert_eq!(tickets.deliver(Ticket(1), failed()), None);
     assert!(tickets.lock().is_empty());

@@ -88,6 +88,31 @@ fn failing_program_declines_once() {
     assert!(said.contains("at most 1024 bytes"), "{said}");
 }
 
+/// A requester hears that a program cannot be started, and no path of its host.
+#[test]
+fn missing_program_keeps_its_path() {
+    let network = Network::new();
+    let scenes = [
+        (network.supernode("sn1", &[]), "--super", ["p1", "r1"], &["--from", "p1"][..]),
+        (network.server("cs1"), "--server", ["p2", "r2"], &["--any", "--mode", "relay"]),
+    ];
+    for (hub, flag, [provider, requester], way) in scenes {
+        let endpoint = hub.endpoint("udp");
+        let provider = network.node(provider, "27,92", &[flag, &endpoint]);
+        let requester = network.node(requester, "3,4", &[flag, &endpoint]);
+        let missing = offer(&network, &provider, &requester, &["acme/none", "--call", "--", "/nowhere/secret-program"]);
+        for way in [&["--any"][..], way] {
+            let said = requester.fails(5, &[&["call", "acme/none", "--data", "body"], way].concat());
+            assert!(said.contains("declined: \"its program cannot be started\""), "{said}");
+            assert!(!said.contains("secret-program"), "{said}");
+        }
+        let output = requester.roost(&["--json", "request", "acme/none", "--any", "-o", "-"]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(r#""provider_reason":"its program cannot be started""#), "{output:?}");
+        assert!(missing.log().contains("secret-program"), "{}", missing.log());
+    }
+}
+
 #[test]
 fn late_call_ends_its_program() {
     let network = Network::new();
@@ -149,7 +174,7 @@ fn shared_program_runs_once() {
     let (all, some) = (numbers(&long_file), numbers(&short_file));
     assert!(some.len() > 5 && some.iter().all(|number| all.contains(number)), "{some:?} of {all:?}");
     let said = requester.fails(5, &["request", "acme/clock", "--any", "--for", "1s", "--params", "fast"]);
-    assert!(said.contains("acme/clock gave nothing"), "{said}");
+    assert!(said.contains("declined: \"one program serves all requesters"), "{said}");
     // After the last one it is stopped, and the next one starts it again.
     let (mut again, _) = receive("again", "1s");
     assert_eq!(again.wait(Duration::from_secs(30)), Some(0), "{}", again.log());

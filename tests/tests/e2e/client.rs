@@ -101,7 +101,9 @@ fn offers_are_served_declined_and_withdrawn() {
         let (refused, ()) = tokio::join!(requester.request(&request), async {
             asked(&mut map).await.decline("no map of there").await.unwrap();
         });
-        assert_eq!(refused.unwrap_err().exit_code(), 5);
+        let refused = refused.unwrap_err();
+        assert_eq!((refused.exit_code(), refused.provider_reason()), (5, Some("no map of there")));
+        assert_eq!(refused.to_string(), r#"the provider declined: "no map of there""#);
         let mut echo = provider.offer(&Offer::new("acme/echo:call".parse().unwrap())).await.unwrap();
         found(&requester, "acme/echo").await;
         let call = wanted("acme/echo:call");
@@ -113,7 +115,8 @@ fn offers_are_served_declined_and_withdrawn() {
         assert_eq!(got.unwrap().read_all(60_000).await.unwrap(), vec![5; 60_000]);
         // A program that drops a request declines it.
         let (refused, ()) = tokio::join!(requester.request(&request), async { drop(asked(&mut map).await) });
-        assert_eq!(refused.unwrap_err().exit_code(), 5);
+        let refused = refused.unwrap_err();
+        assert_eq!((refused.exit_code(), refused.provider_reason()), (5, Some("its program does not answer")));
         drop(map);
         let query = LookupQuery::new("acme/map".parse().unwrap(), Area::Anywhere);
         while !requester.lookup(&query).await.unwrap().candidates.is_empty() {

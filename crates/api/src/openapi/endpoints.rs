@@ -131,7 +131,11 @@ fn offers() -> Vec<Endpoint> {
             ]),
         Endpoint::post("/v1/offer/decline", On::Nodes, "Declines a request for an offer").with([
             number("request", "that of the line"),
-            Parameter::optional("reason", |_| json!({ "type": "string", "maxLength": 200 }), "a sentence"),
+            Parameter::optional(
+                "reason",
+                |_| json!({ "type": "string", "maxLength": 200 }),
+                "a sentence for the requester",
+            ),
         ]),
     ]
 }

@@ -87,7 +87,7 @@ impl Hub {
     /// Declines a node's request that cannot be read, so that its requester does not wait in vain.
     fn decline_unread(&mut self, from: Sender, bytes: &Bytes, reason: Reason) {
         let Some(id) = Message::unsupported_request_id(bytes).filter(|_| from.role == Role::Node) else { return };
-        let decline = RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester: None });
+        let decline = RequestMessage::Decline(Decline::new(id, reason));
         self.core.send_answer(from.connection, decline);
     }
 

@@ -67,7 +67,7 @@ impl HubCore {
         };
         let retry_after = wait.max(SHORTEST_RETRY).as_millis();
         let retry_after_ms = Some(u32::try_from(retry_after).unwrap_or(u32::MAX));
-        let decline = Decline { id, reason: Reason::TooMany, retry_after_ms, requester };
+        let decline = Decline { retry_after_ms, requester, ..Decline::new(id, Reason::TooMany) };
         self.send_answer(from.connection, RequestMessage::Decline(decline));
     }
 

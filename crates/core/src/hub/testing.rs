@@ -109,7 +109,7 @@ pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
 /// The word of a provider to its hub about a request that it was to answer directly.
 pub(super) fn decline(forward: &Request, reason: Reason) -> Message {
     let requester = (!forward.reply_to().is_empty()).then_some(forward.requester());
-    Message::Request(RequestMessage::Decline(Decline { id: forward.id, reason, retry_after_ms: None, requester }))
+    Message::Request(RequestMessage::Decline(Decline { requester, ..Decline::new(forward.id, reason) }))
 }
 
 /// The only message, which is a `Forward`, and over which connection it went.

@@ -38,8 +38,8 @@ impl Node {
                 requests.lookup(core, attach, ticket, wanted);
             }
             NodeCommand::Watch { ticket, .. } if requests.discovery == Discovery::Multicast => {
-                let detail = "this node finds others by multicast alone; only a hub tells of changes".to_owned();
-                core.emit(NodeEvent::Failed { ticket, reason: Reason::NotAllowed, detail, retry_after: None });
+                let detail = "this node finds others by multicast alone; only a hub tells of changes";
+                core.emit(NodeEvent::failed(ticket, Reason::NotAllowed, detail));
             }
             NodeCommand::Watch { ticket, services, area, names } => {
                 watches.watch(core, attach.home(), OutgoingWatch::new(ticket, services, area, names));
@@ -88,7 +88,8 @@ impl Node {
             NodeCommand::SourceOpened { session, opened } => provide.on_opened(core, session, opened),
             NodeCommand::ObjectRead { session, offset, bytes } => provide.on_bytes_read(core, session, offset, bytes),
             NodeCommand::Consumed { ticket, bytes } => requests.taken(core, ticket, bytes),
-            NodeCommand::SourceFailed { session, .. } => provide.on_open_failed(core, session),
+            NodeCommand::SourceFailed { session, .. } => provide.on_open_failed(core, session, None),
+            NodeCommand::SourceDeclined { session, sentence } => provide.on_open_failed(core, session, Some(sentence)),
             NodeCommand::Data { session, payload } => provide.on_payload(core, session, payload),
             NodeCommand::SourceEnded { session } => provide.on_ended(core, session),
             NodeCommand::Rekey { session, epoch, secret } => provide.rekey(core, session, epoch, secret),
@@ -131,8 +132,7 @@ impl Node {
         else {
             return;
         };
-        let detail = "this node has left".to_owned();
-        self.core.emit(NodeEvent::Failed { ticket, reason: Reason::Leaving, detail, retry_after: None });
+        self.core.emit(NodeEvent::failed(ticket, Reason::Leaving, "this node has left"));
     }
 
     fn leave(&mut self) {

@@ -240,7 +240,7 @@ impl Node {
 
     fn on_decline(&mut self, connection: ConnectionId, decline: Decline) {
         let Self { core, attach, requests, watches, .. } = self;
-        let of_watch = watches.on_decline(core, attach.home(), connection, decline);
+        let of_watch = watches.on_decline(core, attach.home(), connection, &decline);
         if !of_watch && requests.on_decline(core, attach, connection, decline) {
             attach.depart(core, connection);
         }

@@ -101,5 +101,5 @@ impl Pings {
 }
 
 fn fail(core: &mut Core, ticket: Ticket, reason: Reason, detail: &str) {
-    core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+    core.emit(NodeEvent::failed(ticket, reason, detail));
 }

@@ -67,7 +67,7 @@ impl Core {
     /// Fails what the policy does not allow.
     pub(super) fn forbid(&mut self, ticket: Ticket, detail: String) {
         self.counters.forbidden += 1;
-        self.emit(NodeEvent::Failed { ticket, reason: Reason::Forbidden, detail, retry_after: None });
+        self.emit(NodeEvent::failed(ticket, Reason::Forbidden, detail));
     }
 }
 

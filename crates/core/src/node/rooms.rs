@@ -56,7 +56,7 @@ impl JoinedRooms {
             None
         };
         if let Some((reason, detail)) = objection {
-            return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+            return core.emit(NodeEvent::failed(ticket, reason, detail));
         }
         self.0.insert(
             ticket,
@@ -192,7 +192,7 @@ impl JoinedRooms {
         let Some(inside) = self.0.remove(&ticket) else { return false };
         core.timers.clear(Timer::Room(ticket));
         Self::quit(core, attach, &inside);
-        core.emit(NodeEvent::Failed { ticket, reason, detail, retry_after: None });
+        core.emit(NodeEvent::failed(ticket, reason, detail));
         true
     }
 
@@ -201,7 +201,7 @@ impl JoinedRooms {
         for (ticket, inside) in std::mem::take(&mut self.0) {
             Self::quit(core, attach, &inside);
             let detail = "this node is leaving".to_owned();
-            core.emit(NodeEvent::Failed { ticket, reason: Reason::Leaving, detail, retry_after: None });
+            core.emit(NodeEvent::failed(ticket, Reason::Leaving, detail));
         }
     }
 

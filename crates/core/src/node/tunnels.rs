@@ -66,7 +66,7 @@ struct IncomingConnect {
 impl IncomingConnect {
     fn decline(&self, core: &mut Core, reason: Reason) {
         let requester = Some(self.requester).filter(|_| !self.is_relayed);
-        core.send(self.by, RequestMessage::Decline(Decline { id: self.id, reason, retry_after_ms: None, requester }));
+        core.send(self.by, RequestMessage::Decline(Decline { requester, ..Decline::new(self.id, reason) }));
     }
 }
 

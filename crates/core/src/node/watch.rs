@@ -83,7 +83,7 @@ impl OutgoingWatches {
         let OutgoingWatch { ticket, area, .. } = watching;
         if self.watches.len() >= MAX_WATCHES || !area.is_valid() {
             let detail = "the watch is malformed or one too many".to_owned();
-            return core.emit(NodeEvent::Failed { ticket, reason: Reason::TooMany, detail, retry_after: None });
+            return core.emit(NodeEvent::failed(ticket, Reason::TooMany, detail));
         }
         let id = core.next_request();
         self.watches.insert(id, watching);
@@ -175,7 +175,7 @@ impl OutgoingWatches {
         core: &mut Core,
         home: Option<ConnectionId>,
         connection: ConnectionId,
-        decline: Decline,
+        decline: &Decline,
     ) -> bool {
         if home != Some(connection) {
             return false;
@@ -187,8 +187,7 @@ impl OutgoingWatches {
             }
             _ => "the hub does not keep the watch",
         };
-        let detail = detail.to_owned();
-        core.emit(NodeEvent::Failed { ticket: watching.ticket, reason: decline.reason, detail, retry_after: None });
+        core.emit(NodeEvent::failed(watching.ticket, decline.reason, detail));
         true
     }
 
@@ -218,8 +217,7 @@ impl OutgoingWatches {
             core.send_reliably(home, id, DirectoryMessage::Unwatch(id));
         }
         self.remove(core, id);
-        let detail = "the watch was cancelled".to_owned();
-        core.emit(NodeEvent::Failed { ticket, reason: Reason::Cancelled, detail, retry_after: None });
+        core.emit(NodeEvent::failed(ticket, Reason::Cancelled, "the watch was cancelled"));
         true
     }
 
@@ -227,12 +225,7 @@ impl OutgoingWatches {
     pub(super) fn leave(&mut self, core: &mut Core) {
         for (_, watching) in std::mem::take(&mut self.watches) {
             let detail = "this node is leaving".to_owned();
-            core.emit(NodeEvent::Failed {
-                ticket: watching.ticket,
-                reason: Reason::Leaving,
-                detail,
-                retry_after: None,
-            });
+            core.emit(NodeEvent::failed(watching.ticket, Reason::Leaving, detail));
         }
     }
 

@@ -11,6 +11,7 @@ mod caching;
 mod calls;
 mod capacity;
 mod chaos;
+mod declines;
 mod direct;
 mod documents;
 mod endpoint_faults;

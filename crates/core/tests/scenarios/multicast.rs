@@ -394,3 +394,16 @@ fn every_request_ends_once_under_faults() {
         assert!(nodes.iter().all(|node| world.status(*node).sessions.is_empty()), "seed {seed}");
     });
 }
+
+#[test]
+fn words_outlast_the_multicast_search() {
+    let (mut world, _, [requester, _, away]) = mixed(31, Discovery::Both);
+    world.hosts[away.0].declining = Some("no map of there".parse().unwrap());
+    let ticket = world.request(requester, Service::Image, ANYWHERE);
+    match world.outcome(requester, ticket) {
+        NodeEvent::Failed { reason: Reason::SourceFailed, sentence: Some(words), .. } => {
+            assert_eq!(words.as_str(), "no map of there");
+        }
+        other => panic!("{other:?}"),
+    }
+}

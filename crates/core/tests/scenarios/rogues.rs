@@ -238,7 +238,7 @@ fn node_cannot_end_others_watch() {
         Ok(Message::Directory(DirectoryMessage::Watch(watch))) => Some(watch.id),
         _ => None,
     });
-    let decline = Decline { id: id.unwrap(), reason: Reason::TooMany, retry_after_ms: None, requester: None };
+    let decline = Decline::new(id.unwrap(), Reason::TooMany);
     assert!(world.inject(rogue, requester, Message::Request(RequestMessage::Decline(decline)).encode()));
     assert!(world.hosts[requester.0].ending(ticket).is_none());
 }

@@ -112,8 +112,7 @@ fn requests_of_later_versions_are_declined() {
     world.corpus = Some(Vec::new());
     assert!(world.inject(provider, first, later.into()));
     world.run(SECOND);
-    let expected =
-        Decline { id: RequestId(7), reason: Reason::UnsupportedVersion, retry_after_ms: None, requester: None };
+    let expected = Decline::new(RequestId(7), Reason::UnsupportedVersion);
     let expected = Message::Request(RequestMessage::Decline(expected)).encode();
     assert!(world.corpus.take().unwrap().contains(&expected));
 }

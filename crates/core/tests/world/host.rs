@@ -65,6 +65,8 @@ pub struct Host {
     /// Every `Open` that the machine asked for.
     pub opened: Vec<(SessionId, Service, NodeId)>,
     pub broken_source: bool,
+    /// The words with which the host's programs decline, if they do.
+    pub declining: Option<Sentence>,
     /// The host's sources do not answer: a test opens them.
     pub slow_source: bool,
     /// The size of its objects, if not the service's.
@@ -121,6 +123,7 @@ impl Host {
             refusals: Vec::new(),
             opened: Vec::new(),
             broken_source: false,
+            declining: None,
             slow_source: false,
             object_bytes: None,
             reads_objects: false,
@@ -244,7 +247,8 @@ impl Host {
                 NodeEvent::Denied(denial) => self.denials.push(denial.clone()),
                 NodeEvent::OpenSource { session, request, requester, reflected, .. } => {
                     self.opened.push((*session, request.service, *requester));
-                    if (!*reflected || self.broken_source) && !self.slow_source {
+                    let gives_none = self.broken_source || self.declining.is_some();
+                    if (!*reflected || gives_none) && !self.slow_source {
                         started.extend(self.open(now, *session, request.service, request.duration));
                     }
                 }
@@ -269,9 +273,8 @@ impl Host {
                 }
                 _ => {}
             }
-            if let Some(command) =
-                self.media.handle_event(now, self.remote.node, &event).filter(|_| !self.broken_source)
-            {
+            let gives_none = self.broken_source || self.declining.is_some();
+            if let Some(command) = self.media.handle_event(now, self.remote.node, &event).filter(|_| !gives_none) {
                 self.command(now, command);
             }
             self.events.push((now, event));
@@ -286,6 +289,10 @@ impl Host {
         service: Service,
         duration: Option<Duration>,
     ) -> Option<(SessionId, Duration)> {
+        if let Some(sentence) = self.declining.clone() {
+            self.command(now, NodeCommand::SourceDeclined { session, sentence });
+            return None;
+        }
         if self.broken_source {
             self.command(now, NodeCommand::SourceFailed { session, reason: "no camera".to_owned() });
             return None;

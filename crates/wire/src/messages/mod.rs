@@ -32,6 +32,7 @@ mod request;
 mod request_spec;
 mod room;
 mod route;
+mod sentence;
 mod service_request;
 mod trace;
 
@@ -63,6 +64,7 @@ pub use request::{Accept, BodyRequest, Decline, FlowDescription, ProviderAddress
 pub use request_spec::RequestSpec;
 pub use room::{JoinRoom, LeaveRoom, RoomMessage, Roster};
 pub use route::{HubHop, Route, RouteDirection};
+pub use sentence::{InvalidSentence, MAX_SENTENCE_BYTES, Sentence};
 pub use service_request::{
     CallBody, DEFAULT_TIMEOUT, InvalidRequest, MAX_BODY_BYTES, MAX_PARAMS_BYTES, MAX_REQUEST_TIME, MAX_SPEC_BYTES,
     ReflectionPolicy, RequestMode, ResumePoint, STALL_TIMEOUT, ServiceRequest, USUAL_SPEC_BYTES,

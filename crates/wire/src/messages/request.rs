@@ -8,6 +8,7 @@ use super::reason::Reason;
 use super::reflection::{CopyTarget, StreamKeys};
 use super::request_spec::RequestSpec;
 use super::route::{HubHop, Route};
+use super::sentence::Sentence;
 use super::service_request::InvalidRequest;
 use super::trace::HopReport;
 use super::{bytes_codec, codec};
@@ -277,7 +278,7 @@ pub struct BodyRequest {
 }
 
 /// The content of [`RequestMessage::Decline`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 #[cbor(array)]
 pub struct Decline {
     /// The number of the request.
@@ -294,6 +295,16 @@ pub struct Decline {
     /// else.
     #[n(3)]
     pub requester: Option<NodeId>,
+    /// The reason of the provider's program in its own words, with [`Reason::SourceFailed`]. Hubs pass it on.
+    #[n(4)]
+    pub sentence: Option<Sentence>,
+}
+
+impl Decline {
+    /// A decline without anything more.
+    pub const fn new(id: RequestId, reason: Reason) -> Self {
+        Self { id, reason, retry_after_ms: None, requester: None, sentence: None }
+    }
 }
 
 /// A provider that has a request, and where it can be dialled.

@@ -4,9 +4,9 @@ use minicbor::data::Type;
 use minicbor::{Decoder, Encoder};
 use proptest::prelude::*;
 use roost_wire::messages::{
-    Capabilities, Coverage, Decline, DirectoryMessage, Hello, Holdings, HopAction, HopReport, LookupResult, Message,
-    MulticastMessage, ProbeMessage, ProtocolVersion, PushState, Reason, ReflectionPolicy, RegistrationMessage,
-    RequestMessage, RouteDirection, ServiceRequest, StatedDatum, WatchChange, WireError,
+    Capabilities, Coverage, Decline, DirectoryMessage, Hello, Holdings, HopAction, HopReport, LookupResult,
+    MAX_SENTENCE_BYTES, Message, MulticastMessage, ProbeMessage, ProtocolVersion, PushState, Reason, ReflectionPolicy,
+    RegistrationMessage, RequestMessage, RouteDirection, ServiceRequest, StatedDatum, WatchChange, WireError,
 };
 use roost_wire::{SchemeSet, Scope, ServiceSet};
 
@@ -146,9 +146,32 @@ proptest! {
 
     #[test]
     fn unknown_reasons_are_unspecified(decline in decline_message(), reason in unknown()) {
-        let bytes = with_number(&Message::Request(RequestMessage::Decline(decline)), &[1, 1], reason);
+        let bytes = with_number(&Message::Request(RequestMessage::Decline(decline.clone())), &[1, 1], reason);
         let expected = Message::Request(RequestMessage::Decline(Decline { reason: Reason::Unspecified, ..decline }));
         prop_assert_eq!(Message::decode(&bytes), Ok(expected));
+    }
+
+    #[test]
+    fn sentences_are_added_to_earlier_declines(decline in decline_message(), more in unknown()) {
+        let message = |decline: &Decline| Message::Request(RequestMessage::Decline(decline.clone()));
+        let earlier = Decline { sentence: None, ..decline.clone() };
+        let said = Decline { sentence: Some("no map of there".parse().unwrap()), ..decline };
+        // The fields of a build without it.
+        let cut = edited(&message(&said), &[1], |decline| decline.items().truncate(4));
+        prop_assert_eq!(Message::decode(&cut), Ok(message(&earlier)));
+        // A later build may add another one.
+        let later = edited(&message(&said), &[1], |decline| decline.items().push(Item::Array(vec![Item::number(more)])));
+        prop_assert_eq!(Message::decode(&later), Ok(message(&said)));
+    }
+
+    #[test]
+    fn declines_with_other_texts_are_malformed(decline in decline_message(), at in 0..5usize) {
+        let said = Decline { sentence: Some("no map of there".parse().unwrap()), ..decline };
+        let texts = [String::new(), "x".repeat(MAX_SENTENCE_BYTES + 1), "x".repeat(60_000), "two\nlines".to_owned(), "\u{1b}[2J".to_owned()];
+        let bytes = edited(&Message::Request(RequestMessage::Decline(said)), &[1, 4], |text| {
+            *text = Item::Other(minicbor::to_vec(&texts[at]).unwrap());
+        });
+        prop_assert!(Message::decode(&bytes).is_err());
     }
 
     #[test]

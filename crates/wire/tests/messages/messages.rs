@@ -6,11 +6,11 @@ use roost_wire::messages::{
     Accept, Adopt, BodyRequest, Capabilities, Chunk, Coverage, Datagram, Decline, DeliveryTerms, DirectoryMessage,
     DocumentKind, DocumentMessage, DocumentPart, DocumentRequest, FlowMessage, Hello, HierarchyMessage, Holdings,
     HomeChanged, HopReport, HubLookup, HubProgress, JoinRoom, LeaveRoom, LookupResult, MAX_DELIVERY_S,
-    MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES, MailboxMessage, MailboxState, MailboxStatus, MediaAddress,
-    Message, MulticastCandidate, MulticastMessage, MulticastSuppression, ProbeMessage, ProtocolVersion, Push,
-    PushState, RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicaUpdate,
-    ReplicationMessage, Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedFile, SealedKeys,
-    StatedDatum, Summary, Watch, WatchChange,
+    MAX_GOSSIP_BYTES, MAX_REPLICA_NODES, MAX_SEALED_BYTES, MAX_SENTENCE_BYTES, MailboxMessage, MailboxState,
+    MailboxStatus, MediaAddress, Message, MulticastCandidate, MulticastMessage, MulticastSuppression, ProbeMessage,
+    ProtocolVersion, Push, PushState, RegistrationMessage, Rekey, Renew, ReplicaCapacity, ReplicaMove, ReplicaRecord,
+    ReplicaUpdate, ReplicationMessage, Report, RequestMessage, ResyncRequest, RoomMessage, Roster, SealedFile,
+    SealedKeys, Sentence, StatedDatum, Summary, Watch, WatchChange,
 };
 use roost_wire::room::MAX_MEMBERS;
 use roost_wire::{DeliveryId, Nonce, RequestId, RoomId, StreamId};
@@ -180,11 +180,7 @@ pub(crate) fn request_message() -> impl Strategy<Value = Message> {
                 Message::Request(RequestMessage::Accept(Accept { id, nonce, flow, cell, provider, stream_keys }))
             }
         ),
-        (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node())).prop_map(
-            |(id, reason, retry_after_ms, requester)| {
-                Message::Request(RequestMessage::Decline(Decline { id, reason, retry_after_ms, requester }))
-            }
-        ),
+        decline_message().prop_map(|decline| Message::Request(RequestMessage::Decline(decline))),
         (id(), prop::option::of(node()), prop::option::of(whereabouts())).prop_map(|(id, requester, provider)| {
             Message::Request(RequestMessage::Pending { id, requester, provider })
         }),
@@ -400,8 +396,15 @@ pub(crate) fn any_message() -> impl Strategy<Value = Message> {
 // Messages of one kind.
 
 pub(crate) fn decline_message() -> impl Strategy<Value = Decline> {
-    (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node()))
-        .prop_map(|(id, reason, retry_after_ms, requester)| Decline { id, reason, retry_after_ms, requester })
+    (id(), reason(), prop::option::of(any::<u32>()), prop::option::of(node()), prop::option::of(sentence())).prop_map(
+        |(id, reason, retry_after_ms, requester, sentence)| Decline { id, reason, retry_after_ms, requester, sentence },
+    )
+}
+
+fn sentence() -> impl Strategy<Value = Sentence> {
+    let longest = prop::collection::vec(prop::char::range(' ', '~'), MAX_SENTENCE_BYTES);
+    let any_letters = prop::collection::vec(any::<char>().prop_filter("plain", |letter| !letter.is_control()), 1..=50);
+    prop_oneof![any_letters, longest].prop_map(|letters| String::from_iter(letters).parse().unwrap())
 }
 
 pub(crate) fn found_message() -> impl Strategy<Value = LookupResult> {

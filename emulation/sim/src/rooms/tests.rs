@@ -140,7 +140,7 @@ fn lost_room_is_entered_again() {
     };
     let lose = |rooms: &mut SimRooms, world: &mut SimWorld<'_>, seconds, ticket| {
         let (reason, detail) = (Reason::NotAllowed, "it is full".to_owned());
-        let event = NodeEvent::Failed { ticket, reason, detail, retry_after: None };
+        let event = NodeEvent::failed(ticket, reason, detail);
         let progress = rooms.handle_event(Time::ZERO + Duration::from_secs(seconds), world, machine, &event).unwrap();
         (progress.deadline.unwrap().1, progress.incident)
     };

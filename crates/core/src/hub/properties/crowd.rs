@@ -121,6 +121,12 @@ impl RandomRemotes {
         reasons[self.below(5) as usize]
     }
 
+    fn decline(&mut self, id: RequestId, requester: Option<NodeId>) -> Decline {
+        let words = format!("word {}", self.below(9)).parse();
+        let sentence = words.ok().filter(|_| self.below(2) == 0);
+        Decline { requester, sentence, ..Decline::new(id, self.reason()) }
+    }
+
     fn candidate(&mut self) -> Candidate {
         let Record { version, services, capacity, addresses, .. } = record(1);
         Candidate {
@@ -281,12 +287,7 @@ impl RandomRemotes {
                 payload: Bytes::from_static(&[1; 40]),
             })),
             3 => Message::Flow(FlowMessage::End { id, packets: 1, bytes: 40, digest: [0; 32] }),
-            _ => Message::Request(RequestMessage::Decline(Decline {
-                id,
-                reason: self.reason(),
-                retry_after_ms: None,
-                requester,
-            })),
+            _ => Message::Request(RequestMessage::Decline(self.decline(id, requester))),
         };
         self.bench.say(connection, message)
     }
@@ -349,12 +350,7 @@ impl RandomRemotes {
             })),
             8 => Message::Flow(FlowMessage::Stop { id, reason: self.reason() }),
             9 => Message::Flow(FlowMessage::Report(Report { id, ..Report::default() })),
-            10 => Message::Request(RequestMessage::Decline(Decline {
-                id,
-                reason: self.reason(),
-                retry_after_ms: None,
-                requester,
-            })),
+            10 => Message::Request(RequestMessage::Decline(self.decline(id, requester))),
             11 => Message::Request(RequestMessage::Pending { id, requester, provider: None }),
             12 => self.accept(id),
             13 => Message::Probe(ProbeMessage::Ping(7)),

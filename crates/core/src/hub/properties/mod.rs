@@ -72,6 +72,7 @@ proptest! {
                     Message::Request(RequestMessage::Decline(decline)) if own(decline.id).is_some() && whose(connection).is_some_and(|n| n < 100) => {
                         let first = *refusals.entry(decline.id).or_insert(decline.reason);
                         prop_assert_eq!(first, decline.reason);
+                        prop_assert!(decline.sentence.is_none() || decline.reason == Reason::SourceFailed);
                     }
                     Message::Request(RequestMessage::Accept(accept)) => {
                         prop_assert!(!refusals.contains_key(&accept.id), "accepted after a refusal");

@@ -318,7 +318,7 @@ fn connected_provider_requested_through_its_home() {
     let child = child(&mut bench);
     let (to, carry) = the_carry(&bench.ask(requester, naming(1, 2)));
     assert_eq!((to, carry.hop().unwrap().provider), (child, Some(node(2))));
-    let decline = Decline { id: carry.id, reason: Reason::NotFound, retry_after_ms: None, requester: Some(node(3)) };
+    let decline = Decline { requester: Some(node(3)), ..Decline::new(carry.id, Reason::NotFound) };
     let (to, _) = forwarded(&bench.say(child, RequestMessage::Decline(decline)));
     assert_eq!(to, provider, "it knows best, if nobody else knows it");
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_wire::messages::{
     Accept, BodyRequest, Decline, FlowDescription, HopAction, Message, ProviderAddress, Reason, Request,
-    RequestMessage, RouteDirection,
+    RequestMessage, RouteDirection, Sentence,
 };
 use roost_wire::{Channel, ConnectionId, Delivery, NodeId, RequestId};
 
@@ -74,6 +74,7 @@ impl Requests {
             Reason::Leaving => {
                 to.node().into_iter().for_each(|node| self.note_provider(node, ProviderEvent::Suspended))
             }
+            Reason::SourceFailed => self.note_sentence(key, decline.sentence.clone()),
             _ => {}
         }
         self.try_next_after_decline(turn, key, to, decline.reason);
@@ -147,6 +148,12 @@ impl Requests {
         let Some(asked) = self.table.get_mut(key) else { return };
         let after_ms = after_ms.map(|millis| millis.min(LONGEST_RETRY_MS));
         asked.retry_after_ms = asked.retry_after_ms.into_iter().chain(after_ms).min();
+    }
+
+    /// Keeps the words of a provider instead of those of the one before.
+    fn note_sentence(&mut self, key: RequestKey, sentence: Option<Sentence>) {
+        let Some(asked) = self.table.get_mut(key) else { return };
+        asked.sentence = sentence.or(asked.sentence.take());
     }
 
     /// A provider has the request and needs more time: the requester waits longer.
@@ -314,7 +321,8 @@ impl Requests {
         let Some(asked) = self.table.get(key) else { return };
         let RequestStage::Declined { retry_after_ms } = asked.stage else { return };
         let requester = asked.named_requester();
-        let decline = Decline { id: key.id, reason: asked.reason, retry_after_ms, requester };
+        let sentence = asked.sentence.clone().filter(|_| asked.reason == Reason::SourceFailed);
+        let decline = Decline { retry_after_ms, requester, sentence, ..Decline::new(key.id, asked.reason) };
         let (connection, traffic) = (asked.connection, Traffic::Lookup);
         core.send(connection, Channel::Datagram, traffic, RequestMessage::Decline(decline));
     }
@@ -326,7 +334,7 @@ impl HubCore {
         self.counters.count_outcome(request.spec.service, self.mode_of(request), reason.into());
         self.report_declined(connection, request, reason);
         let retry_after_ms = (reason == Reason::TooMany).then_some(RETRY_AFTER.as_millis() as u32);
-        let decline = Decline { id: request.id, reason, retry_after_ms, requester: None };
+        let decline = Decline { retry_after_ms, ..Decline::new(request.id, reason) };
         self.send_answer(connection, RequestMessage::Decline(decline));
     }
 }

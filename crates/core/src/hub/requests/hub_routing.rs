@@ -27,7 +27,7 @@ impl Requests {
         let key = RequestKey { requester: if relay { from.node } else { passed.requester }, id };
         let requester = (!relay).then_some(passed.requester);
         let taken = RequestMessage::RequestAck { id, requester, provider: None };
-        let decline = |reason| RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester });
+        let decline = |reason| RequestMessage::Decline(Decline { requester, ..Decline::new(id, reason) });
         if !turn.is_valid_target(from, &passed.request, hop) {
             return turn.core.send_answer(from.connection, decline(Reason::NotAllowed));
         }
@@ -244,6 +244,6 @@ impl Requests {
 
 /// Declines what a second hub passes on of a request that is here already.
 fn refuse_duplicate(core: &mut HubCore, from: Sender, key: RequestKey, reason: Reason) {
-    let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
+    let decline = Decline { requester: Some(key.requester), ..Decline::new(key.id, reason) };
     core.send_answer(from.connection, RequestMessage::Decline(decline));
 }

@@ -92,7 +92,7 @@ impl HubCore {
     /// Tells a hub that was to reflect something in this one's place that it is not to: it keeps no
     /// room for that.
     fn cancel_overflow(&mut self, key: RequestKey, hub: NodeId, reason: Reason) {
-        let decline = Decline { id: key.id, reason, retry_after_ms: None, requester: Some(key.requester) };
+        let decline = Decline { requester: Some(key.requester), ..Decline::new(key.id, reason) };
         if let Some(connection) = self.connection_to(hub) {
             self.send_answer(connection, RequestMessage::Decline(decline));
         }

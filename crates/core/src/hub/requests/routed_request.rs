@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_wire::messages::{CopyTarget, HubHop, Reason, Request, RequestMode, RequestSpec, Route, RouteDirection};
+use roost_wire::messages::{
+    CopyTarget, HubHop, Reason, Request, RequestMode, RequestSpec, Route, RouteDirection, Sentence,
+};
 use roost_wire::{Address, Area, Cell, ConnectionId, NodeId, Nonce, RequestId, SchemeSet, StreamTag, Time};
 
 use crate::hub::route::{HOPS, RoutePlan};
@@ -59,6 +61,8 @@ pub(crate) struct RoutedRequest {
     pub(super) stage: RequestStage,
     /// The gravest reason so far why nobody serves it.
     pub(crate) reason: Reason,
+    /// The words of the provider that declined last and gave some; for [`Reason::SourceFailed`].
+    pub(super) sentence: Option<Sentence>,
     /// Time at which the first of the providers that are busy may be free, as they say.
     pub(super) retry_after_ms: Option<u32>,
     /// Number of reports on it that were sent, if it is traced.
@@ -198,6 +202,7 @@ impl RoutedRequest {
             route_plan: None,
             stage: RequestStage::LookingUp,
             reason: Reason::NotFound,
+            sentence: None,
             retry_after_ms: None,
             reports: 0,
             pending: (now, 0),

@@ -75,6 +75,66 @@ fn busy_provider_skipped_and_refusal_repeated() {
     assert_eq!(bench.hub.counters().stray, 1);
 }
 
+/// A provider's refusal with the words of its program.
+fn saying(forward: &Request, reason: Reason, words: &str) -> Message {
+    match decline(forward, reason) {
+        Message::Request(RequestMessage::Decline(decline)) => {
+            let sentence = Some(words.parse().unwrap());
+            Message::Request(RequestMessage::Decline(Decline { sentence, ..decline }))
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The reason and the words of the only message, which is a refusal.
+fn told(sent: &[(ConnectionId, Message)]) -> (Reason, Option<&str>) {
+    match sent {
+        [(_, Message::Request(RequestMessage::Decline(decline)))] => {
+            (decline.reason, decline.sentence.as_ref().map(Sentence::as_str))
+        }
+        other => panic!("expected one decline, not {other:?}"),
+    }
+}
+
+#[test]
+fn last_words_are_told_and_repeated() {
+    for mode in [RequestMode::Forward, RequestMode::Relay] {
+        let mut bench = Bench::new();
+        let (first, second, requester) = (bench.provider(1), bench.provider(2), bench.requester(3));
+        let (_, forward) = forwarded(&bench.ask(requester, request(1, mode)));
+        let (to, next) = forwarded(&bench.say(first, saying(&forward, Reason::SourceFailed, "ask the second")));
+        assert_eq!(to, second);
+        let last = bench.say(second, saying(&next, Reason::SourceFailed, "ask the first"));
+        assert_eq!(told(&last), (Reason::SourceFailed, Some("ask the first")));
+        for number in 0..100 {
+            let more = saying(&next, Reason::SourceFailed, &format!("word {number}"));
+            assert!(bench.say(second, more).is_empty(), "a provider has one last word");
+        }
+        assert_eq!(bench.ask(requester, request(1, mode)), last);
+    }
+}
+
+#[test]
+fn words_go_with_their_reason() {
+    let outcome = |words: [Option<&str>; 2], reasons: [Reason; 2]| {
+        let mut bench = Bench::new();
+        let (providers, requester) = ([bench.provider(1), bench.provider(2)], bench.requester(3));
+        let mut sent = bench.ask(requester, request(1, RequestMode::Forward));
+        for ((provider, words), reason) in providers.into_iter().zip(words).zip(reasons) {
+            let (_, forward) = forwarded(&sent);
+            let message = words.map_or(decline(&forward, reason), |words| saying(&forward, reason, words));
+            sent = bench.say(provider, message);
+        }
+        let (reason, words) = told(&sent);
+        (reason, words.map(str::to_owned))
+    };
+    let (failed, busy) = (Reason::SourceFailed, Reason::Busy);
+    assert_eq!(outcome([Some("mine"), None], [failed, failed]), (failed, Some("mine".to_owned())));
+    assert_eq!(outcome([None, Some("mine")], [Reason::TooSlow, failed]).1, None, "the reason of the first is told");
+    assert_eq!(outcome([Some("mine"), None], [failed, busy]), (busy, None));
+    assert_eq!(outcome([Some("mine"), Some("mine")], [busy, busy]), (busy, None), "no program is busy in words");
+}
+
 #[test]
 fn two_requesters_may_count_alike() {
     let mut bench = Bench::new();
@@ -276,8 +336,7 @@ fn looped_request_is_declined() {
         assert!(to_other(&bench.say(requester, asked.clone())), "the requester's repetition goes the same way");
         bench.say(other, RequestMessage::RequestAck { id: RequestId(1), requester: Some(node(50)), provider: None });
     }
-    let last =
-        Decline { id: RequestId(1), reason: Reason::Unreachable, retry_after_ms: None, requester: Some(node(50)) };
+    let last = Decline { requester: Some(node(50)), ..Decline::new(RequestId(1), Reason::Unreachable) };
     assert_eq!(refused(&bench.say(other, RequestMessage::Decline(last))), (requester, Reason::Unreachable));
 }
 

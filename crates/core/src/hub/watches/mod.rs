@@ -168,7 +168,7 @@ impl WatchTable {
             return core.refuse_watch(from.connection, watch.id);
         }
         if !self.admit_watch(core, from) {
-            let decline = Decline { id: watch.id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
+            let decline = Decline::new(watch.id, Reason::TooMany);
             return core.send_answer(from.connection, RequestMessage::Decline(decline));
         }
         let watching = ActiveWatch {
@@ -367,7 +367,7 @@ impl WatchTable {
 impl HubCore {
     fn refuse_watch(&mut self, connection: ConnectionId, id: RequestId) {
         self.counters.forbidden += 1;
-        let decline = Decline { id, reason: Reason::Forbidden, retry_after_ms: None, requester: None };
+        let decline = Decline::new(id, Reason::Forbidden);
         self.send_answer(connection, RequestMessage::Decline(decline));
     }
 

@@ -211,7 +211,7 @@ fn refused_watch_stays_partial_until_accepted() {
         };
         sent.iter().filter_map(of).collect()
     };
-    let decline = Decline { id, reason: Reason::TooMany, retry_after_ms: None, requester: None };
+    let decline = Decline::new(id, Reason::TooMany);
     let sent = bench.say(sibling, RequestMessage::Decline(decline));
     assert_eq!(coverages(&sent), [Some(Coverage::Partial)]);
     let again: Vec<_> = (0..40)

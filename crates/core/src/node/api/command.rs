@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::{NodeConfig, NodeEvent};
 use super::{Provider, SessionId, Ticket};
 use roost_policy::Policy;
-use roost_wire::messages::{MailboxStatus, ProvisionalAccept, PushState, ServiceRequest};
+use roost_wire::messages::{MailboxStatus, ProvisionalAccept, PushState, Sentence, ServiceRequest};
 use roost_wire::{
     Area, Cell, DeliveryId, Epoch, EpochSecret, ExactPosition, Labels, Metadata, NodeId, NodeSelector, OrbitElements,
     RequestId, RoomId, Service, ServiceSet, StreamId,
@@ -169,6 +169,11 @@ pub enum NodeCommand {
     SourceFailed {
         session: SessionId,
         reason: String,
+    },
+    /// The program behind a session's source declines. The requester gets to read the sentence.
+    SourceDeclined {
+        session: SessionId,
+        sentence: Sentence,
     },
     /// A datagram's worth of a stream, at most [`crate::flow::MAX_PACKET_BYTES`] (what is longer is sent in
     /// pieces).

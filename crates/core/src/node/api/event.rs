@@ -12,7 +12,7 @@ use crate::node::outbox::OutboxEvent;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{
     FlowDescription, Hop, LookupResult, ProtocolVersion, ProvisionalAccept, Push, PushState, Reason, SealedFile,
-    ServiceRequest, WatchChange,
+    Sentence, ServiceRequest, WatchChange,
 };
 use roost_wire::room::RoomMember;
 use roost_wire::{Address, Cell, Epoch, EpochSecret, NodeId, RequestId, Scheme, Service, StreamId, StreamTag};
@@ -37,7 +37,7 @@ pub enum NodeEvent {
     /// The group's policy does not let a remote do what it wants with this node. Comes as often as the remote tries.
     Denied(Denial),
     /// A service of this node is wanted: start its source and answer with
-    /// `NodeCommand::SourceOpened` or `NodeCommand::SourceFailed`.
+    /// `NodeCommand::SourceOpened`, `NodeCommand::SourceFailed` or `NodeCommand::SourceDeclined`.
     OpenSource {
         /// The number under which to answer.
         session: SessionId,
@@ -167,6 +167,8 @@ pub enum NodeEvent {
         detail: String,
         /// The pause after which it may be worth asking again, as those who refused say.
         retry_after: Option<Duration>,
+        /// The reason of the provider's program, with [`Reason::SourceFailed`].
+        sentence: Option<Sentence>,
     },
     /// The outcome of an object that was offered. The last event of its ticket.
     Pushed {
@@ -232,6 +234,13 @@ pub enum NodeEvent {
     Document(ReceivedDocument),
     /// The node has left. What is asked of it from now on fails at once.
     Left,
+}
+
+impl NodeEvent {
+    /// A failure with nothing more to tell.
+    pub fn failed(ticket: Ticket, reason: Reason, detail: impl Into<String>) -> Self {
+        Self::Failed { ticket, reason, detail: detail.into(), retry_after: None, sentence: None }
+    }
 }
 
 /// The way that a request took.

@@ -90,7 +90,7 @@ impl OutgoingPushes {
             None
         };
         if let Some((reason, detail)) = objection {
-            return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+            return core.emit(NodeEvent::failed(ticket, reason, detail));
         }
         let id = core.next_request();
         let expires = core.now + delivery.map_or(Duration::ZERO, |delivery| delivery.left);
@@ -239,7 +239,7 @@ impl OutgoingPushes {
         if let Some(OutgoingPush { ticket, to, .. }) = self.out.remove(&id) {
             core.timers.clear(Timer::Push(id));
             self.hang_up(core, to.node);
-            core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+            core.emit(NodeEvent::failed(ticket, reason, detail));
         }
     }
 

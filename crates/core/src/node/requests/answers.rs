@@ -40,6 +40,7 @@ impl OutgoingRequests {
             // The hub takes the provider for silent that this node has refused.
             decline.reason = Reason::Forbidden;
         }
+        asked.sentence = decline.sentence.take().filter(|_| decline.reason == Reason::SourceFailed);
         asked.retry_after = decline.retry_after_ms.map(|millis| Duration::from_millis(millis.into()));
         if decline.reason == Reason::Leaving && !asked.is_direct() {
             // The request goes to the next home.

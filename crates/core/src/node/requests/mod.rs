@@ -146,7 +146,7 @@ impl OutgoingRequests {
             None
         };
         if let Some((reason, detail)) = refusal {
-            return core.emit(NodeEvent::Failed { ticket, reason, detail: detail.to_owned(), retry_after: None });
+            return core.emit(NodeEvent::failed(ticket, reason, detail));
         }
         request.area = narrowed(request.scope, request.area, attach.record().cell);
         if let Some(home) = attach.home() {
@@ -170,7 +170,7 @@ impl OutgoingRequests {
     ) {
         if self.asked.len() >= MAX_REQUESTS || !request.area.is_valid() {
             let (reason, detail) = (Reason::TooMany, "the lookup is malformed or one too many".to_owned());
-            return core.emit(NodeEvent::Failed { ticket, reason, detail, retry_after: None });
+            return core.emit(NodeEvent::failed(ticket, reason, detail));
         }
         let count = request.count.min(MAX_CANDIDATES as u8);
         let deadline = match attach.home() {
@@ -304,11 +304,8 @@ impl OutgoingRequests {
             self.drop_replacement(core, id);
             let retry_after =
                 asked.retry_after.filter(|_| matches!(reason, Reason::Busy | Reason::TooMany | Reason::Saturated));
-            self.traces.conclude(
-                core,
-                asked.ticket,
-                NodeEvent::Failed { ticket: asked.ticket, reason, detail, retry_after },
-            );
+            let (ticket, sentence) = (asked.ticket, asked.sentence.filter(|_| reason == Reason::SourceFailed));
+            self.traces.conclude(core, ticket, NodeEvent::Failed { ticket, reason, detail, retry_after, sentence });
         }
     }
 

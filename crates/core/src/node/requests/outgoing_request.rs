@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use roost_wire::messages::{
-    ProviderAddress, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, ServiceRequest,
+    ProviderAddress, Reason, ReflectionPolicy, Request, RequestMessage, RequestMode, RequestSpec, Sentence,
+    ServiceRequest,
 };
 use roost_wire::{Area, ConnectionId, NodeId, Nonce, RequestId, Time};
 
@@ -58,6 +59,8 @@ pub(super) struct OutgoingRequest {
     pub(super) numbers: u32,
     /// The reason of the failure if nothing better turns up.
     pub(super) last: Option<Reason>,
+    /// The words that came with the last refusal.
+    pub(super) sentence: Option<Sentence>,
     /// The pause that came with the last refusal.
     pub(super) retry_after: Option<Duration>,
     pub(super) subscription: SubscriptionState,
@@ -115,6 +118,7 @@ impl OutgoingRequest {
             tries: 0,
             numbers: 0,
             last: None,
+            sentence: None,
             retry_after: None,
             subscription: SubscriptionState::default(),
             body: OutgoingBody::default(),

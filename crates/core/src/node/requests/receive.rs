@@ -117,6 +117,7 @@ impl OutgoingRequests {
         let goes_on = before.is_some() && reflected.is_none();
         let provided = before.as_ref().map(|before| before.provider).or(asked.subscription.foretold.provider);
         asked.confirm();
+        asked.sentence = None;
         asked.stop_runs(core, id, Some(provider));
         let (whole, is_resumed) = match &mut flow {
             FlowDescription::Object { inline, offset, .. } => (inline.take(), offset.is_some()),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use roost_wire::messages::{Reason, ServiceRequest};
+use roost_wire::printable;
 
 use super::outgoing_request::OutgoingRequest;
 use crate::node::core::Core;
@@ -32,7 +33,10 @@ pub(super) fn sentence(reason: Reason, asked: &OutgoingRequest, core: &Core) -> 
         Reason::UnreachableAbove => {
             format!("no near node offers {request}, and the way to the other hubs is cut")
         }
-        Reason::SourceFailed => format!("the provider's source of {service} gave nothing"),
+        Reason::SourceFailed => match &asked.sentence {
+            Some(words) => format!("{} declined: {:?}", provider_name(asked, core), words.as_str()),
+            None => format!("the provider's source of {service} gave nothing"),
+        },
         Reason::TimedOut => format!("no provider of {request} answered within {deadline:?}"),
         Reason::Leaving => "this node is leaving".to_owned(),
         Reason::TooMany => "the hub takes no more requests: this node asks too often, or the hub is full".to_owned(),
@@ -69,6 +73,13 @@ fn direct_sentence(reason: Reason, request: &ServiceRequest) -> Option<String> {
         Reason::TimedOut => Some(format!("that node has not answered within {deadline:?}")),
         _ => None,
     }
+}
+
+/// The provider in a sentence, with its name if this node has asked it itself.
+fn provider_name(asked: &OutgoingRequest, core: &Core) -> String {
+    let asked_at = asked.via.filter(|_| asked.is_direct()).and_then(|at| core.connections.get(at));
+    let name = asked_at.map(|entry| entry.own.name.as_str()).filter(|name| !name.is_empty());
+    name.map_or("the provider".to_owned(), |name| format!("the provider {}", printable(name)))
 }
 
 /// Another member has refused by a policy that this node does not hold, or does not read so.

@@ -28,7 +28,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use roost_policy::Action;
-use roost_wire::messages::{CopyTarget, Decline, Reason, Request, RequestMessage, RequestMode, Route, ServiceRequest};
+use roost_wire::messages::{
+    CopyTarget, Decline, Reason, Request, RequestMessage, RequestMode, Route, Sentence, ServiceRequest,
+};
 use roost_wire::{Cell, ConnectionId, DeliveryClasses, FlowKind, Offer, RequestId, Role, ServiceSet, Time};
 
 use self::publications::Publications;
@@ -312,9 +314,14 @@ impl ProviderSessions {
 
     /// Gives a session back to the hub: another provider may serve it.
     fn refuse(&mut self, core: &mut Core, id: SessionId, reason: Reason) {
+        self.refuse_saying(core, id, reason, None);
+    }
+
+    /// Gives it back with the words of its program.
+    fn refuse_saying(&mut self, core: &mut Core, id: SessionId, reason: Reason, sentence: Option<Sentence>) {
         self.finish(core, id, Some(reason));
-        if let Some(session) = self.remove(core, id) {
-            decline(core, &session.request, reason, None);
+        if let Some(Session { request, .. }) = self.remove(core, id) {
+            send_decline(core, &request, Decline { sentence, ..Decline::new(request.key.1, reason) });
         }
     }
 
@@ -379,10 +386,13 @@ impl ProviderSessions {
 }
 
 fn decline(core: &mut Core, request: &ServeRequest, reason: Reason, retry_after: Option<Duration>) {
+    let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
+    send_decline(core, request, Decline { retry_after_ms, ..Decline::new(request.key.1, reason) });
+}
+
+fn send_decline(core: &mut Core, request: &ServeRequest, decline: Decline) {
     // A requester that asks by multicast hears from another node, or asks again.
     let Some(asked_by) = request.asked_by else { return };
     let requester = Some(request.requester).filter(|_| !request.relayed && core.is_hub(asked_by));
-    let retry_after_ms = retry_after.and_then(|after| u32::try_from(after.as_millis()).ok());
-    let decline = Decline { id: request.key.1, reason, retry_after_ms, requester };
-    core.send(asked_by, RequestMessage::Decline(decline));
+    core.send(asked_by, RequestMessage::Decline(Decline { requester, ..decline }));
 }

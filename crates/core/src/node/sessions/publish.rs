@@ -10,7 +10,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{FlowMessage, Reason, Rekey, ServiceRequest};
+use roost_wire::messages::{FlowMessage, Reason, Rekey, Sentence, ServiceRequest};
 use roost_wire::{Epoch, EpochSecret, NodeId, Service};
 
 use super::ProviderSessions;
@@ -182,12 +182,25 @@ impl ProviderSessions {
 
     /// A publication is over, and its members hear of it.
     pub(super) fn unpublish(&mut self, core: &mut Core, id: SessionId, reason: Option<Reason>) {
+        self.unpublish_saying(core, id, reason, None);
+    }
+
+    /// Ends a publication with the words of its program.
+    pub(super) fn unpublish_saying(
+        &mut self,
+        core: &mut Core,
+        id: SessionId,
+        reason: Option<Reason>,
+        sentence: Option<Sentence>,
+    ) {
         let Some(service) = self.publications.all.get(&id).map(|publication| publication.service) else { return };
         self.close(core, id, reason);
         for member in self.member_ids(service, |phase| matches!(phase, SessionPhase::Member | SessionPhase::Opening)) {
             let Some(session) = self.sessions.get(&member) else { continue };
             match (&session.phase, reason) {
-                (SessionPhase::Opening, reason) => self.refuse(core, member, reason.unwrap_or(Reason::SourceFailed)),
+                (SessionPhase::Opening, reason) => {
+                    self.refuse_saying(core, member, reason.unwrap_or(Reason::SourceFailed), sentence.clone())
+                }
                 (_, Some(reason)) => self.stop_requester(core, member, reason),
                 (_, None) => {
                     let id = session.request.key.1;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{FlowMessage, Reason, Report, RequestMessage};
+use roost_wire::messages::{FlowMessage, Reason, Report, RequestMessage, Sentence};
 use roost_wire::object::MAX_HELD_BYTES;
 use roost_wire::{ConnectionId, RequestId};
 
@@ -106,13 +106,14 @@ impl ProviderSessions {
         is_slow
     }
 
-    /// The source of a session gives nothing, or nothing more.
-    pub(crate) fn on_open_failed(&mut self, core: &mut Core, id: SessionId) {
+    /// The source of a session gives nothing, or nothing more. `sentence` is for a requester that
+    /// has no acceptance yet.
+    pub(crate) fn on_open_failed(&mut self, core: &mut Core, id: SessionId, sentence: Option<Sentence>) {
         if self.publications.has(id) {
-            return self.unpublish(core, id, Some(Reason::SourceFailed));
+            return self.unpublish_saying(core, id, Some(Reason::SourceFailed), sentence);
         }
         match self.sessions.get(&id).map(|session| &session.phase) {
-            Some(SessionPhase::Opening) => self.refuse(core, id, Reason::SourceFailed),
+            Some(SessionPhase::Opening) => self.refuse_saying(core, id, Reason::SourceFailed, sentence),
             Some(SessionPhase::Streaming(_) | SessionPhase::Sending(_)) => {
                 self.stop_requester(core, id, Reason::SourceFailed)
             }

@@ -41,10 +41,9 @@ fn saturated_upstream_asked_to_send_directly() {
     assert_eq!(reflect_of(&carry).hops, 1);
     let (id, origin) = (carry.id, Some(carry.requester()));
     let full = RequestMessage::Decline(Decline {
-        id,
-        reason: Reason::Saturated,
         retry_after_ms: Some(9_000),
         requester: origin,
+        ..Decline::new(id, Reason::Saturated)
     });
     let (to, again) = the_carry(&bench.say(beyond, full.clone()));
     assert_eq!((to, reflect_of(&again).hops, again.nonce), (beyond, 0, carry.nonce));
@@ -109,7 +108,7 @@ fn overflow_hubs_exhausted_before_own_copy() {
         let (to, carry) = the_carry(&sent);
         assert_eq!(to, hub);
         let (id, reason, requester) = (carry.id, Reason::Saturated, Some(carry.requester()));
-        sent = bench.say(hub, RequestMessage::Decline(Decline { id, reason, retry_after_ms: None, requester }));
+        sent = bench.say(hub, RequestMessage::Decline(Decline { requester, ..Decline::new(id, reason) }));
     }
     the_forward(&sent);
     assert_eq!(grants(&mut bench)[0].kind, DownstreamKind::Subscriber);
