@@ -59,7 +59,7 @@ fn words_cross_hubs_and_relays() {
         let area = Area::Exact(Cell::new(3, 0));
         let ticket = world.request_with(requester, Service::Image, area, |wanted| wanted.mode = mode);
         assert_eq!(told(&mut world, requester, ticket).0.as_deref(), Some("the lens is covered"), "{mode:?}");
-        let HubTree { mut world, providers, requesters, .. } = HubTree::with_layers(1, seed);
+        let HubTree { mut world, providers, requesters, .. } = HubTree::with_layers(seed, 1);
         decline_with(&mut world, providers[0], "the lens is covered");
         let area = Area::Exact(place(0));
         let ticket = world.request_with(requesters[3], Service::Image, area, |wanted| wanted.mode = mode);

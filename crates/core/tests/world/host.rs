@@ -66,7 +66,7 @@ pub struct Host {
     pub opened: Vec<(SessionId, Service, NodeId)>,
     pub broken_source: bool,
     /// The words with which the host's programs decline, if they do.
-    pub declining: Option<Sentence>,
+    pub declining: Option<roost_wire::messages::Sentence>,
     /// The host's sources do not answer: a test opens them.
     pub slow_source: bool,
     /// The size of its objects, if not the service's.
