@@ -15,6 +15,9 @@ use crate::ring::crosses_itself;
 /// each piece is straight on the grid: up to 60° of latitude, 9 m from the true edge at most.
 const PIECE_DEG: f64 = 0.25;
 
+/// The pieces of all edges together. Near a pole an edge in reach may go half around the Earth, in 720 pieces.
+const MAX_PIECES: usize = 20_000;
+
 /// An area on the Earth: a circle, a box between two corners, or polygons with holes.
 ///
 /// Hubs search the areas of [`cover`](Self::cover), which contain each point of the region and more. The requester then
@@ -109,18 +112,19 @@ impl Region {
         if points > MAX_POINTS {
             return Err(RegionError::Points(MAX_POINTS));
         }
-        let project = |rings: &geojson::Polygon| {
-            let rings: Result<Vec<_>, _> = rings.iter().map(|ring| project_ring(ring, datum)).collect();
+        let mut room = MAX_PIECES;
+        let mut project = |rings: &geojson::Polygon| {
+            let rings: Result<Vec<_>, _> = rings.iter().map(|ring| project_ring(ring, datum, &mut room)).collect();
             rings.map(Outline::new)
         };
-        let outlines = polygons.iter().map(project).collect::<Result<Vec<_>, RegionError>>()?;
+        let outlines = polygons.iter().map(&mut project).collect::<Result<Vec<_>, RegionError>>()?;
         let cover = cover::rectangles(&outlines);
         Ok(Self { datum: *datum, shape: Shape::Outlines(outlines), cover })
     }
 }
 
-/// A ring on the grid, with points added on long edges.
-fn project_ring(ring: &[[f64; 2]], datum: &Datum) -> Result<Vec<GridPoint>, RegionError> {
+/// A ring on the grid, with points added on long edges as long as there is room.
+fn project_ring(ring: &[[f64; 2]], datum: &Datum, room: &mut usize) -> Result<Vec<GridPoint>, RegionError> {
     if ring.len() < 4 || ring.first() != ring.last() {
         return Err(RegionError::Ring);
     }
@@ -138,6 +142,7 @@ fn project_ring(ring: &[[f64; 2]], datum: &Datum) -> Result<Vec<GridPoint>, Regi
         project([from[0], from[1]], datum)?;
         project([to[0], to[1]], datum)?;
         let pieces = (north.abs().max(east.abs()) / PIECE_DEG).ceil().max(1.0) as u32;
+        *room = room.checked_sub(pieces as usize).ok_or(RegionError::Pieces(MAX_PIECES))?;
         for piece in 0..pieces {
             let part = f64::from(piece) / f64::from(pieces);
             points.push(project([from[0] + north * part, from[1] + east * part], datum)?);
@@ -221,6 +226,21 @@ mod tests {
         assert!(matches!(wide, RegionError::Circle { .. }));
     }
 
+    #[test]
+    fn edges_around_a_pole_are_limited() {
+        let datum = datum(90.0, 0.0, 1000);
+        // A zigzag between two parallels: up to 27 edges of 179° fit, and 999 would take seconds.
+        let ring = |edges: usize| {
+            let there = |edge: usize| if edge % 2 == 0 { -89.0 } else { 89.0 };
+            let lat = |edge: usize| 89.0 - edge as f64 / 1000.0;
+            let mut ring: Vec<_> = (0..edges).map(|edge| [lat(edge), there(edge)]).collect();
+            ring.extend([[lat(edges), -90.0], [89.0, -90.0], ring[0]]);
+            ring
+        };
+        assert!(Region::outlined(&[vec![ring(21)]], &datum).is_ok());
+        assert_eq!(Region::outlined(&[vec![ring(901)]], &datum), Err(RegionError::Pieces(MAX_PIECES)));
+    }
+
     /// A star around a center, whose rays have these lengths in degrees of latitude.
     fn star(center: LatLon, rays: &[f64]) -> Vec<[f64; 2]> {
         let ray = |(i, ray): (usize, &f64)| {
@@ -233,7 +253,7 @@ mod tests {
     }
 
     fn line(ring: &[[f64; 2]], datum: &Datum) -> geo::LineString {
-        project_ring(ring, datum).unwrap().iter().map(|point| (point.x, point.y)).collect()
+        project_ring(ring, datum, &mut MAX_PIECES.clone()).unwrap().iter().map(|point| (point.x, point.y)).collect()
     }
 
     proptest! {
