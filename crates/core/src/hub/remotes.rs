@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roost_policy::Policy;
-use roost_wire::{Address, ConnectionId, Labels, NodeId, NodeSelector, RemoteIdentity, Role, SchemeSet, Time};
+use roost_wire::{
+    Address, ConnectionId, Labels, NodeId, NodeSelector, RemoteIdentity, Role, SchemeSet, ServiceSet, Time,
+};
 
 use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
@@ -16,6 +18,9 @@ use crate::request_key::RequestKey;
 
 /// Cost of a publication to its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;
+
+/// Cost of the publication of a record in motion: its way is worked out. An honest node tells one a second at most.
+pub(super) const MOTION: u32 = 4;
 
 /// The cost of the word of a move: hubs pass it on to all that may know the old home.
 pub(super) const MOVE: u32 = 8;
@@ -68,8 +73,8 @@ pub(super) struct Remote {
     labels: Labels,
     /// The actions that the policy allows the remote.
     pub(super) allowance: Allowance,
-    /// True if its record has more services than it may offer.
-    pub(super) is_cut: bool,
+    /// The services of its record that it may not offer.
+    pub(super) cut: ServiceSet,
     pub(super) since: Time,
     connections: Vec<ConnectionId>,
     /// The connection over which the record that is held has come.
@@ -314,7 +319,7 @@ impl Remote {
             name,
             labels: Labels::default(),
             allowance: Allowance::default(),
-            is_cut: false,
+            cut: ServiceSet::EMPTY,
             since: now,
             connections: Vec::with_capacity(1),
             publisher: None,
