@@ -137,12 +137,12 @@ impl<'a> Receiver<'a> {
                 && stream.write_all(WATCH).await.is_ok()
             {
                 self.follower.on_connected(self.now());
-                self.tell(None).await?;
+                self.publish(None).await?;
                 self.read(stream).await?;
             }
             if self.follower.dial_at().is_none_or(|dial_at| dial_at <= self.now()) {
                 let followed = self.follower.on_disconnected(self.now());
-                self.tell(followed).await?;
+                self.publish(followed).await?;
             }
         }
     }
@@ -161,12 +161,12 @@ impl<'a> Receiver<'a> {
                     lines.push(&buffer[..count], |line| followed = self.follower.on_line(now, line).or(followed))
                 }
             }
-            self.tell(followed).await?;
+            self.publish(followed).await?;
         }
         Ok(())
     }
 
-    async fn tell(&self, followed: Option<Followed>) -> Result<(), DriverStopped> {
+    async fn publish(&self, followed: Option<Followed>) -> Result<(), DriverStopped> {
         self.status.set(self.follower.state());
         let command = match followed {
             None => return Ok(()),
@@ -317,7 +317,7 @@ mod tests {
         }
         std::fs::write(path("long"), vec![b'x'; MAX_ORBIT_BYTES as usize + 1]).unwrap();
         assert!(error(path("long")).contains("more than 16384 bytes"));
-        // Its size is unknown until it is read.
+        // A file of a size that nobody tells.
         assert!(error("/proc/self/smaps".into()).contains("/proc/self/smaps"));
         std::fs::write(path("old"), elements(31, "325.0288")).unwrap();
         assert!(error(path("old")).contains("days away from that time, and good for 30: take newer ones"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use roost_policy::Policy;
 use roost_wire::{
-    Address, ConnectionId, Labels, NodeId, NodeSelector, RemoteIdentity, Role, SchemeSet, ServiceSet, Time,
+    Address, ConnectionId, Labels, NodeId, NodeSelector, Record, RemoteIdentity, Role, SchemeSet, ServiceSet, Time,
 };
 
 use super::HubLimit;
@@ -20,7 +20,7 @@ use crate::request_key::RequestKey;
 pub(super) const PUBLICATION: u32 = 1;
 
 /// Cost of the publication of a record in motion: its way is worked out. An honest node tells one a second at most.
-pub(super) const MOTION: u32 = 4;
+const MOTION: u32 = 4;
 
 /// The cost of the word of a move: hubs pass it on to all that may know the old home.
 pub(super) const MOVE: u32 = 8;
@@ -33,6 +33,11 @@ pub(super) const SEARCH: u32 = 2;
 
 /// Cost of news of a room: one message to each owner, and their lists.
 pub(super) const ROOM_UPDATE_COST: u32 = 2;
+
+pub(super) fn publication_cost(record: &Record) -> u32 {
+    let is_moving = record.orbit.is_some() || record.position.as_ref().is_some_and(roost_geo::is_moving);
+    if is_moving { MOTION } else { PUBLICATION }
+}
 
 /// The most of all this that a node may have at once.
 const BURST: u32 = 96;

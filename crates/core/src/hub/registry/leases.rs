@@ -7,7 +7,7 @@ use super::Registry;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::hub::core::HubCore;
-use crate::hub::remotes::{MOTION, PUBLICATION};
+use crate::hub::remotes::publication_cost;
 use crate::hub::sender::Sender;
 use crate::hub::{HubEvent, HubLimit};
 use crate::machine::Traffic;
@@ -75,9 +75,7 @@ impl Registry {
         if core.leaving.is_some() {
             return false;
         }
-        let is_moving = record.orbit.is_some() || record.position.as_ref().is_some_and(roost_geo::is_moving);
-        let cost = if is_moving { MOTION } else { PUBLICATION };
-        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, cost)) {
+        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, publication_cost(record))) {
             core.over_limit(from.node, HubLimit::WorkRate);
             return false;
         }
@@ -394,9 +392,9 @@ mod tests {
             let connection = bench.up(1, Role::Node);
             let at = ExactPosition::new(LatLon::new(1.0, 2.0).unwrap());
             let position = Some(ExactPosition { course_deg: Some(3.0), speed_mps: Some(speed_mps), ..at });
+            let record = |sequence| Record { version: version(sequence), position, ..record(1) };
             for sequence in 1..=100 {
-                let record = Record { version: version(sequence), position, ..record(1) };
-                bench.say(connection, RegistrationMessage::Publish(record));
+                bench.say(connection, RegistrationMessage::Publish(record(sequence)));
             }
             bench.hub.counters().publishes
         };

@@ -116,7 +116,7 @@ mod tests {
         assert!(blocks[0] > 60, "{blocks:?}");
         assert!(blocks.iter().sum::<usize>() <= 200 + MOST_AT_ONCE as usize, "{blocks:?}");
         assert_eq!(blocks[199], 1, "where it is");
-        // It has its turn later.
+        // The last one has its turn later.
         let last = directory.entries_after(None).last().unwrap();
         assert_eq!(ways.next_due(), Some(Time::ZERO + SHORTEST_PAUSE));
         ways.forget(last.node());
