@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::stream::{self, Stream};
+use futures_util::stream::{self, Stream, StreamExt as _};
 use roost_api::query::{MAX_DURATION, Params};
 use roost_api::server::{ApiError, QueryPairs, TextBody, json_line, json_response};
 use roost_api::{

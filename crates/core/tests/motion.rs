@@ -82,9 +82,9 @@ impl Vehicle {
 
     fn fix(&mut self, random: &mut SplitMix64) -> ExactPosition {
         self.error = self.error.map(|error| error * 0.95 + noise(random) * 1.2);
-        let way = |metres: f64, course: f64| ExactPosition {
+        let way = |meters: f64, course: f64| ExactPosition {
             course_deg: Some(course),
-            speed_mps: Some(metres.abs().max(0.5)),
+            speed_mps: Some(meters.abs().max(0.5)),
             ..self.truth
         };
         let east = predict(&way(self.error[0], if self.error[0] > 0.0 { 90.0 } else { 270.0 }), SECOND);

@@ -55,19 +55,19 @@ impl Region {
     /// Fails for a circle that leaves the datum's reach or the grid.
     pub fn circle(center: LatLon, radius: Length, datum: &Datum) -> Result<Self, RegionError> {
         let cell = datum.cell(center)?;
-        let farthest_m = distance_m(datum.origin(), center) + radius.metres();
+        let farthest_m = distance_m(datum.origin(), center) + radius.meters();
         if farthest_m > MAX_REACH_M {
             return Err(RegionError::Circle { center, radius, reach_km: REACH_KM });
         }
         // Cells are compared by their lower corners: both ends are up to a cell's diagonal off, together.
         let reach =
-            radius.metres() / datum.cell_size().metres() * Datum::stretch(farthest_m) + std::f64::consts::SQRT_2;
+            radius.meters() / datum.cell_size().meters() * Datum::stretch(farthest_m) + std::f64::consts::SQRT_2;
         let cells = reach.ceil() as u32;
         if cells > 4 * MAX_COORDINATE as u32 {
             return Err(PlaceError::OffGrid { at: center, cell: datum.cell_size() }.into());
         }
         let cover = vec![Area::Radius { center: cell, radius: cells }];
-        Ok(Self { datum: *datum, shape: Shape::Circle { center, radius_m: radius.metres() }, cover })
+        Ok(Self { datum: *datum, shape: Shape::Circle { center, radius_m: radius.meters() }, cover })
     }
 
     /// All points between the parallels and meridians of two opposite corners, in any order; of the two boxes between
@@ -166,8 +166,8 @@ mod tests {
     use crate::MAX_RECTANGLES;
     use crate::geodesic::{Way, travel};
 
-    fn datum(lat: f64, lon: f64, metres: u32) -> Datum {
-        Datum::new(LatLon::new(lat, lon).unwrap(), Length::from_metres(metres)).unwrap()
+    fn datum(lat: f64, lon: f64, meters: u32) -> Datum {
+        Datum::new(LatLon::new(lat, lon).unwrap(), Length::from_meters(meters)).unwrap()
     }
 
     fn covered(region: &Region, at: LatLon) -> bool {
@@ -264,10 +264,10 @@ mod tests {
             lat in -65.0..65.0_f64, lon in -180.0..180.0_f64,
             rays in proptest::collection::vec(0.2..3.0_f64, 3..30),
             hole in 0.01..0.19_f64,
-            metres in prop_oneof![Just(100_u32), Just(1000), Just(30_000)],
+            meters in prop_oneof![Just(100_u32), Just(1000), Just(30_000)],
             points in proptest::collection::vec((-3.1..3.1_f64, -3.1..3.1_f64), 200),
         ) {
-            let datum = datum(lat * 0.9, (lon + 2.0).min(180.0), metres);
+            let datum = datum(lat * 0.9, (lon + 2.0).min(180.0), meters);
             let center = LatLon::new(lat, lon).unwrap();
             let inner = star(center, &[hole; 5]);
             let outer = star(center, &rays);
@@ -290,15 +290,15 @@ mod tests {
         fn cover_contains_the_circle(
             away in 0.0..1_400_000.0, bearing_deg in 0.0..360.0,
             radius in 1_u32..500_000,
-            metres in prop_oneof![Just(10_u32), Just(1000), Just(100_000)],
+            meters in prop_oneof![Just(10_u32), Just(1000), Just(100_000)],
             points in proptest::collection::vec((0.0..1.0_f64, 0.0..360.0), 50),
         ) {
-            let mut datum = datum(70.0, 170.0, metres);
-            if metres == 10 {
-                datum = Datum::new(datum.origin(), Length::from_metres(10)).unwrap();
+            let mut datum = datum(70.0, 170.0, meters);
+            if meters == 10 {
+                datum = Datum::new(datum.origin(), Length::from_meters(10)).unwrap();
             }
             let (center, _) = travel(datum.origin(), Way { distance_m: away, bearing_deg });
-            let region = Region::circle(center, Length::from_metres(radius), &datum).unwrap();
+            let region = Region::circle(center, Length::from_meters(radius), &datum).unwrap();
             for (part, bearing_deg) in points {
                 let (at, _) = travel(center, Way { distance_m: f64::from(radius) * part, bearing_deg });
                 prop_assert!(!region.contains(at) || covered(&region, at));

@@ -26,10 +26,10 @@ impl Directory {
 
     /// The point from which a node compares providers that are looked for around a cell: its own, or the middle of that
     /// cell. None if no record tells a position, so that the others cost nothing.
-    pub(crate) fn viewpoint(&self, node: NodeId, centre: Cell) -> Option<Viewpoint> {
+    pub(crate) fn viewpoint(&self, node: NodeId, center: Cell) -> Option<Viewpoint> {
         let datum = *self.motions.datum().filter(|_| !self.motions.is_empty())?;
-        let own = self.get(node).filter(|entry| entry.cell() == centre).and_then(|entry| entry.position());
-        let at = own.map(|own| own.at).or_else(|| datum.middle(centre).ok())?;
+        let own = self.get(node).filter(|entry| entry.cell() == center).and_then(|entry| entry.position());
+        let at = own.map(|own| own.at).or_else(|| datum.middle(center).ok())?;
         Some(Viewpoint { at, datum })
     }
 
@@ -70,7 +70,7 @@ impl DirectoryEntry<'_> {
         let datum = self.motions.datum();
         let here = self.motions.position(self.now, self.number, Duration::ZERO).zip(datum);
         let Some((here, datum)) = here else { return WaySteps { count: 0, step: span } };
-        let cells = here.speed_mps.unwrap_or(0.0) * span.as_secs_f64() / datum.cell_size().metres();
+        let cells = here.speed_mps.unwrap_or(0.0) * span.as_secs_f64() / datum.cell_size().meters();
         // Two cells a step, and the steps of the fastest end earlier.
         let count = ((cells / 2.0) as u32).clamp(1, MAX_SAMPLES);
         WaySteps { count: count + 1, step: span.div_f64((cells / 2.0).max(1.0)) }
@@ -175,10 +175,10 @@ mod tests {
                     let truth = predict(&record.position.unwrap(), now.since(*since));
                     let expected = datum.cell(truth.at).unwrap_or(NOWHERE);
                     // Beside a border, the way of the last hundredth of a second may not be seen yet.
-                    let metres = truth.speed_mps.unwrap_or(0.0) * 0.011 + 0.1;
+                    let meters = truth.speed_mps.unwrap_or(0.0) * 0.011 + 0.1;
                     let is_near = |cell: Cell| datum.grid_point(truth.at).is_ok_and(|point| {
                         let off = |first: i32, at: f64| (f64::from(first) - at).max(at - f64::from(first) - 1.0);
-                        off(cell.x, point.x).max(off(cell.y, point.y)) * 1000.0 <= metres
+                        off(cell.x, point.x).max(off(cell.y, point.y)) * 1000.0 <= meters
                     });
                     prop_assert!(held.cell() == expected || is_near(held.cell()), "{:?} {expected:?} {truth:?}", held.cell());
                     prop_assert!(is_found(&directory, held.cell(), record.node));
