@@ -137,7 +137,7 @@ fn orbit_needs_a_file_that_ends() {
     let hub = network.supernode("sn1", &[]);
     let (identity, endpoint) = (network.identity("n", "node"), hub.endpoint("udp"));
     let mut node = network.start("overlay-node", "n", &identity, &["--at", "tle:/dev/zero", "--super", &endpoint]);
-    assert_eq!(node.process.wait(PATIENCE), Some(78), "{}", node.log());
+    assert_eq!(node.process.wait(PATIENCE), Some(64), "{}", node.log());
     assert!(node.log().contains("/dev/zero is no file"), "{}", node.log());
 }
 
