@@ -231,7 +231,7 @@ mod tests {
         let datum = datum(90.0, 0.0, 1000);
         // A zigzag between two parallels: up to 27 edges of 179° fit, and 999 would take seconds.
         let ring = |edges: usize| {
-            let there = |edge: usize| if edge % 2 == 0 { -89.0 } else { 89.0 };
+            let there = |edge: usize| if edge.is_multiple_of(2) { -89.0 } else { 89.0 };
             let lat = |edge: usize| 89.0 - edge as f64 / 1000.0;
             let mut ring: Vec<_> = (0..edges).map(|edge| [lat(edge), there(edge)]).collect();
             ring.extend([[lat(edges), -90.0], [89.0, -90.0], ring[0]]);
