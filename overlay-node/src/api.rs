@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use futures_util::stream;
+use futures_util::stream::{self, Stream, StreamExt as _};
 use roost_api::query::{MAX_DURATION, Params};
 use roost_api::server::{ApiError, QueryPairs, TextBody, json_line, json_response};
 use roost_api::{
@@ -91,7 +91,7 @@ pub(crate) async fn find_provider(
     provider: NodeId,
     request: &ServiceRequest,
 ) -> Result<(Provider, Option<Cell>), ApiError> {
-    let place = || node.providers.find(std::time::Instant::now(), provider);
+    let place = || node.providers.find(std::time::Instant::now(), provider, node.shared.datum().as_ref());
     let named = |(cell, addresses)| (Provider { node: provider, addresses }, Some(cell));
     if let Some(place) = place() {
         return Ok(named(place));
@@ -147,7 +147,7 @@ async fn lookup(
 ) -> Result<Response, ApiError> {
     let query = LookupQuery::from_parts(&pairs, &geojson)?;
     let (names, began) = (everybody(query.names), Instant::now());
-    let search = node.grid().await.map_err(leaving)?.search(query.area, query.place.as_ref())?;
+    let search = region::search(&node, query.area, query.place.clone()).await?;
     let found = region::find(&node, query, &search, names).await?;
     let mut lookup = rows::lookup(&found, began.elapsed());
     for (row, candidate) in lookup.candidates.iter_mut().zip(&found.candidates) {
@@ -190,14 +190,18 @@ async fn watch(
     TextBody(geojson): TextBody,
 ) -> Result<Response, ApiError> {
     let WatchQuery { services, area, place, names } = WatchQuery::from_parts(&pairs, &geojson)?;
-    let search = node.grid().await.map_err(leaving)?.search(area, place.as_ref())?;
+    let search = region::search(&node, area, place).await?;
     let area = search.around();
     let command = |ticket| NodeCommand::Watch { ticket, services, area, names };
     let replies = node.open_ticket(Purpose::Other, command).await?;
-    let mut watched = WatchedRegion::new(search);
-    Ok(lines(replies, move |reply| {
+    let watched = WatchedRegion::new(search.clone());
+    let changes = stream::unfold((replies, watched), |(mut replies, mut watched)| async {
+        let reply = watched.next(&mut replies).await?;
+        Some((reply, (replies, watched)))
+    });
+    Ok(lines(changes, move |reply| {
         let line = match reply {
-            Reply::Changed(change) => watched.select(change).map(|change| json_line(&watched.event(&node, &change))),
+            Reply::Changed(change) => Some(json_line(&region::watch_event(&node, &search, &change))),
             _ => None,
         };
         std::future::ready(line)
@@ -209,7 +213,8 @@ async fn room(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Resp
     let room = RoomId::named(&name);
     let replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::JoinRoom { ticket, room }).await?;
     let guests = Arc::new(MemberNames::new(node, names));
-    Ok(lines(replies, move |reply| {
+    let rosters = stream::unfold(replies, |mut replies| async { Some((replies.next().await?, replies)) });
+    Ok(lines(rosters, move |reply| {
         let guests = Arc::clone(&guests);
         async move {
             match reply {
@@ -221,12 +226,12 @@ async fn room(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Resp
 }
 
 /// Answers with a line for each reply that has one, until either side ends it.
-fn lines<F, L>(replies: Replies, line: F) -> Response
+fn lines<F, L>(replies: impl Stream<Item = Reply> + Send + 'static, line: F) -> Response
 where
     F: FnMut(Reply) -> L + Send + 'static,
     L: Future<Output = Option<String>> + Send,
 {
-    let lines = stream::unfold((replies, line), move |(mut replies, mut line)| async move {
+    let lines = stream::unfold((Box::pin(replies), line), move |(mut replies, mut line)| async move {
         loop {
             let said = match replies.next().await? {
                 // The last line gives the reason of the end.

@@ -1,5 +1,7 @@
 //! A node that follows a receiver of gpsd, or the orbit of a satellite.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -7,21 +9,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use roost_api::types::Following;
 use roost_core::directory::NOWHERE;
 use roost_core::node::{Node, NodeCommand, NodePlace};
-use roost_geo::{Datum, ExactPosition, Orbit, Place, gpsd};
+use roost_geo::{Datum, FollowState, Followed, Orbit, OrbitFollower, Place, ReceiverFollower};
 use roost_runtime::driver::{DriverStopped, Mailbox};
 use roost_services::track::gpsd::{Lines, WATCH};
+use roost_wire::Time;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 const GPSD: &str = "127.0.0.1:2947";
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A receiver reports every second, with a fix or without; after this silence the connection counts as dead.
-const SILENCE: Duration = Duration::from_secs(30);
-/// Without a fix for so long, others must not take the node to go on as it went.
-const HOLD: Duration = Duration::from_secs(5);
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// The time between two looks at a file of elements, and its size.
 const ORBIT_PAUSE: Duration = Duration::from_secs(60);
@@ -36,9 +33,9 @@ pub(crate) enum PlaceSource {
 
 /// The state of what is followed, since a time.
 #[derive(Debug)]
-pub(crate) struct FollowState {
+pub(crate) struct FollowStatus {
     source: String,
-    state: Mutex<(&'static str, SystemTime)>,
+    state: Mutex<(FollowState, SystemTime)>,
 }
 
 impl PlaceSource {
@@ -53,14 +50,17 @@ impl PlaceSource {
     }
 
     /// # Errors
-    /// Fails for an address without a port, and for a file that is no element set.
+    /// Fails for an address without a port, and for a file that has no elements of now.
     pub(crate) fn check(&self) -> Result<(), String> {
         match self {
             Self::Gpsd(address) => match address.rsplit_once(':') {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0) => Ok(()),
                 _ => Err(format!("gpsd:{address} names no host and port; write gpsd:127.0.0.1:2947, or gpsd alone")),
             },
-            Self::Orbit(file) => read_orbit(file).map(drop),
+            Self::Orbit(file) => {
+                let position = read_orbit(file)?.position(unix());
+                position.map(drop).map_err(|error| format!("{}: {error}", file.display()))
+            }
         }
     }
 
@@ -73,107 +73,117 @@ impl PlaceSource {
     }
 }
 
-impl FollowState {
+impl FollowStatus {
     pub(crate) fn new(source: String) -> Self {
-        Self { source, state: Mutex::new(("no_fix", SystemTime::now())) }
+        Self { source, state: Mutex::new((FollowState::NoFix, SystemTime::now())) }
     }
 
     pub(crate) fn row(&self) -> Following {
         let (state, since) = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let since_s = since.elapsed().unwrap_or_default().as_secs_f64();
-        Following { source: self.source.clone(), state: state.to_owned(), since_s }
+        Following { source: self.source.clone(), state: state.name().to_owned(), since_s }
     }
 
-    fn set(&self, state: &'static str) {
+    fn set(&self, state: FollowState) {
         let mut held = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if held.0 != state {
             *held = (state, SystemTime::now());
-            tracing::info!(source = self.source, state, "the followed place");
+            tracing::info!(source = self.source, state = state.name(), "the followed place");
         }
     }
 }
 
-pub(crate) async fn follow(source: PlaceSource, datum: Datum, mailbox: Mailbox<Node>, state: Arc<FollowState>) {
-    let stopped = match source {
-        PlaceSource::Gpsd(address) => follow_receiver(&address, &datum, &mailbox, &state).await,
-        PlaceSource::Orbit(file) => follow_file(&file, &datum, &mailbox, &state).await,
+/// Follows a source from the place at the start.
+pub(crate) async fn follow(
+    source: PlaceSource,
+    start: NodePlace,
+    datum: Datum,
+    mailbox: Mailbox<Node>,
+    status: Arc<FollowStatus>,
+) {
+    let stopped = match (source, start.orbit) {
+        (PlaceSource::Gpsd(address), _) => Receiver::new(&datum, &mailbox, &status).follow(&address).await,
+        (PlaceSource::Orbit(file), Some(told)) => {
+            let follower = OrbitFollower::new(told);
+            follow_file(&file, &datum, &mailbox, OrbitFile { follower, status: &status }).await
+        }
+        (PlaceSource::Orbit(_), None) => Ok(()),
     };
     if stopped.is_err() {
         tracing::debug!("the node has stopped, and nothing is followed any more");
     }
 }
 
-async fn follow_receiver(
-    address: &str,
-    datum: &Datum,
-    mailbox: &Mailbox<Node>,
-    state: &FollowState,
-) -> Result<(), DriverStopped> {
-    let mut pause = FIRST_PAUSE;
-    let mut receiver = Receiver { datum, mailbox, state, last: None };
-    loop {
-        if let Ok(Ok(stream)) = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
-            pause = FIRST_PAUSE;
-            receiver.read(stream).await?;
-        }
-        receiver.hold().await?;
-        state.set("unreachable");
-        sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
-    }
-}
-
-/// A connection to gpsd, and the last fix.
+/// The connections to gpsd.
 struct Receiver<'a> {
-    datum: &'a Datum,
+    began: Instant,
+    follower: ReceiverFollower,
     mailbox: &'a Mailbox<Node>,
-    state: &'a FollowState,
-    last: Option<ExactPosition>,
+    status: &'a FollowStatus,
 }
 
-impl Receiver<'_> {
-    async fn read(&mut self, mut stream: TcpStream) -> Result<(), DriverStopped> {
-        let (mut lines, mut buffer, mut quiet) = (Lines::default(), [0; 4096], Duration::ZERO);
-        if stream.write_all(WATCH).await.is_err() {
-            return Ok(());
+impl<'a> Receiver<'a> {
+    fn new(datum: &Datum, mailbox: &'a Mailbox<Node>, status: &'a FollowStatus) -> Self {
+        Self { began: Instant::now(), follower: ReceiverFollower::new(Time::ZERO, *datum), mailbox, status }
+    }
+
+    async fn follow(mut self, address: &str) -> Result<(), DriverStopped> {
+        loop {
+            if let Some(dial_at) = self.follower.dial_at() {
+                sleep_until(self.instant(dial_at)).await;
+            }
+            let stream = timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await;
+            if let Ok(Ok(mut stream)) = stream
+                && stream.write_all(WATCH).await.is_ok()
+            {
+                self.follower.on_connected(self.now());
+                self.publish(None).await?;
+                self.read(stream).await?;
+            }
+            if self.follower.dial_at().is_none_or(|dial_at| dial_at <= self.now()) {
+                let followed = self.follower.on_disconnected(self.now());
+                self.publish(followed).await?;
+            }
         }
-        self.state.set("no_fix");
-        while quiet < SILENCE {
-            let mut fix = None;
-            match timeout(HOLD, stream.read(&mut buffer)).await {
-                Err(_) => quiet += HOLD,
+    }
+
+    /// Reads until the connection ends.
+    async fn read(&mut self, mut stream: TcpStream) -> Result<(), DriverStopped> {
+        let (mut lines, mut buffer) = (Lines::default(), [0; 4096]);
+        while let Some(deadline) = self.follower.deadline() {
+            let received = timeout_at(self.instant(deadline), stream.read(&mut buffer)).await;
+            let now = self.now();
+            let mut followed = None;
+            match received {
+                Err(_) => followed = self.follower.on_timeout(now),
                 Ok(Ok(0) | Err(_)) => return Ok(()),
                 Ok(Ok(count)) => {
-                    quiet = Duration::ZERO;
-                    lines.push(&buffer[..count], |line| fix = line.and_then(gpsd::parse).or(fix));
+                    lines.push(&buffer[..count], |line| followed = self.follower.on_line(now, line).or(followed))
                 }
             }
-            match fix {
-                Some(fix) => self.publish(fix).await?,
-                None if quiet > Duration::ZERO => self.hold().await?,
-                None => {}
-            }
+            self.publish(followed).await?;
         }
         Ok(())
     }
 
-    async fn publish(&mut self, fix: ExactPosition) -> Result<(), DriverStopped> {
-        if self.datum.cell(fix.at).is_err() {
-            self.state.set("out_of_reach");
-            return Ok(());
-        }
-        self.state.set("fix");
-        self.last = Some(fix);
-        self.mailbox.command(NodeCommand::Fix(fix)).await
+    async fn publish(&self, followed: Option<Followed>) -> Result<(), DriverStopped> {
+        self.status.set(self.follower.state());
+        let command = match followed {
+            None => return Ok(()),
+            Some(Followed::Fix(fix)) => NodeCommand::Fix(fix),
+            Some(Followed::Stand { cell, position }) => {
+                NodeCommand::Move(NodePlace { cell, position: Some(position), orbit: None })
+            }
+        };
+        self.mailbox.command(command).await
     }
 
-    /// The last position stays, and nobody takes the node to move on.
-    async fn hold(&mut self) -> Result<(), DriverStopped> {
-        let Some(last) = self.last.take() else { return Ok(()) };
-        self.state.set("no_fix");
-        let Ok(cell) = self.datum.cell(last.at) else { return Ok(()) };
-        let position = Some(ExactPosition { course_deg: None, speed_mps: None, ..last });
-        self.mailbox.command(NodeCommand::Move(NodePlace { cell, position, orbit: None })).await
+    fn now(&self) -> Time {
+        Time::ZERO + self.began.elapsed()
+    }
+
+    fn instant(&self, time: Time) -> Instant {
+        self.began + time.since(Time::ZERO)
     }
 }
 
@@ -181,42 +191,65 @@ async fn follow_file(
     file: &Path,
     datum: &Datum,
     mailbox: &Mailbox<Node>,
-    state: &FollowState,
+    mut orbit: OrbitFile<'_>,
 ) -> Result<(), DriverStopped> {
-    let mut told = read_orbit(file).ok().map(|orbit| orbit.elements());
-    state.set("fix");
+    orbit.status.set(FollowState::Fix);
     loop {
         sleep(ORBIT_PAUSE).await;
-        match read_orbit(file) {
-            Ok(orbit) if told == Some(orbit.elements()) => state.set("fix"),
-            Ok(orbit) => {
-                told = Some(orbit.elements());
-                state.set("fix");
-                mailbox.command(NodeCommand::Move(orbit_place(&orbit, datum))).await?;
-            }
-            // The elements that it had are good for days.
-            Err(error) => {
-                tracing::warn!(%error, "the orbit stays as it was");
-                state.set("unreadable");
-            }
+        if let Some(orbit) = orbit.look(file).await {
+            mailbox.command(NodeCommand::Move(orbit_place(&orbit, datum))).await?;
         }
     }
 }
 
+/// A file with the elements of an orbit, which others replace.
+struct OrbitFile<'a> {
+    follower: OrbitFollower,
+    status: &'a FollowStatus,
+}
+
+impl OrbitFile<'_> {
+    /// The orbit in the file, if it is another than before.
+    async fn look(&mut self, file: &Path) -> Option<Orbit> {
+        let path = file.to_owned();
+        let read = tokio::task::spawn_blocking(move || read_orbit(&path)).await;
+        let orbit = read.map_err(|error| error.to_string()).flatten();
+        if let Err(error) = &orbit {
+            tracing::warn!(error, "the orbit stays as it was");
+        }
+        let looked = self.follower.on_look(unix(), orbit.ok());
+        self.status.set(self.follower.state());
+        looked.unwrap_or_else(|error| {
+            tracing::warn!(file = %file.display(), %error, "the satellite has no place");
+            None
+        })
+    }
+}
+
+/// Reads the elements in a file. Devices and pipes have no end.
 fn read_orbit(file: &Path) -> Result<Orbit, String> {
     let unread = |error: std::io::Error| format!("cannot read the orbit in {}: {error}", file.display());
-    let size = std::fs::metadata(file).map_err(unread)?.len();
-    if size > MAX_ORBIT_BYTES {
-        return Err(format!("{} is no element set: it has {size} bytes, and one has 200", file.display()));
+    if !std::fs::metadata(file).map_err(unread)?.is_file() {
+        return Err(format!("{} is no file: name a file with an element set", file.display()));
     }
-    let text = std::fs::read_to_string(file).map_err(unread)?;
+    let mut text = String::new();
+    File::open(file).map_err(unread)?.take(MAX_ORBIT_BYTES + 1).read_to_string(&mut text).map_err(unread)?;
+    if text.len() as u64 > MAX_ORBIT_BYTES {
+        return Err(format!(
+            "{} is no element set: it has more than {MAX_ORBIT_BYTES} bytes, and one has 200",
+            file.display()
+        ));
+    }
     Orbit::from_tle(&text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn unix() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The place of a satellite now. One out of the datum's reach is nowhere on the grid.
 fn orbit_place(orbit: &Orbit, datum: &Datum) -> NodePlace {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let position = orbit.position(unix).ok();
+    let position = orbit.position(unix()).ok();
     let cell = position.and_then(|position| datum.cell(position.at).ok());
     NodePlace { cell: cell.unwrap_or(NOWHERE), position: None, orbit: Some(orbit.elements()) }
 }
@@ -249,5 +282,69 @@ mod tests {
         }
         assert!(error("tle:/nonexistent/file").starts_with("cannot read the orbit in /nonexistent/file"));
         assert_eq!(PlaceSource::parse("gpsd:receiver:2947").unwrap().check(), Ok(()));
+    }
+
+    /// The elements of the space station, as if of so many days ago.
+    fn elements(days_ago: u64, mean_anomaly: &str) -> String {
+        let mut day = unix().as_secs() / 86_400 - days_ago;
+        let mut year = 1970;
+        let days = |year: u64| if year.is_multiple_of(4) { 366 } else { 365 };
+        while day >= days(year) {
+            day -= days(year);
+            year += 1;
+        }
+        let first = format!(
+            "1 25544U 98067A   {:02}{:012.8} -.00002182  00000-0 -11606-4 0  292",
+            year % 100,
+            (day + 1) as f64
+        );
+        let second = format!("2 25544  51.6416 247.4627 0006703 130.5360 {mean_anomaly} 15.7212539156353");
+        let sum = |line: &str| {
+            let value = |letter: char| if letter == '-' { Some(1) } else { letter.to_digit(10) };
+            line.chars().filter_map(value).sum::<u32>() % 10
+        };
+        format!("{first}{}\n{second}{}\n", sum(&first), sum(&second))
+    }
+
+    #[test]
+    fn file_without_elements_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let error = |file: PathBuf| PlaceSource::Orbit(file).check().unwrap_err();
+        assert!(std::process::Command::new("mkfifo").arg(path("fifo")).status().unwrap().success());
+        for file in [path("fifo"), "/dev/zero".into(), folder.path().to_owned()] {
+            assert!(error(file).ends_with("is no file: name a file with an element set"));
+        }
+        std::fs::write(path("long"), vec![b'x'; MAX_ORBIT_BYTES as usize + 1]).unwrap();
+        assert!(error(path("long")).contains("more than 16384 bytes"));
+        // A file of a size that nobody tells.
+        assert!(error("/proc/self/smaps".into()).contains("/proc/self/smaps"));
+        std::fs::write(path("old"), elements(31, "325.0288")).unwrap();
+        assert!(error(path("old")).contains("days away from that time, and good for 30: take newer ones"));
+        std::fs::write(path("new"), elements(1, "325.0288")).unwrap();
+        assert_eq!(PlaceSource::Orbit(path("new")).check(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn file_changes_while_it_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("iss.tle");
+        let (first, second) = (elements(1, "325.0288"), elements(0, "326.0288"));
+        let orbit = |text: &str| Orbit::from_tle(text).unwrap().elements();
+        let status = FollowStatus::new("tle:iss.tle".to_owned());
+        let mut followed = OrbitFile { follower: OrbitFollower::new(orbit(&first)), status: &status };
+        let looks =
+            [(&first, None, "fix"), (&String::new(), None, "unreadable"), (&second, Some(orbit(&second)), "fix")];
+        for (text, news, state) in looks {
+            std::fs::write(&file, text).unwrap();
+            let looked = followed.look(&file).await.map(|orbit| orbit.elements());
+            assert_eq!((looked, status.row().state.as_str()), (news, state));
+        }
+        std::fs::write(&file, elements(40, "325.0288")).unwrap();
+        assert!(followed.look(&file).await.is_none());
+        assert_eq!(status.row().state, "expired");
+        std::fs::remove_file(&file).unwrap();
+        assert!(followed.look(&file).await.is_none());
+        assert_eq!(status.row().state, "unreadable");
     }
 }

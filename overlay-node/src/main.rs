@@ -15,6 +15,7 @@ mod offers;
 mod outbox;
 mod provider_cache;
 mod region;
+mod region_movers;
 mod requests;
 mod rows;
 mod sending;

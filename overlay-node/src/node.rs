@@ -30,7 +30,7 @@ use tokio::sync::mpsc;
 
 use crate::config::{self, Config, Offer};
 use crate::event_handler::NodeEventHandler;
-use crate::following::{FollowState, PlaceSource, follow, standing};
+use crate::following::{FollowStatus, PlaceSource, follow, standing};
 use crate::form_cache::FormCache;
 use crate::inbox::InboxService;
 use crate::media::{NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutput};
@@ -63,7 +63,7 @@ pub(crate) struct NodeService {
     media_metrics: Option<MediaMetrics>,
     pub(crate) outbox: Option<Arc<Outbox>>,
     pub(crate) hub_role: Role,
-    following: Option<Arc<FollowState>>,
+    following: Option<Arc<FollowStatus>>,
 }
 
 impl Program for OverlayNode {
@@ -123,7 +123,7 @@ impl Program for OverlayNode {
             machine.handle(Time::ZERO, Input::Command(NodeCommand::Move(start)));
         }
         let followed =
-            PlaceSource::parse(&config.at).map(|source| (source, Arc::new(FollowState::new(config.at.clone()))));
+            PlaceSource::parse(&config.at).map(|source| (source, Arc::new(FollowStatus::new(config.at.clone()))));
         let (tickets, registry) = (Arc::<Tickets>::default(), SourceRegistry::new(config.offer));
         registry.prepare();
         let network = Sockets::new(shared.transport.clone(), events, redial);
@@ -164,9 +164,9 @@ impl Program for OverlayNode {
         let media_metrics = media_metrics.transpose().map_err(Failure::failed)?;
         let driver = tokio::spawn(driver.run(stop, NodeCommand::Leave));
         let providers = Arc::<ProviderCache>::default();
-        let following = followed.as_ref().map(|(_, state)| Arc::clone(state));
-        if let Some(((source, state), datum)) = followed.zip(datum) {
-            tokio::spawn(follow(source, datum, mailbox.clone(), state));
+        let following = followed.as_ref().map(|(_, status)| Arc::clone(status));
+        if let Some(((source, status), datum)) = followed.zip(datum) {
+            tokio::spawn(follow(source, start, datum, mailbox.clone(), status));
         }
         let service = NodeService {
             shared,
@@ -357,7 +357,7 @@ impl Endpoints for NodeService {
             standby: machine.standby.as_ref().map(rows::hub),
             cell: Some(machine.cell),
             place: self.grid_at(&machine).own_place(),
-            following: self.following.as_ref().map(|state| state.row()),
+            following: self.following.as_ref().map(|status| status.row()),
             record: Some(record_text(machine.version)),
             services: machine.services.iter().collect(),
             outbox: self.outbox.as_ref().map(|outbox| outbox.totals()),

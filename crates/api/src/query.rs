@@ -141,7 +141,7 @@ impl AreaQuery {
         match self.0 {
             Area::Exact(cell) => format!("at={cell}"),
             Area::Nearest(cell) => format!("near={cell}"),
-            Area::Radius { center: centre, radius } => format!("near={centre}&within={radius}"),
+            Area::Radius { center, radius } => format!("near={center}&within={radius}"),
             Area::Rectangle { min, max } => format!("rect={min},{max}"),
             Area::Anywhere => "any=true".to_owned(),
         }
@@ -290,12 +290,12 @@ mod tests {
 
     #[test]
     fn lookup_query_round_trips() {
-        let centre = Cell::new(-3, 7);
+        let center = Cell::new(-3, 7);
         for area in [
-            Area::Exact(centre),
-            Area::Nearest(centre),
-            Area::Radius { center: centre, radius: 9 },
-            Area::rectangle(Cell::new(5, 5), centre),
+            Area::Exact(center),
+            Area::Nearest(center),
+            Area::Radius { center, radius: 9 },
+            Area::rectangle(Cell::new(5, 5), center),
             Area::Anywhere,
         ] {
             let timeout = Some(Duration::from_millis(2500));

@@ -86,7 +86,7 @@ fn lookups(criterion: &mut Criterion) {
         let areas: [Case; 4] = [
             ("exact", Area::Exact, 8),
             ("nearest 8", Area::Nearest, 8),
-            ("within 10", |centre| Area::Radius { center: centre, radius: 10 }, 16),
+            ("within 10", |center| Area::Radius { center, radius: 10 }, 16),
             ("rectangle", |cell| Area::rectangle(cell, Cell::new(cell.x + 20, cell.y + 20)), 16),
         ];
         for (name, area, count) in areas {

@@ -82,9 +82,9 @@ impl Vehicle {
 
     fn fix(&mut self, random: &mut SplitMix64) -> ExactPosition {
         self.error = self.error.map(|error| error * 0.95 + noise(random) * 1.2);
-        let way = |metres: f64, course: f64| ExactPosition {
+        let way = |meters: f64, course: f64| ExactPosition {
             course_deg: Some(course),
-            speed_mps: Some(metres.abs().max(0.5)),
+            speed_mps: Some(meters.abs().max(0.5)),
             ..self.truth
         };
         let east = predict(&way(self.error[0], if self.error[0] > 0.0 { 90.0 } else { 270.0 }), SECOND);
@@ -300,6 +300,104 @@ fn standby_goes_on_following_when_home_dies() {
         let updates = world.status(node).version.sequence - version.sequence;
         assert!(updates <= 2, "{updates}: only the change of homes is told");
     }
+}
+
+fn eastward(x: f64, y: f64) -> ExactPosition {
+    let at = datum().lat_lon(GridPoint { x, y }).unwrap();
+    ExactPosition { course_deg: Some(90.0), speed_mps: Some(100.0), accuracy_m: Some(10.0), ..ExactPosition::new(at) }
+}
+
+/// A hub by whose rules nodes offer in the cells from 0 to 9 only, a requester, and a provider at a place.
+fn fenced(position: ExactPosition, cell: Cell) -> (World, HostId, HostId) {
+    let mut world = world(6);
+    let hub = hub(&mut world, &[]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    let provider = tracked(&mut world, &[hub], position);
+    world.set_policy(
+        hub,
+        "[[rule]]\nallow = [\"request\", \"lookup\"]\n[[rule]]\nallow = [\"offer\"]\n\
+         area = { rect = { min = \"0,0\", max = \"9,9\" } }\n",
+    );
+    world.run_until_attached();
+    world.command(provider, NodeCommand::Move(NodePlace { cell, position: Some(position), orbit: None }));
+    world.run(SECOND);
+    (world, requester, provider)
+}
+
+fn is_offered(world: &mut World, requester: HostId) -> bool {
+    let ticket = world.lookup(requester, Service::Track, Area::Nearest(Cell::new(0, 0)));
+    let NodeEvent::LookupResult { found, .. } = world.outcome(requester, ticket) else { panic!() };
+    !found.candidates.is_empty()
+}
+
+#[test]
+fn mover_offers_where_it_may() {
+    // Out of the area after 20 seconds.
+    let (mut world, requester, _) = fenced(eastward(8.0, 5.5), Cell::new(8, 5));
+    assert!(is_offered(&mut world, requester));
+    world.run(10 * SECOND);
+    assert!(is_offered(&mut world, requester));
+    world.run(15 * SECOND);
+    assert!(!is_offered(&mut world, requester), "outside");
+    // Into it after 20 seconds, and out again after 100 more.
+    let (mut world, requester, provider) = fenced(eastward(-2.0, 5.5), Cell::new(-2, 5));
+    assert!(!is_offered(&mut world, requester));
+    let version = world.status(provider).version;
+    world.run(25 * SECOND);
+    assert!(is_offered(&mut world, requester), "inside");
+    let updates = world.status(provider).version.sequence - version.sequence;
+    assert!(updates <= 2, "{updates}: the hub asks at the border only");
+    world.run(100 * SECOND);
+    assert!(!is_offered(&mut world, requester));
+    // The cell that it tells is not the one in which it is listed.
+    let (mut world, requester, _) = fenced(eastward(50.5, 50.5), Cell::new(5, 5));
+    assert!(!is_offered(&mut world, requester), "a lie");
+}
+
+#[test]
+fn cache_names_movers_where_they_are() {
+    let mut world = world(8);
+    world.path.delay = MS;
+    let server = world.hub(Role::Server);
+    let cache = world.cache(server);
+    let requester = world.node((0, 0), &[], &[cache, server]);
+    let start = eastward(0.5, 0.5);
+    let provider = tracked(&mut world, &[server], ExactPosition::new(start.at));
+    world.run_until_attached();
+    world.run(5 * SECOND);
+    world.command(provider, NodeCommand::Fix(start));
+    let began = world.now;
+    for pause in [1, 20, 40] {
+        world.run(pause * SECOND);
+        for area in [Area::Anywhere, Area::Nearest(Cell::new(0, 0))] {
+            let ticket = world.lookup(requester, Service::Track, area);
+            let NodeEvent::LookupResult { found, .. } = world.outcome(requester, ticket) else { panic!() };
+            let truth = predict(&start, world.now.since(began));
+            let off_m = found.candidates[0].position.unwrap().at.quick_distance_m(truth.at);
+            assert!(off_m < 60.0, "{off_m} m off after {pause} s in {area:?}");
+        }
+    }
+    assert_eq!(world.hub_at(cache).status(world.now).cached, 0);
+}
+
+#[test]
+fn standing_node_keeps_its_told_cell() {
+    let mut world = world(7);
+    let hub = hub(&mut world, &[]);
+    let requester = world.node((0, 0), &[], &[hub]);
+    let at = |x: f64| ExactPosition { accuracy_m: Some(5.0), speed_mps: Some(0.0), ..eastward(x, 0.5) };
+    let node = tracked(&mut world, &[hub], at(0.5));
+    world.run_until_attached();
+    for x in [0.95, 1.05] {
+        world.command(node, NodeCommand::Fix(at(x)));
+        world.run(2 * SECOND);
+    }
+    // Over the border by less than the margin: nobody takes it to be in another cell.
+    assert_eq!(world.status(node).cell, Cell::new(0, 0));
+    assert!(is_found(&mut world, requester, node, Cell::new(0, 0)));
+    world.command(node, NodeCommand::Fix(at(1.2)));
+    world.run(2 * SECOND);
+    assert_eq!(world.status(node).cell, Cell::new(1, 0));
 }
 
 #[test]

@@ -11,9 +11,9 @@ use crate::error::{DatumError, PlaceError};
 use crate::geodesic::{self, Way};
 use crate::length::Length;
 
-/// The distance from its origin up to which a datum converts, metres. A scale is 1.7 % off there.
+/// The distance from its origin up to which a datum converts, meters. A scale is 1.7 % off there.
 pub const MAX_REACH_M: f64 = 2_000_000.0;
-/// [`MAX_REACH_M`] as errors tell it, kilometres.
+/// [`MAX_REACH_M`] as errors tell it, kilometers.
 pub(crate) const REACH_KM: u32 = 2000;
 
 const MIN_CELL_M: f64 = 1.0;
@@ -29,7 +29,7 @@ const MAX_CELL_M: f64 = 100_000.0;
 ///
 /// Cell (x, y) reaches from x to x + 1 cells to the east and from y to y + 1 to the north of the origin.
 ///
-/// In JSON `{"origin": "47.37,8.54", "cell": "1km"}`; in CBOR the origin in 1e-7° and the size in metres.
+/// In JSON `{"origin": "47.37,8.54", "cell": "1km"}`; in CBOR the origin in 1e-7° and the size in meters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Serialize, Deserialize)]
 #[cbor(array)]
 #[serde(try_from = "Unchecked")]
@@ -53,7 +53,7 @@ impl Datum {
     /// # Errors
     /// Fails for cells below 1 m and above 100 km.
     pub fn new(origin: LatLon, cell: Length) -> Result<Self, DatumError> {
-        if !(MIN_CELL_M..=MAX_CELL_M).contains(&cell.metres()) {
+        if !(MIN_CELL_M..=MAX_CELL_M).contains(&cell.meters()) {
             return Err(DatumError::CellSize(cell));
         }
         Ok(Self { origin, cell })
@@ -83,7 +83,7 @@ impl Datum {
             return Err(PlaceError::Far { at, away_km, origin: self.origin, reach_km: REACH_KM });
         }
         let (sin, cos) = bearing_deg.to_radians().sin_cos();
-        let cells = distance_m / self.cell.metres();
+        let cells = distance_m / self.cell.meters();
         Ok(GridPoint { x: cells * sin, y: cells * cos })
     }
 
@@ -99,7 +99,7 @@ impl Datum {
 
     /// The point on the Earth; none beyond the datum's reach.
     pub fn lat_lon(&self, point: GridPoint) -> Option<LatLon> {
-        let distance_m = point.x.hypot(point.y) * self.cell.metres();
+        let distance_m = point.x.hypot(point.y) * self.cell.meters();
         let bearing_deg = point.x.atan2(point.y).to_degrees();
         (distance_m <= MAX_REACH_M).then(|| geodesic::travel(self.origin, Way { distance_m, bearing_deg }).0)
     }
@@ -116,7 +116,7 @@ impl Datum {
 
 impl From<Datum> for StatedDatum {
     fn from(Datum { origin, cell }: Datum) -> Self {
-        Self { origin, cell_m: cell.metres() as u32 }
+        Self { origin, cell_m: cell.meters() as u32 }
     }
 }
 
@@ -153,8 +153,8 @@ mod tests {
     use super::*;
     use crate::geodesic::distance_m;
 
-    fn datum(lat: f64, lon: f64, metres: u32) -> Datum {
-        Datum::new(LatLon::new(lat, lon).unwrap(), Length::from_metres(metres)).unwrap()
+    fn datum(lat: f64, lon: f64, meters: u32) -> Datum {
+        Datum::new(LatLon::new(lat, lon).unwrap(), Length::from_meters(meters)).unwrap()
     }
 
     fn assert_grid(datum: &Datum, at: [f64; 2], expected_m: [f64; 2]) {
@@ -163,7 +163,7 @@ mod tests {
         assert!(error < 0.02, "{at:?}: {point:?}");
     }
 
-    /// Figures of PROJ as pyproj 3.7.2 brings it (`+proj=aeqd +ellps=WGS84`), with cells of a metre.
+    /// Figures of PROJ as pyproj 3.7.2 brings it (`+proj=aeqd +ellps=WGS84`), with cells of a meter.
     #[test]
     fn grid_agrees_with_proj() {
         let zurich = datum(47.37, 8.54, 1);
@@ -176,7 +176,7 @@ mod tests {
         assert_grid(&arctic, [80.0, -170.0], [212_309.277, -538_056.856]);
     }
 
-    /// The error across the bearing, measured over a kilometre.
+    /// The error across the bearing, measured over a kilometer.
     #[test]
     fn scale_error_is_as_stated() {
         for (away_m, at_most) in [(500_000.0, 0.0011), (1_000_000.0, 0.0042), (1_990_000.0, 0.0170)] {
@@ -205,7 +205,7 @@ mod tests {
             assert!(matches!(error, PlaceError::Far { .. }), "{error}");
         }
         assert!(datum.middle(Cell::new(2001, 0)).is_err());
-        let fine = Datum { cell: Length::from_metres(1), ..datum };
+        let fine = Datum { cell: Length::from_meters(1), ..datum };
         let error = fine.cell(LatLon::new(47.37, 23.0).unwrap()).unwrap_err();
         assert_eq!(
             error.to_string(),
@@ -220,9 +220,9 @@ mod tests {
         let json = r#"{"origin":"47.37,8.54","cell":"1km"}"#;
         assert_eq!(serde_json::to_string(&datum).unwrap(), json);
         assert_eq!(serde_json::from_str::<Datum>(json).unwrap(), datum);
-        for metres in [0_u32, 100_001, u32::MAX] {
-            let bytes = minicbor::to_vec((datum.origin, metres)).unwrap();
-            assert!(minicbor::decode::<Datum>(&bytes).is_err(), "{metres}");
+        for meters in [0_u32, 100_001, u32::MAX] {
+            let bytes = minicbor::to_vec((datum.origin, meters)).unwrap();
+            assert!(minicbor::decode::<Datum>(&bytes).is_err(), "{meters}");
         }
         for wrong in [r#"{"origin":"47.37,8.54","cell":"101km"}"#, r#"{"origin":"97.37,8.54","cell":"1km"}"#] {
             assert!(serde_json::from_str::<Datum>(wrong).is_err(), "{wrong}");
@@ -234,14 +234,14 @@ mod tests {
         fn grid_round_trips(
             lat in prop_oneof![-90.0..=90.0, Just(90.0), Just(-90.0)],
             lon in prop_oneof![-180.0..180.0, 179.0..180.0],
-            metres in 1_u32..=100_000,
+            meters in 1_u32..=100_000,
             away in 0.0..1_999_000.0,
             bearing_deg in 0.0..360.0,
         ) {
-            let datum = datum(lat, lon, metres);
+            let datum = datum(lat, lon, meters);
             let (at, _) = geodesic::travel(datum.origin(), Way { distance_m: away, bearing_deg });
             let point = datum.grid_point(at).unwrap();
-            prop_assert!((point.x.hypot(point.y) * f64::from(metres) - away).abs() < 0.02);
+            prop_assert!((point.x.hypot(point.y) * f64::from(meters) - away).abs() < 0.02);
             prop_assert!(distance_m(datum.lat_lon(point).unwrap(), at) < 0.02);
         }
 

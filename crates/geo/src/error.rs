@@ -52,7 +52,12 @@ pub enum RegionError {
     Points(usize),
     #[error("a ring of the polygon crosses itself: put its points in the order of its outline")]
     Crossing,
-    #[error("an edge of the region is half around the Earth: add points on it")]
+    #[error(
+        "the outline of the region has more than {0} points on the grid, a quarter of a degree apart: make it shorter, or \
+         draw it with fewer edges where meridians meet"
+    )]
+    Pieces(usize),
+    #[error("an edge of the region is half around the Earth: choose a narrower box, or add points to the polygon")]
     Edge,
     #[error("a circle of {radius} around {center} leaves the {reach_km} km that a datum reaches: choose a smaller one")]
     Circle { center: LatLon, radius: Length, reach_km: u32 },

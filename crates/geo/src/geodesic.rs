@@ -28,15 +28,15 @@ impl Way {
 impl fmt::Display for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.distance_m {
-            metres if metres < 999.5 => write!(f, "{metres:.0} m")?,
-            metres if metres < 99_950.0 => write!(f, "{:.1} km", metres / 1000.0)?,
-            metres => write!(f, "{:.0} km", metres / 1000.0)?,
+            meters if meters < 999.5 => write!(f, "{meters:.0} m")?,
+            meters if meters < 99_950.0 => write!(f, "{:.1} km", meters / 1000.0)?,
+            meters => write!(f, "{:.0} km", meters / 1000.0)?,
         }
         write!(f, ", bearing {:03}°", self.bearing_deg.round() as u32 % 360)
     }
 }
 
-/// The length of the shortest way on the ellipsoid, metres; right to a micrometre.
+/// The length of the shortest way on the ellipsoid, meters; right to a micrometer.
 /// [`LatLon::quick_distance_m`] is for ranking.
 pub fn distance_m(from: LatLon, to: LatLon) -> f64 {
     WGS84.inverse(from.lat(), from.lon(), to.lat(), to.lon())

@@ -26,6 +26,7 @@
 mod cover;
 mod datum;
 mod error;
+mod follower;
 mod geodesic;
 mod geojson;
 pub mod gpsd;
@@ -42,6 +43,7 @@ mod track;
 pub use cover::MAX_RECTANGLES;
 pub use datum::{Datum, GridPoint, MAX_REACH_M};
 pub use error::{DatumError, PlaceError, RegionError};
+pub use follower::{FollowState, Followed, OrbitFollower, ReceiverFollower};
 pub use geodesic::{Way, bearing_deg, distance_m, travel};
 pub use geojson::{MAX_GEOJSON_BYTES, MAX_POINTS};
 pub use length::{Length, ParseLengthError};

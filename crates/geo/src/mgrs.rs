@@ -5,7 +5,7 @@ use roost_wire::position::{ExactPosition, LatLon};
 
 use crate::error::PlaceError;
 
-/// Digits of an easting or a northing: none is a square of 100 km, five are one of a metre.
+/// Digits of an easting or a northing: none is a square of 100 km, five are one of a meter.
 const MAX_DIGITS: usize = 5;
 const LARGEST_SQUARE_M: f64 = 100_000.0;
 

@@ -11,7 +11,7 @@ use crate::geodesic::{Way, distance_m, travel};
 
 /// A mover tells its position at most this often.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// Receivers that know their place to a centimetre would tell each breath of wind.
+/// Receivers that know their place to a centimeter would tell each breath of wind.
 const LEAST_TOLERANCE_M: f64 = 1.0;
 /// Slower than a person strolls, course and speed of a receiver are noise.
 const LEAST_SPEED_MPS: f64 = 0.5;
@@ -34,18 +34,18 @@ pub fn predict(position: &ExactPosition, after: Duration) -> ExactPosition {
     ExactPosition { at, course_deg: Some(course_deg), ..*position }
 }
 
-/// True of a position that others [predict](predict): it has a course, and a speed of at least half a metre per second.
+/// True of a position that others [predict](predict): it has a course, and a speed of at least half a meter per second.
 pub fn is_moving(position: &ExactPosition) -> bool {
     position.course_deg.is_some() && position.speed_mps.is_some_and(|speed_mps| speed_mps >= LEAST_SPEED_MPS)
 }
 
 /// True if a position is farther from the expected one than is known of either: than the greater accuracy of the
-/// two, or a tenth of a cell if neither has one, and a metre at least. One in motion may be off by a fiftieth of a cell,
+/// two, or a tenth of a cell if neither has one, and a meter at least. One in motion may be off by a fiftieth of a cell,
 /// too: accuracy tells the error of a point, and along the way errors of the speed add up.
 pub fn deviates(expected: &ExactPosition, truth: &ExactPosition, datum: &Datum) -> bool {
     let accuracies = [expected.accuracy_m, truth.accuracy_m];
     let known = accuracies.into_iter().flatten().reduce(f64::max);
-    let cell_m = datum.cell_size().metres();
+    let cell_m = datum.cell_size().meters();
     let least_m = if is_moving(expected) { OFF_COURSE * cell_m } else { LEAST_TOLERANCE_M };
     let tolerance_m = known.unwrap_or(CELL_MARGIN * cell_m).max(least_m);
     distance_m(expected.at, truth.at) > tolerance_m
@@ -130,7 +130,7 @@ impl Mover {
 
     /// True of a fix that is outside of a cell by more than its margin.
     fn has_left(&self, cell: Cell, fix: &ExactPosition) -> bool {
-        let known = fix.accuracy_m.unwrap_or(0.0) / self.datum.cell_size().metres();
+        let known = fix.accuracy_m.unwrap_or(0.0) / self.datum.cell_size().meters();
         let margin = known.clamp(CELL_MARGIN, MAX_CELL_MARGIN);
         let is_off = |first: i32, at: f64| at < f64::from(first) - margin || at > f64::from(first) + 1.0 + margin;
         self.datum.grid_point(fix.at).is_ok_and(|GridPoint { x, y }| is_off(cell.x, x) || is_off(cell.y, y))
@@ -155,7 +155,7 @@ mod tests {
     use crate::length::Length;
 
     fn datum() -> Datum {
-        Datum::new(LatLon::new(47.0, 8.0).unwrap(), Length::from_metres(1000)).unwrap()
+        Datum::new(LatLon::new(47.0, 8.0).unwrap(), Length::from_meters(1000)).unwrap()
     }
 
     fn fix(at: LatLon) -> ExactPosition {

@@ -25,7 +25,7 @@ pub(crate) fn geo_uri(text: &str) -> Result<Written, PlaceError> {
     let coordinates: Option<Vec<f64>> = parts.next().unwrap_or_default().split(',').map(number).collect();
     let mut written = match coordinates.as_deref() {
         Some([lat, lon]) => Written { lat: *lat, lon: *lon, ..Written::default() },
-        Some([lat, lon, metres]) => Written { lat: *lat, lon: *lon, altitude_m: Some(*metres), accuracy_m: None },
+        Some([lat, lon, meters]) => Written { lat: *lat, lon: *lon, altitude_m: Some(*meters), accuracy_m: None },
         _ => return Err(wrong()),
     };
     for part in parts {
@@ -34,7 +34,7 @@ pub(crate) fn geo_uri(text: &str) -> Result<Written, PlaceError> {
             "crs" if !value.eq_ignore_ascii_case("wgs84") => {
                 return Err(PlaceError::ReferenceSystem(value.to_owned()));
             }
-            "u" => written.accuracy_m = Some(number(value).filter(|metres| *metres >= 0.0).ok_or_else(wrong)?),
+            "u" => written.accuracy_m = Some(number(value).filter(|meters| *meters >= 0.0).ok_or_else(wrong)?),
             _ => {}
         }
     }

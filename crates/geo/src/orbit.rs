@@ -8,7 +8,7 @@ use sgp4::{Constants, Elements, MinutesSinceEpoch, WGS84};
 
 use crate::geodesic::Way;
 
-/// WGS 84: the semi-major axis in metres, and the flattening.
+/// WGS 84: the semi-major axis in meters, and the flattening.
 const EQUATOR_M: f64 = 6_378_137.0;
 const FLATTENING: f64 = 1.0 / 298.257_223_563;
 
@@ -16,7 +16,7 @@ const FLATTENING: f64 = 1.0 / 298.257_223_563;
 const J2000_UNIX_S: f64 = 946_728_000.0;
 const JULIAN_YEAR_S: f64 = 365.25 * 86_400.0;
 
-/// SGP4 is about a kilometre off at the epoch of its elements, and one to three more for each day (Vallado and others,
+/// SGP4 is about a kilometer off at the epoch of its elements, and one to three more for each day (Vallado and others,
 /// "Revisiting Spacetrack Report #3", AIAA 2006-6753).
 const ACCURACY_AT_EPOCH_M: f64 = 1000.0;
 const ACCURACY_PER_DAY_M: f64 = 3000.0;
@@ -174,7 +174,7 @@ fn turn_with_earth([x, y, z]: [f64; 3], now_s: f64) -> [f64; 3] {
     [x * cos + y * sin, y * cos - x * sin, z]
 }
 
-/// Latitude and longitude in degrees and altitude in metres. The iteration converges to a micrometre in five steps.
+/// Latitude and longitude in degrees and altitude in meters. The iteration converges to a micrometer in five steps.
 fn geodetic([x, y, z]: [f64; 3]) -> (f64, f64, f64) {
     let eccentricity_squared = FLATTENING * (2.0 - FLATTENING);
     let from_axis = x.hypot(y);

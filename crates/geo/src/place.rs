@@ -85,7 +85,7 @@ impl Place {
         self.exact.map_or_else(|| datum.middle(self.cell), |exact| Ok(exact.at))
     }
 
-    /// The place with labels, to a metre: `lat 47.3769, lon 8.5417 (cell 40, 42)`; of a cell without an exact
+    /// The place with labels, to a meter: `lat 47.3769, lon 8.5417 (cell 40, 42)`; of a cell without an exact
     /// position `cell 40, 42 (middle lat 47.38, lon 8.53)`.
     pub fn describe(&self, datum: &Datum) -> String {
         let Cell { x, y } = self.cell;
@@ -105,7 +105,7 @@ impl Place {
     }
 }
 
-/// Five decimals of a degree are a metre.
+/// Five decimals of a degree are a meter.
 fn label(at: LatLon) -> String {
     let rounded = |degrees: f64| (degrees * 1e5).round() / 1e5;
     format!("lat {}, lon {}", rounded(at.lat()), rounded(at.lon()))

@@ -15,6 +15,9 @@ use crate::ring::crosses_itself;
 /// each piece is straight on the grid: up to 60° of latitude, 9 m from the true edge at most.
 const PIECE_DEG: f64 = 0.25;
 
+/// The pieces of all edges together. Near a pole an edge in reach may go half around the Earth, in 720 pieces.
+const MAX_PIECES: usize = 20_000;
+
 /// An area on the Earth: a circle, a box between two corners, or polygons with holes.
 ///
 /// Hubs search the areas of [`cover`](Self::cover), which contain each point of the region and more. The requester then
@@ -52,19 +55,19 @@ impl Region {
     /// Fails for a circle that leaves the datum's reach or the grid.
     pub fn circle(center: LatLon, radius: Length, datum: &Datum) -> Result<Self, RegionError> {
         let cell = datum.cell(center)?;
-        let farthest_m = distance_m(datum.origin(), center) + radius.metres();
+        let farthest_m = distance_m(datum.origin(), center) + radius.meters();
         if farthest_m > MAX_REACH_M {
             return Err(RegionError::Circle { center, radius, reach_km: REACH_KM });
         }
         // Cells are compared by their lower corners: both ends are up to a cell's diagonal off, together.
         let reach =
-            radius.metres() / datum.cell_size().metres() * Datum::stretch(farthest_m) + std::f64::consts::SQRT_2;
+            radius.meters() / datum.cell_size().meters() * Datum::stretch(farthest_m) + std::f64::consts::SQRT_2;
         let cells = reach.ceil() as u32;
         if cells > 4 * MAX_COORDINATE as u32 {
             return Err(PlaceError::OffGrid { at: center, cell: datum.cell_size() }.into());
         }
         let cover = vec![Area::Radius { center: cell, radius: cells }];
-        Ok(Self { datum: *datum, shape: Shape::Circle { center, radius_m: radius.metres() }, cover })
+        Ok(Self { datum: *datum, shape: Shape::Circle { center, radius_m: radius.meters() }, cover })
     }
 
     /// All points between the parallels and meridians of two opposite corners, in any order; of the two boxes between
@@ -109,18 +112,19 @@ impl Region {
         if points > MAX_POINTS {
             return Err(RegionError::Points(MAX_POINTS));
         }
-        let project = |rings: &geojson::Polygon| {
-            let rings: Result<Vec<_>, _> = rings.iter().map(|ring| project_ring(ring, datum)).collect();
+        let mut room = MAX_PIECES;
+        let mut project = |rings: &geojson::Polygon| {
+            let rings: Result<Vec<_>, _> = rings.iter().map(|ring| project_ring(ring, datum, &mut room)).collect();
             rings.map(Outline::new)
         };
-        let outlines = polygons.iter().map(project).collect::<Result<Vec<_>, RegionError>>()?;
+        let outlines = polygons.iter().map(&mut project).collect::<Result<Vec<_>, RegionError>>()?;
         let cover = cover::rectangles(&outlines);
         Ok(Self { datum: *datum, shape: Shape::Outlines(outlines), cover })
     }
 }
 
-/// A ring on the grid, with points added on long edges.
-fn project_ring(ring: &[[f64; 2]], datum: &Datum) -> Result<Vec<GridPoint>, RegionError> {
+/// A ring on the grid, with points added on long edges as long as there is room.
+fn project_ring(ring: &[[f64; 2]], datum: &Datum, room: &mut usize) -> Result<Vec<GridPoint>, RegionError> {
     if ring.len() < 4 || ring.first() != ring.last() {
         return Err(RegionError::Ring);
     }
@@ -138,6 +142,7 @@ fn project_ring(ring: &[[f64; 2]], datum: &Datum) -> Result<Vec<GridPoint>, Regi
         project([from[0], from[1]], datum)?;
         project([to[0], to[1]], datum)?;
         let pieces = (north.abs().max(east.abs()) / PIECE_DEG).ceil().max(1.0) as u32;
+        *room = room.checked_sub(pieces as usize).ok_or(RegionError::Pieces(MAX_PIECES))?;
         for piece in 0..pieces {
             let part = f64::from(piece) / f64::from(pieces);
             points.push(project([from[0] + north * part, from[1] + east * part], datum)?);
@@ -161,8 +166,8 @@ mod tests {
     use crate::MAX_RECTANGLES;
     use crate::geodesic::{Way, travel};
 
-    fn datum(lat: f64, lon: f64, metres: u32) -> Datum {
-        Datum::new(LatLon::new(lat, lon).unwrap(), Length::from_metres(metres)).unwrap()
+    fn datum(lat: f64, lon: f64, meters: u32) -> Datum {
+        Datum::new(LatLon::new(lat, lon).unwrap(), Length::from_meters(meters)).unwrap()
     }
 
     fn covered(region: &Region, at: LatLon) -> bool {
@@ -221,6 +226,21 @@ mod tests {
         assert!(matches!(wide, RegionError::Circle { .. }));
     }
 
+    #[test]
+    fn edges_around_a_pole_are_limited() {
+        let datum = datum(90.0, 0.0, 1000);
+        // A zigzag between two parallels: up to 27 edges of 179° fit, and 999 would take seconds.
+        let ring = |edges: usize| {
+            let there = |edge: usize| if edge.is_multiple_of(2) { -89.0 } else { 89.0 };
+            let lat = |edge: usize| 89.0 - edge as f64 / 1000.0;
+            let mut ring: Vec<_> = (0..edges).map(|edge| [lat(edge), there(edge)]).collect();
+            ring.extend([[lat(edges), -90.0], [89.0, -90.0], ring[0]]);
+            ring
+        };
+        assert!(Region::outlined(&[vec![ring(21)]], &datum).is_ok());
+        assert_eq!(Region::outlined(&[vec![ring(901)]], &datum), Err(RegionError::Pieces(MAX_PIECES)));
+    }
+
     /// A star around a center, whose rays have these lengths in degrees of latitude.
     fn star(center: LatLon, rays: &[f64]) -> Vec<[f64; 2]> {
         let ray = |(i, ray): (usize, &f64)| {
@@ -233,7 +253,7 @@ mod tests {
     }
 
     fn line(ring: &[[f64; 2]], datum: &Datum) -> geo::LineString {
-        project_ring(ring, datum).unwrap().iter().map(|point| (point.x, point.y)).collect()
+        project_ring(ring, datum, &mut MAX_PIECES.clone()).unwrap().iter().map(|point| (point.x, point.y)).collect()
     }
 
     proptest! {
@@ -244,10 +264,10 @@ mod tests {
             lat in -65.0..65.0_f64, lon in -180.0..180.0_f64,
             rays in proptest::collection::vec(0.2..3.0_f64, 3..30),
             hole in 0.01..0.19_f64,
-            metres in prop_oneof![Just(100_u32), Just(1000), Just(30_000)],
+            meters in prop_oneof![Just(100_u32), Just(1000), Just(30_000)],
             points in proptest::collection::vec((-3.1..3.1_f64, -3.1..3.1_f64), 200),
         ) {
-            let datum = datum(lat * 0.9, (lon + 2.0).min(180.0), metres);
+            let datum = datum(lat * 0.9, (lon + 2.0).min(180.0), meters);
             let center = LatLon::new(lat, lon).unwrap();
             let inner = star(center, &[hole; 5]);
             let outer = star(center, &rays);
@@ -270,15 +290,15 @@ mod tests {
         fn cover_contains_the_circle(
             away in 0.0..1_400_000.0, bearing_deg in 0.0..360.0,
             radius in 1_u32..500_000,
-            metres in prop_oneof![Just(10_u32), Just(1000), Just(100_000)],
+            meters in prop_oneof![Just(10_u32), Just(1000), Just(100_000)],
             points in proptest::collection::vec((0.0..1.0_f64, 0.0..360.0), 50),
         ) {
-            let mut datum = datum(70.0, 170.0, metres);
-            if metres == 10 {
-                datum = Datum::new(datum.origin(), Length::from_metres(10)).unwrap();
+            let mut datum = datum(70.0, 170.0, meters);
+            if meters == 10 {
+                datum = Datum::new(datum.origin(), Length::from_meters(10)).unwrap();
             }
             let (center, _) = travel(datum.origin(), Way { distance_m: away, bearing_deg });
-            let region = Region::circle(center, Length::from_metres(radius), &datum).unwrap();
+            let region = Region::circle(center, Length::from_meters(radius), &datum).unwrap();
             for (part, bearing_deg) in points {
                 let (at, _) = travel(center, Way { distance_m: f64::from(radius) * part, bearing_deg });
                 prop_assert!(!region.contains(at) || covered(&region, at));

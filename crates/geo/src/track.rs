@@ -79,7 +79,7 @@ impl Track {
             let away = Duration::from_secs_f64((beyond_m / FASTEST_MPS).max(0.0));
             return Stay { cell: None, time: away.clamp(SHORTEST_ABSENCE, LONGEST_STAY) };
         };
-        let seconds = STEP_CELLS * datum.cell_size().metres() / position.speed_mps.unwrap_or(0.0);
+        let seconds = STEP_CELLS * datum.cell_size().meters() / position.speed_mps.unwrap_or(0.0);
         let step = Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST_STAY).clamp(SHORTEST_STEP, LONGEST_STAY);
         let soon = self.position(moment.after(step)).and_then(|soon| datum.grid_point(soon.at).ok());
         let time = soon.map_or(SHORTEST_ABSENCE, |soon| step.mul_f64(steps_in(cell, here, soon)).min(LONGEST_STAY));
@@ -121,7 +121,7 @@ mod tests {
     }
 
     fn datum(lat: f64, lon: f64) -> Datum {
-        Datum::new(LatLon::new(lat, lon).unwrap(), Length::from_metres(1000)).unwrap()
+        Datum::new(LatLon::new(lat, lon).unwrap(), Length::from_meters(1000)).unwrap()
     }
 
     fn cell(track: &Track, datum: &Datum, moment: Moment) -> Option<Cell> {

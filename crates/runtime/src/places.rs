@@ -1,11 +1,13 @@
 //! Areas in words of people, in the cells of the group's grid, and places of nodes on the Earth.
 
 use std::cmp::Ordering;
+use std::time::Duration;
 
 use roost_api::server::ApiError;
 use roost_api::types::EarthPlace;
 use roost_api::{Code, PlaceQuery};
-use roost_geo::{Datum, Length, ParseLengthError, Place, PlaceError, Region, RegionError, Way};
+use roost_core::directory::NOWHERE;
+use roost_geo::{Datum, Length, ParseLengthError, Place, PlaceError, Region, RegionError, Way, is_moving, predict};
 use roost_wire::grid::MAX_COORDINATE;
 use roost_wire::messages::Candidate;
 use roost_wire::position::LatLon;
@@ -153,6 +155,11 @@ impl SearchArea {
         }
     }
 
+    /// The datum of a region that the requester tests; none without one.
+    pub const fn datum(&self) -> Option<&Datum> {
+        self.grid.datum.as_ref()
+    }
+
     /// False of a node outside the region. One without an exact position is in the middle of its cell.
     pub fn contains(&self, place: &Place) -> bool {
         let Some(region) = &self.region else { return true };
@@ -188,6 +195,14 @@ fn compare(a: Option<f64>, b: Option<f64>) -> Ordering {
 
 pub fn place_of(candidate: &Candidate) -> Place {
     Place { cell: candidate.cell, exact: candidate.position }
+}
+
+/// A candidate in motion as it is after a time on its course and at its speed.
+pub fn predicted(candidate: &Candidate, datum: &Datum, after: Duration) -> Candidate {
+    let position = candidate.position.map(|position| predict(&position, after));
+    let moving = position.filter(is_moving);
+    let cell = moving.map_or(candidate.cell, |position| datum.cell(position.at).unwrap_or(NOWHERE));
+    Candidate { cell, position, ..candidate.clone() }
 }
 
 fn joined(a: Area, b: Area) -> Area {

@@ -37,12 +37,12 @@ impl Block {
     pub fn bounds(area: Area) -> (RangeInclusive<u32>, RangeInclusive<u32>) {
         let (min, max) = match area {
             Area::Rectangle { min, max } => (min, max),
-            Area::Radius { center: centre, radius } => {
+            Area::Radius { center, radius } => {
                 // A valid radius is at most four times the largest coordinate.
                 let radius = radius as i32;
                 let low = |at: i32| (at - radius).max(-MAX_COORDINATE);
                 let high = |at: i32| (at + radius).min(MAX_COORDINATE);
-                (Cell::new(low(centre.x), low(centre.y)), Cell::new(high(centre.x), high(centre.y)))
+                (Cell::new(low(center.x), low(center.y)), Cell::new(high(center.x), high(center.y)))
             }
             Area::Exact(cell) => (cell, cell),
             Area::Nearest(_) | Area::Anywhere => return (0..=Self::LAST, 0..=Self::LAST),

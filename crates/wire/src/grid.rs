@@ -130,9 +130,7 @@ impl Area {
     pub fn contains(&self, cell: Cell) -> bool {
         match *self {
             Self::Exact(place) => place == cell,
-            Self::Radius { center: centre, radius } => {
-                centre.distance_squared(cell) <= u64::from(radius) * u64::from(radius)
-            }
+            Self::Radius { center, radius } => center.distance_squared(cell) <= u64::from(radius) * u64::from(radius),
             Self::Rectangle { min, max } => (min.x..=max.x).contains(&cell.x) && (min.y..=max.y).contains(&cell.y),
             Self::Nearest(_) | Self::Anywhere => true,
         }
@@ -156,7 +154,7 @@ impl Area {
     pub fn is_valid(&self) -> bool {
         match *self {
             Self::Exact(cell) | Self::Nearest(cell) => cell.is_on_grid(),
-            Self::Radius { center: centre, radius } => centre.is_on_grid() && radius <= 4 * MAX_COORDINATE as u32,
+            Self::Radius { center, radius } => center.is_on_grid() && radius <= 4 * MAX_COORDINATE as u32,
             Self::Rectangle { min, max } => min.is_on_grid() && max.is_on_grid() && min.x <= max.x && min.y <= max.y,
             Self::Anywhere => true,
         }
@@ -168,7 +166,7 @@ impl fmt::Display for Area {
         match self {
             Self::Exact(cell) => write!(f, "at ({cell})"),
             Self::Nearest(cell) => write!(f, "near ({cell})"),
-            Self::Radius { center: centre, radius } => write!(f, "within {radius} of ({centre})"),
+            Self::Radius { center, radius } => write!(f, "within {radius} of ({center})"),
             Self::Rectangle { min, max } => write!(f, "from ({min}) to ({max})"),
             Self::Anywhere => f.write_str("anywhere"),
         }

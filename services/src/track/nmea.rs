@@ -15,10 +15,10 @@ const MAX_HELD_BYTES: usize = 2048;
 
 const METRES_PER_SECOND_IN_KNOT: f64 = 1852.0 / 3600.0;
 
-/// Decimals of a latitude and longitude: a centimetre, finer than any talker gives.
+/// Decimals of a latitude and longitude: a centimeter, finer than any talker gives.
 const PLACE_DECIMALS: i32 = 7;
 
-/// Decimals of metres, metres per second and degrees of course.
+/// Decimals of meters, meters per second and degrees of course.
 const MOTION_DECIMALS: i32 = 3;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -76,7 +76,7 @@ impl Sentences {
             id: self.id.clone(),
             lat: rounded(lat, PLACE_DECIMALS),
             lon: rounded(lon, PLACE_DECIMALS),
-            alt_m: self.alt_m.map(|metres| rounded(metres, MOTION_DECIMALS)),
+            alt_m: self.alt_m.map(|meters| rounded(meters, MOTION_DECIMALS)),
             speed_mps: speed.map(|knots| rounded(f64::from(knots) * METRES_PER_SECOND_IN_KNOT, MOTION_DECIMALS)),
             course_deg: course.map(|degrees| rounded(f64::from(degrees), MOTION_DECIMALS)),
             source: Origin::Nmea,

@@ -2,7 +2,7 @@
 //!
 //! `{"t":"2026-05-01T12:00:00.000Z","id":"uav-7","lat":27.1,"lon":92.4,
 //! "alt_m":1200.0,"speed_mps":117.0,"course_deg":90.0,"source":"cot","raw":"…"}`: UTC (RFC 3339), WGS 84
-//! degrees, metres, metres per second, degrees from true north; unknown values are left out. `raw` is the
+//! degrees, meters, meters per second, degrees from true north; unknown values are left out. `raw` is the
 //! source's original data.
 
 use std::time::SystemTime;
@@ -30,9 +30,9 @@ pub struct TrackRecord {
     pub lat: f64,
     /// Longitude, degrees east.
     pub lon: f64,
-    /// Altitude, metres.
+    /// Altitude, meters.
     pub alt_m: Option<f64>,
-    /// Speed over ground, metres per second.
+    /// Speed over ground, meters per second.
     pub speed_mps: Option<f64>,
     /// Course over ground, degrees from true north.
     pub course_deg: Option<f64>,

@@ -16,42 +16,47 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A gpsd with one receiver, on the way to the east at a speed, or standing.
 struct FakeGpsd {
     port: u16,
-    /// Degrees east and metres per second from now on.
-    way: Sender<Option<[f64; 2]>>,
+    says: Sender<Says>,
+}
+
+#[derive(Clone, Copy)]
+enum Says {
+    /// Degrees east and meters per second from now on.
+    Way([f64; 2]),
+    /// The receiver goes on to report, without a fix.
+    NoFix,
+    /// The program ends, and its port is closed.
+    End,
 }
 
 impl FakeGpsd {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (way, ways) = channel();
+        let (says, words) = channel();
         std::thread::spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             drop(listener);
-            report(stream, &ways);
+            report(stream, &words);
         });
-        Self { port, way }
+        Self { port, says }
     }
 
-    fn go(&self, lon: f64, speed: f64) {
-        self.way.send(Some([lon, speed])).unwrap();
-    }
-
-    /// The program ends, and its port is closed.
-    fn stop(&self) {
-        self.way.send(None).unwrap();
+    fn say(&self, what: Says) {
+        self.says.send(what).unwrap();
     }
 }
 
-fn report(mut stream: TcpStream, ways: &Receiver<Option<[f64; 2]>>) {
+fn report(mut stream: TcpStream, words: &Receiver<Says>) {
     let mut asked = String::new();
     BufReader::new(stream.try_clone().unwrap()).read_line(&mut asked).unwrap();
     assert!(asked.starts_with("?WATCH="), "{asked}");
-    let (mut way, mut since) = (None::<[f64; 2]>, Instant::now());
+    let (mut says, mut since) = (Says::NoFix, Instant::now());
     loop {
-        let line = match way {
-            None => r#"{"class":"TPV","mode":1}"#.to_owned(),
-            Some([lon, speed]) => {
+        let line = match says {
+            Says::End => return,
+            Says::NoFix => r#"{"class":"TPV","mode":1}"#.to_owned(),
+            Says::Way([lon, speed]) => {
                 let lon = lon + speed * since.elapsed().as_secs_f64() / DEGREE_M;
                 format!(r#"{{"class":"TPV","mode":3,"lat":47.5,"lon":{lon},"eph":60.0,"track":90.0,"speed":{speed}}}"#)
             }
@@ -59,9 +64,9 @@ fn report(mut stream: TcpStream, ways: &Receiver<Option<[f64; 2]>>) {
         if writeln!(stream, "{line}").is_err() {
             return;
         }
-        match ways.recv_timeout(PAUSE) {
-            Ok(Some(next)) => (way, since) = (Some(next), Instant::now()),
-            Ok(None) | Err(RecvTimeoutError::Disconnected) => return,
+        match words.recv_timeout(PAUSE) {
+            Ok(next) => (says, since) = (next, Instant::now()),
+            Err(RecvTimeoutError::Disconnected) => return,
             Err(RecvTimeoutError::Timeout) => {}
         }
     }
@@ -93,14 +98,14 @@ fn lookup_follows_a_receiver() {
     };
     following("no_fix");
     until(&requester, "nowhere", |found| (found["cell"] == "-1000000,-1000000").then_some(()));
-    gpsd.go(9.25, 0.0);
+    gpsd.say(Says::Way([9.25, 0.0]));
     following("fix");
     until(&requester, "standing", |found| {
         let is_there = (found["position"]["lon"].as_f64()? - 9.25).abs() < 1e-6;
         (found["cell"] == "18,55" && is_there).then_some(())
     });
     // Eastward from just before a border: over it without a record.
-    gpsd.go(9.25, 40.0);
+    gpsd.say(Says::Way([9.25, 40.0]));
     let record = until(&requester, "moving", |found| {
         found["position"]["speed_mps"].as_f64().filter(|speed| *speed > 1.0).map(|_| found["record"].clone())
     });
@@ -108,13 +113,32 @@ fn lookup_follows_a_receiver() {
         (found["cell"] != "18,55").then(|| (found["cell"].clone(), found["record"].clone()))
     });
     assert_eq!(cell, ("19,55".into(), record));
+    // In a tunnel the receiver goes on to report, and the node stands.
+    gpsd.say(Says::NoFix);
+    following("no_fix");
+    until(&requester, "in a tunnel", |found| found["position"]["speed_mps"].is_null().then_some(()));
+    gpsd.say(Says::Way([9.3, 40.0]));
+    following("fix");
+    until(&requester, "out of the tunnel", |found| {
+        found["position"]["speed_mps"].as_f64().filter(|speed| *speed > 1.0)
+    });
     // Without its receiver the node stays.
-    gpsd.stop();
+    gpsd.say(Says::End);
     following("unreachable");
     until(&requester, "stopped", |found| found["position"]["speed_mps"].is_null().then_some(()));
     let status = node.roost(&["status"]);
     let status = String::from_utf8(status.stdout).unwrap();
     assert!(status.contains("cannot be reached for"), "{status}");
+}
+
+#[test]
+fn orbit_needs_a_file_that_ends() {
+    let network = Network::at("47.0,9.0");
+    let hub = network.supernode("sn1", &[]);
+    let (identity, endpoint) = (network.identity("n", "node"), hub.endpoint("udp"));
+    let mut node = network.start("overlay-node", "n", &identity, &["--at", "tle:/dev/zero", "--super", &endpoint]);
+    assert_eq!(node.process.wait(PATIENCE), Some(64), "{}", node.log());
+    assert!(node.log().contains("/dev/zero is no file"), "{}", node.log());
 }
 
 #[test]

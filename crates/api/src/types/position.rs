@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Following {
     pub source: String,
-    /// `fix`, `no_fix`, `out_of_reach` (too far from the origin of the datum), `unreachable` (gpsd), `unreadable` (a file).
-    /// The node stays at its last position in all but the first.
+    /// Of a receiver: `fix`, `no_fix`, `out_of_reach` (too far from the origin of the datum) or `unreachable`; it stays at
+    /// its last position in all but the first. Of an orbit: `fix`, `unreadable` (a file; its last elements count), or
+    /// `expired`, as elements are good for 30 days: the satellite has no place until the file has newer ones.
     pub state: String,
     pub since_s: f64,
 }

@@ -48,21 +48,21 @@ async fn connect(socket: &Path) -> Outcome<Client> {
 /// Providers as a table; with distances if there is a place to measure from. In a group with a datum these are on the
 /// Earth, else in cells from the middle of the area.
 fn candidates(candidates: &[Candidate], area: Area) -> Table {
-    let centre = area.center();
+    let center = area.center();
     let is_on_earth = candidates.iter().any(|candidate| candidate.place.is_some());
     let has_distance = match is_on_earth {
         true => candidates.iter().any(|candidate| way(candidate).is_some()),
-        false => centre.is_some(),
+        false => center.is_some(),
     };
     let mut columns = vec!["NAME", "NODE", if is_on_earth { "PLACE" } else { "CELL" }];
     columns.extend(has_distance.then_some(">DISTANCE"));
     columns.extend(["SERVICES", ">STREAMS LEFT", ">UPLINK LEFT", "ADDRESSES"]);
     let mut table = Table::new(&columns);
     for candidate in candidates {
-        let cells = |centre: Cell| format!("{:.1}", (centre.distance_squared(candidate.cell) as f64).sqrt());
+        let cells = |center: Cell| format!("{:.1}", (center.distance_squared(candidate.cell) as f64).sqrt());
         let distance = match is_on_earth {
             true => Some(way(candidate).map_or_else(|| "-".to_owned(), |way| way.to_string())),
-            false => centre.map(cells),
+            false => center.map(cells),
         };
         let name = candidate.name.clone().unwrap_or_else(|| "-".to_owned());
         let mut row = vec![name, format!("{:?}", candidate.node), place(candidate.cell, candidate.place.as_ref())];

@@ -36,7 +36,8 @@ fn followed(Following { source, state, since_s }: &Following) -> String {
         "fix" => source.clone(),
         "no_fix" => format!("{source}, which has no fix for {since}"),
         "unreachable" => format!("{source}, which cannot be reached for {since}: see that gpsd runs there"),
-        "unreadable" => format!("{source}, which cannot be read for {since}"),
+        "unreadable" => format!("{source}, which cannot be read for {since}: its last elements count"),
+        "expired" => format!("{source}, whose elements have no position for {since}: put newer ones into the file"),
         "out_of_reach" => format!("{source}, which is more than 2000 km from the datum's origin for {since}"),
         other => format!("{source}, {other} for {since}"),
     }

@@ -146,7 +146,7 @@ impl DirectoryEntry<'_> {
         (self.cell(), self.services()) == (before.cell, &before.services)
     }
 
-    pub(super) fn place(&self) -> PreviousEntry {
+    pub(crate) fn place(&self) -> PreviousEntry {
         PreviousEntry { node: self.node(), cell: self.cell(), services: self.services.clone() }
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use roost_geo::Datum;
-use roost_wire::{Cell, NodeId, Time};
+use roost_wire::{Cell, NodeId, Record, Time};
 
 use super::motion::Moved;
 use super::{Directory, DirectoryEntry, PreviousEntry, Viewpoint};
@@ -26,11 +26,16 @@ impl Directory {
 
     /// The point from which a node compares providers that are looked for around a cell: its own, or the middle of that
     /// cell. None if no record tells a position, so that the others cost nothing.
-    pub(crate) fn viewpoint(&self, node: NodeId, centre: Cell) -> Option<Viewpoint> {
+    pub(crate) fn viewpoint(&self, node: NodeId, center: Cell) -> Option<Viewpoint> {
         let datum = *self.motions.datum().filter(|_| !self.motions.is_empty())?;
-        let own = self.get(node).filter(|entry| entry.cell() == centre).and_then(|entry| entry.position());
-        let at = own.map(|own| own.at).or_else(|| datum.middle(centre).ok())?;
+        let own = self.get(node).filter(|entry| entry.cell() == center).and_then(|entry| entry.position());
+        let at = own.map(|own| own.at).or_else(|| datum.middle(center).ok())?;
         Some(Viewpoint { at, datum })
+    }
+
+    /// The cell in which a record is listed if it is published now; that of a record in motion follows from its position.
+    pub(crate) fn cell_of(&self, now: Time, record: &Record) -> Cell {
+        self.motions.cell_of(now, self.by_node.get(&record.node).copied(), record)
     }
 
     pub fn next_move(&self) -> Option<Time> {
@@ -60,25 +65,39 @@ impl DirectoryEntry<'_> {
         self.motions.is_followed(self.number)
     }
 
-    /// The cells, every other one at least, in which the record will be from now on for a time; fewer if it is so fast
-    /// that it crosses more than a thousand.
-    pub(crate) fn way(&self, span: Duration) -> Vec<Cell> {
-        let at = |after: Duration| self.motions.position(self.now, self.number, after);
-        let (Some(datum), Some(here)) = (self.motions.datum(), at(Duration::ZERO)) else { return vec![self.cell()] };
-        let cells = here.speed_mps.unwrap_or(0.0) * span.as_secs_f64() / datum.cell_size().metres();
-        let samples = ((cells / 2.0) as u32).clamp(1, MAX_SAMPLES);
+    /// The times at which the way of a record is looked at.
+    pub(crate) fn way_steps(&self, span: Duration) -> WaySteps {
+        let datum = self.motions.datum();
+        let here = self.motions.position(self.now, self.number, Duration::ZERO).zip(datum);
+        let Some((here, datum)) = here else { return WaySteps { count: 0, step: span } };
+        let cells = here.speed_mps.unwrap_or(0.0) * span.as_secs_f64() / datum.cell_size().meters();
         // Two cells a step, and the steps of the fastest end earlier.
-        let step = span.div_f64((cells / 2.0).max(1.0));
-        let cells = (0..=samples).filter_map(|sample| datum.cell(at(step * sample)?.at).ok());
-        std::iter::once(self.cell()).chain(cells).collect()
+        let count = ((cells / 2.0) as u32).clamp(1, MAX_SAMPLES);
+        WaySteps { count: count + 1, step: span.div_f64((cells / 2.0).max(1.0)) }
     }
+
+    /// The cells, every other one at least, in which the record will be from now on; each is worked out when it is
+    /// taken. None beyond the datum's reach.
+    pub(crate) fn way(&self, steps: WaySteps) -> impl Iterator<Item = Option<Cell>> {
+        (0..steps.count).map(move |step| {
+            let position = self.motions.position(self.now, self.number, steps.step * step)?;
+            self.motions.datum()?.cell(position.at).ok()
+        })
+    }
+}
+
+/// Times from now on, the first of which is now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WaySteps {
+    pub(crate) count: u32,
+    step: Duration,
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
     use roost_geo::{GridPoint, OrbitElements, predict};
-    use roost_wire::{Area, Capacity, ExactPosition, LatLon, Record, Service, ServiceSet, Version};
+    use roost_wire::{Area, Capacity, ExactPosition, LatLon, Service, ServiceSet, Version};
 
     use super::*;
     use crate::directory::{DirectoryQuery, NOWHERE, PublishOutcome, SearchPurpose};
@@ -156,10 +175,10 @@ mod tests {
                     let truth = predict(&record.position.unwrap(), now.since(*since));
                     let expected = datum.cell(truth.at).unwrap_or(NOWHERE);
                     // Beside a border, the way of the last hundredth of a second may not be seen yet.
-                    let metres = truth.speed_mps.unwrap_or(0.0) * 0.011 + 0.1;
+                    let meters = truth.speed_mps.unwrap_or(0.0) * 0.011 + 0.1;
                     let is_near = |cell: Cell| datum.grid_point(truth.at).is_ok_and(|point| {
                         let off = |first: i32, at: f64| (f64::from(first) - at).max(at - f64::from(first) - 1.0);
-                        off(cell.x, point.x).max(off(cell.y, point.y)) * 1000.0 <= metres
+                        off(cell.x, point.x).max(off(cell.y, point.y)) * 1000.0 <= meters
                     });
                     prop_assert!(held.cell() == expected || is_near(held.cell()), "{:?} {expected:?} {truth:?}", held.cell());
                     prop_assert!(is_found(&directory, held.cell(), record.node));

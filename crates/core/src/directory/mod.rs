@@ -18,6 +18,7 @@ mod search;
 #[cfg(test)]
 mod tests;
 mod viewpoint;
+mod work_allowance;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,7 @@ pub use provider_health::LONGEST_HOLD;
 pub use query::{DirectoryQuery, Hit, Judged, Rank, SearchPurpose};
 pub(crate) use search::Admits;
 pub use viewpoint::Viewpoint;
+pub(crate) use work_allowance::WorkAllowance;
 
 /// The most nodes that a directory can hold, whatever its configured limit.
 /// Each has at most one entry per service.

@@ -11,6 +11,7 @@ use roost_geo::{Datum, Moment, Stay, Track};
 use roost_wire::grid::MAX_COORDINATE;
 use roost_wire::{Cell, ExactPosition, OrbitElements, Record, Time};
 
+use super::work_allowance::WorkAllowance;
 use crate::wall::WallClock;
 
 /// Records that are followed at the same time, about a kilobyte each if all are satellites. Others stay in the cell that
@@ -18,9 +19,8 @@ use crate::wall::WallClock;
 pub(super) const MAX_FOLLOWED: usize = 16 * 1024;
 const MAX_ORBITS: usize = 1_024;
 
-/// Changes of cells in a second, 5 µs each, and the most that wait for one call.
-const MOVES_PER_SECOND: f64 = 20_000.0;
-const MOST_AT_ONCE: f64 = 256.0;
+/// Changes of cells that wait for one call, at most.
+const MOST_AT_ONCE: u32 = 256;
 /// A record is looked at again after this time at the soonest: a satellite crosses 75 m meanwhile.
 const SHORTEST_STAY: Duration = Duration::from_millis(10);
 
@@ -28,7 +28,7 @@ const SHORTEST_STAY: Duration = Duration::from_millis(10);
 pub const NOWHERE: Cell = Cell::new(-MAX_COORDINATE, -MAX_COORDINATE);
 
 /// The positions of a directory's records, by slot. A record without one takes no memory here.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Motions {
     datum: Option<Datum>,
     clock: Option<WallClock>,
@@ -36,8 +36,7 @@ pub(super) struct Motions {
     /// The times at which records in motion leave their cells.
     due: BTreeSet<(Time, u32)>,
     orbits: usize,
-    allowance: f64,
-    refilled: Time,
+    allowance: WorkAllowance,
 }
 
 /// The position of a record, as it was told.
@@ -52,6 +51,25 @@ pub(super) struct Placed {
     due: Option<Time>,
 }
 
+impl Placed {
+    const fn is_orbit(&self) -> bool {
+        matches!(self.track, Track::Orbit(_))
+    }
+}
+
+impl Default for Motions {
+    fn default() -> Self {
+        Self {
+            datum: None,
+            clock: None,
+            placed: BTreeMap::new(),
+            due: BTreeSet::new(),
+            orbits: 0,
+            allowance: WorkAllowance::new(MOST_AT_ONCE),
+        }
+    }
+}
+
 impl Motions {
     pub(super) fn set_datum(&mut self, datum: Option<Datum>) {
         self.datum = datum;
@@ -61,7 +79,7 @@ impl Motions {
     pub(super) fn set_clock(&mut self, now: Time, clock: WallClock) {
         if self.clock.replace(clock).is_none() && self.orbits > 0 {
             let waiting = self.placed.iter().filter(|(_, placed)| placed.due.is_none());
-            let orbits = waiting.filter(|(_, placed)| matches!(placed.track, Track::Orbit(_)));
+            let orbits = waiting.filter(|(_, placed)| placed.is_orbit());
             let orbits: Vec<u32> = orbits.map(|(slot, _)| *slot).collect();
             let at_once = Stay { cell: None, time: Duration::ZERO };
             orbits.into_iter().for_each(|slot| self.wait(now, slot, Some(at_once)));
@@ -91,23 +109,36 @@ impl Motions {
         self.datum.as_ref()
     }
 
+    /// The cell in which a record is listed if it is told now.
+    pub(super) fn cell_of(&self, now: Time, slot: Option<u32>, record: &Record) -> Cell {
+        let held = slot.and_then(|slot| self.placed.get(&slot));
+        let Some(placed) = self.placed(now, held, record) else { return record.cell };
+        self.stay(now, &placed).map_or(record.cell, |stay| stay.cell.unwrap_or(NOWHERE))
+    }
+
     /// Takes note of the position that a record tells. Gives the cell in which the record is now.
     pub(super) fn insert(&mut self, now: Time, slot: u32, record: &Record) -> Cell {
         self.remove(slot);
-        let has_room = self.orbits < MAX_ORBITS;
-        let orbit = record.orbit.filter(|_| has_room).and_then(|orbit| Track::orbit(orbit).ok());
-        let Some(track) = orbit.or(record.position.map(Track::Straight)) else { return record.cell };
-        self.orbits += usize::from(matches!(track, Track::Orbit(_)));
-        let Record { cell, position, orbit, .. } = *record;
-        self.placed.insert(slot, Placed { cell, position, orbit, at: now, track, due: None });
-        let stay = self.stay(now, slot);
+        let Some(placed) = self.placed(now, None, record) else { return record.cell };
+        let stay = self.stay(now, &placed);
+        self.orbits += usize::from(placed.is_orbit());
+        self.placed.insert(slot, placed);
         self.wait(now, slot, stay);
         stay.map_or(record.cell, |stay| stay.cell.unwrap_or(NOWHERE))
     }
 
+    /// The position that a record tells, in the room of one that is held.
+    fn placed(&self, now: Time, held: Option<&Placed>, record: &Record) -> Option<Placed> {
+        let has_room = self.orbits < MAX_ORBITS || held.is_some_and(Placed::is_orbit);
+        let followed = record.orbit.filter(|_| has_room).and_then(|orbit| Track::orbit(orbit).ok());
+        let track = followed.or(record.position.map(Track::Straight))?;
+        let Record { cell, position, orbit, .. } = *record;
+        Some(Placed { cell, position, orbit, at: now, track, due: held.and_then(|held| held.due) })
+    }
+
     pub(super) fn remove(&mut self, slot: u32) {
         let Some(placed) = self.placed.remove(&slot) else { return };
-        self.orbits -= usize::from(matches!(placed.track, Track::Orbit(_)));
+        self.orbits -= usize::from(placed.is_orbit());
         if let Some(due) = placed.due {
             self.due.remove(&(due, slot));
         }
@@ -121,14 +152,11 @@ impl Motions {
     /// followed at the moment.
     pub(super) fn take_due(&mut self, now: Time) -> Option<Moved> {
         let (_, slot) = self.due.first().copied().filter(|(at, _)| *at <= now)?;
-        let earned = now.since(self.refilled).as_secs_f64() * MOVES_PER_SECOND;
-        self.allowance = (self.allowance + earned).min(MOST_AT_ONCE);
-        self.refilled = now;
-        if self.allowance < 1.0 {
+        if self.allowance.refill(now) == 0 {
             return None;
         }
-        self.allowance -= 1.0;
-        let stay = self.stay(now, slot);
+        self.allowance.spend(1);
+        let stay = self.placed.get(&slot).and_then(|placed| self.stay(now, placed));
         self.wait(now, slot, stay);
         let told = self.placed.get(&slot).map_or(NOWHERE, |placed| placed.cell);
         Some(Moved { slot, cell: stay.map_or(told, |stay| stay.cell.unwrap_or(NOWHERE)) })
@@ -150,10 +178,9 @@ impl Motions {
     }
 
     /// None of a record that stands, or whose way is not known here.
-    fn stay(&self, now: Time, slot: u32) -> Option<Stay> {
-        let placed = self.placed.get(&slot).filter(|placed| placed.track.is_moving())?;
-        let knows_time = self.clock.is_some() || !matches!(placed.track, Track::Orbit(_));
-        let datum = self.datum.as_ref().filter(|_| knows_time)?;
+    fn stay(&self, now: Time, placed: &Placed) -> Option<Stay> {
+        let knows_time = self.clock.is_some() || !placed.is_orbit();
+        let datum = self.datum.as_ref().filter(|_| knows_time && placed.track.is_moving())?;
         let has_room = placed.due.is_some() || self.due.len() < MAX_FOLLOWED;
         has_room.then(|| placed.track.stay(datum, self.moment(now, placed)))
     }

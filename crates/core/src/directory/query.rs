@@ -62,7 +62,7 @@ pub struct Hit {
 pub struct Rank {
     distance_squared: u64,
     state: ProviderAvailability,
-    metres: u32,
+    meters: u32,
     left: Reverse<(u16, u32)>,
     pace: u8,
     node: NodeId,
@@ -78,17 +78,17 @@ enum ProviderAvailability {
 }
 
 impl Rank {
-    /// The rank of a provider of a service of this form at `cell`, seen from `centre`, of
+    /// The rank of a provider of a service of this form at `cell`, seen from `center`, of
     /// whom no more is known.
-    pub fn new(form: FlowKind, centre: Cell, cell: Cell, capacity: Capacity, node: NodeId) -> Self {
+    pub fn new(form: FlowKind, center: Cell, cell: Cell, capacity: Capacity, node: NodeId) -> Self {
         let is_full = is_full(form, capacity);
         let state = if is_full { ProviderAvailability::Full } else { ProviderAvailability::Free };
         let left = Reverse((capacity.streams, capacity.uplink_kbps));
-        Self { distance_squared: centre.distance_squared(cell), state, metres: 0, left, pace: u8::MAX, node }
+        Self { distance_squared: center.distance_squared(cell), state, meters: 0, left, pace: u8::MAX, node }
     }
 
-    pub(crate) fn at(self, metres: u32) -> Self {
-        Self { metres, ..self }
+    pub(crate) fn at(self, meters: u32) -> Self {
+        Self { meters, ..self }
     }
 
     /// The rank of a provider that is held back until it speaks again.
@@ -161,8 +161,8 @@ impl DirectoryQuery {
     }
 
     /// The exact distance of a provider, as far as it counts.
-    pub(crate) fn metres(&self, cell: Cell, position: Option<ExactPosition>) -> u32 {
-        self.viewpoint.map_or(0, |viewpoint| viewpoint.metres(cell, position))
+    pub(crate) fn meters(&self, cell: Cell, position: Option<ExactPosition>) -> u32 {
+        self.viewpoint.map_or(0, |viewpoint| viewpoint.meters(cell, position))
     }
 
     /// True if one of these offers is meant.
@@ -171,7 +171,7 @@ impl DirectoryQuery {
     }
 
     /// From where distance ranks: the area's middle, or the origin.
-    pub fn centre(&self) -> Cell {
+    pub fn center(&self) -> Cell {
         match self.area {
             Area::Rectangle { min, max } => Cell::new(min.x + (max.x - min.x) / 2, min.y + (max.y - min.y) / 2),
             area => area.center().unwrap_or(self.origin),
@@ -185,12 +185,8 @@ impl DirectoryQuery {
         let radius = u32::try_from(squared.isqrt() + u64::from(!is_square(squared))).unwrap_or(u32::MAX);
         match self.area {
             _ if squared == 0 => None,
-            Area::Nearest(centre) => {
-                Some(Area::Radius { center: centre, radius }).filter(Area::is_valid).or(Some(self.area))
-            }
-            Area::Radius { center: centre, radius: whole } => {
-                Some(Area::Radius { center: centre, radius: radius.min(whole) })
-            }
+            Area::Nearest(center) => Some(Area::Radius { center, radius }).filter(Area::is_valid).or(Some(self.area)),
+            Area::Radius { center, radius: whole } => Some(Area::Radius { center, radius: radius.min(whole) }),
             area => Some(area),
         }
     }

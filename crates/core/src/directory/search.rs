@@ -36,12 +36,12 @@ impl Directory {
         if query.count == 0 || !query.area.is_valid() {
             return 0;
         }
-        let centre = query.centre();
+        let center = query.center();
         let Some((index, known)) = self.index_of(query.service.code()) else { return 0 };
         let (examined, before, best) = (0, 0, into);
         let middle = None;
         let mut search =
-            DirectorySearch { directory: self, index, known, query, admits, centre, middle, examined, before, best };
+            DirectorySearch { directory: self, index, known, query, admits, center, middle, examined, before, best };
         match query.area {
             Area::Exact(cell) => search.cell(cell),
             _ => search.outwards(),
@@ -54,7 +54,7 @@ impl Directory {
         let entry = self.get(node)?;
         let mut one = Vec::with_capacity(1);
         let query = DirectoryQuery { count: 1, ..query.clone() };
-        let (centre, best) = (query.centre(), &mut one);
+        let (center, best) = (query.center(), &mut one);
         let (index, known, admits) = (&self.index, 0, None);
         let mut search = DirectorySearch {
             directory: self,
@@ -62,7 +62,7 @@ impl Directory {
             known,
             query: &query,
             admits,
-            centre,
+            center,
             middle: None,
             examined: 0,
             before: 0,
@@ -86,7 +86,7 @@ struct DirectorySearch<'a> {
     known: u8,
     query: &'a DirectoryQuery,
     admits: Option<Admits<'a>>,
-    centre: Cell,
+    center: Cell,
     /// The cell that was looked at last, and the distance of its middle.
     middle: Option<(Cell, u32)>,
     examined: usize,
@@ -112,18 +112,18 @@ impl DirectorySearch<'_> {
     /// that has an entry.
     fn outwards(&mut self) {
         let (rows, columns) = Block::bounds(self.query.area);
-        let centre_row = Block::from_cell(self.centre).row.clamp(*rows.start(), *rows.end());
-        let mut above = self.row_from(centre_row, &rows);
-        let mut below = self.row_below(centre_row, &rows);
+        let center_row = Block::from_cell(self.center).row.clamp(*rows.start(), *rows.end());
+        let mut above = self.row_from(center_row, &rows);
+        let mut below = self.row_below(center_row, &rows);
         for _ in 0..MAX_ROWS {
-            let gap_to = |row: Option<u32>| row.map(|row| gap(row, self.centre.y));
+            let gap_to = |row: Option<u32>| row.map(|row| gap(row, self.center.y));
             let take_above = match (gap_to(above), gap_to(below)) {
                 (None, None) => return,
                 (Some(above), Some(below)) => above <= below,
                 (above, _) => above.is_some(),
             };
             let Some(row) = (if take_above { above } else { below }) else { return };
-            if !self.may_be_within(gap(row, self.centre.y), 0) || self.is_spent() {
+            if !self.may_be_within(gap(row, self.center.y), 0) || self.is_spent() {
                 return;
             }
             self.row(row, &columns);
@@ -158,20 +158,20 @@ impl DirectorySearch<'_> {
 
     /// Looks along one row, away from the middle on both sides.
     fn row(&mut self, row: u32, columns: &RangeInclusive<u32>) {
-        let middle = Block::from_cell(self.centre).column.clamp(*columns.start(), *columns.end());
+        let middle = Block::from_cell(self.center).column.clamp(*columns.start(), *columns.end());
         let (index, known) = (self.index, self.known);
         let key = |column| IndexKey::first_in(known, Block { row, column });
-        let dy = gap(row, self.centre.y);
+        let dy = gap(row, self.center.y);
         let east = key(middle)..=IndexKey::last_in(self.known, Block { row, column: *columns.end() });
         for found in index.range(east) {
-            if !self.may_be_within(dy, gap(found.block().column, self.centre.x)) || self.is_spent() {
+            if !self.may_be_within(dy, gap(found.block().column, self.center.x)) || self.is_spent() {
                 break;
             }
             self.examine(*found);
         }
         let west = key(*columns.start())..key(middle);
         for found in index.range(west).rev() {
-            if !self.may_be_within(dy, gap(found.block().column, self.centre.x)) || self.is_spent() {
+            if !self.may_be_within(dy, gap(found.block().column, self.center.x)) || self.is_spent() {
                 break;
             }
             self.examine(*found);
@@ -219,7 +219,7 @@ impl DirectorySearch<'_> {
 
     fn examine(&mut self, key: IndexKey) {
         let cell = key.cell();
-        let near = self.centre.distance_squared(cell) <= self.reach();
+        let near = self.center.distance_squared(cell) <= self.reach();
         if !near || !self.query.area.contains(cell) || self.is_spent() {
             return;
         }
@@ -232,15 +232,15 @@ impl DirectorySearch<'_> {
     }
 
     /// Providers of one cell without positions follow each other, and share the distance of its middle.
-    fn metres(&mut self, entry: &DirectoryEntry<'_>) -> u32 {
+    fn meters(&mut self, entry: &DirectoryEntry<'_>) -> u32 {
         if self.query.viewpoint.is_none() {
             return 0;
         }
         let (cell, position) = (entry.cell(), entry.position());
         let known = self.middle.filter(|(of, _)| position.is_none() && *of == cell);
-        let metres = known.map_or_else(|| self.query.metres(cell, position), |(_, metres)| metres);
-        self.middle = if position.is_none() { Some((cell, metres)) } else { self.middle };
-        metres
+        let meters = known.map_or_else(|| self.query.meters(cell, position), |(_, meters)| meters);
+        self.middle = if position.is_none() { Some((cell, meters)) } else { self.middle };
+        meters
     }
 
     fn rank(&mut self, key: IndexKey) {
@@ -250,8 +250,8 @@ impl DirectorySearch<'_> {
         if self.query.except == Some(node) || suspended && self.query.aim == SearchPurpose::List {
             return;
         }
-        let rank = Rank::new(entry.services().flow_kind(self.query.service), self.centre, cell, entry.capacity(), node);
-        let rank = if suspended { rank.suspended() } else { rank }.at(self.metres(&entry));
+        let rank = Rank::new(entry.services().flow_kind(self.query.service), self.center, cell, entry.capacity(), node);
+        let rank = if suspended { rank.suspended() } else { rank }.at(self.meters(&entry));
         let hit = Hit { rank: rank.seen(&entry.slot.health, self.directory.now), slot: key.slot() };
         let place = self.best.partition_point(|better| better.rank.precedes(&hit.rank, self.query.aim));
         if place < self.query.count {

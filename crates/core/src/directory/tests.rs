@@ -72,9 +72,9 @@ impl Model {
             })
             .map(|(record, _, suspended)| {
                 let standing = self.standings.get(&record.node).copied().unwrap_or_default();
-                let (centre, capacity) = (query.centre(), record.capacity);
+                let (center, capacity) = (query.center(), record.capacity);
                 let rank =
-                    Rank::new(record.services.flow_kind(query.service), centre, record.cell, capacity, record.node);
+                    Rank::new(record.services.flow_kind(query.service), center, record.cell, capacity, record.node);
                 if *suspended { rank.suspended() } else { rank }.seen(&standing, self.now)
             })
             .collect();

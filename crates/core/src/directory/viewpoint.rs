@@ -12,7 +12,7 @@ pub struct Viewpoint {
 
 impl Viewpoint {
     /// Meters to a provider: to its position, or to the middle of its cell.
-    pub(crate) fn metres(&self, cell: Cell, position: Option<ExactPosition>) -> u32 {
+    pub(crate) fn meters(&self, cell: Cell, position: Option<ExactPosition>) -> u32 {
         let at = position.map(|position| position.at).or_else(|| self.datum.middle(cell).ok());
         at.map_or(u32::MAX, |at| self.at.quick_distance_m(at).round() as u32)
     }

@@ -197,11 +197,12 @@ impl Hub {
 
     /// A node publishes its own record.
     fn publish(&mut self, from: Sender, mut record: Record) {
-        if !self.registry.may_publish(&mut self.core, from, record.node) || self.redirect(from) {
+        if !self.registry.may_publish(&mut self.core, from, &record) || self.redirect(from) {
             return;
         }
-        self.core.cut_record(from, &mut record);
-        let Record { node, version, cell, ref services, .. } = record;
+        let cell = self.registry.cell_of(self.core.now, &record);
+        self.core.cut_record(from, &mut record, cell);
+        let Record { node, version, ref services, .. } = record;
         let services = services.clone();
         match self.registry.take_record(&mut self.core, from, record) {
             PublishOutcome::New => {

@@ -12,7 +12,7 @@ use super::progress::own_nodes;
 use super::sender::Sender;
 use super::{Hub, HubEvent};
 use crate::allowance::{Allowance, Denial};
-use crate::directory::{DirectoryQuery, Judged};
+use crate::directory::{DirectoryQuery, Judged, PreviousEntry};
 use crate::hub::core::HubCore;
 use crate::machine::Traffic;
 
@@ -96,23 +96,31 @@ impl HubCore {
         self.visible(Some(Judged { node, action: Action::Offer }), services, place)
     }
 
-    /// Leaves out of a record what its node may not offer. The rest stays: a node is found by its record also to get
-    /// answers, and may ask for things without offering any.
-    pub(super) fn cut_record(&mut self, from: Sender, record: &mut Record) {
-        let offered = self.offered(from.node, &record.services, record.cell);
-        let is_cut = offered != record.services;
-        let published = std::mem::replace(&mut record.services, offered);
+    /// Leaves out of a record what its node may not offer in the cell in which the record is listed. The rest stays: a
+    /// node is found by its record also to get answers, and may ask for things without offering any.
+    pub(super) fn cut_record(&mut self, from: Sender, record: &mut Record, cell: Cell) {
+        let offered = self.offered(from.node, &record.services, cell);
+        let cut = record.services.filtered(|service| !offered.contains(service));
+        let is_cut = !cut.is_empty();
+        record.services = offered;
         let Some(remote) = self.remotes.get_mut(from.node) else { return };
-        let is_news = is_cut && !std::mem::replace(&mut remote.is_cut, is_cut);
+        let is_news = is_cut && remote.cut.is_empty();
+        remote.cut = cut.clone();
         self.counters.forbidden += u64::from(is_cut);
         if is_news {
             let what = "it publishes services that the group's policy does not let it offer";
             self.events.push_back(HubEvent::Refused { node: from.node, what: what.into() });
             let judged = Judged { node: from.node, action: Action::Offer };
-            for service in published.iter().filter(|service| !record.services.contains(*service)) {
-                self.tell_denial(judged, Some(service), Some(Area::Exact(record.cell)));
+            for service in cut.iter() {
+                self.tell_denial(judged, Some(service), Some(Area::Exact(cell)));
             }
         }
+    }
+
+    /// True if a node may offer in a cell what was left out of its record.
+    fn may_offer_again(&self, node: NodeId, cell: Cell) -> bool {
+        let cut = self.remotes.get(node).map_or(ServiceSet::EMPTY, |remote| remote.cut.clone());
+        !self.offered(node, &cut, cell).is_empty()
     }
 
     fn judge_itself(&mut self) {
@@ -156,20 +164,34 @@ impl Hub {
     }
 
     /// Takes out the record of an own node that has services which the node may not offer, and has the node publish
-    /// anew, as it may offer others now. One that is not connected does when it comes back.
+    /// anew if it may offer others now. One that is not connected does when it comes back.
     pub(super) fn judge_record(&mut self, node: NodeId) {
-        let records = self.registry.records();
-        let Some(entry) = records.get(node).filter(|_| records.home_of(node).is_none()) else { return };
-        let (version, services, cell) = (entry.version(), entry.services(), entry.cell());
-        let is_cut = self.core.remotes.get(node).is_some_and(|remote| remote.is_cut);
-        let is_allowed = self.core.offered(node, services, cell) == *services;
-        if !is_allowed && let Some(place) = self.registry.take_out(node, version) {
-            self.core.counters.forbidden += 1;
-            self.on_record_removed(place, "forbidden");
+        let place = self.registry.records().get(node).map(|entry| entry.place());
+        if let Some(place) = place {
+            self.judge_place(place);
         }
-        if is_cut || !is_allowed {
+    }
+
+    /// As [`judge_record`](Self::judge_record), of one that was told at `before`. True if it was taken out.
+    pub(super) fn judge_place(&mut self, before: PreviousEntry) -> bool {
+        let (node, records) = (before.node, self.registry.records());
+        let Some(entry) = records.get(node).filter(|_| !records.is_replica(node)) else { return false };
+        let (version, services, cell) = (entry.version(), entry.services(), entry.cell());
+        let is_allowed = self.core.offered(node, services, cell) == *services;
+        if !is_allowed && self.registry.take_out(node, version).is_some() {
+            self.core.counters.forbidden += 1;
+            self.on_record_removed(before, "forbidden");
+        }
+        if !is_allowed || self.core.may_offer_again(node, cell) {
             self.core.ask_for_record_of(node);
         }
+        !is_allowed
+    }
+
+    /// True if another cell of a record may mean that its node may offer other things. A node that is not connected is
+    /// judged when it comes back.
+    pub(super) fn judges_again(&self, node: NodeId) -> bool {
+        self.core.remotes.policy().is_some() && self.core.remotes.get(node).is_some()
     }
 
     /// True if a node makes this hub its home with a replica that has services which it may not offer. The replica

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roost_policy::Policy;
-use roost_wire::{Address, ConnectionId, Labels, NodeId, NodeSelector, RemoteIdentity, Role, SchemeSet, Time};
+use roost_wire::{
+    Address, ConnectionId, Labels, NodeId, NodeSelector, Record, RemoteIdentity, Role, SchemeSet, ServiceSet, Time,
+};
 
 use super::HubLimit;
 use super::departed_usage::{DepartedUsage, QuotaUsage};
@@ -16,6 +18,9 @@ use crate::request_key::RequestKey;
 
 /// Cost of a publication to its node: it may make a message to every watcher.
 pub(super) const PUBLICATION: u32 = 1;
+
+/// Cost of the publication of a record in motion: its way is worked out. An honest node tells one a second at most.
+const MOTION: u32 = 4;
 
 /// The cost of the word of a move: hubs pass it on to all that may know the old home.
 pub(super) const MOVE: u32 = 8;
@@ -28,6 +33,11 @@ pub(super) const SEARCH: u32 = 2;
 
 /// Cost of news of a room: one message to each owner, and their lists.
 pub(super) const ROOM_UPDATE_COST: u32 = 2;
+
+pub(super) fn publication_cost(record: &Record) -> u32 {
+    let is_moving = record.orbit.is_some() || record.position.as_ref().is_some_and(roost_geo::is_moving);
+    if is_moving { MOTION } else { PUBLICATION }
+}
 
 /// The most of all this that a node may have at once.
 const BURST: u32 = 96;
@@ -68,8 +78,8 @@ pub(super) struct Remote {
     labels: Labels,
     /// The actions that the policy allows the remote.
     pub(super) allowance: Allowance,
-    /// True if its record has more services than it may offer.
-    pub(super) is_cut: bool,
+    /// The services of its record that it may not offer.
+    pub(super) cut: ServiceSet,
     pub(super) since: Time,
     connections: Vec<ConnectionId>,
     /// The connection over which the record that is held has come.
@@ -314,7 +324,7 @@ impl Remote {
             name,
             labels: Labels::default(),
             allowance: Allowance::default(),
-            is_cut: false,
+            cut: ServiceSet::EMPTY,
             since: now,
             connections: Vec::with_capacity(1),
             publisher: None,

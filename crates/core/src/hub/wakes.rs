@@ -56,10 +56,14 @@ impl Hub {
         }
     }
 
-    /// Lists records in motion where they are now. Watchers hear of those of this hub's own nodes.
+    /// Lists records in motion where they are now, if their nodes may offer there. Watchers hear of those of this hub's own
+    /// nodes.
     pub(super) fn follow_records(&mut self) {
         let is_server = self.core.config.kind == HubKind::Server;
         while let Some(before) = self.registry.follow(self.core.now) {
+            if self.judges_again(before.node) && self.judge_place(before.clone()) {
+                continue;
+            }
             let records = self.registry.records();
             if !records.is_replica(before.node) {
                 self.summaries.summarize_motion(&mut self.core, records, &before);

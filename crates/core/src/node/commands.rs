@@ -172,12 +172,11 @@ impl Node {
     /// A receiver tells the position. Beyond the datum's reach the record stays as it is.
     fn on_fix(&mut self, fix: ExactPosition) {
         let Some(cell) = self.motion.cell(&fix) else { return };
-        let place = self.motion.on_fix(&mut self.core, fix);
-        self.on_cell(cell);
-        if let Some(place) = place {
+        if let Some(place) = self.motion.on_fix(&mut self.core, fix) {
             self.on_place(place);
         }
-        self.attach.note_fix(cell, fix);
+        let cell = self.attach.note_fix(cell, fix);
+        self.on_cell(cell);
     }
 
     pub(super) fn on_fix_timer(&mut self) {

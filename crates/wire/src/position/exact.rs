@@ -31,13 +31,13 @@ const FULL_TURN_E7: i64 = 3_600_000_000;
 #[serde(try_from = "Json", into = "Json")]
 pub struct ExactPosition {
     pub at: LatLon,
-    /// Metres above the ellipsoid, as RFC 5870 has it; from -1000 m to 50 000 km.
+    /// Meters above the ellipsoid, as RFC 5870 has it; from -1000 m to 50 000 km.
     pub altitude_m: Option<f64>,
-    /// The radius in which the true place is, metres.
+    /// The radius in which the true place is, meters.
     pub accuracy_m: Option<f64>,
     /// Degrees from true north over east, from 0 to 360.
     pub course_deg: Option<f64>,
-    /// Metres per second over ground, up to 10 km/s.
+    /// Meters per second over ground, up to 10 km/s.
     pub speed_mps: Option<f64>,
 }
 

@@ -13,10 +13,10 @@ const STEPS: f64 = 1e7;
 const POLE: i32 = 900_000_000;
 const HALF_TURN: i32 = 1_800_000_000;
 
-/// WGS 84: the semi-major axis in metres, and the square of the first eccentricity.
+/// WGS 84: the semi-major axis in meters, and the square of the first eccentricity.
 const EQUATOR_M: f64 = 6_378_137.0;
 const ECCENTRICITY_SQUARED: f64 = 0.006_694_379_990_141_316;
-/// The mean radius of the Earth, metres.
+/// The mean radius of the Earth, meters.
 const MEAN_RADIUS_M: f64 = 6_371_008.8;
 
 /// A point on the WGS 84 ellipsoid: `47.3769,8.5417`, latitude first.
@@ -86,7 +86,7 @@ impl LatLon {
         [self.lat_e7, self.lon_e7]
     }
 
-    /// The distance to `other` in metres, for ranking: the straight line through the Earth, bent into an arc.
+    /// The distance to `other` in meters, for ranking: the straight line through the Earth, bent into an arc.
     ///
     /// Up to 2000 km the result is within 0.01 % of the geodesic, at a tenth of its cost; up to 10 000 km within
     /// 0.2 %, and near the antipode within 5 %. `roost-geo` tests all three.
@@ -96,7 +96,7 @@ impl LatLon {
         2.0 * MEAN_RADIUS_M * (chord / (2.0 * MEAN_RADIUS_M)).min(1.0).asin()
     }
 
-    /// Metres from the centre of the Earth along three axes.
+    /// Meters from the center of the Earth along three axes.
     fn geocentric(self) -> [f64; 3] {
         let (sin_lat, cos_lat) = self.lat().to_radians().sin_cos();
         let (sin_lon, cos_lon) = self.lon().to_radians().sin_cos();

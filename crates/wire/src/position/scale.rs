@@ -5,10 +5,10 @@ pub(super) mod accuracy {
     const FIRST_M: f64 = 0.1;
     const RATIO: f64 = 1.0559;
 
-    pub(crate) fn encode(metres: Option<f64>) -> u8 {
+    pub(crate) fn encode(meters: Option<f64>) -> u8 {
         // The small part takes back what rounding added to a value that is on the scale.
-        let code = |metres: f64| 1.0 + (super::steps(metres / FIRST_M, RATIO) - 1e-6).ceil();
-        metres.filter(|metres| metres.is_finite()).map_or(0, |metres| code(metres).clamp(1.0, 255.0) as u8)
+        let code = |meters: f64| 1.0 + (super::steps(meters / FIRST_M, RATIO) - 1e-6).ceil();
+        meters.filter(|meters| meters.is_finite()).map_or(0, |meters| code(meters).clamp(1.0, 255.0) as u8)
     }
 
     pub(crate) fn decode(code: u8) -> Option<f64> {
@@ -57,7 +57,7 @@ pub(super) mod course {
     }
 }
 
-/// Altitude in two bytes: steps of half a metre from -1000 m to 20 km, off by 0.25 m at most; above, to 50 000 km,
+/// Altitude in two bytes: steps of half a meter from -1000 m to 20 km, off by 0.25 m at most; above, to 50 000 km,
 /// steps of 0.033 %.
 pub(super) mod altitude {
     const LOWEST_M: f64 = -1000.0;
@@ -66,14 +66,14 @@ pub(super) mod altitude {
     const LINEAR_END: u16 = 42_001;
     const RATIO: f64 = 1.000_332_6;
 
-    pub(crate) fn encode(metres: Option<f64>) -> u16 {
-        let code = |metres: f64| match metres {
-            metres if metres <= LINEAR_END_M => 1.0 + ((metres - LOWEST_M) / STEP_M).round(),
-            metres => f64::from(LINEAR_END) + super::steps(metres / LINEAR_END_M, RATIO).round(),
+    pub(crate) fn encode(meters: Option<f64>) -> u16 {
+        let code = |meters: f64| match meters {
+            meters if meters <= LINEAR_END_M => 1.0 + ((meters - LOWEST_M) / STEP_M).round(),
+            meters => f64::from(LINEAR_END) + super::steps(meters / LINEAR_END_M, RATIO).round(),
         };
-        metres
-            .filter(|metres| metres.is_finite())
-            .map_or(0, |metres| code(metres).clamp(1.0, f64::from(u16::MAX)) as u16)
+        meters
+            .filter(|meters| meters.is_finite())
+            .map_or(0, |meters| code(meters).clamp(1.0, f64::from(u16::MAX)) as u16)
     }
 
     pub(crate) fn decode(code: u16) -> Option<f64> {

@@ -48,7 +48,7 @@ impl Mark {
         }
     }
 
-    /// The corners around a centre; empty for a dot.
+    /// The corners around a center; empty for a dot.
     fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
         let of = |corners: &[(f64, f64)]| corners.iter().map(|(dx, dy)| (x + dx * radius, y + dy * radius)).collect();
         match self {
@@ -117,20 +117,20 @@ impl Canvas<'_> {
     }
 
     /// A dot with a thin rim of paper, so that it stands out on lines and other dots.
-    pub(super) fn dot(&mut self, centre: (f64, f64), radius: f64, ink: Ink) {
+    pub(super) fn dot(&mut self, center: (f64, f64), radius: f64, ink: Ink) {
         for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
             let style = ShapeStyle { color: ink.color().to_rgba(), filled: true, stroke_width: 0 };
-            self.backend.draw_circle(place(centre), units(radius), &style, true).ok();
+            self.backend.draw_circle(place(center), units(radius), &style, true).ok();
         }
     }
 
     /// A point of this form, with a thin rim of paper.
-    pub(super) fn mark(&mut self, centre: (f64, f64), radius: f64, ink: Ink, mark: Mark) {
+    pub(super) fn mark(&mut self, center: (f64, f64), radius: f64, ink: Ink, mark: Mark) {
         if mark == Mark::Dot {
-            return self.dot(centre, radius, ink);
+            return self.dot(center, radius, ink);
         }
         for (radius, ink) in [(radius + 1.2, Ink::Paper), (radius, ink)] {
-            self.shape(&mark.corners(centre, radius), ink, 1.0);
+            self.shape(&mark.corners(center, radius), ink, 1.0);
         }
     }
 

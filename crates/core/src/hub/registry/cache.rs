@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use roost_geo::is_moving;
 use roost_wire::messages::Candidate;
 use roost_wire::{Area, NodeId, Record, Time};
 
@@ -51,8 +52,12 @@ impl RecordCache {
         self.directory.remove(node);
     }
 
-    /// Keeps a copy of a record that the server has named.
+    /// Keeps a copy of a record that the server has named. Of a node in motion there is none: the server knows the place
+    /// of now, and the turns that the node has told since.
     pub(super) fn store(&mut self, core: &mut HubCore, candidate: &Candidate) {
+        if candidate.position.as_ref().is_some_and(is_moving) {
+            return self.remove(candidate.node);
+        }
         let Candidate { node, version, cell, ref services, capacity, ref addresses, ref name, position } = *candidate;
         let (services, addresses) = (services.clone(), addresses.clone());
         let record = Record { node, version, cell, services, capacity, addresses, position, orbit: None };

@@ -7,7 +7,7 @@ use super::Registry;
 use crate::address_filter;
 use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::hub::core::HubCore;
-use crate::hub::remotes::PUBLICATION;
+use crate::hub::remotes::publication_cost;
 use crate::hub::sender::Sender;
 use crate::hub::{HubEvent, HubLimit};
 use crate::machine::Traffic;
@@ -60,11 +60,11 @@ impl Registry {
         (!self.replicas.release(node)).then_some(place)
     }
 
-    /// True if the record of `node` is looked at now. A record of anybody else than the
+    /// True if this record is looked at now. A record of anybody else than the
     /// remote is refused: the certificate of the connection says whose word this is.
-    pub(crate) fn may_publish(&mut self, core: &mut HubCore, from: Sender, node: NodeId) -> bool {
+    pub(crate) fn may_publish(&mut self, core: &mut HubCore, from: Sender, record: &Record) -> bool {
         let now = core.now;
-        if node != from.node {
+        if record.node != from.node {
             core.counters.foreign_records += 1;
             core.events.push_back(HubEvent::Refused {
                 node: from.node,
@@ -75,7 +75,7 @@ impl Registry {
         if core.leaving.is_some() {
             return false;
         }
-        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, PUBLICATION)) {
+        if !core.remotes.get_mut(from.node).is_some_and(|node| node.try_charge(now, publication_cost(record))) {
             core.over_limit(from.node, HubLimit::WorkRate);
             return false;
         }
@@ -383,5 +383,21 @@ mod tests {
         let closed: Vec<_> = bench.closed.iter().map(|(connection, _)| *connection).collect();
         assert_eq!(closed, connections[..12]);
         assert_eq!(bench.hub.status(bench.now).connections, 8);
+    }
+
+    #[test]
+    fn record_in_motion_costs_more() {
+        let published = |speed_mps: f64| {
+            let mut bench = Bench::new();
+            let connection = bench.up(1, Role::Node);
+            let at = ExactPosition::new(LatLon::new(1.0, 2.0).unwrap());
+            let position = Some(ExactPosition { course_deg: Some(3.0), speed_mps: Some(speed_mps), ..at });
+            let record = |sequence| Record { version: version(sequence), position, ..record(1) };
+            for sequence in 1..=100 {
+                bench.say(connection, RegistrationMessage::Publish(record(sequence)));
+            }
+            bench.hub.counters().publishes
+        };
+        assert_eq!([published(0.0), published(20.0)], [96, 24]);
     }
 }

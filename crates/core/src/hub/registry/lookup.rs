@@ -158,8 +158,8 @@ struct RankedCandidate {
 /// Adds a candidate unless a newer record of its node is there.
 fn merge(ranked: &mut Vec<RankedCandidate>, query: &DirectoryQuery, candidate: &Candidate) {
     let Candidate { node, cell, capacity, position, .. } = *candidate;
-    let rank = Rank::new(candidate.services.flow_kind(query.service), query.centre(), cell, capacity, node);
-    let rank = rank.at(query.metres(cell, position));
+    let rank = Rank::new(candidate.services.flow_kind(query.service), query.center(), cell, capacity, node);
+    let rank = rank.at(query.meters(cell, position));
     let added = RankedCandidate { rank, candidate: candidate.clone() };
     match ranked.iter_mut().find(|held| held.candidate.node == node) {
         Some(held) if held.candidate.version >= candidate.version => {}

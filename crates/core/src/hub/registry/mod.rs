@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use roost_wire::messages::Candidate;
-use roost_wire::{Area, ConnectionId, NodeId, Record, Time};
+use roost_wire::{Area, Cell, ConnectionId, NodeId, Record, Time};
 
 use cache::RecordCache;
 pub(super) use claims::Claim;
@@ -141,6 +141,11 @@ impl Registry {
     pub(super) fn follow(&mut self, now: Time) -> Option<PreviousEntry> {
         self.followed = now;
         self.directory.follow(now)
+    }
+
+    /// The cell in which a record is listed if it is published now.
+    pub(super) fn cell_of(&self, now: Time, record: &Record) -> Cell {
+        self.directory.cell_of(now, record)
     }
 
     pub(super) fn mark_heard(&mut self, now: Time, node: NodeId) {

@@ -78,7 +78,7 @@ impl<'a> Records<'a> {
         let filter = request.spec.filter.clone();
         let query = DirectoryQuery::new(request.spec.service, area, SearchPurpose::Serve, count);
         let query = DirectoryQuery { filter, origin, ..query };
-        DirectoryQuery { viewpoint: self.directory.viewpoint(node, query.centre()), ..query }
+        DirectoryQuery { viewpoint: self.directory.viewpoint(node, query.center()), ..query }
     }
 
     /// Searches for a request that goes so far: one that is to stay with the home's nodes does not get

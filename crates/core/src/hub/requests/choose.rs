@@ -148,8 +148,8 @@ impl Requests {
         for FoundCandidate { hub, candidate: Candidate { node, cell, capacity, position, .. } } in remote {
             let known = ranked.iter().any(|(rank, _)| rank.node() == *node);
             if !known && query.except != Some(*node) {
-                let rank = Rank::new(query.service.flow_kind(), query.centre(), *cell, *capacity, *node);
-                let rank = rank.at(query.metres(*cell, *position));
+                let rank = Rank::new(query.service.flow_kind(), query.center(), *cell, *capacity, *node);
+                let rank = rank.at(query.meters(*cell, *position));
                 let (way, named) = (turn.core.way_to(*hub), Some((*node, *cell)));
                 ranked.push((rank, RequestTarget::Hub { hub: *hub, way, named, silences: 0 }));
             }

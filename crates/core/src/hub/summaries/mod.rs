@@ -28,7 +28,6 @@ use crate::directory::PreviousEntry;
 use crate::hub::core::HubCore;
 use crate::hub::registry::Records;
 use crate::hub::route::RoutePlan;
-use crate::hub::timers::MAX_PER_WAKE;
 use negatives::Negatives;
 use outbox::Outbox;
 use ways::{Ways, block_services};
@@ -36,6 +35,9 @@ use ways::{Ways, block_services};
 /// Number of blocks that a search of a wide area looks at before it takes every
 /// hub that has the service anywhere.
 const MAX_SCANNED: usize = 4_096;
+
+/// Ways that one wake works out anew, at most; the rest have the next one.
+const MAX_RENEWED: usize = 32;
 
 /// Summaries of other hubs, and summaries for them.
 #[derive(Debug)]
@@ -265,7 +267,7 @@ impl Summaries {
 
     /// Looks again at the ways that have come to their half.
     pub(super) fn renew_ways(&mut self, core: &mut HubCore, records: Records<'_>) {
-        for _ in 0..MAX_PER_WAKE {
+        for _ in 0..MAX_RENEWED {
             let Some(node) = self.ways.first_due(core.now) else { return };
             self.summarize(core, records, node, None);
         }

@@ -18,10 +18,14 @@ impl HomeRegistration {
         self.publish_anew(core);
     }
 
-    /// The node is here, of which others need no word.
-    pub(in crate::node) fn note_fix(&mut self, cell: Cell, fix: ExactPosition) {
-        self.record.cell = cell;
+    /// The node is here, of which others need no word. Gives the cell that counts: a node that stands keeps the one that
+    /// it told, as one version has one cell at all hubs.
+    pub(in crate::node) fn note_fix(&mut self, cell: Cell, fix: ExactPosition) -> Cell {
+        if self.told.track.as_ref().is_some_and(Track::is_moving) {
+            self.record.cell = cell;
+        }
         self.told.fix = Some(fix);
+        self.record.cell
     }
 
     pub(in crate::node) fn position(&self) -> Option<ExactPosition> {

@@ -191,8 +191,8 @@ impl OutgoingRequests {
     fn list(&mut self, core: &mut Core, id: RequestId, here: Cell) {
         let Some(mut asked) = self.remove(core, id) else { return };
         let mut candidates = asked.ways.multicast.take().unwrap_or_default().present;
-        let centre = asked.request.area.center().unwrap_or(here);
-        candidates.sort_by_key(|candidate| (centre.distance_squared(candidate.cell), candidate.node));
+        let center = asked.request.area.center().unwrap_or(here);
+        candidates.sort_by_key(|candidate| (center.distance_squared(candidate.cell), candidate.node));
         let most = if asked.request.count == 0 { MAX_CANDIDATES } else { usize::from(asked.request.count) };
         candidates.truncate(most);
         // A node that is not on this link, or was not heard, is missing.
