@@ -21,6 +21,7 @@ impl Chaos {
             spread: MS * random.below(40) as u32,
             loss: random.below(4) as u32 * 100,
             duplication: random.below(3) as u32 * 100,
+            rate: None,
         };
         world.damage_chunks = seed % 10 == 9;
         let hubs = world.mesh(1 + random.below(3) as usize);

@@ -6,7 +6,7 @@ use crate::*;
 const THERE: Area = Area::Exact(Cell::new(27, 92));
 
 fn decline_with(world: &mut World, provider: HostId, words: &str) {
-    world.hosts[provider.0].declining = Some(words.parse().unwrap());
+    world.hosts[provider.0].declining = Some(words.parse().unwrap_or_else(|error| panic!("{error}")));
 }
 
 /// The words that ended a request, and what is told of them.
@@ -139,7 +139,7 @@ fn words_after_the_acceptance_stay() {
 /// The bytes of a decline of a request with this text.
 fn wrong_decline(id: RequestId, text: &str) -> Bytes {
     let longest = "x".repeat(MAX_SENTENCE_BYTES);
-    let sentence = Some(longest.parse().unwrap());
+    let sentence = Some(longest.parse().unwrap_or_else(|error| panic!("{error}")));
     let decline = Decline { sentence, ..Decline::new(id, Reason::SourceFailed) };
     let mut bytes = Message::Request(RequestMessage::Decline(decline)).encode().to_vec();
     bytes.truncate(bytes.len() - longest.len() - 2);

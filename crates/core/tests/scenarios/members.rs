@@ -262,7 +262,7 @@ fn a_quiet_group_says_little() {
 
 fn measure_quiet_group(seed: u64, count: usize) {
     let mut world = World::new(seed);
-    world.path = PathConditions { delay: 20 * MS, spread: 100 * MS, loss: 10, duplication: 0 };
+    world.path = PathConditions { delay: 20 * MS, spread: 100 * MS, loss: 10, duplication: 0, rate: None };
     let hubs = chain(&mut world, count);
     assert!(world.run_while(10 * MINUTE, |world| all_know_all(world, &hubs)), "{count}: not all know all");
     world.run(2 * MINUTE);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -378,11 +379,14 @@ impl Host {
     }
 
     pub fn delivered(&self, ticket: Ticket) -> Vec<u8> {
-        self.payloads(ticket).flat_map(|payload| payload.to_vec()).collect()
+        self.payloads(ticket).map(|payload| &payload[..]).collect::<Vec<_>>().concat()
     }
 }
 
-/// An object of `size` bytes that repeats nothing for a while.
+/// An object of `size` bytes, at most 32 MB, that repeats nothing for a while.
 pub fn object(size: usize) -> Bytes {
-    (0..size).map(|n| (n * 31 + n / 251) as u8).collect::<Vec<_>>().into()
+    const PERIOD: usize = 251 * 256;
+    static BYTES: LazyLock<Bytes> =
+        LazyLock::new(|| (0..PERIOD).map(|n| (n * 31 + n / 251) as u8).collect::<Vec<_>>().repeat(512).into());
+    BYTES.slice(..size)
 }

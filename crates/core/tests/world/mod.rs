@@ -15,6 +15,7 @@ pub mod reflect;
 pub mod seeds;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
@@ -67,7 +68,7 @@ pub struct World {
     pub nats: BTreeMap<HostId, Nat>,
     /// Time of the last dial from one host to another.
     calls: BTreeMap<(HostId, HostId), Time>,
-    trace: u64,
+    trace: DefaultHasher,
     /// Multicast messages handed to the network.
     pub multicasts: u64,
     /// Messages and bytes handed to the network.
@@ -191,7 +192,7 @@ impl World {
             ends: BTreeMap::new(),
             nats: BTreeMap::new(),
             calls: BTreeMap::new(),
-            trace: 0xcbf2_9ce4_8422_2325,
+            trace: DefaultHasher::new(),
             multicasts: 0,
             messages: 0,
             bytes: 0,

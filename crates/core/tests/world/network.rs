@@ -1,5 +1,6 @@
 //! Connections, dials, and what becomes of messages.
 
+use std::hash::Hasher;
 use std::time::Duration;
 
 use roost_core::{Traffic, Transmit};
@@ -21,17 +22,23 @@ pub struct PathConditions {
     pub loss: u32,
     /// Delivered twice, per mille.
     pub duplication: u32,
+    /// The rate of what goes reliably, bits per second.
+    pub rate: Option<u32>,
 }
 
 impl Default for PathConditions {
     fn default() -> Self {
-        Self { delay: Duration::from_millis(20), spread: Duration::ZERO, loss: 0, duplication: 0 }
+        Self { delay: Duration::from_millis(20), spread: Duration::ZERO, loss: 0, duplication: 0, rate: None }
     }
 }
 
 impl PathConditions {
     pub fn draw(&self, random: &mut SplitMix64) -> Duration {
         self.delay + Duration::from_nanos(random.below(self.spread.as_nanos() as u64 + 1))
+    }
+
+    fn time_of(&self, bytes: usize) -> Duration {
+        self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs(8 * bytes as u64) / rate)
     }
 }
 
@@ -190,7 +197,7 @@ impl World {
                 while self.random_chance(path.loss) {
                     delay += path.delay * 3;
                 }
-                let at = (self.now + delay).max(self.connections[&end].ordered_until);
+                let at = (self.now + delay).max(self.connections[&end].ordered_until + path.time_of(message.len()));
                 if let Some(connection) = self.connections.get_mut(&end) {
                     connection.ordered_until = at;
                 }
@@ -250,12 +257,11 @@ impl World {
         self.feed(host, MachineInput::Message { connection, message });
     }
 
-    /// Adds to the run's fingerprint (FNV-1a).
+    /// Adds to the run's fingerprint.
     fn record_delivery(&mut self, host: HostId, message: &[u8]) {
-        let head = self.now.as_nanos().to_be_bytes().into_iter().chain([host.0 as u8]);
-        for byte in head.chain(message.iter().copied()) {
-            self.trace = (self.trace ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
+        self.trace.write_u128(self.now.as_nanos().into());
+        self.trace.write_usize(host.0);
+        self.trace.write(message);
         if let Some(corpus) = &mut self.corpus {
             corpus.push(bytes::Bytes::copy_from_slice(message));
         }
@@ -268,7 +274,7 @@ impl World {
 
     /// The fingerprint of all that was delivered so far.
     pub fn trace(&self) -> u64 {
-        self.trace
+        self.trace.finish()
     }
 
     fn dial(&mut self, from: HostId, dial: DialId, wanted: &[Address], expect: RoleSet, node: Option<NodeId>) {
