@@ -31,6 +31,12 @@ pub const CHUNK_BYTES: usize = 16 * 1024;
 /// its first round trip (ten segments, RFC 6928). What is one chunk comes at once.
 pub const FIRST_CHUNK_BYTES: usize = 1024;
 
+/// Payload of one message with a part of a call's body, bytes: it fits one packet, so that a thin path shows progress.
+pub const BODY_CHUNK_BYTES: usize = 1024;
+
+/// The most times that one provider gets the body of a call: again over another connection, or through a hub.
+pub const MAX_BODY_TIMES: u8 = 8;
+
 /// The limit up to which an object's sender goes beyond the receiver's last report until it knows the path,
 /// and always where a hub relays, bytes: a hub holds what the requester's connection has no room for yet.
 pub const WINDOW_BYTES: u64 = 256 * 1024;

@@ -150,6 +150,47 @@ fn lossy_paths_run_a_call_once() {
 }
 
 #[test]
+fn thin_path_carries_a_body_once() {
+    for mode in [RequestMode::Forward, RequestMode::Relay] {
+        for rate in [256_000, 64_000, 16_000] {
+            let (mut world, _, provider, requester) = scene(5, Role::SuperNode);
+            world.path.rate = Some(rate);
+            world.corpus = Some(Vec::new());
+            let ticket = call(&mut world, requester, object(MAX_BODY_BYTES), |wanted| {
+                (wanted.mode, wanted.timeout) = (mode, Some(120 * SECOND));
+            });
+            let summary = finished(&mut world, requester, ticket);
+            assert!(summary.complete && runs(&world, provider).len() == 1, "{mode:?} {rate}: {summary:?}");
+            let ways = if mode == RequestMode::Relay { 2 } else { 1 };
+            let carried = body_bytes(&mut world);
+            assert_eq!(carried, ways * MAX_BODY_BYTES, "{mode:?} {rate}");
+        }
+    }
+}
+
+/// A requester that comes back again and again gets no more questions than a silent one.
+#[test]
+fn reconnecting_without_body_is_given_up() {
+    let (mut world, [_, provider, requester], ..) = silent_requester(16, RequestMode::Forward);
+    world.corpus = Some(Vec::new());
+    for _ in 0..40 {
+        world.break_connections(provider, requester);
+        world.run(500 * MS);
+    }
+    assert!(world.status(provider).sessions.is_empty() && runs(&world, provider).is_empty());
+    assert!(asked_bodies(&mut world).len() <= 16);
+}
+
+/// Payload bytes of bodies that were delivered since the corpus was set.
+fn body_bytes(world: &mut World) -> usize {
+    let bodies = said(world, |message| match message {
+        Message::Flow(FlowMessage::Body(chunk)) => Some(chunk.payload.len()),
+        _ => None,
+    });
+    bodies.into_iter().sum()
+}
+
+#[test]
 fn long_call_is_waited_for() {
     let (mut world, _, provider, requester) = scene(5, Role::SuperNode);
     world.hosts[provider.0].slow_source = true;
@@ -309,7 +350,7 @@ fn flood_of_bodies_ends_its_flow_alone() {
             world.run(MS);
         }
     }
-    assert!(most <= 6 * MAX_BODY_BYTES as u64, "{most} bytes wait for the provider");
+    assert!(most <= 9 * MAX_BODY_BYTES as u64, "{most} bytes wait for the provider");
     assert_eq!(world.hub_at(hub).counters().overruns, 1);
     assert!(world.is_attached(provider) && runs(&world, provider).is_empty());
 }

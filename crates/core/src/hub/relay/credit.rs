@@ -6,7 +6,7 @@ use std::time::Duration;
 use roost_wire::messages::MAX_BODY_BYTES;
 use roost_wire::{Service, Time};
 
-use crate::flow::{MAX_KEPT_BYTES, WINDOW_BYTES};
+use crate::flow::{MAX_BODY_TIMES, MAX_KEPT_BYTES, WINDOW_BYTES};
 
 /// So many times as much as an honest provider sends beyond the reports may wait at the hub: after a
 /// silence it sends again what may be lost.
@@ -23,7 +23,7 @@ const SPAN: Duration = Duration::from_secs(1);
 
 /// The most of the body of a call that passes on, however often it is given again: its provider asks for it again after
 /// a silence.
-const MAX_BODIES: u64 = (TIMES + 1) * MAX_BODY_BYTES as u64;
+const MAX_BODIES: u64 = MAX_BODY_TIMES as u64 * MAX_BODY_BYTES as u64;
 
 /// Counts what was passed on in a flow.
 #[derive(Debug)]
@@ -111,7 +111,7 @@ mod tests {
         let mut credit = Credit::default();
         let calls: Service = "acme/tiles:call".parse().unwrap();
         let pieces = (0..1_000).take_while(|_| credit.gives(calls, CHUNK)).count();
-        assert_eq!(pieces, (TIMES as usize + 1) * MAX_BODY_BYTES / CHUNK);
+        assert_eq!(pieces, usize::from(MAX_BODY_TIMES) * MAX_BODY_BYTES / CHUNK);
         assert!(!Credit::default().gives(Service::Image, 1));
     }
 

@@ -8,7 +8,7 @@ use roost_wire::{Cell, ConnectionId, NodeId, RequestId, Role};
 
 use super::OutgoingRequests;
 use super::answers::PENDING_PATIENCE;
-use super::outgoing_body::BodyClaim;
+use super::outgoing_body::{BodyClaim, BodyWay};
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::permission::Offering;
 use crate::node::core::Core;
@@ -38,7 +38,10 @@ impl OutgoingRequests {
             return core.send_reliably(connection, id, FlowMessage::Stop { id, reason: Reason::Cancelled });
         };
         let Some(entry) = core.connections.get_mut(connection) else { return };
-        let provider = if entry.role == Role::Node { Some(entry.node) } else { wanted.provider };
+        let (provider, way) = match entry.role {
+            Role::Node => (Some(entry.node), BodyWay::Direct(connection)),
+            _ => (wanted.provider, BodyWay::Relayed(connection)),
+        };
         if asked.nonce != wanted.nonce {
             entry.own.guesses = entry.own.guesses.saturating_add(1);
         }
@@ -61,14 +64,15 @@ impl OutgoingRequests {
         if self.refuses_provider(core, connection, Offering { id, cell: wanted.cell }, here) {
             return;
         }
-        self.give_body(core, connection, provider, wanted);
+        self.give_body(core, way, provider, wanted);
     }
 
-    fn give_body(&mut self, core: &mut Core, connection: ConnectionId, provider: NodeId, wanted: BodyRequest) {
+    fn give_body(&mut self, core: &mut Core, way: BodyWay, provider: NodeId, wanted: BodyRequest) {
         let id = wanted.id;
+        let (BodyWay::Direct(connection) | BodyWay::Relayed(connection)) = way;
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let stop = |reason| FlowMessage::Stop { id, reason };
-        match asked.body.claim(provider, wanted.run, connection) {
+        match asked.body.claim(provider, wanted.run, way) {
             BodyClaim::Given => {}
             BodyClaim::Ignored => return,
             BodyClaim::TooMany => return core.send_reliably(connection, id, stop(Reason::TooMany)),

@@ -4,13 +4,10 @@ use bytes::Bytes;
 use roost_wire::messages::{CallBody, Chunk, MAX_BODY_BYTES, ServiceRequest};
 use roost_wire::{ConnectionId, NodeId, RequestId};
 
-use crate::flow::CHUNK_BYTES;
+use crate::flow::{BODY_CHUNK_BYTES, MAX_BODY_TIMES};
 
 /// The most providers that get the body of one call.
 const MAX_RUNS: usize = 16;
-
-/// The times that one provider gets the body: again over another connection, or because it has asked twice.
-const MAX_TIMES: u8 = 8;
 
 /// The body of a call, and the providers that have it.
 #[derive(Debug, Default)]
@@ -23,16 +20,25 @@ pub(super) struct OutgoingBody {
 struct CallRun {
     provider: NodeId,
     run: u64,
-    connection: ConnectionId,
+    way: BodyWay,
     times: u8,
     /// False once the provider was told to stop.
     is_wanted: bool,
 }
 
+/// The way to a provider that asks for the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum BodyWay {
+    /// What was sent over this connection arrives unless it breaks.
+    Direct(ConnectionId),
+    /// A hub relays, and may lose what it has when the connection beyond breaks.
+    Relayed(ConnectionId),
+}
+
 /// The answer to a provider that asks for the body.
 pub(super) enum BodyClaim {
     Given,
-    /// The provider has it, or may not have it so often.
+    /// The provider is getting it, or may not have it so often.
     Ignored,
     TooMany,
     /// The provider had the call once, and has lost it.
@@ -66,22 +72,23 @@ impl OutgoingBody {
         !self.runs.is_empty()
     }
 
-    pub(super) fn claim(&mut self, provider: NodeId, run: u64, connection: ConnectionId) -> BodyClaim {
+    pub(super) fn claim(&mut self, provider: NodeId, run: u64, way: BodyWay) -> BodyClaim {
         let Some(known) = self.runs.iter_mut().find(|known| known.provider == provider) else {
             if self.runs.len() >= MAX_RUNS {
                 return BodyClaim::TooMany;
             }
-            self.runs.push(CallRun { provider, run, connection, times: 1, is_wanted: true });
+            self.runs.push(CallRun { provider, run, way, times: 1, is_wanted: true });
             return BodyClaim::Given;
         };
         if known.run != run || !known.is_wanted {
             return BodyClaim::Lost;
         }
-        if known.times >= MAX_TIMES {
+        let is_under_way = known.way == way && matches!(way, BodyWay::Direct(_));
+        if is_under_way || known.times >= MAX_BODY_TIMES {
             return BodyClaim::Ignored;
         }
         known.times += 1;
-        known.connection = connection;
+        known.way = way;
         BodyClaim::Given
     }
 
@@ -89,8 +96,8 @@ impl OutgoingBody {
     pub(super) fn pieces(&self, id: RequestId, offset: u32) -> Vec<Chunk> {
         let since = (offset as usize).min(self.bytes.len());
         let starts: Vec<usize> =
-            if self.bytes.is_empty() { vec![0] } else { (since..self.bytes.len()).step_by(CHUNK_BYTES).collect() };
-        let end = |start: usize| (start + CHUNK_BYTES).min(self.bytes.len());
+            if self.bytes.is_empty() { vec![0] } else { (since..self.bytes.len()).step_by(BODY_CHUNK_BYTES).collect() };
+        let end = |start: usize| (start + BODY_CHUNK_BYTES).min(self.bytes.len());
         let piece = |start| Chunk { id, offset: start as u64, payload: self.bytes.slice(start..end(start)) };
         starts.into_iter().map(piece).collect()
     }
@@ -100,7 +107,8 @@ impl OutgoingBody {
         let open = |run: &&mut CallRun| run.is_wanted && Some(run.provider) != accepted;
         let ended = self.runs.iter_mut().filter(open).map(|run| {
             run.is_wanted = false;
-            run.connection
+            let (BodyWay::Direct(connection) | BodyWay::Relayed(connection)) = run.way;
+            connection
         });
         ended.collect()
     }
@@ -118,10 +126,10 @@ mod tests {
 
     #[test]
     fn body_is_cut_from_where_it_is_missing() {
-        let body = OutgoingBody::new(Bytes::from(vec![1; 3 * CHUNK_BYTES + 5]));
+        let body = OutgoingBody::new(Bytes::from(vec![1; 3 * BODY_CHUNK_BYTES + 5]));
         let lengths = |offset| body.pieces(ID, offset).iter().map(|piece| piece.payload.len()).collect::<Vec<_>>();
-        assert_eq!(lengths(0), [CHUNK_BYTES, CHUNK_BYTES, CHUNK_BYTES, 5]);
-        assert_eq!(lengths(3 * CHUNK_BYTES as u32), [5]);
+        assert_eq!(lengths(0), [BODY_CHUNK_BYTES, BODY_CHUNK_BYTES, BODY_CHUNK_BYTES, 5]);
+        assert_eq!(lengths(3 * BODY_CHUNK_BYTES as u32), [5]);
         assert!(lengths(u32::MAX).is_empty());
         let empty = OutgoingBody::default().pieces(ID, 0);
         assert!(empty.len() == 1 && empty[0].payload.is_empty());
@@ -129,12 +137,27 @@ mod tests {
 
     #[test]
     fn provider_gets_one_run() {
-        let (mut body, connection) = (OutgoingBody::new(Bytes::from_static(b"b")), ConnectionId(1));
-        let mut given = |provider, run| matches!(body.claim(node(provider), run, connection), BodyClaim::Given);
+        let mut body = OutgoingBody::new(Bytes::from_static(b"b"));
+        let mut connections = 0;
+        let mut given = |provider, run| {
+            connections += 1;
+            let way = BodyWay::Direct(ConnectionId(connections));
+            matches!(body.claim(node(provider), run, way), BodyClaim::Given)
+        };
         assert!(given(1, 7) && given(1, 7), "over another connection it gets the body again");
         assert!(!given(1, 8), "another run is another execution");
         assert!(given(2, 8), "another provider may run it");
-        assert_eq!((0..100).filter(|_| given(1, 7)).count(), usize::from(MAX_TIMES) - 2);
+        assert_eq!((0..100).filter(|_| given(1, 7)).count(), usize::from(MAX_BODY_TIMES) - 2);
         assert_eq!((3..100).filter(|number| given(*number, 1)).count(), MAX_RUNS - 2);
+    }
+
+    #[test]
+    fn body_goes_once_over_a_connection() {
+        let mut body = OutgoingBody::new(Bytes::from_static(b"b"));
+        let mut given = |way| matches!(body.claim(node(1), 7, way), BodyClaim::Given);
+        let (direct, relayed) = (BodyWay::Direct(ConnectionId(1)), BodyWay::Relayed(ConnectionId(2)));
+        assert!(given(direct) && !given(direct), "it is on its way");
+        assert!(given(relayed) && given(relayed), "the hub may have lost it");
+        assert!(given(direct), "what the connection had is not known any more");
     }
 }
