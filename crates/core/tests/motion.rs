@@ -9,7 +9,7 @@ mod world;
 use std::time::Duration;
 
 use roost_core::node::{NodeCommand, NodeEvent, NodePlace};
-use roost_geo::{Datum, GridPoint, Moment, Mover, Track, predict};
+use roost_geo::{Datum, GridPoint, Moment, Mover, Track, distance_m, predict};
 use roost_wire::random::SplitMix64;
 use roost_wire::{Area, Cell, ExactPosition, OrbitElements, Role, Service, ServiceSet, Time};
 
@@ -238,6 +238,13 @@ fn satellites_are_found_without_updates() {
     println!("one pass: {cells} cells, {records} records by course and speed");
     assert!(asked > 1_000 && f64::from(right) >= 0.99 * f64::from(asked), "{right} of {asked}");
     assert_eq!(after, before);
+    // Each knows where it is itself, though it has told nothing.
+    for (host, track) in &fleet {
+        let is = track.position(Moment { elapsed: Duration::ZERO, unix: Some(unix(&world)) }).unwrap();
+        let status = world.status(*host);
+        let known = status.position.expect("an orbit has a place");
+        assert!(distance_m(known.at, is.at) < 10_000.0, "{known:?} {is:?}");
+    }
     assert!(cells > 5 * records && records > 0, "{cells} {records}");
 }
 

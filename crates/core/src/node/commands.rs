@@ -1,5 +1,7 @@
 //! Commands: each goes to its part. At the end the node leaves.
 
+use std::time::Duration;
+
 use roost_wire::messages::{Reason, RequestMode, ServiceRequest};
 use roost_wire::{Cell, ExactPosition, SchemeSet};
 
@@ -7,8 +9,12 @@ use super::Node;
 use super::api::{Discovery, NodeCommand, NodeEvent, NodePlace};
 use super::pushes::outgoing::OfferedObject;
 use super::requests::WantedService;
+use super::timers::Timer;
 use super::watch::OutgoingWatch;
 use crate::documents::{DocumentVerdict, Spread};
+
+/// The time between two looks of a satellite at its own place.
+const ORBIT_LOOK: Duration = Duration::from_secs(1);
 
 impl Node {
     pub(super) fn on_command(&mut self, command: NodeCommand) {
@@ -21,7 +27,7 @@ impl Node {
         if let Some((ticket, detail)) = self.objection_to_command(&command) {
             return self.core.forbid(ticket, detail);
         }
-        self.attach.follow_orbit(&self.core);
+        self.follow_orbit();
         let Self { core, attach, requests, provide, watches, pings, pushes, receptions, rooms, .. } = self;
         match command {
             NodeCommand::Request { ticket, request, provider, body } => {
@@ -83,6 +89,7 @@ impl Node {
             NodeCommand::Move(place) => {
                 self.motion.reset(core);
                 self.on_place(place);
+                self.follow_orbit();
             }
             NodeCommand::Fix(fix) => self.on_fix(fix),
             NodeCommand::SourceOpened { session, opened } => provide.on_opened(core, session, opened),
@@ -179,10 +186,19 @@ impl Node {
         self.on_cell(cell);
     }
 
+    /// A satellite is where its orbit has it now, of which nobody need be told.
+    fn follow_orbit(&mut self) {
+        if let Some(cell) = self.attach.follow_orbit(&self.core) {
+            self.on_cell(cell);
+            self.core.set(Timer::Fix, ORBIT_LOOK);
+        }
+    }
+
     pub(super) fn on_fix_timer(&mut self) {
         if let Some(place) = self.motion.on_timer(&mut self.core) {
             self.on_place(place);
         }
+        self.follow_orbit();
     }
 }
 

@@ -32,13 +32,12 @@ impl HomeRegistration {
         self.told.fix
     }
 
-    /// A satellite is where its orbit has it now.
-    pub(in crate::node) fn follow_orbit(&mut self, core: &Core) {
-        if self.record.orbit.is_some() {
-            let record = self.record_now(core);
-            self.record.cell = record.cell;
-            self.told.fix = self.told.track.as_ref().and_then(|track| track.position(self.moment(core)));
-        }
+    /// The cell in which an orbit has the node now; none if it follows none.
+    pub(in crate::node) fn follow_orbit(&mut self, core: &Core) -> Option<Cell> {
+        self.record.orbit?;
+        self.record.cell = self.record_now(core).cell;
+        self.told.fix = self.told.track.as_ref().and_then(|track| track.position(self.moment(core)));
+        Some(self.record.cell)
     }
 
     /// The record as it is sent now, with the position to which the one that was told has led.
