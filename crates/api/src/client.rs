@@ -1,12 +1,11 @@
 //! A client of a daemon's local API.
 
+mod answers;
+mod offer_data;
+
 use std::io;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -20,20 +19,25 @@ use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
+use self::answers::Lines;
+pub use self::answers::{OfferStream, RequestStream, RoomStream, STREAM_PAUSES, SendStream, WatchStream};
+use self::offer_data::OfferBody;
+pub use self::offer_data::OfferData;
 use crate::error::{Code, Error, ErrorBody};
-use crate::frame::{Frame, FrameError, Frames};
+use crate::frame::FrameError;
 use crate::query::{LookupQuery, PlaceQuery, PlacedRequest, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
-    Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Roster,
-    SendEvent, Services, Status, Streams, WatchEvent,
+    Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, Outbox, Ping, Services, Status,
+    Streams,
 };
 use crate::{FRAMES, SCHEMA};
 
 const MAX_JSON_BYTES: usize = 64 << 20;
 
-const JSON: &str = "application/json";
+/// The most that stands before the body of a call, bytes: a daemon reads no longer line.
+const MAX_TARGET_BYTES: usize = 60 << 10;
 
-const MAX_LINE_BYTES: usize = 1 << 20;
+const JSON: &str = "application/json";
 
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -150,7 +154,7 @@ impl Client {
     pub async fn request_at(&self, placed: &PlacedRequest) -> Result<RequestStream, ClientError> {
         let body = placed.to_json().map_err(|error| ClientError::Malformed(error.to_string()))?;
         let response = self.send_body(Method::POST, "/v1/request", FRAMES, Full::new(body.into())).await?;
-        Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
+        Ok(RequestStream::new(response))
     }
 
     /// Calls a service with a body of at most 64 KiB. The answer comes as that of [`Self::request`].
@@ -162,8 +166,11 @@ impl Client {
     pub async fn call_at(&self, placed: &PlacedRequest, body: Bytes) -> Result<RequestStream, ClientError> {
         let request = placed.to_json().map_err(|error| ClientError::Malformed(error.to_string()))?;
         let target = format!("/v1/call?request={}", escaped(&String::from_utf8_lossy(&request)));
+        if target.len() > MAX_TARGET_BYTES {
+            return Err(Error::new(Code::Usage, "the area of a call is too long: give a simpler polygon").into());
+        }
         let response = self.send_body(Method::POST, &target, FRAMES, Full::new(body)).await?;
-        Ok(RequestStream { body: response.into_body(), frames: Frames::default() })
+        Ok(RequestStream::new(response))
     }
 
     /// Reports the changes in an area as they happen. The first event has the nodes that are there at the start.
@@ -172,14 +179,14 @@ impl Client {
         let place = query.place.as_ref();
         let method = if place.is_none_or(|place| place.body().is_empty()) { Method::GET } else { Method::POST };
         let response = self.send_body(method, &target, crate::JSON_LINES, body_of(place)).await?;
-        Ok(WatchStream(Lines { body: response.into_body(), buffer: Vec::new() }))
+        Ok(WatchStream(Lines::new(response)))
     }
 
     /// Enters a room and reports its other members, again with every change. Dropping the stream leaves the room.
     pub async fn room(&self, query: &RoomQuery) -> Result<RoomStream, ClientError> {
         let target = format!("/v1/room?{}", query.to_text());
         let response = self.send(Method::GET, &target, crate::JSON_LINES).await?;
-        Ok(RoomStream(Lines { body: response.into_body(), buffer: Vec::new() }))
+        Ok(RoomStream(Lines::new(response)))
     }
 
     /// Offers a file to a node. The stream's events name the chunks to send with [`Self::send_chunk`]. Dropping the
@@ -190,7 +197,7 @@ impl Client {
     pub async fn send_file(&self, query: &SendQuery) -> Result<SendStream, ClientError> {
         let target = format!("/v1/send?{}", query.to_text());
         let response = self.send(Method::POST, &target, crate::JSON_LINES).await?;
-        Ok(SendStream(Lines { body: response.into_body(), buffer: Vec::new() }))
+        Ok(SendStream(Lines::new(response)))
     }
 
     /// Sends the chunk of a file that [`SendEvent::Read`] asks for.
@@ -203,20 +210,20 @@ impl Client {
     pub async fn offer(&self, offer: &Offer) -> Result<OfferStream, ClientError> {
         let body = serde_json::to_vec(offer).map_err(|error| ClientError::Malformed(error.to_string()))?;
         let response = self.send_body(Method::POST, "/v1/offer", crate::JSON_LINES, Full::new(body.into())).await?;
-        Ok(OfferStream(Lines { body: response.into_body(), buffer: Vec::new() }))
+        Ok(OfferStream(Lines::new(response)))
     }
 
-    /// Gives the data of a request for an offer: the bytes of an object, or a [`Frame`] for each datagram. An error
-    /// among the data breaks the transfer off.
+    /// Gives the data of a request for an offer: the bytes of an object, or a [`Frame`](crate::Frame) for each
+    /// datagram. Without an [`OfferData::End`] the transfer breaks off.
     pub async fn give(
         &self,
         request: u64,
         format: &str,
-        data: mpsc::Receiver<io::Result<Bytes>>,
+        data: mpsc::Receiver<OfferData>,
     ) -> Result<Given, ClientError> {
         let target = format!("/v1/offer/data?request={request}&format={}", escaped(format));
         let (enough, ended) = oneshot::channel();
-        let body = GivenBody { data, ended: Some(ended) };
+        let body = OfferBody { data, ended: Some(ended) };
         let response = self.send_body(Method::POST, &target, "application/json", body).await?;
         // The daemon ends its answer when it has the end of the body; nobody waits if that has come.
         let _ = enough.send(());
@@ -360,158 +367,4 @@ fn check_schema(body: &[u8]) -> Result<(), ClientError> {
         Ok(Schema { schema }) => Err(ClientError::Malformed(format!("it is of schema {schema}, not {SCHEMA}"))),
         Err(error) => Err(ClientError::Malformed(error.to_string())),
     }
-}
-
-/// The answer to a request as it comes. Dropping it cancels the request.
-#[derive(Debug)]
-pub struct RequestStream {
-    body: Incoming,
-    frames: Frames,
-}
-
-impl RequestStream {
-    /// Returns the next event or piece of data; `None` after the last event.
-    ///
-    /// # Errors
-    /// Fails if the daemon goes away or its answer is malformed.
-    pub async fn next(&mut self) -> Result<Option<Frame>, ClientError> {
-        loop {
-            if let Some(frame) = self.frames.next_frame()? {
-                return Ok(Some(frame));
-            }
-            match next_data(&mut self.body).await? {
-                Some(data) => self.frames.push(&data),
-                None => {
-                    self.frames.finish()?;
-                    return Ok(None);
-                }
-            }
-        }
-    }
-}
-
-/// Changes in an area as they happen. Dropping the stream ends the watch.
-#[derive(Debug)]
-pub struct WatchStream(Lines);
-
-impl WatchStream {
-    /// Returns the next change; `None` when the daemon has ended the watch.
-    ///
-    /// # Errors
-    /// Fails with the daemon's reason for the end, or if the daemon goes away or its answer is malformed.
-    pub async fn next(&mut self) -> Result<Option<WatchEvent>, ClientError> {
-        self.0.next().await?.map(|line| read_line(&line)).transpose()
-    }
-}
-
-/// The pause before a member of a room requests a stream that has failed again: twice as long each time, until the
-/// stream comes.
-pub const STREAM_PAUSES: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(30);
-
-/// The members of a room, with every change. Dropping the stream leaves the room.
-#[derive(Debug)]
-pub struct RoomStream(Lines);
-
-impl RoomStream {
-    /// Returns the next list; `None` when the daemon has ended the stream.
-    ///
-    /// # Errors
-    /// Fails with the daemon's reason for the end, or if the daemon goes away or its answer is malformed.
-    pub async fn next(&mut self) -> Result<Option<Roster>, ClientError> {
-        self.0.next().await?.map(|line| read_line(&line)).transpose()
-    }
-}
-
-/// The events of a file that is sent. Dropping the stream ends the transfer.
-#[derive(Debug)]
-pub struct SendStream(Lines);
-
-impl SendStream {
-    /// Returns the next event; `None` after the last one.
-    ///
-    /// # Errors
-    /// Fails if the daemon goes away or its answer is malformed.
-    pub async fn next(&mut self) -> Result<Option<SendEvent>, ClientError> {
-        let malformed = |error: serde_json::Error| ClientError::Malformed(error.to_string());
-        self.0.next().await?.map(|line| serde_json::from_slice(&line).map_err(malformed)).transpose()
-    }
-}
-
-/// The requests for an offer. Dropping the stream withdraws the offer.
-#[derive(Debug)]
-pub struct OfferStream(Lines);
-
-impl OfferStream {
-    /// Returns the next event; `None` when the daemon has ended the offer.
-    ///
-    /// # Errors
-    /// Fails with the daemon's reason for the end, or if the daemon goes away or its answer is malformed.
-    pub async fn next(&mut self) -> Result<Option<OfferEvent>, ClientError> {
-        self.0.next().await?.map(|line| read_line(&line)).transpose()
-    }
-}
-
-/// The body of data that comes piece by piece.
-struct GivenBody {
-    data: mpsc::Receiver<io::Result<Bytes>>,
-    /// The daemon has answered, and needs no more.
-    ended: Option<oneshot::Receiver<()>>,
-}
-
-impl Body for GivenBody {
-    type Data = Bytes;
-    type Error = io::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<io::Result<hyper::body::Frame<Bytes>>>> {
-        match self.ended.as_mut().map(|ended| Pin::new(ended).poll(cx)) {
-            Some(Poll::Ready(Ok(()))) => return Poll::Ready(None),
-            // A caller that goes away in the middle ends nothing in order.
-            Some(Poll::Ready(Err(_))) => self.ended = None,
-            Some(Poll::Pending) | None => {}
-        }
-        self.data.poll_recv(cx).map(|piece| piece.map(|piece| piece.map(hyper::body::Frame::data)))
-    }
-}
-
-#[derive(Debug)]
-struct Lines {
-    body: Incoming,
-    buffer: Vec<u8>,
-}
-
-impl Lines {
-    async fn next(&mut self) -> Result<Option<Vec<u8>>, ClientError> {
-        loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                return Ok(Some(self.buffer.drain(..=end).collect()));
-            }
-            if self.buffer.len() > MAX_LINE_BYTES {
-                return Err(ClientError::Malformed("a line is longer than it may be".to_owned()));
-            }
-            match next_data(&mut self.body).await? {
-                Some(data) => self.buffer.extend_from_slice(&data),
-                None => return Ok(None),
-            }
-        }
-    }
-}
-
-/// Reads a line of an endless answer. Its last line may be an error instead.
-fn read_line<T: DeserializeOwned>(line: &[u8]) -> Result<T, ClientError> {
-    if let Ok(ErrorBody { error, .. }) = serde_json::from_slice(line) {
-        return Err(error.into());
-    }
-    serde_json::from_slice(line).map_err(|error| ClientError::Malformed(error.to_string()))
-}
-
-async fn next_data(body: &mut Incoming) -> Result<Option<Bytes>, ClientError> {
-    while let Some(frame) = body.frame().await {
-        if let Ok(data) = frame?.into_data() {
-            return Ok(Some(data));
-        }
-    }
-    Ok(None)
 }

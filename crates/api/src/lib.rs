@@ -38,15 +38,17 @@
 pub mod client;
 pub mod error;
 pub mod frame;
+mod offered_rate;
 pub mod openapi;
 pub mod query;
 pub mod server;
 mod serving;
 pub mod types;
 
-pub use client::{Client, ClientError, OfferStream, RequestStream, RoomStream, SendStream, WatchStream};
+pub use client::{Client, ClientError, OfferData, OfferStream, RequestStream, RoomStream, SendStream, WatchStream};
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
+pub use offered_rate::OfferedRate;
 pub use query::{
     AreaQuery, LookupQuery, OutboxTerms, PlaceQuery, PlacedRequest, QueryError, RoomQuery, SendQuery, WatchQuery,
 };

@@ -66,9 +66,11 @@ use bytes::Bytes;
 
 pub use error::Error;
 pub use offering::{Asked, Giving, Offering};
+use roost_api::PlacedRequest;
 pub use roost_api::{
-    Accepted, Candidate, Code, Lookup, LookupQuery, Member, Moved, OfferRequest, OutboxTerms, Ping, Priority, Progress,
-    RoomQuery, RoomStream, Roster, Services, Status, Trace, TransferSummary, WatchEvent, WatchQuery, WatchStream,
+    Accepted, Candidate, ClientError, Code, Error as DaemonError, Lookup, LookupQuery, Member, Moved, OfferRequest,
+    OutboxTerms, Ping, PlaceQuery, Priority, Progress, RoomQuery, RoomStream, Roster, Services, Status, Trace,
+    TransferSummary, WatchEvent, WatchQuery, WatchStream,
 };
 pub use roost_wire::messages::{ReflectionPolicy, RequestMode, ServiceRequest};
 pub use roost_wire::{Area, Cell, Form, Metadata, NodeId, NodeSelector, Offer, Scope, Service, ServiceSet};
@@ -139,6 +141,29 @@ impl Roost {
         Transfer::begin(self.client.clone(), self.client.call(request, body.into()).await?).await
     }
 
+    /// As [`Self::request`], in an area in words of people: `47.3769,8.5417`, MGRS, GeoJSON.
+    ///
+    /// # Errors
+    /// As there, or says what is wrong with the place.
+    pub async fn request_at(&self, request: &ServiceRequest, place: &PlaceQuery) -> Result<Transfer, Error> {
+        let placed = PlacedRequest { request: request.clone(), place: Some(place.clone()) };
+        Transfer::begin(self.client.clone(), self.client.request_at(&placed).await?).await
+    }
+
+    /// As [`Self::call`], in an area in words of people.
+    ///
+    /// # Errors
+    /// As [`Self::request_at`].
+    pub async fn call_at(
+        &self,
+        request: &ServiceRequest,
+        place: &PlaceQuery,
+        body: impl Into<Bytes>,
+    ) -> Result<Transfer, Error> {
+        let placed = PlacedRequest { request: request.clone(), place: Some(place.clone()) };
+        Transfer::begin(self.client.clone(), self.client.call_at(&placed, body.into()).await?).await
+    }
+
     /// Subscribes to a stream that super nodes reflect. Without a duration it has no end.
     ///
     /// # Errors
@@ -194,6 +219,14 @@ impl Roost {
     /// Fails if the daemon has gone.
     pub async fn move_to(&self, cell: Cell) -> Result<Moved, Error> {
         Ok(self.client.move_to(cell).await?)
+    }
+
+    /// Moves this node to a place in any notation, such as `47.3769,8.5417`.
+    ///
+    /// # Errors
+    /// Fails if the daemon has gone, or says what is wrong with the place.
+    pub async fn move_to_place(&self, place: &str) -> Result<Moved, Error> {
+        Ok(self.client.move_to_place(place).await?)
     }
 }
 

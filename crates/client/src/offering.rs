@@ -1,10 +1,9 @@
 //! Services that a program offers, and the requests for them.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use bytes::Bytes;
-use roost_api::{Client, ClientError, Frame, Given, OfferEvent, OfferRequest, OfferStream};
+use roost_api::{Client, ClientError, Frame, Given, OfferData, OfferEvent, OfferRequest, OfferStream};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinHandle};
 
@@ -32,10 +31,11 @@ pub struct Asked {
     is_answered: bool,
 }
 
-/// The data of an answer, on its way to the requester.
+/// The data of an answer, on its way to the requester. Dropping it before [`Self::finish`] breaks the data off, so that
+/// the requester's transfer fails.
 #[derive(Debug)]
 pub struct Giving {
-    data: Option<mpsc::Sender<io::Result<Bytes>>>,
+    data: Option<mpsc::Sender<OfferData>>,
     given: JoinHandle<Result<Given, ClientError>>,
     framing: Framing,
 }
@@ -125,14 +125,13 @@ impl Asked {
         self.give(format, Framing::Bytes)
     }
 
-    /// Answers with an object that is in memory.
+    /// Answers with an object that is in memory. Returns false if the requester has gone or needs no more.
     ///
     /// # Errors
-    /// Fails if the requester has gone, or the object is longer than its offer says.
-    pub async fn answer(mut self, format: &str, object: impl Into<Bytes>) -> Result<(), Error> {
+    /// Fails if the object is longer than its offer says.
+    pub async fn answer(mut self, format: &str, object: impl Into<Bytes>) -> Result<bool, Error> {
         let mut giving = self.object(format);
-        giving.send(object).await?;
-        giving.finish().await
+        Ok(giving.send(object).await? && giving.finish().await?)
     }
 
     /// Declines the request with a reason of at most 200 bytes, which the requester gets to read.
@@ -178,33 +177,29 @@ impl Giving {
             Framing::Bytes => data.into(),
         };
         let Some(sender) = &self.data else { return Ok(false) };
-        if sender.send(Ok(data)).await.is_err() {
+        if sender.send(OfferData::Piece(data)).await.is_err() {
             self.ended().await?;
             return Ok(false);
         }
         Ok(true)
     }
 
-    /// Ends the data in order, and waits until the daemon has taken all of it.
+    /// Ends the data in order, and waits until the daemon has taken all of it. Returns false if the requester has gone or
+    /// needs no more.
     ///
     /// # Errors
     /// As [`Self::send`].
-    pub async fn finish(mut self) -> Result<(), Error> {
-        if self.data.is_some() { self.ended().await } else { Ok(()) }
+    pub async fn finish(mut self) -> Result<bool, Error> {
+        let Some(data) = &self.data else { return Ok(false) };
+        // A daemon that takes no more says why below.
+        let _ = data.send(OfferData::End).await;
+        self.ended().await
     }
 
-    /// Breaks the data off, so that the requester's transfer fails.
-    pub async fn break_off(mut self, reason: &str) {
-        if let Some(data) = &self.data {
-            // The requester may have gone already.
-            let _ = data.send(Err(io::Error::other(reason.to_owned()))).await;
-            let _ = self.ended().await;
-        }
-    }
-
-    async fn ended(&mut self) -> Result<(), Error> {
+    /// False if the daemon had enough before the end.
+    async fn ended(&mut self) -> Result<bool, Error> {
         self.data = None;
         let given = (&mut self.given).await.map_err(|_| Error::broken_off())?;
-        given.map(drop).map_err(Error::from)
+        Ok(!given.map_err(Error::from)?.enough)
     }
 }

@@ -98,6 +98,7 @@ impl Transfer {
         Ok(())
     }
 
+    /// The data as a stream, which ends after an error.
     pub fn into_stream(self) -> impl Stream<Item = Result<Bytes, Error>> {
         stream::unfold(Some(self), |transfer| async {
             let mut transfer = transfer?;

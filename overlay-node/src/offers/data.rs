@@ -1,25 +1,14 @@
 //! The data of a program, read no faster than it is sent on.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
-use roost_api::{Frame, Frames};
+use roost_api::{Frame, Frames, OfferedRate};
 use roost_services::{FeedItem, MAX_DATAGRAM_BYTES, SourceError};
 use roost_wire::{FlowKind, Offer};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::max_bytes;
-
-/// A stream may have its offered rate and a fifth more.
-const ALLOWED_PERCENT: u64 = 120;
-
-/// A datagram costs this beside its payload, so that tiny ones do not multiply the rate.
-const HEADER_BYTES: usize = 40;
-
-/// A stream may be ahead of its rate by this time.
-const AHEAD: Duration = Duration::from_millis(200);
 
 /// The part of a program's data that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +49,12 @@ async fn pass_object<E>(
     give: &mpsc::Sender<FeedItem>,
 ) -> Result<Passed, SourceError> {
     let mut left = limit_bytes;
-    while let Some(piece) = body.next().await {
+    loop {
+        let piece = tokio::select! {
+            piece = body.next() => piece,
+            () = give.closed() => return Ok(Passed::Enough),
+        };
+        let Some(piece) = piece else { return Ok(Passed::All) };
         let piece = piece.map_err(|_| failed("broke off"))?;
         left = left
             .checked_sub(piece.len())
@@ -69,7 +63,6 @@ async fn pass_object<E>(
             return Ok(Passed::Enough);
         }
     }
-    Ok(Passed::All)
 }
 
 /// Datagrams, each a frame of kind 1, at the rate of the offer.
@@ -78,8 +71,7 @@ async fn pass_stream<E>(
     mut body: impl Stream<Item = Result<Bytes, E>> + Unpin,
     give: &mpsc::Sender<FeedItem>,
 ) -> Result<Passed, SourceError> {
-    let allowed = (u64::from(bits_per_second) * ALLOWED_PERCENT / 100).max(1);
-    let (mut frames, mut due) = (Frames::default(), Instant::now());
+    let (mut frames, mut rate, began) = (Frames::default(), OfferedRate::new(bits_per_second), Instant::now());
     let malformed = |why: String| failed(format!("gave no frames of datagrams: {why}"));
     loop {
         while let Some(frame) = frames.next_frame().map_err(|error| malformed(error.to_string()))? {
@@ -90,10 +82,10 @@ async fn pass_stream<E>(
             if payload.len() > MAX_DATAGRAM_BYTES {
                 return Err(failed(format!("gave a datagram of more than {MAX_DATAGRAM_BYTES} bytes")));
             }
-            let micros = (payload.len() + HEADER_BYTES) as u64 * 8 * 1_000_000 / allowed;
-            due = due.max(Instant::now()) + Duration::from_micros(micros);
-            if let Some(early) = due.checked_sub(AHEAD) {
-                tokio::time::sleep_until(early).await;
+            let due = began + rate.count(began.elapsed(), payload.len());
+            tokio::select! {
+                () = tokio::time::sleep_until(due) => {}
+                () = give.closed() => return Ok(Passed::Enough),
             }
             if give.send(FeedItem::Payload(payload)).await.is_err() {
                 return Ok(Passed::Enough);
@@ -113,6 +105,8 @@ async fn pass_stream<E>(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use futures_util::stream;
 
     use super::*;

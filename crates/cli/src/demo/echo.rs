@@ -1,10 +1,10 @@
 //! A call of the demo: a program that answers with the body.
 
-use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_api::{Client, LookupQuery, OfferEvent, OfferStream};
+
+use roost_api::{Client, LookupQuery, OfferData, OfferEvent, OfferStream};
 use roost_wire::{Area, Offer, Service};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -67,11 +67,11 @@ async fn serve(client: Client, mut requests: OfferStream) {
 
 async fn answer(client: &Client, request: u64) -> Outcome {
     let body = client.offer_body(request).await?;
-    let (give, data) = mpsc::channel::<io::Result<Bytes>>(1);
+    let (give, data) = mpsc::channel(2);
     let sent = async {
         // The daemon may have had enough.
-        let _ = give.send(Ok(body)).await;
-        drop(give);
+        let _ = give.send(OfferData::Piece(body)).await;
+        let _ = give.send(OfferData::End).await;
     };
     let ((), given) = tokio::join!(sent, client.give(request, "application/octet-stream", data));
     given?;

@@ -4,7 +4,7 @@ use std::io;
 use std::process::Stdio;
 
 use bytes::Bytes;
-use roost_api::{Client, Frame, OfferRequest};
+use roost_api::{Client, Frame, OfferData, OfferRequest};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::ChildStdin;
 use tokio::sync::mpsc;
@@ -49,9 +49,9 @@ pub(super) async fn answer(args: &OfferArgs, client: &Client, request: &OfferReq
             Ok(()) => program.end().await,
             failed => failed,
         };
-        if let Err(reason) = &outcome {
+        if outcome.is_ok() {
             // The daemon may have had enough already.
-            let _ = give.send(Err(io::Error::other(reason.clone()))).await;
+            let _ = give.send(OfferData::End).await;
         }
         drop(give);
         outcome
@@ -82,7 +82,7 @@ async fn pass_on(
     args: &OfferArgs,
     is_stream: bool,
     mut output: impl AsyncBufRead + Unpin,
-    give: &mpsc::Sender<io::Result<Bytes>>,
+    give: &mpsc::Sender<OfferData>,
 ) -> Result<(), String> {
     loop {
         let piece = match is_stream {
@@ -90,7 +90,7 @@ async fn pass_on(
             false => next_piece(&mut output, PIECE_BYTES).await?,
         };
         let Some(piece) = piece else { return Ok(()) };
-        if give.send(Ok(piece)).await.is_err() {
+        if give.send(OfferData::Piece(piece)).await.is_err() {
             return Err("the daemon takes no more".to_owned());
         }
     }

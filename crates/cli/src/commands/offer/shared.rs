@@ -1,13 +1,10 @@
 //! A program for all requesters of a stream: started by the first, and stopped after the last.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::process::Stdio;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use bytes::Bytes;
-use roost_api::{Client, Frame, OfferRequest};
+use roost_api::{Client, Frame, OfferData, OfferRequest, OfferedRate};
 use roost_wire::FlowKind;
 use tokio::io::BufReader;
 use tokio::process::ChildStdout;
@@ -19,23 +16,16 @@ use super::answer::{BACKLOG, next_datagram};
 use super::program::Program;
 use crate::args::OfferArgs;
 
-/// A program may give its offered rate and a fifth more, as the daemon takes no more.
-const ALLOWED_PERCENT: u64 = 120;
-
-/// The daemon counts so many bytes beside those of a datagram.
-const HEADER_BYTES: usize = 40;
-
-/// A program's output may be ahead of its rate by this time.
-const AHEAD: Duration = Duration::from_millis(200);
-
 /// The requesters of a shared program, and its reader. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct SharedProgram(Arc<Mutex<Running>>);
 
 #[derive(Default)]
 struct Running {
-    takers: BTreeMap<u64, mpsc::Sender<io::Result<Bytes>>>,
+    takers: BTreeMap<u64, mpsc::Sender<OfferData>>,
     reader: Option<AbortHandle>,
+    /// The number of the program's starts.
+    runs: u64,
 }
 
 /// A requester of the program until this is dropped.
@@ -91,13 +81,14 @@ impl SharedProgram {
         &self,
         args: &Arc<OfferArgs>,
         request: &OfferRequest,
-        give: mpsc::Sender<io::Result<Bytes>>,
+        give: mpsc::Sender<OfferData>,
     ) -> Result<Taker, String> {
         let number = request.request;
         let mut running = self.lock();
         if running.reader.is_none() {
             let program = Program::start(args, request, Stdio::null())?;
-            let reader = self.clone().read(Arc::clone(args), program);
+            running.runs += 1;
+            let reader = self.clone().read(Arc::clone(args), program, running.runs);
             running.reader = Some(tokio::spawn(reader).abort_handle());
         }
         running.takers.insert(number, give);
@@ -105,7 +96,7 @@ impl SharedProgram {
     }
 
     /// Passes each datagram to all requesters, until the program ends.
-    async fn read(self, args: Arc<OfferArgs>, mut program: Program) {
+    async fn read(self, args: Arc<OfferArgs>, mut program: Program, run: u64) {
         let ended = match program.child.stdout.take() {
             Some(output) => self.pass_on(&args, BufReader::new(output)).await,
             None => Err("it has no output".to_owned()),
@@ -116,33 +107,31 @@ impl SharedProgram {
         };
         let takers = {
             let mut running = self.lock();
+            if running.runs != run {
+                // The requesters of this run have gone, and others have started the next one.
+                return;
+            }
             // A requester that comes now starts the program again.
             running.reader = None;
             std::mem::take(&mut running.takers)
         };
-        for give in takers.into_values() {
-            if let Err(reason) = &ended {
-                // A requester that is too slow for its stream does not hear of the end of it.
-                let _ = give.try_send(Err(io::Error::other(reason.clone())));
-            }
+        for give in takers.into_values().filter(|_| ended.is_ok()) {
+            // Each has the rest of its stream to take first, and some have gone.
+            tokio::spawn(async move { drop(give.send(OfferData::End).await) });
         }
     }
 
     async fn pass_on(&self, args: &OfferArgs, mut output: BufReader<ChildStdout>) -> Result<(), String> {
         let FlowKind::Stream { bits_per_second, .. } = args.offer().flow_kind() else { return Ok(()) };
-        let allowed = u64::from(bits_per_second) * ALLOWED_PERCENT / 100;
-        let mut due = Instant::now();
+        let (mut rate, began) = (OfferedRate::new(bits_per_second), Instant::now());
         while let Some(datagram) = next_datagram(args, &mut output).await? {
-            let micros = (datagram.len() + HEADER_BYTES) as u64 * 8_000_000 / allowed.max(1);
-            due = due.max(Instant::now()) + Duration::from_micros(micros);
+            let due = rate.count(began.elapsed(), datagram.len());
             let frame = Frame::Data(datagram).encode();
             for give in self.lock().takers.values() {
                 // A requester that does not keep up misses datagrams, and the others do not.
-                let _ = give.try_send(Ok(frame.clone()));
+                let _ = give.try_send(OfferData::Piece(frame.clone()));
             }
-            if let Some(early) = due.checked_sub(AHEAD) {
-                tokio::time::sleep_until(early).await;
-            }
+            tokio::time::sleep_until(began + due).await;
         }
         Ok(())
     }
