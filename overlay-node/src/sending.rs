@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures_util::future::join_all;
 use futures_util::stream;
 use roost_api::query::Params;
 use roost_api::server::{ApiError, QueryPairs, json_line};
 use roost_api::{Code, Error, JSON_LINES, LookupQuery, SendEvent, SendQuery};
 use roost_core::node::{NodeCommand, Provider, SessionId};
-use roost_runtime::http::{Body, IntoResponse, Response, State, header};
+use roost_runtime::http::{Body, IntoResponse, Response, State, header, to_bytes};
 use roost_runtime::resolve::resolve_all;
 use roost_wire::messages::{Candidate, MAX_CANDIDATES, PushState, Reason};
 use roost_wire::{Area, Cell, NodeId, Role, Service, format_node};
@@ -23,6 +22,9 @@ use crate::tickets::{Purpose, Reply};
 
 /// A service that a node offers, and the node's cell.
 pub(crate) type PublishedService = Option<(Service, Cell)>;
+
+/// The longest chunk of a file that a program may give, bytes.
+const MAX_CHUNK_BYTES: usize = 1 << 20;
 
 /// `POST /v1/send`: offers a file to a node. Each line of the answer names a chunk to read.
 pub(crate) async fn send(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
@@ -75,10 +77,15 @@ pub(crate) async fn send(State(node): State<NodeService>, pairs: QueryPairs) -> 
 pub(crate) async fn receive_chunk(
     State(node): State<NodeService>,
     pairs: QueryPairs,
-    bytes: Bytes,
+    body: Body,
 ) -> Result<(), ApiError> {
     let params = Params::new(&pairs, &["session", "offset"])?;
     let (session, offset) = (params.required("session")?, params.required("offset")?);
+    let bytes = to_bytes(body, MAX_CHUNK_BYTES).await;
+    let bytes = bytes.map_err(|_| {
+        let why = format!("a chunk has at most {MAX_CHUNK_BYTES} bytes: send what the line of /v1/send asks for");
+        ApiError::new(Code::Usage, why)
+    })?;
     if node.outbox.as_ref().is_some_and(|outbox| outbox.receive_chunk(session, offset, &bytes)) {
         return Ok(());
     }

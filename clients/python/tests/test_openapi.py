@@ -135,6 +135,24 @@ class Description(unittest.TestCase):
                     if required:
                         self.assertEqual(ask(path, method, target)[0], 400, f"{method} {target}")
 
+    def test_patterns_take_documented_texts(self) -> None:
+        _, description = self.description("node")
+        schemas = description["components"]["schemas"]
+        cell = re.compile(schemas["Cell"]["pattern"])
+        for text in ("27,92", "-1000000,1000000", "0,-999999"):
+            self.assertRegex(text, cell)
+        for text in ("01,5", "1000001,0", "5"):
+            self.assertNotRegex(text, cell)
+        seen = set()
+        for methods in description["paths"].values():
+            for operation in methods.values():
+                for parameter in operation.get("parameters", []):
+                    schema = parameter["schema"]
+                    for example in schema.get("examples", []) if "pattern" in schema else []:
+                        self.assertRegex(example, schema["pattern"])
+                        seen.add(parameter["name"])
+        self.assertEqual(seen, {"timeout", "where", "rect"})
+
     @unittest.skipUnless(find_spec("schemathesis"), "Schemathesis is not installed")
     def test_answers_are_as_described(self) -> None:
         for daemon in self.daemons:

@@ -74,7 +74,7 @@ macro_rules! texts {
 
 text!(Cell, NodeId, NodeSelector, DeliveryId, Scope, Profile, DeliveryClass, Role, Scheme);
 
-pattern!(Cell, "Cell", "^(0|-?[1-9][0-9]{0,5}),(0|-?[1-9][0-9]{0,5})$", "27,92");
+pattern!(Cell, "Cell", "^(0|-?[1-9][0-9]{0,5}|-?1000000),(0|-?[1-9][0-9]{0,5}|-?1000000)$", "27,92");
 pattern!(NodeId, "NodeId", "^[0-9a-f]{32}$", "6f0c1d2e3a4b5c6d7e8f90a1b2c3d4e5");
 pattern!(NodeSelector, "NodeSelector", "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$", "uav7");
 pattern!(DeliveryId, "DeliveryId", "^[0-9a-f]{16}$", "0123456789abcdef");

@@ -61,6 +61,8 @@ enum Success {
     /// An object a line; the answer may have no end.
     Lines(SchemaMaker),
     Text,
+    /// The state in a word, with 503 unless the daemon is ready.
+    State,
     Bytes,
     /// The payload, or frames of events and payload.
     Payload(SchemaMaker),
@@ -136,6 +138,10 @@ impl Endpoint {
         Self { answer: Success::Bytes, ..self }
     }
 
+    pub(super) fn answers_state(self) -> Self {
+        Self { answer: Success::State, ..self }
+    }
+
     pub(super) fn answers_text(self) -> Self {
         Self { answer: Success::Text, ..self }
     }
@@ -156,7 +162,11 @@ impl Endpoint {
             "content": { "application/json": { "schema": schema_of::<ErrorBody>(generator) } },
         });
         let success = self.answer.describe(generator);
-        operation.insert("responses".to_owned(), json!({ "200": success, "4XX": failure, "5XX": failure }));
+        let mut responses = json!({ "200": success, "4XX": failure, "5XX": failure });
+        if matches!(self.answer, Success::State) {
+            responses["503"] = success;
+        }
+        operation.insert("responses".to_owned(), responses);
         Value::Object(operation)
     }
 
@@ -198,7 +208,7 @@ impl Success {
                 "description": "A JSON object of this schema a line.",
                 "content": { JSON_LINES: { "schema": schema(generator) } },
             }),
-            Self::Text => json!({ "description": "Plain text.", "content": { "text/plain": {} } }),
+            Self::Text | Self::State => json!({ "description": "Plain text.", "content": { "text/plain": {} } }),
             Self::Bytes => json!({ "description": "Bytes.", "content": { "application/octet-stream": {} } }),
             Self::Payload(schema) => json!({
                 "description": "The payload with its media type; or, if it is accepted, frames of payload and of \

@@ -10,7 +10,12 @@ use crate::types::{
     RequestEvent, Roster, SendEvent, Services, Status, Streams, WatchEvent,
 };
 
-const DURATION: &str = "^[1-9][0-9]{0,4}(ms|s)$";
+/// At most a day, such as `1m 30s`.
+const DURATION: &str = "^([0-9]{1,9} ?(ns|us|ms|s|m|h) ?)+$";
+
+/// Pairs of a key and a value.
+const METADATA: &str =
+    "^[A-Za-z0-9._-]+=[^,\\u0000-\\u001f\\u007f-\\u009f]*(,[A-Za-z0-9._-]+=[^,\\u0000-\\u001f\\u007f-\\u009f]*)*$";
 
 pub(super) fn all() -> Vec<Endpoint> {
     [observation(), directory(), requests(), files(), offers(), operation()].into_iter().flatten().collect()
@@ -28,6 +33,8 @@ fn observation() -> Vec<Endpoint> {
             .answers::<serde_json::Map<String, serde_json::Value>>(),
         Endpoint::get("/metrics", On::All, "Metrics for Prometheus").answers_text(),
         Endpoint::get("/healthz", On::All, "Says that the process is alive").answers_text(),
+        Endpoint::get("/readyz", On::All, "The state in a word; 503 unless it is ready").answers_state(),
+        Endpoint::get("/status", On::All, "As /v1/status, for HTTP").answers::<Status>(),
     ]
 }
 
@@ -46,7 +53,7 @@ fn directory() -> Vec<Endpoint> {
                 names(),
                 Parameter::optional(
                     "where",
-                    |_| json!({ "type": "string", "pattern": "^[a-z]{1,9}=[a-z]{0,9}(,[A-Z]{1,9}=[a-z]{0,9})?$" }),
+                    |_| json!({ "type": "string", "pattern": METADATA, "maxLength": 256, "examples": ["range=120,sensor=ir"] }),
                     "metadata that an offer has to carry, as KEY=VALUE,KEY=VALUE",
                 ),
             ])
@@ -81,7 +88,8 @@ fn requests() -> Vec<Endpoint> {
             .takes_bytes("The body of the call, at most 64 KiB.")
             .answers_payload::<RequestEvent>()
             .with([Parameter::required("request", |_| json!({ "type": "string" }), "the request, as JSON")]),
-        Endpoint::post("/v1/end", On::Nodes, "Ends a reflected stream early, in order").with([number("request", "")]),
+        Endpoint::post("/v1/end", On::Nodes, "Ends a reflected stream early, in order")
+            .with([number("request", "that of the acceptance")]),
     ]
 }
 
@@ -178,7 +186,11 @@ const fn number(name: &'static str, description: &'static str) -> Parameter {
 }
 
 const fn timeout(description: &'static str) -> Parameter {
-    Parameter::optional("timeout", |_| json!({ "type": "string", "pattern": DURATION }), description)
+    Parameter::optional(
+        "timeout",
+        |_| json!({ "type": "string", "pattern": DURATION, "examples": ["500ms", "1m 30s", "24h"] }),
+        description,
+    )
 }
 
 const fn names() -> Parameter {
@@ -207,7 +219,7 @@ const fn area() -> [Parameter; 6] {
         ),
         Parameter::optional(
             "rect",
-            |_| json!({ "type": "string", "pattern": "^-?[0-9]{1,4},-?[0-9]{1,4},-?[0-9]{1,4},-?[0-9]{1,4}$" }),
+            |_| json!({ "type": "string", "pattern": "^-?[0-9]{1,7}(,-?[0-9]{1,7}){3}$", "examples": ["-20,0,90,120"] }),
             "between two corners",
         ),
         Parameter::optional("any", |_| json!({ "const": "true" }), "anywhere"),

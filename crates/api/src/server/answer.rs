@@ -79,7 +79,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         let wrong =
             |why: String| ApiError::new(Code::Usage, format!("the body is no JSON object of this endpoint: {why}"));
         let body = axum::body::to_bytes(request.into_body(), MAX_JSON_BYTES).await;
-        let body = body.map_err(|error| wrong(error.to_string()))?;
+        let body = body.map_err(|_| {
+            let limit = MAX_TEXT_BYTES / 1024;
+            wrong(format!("it broke off, or has more than {limit} KiB, the limit of polygons: simplify them"))
+        })?;
         serde_json::from_slice(&body).map(Self).map_err(|error| wrong(error.to_string()))
     }
 }
@@ -94,7 +97,10 @@ impl<S: Send + Sync> FromRequest<S> for TextBody {
     async fn from_request(request: Request, _: &S) -> Result<Self, ApiError> {
         let wrong = |why: String| ApiError::new(Code::Usage, format!("the body is no text of this endpoint: {why}"));
         let body = axum::body::to_bytes(request.into_body(), MAX_TEXT_BYTES).await;
-        let body = body.map_err(|error| wrong(error.to_string()))?;
+        let body = body.map_err(|_| {
+            let limit = MAX_TEXT_BYTES / 1024;
+            wrong(format!("it broke off, or has more than {limit} KiB, the limit of polygons: simplify them"))
+        })?;
         String::from_utf8(body.into()).map(Self).map_err(|error| wrong(error.to_string()))
     }
 }
@@ -106,7 +112,8 @@ pub fn with_fallback(router: Router) -> Router {
 
 /// The router adds the right methods under `Allow`.
 async fn wrong_method(request: Request) -> (StatusCode, Response) {
-    (StatusCode::METHOD_NOT_ALLOWED, no_such_endpoint(request).await.into_response())
+    let message = format!("{} is no method of {}: Allow names those that are", request.method(), request.uri().path());
+    (StatusCode::METHOD_NOT_ALLOWED, ApiError::new(Code::NoSuchEndpoint, message).into_response())
 }
 
 async fn no_such_endpoint(request: Request) -> ApiError {
