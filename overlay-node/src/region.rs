@@ -62,8 +62,8 @@ fn worse(a: Coverage, b: Coverage) -> Coverage {
     if rank(b) > rank(a) { b } else { a }
 }
 
-/// Puts the area of a request into cells. In a region that hubs do not know, the request goes to the nearest provider
-/// with a stream left.
+/// Puts the area of a request into cells. In a region that hubs do not know, the request goes to the nearest provider,
+/// of a stream with one left.
 pub(crate) async fn place(node: &NodeService, placed: PlacedRequest) -> Result<ServiceRequest, ApiError> {
     let PlacedRequest { mut request, place } = placed;
     let Some(place) = place else { return Ok(request) };
@@ -79,7 +79,11 @@ pub(crate) async fn place(node: &NodeService, placed: PlacedRequest) -> Result<S
     let (service, filter) = (request.service, request.filter.clone());
     let query = LookupQuery { timeout: request.timeout, filter, ..LookupQuery::new(service, Area::Anywhere) };
     let found = find(node, query, &search, None).await?;
-    let free = found.candidates.iter().find(|candidate| candidate.capacity.streams > 0);
+    let is_free = |candidate: &&Candidate| {
+        let offer = candidate.services.offer(service, &request.filter);
+        candidate.capacity.streams > 0 || offer.is_some_and(|offer| !offer.service.is_stream())
+    };
+    let free = found.candidates.iter().find(is_free);
     let Some(provider) = free.or(found.candidates.first()) else {
         let (code, why) = explain_not_found(found.coverage, 0);
         return Err(ApiError::new(code, format!("nobody offers {service} in that region: {why}")));

@@ -60,10 +60,12 @@ async fn serve(
     placed: PlacedRequest,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let began = Instant::now();
+    let mut since = Instant::now();
     let mut request = region::place(&node, placed).await?;
+    spend(&mut request, &mut since);
     if request.service.form() == Form::Any {
         request.service = find_form(&node, &request).await?;
+        spend(&mut request, &mut since);
     }
     request.check().map_err(|error| ApiError::new(Code::Usage, error.to_string()))?;
     if !request.service.is_stream() {
@@ -77,6 +79,7 @@ async fn serve(
         }
         Some(selector) => {
             let provider = node.meant(selector, NameScope::Offers(request.service), request.timeout).await?;
+            spend(&mut request, &mut since);
             let (provider, cell) = find_provider(&node, provider, &request).await?;
             // Hubs find a provider by its cell.
             let known = cell.filter(|_| !matches!(request.area, Area::Exact(_)));
@@ -85,12 +88,18 @@ async fn serve(
         }
         None => None,
     };
-    // The search for the provider is part of the time allowed.
-    request.timeout = request.timeout.map(|timeout| timeout.saturating_sub(began.elapsed()).max(SHORTEST_TIMEOUT));
+    spend(&mut request, &mut since);
     let purpose = Purpose::Request(request.service, request.mode);
     let replies = node.open_ticket(purpose, |ticket| NodeCommand::Request { ticket, request, provider, body }).await?;
     let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
     if frames { Ok(deliver::framed(replies, node, named)) } else { deliver::raw(replies, &node, named).await }
+}
+
+/// Searches for a form and a provider are part of the time allowed: takes what one took off.
+fn spend(request: &mut ServiceRequest, since: &mut Instant) {
+    let elapsed = since.elapsed();
+    *since += elapsed;
+    request.timeout = request.timeout.map(|timeout| timeout.saturating_sub(elapsed).max(SHORTEST_TIMEOUT));
 }
 
 /// The service of a request that does not say the form, with the form of the first offer that is found.
@@ -104,7 +113,10 @@ async fn find_form(node: &NodeService, request: &ServiceRequest) -> Result<Servi
     let found = match request.provider {
         // A lookup anywhere would end at the first match.
         Some(provider) => {
-            let area = Area::Nearest(node.machine_status().await.map_err(leaving)?.cell);
+            let area = match area {
+                Area::Exact(_) => area,
+                _ => Area::Nearest(node.machine_status().await.map_err(leaving)?.cell),
+            };
             node.find(LookupQuery { count: MAX_CANDIDATES as u8, area, ..query }, Some(provider)).await?
         }
         None => node.find(query, None).await?,

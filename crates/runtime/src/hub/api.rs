@@ -1,6 +1,6 @@
 //! The endpoints that only a hub has.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use axum::Router;
@@ -119,15 +119,19 @@ async fn lookup(
     let limit = if filter.is_empty() && search.whole().is_some() { count } else { MAX_CANDIDATES };
     let areas = search.areas().to_vec();
     let look = move |hub: &hub::Hub, now| {
-        let found: Vec<_> = areas.iter().flat_map(|area| hub.find(service, *area, limit)).collect();
-        (found, hub.status(now))
+        let parts: Vec<_> = areas.iter().map(|area| hub.find(service, *area, limit)).collect();
+        (parts, hub.status(now))
     };
-    let (found, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    let (parts, status) = hub.mailbox.inspect(look).await.map_err(leaving)?;
+    // A part that is full may leave out a node of the region.
+    let is_cut = search.whole().is_none() && parts.iter().any(|part| part.len() >= MAX_CANDIDATES);
+    let found = parts.into_iter().flatten().collect();
     let mut found = search.select(found);
     found.retain(|candidate| candidate.services.has(service, &filter));
     found.truncate(count);
     let coverage = match (status.young, status.hubs.is_empty()) {
         (true, _) => "hub_starting",
+        (false, _) if is_cut => "first_match",
         (false, true) => "complete",
         (false, false) => "own",
     };
@@ -140,30 +144,37 @@ async fn lookup(
     }))
 }
 
-/// Counts the providers of each service, in steps so that requests do not wait.
+/// The most services that an answer names, beside which others are left out.
+const MAX_SERVICES: usize = 1024;
+
+/// Counts the providers of each service, in steps so that requests do not wait. Instances count as one.
 async fn services(State(hub): State<HubService>) -> Result<Response, ApiError> {
-    let mut providers = [0; Service::ROWS];
+    let mut providers: BTreeMap<Service, u64> = Service::ALL.map(|service| (service, 0)).into();
     let mut after: Option<NodeId> = None;
     loop {
         let step = hub.index(after, COUNT_STEP).await.map_err(leaving)?;
-        let own = step.iter().filter(|entry| entry.home.is_none());
-        for service in own.flat_map(|entry| entry.services.iter()) {
-            providers[service.row()] += 1;
+        for entry in step.iter().filter(|entry| entry.home.is_none()) {
+            let bases: BTreeSet<Service> = entry.services.iter().map(Service::base).collect();
+            for service in bases {
+                if providers.len() < MAX_SERVICES || providers.contains_key(&service) {
+                    *providers.entry(service).or_default() += 1;
+                }
+            }
         }
         match step.last() {
             Some(last) if step.len() == COUNT_STEP => after = Some(last.node),
             _ => break,
         }
     }
-    let row = |service: Service| ServiceRow {
+    let row = |(service, count)| ServiceRow {
         service,
         source: None,
         active: None,
         served: None,
-        providers: Some(providers[service.row()]),
+        providers: Some(count),
         position: None,
     };
-    Ok(json_response(&Services { schema: SCHEMA, services: Service::ALL.map(row).into() }))
+    Ok(json_response(&Services { schema: SCHEMA, services: providers.into_iter().map(row).collect() }))
 }
 
 /// The round trip to a connected remote, as its connection measured it last.

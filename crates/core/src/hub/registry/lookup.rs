@@ -83,8 +83,10 @@ impl Registry {
             ..candidate
         };
         let shown = |ranked: RankedCandidate| core.shown(reply.connection, visible(ranked.candidate));
-        let mut room = AnswerRoom::default();
-        let candidates = ranked.into_iter().map(shown).take_while(|candidate| room.has_place_for(candidate)).collect();
+        let (mut room, found) = (AnswerRoom::default(), ranked.len());
+        let fitting = ranked.into_iter().map(shown).take_while(|candidate| room.has_place_for(candidate));
+        let candidates: Vec<Candidate> = fitting.collect();
+        let coverage = coverage_of(coverage, found, candidates.len());
         LookupResult { id: reply.id, candidates, coverage }
     }
 
@@ -221,6 +223,11 @@ pub(crate) fn encode_found(
     }
 }
 
+/// The coverage of an answer that names `told` of the nodes that were found: the rest may not fit its message.
+fn coverage_of(coverage: Coverage, found: usize, told: usize) -> Coverage {
+    if coverage == Coverage::Complete && told < found { Coverage::FirstMatch } else { coverage }
+}
+
 fn write_found<W: Write>(
     e: &mut Encoder<W>,
     directory: &Directory,
@@ -237,6 +244,7 @@ fn write_found<W: Write>(
     let fitting = hits.iter().map(|hit| directory.hit(*hit));
     let fitting = fitting.take_while(|entry| room.takes(entry.encoded_addresses().len(), entry.services()));
     let fitting: Vec<DirectoryEntry<'_>> = fitting.collect();
+    let coverage = coverage_of(coverage, hits.len(), fitting.len());
     e.array(2)?.u8(FOUND)?.array(3)?.u32(id.0)?.array(fitting.len() as u64)?;
     for entry in fitting {
         let position = entry.position();
