@@ -1,5 +1,5 @@
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus::{
     Error, Gauge, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
@@ -34,8 +34,11 @@ pub(crate) struct NodeMetrics {
     outbox_delivered: IntCounter,
     outbox_expired: IntCounter,
     machine: CounterSet<NodeStatus>,
-    served: Arc<[AtomicU64; Service::ROWS]>,
+    served: Arc<Mutex<BTreeMap<Service, u64>>>,
 }
+
+/// The most services whose requests are counted one by one: programs may offer ever new ones.
+const MAX_SERVED: usize = 256;
 
 const MACHINE: [CounterRow<NodeStatus>; 19] = [
     CounterRow("roost_node_redirects_total", "Times that the hub sent the node to another one.", |s| {
@@ -132,7 +135,7 @@ impl NodeMetrics {
             RequestSummary { complete: false, .. } => "incomplete",
             _ => "ok",
         };
-        let service = service.name();
+        let service = service.metric_name();
         self.requests.with_label_values(&[service, mode_name(mode), outcome]).inc();
         self.received.with_label_values(&[service]).inc_by(summary.bytes);
         self.lost.with_label_values(&[service]).inc_by(summary.lost);
@@ -150,12 +153,15 @@ impl NodeMetrics {
         let outcome = reason.map_or("ok", reason_name);
         self.sessions.with_label_values(&[service.metric_name(), outcome]).inc();
         self.provided.with_label_values(&[service.metric_name()]).inc_by(bytes);
-        self.served[service.row()].fetch_add(u64::from(reason.is_none()), Ordering::Relaxed);
+        let mut served = self.served.lock().unwrap_or_else(PoisonError::into_inner);
+        if reason.is_none() && (served.len() < MAX_SERVED || served.contains_key(&service)) {
+            *served.entry(service).or_default() += 1;
+        }
     }
 
     /// Requests of a service that were served to the end.
     pub(crate) fn served_total(&self, service: Service) -> u64 {
-        self.served[service.row()].load(Ordering::Relaxed)
+        self.served.lock().unwrap_or_else(PoisonError::into_inner).get(&service).copied().unwrap_or(0)
     }
 
     pub(crate) fn update(&self, status: &NodeStatus, outbox: Option<OutboxTotals>) {

@@ -96,6 +96,10 @@ impl Program for OverlayNode {
         inbox.and(outbox).map_err(Failure::config)
     }
 
+    fn check_place(config: &Config, datum: Option<Datum>) -> Result<(), Failure> {
+        start_place(config, datum).map(drop)
+    }
+
     async fn spawn(config: Config, base: Base) -> Result<Running<NodeService>, Failure> {
         let Base { common, identity, events, shared, stop } = base;
         if !config.hubs.is_empty() {

@@ -57,7 +57,10 @@ pub enum FeedItem {
 
 enum Items {
     /// By a program, as they come. Without [`FeedItem::End`] the program has broken off.
-    Given(mpsc::Receiver<FeedItem>),
+    Given {
+        first: Option<FeedItem>,
+        items: mpsc::Receiver<FeedItem>,
+    },
     Planned(Box<dyn Iterator<Item = Due> + Send>),
     /// Read by a thread of its own.
     Read(mpsc::Receiver<Result<Due, SourceError>>),
@@ -73,8 +76,9 @@ impl Feed {
         Self::from_items(Items::Read(items), length)
     }
 
-    pub fn given(items: mpsc::Receiver<FeedItem>, length: Duration) -> Self {
-        Self::from_items(Items::Given(items), length)
+    /// Data that comes from elsewhere, of which the `first` may be here already.
+    pub fn given(first: Option<FeedItem>, items: mpsc::Receiver<FeedItem>, length: Duration) -> Self {
+        Self::from_items(Items::Given { first, items }, length)
     }
 
     pub(crate) fn live(live: Live, length: Duration) -> Self {
@@ -104,7 +108,7 @@ impl Feed {
     pub fn key_frames(&self) -> Option<KeyFrameRequester> {
         match &self.items {
             Items::Live(live) => Some(live.key_frames()),
-            Items::Given(_) | Items::Planned(_) | Items::Read(_) => None,
+            Items::Given { .. } | Items::Planned(_) | Items::Read(_) => None,
         }
     }
 
@@ -134,9 +138,9 @@ impl Feed {
         if self.pending.is_none() {
             let due = match &mut self.items {
                 Items::Live(live) => return live.next(start, self.length).await,
-                Items::Given(items) => {
+                Items::Given { first, items } => {
                     // The time is up when nothing comes before the end.
-                    return tokio::time::timeout_at(start + self.length, given(items)).await.unwrap_or(None);
+                    return tokio::time::timeout_at(start + self.length, given(first, items)).await.unwrap_or(None);
                 }
                 Items::Planned(plan) => plan.next()?,
                 Items::Read(items) => match items.recv().await? {
@@ -158,8 +162,15 @@ impl Feed {
     }
 }
 
-async fn given(items: &mut mpsc::Receiver<FeedItem>) -> Option<Result<Bytes, SourceError>> {
-    match items.recv().await {
+async fn given(
+    first: &mut Option<FeedItem>,
+    items: &mut mpsc::Receiver<FeedItem>,
+) -> Option<Result<Bytes, SourceError>> {
+    let item = match first.take() {
+        Some(first) => Some(first),
+        None => items.recv().await,
+    };
+    match item {
         Some(FeedItem::Payload(payload)) => Some(Ok(payload)),
         Some(FeedItem::End) => None,
         Some(FeedItem::Failed(error)) => Some(Err(error)),
@@ -170,7 +181,7 @@ async fn given(items: &mut mpsc::Receiver<FeedItem>) -> Option<Result<Bytes, Sou
 impl std::fmt::Debug for Items {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Given(_) => "Given",
+            Self::Given { .. } => "Given",
             Self::Planned(_) => "Planned",
             Self::Read(_) => "Read",
             Self::Live(_) => "Live",
@@ -192,13 +203,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn program_that_breaks_off_is_an_error() {
         let (give, items) = mpsc::channel(4);
-        let mut feed = Feed::given(items, Duration::from_secs(1));
+        let mut feed = Feed::given(None, items, Duration::from_secs(1));
         give.send(FeedItem::Payload(Bytes::from_static(b"a"))).await.unwrap();
         assert_eq!(feed.next().await, Some(Ok(Bytes::from_static(b"a"))));
         drop(give);
         assert!(matches!(feed.next().await, Some(Err(SourceError::Program { .. }))));
         let (give, items) = mpsc::channel(4);
-        let mut feed = Feed::given(items, Duration::from_secs(1));
+        let mut feed = Feed::given(None, items, Duration::from_secs(1));
         assert_eq!(feed.next().await, None, "the time is up");
         drop(give);
     }

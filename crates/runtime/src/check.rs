@@ -24,6 +24,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) async fn check<P: Program>(config: &P::Config, common: Common, level: Level) -> Result<(), Failure> {
     let identity = Arc::new(load::<P>(&common)?);
     identity.check_validity(SystemTime::now()).map_err(Failure::config)?;
+    P::check_place(config, identity.datum())?;
     let Some(running) = running(&common.socket, &identity).await else {
         P::check(config, false).await?;
         return open::<P>(common, level).await.map(drop);

@@ -12,6 +12,7 @@ use std::time::{Duration, SystemTime};
 use roost_api::State;
 use roost_api::error::plain;
 use roost_api::server::ControlSocket;
+use roost_geo::Datum;
 use roost_identity::{Identity, LoadError, Policy};
 use roost_transport::{BindError, Events, Limits, Transport};
 use roost_wire::{Endpoint, Role, RoleSet};
@@ -59,6 +60,11 @@ pub trait Program: 'static {
     /// Checks what can be checked without a start. With `running`, a daemon of this name runs, and the resources that
     /// it has in use are no fault.
     fn check(config: &Self::Config, running: bool) -> impl Future<Output = Result<(), Failure>> + Send;
+
+    /// Checks that the daemon's place is one in its group.
+    fn check_place(_: &Self::Config, _: Option<Datum>) -> Result<(), Failure> {
+        Ok(())
+    }
 
     fn spawn(config: Self::Config, base: Base) -> impl Future<Output = Result<Running<Self::Service>, Failure>> + Send;
 }

@@ -27,6 +27,9 @@ const MAX_REQUESTS: usize = 1000;
 /// The most memory of all objects that programs are giving, KiB: as much as a node sends from memory.
 const MAX_GIVEN_KIB: usize = 256 * 1024;
 
+/// A stream is accepted once its first data is there, or after this time: a program that cannot start fails before.
+const FAILS_SOON: Duration = Duration::from_millis(250);
+
 /// A program that leaves a request unanswered for this time declines it.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -89,7 +92,7 @@ pub(crate) struct Wanted {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum OfferError {
-    #[error("{0} is offered here already: withdraw it first, or offer an instance such as {0}#2")]
+    #[error("{0} is offered here already: end the program that offers it, or offer an instance such as {0}#2")]
     Twice(Service),
     #[error("programs offer at most {MAX_OFFERS} services of a node")]
     TooMany,
@@ -182,13 +185,19 @@ impl ProgramOffers {
         };
         let answered = tokio::time::timeout(ANSWER, answered).await;
         let answered = answered.map_err(|_| failed("did not answer the request in 10 s"))?;
-        let (format, items) = match answered? {
+        let (format, mut items) = match answered? {
             Answer::Data { format, items } => (format, items),
             Answer::Declined { sentence } => return Err(SourceError::Declined { sentence }),
         };
         let opened = match offer.flow_kind() {
             FlowKind::Stream { bits_per_second, .. } => {
-                let feed = Feed::given(items, wanted.request.duration.unwrap_or(DEFAULT_DURATION));
+                let first = match tokio::time::timeout(FAILS_SOON, items.recv()).await {
+                    Ok(Some(FeedItem::Failed(error))) => return Err(error),
+                    Ok(None) => return Err(failed("broke off")),
+                    Ok(first) => first,
+                    Err(_) => None,
+                };
+                let feed = Feed::given(first, items, wanted.request.duration.unwrap_or(DEFAULT_DURATION));
                 OpenedSource::Stream { bits_per_second, format, feed }
             }
             FlowKind::Object { .. } => collect(&self.memory, items, format).await?,

@@ -67,7 +67,7 @@ impl Offer {
     /// [`InvalidOffer`] says what does not fit.
     pub fn check(&self) -> Result<(), InvalidOffer> {
         match self.service.form() {
-            Form::Any => Err(InvalidOffer("the form is not said: add :stream or :object to the service")),
+            Form::Any => Err(InvalidOffer("the form is not said: add :stream, :object or :call to the service")),
             Form::Stream if self.max_bytes.is_some() => Err(InvalidOffer("a stream has a rate and no greatest size")),
             Form::Object | Form::Call if self.kbps.is_some() => Err(InvalidOffer("only a stream has a rate")),
             _ if self.kbps == Some(0) => Err(InvalidOffer("the rate of a stream is at least 1 kbit/s")),
