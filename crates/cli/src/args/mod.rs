@@ -353,7 +353,7 @@ pub(crate) struct TraceArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// video, track, image, sensor [default: all of them]
+    /// video, track, image, sensor or a name OWNER/NAME [default: the first four]
     #[arg(value_name = "SERVICE")]
     pub(crate) services: Vec<Service>,
     #[command(flatten)]

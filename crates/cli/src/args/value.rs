@@ -1,5 +1,7 @@
 //! Values of flags that have no type of their own in the core.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -22,13 +24,18 @@ pub(super) fn time(text: &str) -> Result<Duration, String> {
 /// Reads the parameters of a request: a text, or `@FILE` with it.
 pub(super) fn params(text: &str) -> Result<String, String> {
     let params = match text.strip_prefix('@') {
-        Some(file) => std::fs::read_to_string(file).map_err(|error| format!("cannot read {file}: {error}"))?,
+        Some(file) => read_params(file).map_err(|error| format!("cannot read {file}: {error}"))?,
         None => text.to_owned(),
     };
     if params.len() > MAX_PARAMS_BYTES {
-        let length = params.len();
-        return Err(format!("parameters have at most {MAX_PARAMS_BYTES} bytes, and these have {length}: use a call"));
+        return Err(format!("parameters have at most {MAX_PARAMS_BYTES} bytes, and these have more: use a call"));
     }
+    Ok(params)
+}
+
+fn read_params(file: &str) -> io::Result<String> {
+    let mut params = String::new();
+    File::open(file)?.take(MAX_PARAMS_BYTES as u64 + 1).read_to_string(&mut params)?;
     Ok(params)
 }
 

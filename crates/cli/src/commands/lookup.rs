@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use roost_api::{Code, LookupQuery};
+use roost_wire::Offer;
 
-use super::{candidates, connect, geojson};
+use super::{candidates, connect, geojson, where_flags};
 use roost_terminal::Output;
 
 use crate::args::{LookupArgs, LookupFormat, merged};
@@ -43,7 +44,9 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
         output.say(format!("There may be more: {why}."));
     }
     output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));
-    output.say(format!("Get it with: roost request {} {}", args.service, wanted.flags));
+    let is_call = |offer: &Offer| offer.service.is_call() && offer.service.satisfies(args.service);
+    let verb = if found.candidates[0].offers.iter().any(is_call) { "call" } else { "request" };
+    output.say(format!("Get it with: roost {verb} {} {}{}", args.service, wanted.flags, where_flags(&query.filter)));
     Ok(())
 }
 

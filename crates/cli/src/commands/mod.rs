@@ -37,7 +37,7 @@ use std::time::SystemTime;
 use roost_api::{Candidate, Client, EarthPlace, HubConnection};
 use roost_geo::Way;
 use roost_terminal::Table;
-use roost_wire::{Area, Cell, Offer, Service, format_node};
+use roost_wire::{Area, Cell, Metadata, Offer, Service, format_node};
 
 use crate::failure::Outcome;
 
@@ -116,6 +116,21 @@ fn offer_text(offer: &Offer) -> String {
 }
 
 /// The names of services, as in `video,track`.
+/// The flags that ask for offers with this metadata.
+fn where_flags(filter: &Metadata) -> String {
+    filter.iter().map(|(key, value)| format!(" --where {key}={}", for_shell(value))).collect()
+}
+
+/// A word as a shell reads it.
+fn for_shell(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-/=,:@".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 fn names(services: &[Service]) -> String {
     services.iter().map(|service| service.name()).collect::<Vec<_>>().join(",")
 }

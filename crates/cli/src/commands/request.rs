@@ -13,9 +13,9 @@ use roost_services::{Finished, SinkSpec, SinkState, TrackFormat};
 use roost_wire::messages::ServiceRequest;
 use roost_wire::{Form, Service};
 
-use super::connect;
 use super::output_writer::OutputWriter;
 use super::summary::{PartialTransfer, report};
+use super::{connect, for_shell, where_flags};
 use roost_terminal::Output;
 
 use crate::args::{AreaChoice, OutputFormat, RequestArgs, merged};
@@ -287,7 +287,9 @@ fn suggest(args: &RequestArgs, wanted: &AreaChoice, output: Output) {
     };
     let place = args.provider.map_or_else(|| wanted.flags.clone(), |provider| format!("--from {provider}"));
     let verb = if args.service.is_call() { "call" } else { "request" };
-    output.say(format!("Keep it with: roost {verb} {} {place} -o {target}", args.service));
+    let filter = where_flags(&merged(&args.filter));
+    let params = args.params.as_ref().map(|params| format!(" --params {}", for_shell(params))).unwrap_or_default();
+    output.say(format!("Keep it with: roost {verb} {} {place}{filter}{params} -o {target}", args.service));
 }
 
 #[cfg(test)]
