@@ -46,6 +46,8 @@ def replay(asked: roost.Asked, path: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or next(packets(sys.argv[1]), None) is None:
+        sys.exit(f"Name a recording with UDP packets.\n{__doc__}")
     with roost.Roost().offer("demo/lidar:stream", kbps=10_000, metadata={"source": "recording"}) as offering:
         print("Offering demo/lidar; Ctrl-C ends it.", flush=True)
         try:

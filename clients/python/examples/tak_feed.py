@@ -46,9 +46,9 @@ def connect(where: str) -> socket.socket:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("server", help="tcp://HOST:PORT or udp://HOST:PORT")
-    parser.add_argument("--near", metavar="X,Y", help="the cell whose nearest track is taken")
+    parser.add_argument("--near", metavar="PLACE", help="the place whose nearest track is taken")
     chosen = parser.parse_args()
-    area = roost.Area.near(*map(int, chosen.near.split(","))) if chosen.near else roost.ANYWHERE
+    area = roost.Area.near(chosen.near) if chosen.near else roost.ANYWHERE
     server = connect(chosen.server)
     with roost.Roost().subscribe("track", area) as track:
         for line in track:

@@ -1,7 +1,7 @@
 """Offers the reading of a thermometer, as the node's service ``demo/thermometer``.
 
     python3 thermometer.py /sys/class/thermal/thermal_zone0/temp
-    roost request demo/thermometer --any
+    roost request demo/thermometer --any -o -
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ def main(path: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__)
     try:
         main(Path(sys.argv[1]))
     except KeyboardInterrupt:

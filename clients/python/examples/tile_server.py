@@ -27,6 +27,8 @@ class Tiles:
 
     def find(self, zoom: int, x: int, y: int) -> bytes | None:
         """Finds a tile by the numbers of the web, whose rows count from the north; those of MBTiles do not."""
+        if not 0 <= zoom <= 30:
+            return None
         where = (zoom, x, (1 << zoom) - 1 - y)
         query = "SELECT tile_data FROM tiles WHERE zoom_level = ? AND tile_column = ? AND tile_row = ?"
         with self._open() as tiles:

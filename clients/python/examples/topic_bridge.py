@@ -38,7 +38,7 @@ class Topic:
                 with self._changed:
                     is_new = self._changed.wait_for(lambda: self._number > sent, timeout=1)
                     message, sent = self._last, self._number
-                if self._is_over or (is_new and not giving.send(message)):
+                if self._is_over or (is_new and not giving.send(message[:8192])):
                     return
                 due = time.monotonic() + pause
 
