@@ -5,6 +5,7 @@
 
 mod audit;
 mod caching;
+mod call_deaths;
 mod calls;
 mod client;
 mod clocks;

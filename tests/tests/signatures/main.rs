@@ -57,7 +57,7 @@ fn parameters_name_their_parts() {
 }
 
 /// Silences that are the subject of tests: what stands still, is late, or works at a rate.
-const SILENCES: [(&str, usize); 16] = [
+const SILENCES: [(&str, usize); 17] = [
     ("crates/authority/tests/service.rs", 3),
     ("crates/transport/tests/fairness.rs", 1),
     ("crates/transport/tests/key_exchange.rs", 2),
@@ -70,6 +70,7 @@ const SILENCES: [(&str, usize); 16] = [
     ("emulation/lab/tests/lab/inside.rs", 1),
     ("emulation/lab/tests/lab/outside.rs", 1),
     ("services/src/video/tests.rs", 1),
+    ("tests/tests/e2e/call_deaths.rs", 1),
     ("tests/tests/e2e/greedy_streams.rs", 1),
     ("tests/tests/e2e/key_frames.rs", 1),
     ("tests/tests/e2e/outages.rs", 1),
