@@ -47,6 +47,19 @@ fn record(number: u32, random: &mut SplitMix64, side: u64) -> Record {
     }
 }
 
+/// The name of an own service that the same nodes offer.
+const OWN: &str = "acme/track:stream";
+
+fn own() -> Service {
+    OWN.parse().unwrap_or_else(|error| panic!("{OWN}: {error}"))
+}
+
+/// The records of the same nodes, which offer this service.
+fn records_of(service: Service, entries: u32) -> Vec<Record> {
+    let services = ServiceSet::EMPTY.with(service);
+    records(entries).into_iter().map(|record| Record { services: services.clone(), ..record }).collect()
+}
+
 fn records(entries: u32) -> Vec<Record> {
     let mut random = SplitMix64::new(7);
     (0..entries).map(|number| record(number, &mut random, side(entries))).collect()
@@ -156,12 +169,14 @@ fn drain(hub: &mut Hub) -> usize {
 fn requests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("hub");
     for entries in [10_000, 100_000] {
-        let records = records(entries);
         let (rules, both) = (twenty_rules(), [("lookup", RequestMode::Lookup), ("forward", RequestMode::Forward)]);
-        let policies = [("", None), (", 20 rules", Some(rules.as_str()))];
-        let cases =
-            policies.into_iter().flat_map(|(suffix, policy)| both.map(|(name, mode)| (name, suffix, mode, policy)));
-        for (name, suffix, mode, policy) in cases {
+        let kinds =
+            [("", Service::Track, None), (", own service", own(), None), (", 20 rules", Service::Track, Some(&*rules))];
+        let cases = kinds
+            .into_iter()
+            .flat_map(|(suffix, of, policy)| both.map(|(name, mode)| (name, suffix, mode, of, policy)));
+        for (name, suffix, mode, service, policy) in cases {
+            let records = records_of(service, entries);
             let (mut hub, connection) = hub(&records, policy);
             let mut turn = records.iter().cycle();
             let mut number = 0;
@@ -171,7 +186,7 @@ fn requests(criterion: &mut Criterion) {
                         number = (number + 1) % RequestId::FIRST_OF_HUB;
                         let area = Area::Exact(turn.next().map_or(Cell::new(0, 0), |record| record.cell));
                         let (id, nonce) = (RequestId(number), Nonce::from_u64(u64::from(number)));
-                        let spec = ServiceRequest { mode, count: 8, ..ServiceRequest::new(Service::Track, area) };
+                        let spec = ServiceRequest { mode, count: 8, ..ServiceRequest::new(service, area) };
                         Message::Request(RequestMessage::Request(Request::new(id, nonce, spec, 5_000))).encode()
                     },
                     |message| {
