@@ -138,7 +138,7 @@ class Description(unittest.TestCase):
     def test_patterns_take_documented_texts(self) -> None:
         _, description = self.description("node")
         schemas = description["components"]["schemas"]
-        cell = re.compile(schemas["Cell"]["pattern"])
+        cell: re.Pattern[str] = re.compile(schemas["Cell"]["pattern"])
         for text in ("27,92", "-1000000,1000000", "0,-999999"):
             self.assertRegex(text, cell)
         for text in ("01,5", "1000001,0", "5"):

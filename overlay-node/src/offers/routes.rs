@@ -26,7 +26,7 @@ const BYTES: &str = "application/octet-stream";
 const MAX_FORMAT_BYTES: usize = 64;
 
 /// A program that has its answer stops sending within this time.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// `POST /v1/offer`: offers a service until the connection ends. Each line of the answer is an event.
 pub(crate) async fn offer(

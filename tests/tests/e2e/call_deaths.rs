@@ -7,9 +7,16 @@ use std::time::Duration;
 use roost_tests::network::{Network, text};
 use roost_tests::process::{Process, wait_until};
 
-/// Times from the start of the command `roost call` to the kill: it connects, the body is on its way, the program runs.
-const MOMENTS: [Duration; 4] =
-    [Duration::from_millis(3), Duration::from_millis(15), Duration::from_millis(60), Duration::from_millis(250)];
+/// The time of a kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Moment {
+    /// Milliseconds from the start of the command `roost call`: it connects, the body is on its way.
+    After(u64),
+    /// The program has begun.
+    Runs,
+}
+
+const MOMENTS: [Moment; 4] = [Moment::After(3), Moment::After(15), Moment::After(60), Moment::Runs];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Victim {
@@ -25,8 +32,8 @@ fn lines(file: &Path) -> Vec<String> {
 }
 
 /// Kills the victim during a call, and looks at the outcome.
-fn kill_at(victim: Victim, moment: Duration, transport: &str) {
-    let case = format!("{victim:?} after {moment:?} over {transport}");
+fn kill_at(victim: Victim, moment: Moment, transport: &str) {
+    let case = format!("{victim:?} at {moment:?} over {transport}");
     let network = Network::new();
     let mut hub = network.supernode("sn1", &[]);
     let endpoint = hub.endpoint(transport);
@@ -44,7 +51,13 @@ fn kill_at(victim: Victim, moment: Duration, transport: &str) {
     let data = format!("@{}", text(&body));
     let words = ["call", "acme/twice", "--any", "--data", &data, "-o", &text(&answer), "--timeout", "8s"];
     let mut call = Process::start(requester.command(&words), network.path("call.log")).unwrap();
-    thread::sleep(moment);
+    match moment {
+        Moment::After(millis) => thread::sleep(Duration::from_millis(millis)),
+        Moment::Runs => {
+            let runs = wait_until(Duration::from_secs(20), || (!lines(&runs).is_empty()).then_some(()));
+            assert!(runs.is_some(), "{case}: {}", call.log());
+        }
+    }
     match victim {
         Victim::Caller => call.kill(),
         Victim::Requester => requester.process.kill(),
@@ -65,7 +78,7 @@ fn kill_at(victim: Victim, moment: Duration, transport: &str) {
         _ => assert!(!answer.exists(), "{case}: a part of the answer looks like the whole: {}", call.log()),
     }
     // A hub has no part in the data.
-    if victim == Victim::Hub && moment >= MOMENTS[2] {
+    if victim == Victim::Hub && moment == Moment::Runs {
         assert_eq!(ended, Some(0), "{case}: {}", call.log());
     }
 }
