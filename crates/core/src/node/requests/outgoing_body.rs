@@ -29,7 +29,7 @@ struct CallRun {
 /// The way to a provider that asks for the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyWay {
-    /// What was sent over this connection arrives unless it breaks.
+    /// A connection of the provider itself delivers all that was sent, unless it breaks.
     Direct(ConnectionId),
     /// A hub relays, and may lose what it has when the connection beyond breaks.
     Relayed(ConnectionId),
