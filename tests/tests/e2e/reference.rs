@@ -82,7 +82,7 @@ fn prometheus_accepts_alerts() {
 fn documented_metrics_match_daemons() {
     // A labelled metric appears with its first sample, so everything has to happen once.
     let network = Network::new();
-    let (hub, server) = (network.supernode("sn1", &["--lease", "1s"]), network.server("cs1"));
+    let (hub, server) = (network.supernode("sn1", &["--lease", "5s"]), network.server("cs1"));
     let group = format!("239.255.77.6:{}", 20_000 + std::process::id() % 10_000);
     let connection = ["--multicast", &group, "--multicast-interfaces", "lo"];
     let endpoint = hub.endpoint("udp");
