@@ -9,6 +9,7 @@ use roost_wire::{
 
 use super::motion::Motions;
 use super::provider_health::ProviderHealth;
+use super::service_sets::SetNumber;
 
 /// A node's record. Addresses stay encoded: most are only ever copied into an answer.
 #[derive(Debug)]
@@ -26,9 +27,7 @@ pub(super) struct Slot {
     /// The time under which the slot stands in `expiry`.
     pub(super) listed: Time,
     pub(super) addresses: Box<[u8]>,
-    /// The services, where all are known ones that tell no more; others lie in [`super::Directory::named`].
-    pub(super) plain: Option<u8>,
-    pub(super) suspended: bool,
+    pub(super) services: SetNumber,
     /// True if one of the addresses means something on the node's own machine only.
     pub(super) confined: bool,
     pub(super) health: ProviderHealth,
@@ -65,8 +64,7 @@ impl Slot {
             heard: now,
             listed,
             addresses: encode(&record.addresses),
-            plain: record.services.plain_bits(),
-            suspended: false,
+            services: SetNumber::EMPTY,
             confined: record.addresses.iter().any(Address::has_local_host),
             health: ProviderHealth::default(),
         }
@@ -81,7 +79,6 @@ impl Slot {
         }
         self.version = record.version;
         (self.told, self.left) = (record.capacity, record.capacity);
-        self.plain = record.services.plain_bits();
         self.confined = record.addresses.iter().any(Address::has_local_host);
         self.addresses = addresses;
     }
@@ -94,7 +91,7 @@ impl Slot {
     /// The node lives.
     pub(super) fn hears(&mut self, now: Time) {
         self.heard = now;
-        self.suspended = false;
+        self.health.suspended = false;
     }
 
     pub(super) fn deduct(&mut self, form: FlowKind) {
@@ -165,7 +162,7 @@ impl DirectoryEntry<'_> {
 
     /// True if it is held back until it speaks again.
     pub fn is_suspended(&self) -> bool {
-        self.slot.suspended
+        self.slot.health.suspended
     }
 
     /// True if it has failed of late.

@@ -15,6 +15,7 @@ mod motion;
 mod provider_health;
 mod query;
 mod search;
+mod service_sets;
 #[cfg(test)]
 mod tests;
 mod viewpoint;
@@ -34,6 +35,7 @@ pub use motion::NOWHERE;
 pub use provider_health::LONGEST_HOLD;
 pub use query::{DirectoryQuery, Hit, Judged, Rank, SearchPurpose};
 pub(crate) use search::Admits;
+use service_sets::ServiceSets;
 pub use viewpoint::Viewpoint;
 pub(crate) use work_allowance::WorkAllowance;
 
@@ -52,8 +54,7 @@ pub struct Directory {
     index: BTreeSet<IndexKey>,
     own: BTreeMap<ServiceCode, BTreeSet<IndexKey>>,
     own_entries: usize,
-    /// The services of the slots that have named ones, or tell more of some.
-    named: BTreeMap<u32, ServiceSet>,
+    sets: ServiceSets,
     motions: Motions,
     /// No earlier than the node's lease ends, and never missing for a node.
     expiry: BTreeSet<(Time, u32)>,
@@ -89,7 +90,7 @@ impl Directory {
             index: BTreeSet::new(),
             own: BTreeMap::new(),
             own_entries: 0,
-            named: BTreeMap::new(),
+            sets: ServiceSets::default(),
             motions: Motions::default(),
             expiry: BTreeSet::new(),
             heap_bytes: 0,
@@ -233,7 +234,7 @@ impl Directory {
     /// Offers the node to nobody, if there is another, until it speaks again.
     pub fn suspend(&mut self, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
-            slot.suspended = true;
+            slot.health.suspended = true;
         }
     }
 
@@ -326,6 +327,7 @@ impl Directory {
         self.slots.capacity() * size_of::<Slot>()
             + self.free.capacity() * size_of::<u32>()
             + heap
+            + self.sets.bytes()
             + (ordered + self.motions.bytes()) * ORDERED_OVERHEAD / 2
     }
 
@@ -338,10 +340,7 @@ impl Directory {
     }
 
     fn list(&mut self, services: &ServiceSet, cell: Cell, number: u32) {
-        if services.plain_bits().is_none() {
-            self.heap_bytes += services.heap_bytes();
-            self.named.insert(number, services.clone());
-        }
+        self.slots[number as usize].services = self.sets.add(services);
         for code in services.codes() {
             if let Some(known) = code.known() {
                 self.index.insert(IndexKey::new(known, cell, number));
@@ -353,7 +352,7 @@ impl Directory {
     }
 
     fn unlist(&mut self, place: &PreviousEntry, number: u32) {
-        self.heap_bytes -= self.named.remove(&number).map_or(0, |services| services.heap_bytes());
+        self.sets.remove(std::mem::take(&mut self.slots[number as usize].services));
         for code in place.services.codes() {
             if let Some(known) = code.known() {
                 self.index.remove(&IndexKey::new(known, place.cell, number));
@@ -368,10 +367,7 @@ impl Directory {
 
     fn entry(&self, slot: u32) -> DirectoryEntry<'_> {
         let held = &self.slots[slot as usize];
-        let services = match held.plain {
-            Some(bits) => ServiceSet::of_plain_bits(bits),
-            None => self.named.get(&slot).unwrap_or(ServiceSet::of_plain_bits(0)),
-        };
+        let services = self.sets.get(held.services);
         DirectoryEntry { slot: held, services, motions: &self.motions, number: slot, lease: self.lease, now: self.now }
     }
 

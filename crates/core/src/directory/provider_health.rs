@@ -36,6 +36,8 @@ pub(super) struct ProviderHealth {
     answer: u16,
     /// Failures without a success in between.
     failures: u8,
+    /// Held back until it speaks again.
+    pub(super) suspended: bool,
 }
 
 impl ProviderHealth {

@@ -168,6 +168,9 @@ impl Service {
     #[must_use]
     pub const fn base(self) -> Self {
         let Self::Named(name) = self else { return self };
+        if !name.has_instance() {
+            return self;
+        }
         match name.base_bytes() {
             b"video" => Self::Video,
             b"track" => Self::Track,
@@ -179,7 +182,7 @@ impl Service {
 
     pub fn code(self) -> ServiceCode {
         match self.base() {
-            Self::Named(name) => ServiceCode::of_name(name.as_str()),
+            Self::Named(name) => ServiceCode::of_name(name.base_bytes()),
             known => ServiceCode(known.row() as u32),
         }
     }
@@ -191,7 +194,7 @@ impl Service {
         let Self::Named(own) = self else { return false };
         let is_form = wanted_name.form() == Form::Any || self.form() == wanted.form();
         is_form
-            && if wanted_name.instance().is_some() {
+            && if wanted_name.has_instance() {
                 own.as_str() == wanted_name.as_str()
             } else {
                 own.base_bytes() == wanted_name.base_bytes()
@@ -203,9 +206,9 @@ impl ServiceCode {
     pub const BITS: u32 = 28;
 
     /// The FNV-1a hash of the name, above the numbers of [`Service::ALL`].
-    fn of_name(name: &str) -> Self {
-        let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-        let hash = name.bytes().fold(0x811c_9dc5, step);
+    fn of_name(name: &[u8]) -> Self {
+        let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+        let hash = name.iter().fold(0x811c_9dc5, step);
         let known = Service::ALL.len() as u32;
         Self(known + hash % ((1 << Self::BITS) - known))
     }

@@ -118,7 +118,11 @@ impl ServiceName {
     }
 
     pub fn instance(&self) -> Option<&str> {
-        self.as_str().split_once('#').map(|(_, instance)| instance)
+        self.has_instance().then(|| &self.as_str()[usize::from(self.base_length) + 1..])
+    }
+
+    pub(super) const fn has_instance(&self) -> bool {
+        self.length > self.base_length
     }
 
     /// The form; that of the service where it is an instance of a known one.

@@ -102,9 +102,12 @@ impl ServiceSet {
         self.offers.is_none().then_some(self.known)
     }
 
+    /// The number of sets that are no more than their bits.
+    pub const PLAIN_SETS: usize = KNOWN as usize + 1;
+
     pub fn of_plain_bits(bits: u8) -> &'static Self {
-        static PLAIN: [ServiceSet; KNOWN as usize + 1] = {
-            let mut sets = [const { ServiceSet::EMPTY }; KNOWN as usize + 1];
+        static PLAIN: [ServiceSet; ServiceSet::PLAIN_SETS] = {
+            let mut sets = [const { ServiceSet::EMPTY }; ServiceSet::PLAIN_SETS];
             let mut bits = 0;
             while bits <= KNOWN {
                 sets[bits as usize].known = bits;
@@ -167,9 +170,12 @@ impl ServiceSet {
         if self.offers.is_none() {
             return self.clone();
         }
-        let is_meant = |offer: &Offer| offer.service.satisfies(service) && offer.metadata.includes(metadata);
-        let family = self.offers().iter().filter(|offer| offer.service.satisfies(service.base()));
-        let (meant, others): (Vec<&Offer>, Vec<&Offer>) = family.partition(|offer| is_meant(offer));
+        let is_family = |offer: &&Offer| offer.service.satisfies(service.base());
+        if self.is_brief() && self.offers().iter().all(|offer| is_family(&offer)) {
+            return self.clone();
+        }
+        let is_meant = |offer: &&Offer| offer.service.satisfies(service) && offer.metadata.includes(metadata);
+        let (meant, others): (Vec<&Offer>, Vec<&Offer>) = self.offers().iter().filter(is_family).partition(is_meant);
         let mut room = MAX_LISTED_BYTES;
         let mut kept: Vec<Offer> = Vec::new();
         for offer in meant.into_iter().chain(others) {
