@@ -83,18 +83,19 @@ fn an_interrupted_demo_leaves_nothing_behind() {
 fn the_bench_measures_a_running_hub() {
     std::thread::scope(|scope| {
         for scheme in ["udp", "tcp", "quic"] {
-            scope.spawn(move || measure_hub(scheme));
+            scope.spawn(move || measure_hub(scheme, &[]));
         }
+        scope.spawn(|| measure_hub("udp", &["--own-services"]));
     });
 }
 
-fn measure_hub(scheme: &str) {
+fn measure_hub(scheme: &str, more: &[&str]) {
     let network = Network::new();
     let hub = network.supernode("sn1", &["--lookups-per-second", "10000000"]);
     let (group, process) = (network.group(), hub.process.id().to_string());
     let endpoint = hub.endpoint(scheme);
     let flags = ["bench", "hub", "--group", &group, "--super", &endpoint, "--pid", &process, "--json"];
-    let output = run("roost", &[&flags[..], &["--entries", "80", "--seconds", "1"]].concat());
+    let output = run("roost", &[&flags[..], more, &["--entries", "80", "--seconds", "1"]].concat());
     assert!(output.status.success(), "{scheme}: {}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["nodes"], 20);

@@ -117,6 +117,9 @@ pub(crate) struct BenchHubArgs {
     /// The key exchange over tcp and quic: hybrid or classic
     #[arg(long, value_name = "NAME", default_value = "hybrid")]
     pub(crate) key_exchange: KeyExchange,
+    /// Nodes offer four services of people's own (acme/video and so on) in place of those that every node knows
+    #[arg(long)]
+    pub(crate) own_services: bool,
     /// The hub's process on this machine, whose processor time and memory the bench reads; memory
     /// growth shows only in a newly started hub, since an older one reuses its memory
     #[arg(long, value_name = "PID")]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use roost_wire::messages::{DirectoryMessage, Message, Reason, Request, RequestMessage, RequestMode, ServiceRequest};
-use roost_wire::{Area, Nonce, RequestId, Service};
+use roost_wire::{Area, Nonce, RequestId};
 use tokio::task::JoinSet;
 
 use super::node::{BenchNode, NodeFactory};
@@ -190,7 +190,7 @@ impl Requester {
         self.cursor = self.cursor.wrapping_add(STRIDE);
         // The remainder is below a 32-bit number.
         let number = (self.cursor % u64::from(self.nodes)) as u32;
-        let service = Service::ALL[(self.cursor >> 7) as usize % Service::ALL.len()];
+        let service = self.node.services[(self.cursor >> 7) as usize % self.node.services.len()];
         let id = RequestId(self.next_id);
         self.next_id = self.next_id.wrapping_add(1);
         let area = Area::Exact(place(number));

@@ -17,13 +17,13 @@ use std::time::Duration;
 use roost_identity::Identity;
 use roost_identity::group::Group;
 use roost_terminal::{Output, Steps};
-use roost_wire::{Address, Endpoint, Scheme};
+use roost_wire::{Address, Endpoint, Scheme, Service};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::args::{BenchArgs, BenchCommand, BenchHubArgs};
 use crate::failure::{Code, Failure, Outcome};
 use lookups::LookupLoad;
-use node::{BenchNode, NodeFactory};
+use node::{BenchNode, BenchServices, NodeFactory};
 use population::Population;
 use probe::Probe;
 use report::{BenchReport, Memory};
@@ -54,7 +54,7 @@ async fn hub(args: &BenchHubArgs, output: Output) -> Outcome {
     let address = resolve(args).await?;
     let nodes = args.entries.div_ceil(SERVICES_PER_NODE);
     let kept = kept(nodes, address.scheme, raise_file_limit())?;
-    let maker = Arc::new(NodeFactory::new(group, address, args.key_exchange));
+    let maker = Arc::new(NodeFactory::new(group, address, args.key_exchange, services(args)?));
     let steps = Steps::start(output, "attaching nodes", nodes as usize);
     let mut bench = BenchNodes { sample: Vec::new(), population: Population::new(), silent: Vec::new() };
     let measured = tokio::select! {
@@ -114,6 +114,16 @@ async fn measure(
     };
     let (hub, silent) = (args.hub.to_string(), nodes - kept);
     Ok(BenchReport { hub, nodes, silent, join, idle, single, batched, spread, warm, memory, lost })
+}
+
+/// The services that every node knows, or as many of people's own with the same forms.
+fn services(args: &BenchHubArgs) -> Outcome<BenchServices> {
+    let mut services = Service::ALL;
+    for service in services.iter_mut().filter(|_| args.own_services) {
+        let own = format!("acme/{service}:{}", service.form());
+        *service = own.parse().map_err(|error| Failure::failed(format!("{own}: {error}")))?;
+    }
+    Ok(services)
 }
 
 async fn resolve(args: &BenchHubArgs) -> Outcome<Address> {

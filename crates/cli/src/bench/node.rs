@@ -11,7 +11,7 @@ use roost_identity::{Identity, KeyExchange, Policy};
 use roost_transport::{Config, Event, Events, Limits, Transport, bind};
 use roost_wire::messages::{Hello, Message, ProbeMessage, RegistrationMessage, Renew};
 use roost_wire::{
-    Address, Capacity, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, Record, Role, RoleSet, Scheme,
+    Address, Capacity, Cell, Channel, ConnectionId, DialId, Endpoint, NodeId, Record, Role, RoleSet, Scheme, Service,
     ServiceSet, Version,
 };
 
@@ -28,10 +28,14 @@ pub(super) const RETRY: Duration = Duration::from_millis(300);
 /// Events taken from the transport at once.
 const BATCH: usize = 256;
 
+/// The four services of each node, of which the last one is an object.
+pub(super) type BenchServices = [Service; 4];
+
 pub(super) struct NodeFactory {
     group: Group,
     hub: Address,
     key_exchange: KeyExchange,
+    services: BenchServices,
     made: AtomicU64,
     /// The start of the bench, Unix seconds, which distinguishes its records and cells from those of other benches.
     pub(super) epoch: u32,
@@ -43,6 +47,7 @@ pub(super) struct BenchNode {
     pub(super) transport: Transport,
     pub(super) hub: ConnectionId,
     pub(super) version: Version,
+    pub(super) services: BenchServices,
     events: Events,
     inbox: VecDeque<Event>,
     taken: Vec<Event>,
@@ -50,10 +55,10 @@ pub(super) struct BenchNode {
 }
 
 impl NodeFactory {
-    pub(super) fn new(group: Group, hub: Address, key_exchange: KeyExchange) -> Self {
+    pub(super) fn new(group: Group, hub: Address, key_exchange: KeyExchange, services: BenchServices) -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let epoch = u32::try_from(now.as_secs()).unwrap_or(u32::MAX);
-        Self { group, hub, key_exchange, made: AtomicU64::new(0), epoch }
+        Self { group, hub, key_exchange, services, made: AtomicU64::new(0), epoch }
     }
 
     /// Makes a node and attaches it. A node that listens at a host dials the hub from there, too.
@@ -77,8 +82,18 @@ impl NodeFactory {
         let (transport, events) = bind(config).await.map_err(|error| Failure::failed(error.to_string()))?;
         let version = Version { epoch: self.epoch, sequence: 1 };
         let (inbox, taken) = (VecDeque::new(), Vec::with_capacity(BATCH));
-        let mut node =
-            BenchNode { id, identity, transport, hub: ConnectionId(0), version, events, inbox, taken, scheme };
+        let mut node = BenchNode {
+            id,
+            identity,
+            transport,
+            hub: ConnectionId(0),
+            version,
+            services: self.services,
+            events,
+            inbox,
+            taken,
+            scheme,
+        };
         let hubs = RoleSet::only(Role::SuperNode).with(Role::Server);
         node.hub = node.dial(self.hub.clone(), hubs).await?;
         Ok(node)
@@ -161,6 +176,11 @@ impl BenchNode {
     pub(super) fn send(&self, connection: ConnectionId, message: &Message) {
         // A connection that has gone shows by its silence.
         let _ = self.transport.send(connection, Channel::Datagram, message.encode());
+    }
+
+    /// Publishes all services of a node of the bench.
+    pub(super) async fn publish_all(&mut self, cell: Cell) -> Outcome {
+        self.publish(cell, self.services.into_iter().collect()).await
     }
 
     /// Publishes a record until the hub confirms it.

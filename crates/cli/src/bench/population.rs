@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use roost_identity::Identity;
 use roost_transport::{Event, Transport};
-use roost_wire::{Cell, Scheme, ServiceSet};
+use roost_wire::{Cell, Scheme};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 
@@ -55,7 +55,7 @@ pub(super) async fn sample_joins(maker: &NodeFactory, nodes: u32, sample: &mut V
     for number in 0..count {
         let start = Instant::now();
         let mut node = maker.attach(None).await?;
-        node.publish(place(number), ServiceSet::ALL).await?;
+        node.publish_all(place(number)).await?;
         millis += start.elapsed().as_secs_f64() * 1e3;
         // The node still reads, as a daemon does.
         node.message(Instant::now() + SETTLE).await;
@@ -205,7 +205,7 @@ impl Member {
         }
         if self.renew.is_none() && *stage.borrow() == Stage::Published {
             let _slot = self.slots.acquire().await;
-            self.node.publish(place(self.number), ServiceSet::ALL).await?;
+            self.node.publish_all(place(self.number)).await?;
             self.renew = Some(Instant::now() + self.phase);
         }
         Ok(())
@@ -282,7 +282,7 @@ pub(super) async fn recall(maker: &Arc<NodeFactory>, silent: Vec<Arc<Identity>>)
 
 async fn publish_once(maker: Arc<NodeFactory>, number: u32) -> Outcome<Arc<Identity>> {
     let mut node = maker.attach(maker.lonely_host(number)).await?;
-    node.publish(place(number), ServiceSet::ALL).await?;
+    node.publish_all(place(number)).await?;
     // The hub gives up a connection that leaves something unacknowledged.
     let end = Instant::now() + SETTLE;
     while node.message(end).await.is_some() {}

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use hdrhistogram::Histogram;
 use roost_transport::Transport;
 use roost_wire::messages::{Accept, FlowDescription, Message, Reason, Request, RequestMessage, ServiceRequest};
-use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, Service, ServiceSet};
+use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, RoleSet, ServiceSet};
 use tokio::sync::oneshot;
 
 use super::lookups::THROTTLED;
@@ -35,9 +35,10 @@ pub(super) struct Warm {
 pub(super) async fn run(maker: &Arc<NodeFactory>) -> Outcome<Warm> {
     let place = place(maker.epoch);
     let mut requester = maker.attach(Some(maker.host()?)).await?;
+    let [.., object] = requester.services;
     requester.publish(place, ServiceSet::EMPTY).await?;
     let mut provider = maker.attach(Some(maker.host()?)).await?;
-    provider.publish(place, ServiceSet::EMPTY.with(Service::Sensor)).await?;
+    provider.publish(place, ServiceSet::EMPTY.with(object)).await?;
     let Some(address) = requester.transport.local_addresses().first().cloned() else {
         return Err(Failure::failed("the requester of the bench does not listen"));
     };
@@ -101,7 +102,8 @@ async fn measure(mut requester: BenchNode, provider: BenchNode, direct: Connecti
 
 /// Sends a request and returns the connection over which the acceptance came.
 async fn request(requester: &mut BenchNode, place: Cell, round: u32) -> Outcome<ConnectionId> {
-    let spec = ServiceRequest::new(Service::Sensor, Area::Exact(place));
+    let [.., object] = requester.services;
+    let spec = ServiceRequest::new(object, Area::Exact(place));
     let request = Request::new(RequestId(round + 1), Nonce::from_u64(u64::from(round)), spec, 2_000);
     let id = request.id;
     let request = Message::Request(RequestMessage::Request(request));
