@@ -10,7 +10,7 @@ use roost_runtime::config::{ConfigError, Kind, Setting, Settings};
 use roost_runtime::media::MediaAddress;
 use roost_services::{SourceSpec, Sources};
 use roost_transport::{DEFAULT_GROUPS, MulticastConfig};
-use roost_wire::{DeliveryClass, DeliveryClasses, HubName, Role, Service, ServiceSet};
+use roost_wire::{DeliveryClass, DeliveryClasses, HubName, Role, Service};
 
 use crate::following::PlaceSource;
 use crate::inbox::Inbox;
@@ -330,11 +330,21 @@ fn check_place(text: &str) -> Result<(), String> {
 
 impl Offer {
     pub(crate) fn read(settings: &Settings) -> Result<Self, ConfigError> {
-        let named: ServiceSet = settings.list::<Service>("services")?.into_iter().collect();
+        let named = settings.list::<Service>("services")?;
+        if let Some(own) = named.iter().find(|service| matches!(service, Service::Named(_))) {
+            return Err(ConfigError::Value {
+                key: "services".to_owned(),
+                value: own.to_string(),
+                origin: settings.origin("services"),
+                reason: format!(
+                    "a daemon has sources of video, track, image and sensor only; a program offers it: `roost offer {own}`"
+                ),
+            });
+        }
         let mut sources = Sources::new();
         for service in Service::ALL {
             let key = source_key(service);
-            let text = settings.text(key).or_else(|| named.contains(service).then_some("synthetic"));
+            let text = settings.text(key).or_else(|| named.contains(&service).then_some("synthetic"));
             let Some(text) = text else { continue };
             let spec = SourceSpec::parse(service, text).map_err(|error| ConfigError::Value {
                 key: key.to_owned(),
@@ -369,6 +379,14 @@ mod tests {
         let offered: Vec<_> = config.offer.sources.services().iter().collect();
         assert_eq!(offered, [Service::Video, Service::Sensor]);
         assert_eq!((config.hubs[0].to_string().as_str(), config.hub_role), (hub.1, Role::SuperNode));
+    }
+
+    #[test]
+    fn daemon_has_no_source_of_own_services() {
+        for service in ["acme/none", "video#bow"] {
+            let refused = read(&[("super", "udp://h:1"), ("at", "1,2"), ("services", service)]).unwrap_err();
+            assert!(refused.contains(&format!("roost offer {service}")), "{refused}");
+        }
     }
 
     #[test]
