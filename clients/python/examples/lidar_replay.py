@@ -33,15 +33,15 @@ def packets(path: str) -> Iterator[tuple[float, bytes]]:
                 yield seconds + fraction / per_second, packet[(packet[0] & 15) * 4 + 8 :]
 
 
-def replay(asked: roost.Asked, path: str) -> None:
-    with asked.give("application/octet-stream") as giving:
+def replay(incoming: roost.IncomingRequest, path: str) -> None:
+    with incoming.give("application/octet-stream") as answer:
         first, began = None, time.monotonic()
         for at, payload in packets(path):
             first = at if first is None else first
             # Leaves at once if the requester goes.
-            if asked.wait_until_gone(max(0.0, began + at - first - time.monotonic())):
+            if incoming.wait_until_gone(max(0.0, began + at - first - time.monotonic())):
                 return
-            if not giving.send(payload):
+            if not answer.send(payload):
                 return
 
 
@@ -51,6 +51,6 @@ if __name__ == "__main__":
     with roost.Roost().offer("demo/lidar:stream", kbps=10_000, metadata={"source": "recording"}) as offering:
         print("Offering demo/lidar; Ctrl-C ends it.", flush=True)
         try:
-            offering.serve(lambda asked: replay(asked, sys.argv[1]))
+            offering.serve(lambda incoming: replay(incoming, sys.argv[1]))
         except KeyboardInterrupt:
             pass

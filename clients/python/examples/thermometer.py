@@ -25,13 +25,13 @@ def main(path: Path) -> None:
     node = roost.Roost()
     with node.offer("demo/thermometer:object", max_bytes=1000, metadata={"unit": "Cel"}) as offering:
         print("Offering demo/thermometer; Ctrl-C ends it.", flush=True)
-        for asked in offering:
+        for incoming in offering:
             try:
-                asked.answer(reading(path), "application/senml+json")
+                incoming.answer(reading(path), "application/senml+json")
             except OSError as error:
-                asked.decline(f"the thermometer cannot be read: {error.strerror}")
+                incoming.decline(f"the thermometer cannot be read: {error.strerror}")
             except roost.RoostError as error:
-                print(f"{asked.request.requester_name}: {error}", file=sys.stderr)
+                print(f"{incoming.request.requester_name}: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":

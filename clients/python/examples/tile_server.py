@@ -35,17 +35,17 @@ class Tiles:
             row = tiles.execute(query, where).fetchone()
         return None if row is None else bytes(row[0])
 
-    def answer(self, asked: roost.Asked) -> None:
+    def answer(self, incoming: roost.IncomingRequest) -> None:
         try:
-            wanted = json.loads(asked.body())
+            wanted = json.loads(incoming.body())
             tile = self.find(int(wanted["z"]), int(wanted["x"]), int(wanted["y"]))
         except (ValueError, KeyError, TypeError):
-            asked.decline('the body is no tile: send {"z": 8, "x": 133, "y": 90}')
+            incoming.decline('the body is no tile: send {"z": 8, "x": 133, "y": 90}')
             return
         if tile is None:
-            asked.decline("this map has no such tile")
+            incoming.decline("this map has no such tile")
         else:
-            asked.answer(tile, TYPES.get(self.about.get("format", ""), "application/octet-stream"))
+            incoming.answer(tile, TYPES.get(self.about.get("format", ""), "application/octet-stream"))
 
 
 if __name__ == "__main__":

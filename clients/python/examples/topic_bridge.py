@@ -30,15 +30,15 @@ class Topic:
                 self._number, self._last, self._is_over = self._number + 1, line.rstrip(b"\n"), not line
                 self._changed.notify_all()
 
-    def send_to(self, asked: roost.Asked) -> None:
-        pause = 1 / float(json.loads(asked.request.params or "{}").get("hz", 1e6))
-        with asked.give("text/plain") as giving:
+    def send_to(self, incoming: roost.IncomingRequest) -> None:
+        pause = 1 / float(json.loads(incoming.request.params or "{}").get("hz", 1e6))
+        with incoming.give("text/plain") as answer:
             sent, due = 0, time.monotonic()
-            while not asked.wait_until_gone(max(0.0, due - time.monotonic())):
+            while not incoming.wait_until_gone(max(0.0, due - time.monotonic())):
                 with self._changed:
                     is_new = self._changed.wait_for(lambda: self._number > sent, timeout=1)
                     message, sent = self._last, self._number
-                if self._is_over or (is_new and not giving.send(message[:8192])):
+                if self._is_over or (is_new and not answer.send(message[:8192])):
                     return
                 due = time.monotonic() + pause
 

@@ -22,10 +22,10 @@ from .answers import (
 )
 from .asynchronous import AsyncRoost, AsyncTransfer
 from .asynchronous_connection import AsyncEvents
-from .asynchronous_offers import AsyncAsked, AsyncGiving, AsyncOffering
+from .asynchronous_offers import AsyncAnswer, AsyncIncomingRequest, AsyncOffering
 from .blocking import Roost, Transfer
 from .blocking_connection import Events
-from .blocking_offers import Asked, Giving, Offering
+from .blocking_offers import Answer, IncomingRequest, Offering
 from .calls import ANYWHERE, Area
 from .errors import (
     Busy,
@@ -45,11 +45,11 @@ from .offers import OfferRequest
 __all__ = [
     "ANYWHERE",
     "Accepted",
+    "Answer",
     "Area",
-    "Asked",
-    "AsyncAsked",
+    "AsyncAnswer",
     "AsyncEvents",
-    "AsyncGiving",
+    "AsyncIncomingRequest",
     "AsyncOffering",
     "AsyncRoost",
     "AsyncTransfer",
@@ -57,8 +57,8 @@ __all__ = [
     "Candidate",
     "Change",
     "Events",
-    "Giving",
     "Hub",
+    "IncomingRequest",
     "Incomplete",
     "Leaving",
     "Lookup",

@@ -142,8 +142,8 @@ class AsyncRoost:
         """Offers a service as long as the offering is open::
 
         async with roost.offer("acme/thermometer:object") as offering:
-            async for asked in offering:
-                await asked.answer(b"21.5")
+            async for incoming in offering:
+                await incoming.answer(b"21.5")
         """
         call = calls.offer(service, options)
         return Opening(lambda: AsyncOffering.open(self.socket, call))

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from . import calls
 from .asynchronous_connection import AsyncEvents, Connection, one, whole
-from .offers import BACKLOG, BYTES, GivingState, OfferRequest, request_of
+from .offers import BACKLOG, BYTES, AnswerState, OfferRequest, request_of
 from .protocol import LAST_CHUNK, Call, Exchange, Json, Whole
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class AsyncGiving:
+class AsyncAnswer:
     """The data of an answer. Leaving the ``async with`` block ends it in order, and an exception breaks it off."""
 
-    def __init__(self, state: GivingState, connection: Connection[bytes]) -> None:
+    def __init__(self, state: AnswerState, connection: Connection[bytes]) -> None:
         self._state = state
         self._connection = connection
         # The daemon may answer before the last piece.
@@ -27,8 +27,8 @@ class AsyncGiving:
         self._is_over = False
 
     @classmethod
-    async def open(cls, path: str, request: OfferRequest, format: str) -> AsyncGiving:
-        state = GivingState(request, format)
+    async def open(cls, path: str, request: OfferRequest, format: str) -> AsyncAnswer:
+        state = AnswerState(request, format)
         return cls(state, await Connection.open(path, state.exchange))
 
     async def send(self, data: bytes) -> bool:
@@ -83,7 +83,7 @@ class AsyncGiving:
             await self.break_off()
 
 
-class AsyncAsked:
+class AsyncIncomingRequest:
     """A request for an offer, which the program answers or declines."""
 
     def __init__(self, path: str, request: OfferRequest) -> None:
@@ -105,15 +105,15 @@ class AsyncAsked:
         exchange: Exchange[bytes] = Exchange(calls.offer_body(self.request.number), Whole())
         return await one(self._path, exchange) or b""
 
-    async def give(self, format: str = BYTES) -> AsyncGiving:
+    async def give(self, format: str = BYTES) -> AsyncAnswer:
         """Begins the answer: datagrams of a stream, or the pieces of an object. ``format`` is their media type."""
         self.is_answered = True
-        return await AsyncGiving.open(self._path, self.request, format)
+        return await AsyncAnswer.open(self._path, self.request, format)
 
     async def answer(self, data: bytes, format: str = BYTES) -> None:
         """Answers with an object."""
-        async with await self.give(format) as giving:
-            await giving.send(data)
+        async with await self.give(format) as answer:
+            await answer.send(data)
 
     async def decline(self, reason: str) -> None:
         """Declines with a reason of at most 200 bytes, which the requester gets to read."""
@@ -127,8 +127,8 @@ class AsyncOffering:
     def __init__(self, path: str, events: AsyncEvents[Json]) -> None:
         self._path = path
         self._events = events
-        self._asked: asyncio.Queue[AsyncAsked | None] = asyncio.Queue()
-        self._open: dict[int, AsyncAsked] = {}
+        self._incoming: asyncio.Queue[AsyncIncomingRequest | None] = asyncio.Queue()
+        self._open: dict[int, AsyncIncomingRequest] = {}
         # It reads while the program works, so that this learns of requesters that go.
         self._reader = asyncio.ensure_future(self._read())
 
@@ -141,24 +141,24 @@ class AsyncOffering:
             async for event in self._events:
                 request = request_of(event)
                 if request is not None:
-                    asked = AsyncAsked(self._path, request)
-                    self._open[request.number] = asked
-                    if self._asked.qsize() < BACKLOG:
-                        self._asked.put_nowait(asked)
+                    incoming = AsyncIncomingRequest(self._path, request)
+                    self._open[request.number] = incoming
+                    if self._incoming.qsize() < BACKLOG:
+                        self._incoming.put_nowait(incoming)
                 elif event.get("event") == "gone" and (known := self._open.pop(event["request"], None)):
                     known._gone.set()
         finally:
-            self._asked.put_nowait(None)
+            self._incoming.put_nowait(None)
 
-    def __aiter__(self) -> AsyncIterator[AsyncAsked]:
+    def __aiter__(self) -> AsyncIterator[AsyncIncomingRequest]:
         return self
 
-    async def __anext__(self) -> AsyncAsked:
-        while (asked := await self._asked.get()) is not None:
-            if not asked.is_gone:
-                return asked
+    async def __anext__(self) -> AsyncIncomingRequest:
+        while (incoming := await self._incoming.get()) is not None:
+            if not incoming.is_gone:
+                return incoming
         # Others that wait learn the end, too.
-        self._asked.put_nowait(None)
+        self._incoming.put_nowait(None)
         if self._reader.cancelled():
             raise StopAsyncIteration
         await self._reader

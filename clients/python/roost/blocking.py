@@ -164,8 +164,8 @@ class Roost:
         """Offers a service as long as the offering is open::
 
         with roost.offer("acme/thermometer:object") as offering:
-            for asked in offering:
-                asked.answer(Path("/sys/class/thermal/thermal_zone0/temp").read_bytes())
+            for incoming in offering:
+                incoming.answer(Path("/sys/class/thermal/thermal_zone0/temp").read_bytes())
         """
         return Offering(self.socket, calls.offer(service, options))
 

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from . import calls
 from .blocking_connection import Connection, Events, one, whole
 from .errors import RoostError
-from .offers import BACKLOG, BYTES, GivingState, OfferRequest, request_of
+from .offers import BACKLOG, BYTES, AnswerState, OfferRequest, request_of
 from .protocol import Call, Exchange, Json, Whole
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class Giving:
+class Answer:
     """The data of an answer. Leaving the ``with`` block ends it in order, and an exception breaks it off."""
 
     def __init__(self, path: str, request: OfferRequest, format: str) -> None:
-        self._state = GivingState(request, format)
+        self._state = AnswerState(request, format)
         self._connection = Connection(path, self._state.exchange)
         self._is_over = False
 
@@ -64,7 +64,7 @@ class Giving:
             self.break_off()
 
 
-class Asked:
+class IncomingRequest:
     """A request for an offer, which the program answers or declines."""
 
     def __init__(self, path: str, request: OfferRequest) -> None:
@@ -86,15 +86,15 @@ class Asked:
         exchange: Exchange[bytes] = Exchange(calls.offer_body(self.request.number), Whole())
         return one(self._path, exchange) or b""
 
-    def give(self, format: str = BYTES) -> Giving:
+    def give(self, format: str = BYTES) -> Answer:
         """Begins the answer: datagrams of a stream, or the pieces of an object. ``format`` is their media type."""
         self.is_answered = True
-        return Giving(self._path, self.request, format)
+        return Answer(self._path, self.request, format)
 
     def answer(self, data: bytes, format: str = BYTES) -> None:
         """Answers with an object."""
-        with self.give(format) as giving:
-            giving.send(data)
+        with self.give(format) as answer:
+            answer.send(data)
 
     def decline(self, reason: str) -> None:
         """Declines with a reason of at most 200 bytes, which the requester gets to read."""
@@ -108,8 +108,8 @@ class Offering:
     def __init__(self, path: str, call: Call) -> None:
         self._path = path
         self._events: Events[Json] = Events(path, call)
-        self._asked: queue.Queue[Asked | BaseException | None] = queue.Queue()
-        self._open: dict[int, Asked] = {}
+        self._incoming: queue.Queue[IncomingRequest | BaseException | None] = queue.Queue()
+        self._open: dict[int, IncomingRequest] = {}
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -120,46 +120,46 @@ class Offering:
             for event in self._events:
                 request = request_of(event)
                 if request is not None:
-                    asked = Asked(self._path, request)
-                    self._open[request.number] = asked
-                    if self._asked.qsize() < BACKLOG:
-                        self._asked.put(asked)
+                    incoming = IncomingRequest(self._path, request)
+                    self._open[request.number] = incoming
+                    if self._incoming.qsize() < BACKLOG:
+                        self._incoming.put(incoming)
                 elif event.get("event") == "gone" and (known := self._open.pop(event["request"], None)):
                     known._gone.set()
         except BaseException as error:
             last = error
-        self._asked.put(last)
+        self._incoming.put(last)
 
-    def __iter__(self) -> Iterator[Asked]:
+    def __iter__(self) -> Iterator[IncomingRequest]:
         return self
 
-    def __next__(self) -> Asked:
-        while isinstance(asked := self._asked.get(), Asked):
-            if not asked.is_gone:
-                return asked
+    def __next__(self) -> IncomingRequest:
+        while isinstance(incoming := self._incoming.get(), IncomingRequest):
+            if not incoming.is_gone:
+                return incoming
         # Others that wait learn the end, too.
-        self._asked.put(asked)
-        if asked is None:
+        self._incoming.put(incoming)
+        if incoming is None:
             raise StopIteration
-        raise asked
+        raise incoming
 
-    def serve(self, answer: Callable[[Asked], None]) -> None:
+    def serve(self, answer: Callable[[IncomingRequest], None]) -> None:
         """Answers each request in a thread of its own, until the offer ends.
 
         A request that ``answer`` leaves without one is declined. Its exceptions are logged.
         """
-        for asked in self:
-            threading.Thread(target=self._answer, args=(answer, asked), daemon=True).start()
+        for incoming in self:
+            threading.Thread(target=self._answer, args=(answer, incoming), daemon=True).start()
 
     @staticmethod
-    def _answer(answer: Callable[[Asked], None], asked: Asked) -> None:
+    def _answer(answer: Callable[[IncomingRequest], None], incoming: IncomingRequest) -> None:
         try:
-            answer(asked)
+            answer(incoming)
         except Exception:
-            logging.getLogger("roost").exception("a request for %s failed", asked.request.service)
-        if not asked.is_answered:
+            logging.getLogger("roost").exception("a request for %s failed", incoming.request.service)
+        if not incoming.is_answered:
             try:
-                asked.decline("its program does not answer")
+                incoming.decline("its program does not answer")
             except RoostError:
                 # The requester has gone.
                 pass

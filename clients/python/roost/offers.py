@@ -58,7 +58,7 @@ def request_of(event: Json) -> OfferRequest | None:
     )
 
 
-class GivingState:
+class AnswerState:
     """The data of one answer: pieces to send, and the daemon's answer, which may come before the last one."""
 
     def __init__(self, request: OfferRequest, format: str) -> None:

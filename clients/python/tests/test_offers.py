@@ -8,7 +8,7 @@ import unittest
 from collections.abc import Callable
 
 import roost
-from roost import Area, Asked, AsyncRoost, Roost
+from roost import Area, AsyncRoost, IncomingRequest, Roost
 
 from .network import Network, folder_of_programs, wait_until
 
@@ -30,7 +30,7 @@ class Offers(unittest.TestCase):
         cls.provider = cls.network.node("camera", "5,5", hub)
         cls.requester = cls.network.node("ground", "1,1", hub)
 
-    def serve(self, service: str, answer: Callable[[Asked], None]) -> None:
+    def serve(self, service: str, answer: Callable[[IncomingRequest], None]) -> None:
         """Offers until the end of the test, and waits until the other node finds the service."""
         offering = self.provider.offer(service)
         thread = threading.Thread(target=offering.serve, args=(answer,))
@@ -44,24 +44,24 @@ class Offers(unittest.TestCase):
         wait_until(lambda: self.requester.lookup(name)["candidates"] or None, f"{name} is not found")
 
     def test_object_arrives_whole(self) -> None:
-        asked: list[roost.OfferRequest] = []
+        incoming: list[roost.OfferRequest] = []
 
-        def answer(request: Asked) -> None:
-            asked.append(request.request)
+        def answer(request: IncomingRequest) -> None:
+            incoming.append(request.request)
             request.answer(MAP, "image/tiff")
 
         self.serve("acme/map:object", answer)
         with self.requester.request("acme/map", THERE) as transfer:
             self.assertEqual(transfer.read(), MAP)
         self.assertEqual(transfer.accepted["format"], "image/tiff")
-        self.assertEqual((asked[0].requester_name, asked[0].service), ("ground", "acme/map:object"))
+        self.assertEqual((incoming[0].requester_name, incoming[0].service), ("ground", "acme/map:object"))
 
     def test_stream_lasts_until_its_requester_goes(self) -> None:
         ended = threading.Event()
 
-        def answer(request: Asked) -> None:
-            with request.give() as giving:
-                while giving.send(b"scan"):
+        def answer(request: IncomingRequest) -> None:
+            with request.give() as answer:
+                while answer.send(b"scan"):
                     pass
             self.assertTrue(request.wait_until_gone(20))
             ended.set()
@@ -72,7 +72,7 @@ class Offers(unittest.TestCase):
         self.assertTrue(ended.wait(20))
 
     def test_requests_are_declined(self) -> None:
-        def answer(request: Asked) -> None:
+        def answer(request: IncomingRequest) -> None:
             if request.request.service == "acme/mute:object":
                 raise ValueError("this program fails")
             request.decline("no map of there")
@@ -88,7 +88,7 @@ class Offers(unittest.TestCase):
     def test_reasons_are_one_short_line(self) -> None:
         refusals: list[roost.RoostError] = []
 
-        def answer(request: Asked) -> None:
+        def answer(request: IncomingRequest) -> None:
             try:
                 request.decline("x" * 201)
             except roost.UsageError as error:
@@ -102,9 +102,9 @@ class Offers(unittest.TestCase):
         self.assertIn("at most 200 bytes", str(refusals[0]))
 
     def test_exception_breaks_the_data_off(self) -> None:
-        def answer(request: Asked) -> None:
-            with request.give() as giving:
-                giving.send(b"half")
+        def answer(request: IncomingRequest) -> None:
+            with request.give() as answer:
+                answer.send(b"half")
                 raise ValueError("this program fails")
 
         self.serve("acme/half:object", answer)
@@ -129,8 +129,8 @@ class Offers(unittest.TestCase):
 
         async def answer_objects() -> None:
             async with far.offer("acme/async-map:object") as offering:
-                async for asked in offering:
-                    await asked.answer(MAP)
+                async for incoming in offering:
+                    await incoming.answer(MAP)
                     return
 
         async def ask_objects() -> None:
@@ -140,11 +140,11 @@ class Offers(unittest.TestCase):
 
         async def answer_stream() -> None:
             async with far.offer("acme/async-lidar:stream", kbps=400) as offering:
-                async for asked in offering:
-                    async with await asked.give() as giving:
-                        while await giving.send(b"scan"):
+                async for incoming in offering:
+                    async with await incoming.give() as answer:
+                        while await answer.send(b"scan"):
                             pass
-                    await asked.wait_until_gone()
+                    await incoming.wait_until_gone()
                     return
 
         async def ask_stream() -> None:

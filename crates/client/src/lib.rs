@@ -31,10 +31,10 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let roost = Roost::connect().await?;
 //! let mut offering = roost.offer(&Offer::new("acme/thermometer:object".parse()?)).await?;
-//! while let Some(asked) = offering.next().await? {
+//! while let Some(incoming) = offering.next().await? {
 //!     let reading = std::fs::read("/sys/class/thermal/thermal_zone0/temp")?;
 //!     // A requester that has gone is no failure of this program.
-//!     let _ = asked.answer("text/plain", reading).await;
+//!     let _ = incoming.answer("text/plain", reading).await;
 //! }
 //! # Ok(())
 //! # }
@@ -65,7 +65,7 @@ use std::path::{Path, PathBuf};
 use bytes::Bytes;
 
 pub use error::Error;
-pub use offering::{Asked, Giving, Offering};
+pub use offering::{Answer, IncomingRequest, Offering};
 use roost_api::PlacedRequest;
 pub use roost_api::{
     Accepted, Candidate, ClientError, Code, Error as DaemonError, Lookup, LookupQuery, Member, Moved, OfferRequest,

@@ -12,19 +12,19 @@ use crate::Error;
 /// Requests that wait until the program takes them. The daemon holds back none: it declines them after 10 s.
 const BACKLOG: usize = 64;
 
-/// Pieces of data that wait for the daemon.
-const PIECES: usize = 8;
+/// Parts of the data that wait for the daemon.
+const PARTS: usize = 8;
 
 /// A service that this program offers. Dropping it withdraws the offer.
 #[derive(Debug)]
 pub struct Offering {
-    asked: mpsc::Receiver<Result<Asked, ClientError>>,
+    incoming: mpsc::Receiver<Result<IncomingRequest, ClientError>>,
     reader: AbortHandle,
 }
 
 /// A request for the offer. Dropping it without an answer declines it.
 #[derive(Debug)]
-pub struct Asked {
+pub struct IncomingRequest {
     request: OfferRequest,
     client: Client,
     gone: watch::Receiver<bool>,
@@ -34,7 +34,7 @@ pub struct Asked {
 /// The data of an answer, on its way to the requester. Dropping it before [`Self::finish`] breaks the data off, so that
 /// the requester's transfer fails.
 #[derive(Debug)]
-pub struct Giving {
+pub struct Answer {
     data: Option<mpsc::Sender<OfferData>>,
     given: JoinHandle<Result<Given, ClientError>>,
     framing: Framing,
@@ -50,7 +50,7 @@ impl Offering {
     pub(crate) async fn begin(client: Client, mut events: OfferStream) -> Result<Self, Error> {
         // A refusal is an error of the call, not of the first request.
         events.next().await?;
-        let (give, asked) = mpsc::channel(BACKLOG);
+        let (give, incoming) = mpsc::channel(BACKLOG);
         let reader = tokio::spawn(async move {
             let mut waiting = BTreeMap::new();
             loop {
@@ -58,9 +58,9 @@ impl Offering {
                     Ok(Some(OfferEvent::Request(request))) => {
                         let (tell, gone) = watch::channel(false);
                         waiting.insert(request.request, tell);
-                        let asked = Asked { request, client: client.clone(), gone, is_answered: false };
+                        let incoming = IncomingRequest { request, client: client.clone(), gone, is_answered: false };
                         // Without a place for it the request is dropped, and so declined.
-                        if let Err(mpsc::error::TrySendError::Closed(_)) = give.try_send(Ok(asked)) {
+                        if let Err(mpsc::error::TrySendError::Closed(_)) = give.try_send(Ok(incoming)) {
                             return;
                         }
                     }
@@ -76,15 +76,15 @@ impl Offering {
                 }
             }
         });
-        Ok(Self { asked, reader: reader.abort_handle() })
+        Ok(Self { incoming, reader: reader.abort_handle() })
     }
 
     /// Waits for the next request; `None` when the daemon has ended the offer.
     ///
     /// # Errors
     /// The daemon's reason for the end of the offer.
-    pub async fn next(&mut self) -> Result<Option<Asked>, Error> {
-        Ok(self.asked.recv().await.transpose()?)
+    pub async fn next(&mut self) -> Result<Option<IncomingRequest>, Error> {
+        Ok(self.incoming.recv().await.transpose()?)
     }
 }
 
@@ -94,7 +94,7 @@ impl Drop for Offering {
     }
 }
 
-impl Asked {
+impl IncomingRequest {
     /// The requester, the metadata it asks for and the length of the stream.
     pub const fn request(&self) -> &OfferRequest {
         &self.request
@@ -116,12 +116,12 @@ impl Asked {
     }
 
     /// Answers with datagrams, at most 8192 bytes each. `format` is their media type.
-    pub fn stream(&mut self, format: &str) -> Giving {
+    pub fn stream(&mut self, format: &str) -> Answer {
         self.give(format, Framing::Datagrams)
     }
 
-    /// Answers with an object, in pieces. `format` is its media type.
-    pub fn object(&mut self, format: &str) -> Giving {
+    /// Answers with an object, in parts. `format` is its media type.
+    pub fn object(&mut self, format: &str) -> Answer {
         self.give(format, Framing::Bytes)
     }
 
@@ -130,8 +130,8 @@ impl Asked {
     /// # Errors
     /// Fails if the object is longer than its offer says.
     pub async fn answer(mut self, format: &str, object: impl Into<Bytes>) -> Result<bool, Error> {
-        let mut giving = self.object(format);
-        Ok(giving.send(object).await? && giving.finish().await?)
+        let mut answer = self.object(format);
+        Ok(answer.send(object).await? && answer.finish().await?)
     }
 
     /// Declines the request with a reason of at most 200 bytes, which the requester gets to read.
@@ -143,16 +143,16 @@ impl Asked {
         Ok(self.client.decline(self.request.request, reason).await?)
     }
 
-    fn give(&mut self, format: &str, framing: Framing) -> Giving {
+    fn give(&mut self, format: &str, framing: Framing) -> Answer {
         self.is_answered = true;
-        let (data, pieces) = mpsc::channel(PIECES);
+        let (data, parts) = mpsc::channel(PARTS);
         let (client, number, format) = (self.client.clone(), self.request.request, format.to_owned());
-        let given = tokio::spawn(async move { client.give(number, &format, pieces).await });
-        Giving { data: Some(data), given, framing }
+        let given = tokio::spawn(async move { client.give(number, &format, parts).await });
+        Answer { data: Some(data), given, framing }
     }
 }
 
-impl Drop for Asked {
+impl Drop for IncomingRequest {
     fn drop(&mut self) {
         if self.is_answered {
             return;
@@ -165,8 +165,8 @@ impl Drop for Asked {
     }
 }
 
-impl Giving {
-    /// Sends a datagram, or the next piece of an object. It waits while the requester takes no more. Returns false once
+impl Answer {
+    /// Sends a datagram, or the next part of an object. It waits while the requester takes no more. Returns false once
     /// the requester has gone or has enough.
     ///
     /// # Errors
@@ -177,7 +177,7 @@ impl Giving {
             Framing::Bytes => data.into(),
         };
         let Some(sender) = &self.data else { return Ok(false) };
-        if sender.send(OfferData::Piece(data)).await.is_err() {
+        if sender.send(OfferData::Part(data)).await.is_err() {
             self.ended().await?;
             return Ok(false);
         }

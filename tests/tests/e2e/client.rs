@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use roost_client::{
-    Area, Asked, Cell, Code, Error, LookupQuery, Offer, Offering, Roost, SendOptions, Sent, ServiceRequest, WatchQuery,
+    Area, Cell, Code, Error, IncomingRequest, LookupQuery, Offer, Offering, Roost, SendOptions, Sent, ServiceRequest,
+    WatchQuery,
 };
 use roost_tests::network::{Network, text};
 use tokio::time::timeout;
@@ -49,7 +50,7 @@ async fn found(roost: &Roost, service: &str) {
     }
 }
 
-async fn asked(offering: &mut Offering) -> Asked {
+async fn incoming(offering: &mut Offering) -> IncomingRequest {
     offering.next().await.unwrap().unwrap()
 }
 
@@ -91,15 +92,15 @@ fn offers_are_served_declined_and_withdrawn() {
         found(&requester, "acme/map").await;
         let request = wanted("acme/map");
         let (got, ()) = tokio::join!(requester.request(&request), async {
-            let asked = asked(&mut map).await;
-            assert_eq!(asked.request().requester_name.as_deref(), Some("r"));
-            asked.answer("text/plain", "here").await.unwrap();
+            let incoming = incoming(&mut map).await;
+            assert_eq!(incoming.request().requester_name.as_deref(), Some("r"));
+            incoming.answer("text/plain", "here").await.unwrap();
         });
         let mut got = got.unwrap();
         assert_eq!(got.accepted().format, "text/plain");
         assert_eq!(got.read_all(10).await.unwrap(), "here");
         let (refused, ()) = tokio::join!(requester.request(&request), async {
-            asked(&mut map).await.decline("no map of there").await.unwrap();
+            incoming(&mut map).await.decline("no map of there").await.unwrap();
         });
         let refused = refused.unwrap_err();
         assert_eq!((refused.exit_code(), refused.provider_reason()), (5, Some("no map of there")));
@@ -108,13 +109,13 @@ fn offers_are_served_declined_and_withdrawn() {
         found(&requester, "acme/echo").await;
         let call = wanted("acme/echo:call");
         let (got, ()) = tokio::join!(requester.call(&call, vec![5; 60_000]), async {
-            let asked = asked(&mut echo).await;
-            let body = asked.body().await.unwrap();
-            asked.answer("text/plain", body).await.unwrap();
+            let incoming = incoming(&mut echo).await;
+            let body = incoming.body().await.unwrap();
+            incoming.answer("text/plain", body).await.unwrap();
         });
         assert_eq!(got.unwrap().read_all(60_000).await.unwrap(), vec![5; 60_000]);
         // A program that drops a request declines it.
-        let (refused, ()) = tokio::join!(requester.request(&request), async { drop(asked(&mut map).await) });
+        let (refused, ()) = tokio::join!(requester.request(&request), async { drop(incoming(&mut map).await) });
         let refused = refused.unwrap_err();
         assert_eq!((refused.exit_code(), refused.provider_reason()), (5, Some("its program does not answer")));
         drop(map);
@@ -140,16 +141,16 @@ fn stream_ends_when_its_requester_goes() {
                 assert_eq!(stream.next().await.unwrap().unwrap(), vec![7; 1000]);
             }
         };
-        let giving = async {
-            let mut asked = asked(&mut lidar).await;
-            let mut giving = asked.stream("application/octet-stream");
-            let sending = async { while giving.send(vec![7; 1000]).await.unwrap() {} };
+        let answer = async {
+            let mut incoming = incoming(&mut lidar).await;
+            let mut answer = incoming.stream("application/octet-stream");
+            let sending = async { while answer.send(vec![7; 1000]).await.unwrap() {} };
             tokio::select! {
-                () = asked.gone() => {}
+                () = incoming.gone() => {}
                 () = sending => {}
             }
         };
-        tokio::join!(receiving, giving);
+        tokio::join!(receiving, answer);
     });
 }
 
