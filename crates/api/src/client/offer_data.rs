@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OfferData {
     /// The next bytes of an object, or an encoded [`Frame`](crate::Frame) with a datagram.
-    Piece(Bytes),
+    Part(Bytes),
     /// The end. Data that ends without it has broken off.
     End,
 }
@@ -36,7 +36,7 @@ impl Body for OfferBody {
             Some(Poll::Pending) | None => {}
         }
         self.data.poll_recv(cx).map(|data| match data {
-            Some(OfferData::Piece(piece)) => Some(Ok(Frame::data(piece))),
+            Some(OfferData::Part(piece)) => Some(Ok(Frame::data(piece))),
             Some(OfferData::End) => None,
             None => Some(Err(io::Error::other("the program has given no end"))),
         })

@@ -10,7 +10,7 @@ use roost_wire::{Form, Service};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use super::connect;
-use super::request::{Asked, receive};
+use super::request::{PreparedRequest, receive};
 use crate::args::CallArgs;
 use crate::failure::{Failure, Outcome};
 
@@ -20,8 +20,8 @@ pub(crate) async fn run(args: &CallArgs, socket: &Path, output: Output) -> Outco
     let answer = (!output.is_json()).then_some(SinkSpec::Stdout);
     let args = args.request_args(service, answer);
     let client = connect(socket).await?;
-    let wanted = args.area.choice()?;
-    receive(&args, Asked { client, wanted, body: Some(body) }, output).await
+    let chosen = args.area.choice()?;
+    receive(&args, PreparedRequest { client, chosen, body: Some(body) }, output).await
 }
 
 fn call_service(service: Service) -> Outcome<Service> {

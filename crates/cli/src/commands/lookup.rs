@@ -14,14 +14,14 @@ use crate::failure::{Failure, Outcome};
 /// Prints the providers of the service, the best first.
 pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let wanted = args.area.choice()?;
+    let chosen = args.area.choice()?;
     let query = LookupQuery {
         count: args.count.unwrap_or(0),
         timeout: args.timeout,
         names: true,
         filter: merged(&args.filter),
-        place: wanted.place.clone(),
-        ..LookupQuery::new(args.service, wanted.area)
+        place: chosen.place.clone(),
+        ..LookupQuery::new(args.service, chosen.area)
     };
     let found = client.lookup(&query).await?;
     let is_table = !output.is_json() && args.format == LookupFormat::Table;
@@ -34,19 +34,19 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
     }
     if found.candidates.is_empty() {
         let (code, but) = explain_not_found(&found.coverage);
-        return Err(Failure::of_kind(code, format!("nobody offers {} {}{but}", args.service, wanted.words())));
+        return Err(Failure::of_kind(code, format!("nobody offers {} {}{but}", args.service, chosen.words())));
     }
     if !is_table {
         return Ok(());
     }
-    output.table(&candidates(&found.candidates, wanted.area))?;
+    output.table(&candidates(&found.candidates, chosen.area))?;
     if let Some(why) = explain_partial(&found.coverage) {
         output.say(format!("There may be more: {why}."));
     }
     output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));
     let is_call = |offer: &Offer| offer.service.is_call() && offer.service.satisfies(args.service);
     let verb = if found.candidates[0].offers.iter().any(is_call) { "call" } else { "request" };
-    output.say(format!("Get it with: roost {verb} {} {}{}", args.service, wanted.flags, where_flags(&query.filter)));
+    output.say(format!("Get it with: roost {verb} {} {}{}", args.service, chosen.flags, where_flags(&query.filter)));
     Ok(())
 }
 

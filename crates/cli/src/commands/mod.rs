@@ -115,7 +115,6 @@ fn offer_text(offer: &Offer) -> String {
     [Some(offer.service.full_text()), rate, size, metadata].into_iter().flatten().collect()
 }
 
-/// The names of services, as in `video,track`.
 /// The flags that ask for offers with this metadata.
 fn where_flags(filter: &Metadata) -> String {
     filter.iter().map(|(key, value)| format!(" --where {key}={}", for_shell(value))).collect()
@@ -131,6 +130,7 @@ fn for_shell(word: &str) -> String {
     }
 }
 
+/// The names of services, as in `video,track`.
 fn names(services: &[Service]) -> String {
     services.iter().map(|service| service.name()).collect::<Vec<_>>().join(",")
 }
@@ -184,6 +184,13 @@ fn date(time: SystemTime) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hints_can_be_pasted_into_a_shell() {
+        let filter = Metadata::parse_all(["place=on the mast", "sensor=ir", "note=it's"]).unwrap();
+        assert_eq!(where_flags(&filter), r" --where note='it'\''s' --where place='on the mast' --where sensor=ir");
+        assert_eq!((for_shell(""), for_shell("$HOME")), ("''".to_owned(), "'$HOME'".to_owned()));
+    }
 
     #[test]
     fn hub_down_shows_time_and_reason() {

@@ -37,25 +37,50 @@ pub(crate) async fn run(args: &RequestArgs, socket: &Path, output: Output) -> Ou
         return Err(Failure::usage("--sdp tells players of RTP: send it to one with -o rtp://HOST:PORT"));
     }
     let client = connect(socket).await?;
-    let wanted = args.area.choice()?;
-    let service = with_form(args, &wanted, &client).await?;
+    let chosen = args.area.choice()?;
+    let service = with_form(args, &chosen, &client).await?;
     let args = &RequestArgs { service, ..args.clone() };
-    receive(args, Asked { client, wanted, body: None }, output).await
+    receive(args, PreparedRequest { client, chosen, body: None }, output).await
 }
 
 /// The daemon that is asked, for a provider in this area; a call has a body.
-pub(super) struct Asked {
+pub(super) struct PreparedRequest {
     pub(super) client: Client,
-    pub(super) wanted: AreaChoice,
+    pub(super) chosen: AreaChoice,
     pub(super) body: Option<Bytes>,
 }
 
-/// Puts a request, and receives what it brings.
-pub(super) async fn receive(args: &RequestArgs, asked: Asked, output: Output) -> Outcome {
-    let Asked { client, wanted, body } = asked;
+/// Puts a request, and receives what it brings. The failure names another form of the service that is offered there.
+pub(super) async fn receive(args: &RequestArgs, prepared: PreparedRequest, output: Output) -> Outcome {
+    let (client, chosen) = (prepared.client.clone(), prepared.chosen.clone());
+    let Err(failure) = transfer(args, prepared, output).await else { return Ok(()) };
+    let is_own = matches!(args.service.base(), Service::Named(_));
+    if !is_own || args.provider.is_some() || failure.exit_code() != Code::NotFound as u8 {
+        return Err(failure);
+    }
+    match offered_form(args, &chosen, &client).await {
+        Ok(Some(form)) if form != args.service.form() => Err(other_form(args.service, form, &chosen)),
+        // The failure of the request says more than that of a second look.
+        _ => Err(failure),
+    }
+}
+
+fn other_form(service: Service, form: Form, chosen: &AreaChoice) -> Failure {
+    let (verb, form) = match form {
+        Form::Call => ("call", "a call"),
+        Form::Stream => ("request", "a stream"),
+        Form::Object | Form::Any => ("request", "an object"),
+    };
+    let message =
+        format!("{service} {} is {form}: ask for it by `roost {verb} {service} {}`", chosen.words(), chosen.flags);
+    Failure::of_kind(ErrorCode::NotFound, message)
+}
+
+async fn transfer(args: &RequestArgs, prepared: PreparedRequest, output: Output) -> Outcome {
+    let PreparedRequest { client, chosen, body } = prepared;
     let asking = match args.provider {
         Some(provider) => format!("asking {provider} for {}", args.service),
-        None => format!("asking for {} {}", args.service, wanted.words()),
+        None => format!("asking for {} {}", args.service, chosen.words()),
     };
     let format = match args.receive.format {
         OutputFormat::Json => TrackFormat::JsonLines,
@@ -65,8 +90,8 @@ pub(super) async fn receive(args: &RequestArgs, asked: Asked, output: Output) ->
     let keeping = OutputWriter::begin(args.service, args.receive.output.as_ref(), format, output).await?;
     let keeping = keeping.telling(args.receive.sdp.as_deref());
     let progress = Progress::start(output, asking);
-    let place = wanted.place.clone();
-    let request = args.service_request(wanted.area);
+    let place = chosen.place.clone();
+    let request = args.service_request(chosen.area);
     let stream = match body {
         Some(body) => client.call_at(&PlacedRequest { request, place }, body).await?,
         // A program that is called gives something else each time.
@@ -86,30 +111,36 @@ pub(super) async fn receive(args: &RequestArgs, asked: Asked, output: Output) ->
     };
     transfer.progress.end();
     let closed = transfer.keeping.break_off().await;
-    transfer.conclude(&wanted, ended.and_then(|ended| closed.map(|()| ended))?)
+    transfer.conclude(&chosen, ended.and_then(|ended| closed.map(|()| ended))?)
 }
 
 /// The requested service, with the form of an offer if the command line does not say it.
-async fn with_form(args: &RequestArgs, wanted: &AreaChoice, client: &Client) -> Outcome<Service> {
+async fn with_form(args: &RequestArgs, chosen: &AreaChoice, client: &Client) -> Outcome<Service> {
     let service = args.service;
     if service.form() != Form::Any {
         return Ok(service);
     }
+    let offered = offered_form(args, chosen, client).await?;
+    offered.map(|form| service.with_form(form)).ok_or_else(|| {
+        let message =
+            format!("nobody offers {service} {}; say its form if you know it: {service}:stream", chosen.words());
+        Failure::of_kind(ErrorCode::NotFound, message)
+    })
+}
+
+/// The form of the service that the best provider there offers.
+async fn offered_form(args: &RequestArgs, chosen: &AreaChoice, client: &Client) -> Outcome<Option<Form>> {
+    let service = args.service.with_form(Form::Any);
     let query = LookupQuery {
         count: 1,
         timeout: args.receive.timeout,
         filter: merged(&args.filter),
-        place: wanted.place.clone(),
-        ..LookupQuery::new(service, wanted.area)
+        place: chosen.place.clone(),
+        ..LookupQuery::new(service, chosen.area)
     };
     let found = client.lookup(&query).await?;
     let mut offers = found.candidates.iter().flat_map(|candidate| &candidate.offers);
-    let offered = offers.find(|offer| offer.service.satisfies(service));
-    offered.map(|offer| service.with_form(offer.service.form())).ok_or_else(|| {
-        let message =
-            format!("nobody offers {service} {}; say its form if you know it: {service}:stream", wanted.words());
-        Failure::of_kind(ErrorCode::NotFound, message)
-    })
+    Ok(offers.find(|offer| offer.service.satisfies(service)).map(|offer| offer.service.form()))
 }
 
 /// Waits for a signal. For a stream without an end the first signal makes an end, and a second one is waited for.
@@ -229,7 +260,7 @@ impl Transfer<'_> {
     }
 
     /// Reports the data that has come, and fails if that is not all.
-    fn conclude(&self, wanted: &AreaChoice, ended: TransferEnd) -> Outcome {
+    fn conclude(&self, chosen: &AreaChoice, ended: TransferEnd) -> Outcome {
         let Self { args, output, keeping, .. } = self;
         match ended {
             TransferEnd::Reader => self.early.report(args, *output),
@@ -243,7 +274,7 @@ impl Transfer<'_> {
                     summary.digest_ok = Some(true);
                 }
                 report(args, &summary, keeping, *output)?;
-                suggest(args, wanted, *output);
+                suggest(args, chosen, *output);
                 if args.service.is_stream() && summary.bytes == 0 {
                     return Err(Failure::new(Code::Refused, EMPTY));
                 }
@@ -274,7 +305,7 @@ fn verdict(digest_ok: Option<bool>, finished: Option<&Finished>) -> Outcome {
     }
 }
 
-fn suggest(args: &RequestArgs, wanted: &AreaChoice, output: Output) {
+fn suggest(args: &RequestArgs, chosen: &AreaChoice, output: Output) {
     if args.receive.output.is_some() || output.is_json() {
         return;
     }
@@ -285,7 +316,7 @@ fn suggest(args: &RequestArgs, wanted: &AreaChoice, output: Output) {
         Service::Sensor => "reading.json",
         Service::Named(_) => "data",
     };
-    let place = args.provider.map_or_else(|| wanted.flags.clone(), |provider| format!("--from {provider}"));
+    let place = args.provider.map_or_else(|| chosen.flags.clone(), |provider| format!("--from {provider}"));
     let verb = if args.service.is_call() { "call" } else { "request" };
     let filter = where_flags(&merged(&args.filter));
     let params = args.params.as_ref().map(|params| format!(" --params {}", for_shell(params))).unwrap_or_default();
@@ -306,6 +337,21 @@ mod tests {
         assert_eq!(code(Some(true), Some(&written)), Ok(()));
         assert_eq!(code(None, Some(&Finished::Discarded)), Err(7));
         assert_eq!(code(None, None), Ok(()));
+    }
+
+    #[test]
+    fn other_form_is_told_with_its_command() {
+        let service: Service = "acme/map:call".parse().unwrap();
+        let told = |form| {
+            let chosen = AreaChoice { area: roost_wire::Area::Anywhere, place: None, flags: "--any".to_owned() };
+            other_form(service, form, &chosen).to_string()
+        };
+        assert!(
+            told(Form::Object).contains("is an object: ask for it by `roost request acme/map"),
+            "{}",
+            told(Form::Object)
+        );
+        assert!(told(Form::Call).contains("is a call: ask for it by `roost call acme/map"));
     }
 
     #[test]

@@ -22,9 +22,9 @@ const STREAM: Duration = Duration::from_secs(1);
 /// Requests a service, and prints the steps of each hub on the way and of the provider.
 pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let wanted = args.area.choice()?;
-    let request = args.service_request(wanted.area, STREAM);
-    let traced = receive(client.request_at(&PlacedRequest { request, place: wanted.place }).await?).await?;
+    let chosen = args.area.choice()?;
+    let request = args.service_request(chosen.area, STREAM);
+    let traced = receive(client.request_at(&PlacedRequest { request, place: chosen.place }).await?).await?;
     if output.is_json() {
         output.json(&report(args, &traced))?;
     } else {

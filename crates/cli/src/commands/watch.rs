@@ -16,10 +16,10 @@ use crate::signals::wait_for_reader_exit;
 /// Prints changes until a signal, or until the daemon ends the watch.
 pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outcome {
     let client = connect(socket).await?;
-    let wanted = args.area.choice()?;
-    let (services, place) = (services(&args.services), wanted.place.clone());
-    let mut changes = client.watch(&WatchQuery { services, area: wanted.area, place, names: true }).await?;
-    output.say(format!("Watching {}: + new, ~ moved or changed, - gone; Ctrl-C ends it.", wanted.words()));
+    let chosen = args.area.choice()?;
+    let (services, place) = (services(&args.services), chosen.place.clone());
+    let mut changes = client.watch(&WatchQuery { services, area: chosen.area, place, names: true }).await?;
+    output.say(format!("Watching {}: + new, ~ moved or changed, - gone; Ctrl-C ends it.", chosen.words()));
     let mut seen = KnownNodes::default();
     let interrupted = tokio::signal::ctrl_c();
     tokio::pin!(interrupted);

@@ -70,7 +70,7 @@ async fn answer(client: &Client, request: u64) -> Outcome {
     let (give, data) = mpsc::channel(2);
     let sent = async {
         // The daemon may have had enough.
-        let _ = give.send(OfferData::Piece(body)).await;
+        let _ = give.send(OfferData::Part(body)).await;
         let _ = give.send(OfferData::End).await;
     };
     let ((), given) = tokio::join!(sent, client.give(request, "application/octet-stream", data));

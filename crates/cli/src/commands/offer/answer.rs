@@ -90,7 +90,7 @@ async fn pass_on(
             false => next_piece(&mut output, PIECE_BYTES).await?,
         };
         let Some(piece) = piece else { return Ok(()) };
-        if give.send(OfferData::Piece(piece)).await.is_err() {
+        if give.send(OfferData::Part(piece)).await.is_err() {
             return Err("the daemon takes no more".to_owned());
         }
     }

@@ -129,7 +129,7 @@ impl SharedProgram {
             let frame = Frame::Data(datagram).encode();
             for give in self.lock().takers.values() {
                 // A requester that does not keep up misses datagrams, and the others do not.
-                let _ = give.try_send(OfferData::Piece(frame.clone()));
+                let _ = give.try_send(OfferData::Part(frame.clone()));
             }
             tokio::time::sleep_until(began + due).await;
         }
