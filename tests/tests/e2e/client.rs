@@ -118,6 +118,16 @@ fn offers_are_served_declined_and_withdrawn() {
         let (refused, ()) = tokio::join!(requester.request(&request), async { drop(incoming(&mut map).await) });
         let refused = refused.unwrap_err();
         assert_eq!((refused.exit_code(), refused.provider_reason()), (5, Some("its program does not answer")));
+        // One that drops its answer half-way has not given the whole object.
+        let (got, ()) = tokio::join!(requester.request(&request), async {
+            let mut answer = incoming(&mut map).await.object("text/plain");
+            assert!(answer.send("he").await.unwrap());
+        });
+        let broken = match got {
+            Ok(mut got) => got.read_all(10).await.map(|bytes| panic!("{bytes:?}")),
+            Err(error) => Err::<(), _>(error),
+        };
+        assert_ne!(broken.unwrap_err().exit_code(), 0);
         drop(map);
         let query = LookupQuery::new("acme/map".parse().unwrap(), Area::Anywhere);
         while !requester.lookup(&query).await.unwrap().candidates.is_empty() {

@@ -152,6 +152,20 @@ fn wrong_places_are_refused_with_a_remedy() {
 }
 
 #[test]
+fn check_tries_the_place() {
+    let network = Network::at("47.0,8.0");
+    let identity = text(&network.identity("n", "node"));
+    for (at, code, part) in [("47.5,8.9", 0, ""), ("8.9,47.5", 78, "did you mean"), ("tle:/dev/null", 64, "/dev/null")]
+    {
+        let arguments = ["--identity", &identity, "--super", "udp://127.0.0.1:1", "--at", at, "--check"];
+        let checked = run("overlay-node", &arguments);
+        let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+        assert_eq!(checked.status.code(), Some(code), "{at}: {said}");
+        assert!(said.contains(part), "{at}: {said}");
+    }
+}
+
+#[test]
 fn plain_group_stays_as_it_was() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);

@@ -68,6 +68,33 @@ fn program_that_fails_breaks_off() {
 }
 
 #[test]
+fn wrong_form_names_right_command() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let provider = network.node("p", "27,92", &["--super", &endpoint]);
+    let requester = network.node("r", "3,4", &["--super", &endpoint]);
+    let _map = offer(&network, &provider, &requester, &["acme/map", "--object", "--", "echo", "here"]);
+    let said = requester.fails(4, &["call", "acme/map", "--at", "27,92"]);
+    assert!(said.contains("is an object: ask for it by `roost request acme/map --at 27,92`"), "{said}");
+    let said = requester.fails(4, &["request", "acme/map:stream", "--any"]);
+    assert!(said.contains("`roost request acme/map --any`"), "{said}");
+}
+
+#[test]
+fn failing_stream_program_declines_at_once() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let provider = network.node("p", "27,92", &["--super", &endpoint]);
+    let requester = network.node("r", "3,4", &["--super", &endpoint]);
+    let fails = ["acme/lidar", "--stream", "--", "sh", "-c", "exit 3"];
+    let _lidar = offer(&network, &provider, &requester, &fails);
+    let said = requester.fails(5, &["request", "acme/lidar", "--any", "--for", "60s"]);
+    assert!(said.contains("the provider's source of acme/lidar gave nothing"), "{said}");
+}
+
+#[test]
 fn instances_are_told_apart() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
@@ -81,4 +108,14 @@ fn instances_are_told_apart() {
         requester.json(&["request", &format!("acme/map#{instance}"), "--any", "-o", &file]);
         assert_eq!(std::fs::read_to_string(&file).unwrap().trim(), instance);
     }
+    requester.json(&["request", "acme/map#mast", "--any", "-o", &text(&network.path("again"))]);
+    let served = || {
+        let listed = provider.json(&["services"]);
+        let row = |name: &str| {
+            let rows = listed["services"].as_array().unwrap();
+            rows.iter().find(|row| row["service"] == name).unwrap()["served"].clone()
+        };
+        (row("acme/map#bow") == 1 && row("acme/map#mast") == 2).then_some(())
+    };
+    assert!(wait_until(Duration::from_secs(20), served).is_some(), "{}", provider.json(&["services"]));
 }

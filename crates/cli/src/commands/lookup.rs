@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &LookupArgs, socket: &Path, output: Output) -> Out
         output.say(format!("There may be more: {why}."));
     }
     output.detail(format!("Answered in {:.2} ms.", found.elapsed_ms));
-    let is_call = |offer: &Offer| offer.service.is_call() && offer.service.satisfies(args.service);
+    let is_call = |offer: &Offer| offer.service.is_call() && offer.service.satisfies(&args.service);
     let verb = if found.candidates[0].offers.iter().any(is_call) { "call" } else { "request" };
     output.say(format!("Get it with: roost {verb} {} {}{}", args.service, chosen.flags, where_flags(&query.filter)));
     Ok(())

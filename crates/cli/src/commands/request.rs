@@ -140,7 +140,7 @@ async fn offered_form(args: &RequestArgs, chosen: &AreaChoice, client: &Client) 
     };
     let found = client.lookup(&query).await?;
     let mut offers = found.candidates.iter().flat_map(|candidate| &candidate.offers);
-    Ok(offers.find(|offer| offer.service.satisfies(service)).map(|offer| offer.service.form()))
+    Ok(offers.find(|offer| offer.service.satisfies(&service)).map(|offer| offer.service.form()))
 }
 
 /// Waits for a signal. For a stream without an end the first signal makes an end, and a second one is waited for.

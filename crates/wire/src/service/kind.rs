@@ -187,18 +187,15 @@ impl Service {
         }
     }
 
-    /// True if an offer of this service is meant by a request for `wanted`: a request without an instance means
+    /// True if an offer of this service is meant by a request for `requested`: a request without an instance means
     /// any, and one of a form that is not known means each.
-    pub fn satisfies(self, wanted: Self) -> bool {
-        let Self::Named(wanted_name) = wanted else { return self.base() == wanted };
-        let Self::Named(own) = self else { return false };
-        let is_form = wanted_name.form() == Form::Any || self.form() == wanted.form();
-        is_form
-            && if wanted_name.has_instance() {
-                own.as_str() == wanted_name.as_str()
-            } else {
-                own.base_bytes() == wanted_name.base_bytes()
-            }
+    #[inline]
+    pub fn satisfies(&self, requested: &Self) -> bool {
+        match (self, requested) {
+            (Self::Named(own), Self::Named(requested)) => own.satisfies(requested),
+            (Self::Named(own), known) => own.base_bytes() == known.name().as_bytes(),
+            (own, requested) => own == requested,
+        }
     }
 }
 
@@ -346,7 +343,7 @@ mod tests {
             ("acme/lidar:stream", "acme/lidar2:stream", false),
             ("acme/lidar:stream", "video", false),
         ] {
-            assert_eq!(service(offer).satisfies(service(wanted)), is_meant, "{offer} for {wanted}");
+            assert_eq!(service(offer).satisfies(&service(wanted)), is_meant, "{offer} for {wanted}");
         }
     }
 

@@ -11,4 +11,4 @@ pub use kind::{FlowKind, ParseServiceError, Service, ServiceCode};
 pub use metadata::{MAX_METADATA_BYTES, Metadata, MetadataError};
 pub use name::{Form, MAX_SERVICE_NAME_BYTES, ServiceName, ServiceNameError};
 pub use offer::{InvalidOffer, MAX_OFFERS, MAX_OFFERS_BYTES, Offer};
-pub use set::{ServiceSet, TooManyOffers};
+pub use set::{ServiceExcerpt, ServiceSet, TooManyOffers};

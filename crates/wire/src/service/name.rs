@@ -86,8 +86,8 @@ pub enum ServiceNameError {
 
 fn is_word(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
-    let first = text.bytes().next().is_some_and(plain);
-    first && text.bytes().all(|byte| plain(byte) || matches!(byte, b'.' | b'_' | b'-'))
+    text.bytes().enumerate().all(|(place, byte)| plain(byte) || place > 0 && matches!(byte, b'.' | b'_' | b'-'))
+        && !text.is_empty()
 }
 
 impl ServiceName {
@@ -123,6 +123,18 @@ impl ServiceName {
 
     pub(super) const fn has_instance(&self) -> bool {
         self.length > self.base_length
+    }
+
+    /// As [`super::Service::satisfies`], of names alone.
+    #[inline]
+    pub(super) fn satisfies(&self, requested: &Self) -> bool {
+        let is_form = requested.form == Form::Any || self.form == requested.form;
+        let is_name = if requested.has_instance() {
+            self.bytes[..usize::from(self.length)] == requested.bytes[..usize::from(requested.length)]
+        } else {
+            self.base_bytes() == requested.base_bytes()
+        };
+        is_form && is_name
     }
 
     /// The form; that of the service where it is an instance of a known one.

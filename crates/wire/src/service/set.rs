@@ -7,6 +7,7 @@ use minicbor::data::Type;
 use minicbor::decode::Error as DecodeError;
 use minicbor::encode::{Error as EncodeError, Write};
 use minicbor::{Decode, Decoder, Encode, Encoder};
+use smallvec::SmallVec;
 
 use super::kind::{FlowKind, Service, ServiceCode};
 use super::metadata::Metadata;
@@ -21,6 +22,14 @@ pub struct ServiceSet {
     known: u8,
     /// Every service that has more to tell than its bit, in the order of services.
     offers: Option<Arc<Vec<Offer>>>,
+}
+
+/// The part of a set that is about one service.
+#[derive(Debug)]
+pub struct ServiceExcerpt<'a> {
+    known: u8,
+    /// In the order of services, each once.
+    offers: SmallVec<[&'a Offer; 4]>,
 }
 
 /// A node offers more than a record holds.
@@ -70,7 +79,7 @@ impl ServiceSet {
     /// True if one of the offers is meant by a request for `service`.
     pub fn contains(&self, service: Service) -> bool {
         match service {
-            Service::Named(_) => self.offers().iter().any(|offer| offer.service.satisfies(service)),
+            Service::Named(_) => self.offers().iter().any(|offer| offer.service.satisfies(&service)),
             known => self.known >> known.row() & 1 == 1,
         }
     }
@@ -80,20 +89,20 @@ impl ServiceSet {
         if metadata.is_empty() {
             return self.contains(service);
         }
-        let meant = |offer: &&Offer| offer.service.satisfies(service) && offer.metadata.includes(metadata);
+        let meant = |offer: &&Offer| offer.service.satisfies(&service) && offer.metadata.includes(metadata);
         self.offers().iter().any(|offer| meant(&offer))
     }
 
     /// The offer that a request for `service` with this metadata gets; the first one of several.
     pub fn offer(&self, service: Service, metadata: &Metadata) -> Option<Offer> {
-        let meant = |offer: &&Offer| offer.service.satisfies(service) && offer.metadata.includes(metadata);
+        let meant = |offer: &&Offer| offer.service.satisfies(&service) && offer.metadata.includes(metadata);
         let told = self.offers().iter().find(meant).cloned();
         told.or_else(|| (metadata.is_empty() && self.has_plain(service)).then(|| Offer::new(service)))
     }
 
     /// The form of the data of such a service, with the rate or size that its offer tells.
     pub fn flow_kind(&self, service: Service) -> FlowKind {
-        let told = self.offers().iter().find(|offer| offer.service.satisfies(service));
+        let told = self.offers().iter().find(|offer| offer.service.satisfies(&service));
         told.map_or_else(|| service.flow_kind(), Offer::flow_kind)
     }
 
@@ -167,25 +176,30 @@ impl ServiceSet {
     /// ones that a request for `service` with this metadata means go first.
     #[must_use]
     pub fn about(&self, service: Service, metadata: &Metadata) -> Self {
-        if self.offers.is_none() {
-            return self.clone();
-        }
-        let is_family = |offer: &&Offer| offer.service.satisfies(service.base());
-        if self.is_brief() && self.offers().iter().all(|offer| is_family(&offer)) {
-            return self.clone();
-        }
-        let is_meant = |offer: &&Offer| offer.service.satisfies(service) && offer.metadata.includes(metadata);
-        let (meant, others): (Vec<&Offer>, Vec<&Offer>) = self.offers().iter().filter(is_family).partition(is_meant);
+        let ServiceExcerpt { known, offers } = self.excerpt(service, metadata);
+        let offers = (!offers.is_empty()).then(|| Arc::new(offers.into_iter().cloned().collect()));
+        Self { known, offers }
+    }
+
+    /// [`Self::about`], without a copy.
+    pub fn excerpt(&self, service: Service, metadata: &Metadata) -> ServiceExcerpt<'_> {
+        let base = service.base();
+        let family = self.offers().iter().filter(|offer| offer.service.satisfies(&base));
+        let is_meant = |offer: &Offer| offer.service.satisfies(&service) && offer.metadata.includes(metadata);
+        let mut offers: SmallVec<[&Offer; 4]> = SmallVec::new();
         let mut room = MAX_LISTED_BYTES;
-        let mut kept: Vec<Offer> = Vec::new();
-        for offer in meant.into_iter().chain(others) {
-            if let Some(rest) = room.checked_sub(offer.bytes()) {
-                room = rest;
-                kept.push(offer.clone());
+        for meant in [true, false] {
+            for offer in family.clone().filter(|offer| is_meant(offer) == meant) {
+                if let Some(rest) = room.checked_sub(offer.bytes()) {
+                    room = rest;
+                    offers.push(offer);
+                }
             }
         }
-        kept.sort_by_key(|offer| offer.service);
-        Self { known: self.known, offers: (!kept.is_empty()).then(|| Arc::new(kept)) }
+        if offers.len() > 1 {
+            offers.sort_unstable_by_key(|offer| offer.service);
+        }
+        ServiceExcerpt { known: self.known, offers }
     }
 
     /// No fewer bytes than [`Self::about`] takes in a message.
@@ -222,12 +236,6 @@ impl ServiceSet {
         check_bound(self.offers().len() <= MAX_OFFERS && self.bytes() <= MAX_OFFERS_BYTES, "too many offers")
     }
 
-    /// The known services that have no offer in the list, a bit for each.
-    fn plain(&self) -> u8 {
-        let plain = Service::ALL.into_iter().filter(|service| self.has_plain(*service));
-        plain.fold(0, |bits, service| bits | 1 << service.row())
-    }
-
     /// True if a known service has its bit and no offer in the list.
     fn has_plain(&self, service: Service) -> bool {
         let is_known = !matches!(service, Service::Named(_)) && self.contains(service);
@@ -252,9 +260,26 @@ impl<C> Encode<C> for ServiceSet {
     fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), EncodeError<W::Error>> {
         match &self.offers {
             None => e.u8(self.known)?.ok(),
-            Some(offers) => e.array(2)?.u8(self.plain())?.encode_with(offers.as_slice(), ctx)?.ok(),
+            Some(offers) => e.array(2)?.u8(plain(self.known, &**offers))?.encode_with(offers.as_slice(), ctx)?.ok(),
         }
     }
+}
+
+/// As the set of the same offers.
+impl<C> Encode<C> for ServiceExcerpt<'_> {
+    fn encode<W: Write>(&self, e: &mut Encoder<W>, ctx: &mut C) -> Result<(), EncodeError<W::Error>> {
+        if self.offers.is_empty() {
+            return e.u8(self.known)?.ok();
+        }
+        let plain = plain(self.known, self.offers.iter().copied());
+        e.array(2)?.u8(plain)?.encode_with(self.offers.as_slice(), ctx)?.ok()
+    }
+}
+
+/// Of these bits of known services those that have no offer in the list.
+fn plain<'a>(known: u8, offers: impl IntoIterator<Item = &'a Offer>) -> u8 {
+    // The row of own services has no bit in `known`.
+    known & !offers.into_iter().fold(0, |bits, offer| bits | 1 << offer.service.row())
 }
 
 impl<'b, C> Decode<'b, C> for ServiceSet {
@@ -369,6 +394,8 @@ mod tests {
             prop_assert_eq!(part.contains(kept), set.contains(kept));
             prop_assert!(part.iter().all(|service| service.base() == kept));
             prop_assert_eq!(set.filtered(|_| true), set.clone());
+            let excerpt = minicbor::to_vec(set.excerpt(kept, &Metadata::EMPTY)).unwrap();
+            prop_assert_eq!(excerpt, minicbor::to_vec(set.about(kept, &Metadata::EMPTY)).unwrap());
             prop_assert_eq!(set.about(kept, &Metadata::EMPTY).offer(kept, &Metadata::EMPTY), set.offer(kept, &Metadata::default()));
         }
     }

@@ -254,7 +254,7 @@ fn write_found<W: Write>(
             .encode(entry.version())?
             .encode(entry.cell())?;
         let services = core.visible(query.judged, entry.services(), entry.cell());
-        e.encode(services.about(query.service, &query.filter))?.encode(entry.capacity())?;
+        e.encode(services.excerpt(query.service, &query.filter))?.encode(entry.capacity())?;
         if is_here || !entry.is_confined() {
             e.writer_mut().write_all(entry.encoded_addresses()).map_err(Error::write)?;
         } else {
