@@ -46,6 +46,8 @@ pub enum RegionError {
     Place(#[from] PlaceError),
     #[error("the GeoJSON cannot be read ({0}): give a Polygon, a MultiPolygon, or features with them")]
     GeoJson(String),
+    #[error("{0}; GeoJSON puts the longitude before the latitude, so are the numbers of each point swapped?")]
+    Swapped(Box<Self>),
     #[error("a ring of the polygon is open or too short: repeat its first of at least three points at its end")]
     Ring,
     #[error("the region has more than {0} points: simplify its outline")]

@@ -87,7 +87,18 @@ impl Region {
     /// # Errors
     /// Fails for other geometries, above [`MAX_POINTS`] points, and out of the datum's reach.
     pub fn from_geojson(text: &str, datum: &Datum) -> Result<Self, RegionError> {
-        Self::outlined(&geojson::polygons(text)?, datum)
+        let polygons = geojson::polygons(text)?;
+        Self::outlined(&polygons, datum).map_err(|cause| {
+            let swapped = |[lat, lon]: &[f64; 2]| [*lon, *lat];
+            let rings =
+                |rings: &geojson::Polygon| rings.iter().map(|ring| ring.iter().map(swapped).collect()).collect();
+            let swapped: Vec<geojson::Polygon> = polygons.iter().map(rings).collect();
+            let may_be_swapped = matches!(cause, RegionError::Place(PlaceError::Far { .. } | PlaceError::LatLon(_)));
+            if may_be_swapped && Self::outlined(&swapped, datum).is_ok() {
+                return RegionError::Swapped(Box::new(cause));
+            }
+            cause
+        })
     }
 
     /// The areas of the grid to search: one circle, or at most [`MAX_RECTANGLES`](crate::MAX_RECTANGLES) rectangles

@@ -129,6 +129,9 @@ fn wrong_places_are_refused_with_a_remedy() {
     let bow = network.path("bow.geojson");
     fs::write(&bow, r#"{"type":"Polygon","coordinates":[[[8,47],[8.1,47.1],[8.1,47],[8,47.1],[8,47]]]}"#).unwrap();
     let bow = format!("@{}", text(&bow));
+    let swapped = network.path("swapped.geojson");
+    fs::write(&swapped, r#"{"type":"Polygon","coordinates":[[[47,8],[47.1,8],[47.1,8.1],[47,8.1],[47,8]]]}"#).unwrap();
+    let swapped = format!("@{}", text(&swapped));
     for (flags, part) in [
         (["--near", "8.5417,47.3769"], "did you mean 47.3769,8.5417?"),
         (["--near", "-47.3769,-171.5"], "beyond the 2000 km"),
@@ -136,6 +139,7 @@ fn wrong_places_are_refused_with_a_remedy() {
         (["--near", "99TMT6547"], "is no MGRS square"),
         (["--within", "2001km"], "choose a smaller one"),
         (["--area", &bow], "crosses itself"),
+        (["--area", &swapped], "the numbers of each point swapped?"),
         (["--area", "47.1,8.1..10.0,8.1"], "beyond the 2000 km"),
     ] {
         let why = node.fails(2, &["lookup", "sensor", flags[0], flags[1]]);

@@ -91,21 +91,22 @@ const NOUGHT: [&str; 3] = ["lost", "late", "duplicates"];
 
 /// Waits for the stream's end, at which these counts are nought; its summary.
 #[track_caller]
-fn came(request: Child, counts: &[&str]) -> Value {
+fn came(pair: &MultipathPair<'_>, request: Child, counts: &[&str]) -> Value {
     let output = request.wait_with_output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let summary = report["summary"].clone();
+    let logs = || format!("{report}\nprovider:\n{}\nrequester:\n{}", pair.provider.log(), pair.requester.log());
     for count in counts {
-        assert_eq!(summary[*count], 0, "{count}: {report}");
+        assert_eq!(summary[*count], 0, "{count}: {}", logs());
     }
-    assert_eq!((&summary["complete"], &summary["transport"]), (&true.into(), &"quic".into()), "{report}");
+    assert_eq!((&summary["complete"], &summary["transport"]), (&true.into(), &"quic".into()), "{}", logs());
     summary
 }
 
 /// Waits for the end of a stream that came as it was sent.
 #[track_caller]
-fn came_whole(request: Child) {
-    let summary = came(request, &NOUGHT);
+fn came_whole(pair: &MultipathPair<'_>, request: Child) {
+    let summary = came(pair, request, &NOUGHT);
     assert_eq!((&summary["reordered"], &summary["digest_ok"]), (&0.into(), &true.into()), "{summary}");
 }
 
@@ -126,8 +127,8 @@ fn stream_survives_silent_path() {
         pair.wait_for("path that is back", |paths| paths.iter().all(answers));
     }
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links had failed");
-    came(usual, &NOUGHT);
-    came_whole(request);
+    came(&pair, usual, &NOUGHT);
+    came_whole(&pair, request);
     for count in ["lost", "recovered"] {
         let counted = pair.provider.metric(&format!("roost_transport_paths_{count}_total"), "quic");
         assert!(counted >= 2.0, "{count}: {counted}\n{}", pair.provider.log());
@@ -146,7 +147,8 @@ fn reliable_stream_survives_silent_paths() {
     pair.wait_for("path that is back", |paths| paths.iter().all(answers));
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before both links were back");
     // The provider may send again what was under way, of which the requester takes nothing twice.
-    came(request, &["lost", "late", "reordered"]);
+    let summary = came(&pair, request, &["lost", "late", "reordered"]);
+    assert_eq!(summary["digest_ok"], true, "{summary}\n{}\n{}", pair.provider.log(), pair.requester.log());
 }
 
 #[test]
@@ -212,7 +214,7 @@ fn removed_address_closes_and_reopens_path() {
     pair.lab.run(&format!("uav ip link set {device} up"));
     pair.wait_for("path that is back", |paths| paths.len() == 2 && paths.iter().all(answers));
     assert!(request.try_wait().unwrap().is_none(), "the stream was over before all addresses were back");
-    came_whole(request);
+    came_whole(&pair, request);
     let log = pair.provider.log();
     assert!(log.contains("a local address disappeared") && log.contains("a local address appeared"), "{log}");
 }
@@ -229,5 +231,5 @@ fn late_address_adds_path() {
     pair.wait_for("path over the address that came", |paths| {
         paths.len() == 2 && paths.iter().all(answers) && paths.iter().any(|path| path["local"] == UAV[1])
     });
-    came(request, &NOUGHT);
+    came(&pair, request, &NOUGHT);
 }
