@@ -13,6 +13,7 @@ mod tools;
 mod value;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -220,6 +221,15 @@ pub(crate) enum Command {
         before_help = "Examples:\n  roost top\n  roost top --once --socket /run/roost/supernode.sock\n"
     )]
     Monitor(MonitorArgs),
+    /// Serve a live page with a map of the network to browsers of this machine
+    ///
+    /// The page shows what the daemon knows: a hub, every node that it or its standbys hold; a node, the nodes that its
+    /// hub finds for it. It reads only. From another machine, reach it by `ssh -L 7790:localhost:7790 HOST`.
+    #[command(before_help = "Examples:
+  roost dashboard                                     then open http://127.0.0.1:7790/
+  roost dashboard --socket /run/roost/supernode.sock
+")]
+    Dashboard(DashboardArgs),
     /// List what a hub's directory holds
     #[command(before_help = "Examples:
   roost index --socket /run/roost/supernode.sock --limit 20
@@ -368,6 +378,13 @@ pub(crate) struct MonitorArgs {
     /// The time over which rates are measured, and until the next frame
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::time)]
     pub(crate) interval: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DashboardArgs {
+    /// The address to listen at, which must be this machine's own; port 0 takes any that is free
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7790")]
+    pub(crate) listen: SocketAddr,
 }
 
 #[derive(Debug, Args)]

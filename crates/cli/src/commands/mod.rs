@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod config;
 pub(crate) mod connections;
+pub(crate) mod dashboard;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 mod geojson;

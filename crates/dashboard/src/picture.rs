@@ -1,0 +1,197 @@
+//! The picture of a network: rows under keys, and what they were in the last hour.
+//!
+//! A picture computes; [`crate::feed`] reads the daemon, and [`crate::server`] tells browsers of the changes.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The time that the history reaches back.
+pub(crate) const HISTORY: Duration = Duration::from_secs(3600);
+
+/// The most bytes of the history's rows as JSON: what changes a lot reaches back less far.
+const MAX_HISTORY_BYTES: usize = 32 * 1024 * 1024;
+
+/// Rows by key. The part of a key before the first `/` is its section: `node/9405d298…`.
+pub(crate) type Rows = BTreeMap<String, Value>;
+
+/// The rows that differ from a moment to the next.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Change {
+    /// Unix time, milliseconds.
+    pub at_ms: u64,
+    /// Rows that came or differ.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub set: Rows,
+    /// Keys of rows that have gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
+}
+
+/// The last hour: the rows at its start, and every change since.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct History<'a> {
+    /// Unix time, milliseconds.
+    pub from_ms: u64,
+    pub rows: &'a Rows,
+    pub changes: &'a VecDeque<Change>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Picture {
+    rows: Rows,
+    /// The time of the last change.
+    at_ms: u64,
+    /// The rows before the first change of `changes`.
+    first: Rows,
+    first_ms: u64,
+    changes: VecDeque<Change>,
+    bytes: usize,
+}
+
+impl Change {
+    fn is_empty(&self) -> bool {
+        self.set.is_empty() && self.gone.is_empty()
+    }
+
+    /// Bytes of the rows, nearly.
+    fn bytes(&self) -> usize {
+        let set: usize = self.set.iter().map(|(key, row)| key.len() + row.to_string().len()).sum();
+        set + self.gone.iter().map(String::len).sum::<usize>()
+    }
+
+    /// Makes these rows what they are after the change.
+    pub(crate) fn apply(&self, rows: &mut Rows) {
+        for key in &self.gone {
+            rows.remove(key);
+        }
+        for (key, row) in &self.set {
+            rows.insert(key.clone(), row.clone());
+        }
+    }
+}
+
+impl Picture {
+    /// The rows of now.
+    pub(crate) fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// The time of the last change, Unix milliseconds.
+    pub(crate) fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    pub(crate) fn history(&self) -> History<'_> {
+        History { from_ms: self.first_ms, rows: &self.first, changes: &self.changes }
+    }
+
+    /// Puts the rows of one section in place of those before. Gives what differs, if anything does.
+    pub(crate) fn replace(&mut self, at_ms: u64, section: &str, rows: Rows) -> Option<Change> {
+        let prefix = format!("{section}/");
+        let held = self.rows.keys().filter(|key| key.starts_with(&prefix));
+        let gone = held.filter(|key| !rows.contains_key(*key)).cloned().collect();
+        let set = rows.into_iter().filter(|(key, row)| self.rows.get(key) != Some(row)).collect();
+        self.record(Change { at_ms, set, gone })
+    }
+
+    /// Takes what differs, as far as it does.
+    pub(crate) fn merge(&mut self, mut change: Change) -> Option<Change> {
+        change.set.retain(|key, row| self.rows.get(key) != Some(row));
+        change.gone.retain(|key| self.rows.contains_key(key));
+        self.record(change)
+    }
+
+    fn record(&mut self, change: Change) -> Option<Change> {
+        if change.is_empty() {
+            return None;
+        }
+        if self.first_ms == 0 {
+            self.first_ms = change.at_ms;
+        }
+        change.apply(&mut self.rows);
+        self.at_ms = change.at_ms;
+        self.bytes += change.bytes();
+        self.changes.push_back(change.clone());
+        self.forget();
+        Some(change)
+    }
+
+    fn forget(&mut self) {
+        let oldest = self.at_ms.saturating_sub(HISTORY.as_millis() as u64);
+        while let Some(first) = self.changes.front()
+            && (first.at_ms < oldest || self.bytes > MAX_HISTORY_BYTES)
+        {
+            self.bytes -= first.bytes();
+            first.apply(&mut self.first);
+            self.first_ms = first.at_ms;
+            self.changes.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn rows(section: &str, values: &[(&str, u32)]) -> Rows {
+        values.iter().map(|(key, value)| (format!("{section}/{key}"), json!({ "v": value }))).collect()
+    }
+
+    #[test]
+    fn only_what_differs_is_told() {
+        let mut picture = Picture::default();
+        assert!(picture.replace(1, "node", rows("node", &[("a", 1), ("b", 1)])).is_some());
+        assert_eq!(picture.replace(2, "node", rows("node", &[("a", 1), ("b", 1)])), None);
+        let change = picture.replace(3, "node", rows("node", &[("a", 2)])).unwrap();
+        assert_eq!((change.set.len(), change.gone), (1, vec!["node/b".to_owned()]));
+        assert!(picture.replace(4, "nodes", Rows::new()).is_none(), "another section");
+        assert_eq!(picture.rows().len(), 1);
+        let same = Change { at_ms: 5, set: rows("node", &[("a", 2)]), gone: vec!["node/b".to_owned()] };
+        assert_eq!(picture.merge(same), None);
+    }
+
+    #[test]
+    fn history_forgets_what_is_an_hour_old() {
+        let mut picture = Picture::default();
+        let hour = HISTORY.as_millis() as u64;
+        picture.replace(1000, "node", rows("node", &[("a", 1)]));
+        picture.replace(2000, "node", rows("node", &[("a", 2)]));
+        picture.replace(1500 + hour, "node", rows("node", &[("a", 3)]));
+        let history = picture.history();
+        assert_eq!((history.from_ms, history.changes.len()), (1000, 2));
+        assert_eq!(history.rows, &rows("node", &[("a", 1)]));
+    }
+
+    #[test]
+    fn history_has_a_greatest_size() {
+        let mut picture = Picture::default();
+        let long = "x".repeat(1024 * 1024);
+        for at in 1..100 {
+            picture.replace(at, "node", Rows::from([("node/a".to_owned(), json!({ "at": at, "note": long }))]));
+        }
+        assert!(picture.bytes <= MAX_HISTORY_BYTES && picture.history().changes.len() > 20);
+    }
+
+    proptest! {
+        /// The history leads from its first rows to those of now.
+        #[test]
+        fn history_leads_to_now(steps in prop::collection::vec((prop::collection::btree_map(0_u8..5, 0_u32..3, 0..5), any::<bool>()), 0..30)) {
+            let mut picture = Picture::default();
+            for (number, (values, other)) in steps.into_iter().enumerate() {
+                let section = if other { "link" } else { "node" };
+                let values = values.into_iter().map(|(key, value)| (format!("{section}/{key}"), json!(value))).collect();
+                picture.replace(number as u64 * 400_000 + 1, section, values);
+            }
+            let history = picture.history();
+            let mut rows = history.rows.clone();
+            history.changes.iter().for_each(|change| change.apply(&mut rows));
+            prop_assert_eq!(&rows, picture.rows());
+        }
+    }
+}

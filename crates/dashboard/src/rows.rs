@@ -1,0 +1,184 @@
+//! The rows of a picture, made of a daemon's answers.
+//!
+//! Counters become rates, and figures that always tremble keep two digits: a row that says nothing new stays the same.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use roost_api::{Candidate, ConnectionRow, Connections, HubConnection, Services, Status, StreamRow, Streams, Transfer};
+use serde_json::{Value, json};
+
+use crate::picture::Rows;
+
+/// Counters of a connection or a transfer when they were last read.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    sent: u64,
+    received: u64,
+}
+
+/// Makes rates of counters: it remembers what they were.
+#[derive(Debug, Default)]
+pub(crate) struct Rates {
+    before: BTreeMap<String, Counted>,
+}
+
+/// A number with its first two digits.
+fn rounded(number: f64) -> f64 {
+    if number == 0.0 || !number.is_finite() {
+        return 0.0;
+    }
+    let unit = 10_f64.powf(number.abs().log10().floor() - 1.0);
+    let digits = (number / unit).round();
+    // A unit below one has no exact binary form; its inverse has.
+    if unit < 1.0 { digits / (1.0 / unit).round() } else { digits * unit }
+}
+
+/// The answer without fields that change at each look and tell nothing of the network.
+fn without(value: Value, fields: &[&str]) -> Value {
+    let Value::Object(mut row) = value else { return value };
+    for field in fields {
+        row.remove(*field);
+    }
+    Value::Object(row)
+}
+
+fn row_of(answer: &impl serde::Serialize) -> Value {
+    // The types of the local API always have a JSON form.
+    serde_json::to_value(answer).unwrap_or_default()
+}
+
+pub(crate) fn daemon(status: &Status) -> Rows {
+    let fields = ["schema", "uptime_s", "transport", "traffic_sent_bytes", "providing", "receiving", "hubs"];
+    let mut row = without(row_of(status), &fields);
+    // The round trip of a home trembles.
+    for hub in ["hub", "standby"] {
+        if let Some(Value::Object(hub)) = row.get_mut(hub)
+            && let Some(rtt) = hub.get("rtt_ms").and_then(Value::as_f64)
+        {
+            hub.insert("rtt_ms".to_owned(), json!(rounded(rtt)));
+            hub.remove("since_s");
+        }
+    }
+    Rows::from([("daemon/self".to_owned(), row)])
+}
+
+pub(crate) fn hubs(status: &Status) -> Rows {
+    let row = |hub: &HubConnection| {
+        let name = hub.name.clone().unwrap_or_else(|| hub.endpoints.join(","));
+        let mut row = without(row_of(hub), &["up_s", "down_s"]);
+        row["up"] = json!(hub.up_s.is_some());
+        if let Some(rtt) = hub.rtt_ms {
+            row["rtt_ms"] = json!(rounded(rtt));
+        }
+        (format!("hub/{name}"), row)
+    };
+    status.hubs.iter().map(row).collect()
+}
+
+pub(crate) fn services(services: &Services) -> Rows {
+    services.services.iter().map(|row| (format!("service/{}", row.service.name()), row_of(row))).collect()
+}
+
+pub(crate) fn node(candidate: &Candidate) -> (String, Value) {
+    // Distance and bearing are those from the daemon, which a map shows by itself.
+    let mut row = without(row_of(candidate), &["expires_in_s", "addresses"]);
+    if let Some(Value::Object(place)) = row.get_mut("place") {
+        place.remove("distance_m");
+        place.remove("bearing_deg");
+    }
+    (format!("node/{}", candidate.node), row)
+}
+
+pub(crate) fn streams(streams: &Streams) -> Rows {
+    let row = |stream: &StreamRow| {
+        let mut row = without(row_of(stream), &["packets", "duplicates"]);
+        row["bits_per_second"] = json!(rounded(stream.bits_per_second as f64));
+        for side in ["upstreams", "downstreams"] {
+            for remote in row.get_mut(side).and_then(Value::as_array_mut).into_iter().flatten() {
+                let rate = remote.get("bits_per_second").and_then(Value::as_f64).map(rounded);
+                *remote = without(remote.take(), &["packets", "repaired", "repairs"]);
+                if let Some(rate) = rate {
+                    remote["bits_per_second"] = json!(rate);
+                }
+            }
+        }
+        (format!("stream/{}", stream.stream), row)
+    };
+    streams.streams.iter().map(row).collect()
+}
+
+impl Rates {
+    /// The connections, with the rates since the last look, which was so long ago.
+    pub(crate) fn connections(&mut self, connections: &Connections, since: Duration) -> Rows {
+        let rows = connections.connections.iter().map(|row| {
+            let key = format!("connection/{}/{}/{}", row.node, row.transport, row.address);
+            let counted = Counted { sent: row.sent_bytes, received: row.received_bytes };
+            let (sent_bps, received_bps) = self.rates(&key, counted, since);
+            (key, connection(row, sent_bps, received_bps))
+        });
+        let rows: Rows = rows.collect();
+        self.before.retain(|key, _| !key.starts_with("connection/") || rows.contains_key(key));
+        rows
+    }
+
+    /// What flows to and from the node itself.
+    pub(crate) fn transfers(&mut self, status: &Status, since: Duration) -> Rows {
+        let mut rows = Rows::new();
+        for (way, transfers) in [("providing", &status.providing), ("receiving", &status.receiving)] {
+            for (number, transfer) in transfers.iter().enumerate() {
+                let Transfer { service, remote, remote_name, bytes, .. } = transfer;
+                let key = format!("transfer/{way}/{number}");
+                let (bits, _) = self.rates(&key, Counted { sent: *bytes, received: 0 }, since);
+                let service = service.full_text();
+                let row = json!({
+                    "way": way, "service": service, "remote": remote, "remote_name": remote_name, "bits_per_second": bits
+                });
+                rows.insert(key, row);
+            }
+        }
+        self.before.retain(|key, _| !key.starts_with("transfer/") || rows.contains_key(key));
+        rows
+    }
+
+    /// Bits per second that were sent and received.
+    fn rates(&mut self, key: &str, now: Counted, since: Duration) -> (f64, f64) {
+        let before = self.before.insert(key.to_owned(), now).unwrap_or(now);
+        let rate =
+            |now: u64, before: u64| rounded(now.saturating_sub(before) as f64 * 8.0 / since.as_secs_f64().max(0.001));
+        (rate(now.sent, before.sent), rate(now.received, before.received))
+    }
+}
+
+fn connection(row: &ConnectionRow, sent_bps: f64, received_bps: f64) -> Value {
+    let fields = ["sent_bytes", "received_bytes", "sent_messages", "received_messages", "since_s", "paths", "labels"];
+    let mut value = without(row_of(row), &fields);
+    value["rtt_ms"] = json!(rounded(row.rtt_ms));
+    value["sent_bps"] = json!(sent_bps);
+    value["received_bps"] = json!(received_bps);
+    value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trembling_figures_keep_two_digits() {
+        for (number, expected) in
+            [(0.0, 0.0), (12_345.0, 12_000.0), (0.031_415, 0.031), (99.6, 100.0), (7.0, 7.0), (f64::NAN, 0.0)]
+        {
+            assert_eq!(rounded(number).to_string(), f64::to_string(&expected), "{number}");
+        }
+    }
+
+    #[test]
+    fn rates_come_of_counters() {
+        let mut rates = Rates::default();
+        let second = Duration::from_secs(1);
+        assert_eq!(rates.rates("a", Counted { sent: 1000, received: 0 }, second), (0.0, 0.0));
+        assert_eq!(rates.rates("a", Counted { sent: 2000, received: 50 }, second), (8000.0, 400.0));
+        // A daemon that starts anew counts from nothing.
+        assert_eq!(rates.rates("a", Counted { sent: 10, received: 0 }, second), (0.0, 0.0));
+    }
+}

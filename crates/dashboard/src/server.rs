@@ -1,0 +1,128 @@
+//! The page's server: its files, the picture, its changes, and searches.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use futures_util::Stream;
+use roost_api::server::QueryPairs;
+use roost_api::{Client, ClientError, LookupQuery};
+use rust_embed::RustEmbed;
+use tokio::net::TcpListener;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::feed::Feed;
+use crate::guard;
+use crate::picture::Change;
+
+/// The built page; `crates/dashboard/web` has its source.
+#[derive(RustEmbed)]
+#[folder = "page"]
+struct Page;
+
+/// The pause after which a browser that is disconnected tries again, and after which a silent stream says that it lives.
+const RETRY: Duration = Duration::from_secs(1);
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+
+#[derive(Clone)]
+struct Served {
+    feed: Feed,
+    client: Client,
+    bound: SocketAddr,
+}
+
+/// Serves the page until the listener fails.
+///
+/// # Errors
+/// That of the listener.
+pub async fn serve(listener: TcpListener, feed: Feed, client: Client) -> std::io::Result<()> {
+    let served = Served { feed, client, bound: listener.local_addr()? };
+    let routes = Router::new()
+        .route("/api/events", get(events))
+        .route("/api/history", get(history))
+        .route("/api/lookup", get(lookup))
+        .fallback(get(file))
+        .layer(middleware::from_fn_with_state(served.clone(), guarded))
+        .with_state(served);
+    axum::serve(listener, routes).await
+}
+
+async fn guarded(State(served): State<Served>, request: Request, next: Next) -> Response {
+    let mut response = match guard::check(request.headers(), served.bound) {
+        Ok(()) => next.run(request).await,
+        Err(stranger) => (StatusCode::FORBIDDEN, format!("{stranger}\n")).into_response(),
+    };
+    response.headers_mut().extend(guard::headers());
+    response
+}
+
+async fn file(request: Request) -> Response {
+    let path = request.uri().path().trim_start_matches('/');
+    let path = if path.is_empty() { "index.html" } else { path };
+    let Some(file) = Page::get(path) else {
+        return (StatusCode::NOT_FOUND, "there is no such page\n").into_response();
+    };
+    let kind = match path.rsplit_once('.').map(|(_, end)| end) {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js" | "mjs") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    };
+    // The names of all files but the first tell their content.
+    let keep = if path == "index.html" { "no-cache" } else { "max-age=31536000, immutable" };
+    ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, keep)], file.data).into_response()
+}
+
+/// The whole picture as the first event, and then each change.
+async fn events(State(served): State<Served>) -> impl IntoResponse {
+    Sse::new(changes(served.feed)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+}
+
+fn event(name: &str, change: &Change) -> Event {
+    // Rows are JSON already.
+    let data = serde_json::to_string(change).unwrap_or_default();
+    Event::default().event(name).retry(RETRY).data(data)
+}
+
+fn changes(feed: Feed) -> impl Stream<Item = Result<Event, std::convert::Infallible>> {
+    type Receiver = broadcast::Receiver<Arc<Change>>;
+    futures_util::stream::unfold((feed, None::<Receiver>), async |(feed, receiver)| {
+        if let Some(mut receiver) = receiver {
+            match receiver.recv().await {
+                Ok(change) => return Some((Ok(event("change", &change)), (feed, Some(receiver)))),
+                Err(RecvError::Closed) => return None,
+                // A slow browser begins anew.
+                Err(RecvError::Lagged(_)) => {}
+            }
+        }
+        let (picture, receiver) = feed.subscribe();
+        Some((Ok(event("picture", &picture)), (feed, Some(receiver))))
+    })
+}
+
+async fn history(State(served): State<Served>) -> Response {
+    let text = serde_json::to_string(&served.feed.picture().history()).unwrap_or_default();
+    ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+/// A search by the daemon, with the query of `POST /v1/lookup`.
+async fn lookup(State(served): State<Served>, pairs: QueryPairs) -> Response {
+    let query = match LookupQuery::from_parts(&pairs, "") {
+        Ok(query) => LookupQuery { names: true, ..query },
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
+    match served.client.lookup(&query).await {
+        Ok(found) => axum::Json(found).into_response(),
+        Err(ClientError::Api(error)) => (StatusCode::BAD_REQUEST, error.message).into_response(),
+        Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
+    }
+}

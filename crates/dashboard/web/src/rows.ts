@@ -1,0 +1,128 @@
+// The rows that the daemon's dashboard tells, by key: `node/9405d298…`.
+
+export interface Offer {
+  service: string;
+  kbps?: number;
+  max_bytes?: number;
+  metadata?: Record<string, string>;
+}
+
+export interface Node {
+  node: string;
+  name?: string;
+  cell: string;
+  services: string[];
+  offers?: Offer[];
+  streams_left: number;
+  uplink_left_kbps: number | null;
+  record: string;
+  place?: { lat: number; lon: number };
+  position?: { course_deg?: number; speed_mps?: number; accuracy_m?: number; altitude_m?: number };
+  home_name?: string;
+  suspended?: boolean;
+}
+
+export interface Daemon {
+  role: "node" | "supernode" | "server";
+  name: string;
+  group: string;
+  node: string;
+  state: string;
+  version: string;
+  cell?: string;
+  place?: { lat: number; lon: number };
+  hub?: { name?: string; node?: string; rtt_ms?: number };
+  standby?: { name?: string };
+  index?: { nodes: number; tier: number };
+  certificate_not_after_unix_s: number;
+  documents?: Record<string, number>;
+  datum?: { origin: string; cell: string };
+  listen: string[];
+}
+
+export interface Connection {
+  node: string;
+  name: string;
+  role: string;
+  relation?: string;
+  transport: string;
+  address: string;
+  rtt_ms: number;
+  sent_bps: number;
+  received_bps: number;
+}
+
+export interface Hub {
+  relation: string;
+  name?: string;
+  endpoints: string[];
+  up: boolean;
+  rtt_ms?: number;
+  reason?: string;
+  tier?: number;
+}
+
+export interface Stream {
+  stream: string;
+  service?: string;
+  provider?: string;
+  provider_name?: string;
+  bits_per_second: number;
+  lost: number;
+  downstreams: { node?: string; name?: string; kind: string; bits_per_second: number }[];
+}
+
+export interface Transfer {
+  way: "providing" | "receiving";
+  service: string;
+  remote?: string;
+  remote_name?: string;
+  bits_per_second: number;
+}
+
+export interface Service {
+  service: string;
+  providers?: number;
+  served?: number;
+}
+
+export interface Feed {
+  state: "live" | "lost";
+  message?: string;
+}
+
+export type Rows = Map<string, unknown>;
+
+export interface Change {
+  at_ms: number;
+  set?: Record<string, unknown>;
+  gone?: string[];
+}
+
+export interface History {
+  from_ms: number;
+  rows: Record<string, unknown>;
+  changes: Change[];
+}
+
+/** Makes the rows what they are after the change. */
+export function apply(rows: Rows, change: Change): void {
+  for (const key of change.gone ?? []) rows.delete(key);
+  for (const [key, row] of Object.entries(change.set ?? {})) rows.set(key, row);
+}
+
+/** The rows as they were at a moment of the history. */
+export function rowsAt(history: History, at: number): Rows {
+  const rows: Rows = new Map(Object.entries(history.rows));
+  for (const change of history.changes) {
+    if (change.at_ms > at) break;
+    apply(rows, change);
+  }
+  return rows;
+}
+
+/** The rows of one section, in the order of their keys. */
+export function section<T>(rows: Rows, name: string): T[] {
+  const keys = [...rows.keys()].filter((key) => key.startsWith(`${name}/`)).sort();
+  return keys.map((key) => rows.get(key) as T);
+}

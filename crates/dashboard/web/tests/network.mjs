@@ -1,0 +1,121 @@
+// A small Roost network of real daemons on loopback, and a browser over it.
+
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, openSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { chromium } from "playwright-core";
+
+const PROGRAMS = process.env.ROOST_PROGRAMS ?? new URL("../../../../target/debug", import.meta.url).pathname;
+const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
+
+/** The longest wait for a daemon or the page, milliseconds. */
+export const PATIENCE = 30_000;
+
+export async function until(what, holds) {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    const value = await holds();
+    if (value) return value;
+    if (Date.now() > end) throw new Error(`not within ${PATIENCE} ms: ${what}`);
+    await new Promise((wake) => setTimeout(wake, 50));
+  }
+}
+
+export class Network {
+  folder = mkdtempSync(join(tmpdir(), "roost-page-"));
+  #running = [];
+
+  constructor(...group) {
+    this.roost("group", "init", this.path("group"), "--name", "alps", ...group);
+  }
+
+  path(name) {
+    return join(this.folder, name);
+  }
+
+  roost(...words) {
+    return execFileSync(join(PROGRAMS, "roost"), words, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+  }
+
+  /** Starts a program; what it prints goes into a file. */
+  start(program, name, words) {
+    const log = openSync(this.path(`${name}.log`), "a");
+    const child = spawn(join(PROGRAMS, program), words, { stdio: ["ignore", log, log] });
+    this.#running.push(child);
+    return child;
+  }
+
+  status(name) {
+    try {
+      return JSON.parse(this.roost("--socket", this.path(`${name}.sock`), "--json", "status"));
+    } catch {
+      return undefined;
+    }
+  }
+
+  async daemon(program, name, role, words) {
+    const identity = this.path(`id-${name}`);
+    this.roost("group", "issue", this.path("group"), name, "--role", role, "-o", identity);
+    return this.restart(program, name, words);
+  }
+
+  async restart(program, name, words) {
+    const all = ["--identity", this.path(`id-${name}`), "--socket", this.path(`${name}.sock`), ...words];
+    const child = this.start(program, name, all);
+    await until(`${name} is ready`, () => ["listening", "attached"].includes(this.status(name)?.state));
+    return child;
+  }
+
+  hub(name = "hub1", port = 0) {
+    return this.daemon("supernode", name, "supernode", ["--listen", `udp://127.0.0.1:${port}`]);
+  }
+
+  node(name, at, services, hub = "hub1") {
+    const endpoint = this.status(hub).listen[0];
+    const words = ["--super", endpoint, "--listen", "udp://127.0.0.1:0", "--at", at];
+    return this.daemon("overlay-node", name, "node", [...words, ...(services ? ["--services", services] : [])]);
+  }
+
+  /** Serves the page over a daemon, and returns its address. */
+  async dashboard(name = "hub1") {
+    const words = ["--socket", this.path(`${name}.sock`), "dashboard", "--listen", "127.0.0.1:0"];
+    const child = spawn(join(PROGRAMS, "roost"), words, { stdio: ["ignore", "pipe", "ignore"] });
+    this.#running.push(child);
+    let printed = "";
+    child.stdout.on("data", (data) => (printed += data));
+    return until("the page is served", () => /^http:\S+/.exec(printed)?.[0]);
+  }
+
+  async end() {
+    const ended = this.#running.map(
+      (child) => child.exitCode !== null || child.signalCode !== null || new Promise((done) => child.once("exit", done)),
+    );
+    this.#running.forEach((child) => child.kill("SIGTERM"));
+    await Promise.all(ended);
+    rmSync(this.folder, { recursive: true });
+  }
+}
+
+export function stop(child, signal = "SIGTERM") {
+  const ended = new Promise((done) => child.once("exit", done));
+  child.kill(signal);
+  return ended;
+}
+
+/** Chromium, which asks nobody outside. */
+export function browser() {
+  const quiet = ["--disable-background-networking", "--disable-sync", "--disable-quic", "--no-first-run"];
+  return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox", "--enable-unsafe-swiftshader", ...quiet] });
+}
+
+/** Opens the page; each error of the page or of its policy is added to `errors`. */
+export async function open(browser, url, options = {}) {
+  const page = await browser.newPage({ viewport: { width: 1280, height: 800 }, ...options });
+  const errors = [];
+  page.on("pageerror", (error) => errors.push(error.message));
+  page.on("console", (message) => message.type() === "error" && errors.push(message.text()));
+  await page.goto(url);
+  page.setDefaultTimeout(PATIENCE);
+  return { page, errors };
+}
