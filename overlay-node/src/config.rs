@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn daemon_has_no_source_of_own_services() {
+    fn own_services_need_a_program() {
         for service in ["acme/none", "video#bow"] {
             let refused = read(&[("super", "udp://h:1"), ("at", "1,2"), ("services", service)]).unwrap_err();
             assert!(refused.contains(&format!("roost offer {service}")), "{refused}");

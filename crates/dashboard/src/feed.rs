@@ -105,7 +105,6 @@ struct Look {
     feed: Feed,
     client: Client,
     rates: Rates,
-    /// The time of the last look.
     at: Option<Instant>,
     turn: u64,
 }
@@ -138,7 +137,6 @@ impl Look {
         Ok(status)
     }
 
-    /// Every node of a hub's directory.
     async fn directory(&self) -> Result<Rows, ClientError> {
         let (mut nodes, mut after) = (Rows::new(), None);
         loop {

@@ -42,7 +42,6 @@ pub(crate) fn check(headers: &HeaderMap, bound: SocketAddr) -> Result<(), Strang
     Ok(())
 }
 
-/// The headers of each answer.
 pub(crate) fn headers() -> [(header::HeaderName, HeaderValue); 5] {
     let name = header::HeaderName::from_static;
     [
@@ -66,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn only_own_names_and_pages_are_answered() {
+    fn strangers_are_refused() {
         for (headers, expected) in [
             (&[("host", "127.0.0.1:7790")][..], Ok(())),
             (&[("host", "localhost:7790")], Ok(())),

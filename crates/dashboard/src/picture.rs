@@ -20,12 +20,9 @@ pub(crate) type Rows = BTreeMap<String, Value>;
 /// The rows that differ from a moment to the next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Change {
-    /// Unix time, milliseconds.
     pub at_ms: u64,
-    /// Rows that came or differ.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub set: Rows,
-    /// Keys of rows that have gone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
 }
@@ -56,7 +53,6 @@ impl Change {
         self.set.is_empty() && self.gone.is_empty()
     }
 
-    /// Bytes of the rows, nearly.
     fn bytes(&self) -> usize {
         let set: usize = self.set.iter().map(|(key, row)| key.len() + row.to_string().len()).sum();
         set + self.gone.iter().map(String::len).sum::<usize>()
@@ -74,7 +70,6 @@ impl Change {
 }
 
 impl Picture {
-    /// The rows of now.
     pub(crate) fn rows(&self) -> &Rows {
         &self.rows
     }
@@ -157,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn history_forgets_what_is_an_hour_old() {
+    fn history_forgets_after_an_hour() {
         let mut picture = Picture::default();
         let hour = HISTORY.as_millis() as u64;
         picture.replace(1000, "node", rows("node", &[("a", 1)]));

@@ -75,10 +75,11 @@ async fn file(request: Request) -> Response {
         Some("js" | "mjs") => "text/javascript; charset=utf-8",
         Some("css") => "text/css; charset=utf-8",
         Some("svg") => "image/svg+xml",
+        Some("txt") => "text/plain; charset=utf-8",
         _ => "application/octet-stream",
     };
-    // The names of all files but the first tell their content.
-    let keep = if path == "index.html" { "no-cache" } else { "max-age=31536000, immutable" };
+    // The names of assets change with their content.
+    let keep = if !path.starts_with("assets/") { "no-cache" } else { "max-age=31536000, immutable" };
     ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, keep)], file.data).into_response()
 }
 

@@ -118,7 +118,7 @@ fn offers_are_served_declined_and_withdrawn() {
         let (refused, ()) = tokio::join!(requester.request(&request), async { drop(incoming(&mut map).await) });
         let refused = refused.unwrap_err();
         assert_eq!((refused.exit_code(), refused.provider_reason()), (5, Some("its program does not answer")));
-        // One that drops its answer half-way has not given the whole object.
+        // A program that drops its answer half-way has not given the whole object.
         let (got, ()) = tokio::join!(requester.request(&request), async {
             let mut answer = incoming(&mut map).await.object("text/plain");
             assert!(answer.send("he").await.unwrap());

@@ -75,6 +75,9 @@ pub(crate) struct DemoArgs {
     /// Leave everything running afterwards, and say how to use it
     #[arg(long)]
     pub(crate) keep: bool,
+    /// Show a network that moves on a live page in the browser instead, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["keep", "duration"])]
+    pub(crate) watch: bool,
 }
 
 #[derive(Debug, Args)]

@@ -294,7 +294,6 @@ fn phase(index: u32, count: u32) -> Duration {
     RENEW.mul_f64(f64::from(index + 1) / f64::from(count.max(1)))
 }
 
-/// Later than any bench lasts.
 fn far_future() -> Instant {
     Instant::now() + Duration::from_secs(24 * 60 * 60)
 }

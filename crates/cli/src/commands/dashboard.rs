@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 
+use roost_api::Client;
 use roost_dashboard::{Feed, serve};
 use roost_terminal::Output;
 use serde_json::json;
@@ -13,7 +14,6 @@ use super::connect;
 use crate::args::DashboardArgs;
 use crate::failure::{Failure, Outcome};
 
-/// Serves the page until a signal.
 pub(crate) async fn run(args: &DashboardArgs, socket: &Path, output: Output) -> Outcome {
     if !args.listen.ip().is_loopback() {
         return Err(Failure::usage(format!(
@@ -23,7 +23,16 @@ pub(crate) async fn run(args: &DashboardArgs, socket: &Path, output: Output) -> 
     }
     let client = connect(socket).await?;
     let listener = TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
-    let bound = listener.local_addr().map_err(|error| cannot_listen(args.listen, &error))?;
+    tokio::select! {
+        served = show(client, listener, output) => served,
+        _ = tokio::signal::ctrl_c() => Ok(()),
+    }
+}
+
+/// Says where the page over a daemon is, and serves it as long as it is wanted.
+pub(crate) async fn show(client: Client, listener: TcpListener, output: Output) -> Outcome {
+    let failed = |error| Failure::failed(format!("cannot serve the page: {error}"));
+    let bound = listener.local_addr().map_err(failed)?;
     if output.is_json() {
         output.json(&json!({ "url": format!("http://{bound}/") }))?;
     } else {
@@ -31,13 +40,10 @@ pub(crate) async fn run(args: &DashboardArgs, socket: &Path, output: Output) -> 
         output.say("Open it in a browser on this machine; Ctrl-C ends it.");
     }
     let feed = Feed::default();
-    let following = tokio::spawn(feed.clone().follow(client.clone()));
-    let served = tokio::select! {
-        served = serve(listener, feed, client) => served,
-        _ = tokio::signal::ctrl_c() => Ok(()),
-    };
-    following.abort();
-    served.map_err(|error| cannot_listen(bound, &error))
+    tokio::select! {
+        served = serve(listener, feed.clone(), client.clone()) => served.map_err(failed),
+        () = feed.follow(client) => Ok(()),
+    }
 }
 
 fn cannot_listen(at: SocketAddr, error: &io::Error) -> Failure {

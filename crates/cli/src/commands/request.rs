@@ -176,7 +176,6 @@ fn suits_output(service: Service, output: Option<&SinkSpec>, terminal: bool) -> 
     Err(Failure::usage(message))
 }
 
-/// A request under way.
 struct Transfer<'a> {
     args: &'a RequestArgs,
     output: Output,
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn other_form_is_told_with_its_command() {
+    fn other_form_names_its_command() {
         let service: Service = "acme/map:call".parse().unwrap();
         let told = |form| {
             let chosen = AreaChoice { area: roost_wire::Area::Anywhere, place: None, flags: "--any".to_owned() };

@@ -6,6 +6,7 @@
 
 mod echo;
 mod failover;
+mod page;
 mod process;
 mod report;
 mod row;
@@ -37,6 +38,9 @@ struct RunningDaemons {
 pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
     let folder = tempfile::Builder::new().prefix("roost-demo-").tempdir();
     let folder = folder.map_err(|error| Failure::failed(format!("cannot make a temporary folder: {error}")))?;
+    if args.watch {
+        return watch(folder.path(), output).await;
+    }
     let mut running = RunningDaemons::default();
     let rows = tokio::select! {
         rows = run_scenes(args, folder.path(), &mut running, output) => rows,
@@ -52,6 +56,30 @@ pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
     }
     kept?;
     verdict(&rows?)
+}
+
+/// Shows the page over a network of its own until Ctrl-C, and stops all its processes.
+async fn watch(folder: &Path, output: Output) -> Outcome {
+    let group = Group::init(&folder.join("group"), "demo")?;
+    output.say("Starting a super node and six nodes, which move.");
+    let mut network = DemoNetwork::start(Architecture::Overlay, &group, folder).await?;
+    let shown = tokio::select! {
+        shown = async {
+            network.ready().await?;
+            page::run(&network, output).await
+        } => shown,
+        interrupted = interrupted() => interrupted,
+    };
+    network.stop().await;
+    ended(shown)
+}
+
+/// Ctrl-C is the proper end of what runs until then, so it is no failure.
+fn ended(outcome: Outcome) -> Outcome {
+    match outcome {
+        Err(Failure::Reported { code: Code::Interrupted, .. }) => Ok(()),
+        other => other,
+    }
 }
 
 /// Waits for Ctrl-C or a termination.
@@ -165,11 +193,7 @@ async fn keep(worlds: &[DemoNetwork], output: Output) -> Outcome {
     }
     text.push_str("Ctrl-C here stops it all.");
     output.say(text);
-    // Ctrl-C is the proper end, so it is no failure here.
-    match interrupted().await {
-        Err(Failure::Reported { code: Code::Interrupted, .. }) => Ok(()),
-        other => other,
-    }
+    ended(interrupted().await)
 }
 
 fn verdict(rows: &[DemoRow]) -> Outcome {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use roost_api::Client;
 use roost_identity::group::{Group, Validity};
 use roost_wire::{Cell, Role, Scheme, Service};
 
@@ -111,7 +112,16 @@ impl DemoNetwork {
         Ok(DemoRow::new(self.mode, service, transport, received, sent))
     }
 
-    fn requester(&self) -> Outcome<&Process> {
+    pub(super) fn hub(&self) -> Outcome<&Client> {
+        self.hub.client()
+    }
+
+    /// The providers, and where each was at the start.
+    pub(super) fn providers(&self) -> Outcome<Vec<(&Client, Cell)>> {
+        self.nodes.iter().zip(PLACES).map(|(node, place)| Ok((node.client()?, place))).collect()
+    }
+
+    pub(super) fn requester(&self) -> Outcome<&Process> {
         self.nodes.last().ok_or_else(|| Failure::failed("the requester has not been started"))
     }
 

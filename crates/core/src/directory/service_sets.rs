@@ -51,7 +51,6 @@ pub(super) struct ServiceSets {
 #[derive(Debug, Default)]
 struct HeldSet {
     set: ServiceSet,
-    /// Records that have it.
     records: u32,
 }
 

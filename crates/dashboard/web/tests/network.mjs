@@ -1,12 +1,14 @@
 // A small Roost network of real daemons on loopback, and a browser over it.
 
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, openSync, rmSync } from "node:fs";
+import { mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
 const PROGRAMS = process.env.ROOST_PROGRAMS ?? new URL("../../../../target/debug", import.meta.url).pathname;
+// Daemons refuse variables of Roost that they do not know.
+delete process.env.ROOST_PROGRAMS;
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 
 /** The longest wait for a daemon or the page, milliseconds. */
@@ -63,7 +65,10 @@ export class Network {
   async restart(program, name, words) {
     const all = ["--identity", this.path(`id-${name}`), "--socket", this.path(`${name}.sock`), ...words];
     const child = this.start(program, name, all);
-    await until(`${name} is ready`, () => ["listening", "attached"].includes(this.status(name)?.state));
+    const ready = () => ["listening", "attached"].includes(this.status(name)?.state);
+    await until(`${name} is ready`, ready).catch((error) => {
+      throw new Error(`${error.message}; its log:\n${readFileSync(this.path(`${name}.log`), "utf8")}`);
+    });
     return child;
   }
 
@@ -80,11 +85,21 @@ export class Network {
   /** Serves the page over a daemon, and returns its address. */
   async dashboard(name = "hub1") {
     const words = ["--socket", this.path(`${name}.sock`), "dashboard", "--listen", "127.0.0.1:0"];
+    return (await this.#serve(words)).url;
+  }
+
+  /** Starts `roost demo --watch`. */
+  demo() {
+    return this.#serve(["demo", "--watch"]);
+  }
+
+  async #serve(words) {
     const child = spawn(join(PROGRAMS, "roost"), words, { stdio: ["ignore", "pipe", "ignore"] });
     this.#running.push(child);
     let printed = "";
     child.stdout.on("data", (data) => (printed += data));
-    return until("the page is served", () => /^http:\S+/.exec(printed)?.[0]);
+    const url = await until("the page is served", () => /^http:\S+/m.exec(printed)?.[0]);
+    return { child, url };
   }
 
   async end() {

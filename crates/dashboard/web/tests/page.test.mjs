@@ -194,3 +194,21 @@ test("the page over a node shows what its hub finds", async () => {
     await network.end();
   }
 });
+
+test("the demo's page shows nodes that move", async () => {
+  const [network, chrome] = [new Network(), await browser()];
+  try {
+    const { child, url } = await network.demo();
+    const { page } = await open(chrome, url);
+    const cell = () => row(page, "p2p-image").locator("td").nth(1).textContent();
+    const before = await cell();
+    await until("the node moves", async () => (await cell()) !== before);
+    await page.getByText("p2p-video → one receiver").waitFor();
+    assert.equal(await stop(child, "SIGINT"), 0);
+    await page.getByRole("alert").waitFor();
+    await page.close();
+  } finally {
+    await chrome.close();
+    await network.end();
+  }
+});

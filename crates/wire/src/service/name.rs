@@ -125,7 +125,6 @@ impl ServiceName {
         self.length > self.base_length
     }
 
-    /// As [`super::Service::satisfies`], of names alone.
     #[inline]
     pub(super) fn satisfies(&self, requested: &Self) -> bool {
         let is_form = requested.form == Form::Any || self.form == requested.form;
