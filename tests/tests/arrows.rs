@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 33] = [
+const ARROWS: [(&str, &[&str]); 34] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -15,6 +15,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
     ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
     ("roost-client", &["roost-wire", "roost-api"]),
+    ("roost-dashboard", &["roost-wire", "roost-api"]),
     // gpsd's reports are read in one place.
     ("roost-services", &["roost-wire", "roost-geo"]),
     // Prints for all commands; `roost-wire` has the escaping of text from others.
@@ -51,6 +52,7 @@ const ARROWS: [(&str, &[&str]); 33] = [
             "roost-policy",
             "roost-authority",
             "roost-api",
+            "roost-dashboard",
             "roost-services",
             "roost-terminal",
             "roost-transport",
@@ -185,7 +187,7 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     ("rustls", &["roost-transport", "roost-identity"]),
     ("rcgen", &["roost-identity"]),
     // Each daemon adds its own routes to the shell's local API. The authority serves devices and members.
-    ("axum", &["roost-api", "roost-runtime", "roost-authority"]),
+    ("axum", &["roost-api", "roost-runtime", "roost-authority", "roost-dashboard"]),
 ];
 
 #[test]

@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_api::{Client, ClientError, Status, WatchEvent, WatchQuery};
-use roost_wire::{Area, ServiceSet};
+use roost_wire::{Area, NodeId, Role, ServiceSet};
+use serde::Serialize;
 use serde_json::json;
 use tokio::sync::broadcast;
+use tokio::task::JoinHandle;
 
 use crate::picture::{Change, Picture, Rows};
 use crate::rows::{self, Rates};
@@ -16,20 +18,38 @@ use crate::rows::{self, Rates};
 /// The pause between two looks at the daemon.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The longest look: a daemon that takes longer counts as lost.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The most nodes that the page shows.
+const MAX_NODES: usize = 20_000;
+
 /// Nodes of a hub's directory that a look asks for at once.
-const PAGE: u32 = 1000;
+const PAGE: u32 = 5_000;
 
 /// Nodes beyond which a hub's directory is read every fifth time only.
-const MANY_NODES: u64 = 5000;
+const MANY_NODES: u64 = 5_000;
 
 /// Changes that wait for a slow browser. One that misses some gets the whole picture again.
-const BACKLOG: usize = 256;
+const BACKLOG: usize = 16;
 
 /// The picture, and word of its changes.
 #[derive(Clone, Debug)]
 pub struct Feed {
     picture: Arc<Mutex<Picture>>,
     changes: broadcast::Sender<Arc<Change>>,
+}
+
+/// The whole picture, as a browser gets it first. Times are Unix milliseconds.
+#[derive(Debug, Serialize)]
+pub(crate) struct Snapshot {
+    /// The start of the history.
+    from_ms: u64,
+    /// The time of the last change.
+    at_ms: u64,
+    /// The time at which the browser gets it.
+    now_ms: u64,
+    set: Rows,
 }
 
 impl Default for Feed {
@@ -48,11 +68,11 @@ impl Feed {
     }
 
     /// The picture now, and the changes from there on.
-    pub(crate) fn subscribe(&self) -> (Change, broadcast::Receiver<Arc<Change>>) {
+    pub(crate) fn subscribe(&self) -> (Snapshot, broadcast::Receiver<Arc<Change>>) {
         // No change comes in between: the picture is held.
         let picture = self.picture();
-        let now = Change { at_ms: picture.at_ms(), set: picture.rows().clone(), gone: Vec::new() };
-        (now, self.changes.subscribe())
+        let (from_ms, at_ms, set) = (picture.from_ms(), picture.at_ms(), picture.rows().clone());
+        (Snapshot { from_ms, at_ms, now_ms: unix_ms(), set }, self.changes.subscribe())
     }
 
     /// Puts the rows of a section in place of those before.
@@ -69,34 +89,45 @@ impl Feed {
     }
 
     /// Tells of a change while the picture is held, so that changes come in order.
-    fn announce(&self, change: Option<Change>) {
+    fn announce(&self, change: Option<Arc<Change>>) {
         if let Some(change) = change {
             // Without browsers nobody listens.
-            let _ = self.changes.send(Arc::new(change));
+            let _ = self.changes.send(change);
         }
     }
 
     /// Follows the daemon for ever, also over its restarts.
     pub async fn follow(self, client: Client) {
-        let mut look = Look { feed: self.clone(), client: client.clone(), rates: Rates::default(), at: None, turn: 0 };
-        let mut watch = None;
+        let mut look = Look { feed: self.clone(), client, rates: Rates::default(), at: None, turn: 0, daemon: None };
+        let mut watch: Option<JoinHandle<()>> = None;
         loop {
-            match look.look().await {
-                Ok(status) => {
-                    self.say("live", None);
-                    if status.index.is_none() && watch.as_ref().is_none_or(tokio::task::JoinHandle::is_finished) {
-                        watch = Some(tokio::spawn(watch_nodes(self.clone(), client.clone())));
+            match tokio::time::timeout(PATIENCE, look.look()).await {
+                Ok(Ok(status)) => {
+                    self.say("daemon", "live", None);
+                    let is_ended = watch.as_ref().is_none_or(JoinHandle::is_finished);
+                    if status.index.is_none() && is_ended {
+                        watch = Some(tokio::spawn(watch_nodes(self.clone(), look.client.clone())));
                     }
                 }
-                Err(error) => self.say("lost", Some(error.to_string())),
+                Ok(Err(error)) => self.say("daemon", "lost", Some(error.to_string())),
+                Err(_) => {
+                    let silent = format!("the daemon has not answered for {} s", PATIENCE.as_secs());
+                    self.say("daemon", "lost", Some(silent));
+                }
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 
-    /// The state of the feed itself, a row as any other.
-    fn say(&self, state: &str, message: Option<String>) {
-        self.replace("feed", Rows::from([("feed/daemon".to_owned(), json!({ "state": state, "message": message }))]));
+    /// The state of a part of the feed, a row as any other.
+    fn say(&self, part: &str, state: &str, message: Option<String>) {
+        let row = json!({ "state": state, "message": message });
+        self.merge(Rows::from([(format!("feed/{part}"), row)]), Vec::new());
+    }
+
+    /// Nodes that are shown.
+    fn nodes(&self) -> usize {
+        self.picture().rows().range("node/".to_owned().."node0".to_owned()).count()
     }
 }
 
@@ -107,63 +138,99 @@ struct Look {
     rates: Rates,
     at: Option<Instant>,
     turn: u64,
+    /// The daemon that answered the last look.
+    daemon: Option<(NodeId, Role)>,
 }
 
 impl Look {
     async fn look(&mut self) -> Result<Status, ClientError> {
-        let client = &self.client;
-        let (status, connections, services) = tokio::join!(client.status(), client.connections(), client.services());
-        let (status, connections, services) = (status?, connections?, services?);
+        let (status, connections) = tokio::join!(self.client.status(), self.client.connections());
+        let (status, connections) = (status?, connections?);
+        self.recognize(&status);
         let now = Instant::now();
         let since = self.at.replace(now).map_or(PAUSE, |before| now - before);
         self.feed.replace("daemon", rows::daemon(&status));
         self.feed.replace("hub", rows::hubs(&status));
-        self.feed.replace("service", rows::services(&services));
         self.feed.replace("connection", self.rates.connections(&connections, since));
         self.feed.replace("transfer", self.rates.transfers(&status, since));
-        // The servers of the baseline reflect nothing, and say so.
         match self.client.streams().await {
             Ok(streams) => self.feed.replace("stream", rows::streams(&streams)),
-            Err(ClientError::Api(_)) => {}
+            // The servers of the baseline reflect nothing, and say so.
+            Err(ClientError::Api(_)) => self.feed.replace("stream", Rows::new()),
             Err(error) => return Err(error),
         }
-        if let Some(index) = &status.index
-            && (index.nodes < MANY_NODES || self.turn.is_multiple_of(5))
-        {
-            let nodes = self.directory().await?;
-            self.feed.replace("node", nodes);
+        let listed = status.index.as_ref().map_or(0, |index| index.nodes + index.replicas);
+        if listed < MANY_NODES || self.turn.is_multiple_of(5) {
+            self.feed.replace("service", rows::services(&self.client.services().await?));
+            if status.index.is_some() {
+                let nodes = self.directory().await?;
+                self.feed.replace("node", nodes);
+                self.say_limit(listed);
+            }
         }
         self.turn += 1;
         Ok(status)
     }
 
+    /// Another daemon on the same socket has nothing of what the one before had.
+    fn recognize(&mut self, status: &Status) {
+        let daemon = Some((status.node, status.role));
+        if self.daemon.is_some() && self.daemon != daemon {
+            self.feed.replace("node", Rows::new());
+            self.rates = Rates::default();
+            self.at = None;
+        }
+        self.daemon = daemon;
+    }
+
+    fn say_limit(&self, listed: u64) {
+        let limit = format!("the first {MAX_NODES} of {listed} nodes are shown");
+        let message = (listed > MAX_NODES as u64).then_some(limit);
+        self.feed.say("nodes", if message.is_some() { "partial" } else { "live" }, message);
+    }
+
+    /// The nodes of a hub's directory, up to the most that are shown.
     async fn directory(&self) -> Result<Rows, ClientError> {
         let (mut nodes, mut after) = (Rows::new(), None);
         loop {
             let page = self.client.index(PAGE, after).await?;
             nodes.extend(page.nodes.iter().map(rows::node));
-            match page.nodes.last() {
-                Some(last) if page.nodes.len() == PAGE as usize => {
-                    after = last.node.to_string().parse().ok();
-                }
-                _ => return Ok(nodes),
+            after = page.nodes.last().map(|last| last.node.into());
+            if page.nodes.len() < PAGE as usize || nodes.len() >= MAX_NODES {
+                return Ok(nodes);
             }
         }
     }
 }
 
-/// Watches the nodes until the daemon ends the watch.
+/// Watches the nodes until the daemon ends the watch, or a change is lost.
 async fn watch_nodes(feed: Feed, client: Client) {
-    let everywhere = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, place: None, names: true };
-    let Ok(mut changes) = client.watch(&everywhere).await else { return };
-    let mut is_first = true;
-    while let Ok(Some(WatchEvent { present, gone, .. })) = changes.next().await {
-        let set: Rows = present.iter().map(rows::node).collect();
-        // The first event is the present state.
-        if std::mem::take(&mut is_first) {
-            feed.replace("node", set);
-        } else {
-            feed.merge(set, gone.iter().map(|node| format!("node/{node}")).collect());
-        }
+    match watched(&feed, &client).await {
+        // The next watch begins with the present state.
+        Ok(()) => {}
+        Err(error) => feed.say("nodes", "lost", Some(format!("the nodes cannot be watched: {error}"))),
     }
+}
+
+async fn watched(feed: &Feed, client: &Client) -> Result<(), ClientError> {
+    let everywhere = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, place: None, names: true };
+    let mut changes = client.watch(&everywhere).await?;
+    let mut last = None;
+    while let Some(WatchEvent { number, present, gone, .. }) = changes.next().await? {
+        if last.is_some_and(|last| number != last + 1) {
+            return Ok(());
+        }
+        let mut set: Rows = present.iter().map(rows::node).collect();
+        // The first event is the present state.
+        if last.replace(number).is_none() {
+            feed.replace("node", set);
+            feed.say("nodes", "live", None);
+            continue;
+        }
+        if feed.nodes() + set.len() > MAX_NODES {
+            set.retain(|key, _| feed.picture().rows().contains_key(key));
+        }
+        feed.merge(set, gone.iter().map(|node| format!("node/{node}")).collect());
+    }
+    Ok(())
 }

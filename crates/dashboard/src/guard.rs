@@ -1,4 +1,4 @@
-//! Who may read the page: this machine's browsers, by its own name, and no page of somebody else's.
+//! The page answers this machine's browsers, under its own name, and no page of somebody else's.
 //!
 //! A web page of a stranger can make a browser on this machine send requests to loopback addresses, also under a name of
 //! its own that resolves there. Its requests then carry that name as their host, or its origin, and are refused.
@@ -18,7 +18,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 pub(crate) enum Stranger {
     #[error("this page answers to localhost only: open the address that `roost dashboard` prints")]
     Host,
-    #[error("this page answers to itself only, and not to other pages")]
+    #[error("this page answers to no link or script of another page: type its address into the browser yourself")]
     Origin,
 }
 
@@ -28,8 +28,11 @@ pub(crate) enum Stranger {
 /// Says which of them is not this server's.
 pub(crate) fn check(headers: &HeaderMap, bound: SocketAddr) -> Result<(), Stranger> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
-    let names = [bound.to_string(), format!("localhost:{}", bound.port())];
-    let is_own = |host: &str| names.iter().any(|name| name == host);
+    let (address, port) = (bound.to_string(), format!(":{}", bound.port()));
+    let names = [address.as_str(), &format!("localhost{port}")];
+    // Browsers leave out the usual port of HTTP.
+    let is_short = |name: &str, host: &str| bound.port() == 80 && name.strip_suffix(&port) == Some(host);
+    let is_own = |host: &str| names.iter().any(|name| *name == host || is_short(name, host));
     if !text(header::HOST).is_some_and(is_own) {
         return Err(Stranger::Host);
     }
@@ -57,11 +60,31 @@ pub(crate) fn headers() -> [(header::HeaderName, HeaderValue); 5] {
 mod tests {
     use super::*;
 
-    fn checked(headers: &[(&'static str, &str)]) -> Result<(), Stranger> {
+    fn checked_at(bound: &str, headers: &[(&'static str, &str)]) -> Result<(), Stranger> {
         let headers = headers
             .iter()
             .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
-        check(&headers.collect(), "127.0.0.1:7790".parse().unwrap())
+        check(&headers.collect(), bound.parse().unwrap())
+    }
+
+    fn checked(headers: &[(&'static str, &str)]) -> Result<(), Stranger> {
+        checked_at("127.0.0.1:7790", headers)
+    }
+
+    #[test]
+    fn usual_port_and_ipv6_are_known() {
+        for (bound, host, is_own) in [
+            ("127.0.0.1:80", "127.0.0.1", true),
+            ("127.0.0.1:80", "localhost", true),
+            ("[::1]:80", "[::1]", true),
+            ("[::1]:7790", "[::1]:7790", true),
+            ("[::1]:7790", "localhost:7790", true),
+            ("127.0.0.1:80", "evil.example", false),
+            ("127.0.0.1:80", "", false),
+            ("127.0.0.1:8080", "localhost", false),
+        ] {
+            assert_eq!(checked_at(bound, &[("host", host)]).is_ok(), is_own, "{host} at {bound}");
+        }
     }
 
     #[test]

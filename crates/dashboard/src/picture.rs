@@ -3,37 +3,43 @@
 //! A picture computes; [`crate::feed`] reads the daemon, and [`crate::server`] tells browsers of the changes.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 /// The time that the history reaches back.
 pub(crate) const HISTORY: Duration = Duration::from_secs(3600);
 
-/// The most bytes of the history's rows as JSON: what changes a lot reaches back less far.
-const MAX_HISTORY_BYTES: usize = 32 * 1024 * 1024;
+/// The most bytes of the history's rows as JSON, which take some times that in memory. The history of a large network
+/// that changes a lot reaches back less far.
+const MAX_HISTORY_BYTES: usize = 16 * 1024 * 1024;
 
 /// Rows by key. The part of a key before the first `/` is its section: `node/9405d298…`.
 pub(crate) type Rows = BTreeMap<String, Value>;
 
 /// The rows that differ from a moment to the next.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct Change {
     pub at_ms: u64,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub set: Rows,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
 }
 
 /// The last hour: the rows at its start, and every change since.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct History<'a> {
-    /// Unix time, milliseconds.
+pub(crate) struct History {
     pub from_ms: u64,
-    pub rows: &'a Rows,
-    pub changes: &'a VecDeque<Change>,
+    pub rows: Rows,
+    #[serde(serialize_with = "serialize_shared")]
+    pub changes: Vec<Arc<Change>>,
+}
+
+fn serialize_shared<S: Serializer>(changes: &[Arc<Change>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(changes.iter().map(AsRef::as_ref))
 }
 
 #[derive(Debug, Default)]
@@ -44,7 +50,7 @@ pub(crate) struct Picture {
     /// The rows before the first change of `changes`.
     first: Rows,
     first_ms: u64,
-    changes: VecDeque<Change>,
+    changes: VecDeque<Arc<Change>>,
     bytes: usize,
 }
 
@@ -79,12 +85,18 @@ impl Picture {
         self.at_ms
     }
 
-    pub(crate) fn history(&self) -> History<'_> {
-        History { from_ms: self.first_ms, rows: &self.first, changes: &self.changes }
+    /// The start of the history, Unix milliseconds.
+    pub(crate) fn from_ms(&self) -> u64 {
+        self.first_ms
+    }
+
+    pub(crate) fn history(&self) -> History {
+        let changes = self.changes.iter().cloned().collect();
+        History { from_ms: self.first_ms, rows: self.first.clone(), changes }
     }
 
     /// Puts the rows of one section in place of those before. Gives what differs, if anything does.
-    pub(crate) fn replace(&mut self, at_ms: u64, section: &str, rows: Rows) -> Option<Change> {
+    pub(crate) fn replace(&mut self, at_ms: u64, section: &str, rows: Rows) -> Option<Arc<Change>> {
         let prefix = format!("{section}/");
         let held = self.rows.keys().filter(|key| key.starts_with(&prefix));
         let gone = held.filter(|key| !rows.contains_key(*key)).cloned().collect();
@@ -93,23 +105,26 @@ impl Picture {
     }
 
     /// Takes what differs, as far as it does.
-    pub(crate) fn merge(&mut self, mut change: Change) -> Option<Change> {
+    pub(crate) fn merge(&mut self, mut change: Change) -> Option<Arc<Change>> {
         change.set.retain(|key, row| self.rows.get(key) != Some(row));
         change.gone.retain(|key| self.rows.contains_key(key));
         self.record(change)
     }
 
-    fn record(&mut self, change: Change) -> Option<Change> {
+    fn record(&mut self, mut change: Change) -> Option<Arc<Change>> {
         if change.is_empty() {
             return None;
         }
+        // A clock that is set back does not turn the history around.
+        change.at_ms = change.at_ms.max(self.at_ms);
         if self.first_ms == 0 {
             self.first_ms = change.at_ms;
         }
         change.apply(&mut self.rows);
         self.at_ms = change.at_ms;
         self.bytes += change.bytes();
-        self.changes.push_back(change.clone());
+        let change = Arc::new(change);
+        self.changes.push_back(Arc::clone(&change));
         self.forget();
         Some(change)
     }
@@ -144,7 +159,7 @@ mod tests {
         assert!(picture.replace(1, "node", rows("node", &[("a", 1), ("b", 1)])).is_some());
         assert_eq!(picture.replace(2, "node", rows("node", &[("a", 1), ("b", 1)])), None);
         let change = picture.replace(3, "node", rows("node", &[("a", 2)])).unwrap();
-        assert_eq!((change.set.len(), change.gone), (1, vec!["node/b".to_owned()]));
+        assert_eq!((change.set.len(), change.gone.as_slice()), (1, &["node/b".to_owned()][..]));
         assert!(picture.replace(4, "nodes", Rows::new()).is_none(), "another section");
         assert_eq!(picture.rows().len(), 1);
         let same = Change { at_ms: 5, set: rows("node", &[("a", 2)]), gone: vec!["node/b".to_owned()] };
@@ -160,7 +175,16 @@ mod tests {
         picture.replace(1500 + hour, "node", rows("node", &[("a", 3)]));
         let history = picture.history();
         assert_eq!((history.from_ms, history.changes.len()), (1000, 2));
-        assert_eq!(history.rows, &rows("node", &[("a", 1)]));
+        assert_eq!(history.rows, rows("node", &[("a", 1)]));
+    }
+
+    #[test]
+    fn clock_set_back_keeps_the_order() {
+        let mut picture = Picture::default();
+        picture.replace(9_000, "node", rows("node", &[("a", 1)]));
+        picture.replace(2_000, "node", rows("node", &[("a", 2)]));
+        let times: Vec<u64> = picture.history().changes.iter().map(|change| change.at_ms).collect();
+        assert_eq!((times, picture.at_ms()), (vec![9_000, 9_000], 9_000));
     }
 
     #[test]
@@ -170,7 +194,7 @@ mod tests {
         for at in 1..100 {
             picture.replace(at, "node", Rows::from([("node/a".to_owned(), json!({ "at": at, "note": long }))]));
         }
-        assert!(picture.bytes <= MAX_HISTORY_BYTES && picture.history().changes.len() > 20);
+        assert!(picture.bytes <= MAX_HISTORY_BYTES && picture.history().changes.len() > 10);
     }
 
     proptest! {

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use roost_api::{Candidate, ConnectionRow, Connections, HubConnection, Services, Status, StreamRow, Streams, Transfer};
+use roost_api::{
+    Candidate, ConnectionRow, Connections, HubConnection, ServiceRow, Services, Status, StreamRow, Streams, Transfer,
+};
 use serde_json::{Value, json};
 
 use crate::picture::Rows;
@@ -15,6 +17,8 @@ use crate::picture::Rows;
 struct Counted {
     sent: u64,
     received: u64,
+    /// The seconds since the counters were nought.
+    age_s: f64,
 }
 
 /// Makes rates of counters: it remembers what they were.
@@ -48,9 +52,28 @@ fn row_of(answer: &impl serde::Serialize) -> Value {
     serde_json::to_value(answer).unwrap_or_default()
 }
 
+/// Fields of a daemon's status that change at each look, or stand in rows of their own.
+const DAEMON: [&str; 9] = [
+    "schema",
+    "uptime_s",
+    "transport",
+    "traffic_sent_bytes",
+    "providing",
+    "receiving",
+    "hubs",
+    "last_error_s",
+    "outbox",
+];
+
+/// Fields of the remotes of a stream that change at each look.
+const STREAM_REMOTE: [&str; 9] =
+    ["packets", "repaired", "repairs", "jitter_ms", "rtt_ms", "received", "nacks", "nacked", "lost"];
+
 pub(crate) fn daemon(status: &Status) -> Rows {
-    let fields = ["schema", "uptime_s", "transport", "traffic_sent_bytes", "providing", "receiving", "hubs"];
-    let mut row = without(row_of(status), &fields);
+    let mut row = without(row_of(status), &DAEMON);
+    if let Some(following) = row.get_mut("following") {
+        *following = without(following.take(), &["since_s"]);
+    }
     // The round trip of a home trembles.
     for hub in ["hub", "standby"] {
         if let Some(Value::Object(hub)) = row.get_mut(hub)
@@ -58,6 +81,7 @@ pub(crate) fn daemon(status: &Status) -> Rows {
         {
             hub.insert("rtt_ms".to_owned(), json!(rounded(rtt)));
             hub.remove("since_s");
+            hub.remove("clock_ahead_s");
         }
     }
     Rows::from([("daemon/self".to_owned(), row)])
@@ -65,19 +89,26 @@ pub(crate) fn daemon(status: &Status) -> Rows {
 
 pub(crate) fn hubs(status: &Status) -> Rows {
     let row = |hub: &HubConnection| {
-        let name = hub.name.clone().unwrap_or_else(|| hub.endpoints.join(","));
-        let mut row = without(row_of(hub), &["up_s", "down_s"]);
+        let id = hub.node.map_or_else(|| hub.endpoints.join(","), |node| node.to_string());
+        let mut row = without(row_of(hub), &["up_s", "down_s", "clock_ahead_s"]);
         row["up"] = json!(hub.up_s.is_some());
         if let Some(rtt) = hub.rtt_ms {
             row["rtt_ms"] = json!(rounded(rtt));
         }
-        (format!("hub/{name}"), row)
+        let relation = row["relation"].as_str().unwrap_or_default();
+        (format!("hub/{relation}/{id}"), row)
     };
     status.hubs.iter().map(row).collect()
 }
 
 pub(crate) fn services(services: &Services) -> Rows {
-    services.services.iter().map(|row| (format!("service/{}", row.service.name()), row_of(row))).collect()
+    // Services of one name may have several forms.
+    let row = |listed: &ServiceRow| {
+        let (service, mut row) = (listed.service.full_text(), row_of(listed));
+        row["service"] = json!(service);
+        (format!("service/{service}"), row)
+    };
+    services.services.iter().map(row).collect()
 }
 
 pub(crate) fn node(candidate: &Candidate) -> (String, Value) {
@@ -97,7 +128,7 @@ pub(crate) fn streams(streams: &Streams) -> Rows {
         for side in ["upstreams", "downstreams"] {
             for remote in row.get_mut(side).and_then(Value::as_array_mut).into_iter().flatten() {
                 let rate = remote.get("bits_per_second").and_then(Value::as_f64).map(rounded);
-                *remote = without(remote.take(), &["packets", "repaired", "repairs"]);
+                *remote = without(remote.take(), &STREAM_REMOTE);
                 if let Some(rate) = rate {
                     remote["bits_per_second"] = json!(rate);
                 }
@@ -113,7 +144,7 @@ impl Rates {
     pub(crate) fn connections(&mut self, connections: &Connections, since: Duration) -> Rows {
         let rows = connections.connections.iter().map(|row| {
             let key = format!("connection/{}/{}/{}", row.node, row.transport, row.address);
-            let counted = Counted { sent: row.sent_bytes, received: row.received_bytes };
+            let counted = Counted { sent: row.sent_bytes, received: row.received_bytes, age_s: row.since_s };
             let (sent_bps, received_bps) = self.rates(&key, counted, since);
             (key, connection(row, sent_bps, received_bps))
         });
@@ -122,15 +153,18 @@ impl Rates {
         rows
     }
 
-    /// What flows to and from the node itself.
+    /// The transfers of the node itself, with their rates.
     pub(crate) fn transfers(&mut self, status: &Status, since: Duration) -> Rows {
         let mut rows = Rows::new();
         for (way, transfers) in [("providing", &status.providing), ("receiving", &status.receiving)] {
-            for (number, transfer) in transfers.iter().enumerate() {
-                let Transfer { service, remote, remote_name, bytes, .. } = transfer;
-                let key = format!("transfer/{way}/{number}");
-                let (bits, _) = self.rates(&key, Counted { sent: *bytes, received: 0 }, since);
-                let service = service.full_text();
+            for transfer in transfers {
+                let Transfer { remote, remote_name, bytes, elapsed_s, .. } = transfer;
+                let service = transfer.service.full_text();
+                let remote_id = remote.map(|node| node.to_string()).unwrap_or_default();
+                // Several may be alike.
+                let keys = (0_u32..).map(|number| format!("transfer/{way}/{service}/{remote_id}/{number}"));
+                let Some(key) = keys.into_iter().find(|key| !rows.contains_key(key)) else { continue };
+                let (bits, _) = self.rates(&key, Counted { sent: *bytes, received: 0, age_s: *elapsed_s }, since);
                 let row = json!({
                     "way": way, "service": service, "remote": remote, "remote_name": remote_name, "bits_per_second": bits
                 });
@@ -141,9 +175,9 @@ impl Rates {
         rows
     }
 
-    /// Bits per second that were sent and received.
+    /// Bits per second that were sent and received; 0 at the first look at these counters.
     fn rates(&mut self, key: &str, now: Counted, since: Duration) -> (f64, f64) {
-        let before = self.before.insert(key.to_owned(), now).unwrap_or(now);
+        let before = self.before.insert(key.to_owned(), now).filter(|before| before.age_s <= now.age_s).unwrap_or(now);
         let rate =
             |now: u64, before: u64| rounded(now.saturating_sub(before) as f64 * 8.0 / since.as_secs_f64().max(0.001));
         (rate(now.sent, before.sent), rate(now.received, before.received))
@@ -176,9 +210,11 @@ mod tests {
     fn rates_come_of_counters() {
         let mut rates = Rates::default();
         let second = Duration::from_secs(1);
-        assert_eq!(rates.rates("a", Counted { sent: 1000, received: 0 }, second), (0.0, 0.0));
-        assert_eq!(rates.rates("a", Counted { sent: 2000, received: 50 }, second), (8000.0, 400.0));
-        // A daemon that starts anew counts from nothing.
-        assert_eq!(rates.rates("a", Counted { sent: 10, received: 0 }, second), (0.0, 0.0));
+        let counted = |sent, received, age_s| Counted { sent, received, age_s };
+        assert_eq!(rates.rates("a", counted(1000, 0, 1.0), second), (0.0, 0.0));
+        assert_eq!(rates.rates("a", counted(2000, 50, 2.0), second), (8000.0, 400.0));
+        // Another transfer has the place of one that has ended.
+        assert_eq!(rates.rates("a", counted(90_000, 0, 0.5), second), (0.0, 0.0));
+        assert_eq!(rates.rates("a", counted(10, 0, 1.5), second), (0.0, 0.0));
     }
 }

@@ -15,6 +15,7 @@ use futures_util::Stream;
 use roost_api::server::QueryPairs;
 use roost_api::{Client, ClientError, LookupQuery};
 use rust_embed::RustEmbed;
+use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
@@ -88,9 +89,9 @@ async fn events(State(served): State<Served>) -> impl IntoResponse {
     Sse::new(changes(served.feed)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }
 
-fn event(name: &str, change: &Change) -> Event {
+fn event(name: &str, content: &impl Serialize) -> Event {
     // Rows are JSON already.
-    let data = serde_json::to_string(change).unwrap_or_default();
+    let data = serde_json::to_string(content).unwrap_or_default();
     Event::default().event(name).retry(RETRY).data(data)
 }
 
@@ -99,7 +100,7 @@ fn changes(feed: Feed) -> impl Stream<Item = Result<Event, std::convert::Infalli
     futures_util::stream::unfold((feed, None::<Receiver>), async |(feed, receiver)| {
         if let Some(mut receiver) = receiver {
             match receiver.recv().await {
-                Ok(change) => return Some((Ok(event("change", &change)), (feed, Some(receiver)))),
+                Ok(change) => return Some((Ok(event("change", &*change)), (feed, Some(receiver)))),
                 Err(RecvError::Closed) => return None,
                 // A slow browser begins anew.
                 Err(RecvError::Lagged(_)) => {}
@@ -111,7 +112,10 @@ fn changes(feed: Feed) -> impl Stream<Item = Result<Event, std::convert::Infalli
 }
 
 async fn history(State(served): State<Served>) -> Response {
-    let text = serde_json::to_string(&served.feed.picture().history()).unwrap_or_default();
+    let history = served.feed.picture().history();
+    // Megabytes keep a thread busy for a while.
+    let text = tokio::task::spawn_blocking(move || serde_json::to_string(&history).unwrap_or_default());
+    let text = text.await.unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
 }
 

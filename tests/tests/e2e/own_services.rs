@@ -77,8 +77,10 @@ fn wrong_form_names_right_command() {
     let _map = offer(&network, &provider, &requester, &["acme/map", "--object", "--", "echo", "here"]);
     let said = requester.fails(4, &["call", "acme/map", "--at", "27,92"]);
     assert!(said.contains("is an object: ask for it by `roost request acme/map --at 27,92`"), "{said}");
-    let said = requester.fails(4, &["request", "acme/map:stream", "--any"]);
-    assert!(said.contains("`roost request acme/map --any`"), "{said}");
+    let said = requester.fails(4, &["request", "acme/map:stream", "--any", "--params", "two words"]);
+    assert!(said.contains("`roost request acme/map --any --params 'two words'`"), "{said}");
+    let said = requester.fails(4, &["call", "acme/map", "--any", "--where", "sensor=ir"]);
+    assert!(said.contains("nobody offers acme/map"), "{said}");
 }
 
 #[test]

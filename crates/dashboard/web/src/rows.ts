@@ -17,7 +17,7 @@ export interface Node {
   uplink_left_kbps: number | null;
   record: string;
   place?: { lat: number; lon: number };
-  position?: { course_deg?: number; speed_mps?: number; accuracy_m?: number; altitude_m?: number };
+  position?: { course_deg?: number; speed_mps?: number; accuracy_m?: number; alt_m?: number };
   home_name?: string;
   suspended?: boolean;
 }
@@ -87,7 +87,7 @@ export interface Service {
 }
 
 export interface Feed {
-  state: "live" | "lost";
+  state: "live" | "lost" | "partial";
   message?: string;
 }
 
@@ -99,9 +99,22 @@ export interface Change {
   gone?: string[];
 }
 
-export interface History {
+/** The whole picture, as it comes first. */
+export interface Snapshot extends Change {
+  from_ms: number;
+  now_ms: number;
+}
+
+/** The history as it comes: the rows at its start, and each change since. */
+export interface StoredHistory {
   from_ms: number;
   rows: Record<string, unknown>;
+  changes: Change[];
+}
+
+export interface History {
+  from_ms: number;
+  rows: Rows;
   changes: Change[];
 }
 
@@ -113,7 +126,7 @@ export function apply(rows: Rows, change: Change): void {
 
 /** The rows as they were at a moment of the history. */
 export function rowsAt(history: History, at: number): Rows {
-  const rows: Rows = new Map(Object.entries(history.rows));
+  const rows: Rows = new Map(history.rows);
   for (const change of history.changes) {
     if (change.at_ms > at) break;
     apply(rows, change);

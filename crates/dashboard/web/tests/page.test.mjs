@@ -137,6 +137,26 @@ describe("the page over a hub", () => {
     }
   });
 
+  test("changes its colors, and the map's", async () => {
+    const { page } = await open(chrome, url, { colorScheme: "light" });
+    await row(page, "uav1").waitFor();
+    const ground = async () => {
+      const shot = await page.locator("canvas").screenshot({ clip: undefined });
+      return page.evaluate(async (bytes) => {
+        const image = await createImageBitmap(new Blob([new Uint8Array(bytes)], { type: "image/png" }));
+        const canvas = new OffscreenCanvas(1, 1).getContext("2d");
+        canvas.drawImage(image, -3, -3);
+        return canvas.getImageData(0, 0, 1, 1).data[0];
+      }, [...shot]);
+    };
+    await until("a light map", async () => (await ground()) > 200);
+    await page.getByRole("button", { name: "Dark" }).click();
+    await until("a dark map", async () => (await ground()) < 60);
+    await page.getByRole("button", { name: "Light" }).click();
+    await until("a light map again", async () => (await ground()) > 200);
+    await page.close();
+  });
+
   test("answers no stranger", async () => {
     const { host } = new URL(url);
     const status = async (headers) => (await fetch(`${url}api/history`, { headers })).status;
