@@ -43,9 +43,7 @@ pub struct Feed {
 /// The whole picture, as a browser gets it first. Times are Unix milliseconds.
 #[derive(Debug, Serialize)]
 pub(crate) struct Snapshot {
-    /// The start of the history.
     from_ms: u64,
-    /// The time of the last change.
     at_ms: u64,
     /// The time at which the browser gets it.
     now_ms: u64,
@@ -125,7 +123,6 @@ impl Feed {
         self.merge(Rows::from([(format!("feed/{part}"), row)]), Vec::new());
     }
 
-    /// Nodes that are shown.
     fn nodes(&self) -> usize {
         self.picture().rows().range("node/".to_owned().."node0".to_owned()).count()
     }

@@ -45,7 +45,6 @@ fn serialize_shared<S: Serializer>(changes: &[Arc<Change>], serializer: S) -> Re
 #[derive(Debug, Default)]
 pub(crate) struct Picture {
     rows: Rows,
-    /// The time of the last change.
     at_ms: u64,
     /// The rows before the first change of `changes`.
     first: Rows,
