@@ -69,7 +69,7 @@ impl Feed {
     pub(crate) fn subscribe(&self) -> (Snapshot, broadcast::Receiver<Arc<Change>>) {
         // No change comes in between: the picture is held.
         let picture = self.picture();
-        let (from_ms, at_ms, set) = (picture.from_ms(), picture.at_ms(), picture.rows().clone());
+        let (from_ms, at_ms, set) = (picture.history_start_ms(), picture.at_ms(), picture.rows().clone());
         (Snapshot { from_ms, at_ms, now_ms: unix_ms(), set }, self.changes.subscribe())
     }
 

@@ -85,7 +85,7 @@ impl Picture {
     }
 
     /// The start of the history, Unix milliseconds.
-    pub(crate) fn from_ms(&self) -> u64 {
+    pub(crate) fn history_start_ms(&self) -> u64 {
         self.first_ms
     }
 
