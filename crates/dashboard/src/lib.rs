@@ -7,7 +7,9 @@ mod guard;
 mod picture;
 mod rows;
 mod server;
+mod tiles;
 
 pub use feed::Feed;
 
 pub use server::serve;
+pub use tiles::{Tiles, TilesError};

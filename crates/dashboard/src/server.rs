@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Request, State};
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -23,6 +23,7 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::feed::Feed;
 use crate::guard;
 use crate::picture::Change;
+use crate::tiles::Tiles;
 
 /// The built page; `crates/dashboard/web` has its source.
 #[derive(RustEmbed)]
@@ -37,19 +38,22 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 struct Served {
     feed: Feed,
     client: Client,
+    tiles: Option<Tiles>,
     bound: SocketAddr,
 }
 
-/// Serves the page until the listener fails.
+/// Serves the page until the listener fails; the map of `tiles` is under the network, if it has places on the Earth.
 ///
 /// # Errors
 /// That of the listener.
-pub async fn serve(listener: TcpListener, feed: Feed, client: Client) -> std::io::Result<()> {
-    let served = Served { feed, client, bound: listener.local_addr()? };
+pub async fn serve(listener: TcpListener, feed: Feed, client: Client, tiles: Option<Tiles>) -> std::io::Result<()> {
+    let served = Served { feed, client, tiles, bound: listener.local_addr()? };
     let routes = Router::new()
         .route("/api/events", get(events))
         .route("/api/history", get(history))
         .route("/api/lookup", get(lookup))
+        .route("/api/page", get(settings))
+        .route("/api/tiles", get(map_tiles))
         .fallback(get(file))
         .layer(middleware::from_fn_with_state(served.clone(), guarded))
         .with_state(served);
@@ -117,6 +121,17 @@ async fn history(State(served): State<Served>) -> Response {
     let text = tokio::task::spawn_blocking(move || serde_json::to_string(&history).unwrap_or_default());
     let text = text.await.unwrap_or_default();
     ([(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+async fn settings(State(served): State<Served>) -> Response {
+    axum::Json(serde_json::json!({ "tiles": served.tiles.is_some() })).into_response()
+}
+
+async fn map_tiles(State(served): State<Served>, headers: HeaderMap) -> Response {
+    match served.tiles {
+        Some(tiles) => tiles.part(&headers).await,
+        None => (StatusCode::NOT_FOUND, "no tiles were given with --tiles\n").into_response(),
+    }
 }
 
 /// A search by the daemon, with the query of `POST /v1/lookup`.

@@ -386,6 +386,9 @@ pub(crate) struct DashboardArgs {
     /// The address to listen at, which must be this machine's own; port 0 takes any that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7790")]
     pub(crate) listen: SocketAddr,
+    /// A map to lie under the network: a PMTiles file of images or vector tiles, for a group with a datum
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tiles: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use roost_api::Client;
-use roost_dashboard::{Feed, serve};
+use roost_dashboard::{Feed, Tiles, serve};
 use roost_terminal::Output;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -21,16 +21,18 @@ pub(crate) async fn run(args: &DashboardArgs, socket: &Path, output: Output) -> 
             args.listen
         )));
     }
+    let tiles = args.tiles.as_deref().map(Tiles::open).transpose();
+    let tiles = tiles.map_err(|error| Failure::failed(error.to_string()))?;
     let client = connect(socket).await?;
     let listener = TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
     tokio::select! {
-        served = show(client, listener, output) => served,
+        served = show(client, listener, tiles, output) => served,
         _ = tokio::signal::ctrl_c() => Ok(()),
     }
 }
 
 /// Says where the page over a daemon is, and serves it as long as it is wanted.
-pub(crate) async fn show(client: Client, listener: TcpListener, output: Output) -> Outcome {
+pub(crate) async fn show(client: Client, listener: TcpListener, tiles: Option<Tiles>, output: Output) -> Outcome {
     let failed = |error| Failure::failed(format!("cannot serve the page: {error}"));
     let bound = listener.local_addr().map_err(failed)?;
     if output.is_json() {
@@ -41,7 +43,7 @@ pub(crate) async fn show(client: Client, listener: TcpListener, output: Output) 
     }
     let feed = Feed::default();
     tokio::select! {
-        served = serve(listener, feed.clone(), client.clone()) => served.map_err(failed),
+        served = serve(listener, feed.clone(), client.clone(), tiles) => served.map_err(failed),
         () = feed.follow(client) => Ok(()),
     }
 }

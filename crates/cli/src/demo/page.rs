@@ -35,7 +35,7 @@ pub(super) async fn run(network: &DemoNetwork, output: Output) -> Outcome {
         Err(_) => at(0).await.map_err(|error| Failure::failed(format!("cannot listen for browsers: {error}")))?,
     };
     tokio::select! {
-        shown = show(network.hub()?.clone(), listener, output) => shown,
+        shown = show(network.hub()?.clone(), listener, None, output) => shown,
         moved = go_around(network) => moved,
         () = watch_video(network.requester()?.client()?) => Ok(()),
     }

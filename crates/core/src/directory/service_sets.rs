@@ -14,7 +14,7 @@ pub(super) struct SetNumber([u8; 3]);
 const PLAIN: u32 = ServiceSet::PLAIN_SETS as u32;
 
 // There are no more sets than records.
-const _: () = assert!(PLAIN + super::MAX_NODES < 1 << 24);
+const _: () = assert!(PLAIN + super::key::MAX_SLOTS < 1 << 24);
 
 impl SetNumber {
     pub(super) const EMPTY: Self = Self([0; 3]);

@@ -24,11 +24,17 @@ export function ofNode(node: { cell?: string; place?: { lat: number; lon: number
   return node.cell ? ofCell(node.cell) : undefined;
 }
 
+/** The longitude within half a turn of another one, so that nodes on both sides of 180° stay together. */
+export function near(longitude: number, other: number): number {
+  return longitude - 360 * Math.round((longitude - other) / 360);
+}
+
 /** The middle of all nodes. */
 export function middle(nodes: Node[]): Point | undefined {
   const points = nodes.map(ofNode).filter((point) => point !== undefined);
-  if (points.length === 0) return undefined;
-  const sum = points.reduce(([a, b], [c, d]) => [a + c, b + d]);
+  const [first] = points;
+  if (!first) return undefined;
+  const sum = points.reduce(([x, y], point) => [x + near(point[0], first[0]), y + point[1]], [0, 0]);
   return [sum[0] / points.length, sum[1] / points.length];
 }
 

@@ -83,8 +83,8 @@ export class Network {
   }
 
   /** Serves the page over a daemon, and returns its address. */
-  async dashboard(name = "hub1") {
-    const words = ["--socket", this.path(`${name}.sock`), "dashboard", "--listen", "127.0.0.1:0"];
+  async dashboard(name = "hub1", ...more) {
+    const words = ["--socket", this.path(`${name}.sock`), "dashboard", "--listen", "127.0.0.1:0", ...more];
     return (await this.#serve(words)).url;
   }
 

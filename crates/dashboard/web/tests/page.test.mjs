@@ -1,15 +1,27 @@
 // The page in a real browser over real daemons.
 
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
 import { createRequire } from "node:module";
 import { browser, Network, open, stop, until } from "./network.mjs";
+import { tilesOf } from "./tiles.mjs";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** The row of a node in the list. */
 const row = (page, name) => page.locator("tr", { has: page.getByRole("button", { name, exact: true }) }).first();
+
+/** The color of the map near its corner. */
+async function ground(page) {
+  const shot = await page.locator("canvas").screenshot();
+  return page.evaluate(async (bytes) => {
+    const image = await createImageBitmap(new Blob([new Uint8Array(bytes)], { type: "image/png" }));
+    const canvas = new OffscreenCanvas(1, 1).getContext("2d");
+    canvas.drawImage(image, -7, -5);
+    return [...canvas.getImageData(0, 0, 1, 1).data];
+  }, [...shot]);
+}
 
 describe("the page over a hub", () => {
   let network, chrome, url;
@@ -140,20 +152,27 @@ describe("the page over a hub", () => {
   test("changes its colors, and the map's", async () => {
     const { page } = await open(chrome, url, { colorScheme: "light" });
     await row(page, "uav1").waitFor();
-    const ground = async () => {
-      const shot = await page.locator("canvas").screenshot({ clip: undefined });
-      return page.evaluate(async (bytes) => {
-        const image = await createImageBitmap(new Blob([new Uint8Array(bytes)], { type: "image/png" }));
-        const canvas = new OffscreenCanvas(1, 1).getContext("2d");
-        canvas.drawImage(image, -3, -3);
-        return canvas.getImageData(0, 0, 1, 1).data[0];
-      }, [...shot]);
-    };
-    await until("a light map", async () => (await ground()) > 200);
+    await until("a light map", async () => (await ground(page))[0] > 200);
     await page.getByRole("button", { name: "Dark" }).click();
-    await until("a dark map", async () => (await ground()) < 60);
+    await until("a dark map", async () => (await ground(page))[0] < 60);
     await page.getByRole("button", { name: "Light" }).click();
-    await until("a light map again", async () => (await ground()) > 200);
+    await until("a light map again", async () => (await ground(page))[0] > 200);
+    await page.close();
+  });
+
+  test("draws the network over tiles", async () => {
+    const file = network.path("red.pmtiles");
+    writeFileSync(file, tilesOf([200, 40, 40]));
+    const { page, errors } = await open(chrome, await network.dashboard("hub1", "--tiles", file));
+    await row(page, "uav1").waitFor();
+    await until("a red map", async () => {
+      const [red, green, blue] = await ground(page);
+      return red > green + 50 && red > blue + 50;
+    });
+    await page.getByText("A map of nothing").waitFor({ state: "attached" });
+    assert.deepEqual(errors, []);
+    const wrong = () => network.roost("--socket", network.path("hub1.sock"), "dashboard", "--tiles", "package.json");
+    assert.throws(wrong, /package\.json is no PMTiles file/);
     await page.close();
   });
 
