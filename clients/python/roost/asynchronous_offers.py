@@ -38,7 +38,8 @@ class AsyncAnswer:
         """
         if not self._is_over:
             await self._push(self._state.encode(data))
-            if self._answer.done():
+            # The rest of the answer comes after the end of the data.
+            if self._answer.done() or self._state.exchange.has_begun:
                 await self._finish()
         return not self._is_over
 

@@ -294,6 +294,11 @@ class Exchange(Generic[T]):
         self._items: deque[T] = deque()
         self._is_over = False
 
+    @property
+    def has_begun(self) -> bool:
+        """True once the daemon has begun to answer."""
+        return self._answer.status is not None
+
     def feed(self, data: bytes) -> None:
         """Takes bytes from the connection; empty ones are its end."""
         self._answer.feed(data)

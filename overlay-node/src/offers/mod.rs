@@ -28,7 +28,7 @@ const MAX_REQUESTS: usize = 1000;
 const MAX_GIVEN_KIB: usize = 256 * 1024;
 
 /// A stream is accepted once its first data is there, or after this time: a program that cannot start fails before.
-const FAILS_SOON: Duration = Duration::from_millis(250);
+const FAILS_SOON: Duration = Duration::from_secs(1);
 
 /// A program that leaves a request unanswered for this time declines it.
 const ANSWER: Duration = Duration::from_secs(10);
