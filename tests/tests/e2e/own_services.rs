@@ -53,6 +53,40 @@ fn programs_offer_through_hub() {
 }
 
 #[test]
+fn programs_offer_through_server() {
+    let network = Network::new();
+    let (server, transports) = (network.server("cs1"), ["udp", "tcp", "quic"]);
+    let endpoint = transports.map(|transport| server.endpoint(transport)).join(",");
+    let provider = network.node("p", "27,92", &["--server", &endpoint]);
+    let requester = network.node("r", "3,4", &["--server", &endpoint]);
+    serve_own_services(&network, &provider, &requester, &transports);
+}
+
+#[test]
+fn reflected_program_runs_once() {
+    let network = Network::new();
+    let hub = network.supernode("sn1", &[]);
+    let endpoint = hub.endpoint("udp");
+    let provider = network.node("p", "27,92", &["--super", &endpoint]);
+    let requesters = ["r1", "r2"].map(|name| network.node(name, "3,4", &["--super", &endpoint]));
+    let runs = network.path("runs");
+    let script = format!("echo run >> {}; exec cat /dev/zero", text(&runs));
+    let lidar = ["acme/lidar", "--stream", "--rate", "400kbit", "--", "sh", "-c", &script];
+    let _lidar = offer(&network, &provider, &requesters[0], &lidar);
+    std::thread::scope(|scope| {
+        for requester in &requesters {
+            scope.spawn(|| {
+                let got = requester.json(&["request", "acme/lidar", "--any", "--reflect", "always", "--for", "4s"]);
+                let summary = &got["summary"];
+                assert_eq!((&summary["reflected"], &summary["lost"]), (&true.into(), &0.into()), "{got}");
+                assert!(summary["bytes"].as_u64().unwrap() > 50_000, "{got}");
+            });
+        }
+    });
+    assert_eq!(std::fs::read_to_string(&runs).unwrap(), "run\n", "each requester had a program of its own");
+}
+
+#[test]
 fn program_that_fails_breaks_off() {
     let network = Network::new();
     let hub = network.supernode("sn1", &[]);
