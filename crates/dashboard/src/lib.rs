@@ -4,6 +4,7 @@
 
 mod feed;
 mod guard;
+mod media;
 mod picture;
 mod rows;
 mod server;
@@ -11,5 +12,5 @@ mod tiles;
 
 pub use feed::Feed;
 
-pub use server::serve;
+pub use server::{PageParts, serve};
 pub use tiles::{Tiles, TilesError};

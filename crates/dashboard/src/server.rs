@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -22,6 +22,7 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::feed::Feed;
 use crate::guard;
+use crate::media::{MAX_OFFER_BYTES, Media};
 use crate::picture::Change;
 use crate::tiles::Tiles;
 
@@ -38,16 +39,27 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 struct Served {
     feed: Feed,
     client: Client,
-    tiles: Option<Tiles>,
+    parts: PageParts,
     bound: SocketAddr,
 }
 
-/// Serves the page until the listener fails; the map of `tiles` is under the network, if it has places on the Earth.
+/// Parts of the page that not everybody has.
+#[derive(Clone, Debug, Default)]
+pub struct PageParts {
+    /// The map under the network, if that has places on the Earth.
+    pub tiles: Option<Tiles>,
+    /// The node that requests data for the page of a hub, which itself requests nothing.
+    pub through: Option<Client>,
+}
+
+/// Serves the page until the listener fails.
 ///
 /// # Errors
 /// That of the listener.
-pub async fn serve(listener: TcpListener, feed: Feed, client: Client, tiles: Option<Tiles>) -> std::io::Result<()> {
-    let served = Served { feed, client, tiles, bound: listener.local_addr()? };
+pub async fn serve(listener: TcpListener, feed: Feed, client: Client, parts: PageParts) -> std::io::Result<()> {
+    let bound = listener.local_addr()?;
+    let media = Media::new(parts.through.clone().unwrap_or_else(|| client.clone()), bound.ip());
+    let served = Served { feed, client, parts, bound };
     let routes = Router::new()
         .route("/api/events", get(events))
         .route("/api/history", get(history))
@@ -55,8 +67,10 @@ pub async fn serve(listener: TcpListener, feed: Feed, client: Client, tiles: Opt
         .route("/api/page", get(settings))
         .route("/api/tiles", get(map_tiles))
         .fallback(get(file))
-        .layer(middleware::from_fn_with_state(served.clone(), guarded))
-        .with_state(served);
+        .with_state(served.clone())
+        .merge(media.routes())
+        .layer(DefaultBodyLimit::max(MAX_OFFER_BYTES))
+        .layer(middleware::from_fn_with_state(served, guarded));
     axum::serve(listener, routes).await
 }
 
@@ -124,11 +138,12 @@ async fn history(State(served): State<Served>) -> Response {
 }
 
 async fn settings(State(served): State<Served>) -> Response {
-    axum::Json(serde_json::json!({ "tiles": served.tiles.is_some() })).into_response()
+    axum::Json(serde_json::json!({ "tiles": served.parts.tiles.is_some(), "through": served.parts.through.is_some() }))
+        .into_response()
 }
 
 async fn map_tiles(State(served): State<Served>, headers: HeaderMap) -> Response {
-    match served.tiles {
+    match served.parts.tiles {
         Some(tiles) => tiles.part(&headers).await,
         None => (StatusCode::NOT_FOUND, "no tiles were given with --tiles\n").into_response(),
     }

@@ -22,21 +22,21 @@ pub struct FrameMarks {
 const PAT_PID: u16 = 0;
 /// Flags of an adaptation field and of a packet's second byte.
 const RANDOM_ACCESS: u8 = 0x40;
-const UNIT_START: u8 = 0x40;
+pub(super) const UNIT_START: u8 = 0x40;
 /// Stream types of a PMT that are video: MPEG-1 and 2, MPEG-4, H.264, H.265, H.266.
 const VIDEO_TYPES: [u8; 6] = [0x01, 0x02, 0x10, 0x1b, 0x24, 0x33];
-const H264_TYPE: u8 = 0x1b;
+pub(super) const H264_TYPE: u8 = 0x1b;
 /// Length of the header of a PAT or PMT up to its loop, and of the checksum at its end.
 const PAT_HEAD: usize = 8;
 const PMT_HEAD: usize = 12;
 const CHECK_SUM: usize = 4;
 
 /// Types of NAL units (ITU-T H.264, table 7-1; RFC 6184, table 1).
-const IDR: u8 = 5;
-const SPS: u8 = 7;
-const PPS: u8 = 8;
-const STAP_A: u8 = 24;
-const FU_A: u8 = 28;
+pub(super) const IDR: u8 = 5;
+pub(super) const SPS: u8 = 7;
+pub(super) const PPS: u8 = 8;
+pub(super) const STAP_A: u8 = 24;
+pub(super) const FU_A: u8 = 28;
 
 /// Reads MPEG transport streams (ISO/IEC 13818-1). A key frame begins where the multiplexer signals random
 /// access, or where H.264 has an IDR picture or a sequence parameter set.
@@ -55,6 +55,11 @@ impl TransportStream {
         }
         marks.frame = self.frame;
         marks
+    }
+
+    /// The packet identifier and the type of the video, once the tables have told them.
+    pub(super) const fn video(&self) -> Option<(u16, u8)> {
+        self.video
     }
 
     /// Bytes of the next datagram before its key frame and the tables right before that. They belong to frames
@@ -99,7 +104,7 @@ impl TransportStream {
 }
 
 /// Strips a packet's header and adaptation field.
-fn payload(packet: &[u8]) -> Option<&[u8]> {
+pub(super) fn payload(packet: &[u8]) -> Option<&[u8]> {
     let has_payload = packet[3] & 0x10 != 0;
     let start = if packet[3] & 0x20 != 0 { 5 + usize::from(packet[4]) } else { 4 };
     packet.get(start..).filter(|_| has_payload)

@@ -15,6 +15,7 @@
 //! datagram, and fails after 4 s of silence.
 
 pub mod keyframes;
+pub mod pictures;
 pub mod rtcp;
 pub mod rtp;
 pub mod ts;

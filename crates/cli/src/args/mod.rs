@@ -389,6 +389,9 @@ pub(crate) struct DashboardArgs {
     /// A map to lie under the network: a PMTiles file of images or vector tiles, for a group with a datum
     #[arg(long, value_name = "FILE")]
     pub(crate) tiles: Option<PathBuf>,
+    /// The socket of a node that requests video and other data for the page of a super node, which requests nothing
+    #[arg(long, value_name = "SOCKET")]
+    pub(crate) through: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

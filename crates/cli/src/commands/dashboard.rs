@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use roost_api::Client;
-use roost_dashboard::{Feed, Tiles, serve};
+use roost_dashboard::{Feed, PageParts, Tiles, serve};
 use roost_terminal::Output;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -24,15 +24,19 @@ pub(crate) async fn run(args: &DashboardArgs, socket: &Path, output: Output) -> 
     let tiles = args.tiles.as_deref().map(Tiles::open).transpose();
     let tiles = tiles.map_err(|error| Failure::failed(error.to_string()))?;
     let client = connect(socket).await?;
+    let through = match &args.through {
+        Some(node) => Some(connect(node).await?),
+        None => None,
+    };
     let listener = TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(args.listen, &error))?;
     tokio::select! {
-        served = show(client, listener, tiles, output) => served,
+        served = show(client, listener, PageParts { tiles, through }, output) => served,
         _ = tokio::signal::ctrl_c() => Ok(()),
     }
 }
 
 /// Says where the page over a daemon is, and serves it as long as it is wanted.
-pub(crate) async fn show(client: Client, listener: TcpListener, tiles: Option<Tiles>, output: Output) -> Outcome {
+pub(crate) async fn show(client: Client, listener: TcpListener, parts: PageParts, output: Output) -> Outcome {
     let failed = |error| Failure::failed(format!("cannot serve the page: {error}"));
     let bound = listener.local_addr().map_err(failed)?;
     if output.is_json() {
@@ -43,7 +47,7 @@ pub(crate) async fn show(client: Client, listener: TcpListener, tiles: Option<Ti
     }
     let feed = Feed::default();
     tokio::select! {
-        served = serve(listener, feed.clone(), client.clone(), tiles) => served.map_err(failed),
+        served = serve(listener, feed.clone(), client.clone(), parts) => served.map_err(failed),
         () = feed.follow(client) => Ok(()),
     }
 }

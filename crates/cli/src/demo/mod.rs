@@ -27,6 +27,9 @@ use report::{DemoReport, Scenes};
 use row::DemoRow;
 use world::{Architecture, DemoNetwork};
 
+/// A test picture that moves: 8 s of H.264 without B-frames, a key frame a second.
+const CLIP: &[u8] = include_bytes!("../../assets/camera.ts");
+
 /// The daemons to stop at the end.
 #[derive(Default)]
 struct RunningDaemons {
@@ -62,7 +65,9 @@ pub(crate) async fn run(args: &DemoArgs, output: Output) -> Outcome {
 async fn watch(folder: &Path, output: Output) -> Outcome {
     let group = Group::init(&folder.join("group"), "demo")?;
     output.say("Starting a super node and six nodes, of which five move.");
-    let mut network = DemoNetwork::start(Architecture::Overlay, &group, folder).await?;
+    let clip = folder.join("camera.ts");
+    std::fs::write(&clip, CLIP).map_err(|error| Failure::file("write", &clip, &error))?;
+    let mut network = DemoNetwork::start(Architecture::Overlay, &group, folder, Some(&clip)).await?;
     let shown = tokio::select! {
         shown = async {
             network.ready().await?;
@@ -104,7 +109,7 @@ async fn run_scenes(
     let scenes = show(&group, folder, &mut running.pair, output, &steps).await?;
     say(output, &steps, "Starting fourteen more daemons: a super node and a server, each with six nodes.".to_owned());
     for mode in Architecture::ALL {
-        running.networks.push(DemoNetwork::start(mode, &group, folder).await?);
+        running.networks.push(DemoNetwork::start(mode, &group, folder, None).await?);
     }
     let [overlay, central] = running.networks.as_mut_slice() else { return Ok(Vec::new()) };
     tokio::try_join!(overlay.ready(), central.ready())?;

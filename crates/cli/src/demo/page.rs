@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 
 use roost_api::Client;
+use roost_dashboard::PageParts;
 use roost_terminal::Output;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, Cell, Service};
@@ -34,8 +35,9 @@ pub(super) async fn run(network: &DemoNetwork, output: Output) -> Outcome {
         Ok(listener) => listener,
         Err(_) => at(0).await.map_err(|error| Failure::failed(format!("cannot listen for browsers: {error}")))?,
     };
+    let through = Some(network.requester()?.client()?.clone());
     tokio::select! {
-        shown = show(network.hub()?.clone(), listener, None, output) => shown,
+        shown = show(network.hub()?.clone(), listener, PageParts { tiles: None, through }, output) => shown,
         moved = go_around(network) => moved,
         () = watch_video(network.requester()?.client()?) => Ok(()),
     }

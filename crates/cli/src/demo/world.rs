@@ -63,8 +63,8 @@ pub(super) struct DemoNetwork {
 
 impl DemoNetwork {
     /// Issues the identities and starts the hub. The nodes follow in [`DemoNetwork::ready`], when the hub's ports are
-    /// known.
-    pub(super) async fn start(mode: Architecture, group: &Group, folder: &Path) -> Outcome<Self> {
+    /// known. The provider of video sends `clip` over and over, or has synthetic data.
+    pub(super) async fn start(mode: Architecture, group: &Group, folder: &Path, clip: Option<&Path>) -> Outcome<Self> {
         let (program, role, _) = mode.hub();
         let hub_args = arguments(group, folder, &format!("{}-hub", mode.name()), role)?;
         let mut start = Vec::new();
@@ -72,6 +72,9 @@ impl DemoNetwork {
             let name = format!("{}-{service}", mode.name());
             let mut args = arguments(group, folder, &name, Role::Node)?;
             args.extend(["--at".to_owned(), place.to_string(), "--services".to_owned(), service.to_string()]);
+            if let Some(clip) = clip.filter(|_| service == Service::Video) {
+                args.extend(["--sources-video".to_owned(), format!("file:{}", clip.display())]);
+            }
             start.push((name, args));
         }
         let [.., echo] = PLACES;

@@ -1,0 +1,40 @@
+// A video of a node, played by WebRTC: the browser offers, the daemon answers (WHEP).
+
+export interface Selection {
+  service: string;
+  from: string;
+}
+
+export const query = ({ service, from }: Selection) => new URLSearchParams({ service, from }).toString();
+
+/** Asks for a video, and gives its stream as soon as there is one. `close` ends it on both sides. */
+export async function play(selection: Selection, show: (stream: MediaStream) => void, lost: () => void): Promise<() => void> {
+  const connection = new RTCPeerConnection();
+  let session: string | null = null;
+  const close = () => {
+    connection.close();
+    if (session) void fetch(session, { method: "DELETE", keepalive: true }).catch(() => {});
+  };
+  try {
+    connection.addTransceiver("video", { direction: "recvonly" });
+    connection.addEventListener("track", ({ track, streams, receiver }) => {
+      // The newest picture matters more than an even pace.
+      receiver.jitterBufferTarget = 0;
+      show(streams[0] ?? new MediaStream([track]));
+    });
+    connection.addEventListener("connectionstatechange", () => {
+      if (["failed", "disconnected", "closed"].includes(connection.connectionState)) lost();
+    });
+    await connection.setLocalDescription();
+    const headers = { "content-type": "application/sdp" };
+    const body = connection.localDescription?.sdp;
+    const answer = await fetch(`/api/video?${query(selection)}`, { method: "POST", headers, body });
+    if (!answer.ok) throw new Error((await answer.text()).trim());
+    session = answer.headers.get("location");
+    await connection.setRemoteDescription({ type: "answer", sdp: await answer.text() });
+  } catch (error) {
+    close();
+    throw error;
+  }
+  return close;
+}

@@ -1,0 +1,1 @@
+//! Video for players by RTSP.
