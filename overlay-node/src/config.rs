@@ -119,6 +119,14 @@ pub(crate) fn settings() -> Vec<Setting> {
             false,
         ),
         row(
+            "rtsp",
+            Kind::SocketAddr,
+            "",
+            "Address at which players get video by RTSP, as rtsp://HOST:8554/video/27,92; empty serves none.",
+            "127.0.0.1:8554 for ffplay or VLC on this host. Any other address needs `viewer_token`; packets and token are not encrypted.",
+            false,
+        ),
+        row(
             "services",
             Kind::Services,
             "",

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 34] = [
+const ARROWS: [(&str, &[&str]); 35] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -15,7 +15,9 @@ const ARROWS: [(&str, &[&str]); 34] = [
     ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
     ("roost-client", &["roost-wire", "roost-api"]),
-    ("roost-dashboard", &["roost-wire", "roost-api"]),
+    // The page plays what players get.
+    ("roost-players", &["roost-wire", "roost-api", "roost-services"]),
+    ("roost-dashboard", &["roost-wire", "roost-api", "roost-players"]),
     // gpsd's reports are read in one place.
     ("roost-services", &["roost-wire", "roost-geo"]),
     // Prints for all commands; `roost-wire` has the escaping of text from others.
@@ -38,6 +40,8 @@ const ARROWS: [(&str, &[&str]); 34] = [
             "roost-authority",
             "roost-api",
             "roost-reflection",
+            "roost-players",
+            "roost-dashboard",
         ],
     ),
     // The load generator of `roost bench` speaks the overlay's protocol itself,
@@ -184,7 +188,8 @@ const OWNED_LIBRARIES: [(&str, &[&str]); 7] = [
     // Datagrams in batches, for the one crate that sends to many at once.
     ("quinn-udp", &["roost-runtime"]),
     ("dimpl", &["roost-transport"]),
-    ("rustls", &["roost-transport", "roost-identity"]),
+    // The page is served over TLS with what the identity has configured.
+    ("rustls", &["roost-transport", "roost-identity", "roost-dashboard"]),
     ("rcgen", &["roost-identity"]),
     // Each daemon adds its own routes to the shell's local API. The authority serves devices and members.
     ("axum", &["roost-api", "roost-runtime", "roost-authority", "roost-dashboard"]),

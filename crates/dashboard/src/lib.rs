@@ -1,16 +1,21 @@
 //! A live page over a Roost daemon: the nodes on a map, their offers, hubs, connections and streams.
 //!
-//! The page is part of the program, needs no internet, reads only, and answers this machine's browsers alone.
+//! The page is part of the program, needs no internet and changes nothing. It answers this machine's browsers, and others
+//! only over TLS and with a token.
 
+#![allow(missing_docs, reason = "a comment stands where it says more than the name")]
+
+mod access;
 mod feed;
 mod guard;
+mod listener;
 mod media;
 mod picture;
 mod rows;
 mod server;
 mod tiles;
 
+pub use access::{Access, Token, TokenError};
 pub use feed::Feed;
-
 pub use server::{PageParts, serve};
 pub use tiles::{Tiles, TilesError};

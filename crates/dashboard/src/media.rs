@@ -2,11 +2,10 @@
 //!
 //! All of it is requested by the node whose page it is, or by the node that the page was given for it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Path, State};
+use axum::extract::{ConnectInfo, Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -20,6 +19,8 @@ use roost_players::whep::{Whep, WhepError};
 use roost_players::{Selection, SharedStreams, WatchError};
 use roost_wire::Area;
 use roost_wire::messages::ServiceRequest;
+
+use crate::listener::OwnEnd;
 
 /// The most bytes of an object for the page.
 const MAX_OBJECT_BYTES: usize = 16 << 20;
@@ -35,14 +36,12 @@ pub(crate) struct Media {
     client: Client,
     streams: SharedStreams,
     whep: Whep,
-    /// The address at which browsers reach this host.
-    address: IpAddr,
 }
 
 impl Media {
-    pub(crate) fn new(client: Client, address: IpAddr) -> Self {
+    pub(crate) fn new(client: Client) -> Self {
         let streams = SharedStreams::new(client.clone());
-        Self { client, whep: Whep::new(streams.clone()), streams, address }
+        Self { client, whep: Whep::new(streams.clone()), streams }
     }
 
     pub(crate) fn routes(self) -> Router {
@@ -89,12 +88,17 @@ fn watch_failure(error: &WatchError) -> Response {
 }
 
 /// Answers a browser's offer (WHEP).
-async fn play(State(media): State<Arc<Media>>, pairs: QueryPairs, offer: String) -> Response {
+async fn play(
+    State(media): State<Arc<Media>>,
+    ConnectInfo(own): ConnectInfo<OwnEnd>,
+    pairs: QueryPairs,
+    offer: String,
+) -> Response {
     let selection = match selection(&pairs) {
         Ok(selection) => selection,
         Err(error) => return refusal(StatusCode::BAD_REQUEST, error),
     };
-    match media.whep.answer(&selection, &offer, media.address).await {
+    match media.whep.answer(&selection, &offer, own.0.ip()).await {
         Ok(answer) => {
             let location = format!("/api/video/{}", answer.session);
             let headers = [(header::CONTENT_TYPE, "application/sdp".to_owned()), (header::LOCATION, location)];

@@ -20,8 +20,10 @@ use tokio::net::TcpListener;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
+use crate::access::{Access, Entry};
 use crate::feed::Feed;
 use crate::guard;
+use crate::listener::{OwnEnd, PageListener};
 use crate::media::{MAX_OFFER_BYTES, Media};
 use crate::picture::Change;
 use crate::tiles::Tiles;
@@ -50,6 +52,7 @@ pub struct PageParts {
     pub tiles: Option<Tiles>,
     /// The node that requests data for the page of a hub, which itself requests nothing.
     pub through: Option<Client>,
+    pub access: Access,
 }
 
 /// Serves the page until the listener fails.
@@ -58,7 +61,8 @@ pub struct PageParts {
 /// That of the listener.
 pub async fn serve(listener: TcpListener, feed: Feed, client: Client, parts: PageParts) -> std::io::Result<()> {
     let bound = listener.local_addr()?;
-    let media = Media::new(parts.through.clone().unwrap_or_else(|| client.clone()), bound.ip());
+    let listener = PageListener::start(listener, parts.access.tls.clone())?;
+    let media = Media::new(parts.through.clone().unwrap_or_else(|| client.clone()));
     let served = Served { feed, client, parts, bound };
     let routes = Router::new()
         .route("/api/events", get(events))
@@ -71,16 +75,40 @@ pub async fn serve(listener: TcpListener, feed: Feed, client: Client, parts: Pag
         .merge(media.routes())
         .layer(DefaultBodyLimit::max(MAX_OFFER_BYTES))
         .layer(middleware::from_fn_with_state(served, guarded));
-    axum::serve(listener, routes).await
+    axum::serve(listener, routes.into_make_service_with_connect_info::<OwnEnd>()).await
 }
 
 async fn guarded(State(served): State<Served>, request: Request, next: Next) -> Response {
-    let mut response = match guard::check(request.headers(), served.bound) {
+    let mut response = match entry(&served, &request) {
         Ok(()) => next.run(request).await,
-        Err(stranger) => (StatusCode::FORBIDDEN, format!("{stranger}\n")).into_response(),
+        Err(refused) => *refused,
     };
     response.headers_mut().extend(guard::headers());
     response
+}
+
+/// Admits the request, or answers it with a refusal or with the cookie that admits the next.
+fn entry(served: &Served, request: &Request) -> Result<(), Box<Response>> {
+    let refused = |status: StatusCode, sentence: &dyn std::fmt::Display| {
+        Err(Box::new((status, format!("{sentence}\n")).into_response()))
+    };
+    let Some(token) = &served.parts.access.token else {
+        let checked = guard::check(request.headers(), served.bound);
+        return checked.or_else(|stranger| refused(StatusCode::FORBIDDEN, &stranger));
+    };
+    match served.parts.access.check(token, (request.headers(), request.uri()), served.bound) {
+        Entry::Admitted => Ok(()),
+        Entry::Keep(cookie) => {
+            let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, "/".to_owned())];
+            Err(Box::new((StatusCode::SEE_OTHER, headers).into_response()))
+        }
+        Entry::Missing => {
+            let sentence =
+                "this page has a token: open it as /?token=TOKEN once, with the token that it was started with";
+            refused(StatusCode::UNAUTHORIZED, &sentence)
+        }
+        Entry::Stranger => refused(StatusCode::FORBIDDEN, &guard::Stranger::Origin),
+    }
 }
 
 async fn file(request: Request) -> Response {

@@ -109,6 +109,20 @@ pub fn server_config(
     Ok(Arc::new(config))
 }
 
+/// The configuration of a page for browsers, which show no certificate of the group.
+///
+/// # Errors
+/// rustls does not accept the identity.
+pub fn page_server(identity: &Arc<Identity>) -> Result<Arc<ServerConfig>, ConfigError> {
+    let shown = CertificateResolver::new(identity)?;
+    let mut config = ServerConfig::builder_with_provider(provider(KeyExchange::default()))
+        .with_protocol_versions(&[&TLS13])?
+        .with_no_client_auth()
+        .with_cert_resolver(shown);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Arc::new(config))
+}
+
 /// The configuration of the dialing side, which expects remotes with the roles in `expect`. The server name given to a
 /// connection is neither sent nor checked.
 ///

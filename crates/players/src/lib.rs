@@ -6,6 +6,7 @@
 #![allow(missing_docs, reason = "a comment stands where it says more than the name")]
 
 mod group;
+mod random;
 pub mod rtsp;
 mod shared;
 pub mod whep;

@@ -31,6 +31,7 @@ pub mod logging;
 pub mod media;
 pub mod metrics;
 pub mod naming;
+mod page;
 pub mod places;
 mod program;
 mod renewal;

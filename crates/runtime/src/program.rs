@@ -28,6 +28,7 @@ use crate::config::{self, default_toml, reference, show};
 use crate::config::{Action, Common, ConfigError, Invocation, Setting, Settings, common_settings};
 use crate::failure::Failure;
 use crate::logging::{self, Level};
+use crate::page::{self, OpenedPage};
 use crate::serve::serve;
 use crate::shared::DaemonContext;
 use crate::systemd;
@@ -92,6 +93,7 @@ pub(crate) struct Opened {
     pub(crate) policy: Arc<Policy>,
     pub(crate) socket: ControlSocket,
     pub(crate) http: Option<TcpListener>,
+    pub(crate) page: OpenedPage,
 }
 
 /// Runs a daemon from its command line to its exit code.
@@ -182,6 +184,7 @@ pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Ope
         Some(address) => Some(TcpListener::bind(address).await.map_err(|error| no_metrics(address, &error))?),
         None => None,
     };
+    let page = page::open(&common, &identity)?;
     let listen = common.listen.clone();
     let (transport, events) = bind::<P>(&common, listen, &identity, &policy).await.map_err(Failure::failed)?;
     let audit = audit::start(common.audit.as_deref()).map_err(|error| no_audit(&common, &error))?;
@@ -189,7 +192,7 @@ pub(crate) async fn open<P: Program>(common: Common, level: Level) -> Result<Ope
         .map_err(Failure::failed)?
         .with_audit(audit);
     let base = Base { common, identity, events, shared: Arc::new(shared), stop: CancellationToken::new() };
-    Ok(Opened { base, policy, socket, http })
+    Ok(Opened { base, policy, socket, http, page })
 }
 
 fn no_audit(common: &Common, error: &std::io::Error) -> Failure {

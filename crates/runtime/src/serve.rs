@@ -51,7 +51,7 @@ pub(crate) async fn serve<P: Program>(
     layers: Layers,
     opened: Opened,
 ) -> Result<ExitCode, Failure> {
-    let Opened { base, policy, socket, http } = opened;
+    let Opened { base, policy, socket, http, page } = opened;
     let (shared, identity) = (Arc::clone(&base.shared), Arc::clone(&base.identity));
     let (stop_machine, drain) = (base.stop.clone(), base.common.drain);
     let renewed = Arc::new(Notify::new());
@@ -72,6 +72,7 @@ pub(crate) async fn serve<P: Program>(
         tokio::spawn(server::serve(http, api::public(service.clone()), CallerLimits::PUBLIC, stop));
     }
     let listen = shared.listen().join(" ");
+    page.start().map_err(Failure::failed)?;
     let (name, group, node, role) = (identity.name(), identity.group(), identity.node(), P::ROLE);
     tracing::info!(%role, name, group, %node, %listen, "serving");
     shared.audit_start();

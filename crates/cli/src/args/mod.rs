@@ -383,7 +383,7 @@ pub(crate) struct MonitorArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct DashboardArgs {
-    /// The address to listen at, which must be this machine's own; port 0 takes any that is free
+    /// The address to listen at; port 0 takes any that is free. One that other machines reach needs --identity
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7790")]
     pub(crate) listen: SocketAddr,
     /// A map to lie under the network: a PMTiles file of images or vector tiles, for a group with a datum
@@ -392,6 +392,9 @@ pub(crate) struct DashboardArgs {
     /// The socket of a node that requests video and other data for the page of a super node, which requests nothing
     #[arg(long, value_name = "SOCKET")]
     pub(crate) through: Option<PathBuf>,
+    /// The identity with which other machines get the page over TLS, with a token that is printed
+    #[arg(long, value_name = "DIR")]
+    pub(crate) identity: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

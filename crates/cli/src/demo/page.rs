@@ -37,7 +37,7 @@ pub(super) async fn run(network: &DemoNetwork, output: Output) -> Outcome {
     };
     let through = Some(network.requester()?.client()?.clone());
     tokio::select! {
-        shown = show(network.hub()?.clone(), listener, PageParts { tiles: None, through }, output) => shown,
+        shown = show(network.hub()?.clone(), listener, PageParts { through, ..PageParts::default() }, output) => shown,
         moved = go_around(network) => moved,
         () = watch_video(network.requester()?.client()?) => Ok(()),
     }

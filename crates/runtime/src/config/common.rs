@@ -24,6 +24,12 @@ pub struct Common {
     pub socket: PathBuf,
     /// The address of metrics and health over HTTP; `None` serves neither.
     pub metrics: Option<SocketAddr>,
+    /// The address of the live page; `None` serves none.
+    pub http: Option<SocketAddr>,
+    /// The address of video for players, of a node only.
+    pub rtsp: Option<SocketAddr>,
+    /// The file of the token for viewers.
+    pub viewer_token: Option<PathBuf>,
     pub log_format: LogFormat,
     /// A level, or directives of `tracing-subscriber`.
     pub log_level: String,
@@ -109,6 +115,22 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
             false,
         ),
         row(
+            "http",
+            Kind::SocketAddr,
+            String::new(),
+            "Address of the live page, which browsers open; empty serves none.",
+            "127.0.0.1:7790 for the browsers of this host. Any other address is served over TLS and needs `viewer_token`.",
+            false,
+        ),
+        row(
+            "viewer_token",
+            Kind::Path,
+            String::new(),
+            "File with the token of those who may open the page or play video; made with a random one if it is not there.",
+            "Needed as soon as other hosts reach either. Open the page as https://HOST:PORT/?token=TOKEN; players give it as a password.",
+            false,
+        ),
+        row(
             "log_format",
             Kind::Choice(&["text", "json"]),
             "text".to_owned(),
@@ -179,6 +201,9 @@ impl Common {
             key_exchange: settings.required("key_exchange")?,
             socket: settings.required("socket")?,
             metrics: settings.optional("metrics")?,
+            http: settings.optional("http")?,
+            rtsp: settings.optional("rtsp")?,
+            viewer_token: settings.optional("viewer_token")?,
             log_format: if settings.text("log_format") == Some("json") { LogFormat::Json } else { LogFormat::Text },
             log_level: settings.required("log_level")?,
             audit: settings.optional("audit")?,

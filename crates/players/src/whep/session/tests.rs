@@ -132,6 +132,9 @@ fn offers_without_h264_are_refused() {
 }
 
 proptest! {
+    // Each has a handshake.
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
     #[test]
     fn strange_offers_and_datagrams_are_survived(
         cut in 0_usize..4000,

@@ -1,0 +1,97 @@
+//! Connections of browsers, over TLS where that is on.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::connect_info::Connected;
+use axum::serve::{IncomingStream, Listener};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+/// The longest handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// The most handshakes at once, and connections that wait to be served.
+const MAX_WAITING: usize = 64;
+
+/// The pause after the system could not accept a connection.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(crate) trait PageStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> PageStream for T {}
+
+/// The address at which a browser has reached this host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnEnd(pub SocketAddr);
+
+pub(crate) struct PageListener {
+    bound: SocketAddr,
+    accepted: mpsc::Receiver<(Box<dyn PageStream>, OwnEnd)>,
+}
+
+impl PageListener {
+    /// Accepts connections from now on.
+    pub(crate) fn start(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> io::Result<Self> {
+        let bound = listener.local_addr()?;
+        let (sender, accepted) = mpsc::channel(MAX_WAITING);
+        tokio::spawn(accept(listener, tls.map(TlsAcceptor::from), sender));
+        Ok(Self { bound, accepted })
+    }
+}
+
+/// Accepts connections until nobody serves them any more. A slow handshake holds back no other connection.
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::Sender<(Box<dyn PageStream>, OwnEnd)>) {
+    loop {
+        // Room first: who opens connections and says nothing holds back others like it.
+        let Ok(room) = sender.clone().reserve_owned().await else { return };
+        let Ok((stream, own)) = next(&listener).await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        match tls.clone() {
+            None => drop(room.send((Box::new(stream), own))),
+            Some(tls) => drop(tokio::spawn(async move {
+                // A browser that does not know the certificate breaks off.
+                if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
+                    drop(room.send((Box::new(stream), own)));
+                }
+            })),
+        }
+    }
+}
+
+async fn next(listener: &TcpListener) -> io::Result<(TcpStream, OwnEnd)> {
+    let (stream, _) = listener.accept().await?;
+    let own = OwnEnd(stream.local_addr()?);
+    Ok((stream, own))
+}
+
+impl Listener for PageListener {
+    type Io = Box<dyn PageStream>;
+    type Addr = OwnEnd;
+
+    async fn accept(&mut self) -> (Self::Io, OwnEnd) {
+        match self.accepted.recv().await {
+            Some(accepted) => accepted,
+            // The runtime ends.
+            None => std::future::pending().await,
+        }
+    }
+
+    fn local_addr(&self) -> io::Result<OwnEnd> {
+        Ok(OwnEnd(self.bound))
+    }
+}
+
+impl Connected<IncomingStream<'_, PageListener>> for OwnEnd {
+    fn connect_info(stream: IncomingStream<'_, PageListener>) -> Self {
+        *stream.remote_addr()
+    }
+}

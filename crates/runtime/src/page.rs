@@ -1,0 +1,112 @@
+//! The live page for browsers, and video for players, on a thread of their own.
+//!
+//! They read the daemon over its local API as any other program, so that neither holds up the machine.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use roost_api::Client;
+use roost_dashboard::{Access, Feed, PageParts, Token, serve};
+use roost_identity::{Identity, tls};
+use roost_players::SharedStreams;
+use roost_players::rtsp::Rtsp;
+use tokio::net::TcpListener;
+
+use crate::config::Common;
+use crate::failure::Failure;
+
+/// The pause before another try to reach the daemon, which is just starting.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The ports of the page and of players, open but not served yet.
+pub(crate) struct OpenedPage {
+    http: Option<std::net::TcpListener>,
+    rtsp: Option<std::net::TcpListener>,
+    access: Access,
+    socket: PathBuf,
+}
+
+/// Opens the ports that the settings name.
+pub(crate) fn open(common: &Common, identity: &Arc<Identity>) -> Result<OpenedPage, Failure> {
+    let is_open = |address: &SocketAddr| !address.ip().is_loopback();
+    let token = common.viewer_token.as_deref().map(Token::of_file).transpose().map_err(Failure::config)?;
+    for (key, address) in [("http", common.http), ("rtsp", common.rtsp)] {
+        if let Some(address) = address.filter(is_open).filter(|_| token.is_none()) {
+            return Err(Failure::config(format!(
+                "{key} = {address} is open to other machines: give viewer_token a file, in which the token for them is made"
+            )));
+        }
+    }
+    // On this machine nobody listens in.
+    let tls = common.http.filter(is_open).map(|_| tls::page_server(identity)).transpose().map_err(Failure::failed)?;
+    let (http, rtsp) = (bind("http", common.http)?, bind("rtsp", common.rtsp)?);
+    Ok(OpenedPage { http, rtsp, access: Access { token, tls }, socket: common.socket.clone() })
+}
+
+fn bind(key: &str, address: Option<SocketAddr>) -> Result<Option<std::net::TcpListener>, Failure> {
+    let Some(address) = address else { return Ok(None) };
+    let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    bound.map(Some).map_err(|error| Failure::failed(format!("cannot serve {key} on {address}: {error}")))
+}
+
+impl OpenedPage {
+    /// Serves until the process ends.
+    pub(crate) fn start(self) -> std::io::Result<()> {
+        if self.http.is_none() && self.rtsp.is_none() {
+            return Ok(());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("page".to_owned()).spawn(move || runtime.block_on(self.run()))?;
+        Ok(())
+    }
+
+    async fn run(self) {
+        let client = loop {
+            match Client::connect(&self.socket).await {
+                Ok(client) => break client,
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            }
+        };
+        let token = self.access.token.as_ref().map(|token| token.as_str().to_owned());
+        let page = show(self.http, client.clone(), self.access);
+        let players = play(self.rtsp, client, token);
+        tokio::join!(page, players);
+    }
+}
+
+async fn show(http: Option<std::net::TcpListener>, client: Client, access: Access) {
+    let Some(listener) = http else { return };
+    let scheme = if access.tls.is_some() { "https" } else { "http" };
+    let served = async {
+        let listener = TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        tracing::info!("the live page is at {scheme}://{address}/");
+        let feed = Feed::default();
+        let parts = PageParts { access, ..PageParts::default() };
+        tokio::select! {
+            served = serve(listener, feed.clone(), client.clone(), parts) => served,
+            () = feed.follow(client) => Ok(()),
+        }
+    };
+    if let Err(error) = served.await {
+        tracing::warn!(%error, "the live page is served no longer");
+    }
+}
+
+async fn play(rtsp: Option<std::net::TcpListener>, client: Client, token: Option<String>) {
+    let Some(listener) = rtsp else { return };
+    let served = async {
+        let listener = TcpListener::from_std(listener)?;
+        let address = listener.local_addr()?;
+        tracing::info!("players get video at rtsp://{address}/video/any");
+        Rtsp::new(SharedStreams::new(client), token).serve(listener).await
+    };
+    if let Err(error) = served.await {
+        tracing::warn!(%error, "players are served no longer");
+    }
+}
