@@ -104,9 +104,10 @@ async fn play(rtsp: Option<std::net::TcpListener>, client: Client, token: Option
         let listener = TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
         tracing::info!("players get video at rtsp://{address}/video/any");
-        Rtsp::new(SharedStreams::new(client), token).serve(listener).await
+        Rtsp::new(SharedStreams::new(client), token).serve(listener).await;
+        Ok::<_, std::io::Error>(())
     };
     if let Err(error) = served.await {
-        tracing::warn!(%error, "players are served no longer");
+        tracing::warn!(%error, "players are not served");
     }
 }

@@ -42,6 +42,7 @@ mod own_services;
 mod packaging;
 mod paths;
 mod places;
+mod players;
 mod policy;
 mod readme;
 mod reference;

@@ -22,6 +22,9 @@ const MAX_MESSAGE_BYTES: usize = 16 << 10;
 /// The longest wait for a player that does not read, and for the first datagram of a stream.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// The longest silence of a player that does not play yet.
+const BEFORE_PLAYING: Duration = Duration::from_secs(15);
+
 /// Tries to find two ports side by side.
 const TRIES: usize = 16;
 
@@ -63,7 +66,7 @@ impl Player {
         let mut buffer = Vec::new();
         let mut packet = Vec::new();
         loop {
-            let silent_at = self.heard + Duration::from_secs(SESSION_S) + PATIENCE;
+            let silent_at = self.heard + self.longest_silence();
             tokio::select! {
                 read = self.socket.read_buf(&mut buffer) => {
                     if read? == 0 {
@@ -78,14 +81,19 @@ impl Player {
                     let Some(datagram) = datagram else { return Ok(()) };
                     self.send(&datagram.bytes, &mut packet).await?;
                 }
-                () = tokio::time::sleep_until(silent_at.into()), if self.must_be_heard() => return Ok(()),
+                () = tokio::time::sleep_until(silent_at.into()) => return Ok(()),
             }
         }
     }
 
-    /// True but for a player whose packets go between the messages: its connection shows that it is there.
-    const fn must_be_heard(&self) -> bool {
-        !matches!((&self.playing, self.conversation.way()), (Some(_), Some(Way::Interleaved(_))))
+    /// The silence after which a player has gone.
+    const fn longest_silence(&self) -> Duration {
+        match (&self.playing, self.conversation.way()) {
+            // Its connection shows that it is there.
+            (Some(_), Some(Way::Interleaved(_))) => Duration::from_secs(24 * 3600),
+            (Some(_), _) => Duration::from_secs(SESSION_S + 10),
+            (None, _) => BEFORE_PLAYING,
+        }
     }
 
     /// Reads the messages that are whole; false at the end of the conversation.
