@@ -176,7 +176,8 @@ fn the_page_shows_the_daemons_certificate() {
     let network = Network::new();
     let (port, token) = (free_port(), text(&network.path("token")));
     let address = format!("0.0.0.0:{port}");
-    let hub = network.supernode("sn1", &["--listen", "udp://127.0.0.1:0", "--http", &address, "--viewer-token", &token]);
+    let hub =
+        network.supernode("sn1", &["--listen", "udp://127.0.0.1:0", "--http", &address, "--viewer-token", &token]);
     let shown = || {
         let url = format!("https://127.0.0.1:{port}/");
         let output = Command::new("curl").args(["-skv", "--max-time", "20", &url]).output().ok()?;
@@ -187,4 +188,3 @@ fn the_page_shows_the_daemons_certificate() {
     let subject = said.lines().find(|line| line.contains("subject:")).unwrap();
     assert!(subject.contains("sn1"), "{subject}");
 }
-

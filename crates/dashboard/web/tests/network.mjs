@@ -40,12 +40,9 @@ export class Network {
     return execFileSync(join(PROGRAMS, "roost"), words, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   }
 
-  /** Starts a program; what it prints goes into a file. */
+  /** Starts a program of Roost. */
   start(program, name, words) {
-    const log = openSync(this.path(`${name}.log`), "a");
-    const child = spawn(join(PROGRAMS, program), words, { stdio: ["ignore", log, log] });
-    this.#running.push(child);
-    return child;
+    return this.run(join(PROGRAMS, program), name, words);
   }
 
   status(name) {
@@ -76,10 +73,32 @@ export class Network {
     return this.daemon("supernode", name, "supernode", ["--listen", `udp://127.0.0.1:${port}`]);
   }
 
-  node(name, at, services, hub = "hub1") {
-    const endpoint = this.status(hub).listen[0];
+  node(name, at, services, ...more) {
+    return this.daemon("overlay-node", name, "node", this.nodeWords(at, services, ...more));
+  }
+
+  /** The words of a node at the hub. */
+  nodeWords(at, services, ...more) {
+    const endpoint = this.status("hub1").listen[0];
     const words = ["--super", endpoint, "--listen", "udp://127.0.0.1:0", "--at", at];
-    return this.daemon("overlay-node", name, "node", [...words, ...(services ? ["--services", services] : [])]);
+    return [...words, ...(services ? ["--services", services] : []), ...more];
+  }
+
+  /** Makes a clip of one color with ffmpeg. */
+  clip(name, color, ...more) {
+    const path = this.path(name);
+    const picture = ["-f", "lavfi", "-i", `color=${color}:size=320x180:rate=20:duration=4`];
+    const form = ["-c:v", "libx264", "-g", "20", "-pix_fmt", "yuv420p", ...(more.length ? more : ["-bf", "0"])];
+    execFileSync("ffmpeg", ["-nostdin", "-loglevel", "error", ...picture, ...form, "-f", "mpegts", path]);
+    return path;
+  }
+
+  /** Starts any program; what it prints goes into a file. */
+  run(program, name, words) {
+    const log = openSync(this.path(`${name}.log`), "a");
+    const child = spawn(program, words, { stdio: ["ignore", log, log] });
+    this.#running.push(child);
+    return child;
   }
 
   /** Serves the page over a daemon, and returns its address. */
