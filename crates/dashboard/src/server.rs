@@ -10,9 +10,9 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures_util::Stream;
-use roost_api::server::QueryPairs;
+use roost_api::server::{CallerLimits, QueryPairs};
 use roost_api::{Client, ClientError, LookupQuery};
 use rust_embed::RustEmbed;
 use serde::Serialize;
@@ -24,6 +24,7 @@ use crate::feed::Feed;
 use crate::guard;
 use crate::picture::Change;
 use crate::tiles::Tiles;
+use crate::trace::Tracer;
 
 /// The built page; `crates/dashboard/web` has its source.
 #[derive(RustEmbed)]
@@ -39,29 +40,43 @@ struct Served {
     feed: Feed,
     client: Client,
     tiles: Option<Tiles>,
+    tracer: Tracer,
+    patience: Duration,
     bound: SocketAddr,
 }
+
+/// The longest wait for the daemon's answer to a search, and for a trace.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Each browser keeps one connection open, and uses up to five more for a while. No route reads a body.
+const LIMITS: CallerLimits = CallerLimits { connections: 256, body: 64 * 1024, document: 0 };
 
 /// Serves the page until the listener fails; the map of `tiles` is under the network, if it has places on the Earth.
 ///
 /// # Errors
 /// That of the listener.
 pub async fn serve(listener: TcpListener, feed: Feed, client: Client, tiles: Option<Tiles>) -> std::io::Result<()> {
-    let served = Served { feed, client, tiles, bound: listener.local_addr()? };
-    let routes = Router::new()
+    let tracer = Tracer::new(client.clone(), PATIENCE);
+    let served = Served { feed, client, tiles, tracer, patience: PATIENCE, bound: listener.local_addr()? };
+    roost_api::server::serve(listener, routes(served), LIMITS, std::future::pending()).await;
+    Ok(())
+}
+
+fn routes(served: Served) -> Router {
+    Router::new()
         .route("/api/events", get(events))
         .route("/api/history", get(history))
         .route("/api/lookup", get(lookup))
         .route("/api/page", get(settings))
         .route("/api/tiles", get(map_tiles))
+        .route("/api/trace", post(trace))
         .fallback(get(file))
         .layer(middleware::from_fn_with_state(served.clone(), guarded))
-        .with_state(served);
-    axum::serve(listener, routes).await
+        .with_state(served)
 }
 
 async fn guarded(State(served): State<Served>, request: Request, next: Next) -> Response {
-    let mut response = match guard::check(request.headers(), served.bound) {
+    let mut response = match guard::check_request(&request, served.bound) {
         Ok(()) => next.run(request).await,
         Err(stranger) => (StatusCode::FORBIDDEN, format!("{stranger}\n")).into_response(),
     };
@@ -140,9 +155,24 @@ async fn lookup(State(served): State<Served>, pairs: QueryPairs) -> Response {
         Ok(query) => LookupQuery { names: true, ..query },
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
-    match served.client.lookup(&query).await {
-        Ok(found) => axum::Json(found).into_response(),
+    let Ok(found) = tokio::time::timeout(served.patience, served.client.lookup(&query)).await else {
+        return (StatusCode::GATEWAY_TIMEOUT, "the daemon has not answered in time: search again later")
+            .into_response();
+    };
+    match found {
+        Ok(found) => {
+            let is_found = !found.candidates.is_empty();
+            served.feed.own_services.add(is_found.then_some(query.service));
+            axum::Json(found).into_response()
+        }
         Err(ClientError::Api(error)) => (StatusCode::BAD_REQUEST, error.message).into_response(),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
 }
+
+async fn trace(State(served): State<Served>, pairs: QueryPairs) -> Response {
+    served.tracer.answer(pairs).await
+}
+
+#[cfg(test)]
+mod hostile;
