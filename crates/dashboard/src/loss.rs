@@ -6,8 +6,9 @@ use std::time::Duration;
 /// After this time a lost packet counts half as much.
 const HALF_LIFE: Duration = Duration::from_secs(15);
 
-/// The least number of packets, old ones in part, of which a share tells something.
-const LEAST: f64 = 5.0;
+/// The least number of packets, old ones in part, of which a share tells something: a single probe that was sent again
+/// counts as lost.
+const LEAST: f64 = 20.0;
 
 /// The most packets from before the first look that count.
 const MOST_BEFORE: f64 = 200.0;
@@ -80,12 +81,12 @@ mod tests {
     #[test]
     fn old_losses_fade() {
         let mut losses = Losses::default();
-        assert_eq!(losses.percent("a", counts(4, 1, 1.0), SECOND), None, "too few packets");
+        assert_eq!(losses.percent("a", counts(19, 1, 1.0), SECOND), None, "too few packets");
         assert_eq!(losses.percent("b", counts(1000, 100, 1.0), SECOND), Some(10.0));
         let later = losses.percent("b", counts(1100, 100, 61.0), 60 * SECOND).unwrap();
         assert!(later > 0.5 && later < 2.0, "{later}");
         // Another connection has the place of one that has ended.
-        assert_eq!(losses.percent("b", counts(10, 5, 0.5), SECOND), Some(50.0));
+        assert_eq!(losses.percent("b", counts(100, 50, 0.5), SECOND), Some(50.0));
         losses.retain(|key| key == "a");
         assert_eq!(losses.0.len(), 1);
     }

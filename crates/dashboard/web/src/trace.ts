@@ -112,9 +112,11 @@ export function routeOf(traced: Traced, requester: Station, placeOf: (node: stri
     const before = [...stations.values()].filter((station) => !placeOf(station.node)).length;
     stations.set(node, { node, label, point: placeOf(node) ?? beside(before, number) });
   };
-  for (const hop of hops) add(hop.node, `${nameOf(hop.node, hop.name)} ${milliseconds(hop.held_ms)}`, hop.number);
-  for (const hop of hops) if (hop.other) add(hop.other, nameOf(hop.other, hop.other_name), hop.number + 1);
-  if (provider) add(provider, nameOf(provider, traced.summary?.provider_name), last);
+  // The map has the names of nodes already.
+  const named = (node: string, name?: string) => (placeOf(node) ? "" : nameOf(node, name));
+  for (const hop of hops) add(hop.node, `${named(hop.node, hop.name)} ${milliseconds(hop.held_ms)}`.trim(), hop.number);
+  for (const hop of hops) if (hop.other) add(hop.other, named(hop.other, hop.other_name), hop.number + 1);
+  if (provider) add(provider, named(provider, traced.summary?.provider_name), last);
   const lines: Route["lines"] = [];
   const drawn = new Set<string>();
   const link = (from: string, to: string, kind: Route["lines"][number]["kind"]) => {

@@ -43,14 +43,20 @@ describe("the sections over hubs and nodes", () => {
   test("hubs with the nodes at home and on standby", async () => {
     const { page, errors } = await open(chrome, url);
     const homes = table(page, "Homes and standbys");
-    await rowOf(homes, "hub1 this hub").getByText("3", { exact: true }).first().waitFor();
-    const other = rowOf(homes, "hub2 sibling");
-    await other.getByText("3", { exact: true }).click();
-    await other.getByRole("button", { name: "base" }).click();
+    const at = await until("the node has a home and a standby", () => {
+      const { hub, standby } = network.status("base");
+      return hub && standby && { home: hub.name, standby: standby.name };
+    });
+    const names = (hub, column) => rowOf(homes, hub).locator("td").nth(column);
+    await names(at.home, 2).locator("summary").click();
+    await names(at.home, 2).getByRole("button", { name: "base" }).waitFor();
+    await names(at.standby, 3).locator("summary").click();
+    await names(at.standby, 3).getByRole("button", { name: "base" }).click();
+    const [label, other] = at.home === "hub1" ? ["standby", "hub2"] : ["home", "hub2; this hub is its standby"];
     const details = page.getByRole("region", { name: "base" });
-    await details.getByText("hub2").waitFor();
-    await rowOf(homes, "hub1 this hub").getByText("1", { exact: true }).click();
-    await rowOf(homes, "hub1 this hub").getByRole("button", { name: "far" }).waitFor();
+    await details.getByText(label, { exact: true }).waitFor();
+    await details.getByText(other, { exact: true }).waitFor();
+    await rowOf(homes, "hub2").getByText("sibling").waitFor();
     assert.deepEqual(errors, []);
     await page.close();
   });
@@ -68,9 +74,11 @@ describe("the sections over hubs and nodes", () => {
   });
 
   test("connections tell their losses", async () => {
-    const { page } = await open(chrome, url);
+    // An image takes some eighty packets, and each of them is confirmed.
+    network.roost("--socket", network.path("base.sock"), "request", "image", "--any", "-o", "/dev/null");
+    const { page } = await open(chrome, atNode);
     const connections = page.locator("table", { has: page.getByRole("columnheader", { name: "loss" }) }).last();
-    await connections.getByRole("cell", { name: "0 %" }).first().waitFor();
+    await connections.getByRole("row").filter({ hasText: "base" }).getByRole("cell", { name: /^[\d.]+ %$/ }).waitFor();
     const wraps = await connections.locator("td.number").evaluateAll((cells) => cells.map((cell) => getComputedStyle(cell).whiteSpace));
     assert.ok(wraps.length > 0 && wraps.every((space) => space === "nowrap"), String(wraps));
     await page.close();
@@ -93,6 +101,8 @@ describe("the sections over hubs and nodes", () => {
     await rowOf(table(page, "Members here"), "lost").waitFor();
     network.roost("group", "revoke", network.path("group"), "lost", ...via);
     await rowOf(documents, "revocations").getByText("one certificate is revoked; of nodes that were here: lost").waitFor();
+    const audit = table(page, "Audit records");
+    await rowOf(audit, "certificate-refused").waitFor();
     await stop(lost);
     writeFileSync(network.path("policy.toml"), NO_SENSORS);
     network.roost("policy", "publish", network.path("policy.toml"), "--group", network.path("group"), ...via);
@@ -100,11 +110,10 @@ describe("the sections over hubs and nodes", () => {
     const asks = () => network.roost("--socket", network.path("rover.sock"), "request", "sensor", "--any", "-o", "/dev/null");
     await until("the policy is in force at the node", () => network.status("rover")?.policy?.number === 1);
     assert.throws(asks, /no sensors for rover/);
-    // The node refuses it itself. Before it knew the policy, its hub would have: another node tells a record there.
-    const audit = table(page, "Audit records");
     await rowOf(audit, "document-taken").waitFor();
     await audit.getByRole("checkbox", { name: /only what was denied/ }).check();
     await until("only refusals are listed", async () => (await audit.getByText("document-taken").count()) === 0);
+    await rowOf(audit, "certificate-refused").waitFor();
     await table(await atRover(), "Audit records").getByText("This daemon keeps none").waitFor();
     assert.deepEqual(errors, []);
     await page.close();
@@ -122,7 +131,7 @@ describe("the sections over hubs and nodes", () => {
     await form.getByLabel("service").fill("video");
     await form.getByLabel("from node").fill("base");
     await form.getByRole("button", { name: "Trace" }).click();
-    const way = page.getByRole("table", { name: "The way of the request" });
+    const way = page.getByRole("list", { name: "The way of the request" });
     await way.getByText(/answered over/).waitFor();
     await page.getByText(/^Accepted after [\d.]+ ms\. First byte after [\d.]+ ms, directly over udp\./).waitFor();
     await form.getByLabel("from node").fill("");
@@ -227,10 +236,13 @@ describe("the sections over hubs and nodes", () => {
       await page.getByText("Trace a request").click();
       if (at === atNode) {
         await page.getByRole("form", { name: "Trace" }).getByRole("button", { name: "Trace" }).click();
-        await page.getByRole("table", { name: "The way of the request" }).waitFor();
+        await page.getByRole("list", { name: "The way of the request" }).waitFor();
       }
       await assertAccessible(page, JSON.stringify(form));
-      if (process.env.SHOTS) await page.screenshot({ path: `${process.env.SHOTS}/${at === url ? "hub" : "node"}-${form.colorScheme ?? 400}.png`, fullPage: true });
+      if (process.env.SHOTS) {
+        await page.getByRole("heading", { name: at === url ? "Homes and standbys" : "Documents of the group" }).scrollIntoViewIfNeeded();
+        await page.screenshot({ path: `${process.env.SHOTS}/${at === url ? "hub" : "node"}-${form.colorScheme ?? 400}.png`, fullPage: true });
+      }
       await page.close();
     }
   });
