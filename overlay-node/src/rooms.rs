@@ -21,7 +21,7 @@ pub(crate) struct RoomNames(Mutex<BTreeMap<RoomId, String>>);
 impl RoomNames {
     pub(crate) fn record_room(&self, room: RoomId, name: &str) {
         let mut names = self.lock();
-        // Those of a room that was left go at the next list.
+        // The next list forgets the names of rooms that were left.
         if names.len() < 4 * MAX_ROOMS {
             names.insert(room, name.to_owned());
         }

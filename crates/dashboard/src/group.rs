@@ -13,7 +13,6 @@ use crate::picture::Rows;
 /// The most members that are shown: those whose certificates end first.
 const MAX_MEMBERS: usize = 2_000;
 
-/// Audit records that are shown.
 pub(crate) const AUDIT_RECORDS: u32 = 50;
 
 /// The longest details of an audit record as JSON, bytes. Longer ones are left to `roost audit show`.

@@ -29,7 +29,6 @@ struct Recent {
     lost: f64,
 }
 
-/// The latest losses by key.
 #[derive(Debug, Default)]
 pub(crate) struct Losses(BTreeMap<String, Recent>);
 

@@ -33,7 +33,7 @@ async fn watched(feed: &Feed, client: &Client) -> Result<(), ClientError> {
         let event = tokio::select! {
             event = changes.next() => event?,
             () = settled.as_mut(), if !present.is_settled => {
-                feed.merge(Rows::new(), present.settle(feed));
+                feed.merge(Rows::new(), present.rows_before(feed));
                 continue;
             }
             () = feed.own_services.more_than(&services) => return Ok(()),
@@ -54,7 +54,6 @@ struct Present {
 }
 
 impl Present {
-    /// False if a change was lost.
     fn follows(&mut self, number: u64) -> bool {
         self.last.replace(number).is_none_or(|last| number == last + 1)
     }
@@ -73,8 +72,8 @@ impl Present {
         feed.say("nodes", "live", None);
     }
 
-    /// The rows of a watch before that are not there any more.
-    fn settle(&mut self, feed: &Feed) -> Vec<String> {
+    /// Ends the time in which rows of a watch before may stay, and names those that are not there any more.
+    fn rows_before(&mut self, feed: &Feed) -> Vec<String> {
         self.is_settled = true;
         let seen = std::mem::take(&mut self.seen);
         feed.node_keys().into_iter().filter(|key| !seen.contains(key)).collect()
@@ -108,7 +107,7 @@ mod tests {
         present.apply(&feed, &event(1, &["1"]));
         present.apply(&feed, &event(2, &["3"]));
         assert_eq!(feed.nodes(), 3, "more may come");
-        let gone = present.settle(&feed);
+        let gone = present.rows_before(&feed);
         assert_eq!(gone, [format!("node/{}", "2".repeat(32))]);
     }
 

@@ -35,7 +35,6 @@ impl OwnServices {
         }
     }
 
-    /// Everything that is to be watched.
     pub(crate) fn watched(&self) -> ServiceSet {
         watched(&self.0.names.lock().unwrap_or_else(PoisonError::into_inner)).unwrap_or(ServiceSet::ALL)
     }

@@ -229,7 +229,6 @@ impl Leaf {
 }
 
 impl CertificateStatus {
-    /// The last second of the validity.
     pub const fn not_after(&self) -> SystemTime {
         self.not_after
     }

@@ -35,7 +35,6 @@ pub struct ConnectionInfo {
     pub retransmissions: u64,
     /// Packets sent that the remote acknowledges, of which `retransmissions` were taken for lost. `None` for TCP.
     pub packets_sent: Option<u64>,
-    /// The end of the remote's certificate.
     pub certificate_not_after: SystemTime,
     /// Messages given up because their lifetime had ended. Only QUIC gives up messages.
     pub given_up: u64,

@@ -29,7 +29,6 @@ pub struct Rooms {
     pub schema: u32,
     /// In the order of their ids, at most 256.
     pub rooms: Vec<RoomRow>,
-    /// Rooms that are left out.
     pub more: u64,
 }
 

@@ -23,7 +23,6 @@ use crate::guard;
 use crate::tiles::Tiles;
 use crate::trace::Tracer;
 
-/// The longest wait for anything.
 const LONGEST: Duration = Duration::from_secs(20);
 
 const PATHS: [&str; 9] = [
@@ -76,7 +75,6 @@ impl Bench {
         Served { feed: Feed::default(), client: self.client.clone(), tiles, tracer, patience, bound }
     }
 
-    /// The server at a port.
     fn listen(&self) -> SocketAddr {
         let client = self.client.clone();
         self.runtime.block_on(async {

@@ -21,7 +21,7 @@ pub(super) async fn rooms(State(hub): State<HubService>) -> Result<Response, Api
     let look = |hub: &roost_core::hub::Hub, now| (hub.listed_rooms(MAX_LISTED), hub.status(now).rooms);
     let (listed, count) = hub.mailbox.inspect(look).await.map_err(leaving)?;
     let names = connected(&hub.shared);
-    // Those that everybody has just left are in the count, and in no list.
+    // The count has rooms, too, that everybody has just left.
     let more = if listed.len() < MAX_LISTED { 0 } else { count.saturating_sub(listed.len()) as u64 };
     let row = |(room, members): (roost_wire::RoomId, Vec<RoomMember>)| RoomRow {
         room: room.to_string(),
