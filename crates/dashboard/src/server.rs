@@ -51,7 +51,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Each browser keeps one connection open, and uses up to five more for a while. No route reads a body.
 const LIMITS: CallerLimits = CallerLimits { connections: 256, body: 64 * 1024, document: 0 };
 
-/// Serves the page until the listener fails; the map of `tiles` is under the network, if it has places on the Earth.
+/// Serves the page for ever; the map of `tiles` is under the network, if it has places on the Earth.
 ///
 /// # Errors
 /// That of the listener.

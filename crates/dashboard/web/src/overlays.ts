@@ -24,6 +24,13 @@ export function areaLayers(color: (name: string) => string): LayerSpecification[
       source: "areas",
       paint: { "line-color": paint, "line-opacity": 0.5, "line-width": 1, "line-dasharray": [4, 3] },
     },
+    {
+      id: "area-names",
+      type: "symbol",
+      source: "areas",
+      layout: { "text-field": ["get", "name"], "text-size": 11, "text-optional": true },
+      paint: { "text-color": color("quiet"), "text-halo-color": color("map"), "text-halo-width": 1.5 },
+    },
   ];
 }
 
