@@ -21,7 +21,7 @@ use crate::naming::{MemberNames, everybody};
 use crate::node::NodeService;
 use crate::region::{self, WatchedRegion};
 use crate::tickets::{Purpose, Replies, Reply, TicketError, open_ticket};
-use crate::{offers, outbox, requests, rows, sending};
+use crate::{offers, outbox, requests, rooms, rows, sending};
 
 pub(crate) fn routes(node: NodeService) -> Router {
     Router::new()
@@ -33,6 +33,7 @@ pub(crate) fn routes(node: NodeService) -> Router {
         .route("/v1/lookup", post(lookup))
         .route("/v1/watch", get(watch).post(watch))
         .route("/v1/room", get(room))
+        .route("/v1/rooms", get(rooms::rooms))
         .route("/v1/ping", post(ping))
         .route("/v1/send", post(sending::send))
         .route("/v1/chunk", post(sending::receive_chunk))
@@ -211,6 +212,7 @@ async fn watch(
 async fn room(State(node): State<NodeService>, pairs: QueryPairs) -> Result<Response, ApiError> {
     let RoomQuery { name, names } = RoomQuery::from_pairs(&pairs)?;
     let room = RoomId::named(&name);
+    node.room_names.record_room(room, &name);
     let replies = node.open_ticket(Purpose::Other, |ticket| NodeCommand::JoinRoom { ticket, room }).await?;
     let guests = Arc::new(MemberNames::new(node, names));
     let rosters = stream::unfold(replies, |mut replies| async { Some((replies.next().await?, replies)) });

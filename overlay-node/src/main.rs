@@ -17,6 +17,7 @@ mod provider_cache;
 mod region;
 mod region_movers;
 mod requests;
+mod rooms;
 mod rows;
 mod sending;
 mod session;

@@ -37,6 +37,7 @@ use crate::media::{NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutp
 use crate::metrics::NodeMetrics;
 use crate::outbox::{self, Outbox};
 use crate::provider_cache::ProviderCache;
+use crate::rooms::RoomNames;
 use crate::session::{Sessions, SourceRegistry};
 use crate::tickets::Tickets;
 use crate::{api, rows};
@@ -55,6 +56,7 @@ pub(crate) struct NodeService {
     pub(crate) providers: Arc<ProviderCache>,
     pub(crate) forms: Arc<FormCache>,
     pub(crate) names: Arc<NodeNames>,
+    pub(crate) room_names: Arc<RoomNames>,
     pub(crate) registry: SourceRegistry,
     pub(crate) metrics: NodeMetrics,
     pub(crate) receptions: ReceptionTable,
@@ -179,6 +181,7 @@ impl Program for OverlayNode {
             providers,
             forms: Arc::default(),
             names,
+            room_names: Arc::default(),
             registry,
             metrics,
             receptions,

@@ -20,15 +20,15 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use self::answers::Lines;
-pub use self::answers::{OfferStream, RequestStream, RoomStream, STREAM_PAUSES, SendStream, WatchStream};
+pub use self::answers::{OfferStream, RequestStream, RoomStream, STREAM_PAUSES, SendStream, TraceOutcome, WatchStream};
 use self::offer_data::OfferBody;
 pub use self::offer_data::OfferData;
 use crate::error::{Code, Error, ErrorBody};
 use crate::frame::FrameError;
 use crate::query::{LookupQuery, PlaceQuery, PlacedRequest, RoomQuery, SendQuery, WatchQuery, escaped};
 use crate::types::{
-    Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, Outbox, Ping, Services, Status,
-    Streams,
+    AuditRows, Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, Outbox, Ping, Rooms,
+    Services, Status, Streams,
 };
 use crate::{FRAMES, SCHEMA};
 
@@ -107,6 +107,16 @@ impl Client {
     /// Names the reflected streams that begin, end, or are sent on at the daemon.
     pub async fn streams(&self) -> Result<Streams, ClientError> {
         self.json(Method::GET, "/v1/streams").await
+    }
+
+    /// Names the rooms that a node is in, or of which a hub has heard, with their members.
+    pub async fn rooms(&self) -> Result<Rooms, ClientError> {
+        self.json(Method::GET, "/v1/rooms").await
+    }
+
+    /// Returns at most `limit` audit records of the daemon, the newest first.
+    pub async fn audit(&self, limit: u32) -> Result<AuditRows, ClientError> {
+        self.json(Method::GET, &format!("/v1/audit?limit={limit}")).await
     }
 
     /// Names the services that a node offers, or that a hub knows.

@@ -11,6 +11,8 @@
 //! | `GET /v1/connections` | [`Connections`] | all |
 //! | `GET /v1/services` | [`Services`] | all |
 //! | `GET /v1/streams` | [`Streams`] | nodes and super nodes |
+//! | `GET /v1/rooms` | [`Rooms`] | nodes and super nodes |
+//! | `GET /v1/audit?limit=N` | [`AuditRows`] | all |
 //! | `GET /v1/index` | [`Index`] | hubs |
 //! | `POST /v1/lookup?service=…&AREA` | [`Lookup`] | all |
 //! | `POST /v1/request`, a [`ServiceRequest`](roost_wire::messages::ServiceRequest) | the bytes, or frames of [`RequestEvent`] and data | nodes |
@@ -45,7 +47,9 @@ pub mod server;
 mod serving;
 pub mod types;
 
-pub use client::{Client, ClientError, OfferData, OfferStream, RequestStream, RoomStream, SendStream, WatchStream};
+pub use client::{
+    Client, ClientError, OfferData, OfferStream, RequestStream, RoomStream, SendStream, TraceOutcome, WatchStream,
+};
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
 pub use offered_rate::OfferedRate;
@@ -54,12 +58,12 @@ pub use query::{
 };
 pub use roost_wire::text;
 pub use types::{
-    Accepted, Candidate, ConnectionRow, Connections, DatumStatus, DocumentHolder, DocumentRow, DocumentTaken,
-    Documents, DownstreamRow, EarthPlace, Following, Given, HubConnection, HubHoldings, Index, IndexTotals, LogLevel,
-    Lookup, Member, Moved, OfferEvent, OfferRequest, Outbox, OutboxRow, OutboxState, OutboxTotals, PathRow, Ping,
-    PolicyStatus, Position, Priority, Progress, Relation, RequestEvent, Roster, SendEvent, ServiceRow, Services, State,
-    Status, StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals,
-    UpstreamRow, WatchEvent,
+    Accepted, AuditRow, AuditRows, Candidate, ConnectionRow, Connections, DatumStatus, DocumentHolder, DocumentRow,
+    DocumentTaken, Documents, DownstreamRow, EarthPlace, Following, Given, HubConnection, HubHoldings, Index,
+    IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent, OfferRequest, Outbox, OutboxRow, OutboxState,
+    OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority, Progress, Relation, RequestEvent, RoomRow, Rooms,
+    Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace, TraceHop, Transfer,
+    TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

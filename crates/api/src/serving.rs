@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::response::{IntoResponse, Response};
 use axum::serve::Listener;
+use axum::{Extension, Router};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -63,16 +63,20 @@ const REFUSALS: usize = 16;
 
 /// Answers with `router` until `stop` is done, then finishes what is under way. One caller more than
 /// `limits` allow takes the place of the one that has been silent for longest, before its first request or
-/// since its last answer; if all are being answered, the newcomer is refused.
-pub async fn serve<L: Listener>(mut listener: L, router: Router, limits: CallerLimits, stop: impl Future<Output = ()>) {
+/// since its last answer; if all are being answered, the newcomer is refused. Each request has the address that the
+/// listener gives as an extension.
+pub async fn serve<L>(mut listener: L, router: Router, limits: CallerLimits, stop: impl Future<Output = ()>)
+where
+    L: Listener<Addr: Clone + Sync + 'static>,
+{
     let slots = Arc::new(Semaphore::new(limits.connections));
     let refusals = Arc::new(Semaphore::new(REFUSALS));
     let callers = Arc::<Callers>::default();
     let (ending, ended) = watch::channel(false);
     tokio::pin!(stop);
     for number in 0.. {
-        let stream = tokio::select! {
-            (stream, _) = listener.accept() => stream,
+        let (stream, address) = tokio::select! {
+            accepted = listener.accept() => accepted,
             () = stop.as_mut() => break,
         };
         let Some(slot) = callers.find_slot(&slots).await else {
@@ -81,7 +85,8 @@ pub async fn serve<L: Listener>(mut listener: L, router: Router, limits: CallerL
             }
             continue;
         };
-        let caller = Caller { number, callers: Arc::clone(&callers), router: router.clone(), limits, _slot: slot };
+        let router = router.clone().layer(Extension(address));
+        let caller = Caller { number, callers: Arc::clone(&callers), router, limits, _slot: slot };
         callers.enter(number, caller.serve(stream, ended.clone()));
     }
     drop(listener);

@@ -76,6 +76,8 @@ async fn long_index_is_paged() {
             suspended: None,
             home: None,
             home_name: None,
+            standby: None,
+            standby_name: None,
         };
         // No answer has more than ten, as no answer of a hub has more than ten thousand.
         let nodes = (after + 1..=25).take(limit.min(10).into()).map(row).collect();

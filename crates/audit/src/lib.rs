@@ -23,11 +23,13 @@
 #![allow(missing_docs, reason = "only crates of this workspace import it")]
 
 mod log;
+mod newest;
 mod record;
 mod recorder;
 mod verify;
 
 pub use log::{AuditLog, Limits};
+pub use newest::newest;
 pub use record::{AuditEvent, AuditKind, AuditRecord, Who};
 pub use recorder::AuditRecorder;
 pub use verify::{AuditFault, AuditReport, read, verify};

@@ -188,7 +188,7 @@ impl AuditLog {
 }
 
 /// The file with this number: 0 is the one in use, 1 the one before.
-fn numbered(path: &Path, number: usize) -> PathBuf {
+pub(crate) fn numbered(path: &Path, number: usize) -> PathBuf {
     if number == 0 {
         return path.to_owned();
     }

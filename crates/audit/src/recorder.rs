@@ -1,7 +1,7 @@
 //! A thread that writes audit records, with a queue of limited size before it.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
@@ -31,6 +31,7 @@ pub struct AuditRecorder(Option<Arc<Queue>>);
 
 #[derive(Debug)]
 struct Queue {
+    path: PathBuf,
     sender: SyncSender<Message>,
     counts: Arc<Counts>,
 }
@@ -61,7 +62,12 @@ impl AuditRecorder {
         let counts = Arc::<Counts>::default();
         let shared = Arc::clone(&counts);
         thread::Builder::new().name("audit".to_owned()).spawn(move || write_all(log, &receiver, &shared))?;
-        Ok(Self(Some(Arc::new(Queue { sender, counts }))))
+        Ok(Self(Some(Arc::new(Queue { path: path.to_owned(), sender, counts }))))
+    }
+
+    /// The file in use; `None` if nothing is written.
+    pub fn path(&self) -> Option<&Path> {
+        self.0.as_ref().map(|queue| queue.path.as_path())
     }
 
     /// Records an event. If the queue is full, it is counted only.

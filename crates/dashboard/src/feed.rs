@@ -1,19 +1,23 @@
 //! Reads a daemon once a second, and keeps the picture of what it says.
 //!
-//! A hub tells every node of its directory. A node watches the four services that every node knows, everywhere.
+//! A hub tells every node of its directory. A node watches everywhere the four services that every node knows, and those
+//! of people's own of which it has heard.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use roost_api::{Client, ClientError, Status, WatchEvent, WatchQuery};
-use roost_wire::{Area, NodeId, Role, ServiceSet};
+use roost_api::{Client, ClientError, Status};
+use roost_wire::{NodeId, Role};
 use serde::Serialize;
 use serde_json::json;
 use tokio::sync::broadcast;
 use tokio::task::JoinHandle;
 
+use crate::node_watch;
+use crate::own_services::OwnServices;
 use crate::picture::{Change, Picture, Rows};
 use crate::rows::{self, Rates};
+use crate::slow_look;
 
 /// The pause between two looks at the daemon.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -22,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The most nodes that the page shows.
-const MAX_NODES: usize = 20_000;
+pub(crate) const MAX_NODES: usize = 20_000;
 
 /// Nodes of a hub's directory that a look asks for at once.
 const PAGE: u32 = 5_000;
@@ -38,6 +42,7 @@ const BACKLOG: usize = 16;
 pub struct Feed {
     picture: Arc<Mutex<Picture>>,
     changes: broadcast::Sender<Arc<Change>>,
+    pub(crate) own_services: OwnServices,
 }
 
 /// The whole picture, as a browser gets it first. Times are Unix milliseconds.
@@ -52,7 +57,7 @@ pub(crate) struct Snapshot {
 
 impl Default for Feed {
     fn default() -> Self {
-        Self { picture: Arc::default(), changes: broadcast::channel(BACKLOG).0 }
+        Self { picture: Arc::default(), changes: broadcast::channel(BACKLOG).0, own_services: OwnServices::default() }
     }
 }
 
@@ -80,7 +85,7 @@ impl Feed {
         self.announce(change);
     }
 
-    fn merge(&self, set: Rows, gone: Vec<String>) {
+    pub(crate) fn merge(&self, set: Rows, gone: Vec<String>) {
         let mut picture = self.picture();
         let change = picture.merge(Change { at_ms: unix_ms(), set, gone });
         self.announce(change);
@@ -104,7 +109,7 @@ impl Feed {
                     self.say("daemon", "live", None);
                     let is_ended = watch.as_ref().is_none_or(JoinHandle::is_finished);
                     if status.index.is_none() && is_ended {
-                        watch = Some(tokio::spawn(watch_nodes(self.clone(), look.client.clone())));
+                        watch = Some(tokio::spawn(node_watch::watch_nodes(self.clone(), look.client.clone())));
                     }
                 }
                 Ok(Err(error)) => self.say("daemon", "lost", Some(error.to_string())),
@@ -118,13 +123,17 @@ impl Feed {
     }
 
     /// The state of a part of the feed, a row as any other.
-    fn say(&self, part: &str, state: &str, message: Option<String>) {
+    pub(crate) fn say(&self, part: &str, state: &str, message: Option<String>) {
         let row = json!({ "state": state, "message": message });
         self.merge(Rows::from([(format!("feed/{part}"), row)]), Vec::new());
     }
 
-    fn nodes(&self) -> usize {
-        self.picture().rows().range("node/".to_owned().."node0".to_owned()).count()
+    pub(crate) fn nodes(&self) -> usize {
+        self.node_keys().len()
+    }
+
+    pub(crate) fn node_keys(&self) -> Vec<String> {
+        self.picture().rows().range("node/".to_owned().."node0".to_owned()).map(|(key, _)| key.clone()).collect()
     }
 }
 
@@ -151,19 +160,24 @@ impl Look {
         self.feed.replace("connection", self.rates.connections(&connections, since));
         self.feed.replace("transfer", self.rates.transfers(&status, since));
         match self.client.streams().await {
-            Ok(streams) => self.feed.replace("stream", rows::streams(&streams)),
+            Ok(streams) => self.feed.replace("stream", self.rates.streams(&streams, since)),
             // The servers of the baseline reflect nothing, and say so.
             Err(ClientError::Api(_)) => self.feed.replace("stream", Rows::new()),
             Err(error) => return Err(error),
         }
         let listed = status.index.as_ref().map_or(0, |index| index.nodes + index.replicas);
         if listed < MANY_NODES || self.turn.is_multiple_of(5) {
-            self.feed.replace("service", rows::services(&self.client.services().await?));
+            let services = self.client.services().await?;
+            self.feed.own_services.add(services.services.iter().map(|row| row.service));
+            self.feed.replace("service", rows::services(&services));
             if status.index.is_some() {
                 let nodes = self.directory().await?;
                 self.feed.replace("node", nodes);
                 self.say_limit(listed);
             }
+        }
+        if self.turn.is_multiple_of(slow_look::EVERY) {
+            slow_look::look(&self.feed, &self.client, &connections).await?;
         }
         self.turn += 1;
         Ok(status)
@@ -198,36 +212,4 @@ impl Look {
             }
         }
     }
-}
-
-/// Watches the nodes until the daemon ends the watch, or a change is lost.
-async fn watch_nodes(feed: Feed, client: Client) {
-    match watched(&feed, &client).await {
-        // The next watch begins with the present state.
-        Ok(()) => {}
-        Err(error) => feed.say("nodes", "lost", Some(format!("the nodes cannot be watched: {error}"))),
-    }
-}
-
-async fn watched(feed: &Feed, client: &Client) -> Result<(), ClientError> {
-    let everywhere = WatchQuery { services: ServiceSet::ALL, area: Area::Anywhere, place: None, names: true };
-    let mut changes = client.watch(&everywhere).await?;
-    let mut last = None;
-    while let Some(WatchEvent { number, present, gone, .. }) = changes.next().await? {
-        if last.is_some_and(|last| number != last + 1) {
-            return Ok(());
-        }
-        let mut set: Rows = present.iter().map(rows::node).collect();
-        // The first event is the present state.
-        if last.replace(number).is_none() {
-            feed.replace("node", set);
-            feed.say("nodes", "live", None);
-            continue;
-        }
-        if feed.nodes() + set.len() > MAX_NODES {
-            set.retain(|key, _| feed.picture().rows().contains_key(key));
-        }
-        feed.merge(set, gone.iter().map(|node| format!("node/{node}")).collect());
-    }
-    Ok(())
 }

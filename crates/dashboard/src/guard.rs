@@ -5,7 +5,8 @@
 
 use std::net::SocketAddr;
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::extract::Request;
+use axum::http::{HeaderMap, HeaderValue, Method, header};
 
 /// The policy of the page's content: everything comes from here, and nothing is sent elsewhere. Map tiles are drawn by a
 /// worker of the page's own, on images that it makes itself.
@@ -18,15 +19,32 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 pub(crate) enum Stranger {
     #[error("this page answers to localhost only: open the address that `roost dashboard` prints")]
     Host,
-    #[error("this page answers to no link or script of another page: type its address into the browser yourself")]
+    #[error(
+        "this page answers to no script of another page, and to links only to its beginning: open its address without what comes after the port"
+    )]
     Origin,
 }
 
-/// Checks the host and the origin of a request to a server at `bound`.
+/// Checks the host and the origin of a request to a server at `bound`. A link of another page may open the page, which
+/// has nothing in it yet and loads the rest by itself; the other page sees nothing of it.
 ///
 /// # Errors
 /// Says which of them is not this server's.
-pub(crate) fn check(headers: &HeaderMap, bound: SocketAddr) -> Result<(), Stranger> {
+pub(crate) fn check_request(request: &Request, bound: SocketAddr) -> Result<(), Stranger> {
+    let is_opening = request.method() == Method::GET && request.uri() == "/" && is_navigation(request.headers());
+    match check(request.headers(), bound) {
+        Err(Stranger::Origin) if is_opening => Ok(()),
+        verdict => verdict,
+    }
+}
+
+/// True if the browser opens a page in a window of its own, for a link: such a request has no origin.
+fn is_navigation(headers: &HeaderMap) -> bool {
+    let has = |name: &str, expected: &str| headers.get(name).is_some_and(|value| value == expected);
+    has("sec-fetch-mode", "navigate") && has("sec-fetch-dest", "document") && !headers.contains_key(header::ORIGIN)
+}
+
+fn check(headers: &HeaderMap, bound: SocketAddr) -> Result<(), Stranger> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
     let (address, port) = (bound.to_string(), format!(":{}", bound.port()));
     let names = [address.as_str(), &format!("localhost{port}")];
@@ -69,6 +87,32 @@ mod tests {
 
     fn checked(headers: &[(&'static str, &str)]) -> Result<(), Stranger> {
         checked_at("127.0.0.1:7790", headers)
+    }
+
+    #[test]
+    fn link_opens_the_page_alone() {
+        let link = [("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"), ("sec-fetch-site", "cross-site")];
+        let opened = |method: Method, target: &str, more: &[(&str, &str)]| {
+            let request = Request::builder().method(method).uri(target).header("host", "127.0.0.1:7790");
+            let all = link.iter().filter(|(name, _)| !more.iter().any(|(other, _)| other == name)).chain(more);
+            let request = all.fold(request, |request, (name, value)| request.header(*name, *value));
+            check_request(&request.body(axum::body::Body::empty()).unwrap(), "127.0.0.1:7790".parse().unwrap())
+        };
+        assert_eq!(opened(Method::GET, "/", &[]), Ok(()));
+        assert_eq!(opened(Method::GET, "/", &[("sec-fetch-site", "same-site")]), Ok(()));
+        for (method, target, more) in [
+            (Method::POST, "/", &[][..]),
+            (Method::HEAD, "/", &[]),
+            (Method::GET, "/?a=b", &[]),
+            (Method::GET, "/index.html", &[]),
+            (Method::GET, "/api/history", &[]),
+            (Method::GET, "/", &[("sec-fetch-dest", "iframe")]),
+            (Method::GET, "/", &[("sec-fetch-dest", "image")]),
+            (Method::GET, "/", &[("sec-fetch-mode", "no-cors")]),
+            (Method::GET, "/", &[("origin", "http://evil.example")]),
+        ] {
+            assert_eq!(opened(method.clone(), target, more), Err(Stranger::Origin), "{method} {target} {more:?}");
+        }
     }
 
     #[test]

@@ -7,13 +7,19 @@
 
 mod access;
 mod feed;
+mod group;
 mod guard;
 mod listener;
+mod loss;
 mod media;
+mod node_watch;
+mod own_services;
 mod picture;
 mod rows;
 mod server;
+mod slow_look;
 mod tiles;
+mod trace;
 
 pub use access::{Access, Token, TokenError};
 pub use feed::Feed;

@@ -5,8 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::connect_info::Connected;
-use axum::serve::{IncomingStream, Listener};
+use axum::serve::Listener;
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -87,11 +86,5 @@ impl Listener for PageListener {
 
     fn local_addr(&self) -> io::Result<OwnEnd> {
         Ok(OwnEnd(self.bound))
-    }
-}
-
-impl Connected<IncomingStream<'_, PageListener>> for OwnEnd {
-    fn connect_info(stream: IncomingStream<'_, PageListener>) -> Self {
-        *stream.remote_addr()
     }
 }

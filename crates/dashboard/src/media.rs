@@ -3,30 +3,29 @@
 //! All of it is requested by the node whose page it is, or by the node that the page was given for it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{ConnectInfo, Path, State};
+use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
+use axum::{Extension, Router};
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use roost_api::query::{Params, QueryError};
 use roost_api::server::QueryPairs;
 use roost_api::{Client, ClientError, Code, Frame, PlaceQuery, PlacedRequest, RequestEvent};
-use roost_players::whep::{Whep, WhepError};
+use roost_players::whep::{Answer, Whep, WhepError};
 use roost_players::{Selection, SharedStreams, WatchError};
 use roost_wire::Area;
 use roost_wire::messages::ServiceRequest;
+use tokio::time::timeout;
 
 use crate::listener::OwnEnd;
 
 /// The most bytes of an object for the page.
 const MAX_OBJECT_BYTES: usize = 16 << 20;
-
-/// The longest offer of a browser, bytes.
-pub(crate) const MAX_OFFER_BYTES: usize = 64 << 10;
 
 /// The types of objects that a browser may show; others it keeps as files.
 const SHOWN: [&str; 5] = ["image/jpeg", "image/png", "application/senml+json", "application/json", "text/plain"];
@@ -36,12 +35,14 @@ pub(crate) struct Media {
     client: Client,
     streams: SharedStreams,
     whep: Whep,
+    /// The longest wait for a provider.
+    patience: Duration,
 }
 
 impl Media {
-    pub(crate) fn new(client: Client) -> Self {
+    pub(crate) fn new(client: Client, patience: Duration) -> Self {
         let streams = SharedStreams::new(client.clone());
-        Self { client, whep: Whep::new(streams.clone()), streams }
+        Self { client, whep: Whep::new(streams.clone()), streams, patience }
     }
 
     pub(crate) fn routes(self) -> Router {
@@ -90,7 +91,7 @@ fn watch_failure(error: &WatchError) -> Response {
 /// Answers a browser's offer (WHEP).
 async fn play(
     State(media): State<Arc<Media>>,
-    ConnectInfo(own): ConnectInfo<OwnEnd>,
+    Extension(own): Extension<OwnEnd>,
     pairs: QueryPairs,
     offer: String,
 ) -> Response {
@@ -98,7 +99,19 @@ async fn play(
         Ok(selection) => selection,
         Err(error) => return refusal(StatusCode::BAD_REQUEST, error),
     };
-    match media.whep.answer(&selection, &offer, own.0.ip()).await {
+    match timeout(media.patience, media.whep.answer(&selection, &offer, own.0.ip())).await {
+        Err(_) => silence(),
+        Ok(answered) => answered_offer(answered),
+    }
+}
+
+/// The daemon has said nothing.
+fn silence() -> Response {
+    refusal(StatusCode::GATEWAY_TIMEOUT, "nobody has answered in time: try again later")
+}
+
+fn answered_offer(answered: Result<Answer, WhepError>) -> Response {
+    match answered {
         Ok(answer) => {
             let location = format!("/api/video/{}", answer.session);
             let headers = [(header::CONTENT_TYPE, "application/sdp".to_owned()), (header::LOCATION, location)];
@@ -121,7 +134,8 @@ async fn records(State(media): State<Arc<Media>>, pairs: QueryPairs) -> Response
         Ok(selection) => selection,
         Err(error) => return refusal(StatusCode::BAD_REQUEST, error),
     };
-    match media.streams.watch(&selection).await {
+    let Ok(watched) = timeout(media.patience, media.streams.watch(&selection)).await else { return silence() };
+    match watched {
         Ok(stream) => {
             let records = stream::unfold(Some(stream.view()), async |viewer| {
                 let mut viewer = viewer?;
@@ -145,7 +159,8 @@ async fn object(State(media): State<Arc<Media>>, pairs: QueryPairs) -> Response 
     };
     let request = ServiceRequest { provider, ..ServiceRequest::new(service, Area::Anywhere) };
     let placed = PlacedRequest { request, place: near.map(PlaceQuery::Near) };
-    match fetch(&media.client, &placed).await {
+    let Ok(fetched) = timeout(media.patience, fetch(&media.client, &placed)).await else { return silence() };
+    match fetched {
         Ok(Object { format, .. }) if format.is_empty() => refusal(StatusCode::BAD_GATEWAY, "it has ended early"),
         Ok(Object { format, bytes }) => {
             let is_shown = SHOWN.contains(&format.split(';').next().unwrap_or_default().trim());

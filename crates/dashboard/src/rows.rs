@@ -10,6 +10,7 @@ use roost_api::{
 };
 use serde_json::{Value, json};
 
+use crate::loss::{Losses, PacketCounts};
 use crate::picture::Rows;
 
 /// Counters of a connection or a transfer when they were last read.
@@ -25,6 +26,7 @@ struct Counted {
 #[derive(Debug, Default)]
 pub(crate) struct Rates {
     before: BTreeMap<String, Counted>,
+    losses: Losses,
 }
 
 /// A number with its first two digits.
@@ -121,22 +123,19 @@ pub(crate) fn node(candidate: &Candidate) -> (String, Value) {
     (format!("node/{}", candidate.node), row)
 }
 
-pub(crate) fn streams(streams: &Streams) -> Rows {
-    let row = |stream: &StreamRow| {
-        let mut row = without(row_of(stream), &["packets", "duplicates"]);
-        row["bits_per_second"] = json!(rounded(stream.bits_per_second as f64));
-        for side in ["upstreams", "downstreams"] {
-            for remote in row.get_mut(side).and_then(Value::as_array_mut).into_iter().flatten() {
-                let rate = remote.get("bits_per_second").and_then(Value::as_f64).map(rounded);
-                *remote = without(remote.take(), &STREAM_REMOTE);
-                if let Some(rate) = rate {
-                    remote["bits_per_second"] = json!(rate);
-                }
+fn stream(stream: &StreamRow) -> Value {
+    let mut row = without(row_of(stream), &["packets", "duplicates", "lost"]);
+    row["bits_per_second"] = json!(rounded(stream.bits_per_second as f64));
+    for side in ["upstreams", "downstreams"] {
+        for remote in row.get_mut(side).and_then(Value::as_array_mut).into_iter().flatten() {
+            let rate = remote.get("bits_per_second").and_then(Value::as_f64).map(rounded);
+            *remote = without(remote.take(), &STREAM_REMOTE);
+            if let Some(rate) = rate {
+                remote["bits_per_second"] = json!(rate);
             }
         }
-        (format!("stream/{}", stream.stream), row)
-    };
-    streams.streams.iter().map(row).collect()
+    }
+    row
 }
 
 impl Rates {
@@ -146,10 +145,32 @@ impl Rates {
             let key = format!("connection/{}/{}/{}", row.node, row.transport, row.address);
             let counted = Counted { sent: row.sent_bytes, received: row.received_bytes, age_s: row.since_s };
             let (sent_bps, received_bps) = self.rates(&key, counted, since);
-            (key, connection(row, sent_bps, received_bps))
+            let mut value = connection(row, sent_bps, received_bps);
+            if let Some(packets) = row.sent_packets {
+                let counts = PacketCounts { packets, lost: row.retransmissions, age_s: row.since_s };
+                add_loss(&mut value, self.losses.percent(&key, counts, since));
+            }
+            (key, value)
         });
         let rows: Rows = rows.collect();
+        self.losses.retain(|key| !key.starts_with("connection/") || rows.contains_key(key));
         self.before.retain(|key, _| !key.starts_with("connection/") || rows.contains_key(key));
+        rows
+    }
+
+    /// The streams, with the packets that were lost on the way here and not repaired.
+    pub(crate) fn streams(&mut self, streams: &Streams, since: Duration) -> Rows {
+        let rows = streams.streams.iter().map(|row| {
+            let key = format!("stream/{}", row.stream);
+            // A stream that has come back counts fewer packets.
+            let packets = row.packets + row.lost;
+            let counts = PacketCounts { packets, lost: row.lost, age_s: packets as f64 };
+            let mut value = stream(row);
+            add_loss(&mut value, self.losses.percent(&key, counts, since));
+            (key, value)
+        });
+        let rows: Rows = rows.collect();
+        self.losses.retain(|key| !key.starts_with("stream/") || rows.contains_key(key));
         rows
     }
 
@@ -184,8 +205,25 @@ impl Rates {
     }
 }
 
+fn add_loss(row: &mut Value, percent: Option<f64>) {
+    if let Some(percent) = percent {
+        row["loss_percent"] = json!(rounded(percent));
+    }
+}
+
 fn connection(row: &ConnectionRow, sent_bps: f64, received_bps: f64) -> Value {
-    let fields = ["sent_bytes", "received_bytes", "sent_messages", "received_messages", "since_s", "paths", "labels"];
+    let fields = [
+        "sent_bytes",
+        "received_bytes",
+        "sent_messages",
+        "received_messages",
+        "since_s",
+        "paths",
+        "labels",
+        "sent_packets",
+        "retransmissions",
+        "certificate_not_after_unix_s",
+    ];
     let mut value = without(row_of(row), &fields);
     value["rtt_ms"] = json!(rounded(row.rtt_ms));
     value["sent_bps"] = json!(sent_bps);

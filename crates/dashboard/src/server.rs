@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use futures_util::Stream;
-use roost_api::server::QueryPairs;
+use roost_api::server::{CallerLimits, QueryPairs};
 use roost_api::{Client, ClientError, LookupQuery};
 use rust_embed::RustEmbed;
 use serde::Serialize;
@@ -23,10 +23,11 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::access::{Access, Entry};
 use crate::feed::Feed;
 use crate::guard;
-use crate::listener::{OwnEnd, PageListener};
-use crate::media::{MAX_OFFER_BYTES, Media};
+use crate::listener::PageListener;
+use crate::media::Media;
 use crate::picture::Change;
 use crate::tiles::Tiles;
+use crate::trace::Tracer;
 
 /// The built page; `crates/dashboard/web` has its source.
 #[derive(RustEmbed)]
@@ -42,6 +43,9 @@ struct Served {
     feed: Feed,
     client: Client,
     parts: PageParts,
+    tracer: Tracer,
+    media: Media,
+    patience: Duration,
     bound: SocketAddr,
 }
 
@@ -55,27 +59,39 @@ pub struct PageParts {
     pub access: Access,
 }
 
-/// Serves the page until the listener fails.
+/// The longest wait for the daemon's answer to a search, and for a trace.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Each browser keeps one connection open, and uses up to five more for a while. The longest body is an offer to receive
+/// video.
+const LIMITS: CallerLimits = CallerLimits { connections: 256, body: 64 * 1024, document: 0 };
+
+/// Serves the page for ever.
 ///
 /// # Errors
 /// That of the listener.
 pub async fn serve(listener: TcpListener, feed: Feed, client: Client, parts: PageParts) -> std::io::Result<()> {
     let bound = listener.local_addr()?;
     let listener = PageListener::start(listener, parts.access.tls.clone())?;
-    let media = Media::new(parts.through.clone().unwrap_or_else(|| client.clone()));
-    let served = Served { feed, client, parts, bound };
-    let routes = Router::new()
+    let tracer = Tracer::new(client.clone(), PATIENCE);
+    let media = Media::new(parts.through.clone().unwrap_or_else(|| client.clone()), PATIENCE);
+    let served = Served { feed, client, parts, tracer, media, patience: PATIENCE, bound };
+    roost_api::server::serve(listener, routes(served), LIMITS, std::future::pending()).await;
+    Ok(())
+}
+
+fn routes(served: Served) -> Router {
+    Router::new()
         .route("/api/events", get(events))
         .route("/api/history", get(history))
         .route("/api/lookup", get(lookup))
         .route("/api/page", get(settings))
         .route("/api/tiles", get(map_tiles))
+        .route("/api/trace", post(trace))
         .fallback(get(file))
         .with_state(served.clone())
-        .merge(media.routes())
-        .layer(DefaultBodyLimit::max(MAX_OFFER_BYTES))
-        .layer(middleware::from_fn_with_state(served, guarded));
-    axum::serve(listener, routes.into_make_service_with_connect_info::<OwnEnd>()).await
+        .merge(served.media.clone().routes())
+        .layer(middleware::from_fn_with_state(served, guarded))
 }
 
 async fn guarded(State(served): State<Served>, request: Request, next: Next) -> Response {
@@ -93,7 +109,7 @@ fn entry(served: &Served, request: &Request) -> Result<(), Box<Response>> {
         Err(Box::new((status, format!("{sentence}\n")).into_response()))
     };
     let Some(token) = &served.parts.access.token else {
-        let checked = guard::check(request.headers(), served.bound);
+        let checked = guard::check_request(request, served.bound);
         return checked.or_else(|stranger| refused(StatusCode::FORBIDDEN, &stranger));
     };
     match served.parts.access.check(token, (request.headers(), request.uri()), served.bound) {
@@ -183,9 +199,24 @@ async fn lookup(State(served): State<Served>, pairs: QueryPairs) -> Response {
         Ok(query) => LookupQuery { names: true, ..query },
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
-    match served.client.lookup(&query).await {
-        Ok(found) => axum::Json(found).into_response(),
+    let Ok(found) = tokio::time::timeout(served.patience, served.client.lookup(&query)).await else {
+        return (StatusCode::GATEWAY_TIMEOUT, "the daemon has not answered in time: search again later")
+            .into_response();
+    };
+    match found {
+        Ok(found) => {
+            let is_found = !found.candidates.is_empty();
+            served.feed.own_services.add(is_found.then_some(query.service));
+            axum::Json(found).into_response()
+        }
         Err(ClientError::Api(error)) => (StatusCode::BAD_REQUEST, error.message).into_response(),
         Err(error) => (StatusCode::BAD_GATEWAY, error.to_string()).into_response(),
     }
 }
+
+async fn trace(State(served): State<Served>, pairs: QueryPairs) -> Response {
+    served.tracer.answer(pairs).await
+}
+
+#[cfg(test)]
+mod hostile;

@@ -229,6 +229,10 @@ impl Leaf {
 }
 
 impl CertificateStatus {
+    pub const fn not_after(&self) -> SystemTime {
+        self.not_after
+    }
+
     /// Both the first and the last second belong to the validity (RFC 5280, section 4.1.2.5).
     pub(crate) fn check_time(&self, now: SystemTime) -> Result<(), Refusal> {
         // Certificates count whole seconds, so the last one lasts until the next begins.

@@ -288,6 +288,19 @@ impl Policy {
         (held.number(), held.len())
     }
 
+    /// The nodes whose last certificate was accepted since the start, and is revoked by now.
+    pub fn revoked_nodes(&self) -> Vec<RemoteIdentity> {
+        let held = self.held();
+        if held.len() == 0 {
+            return Vec::new();
+        }
+        let known: Vec<Arc<[u8]>> =
+            self.certificates.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let leaf = |der: &Arc<[u8]>| Certificate::parse(der).and_then(|certificate| certificate.leaf());
+        let revoked = known.iter().filter_map(leaf).filter(|leaf| held.contains(&leaf.status.serial));
+        revoked.map(|leaf| leaf.identity()).collect()
+    }
+
     fn held(&self) -> Arc<RevocationList> {
         Arc::clone(&self.list.read().unwrap_or_else(PoisonError::into_inner))
     }

@@ -78,6 +78,7 @@ pub fn local<S: DaemonService>(service: S) -> Router {
         .route("/v1/status", get(status::<S>))
         .route("/v1/connections", get(connections::<S>))
         .route("/v1/log", post(log::<S>))
+        .route("/v1/audit", get(audit::<S>))
         .route("/v1/openapi.json", get(describe::<S>))
         .route("/v1/documents", get(documents::<S>).put(put_document::<S>))
         .with_state(service.clone());
@@ -117,8 +118,20 @@ async fn log<S: DaemonService>(Extract(service): Extract<S>, pairs: QueryPairs) 
     Ok(json_response(&LogLevel { schema: SCHEMA, level }))
 }
 
+/// The most audit records in an answer, and the number of them unless the query says otherwise.
+const MAX_AUDIT: usize = 500;
+const DEFAULT_AUDIT: usize = 50;
+
+async fn audit<S: DaemonService>(Extract(service): Extract<S>, pairs: QueryPairs) -> Result<Response, ApiError> {
+    let limit = Params::new(&pairs, &["limit"])?.parsed::<usize>("limit")?.unwrap_or(DEFAULT_AUDIT).min(MAX_AUDIT);
+    let read = service.shared().newest_audit(limit).await;
+    let read = read.map_err(|error| ApiError::new(Code::Refused, format!("cannot read the audit records: {error}")))?;
+    Ok(json_response(&read))
+}
+
 async fn documents<S: DaemonService>(Extract(service): Extract<S>) -> Result<Response, Unavailable> {
-    let documents = service.documents().await?;
+    let mut documents = service.documents().await?;
+    service.shared().add_revocations(&mut documents).await;
     Ok(json_response(&Documents { schema: SCHEMA, documents }))
 }
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::PoisonError;
 use std::time::{Duration, Instant};
 
-use roost_audit::{AuditEvent, AuditKind, AuditRecorder, Limits};
+use roost_api::{AuditRow, AuditRows, SCHEMA};
+use roost_audit::{AuditEvent, AuditKind, AuditRecord, AuditRecorder, Limits, newest};
 use roost_core::Denial;
 use roost_wire::{NodeId, RemoteIdentity, Service};
 
@@ -19,7 +20,23 @@ pub(crate) fn start(path: Option<&Path>) -> io::Result<AuditRecorder> {
     path.map_or_else(|| Ok(AuditRecorder::default()), |path| AuditRecorder::start(path, Limits::default()))
 }
 
+fn row(record: AuditRecord) -> AuditRow {
+    let AuditRecord { time, sequence, kind, who, details, .. } = record;
+    let node = who.as_ref().and_then(|who| who.id.parse().ok());
+    AuditRow { time, sequence, kind, node, name: who.and_then(|who| who.name), details }
+}
+
 impl DaemonContext {
+    /// At most `limit` records of this daemon, and of others that write to the same file, the newest first.
+    pub(crate) async fn newest_audit(&self, limit: usize) -> io::Result<AuditRows> {
+        let Some(path) = self.audit.path().map(Path::to_owned) else {
+            return Ok(AuditRows { schema: SCHEMA, is_kept: false, records: Vec::new() });
+        };
+        let read = tokio::task::spawn_blocking(move || newest(&path, limit));
+        let records = read.await.map_err(io::Error::other)??;
+        Ok(AuditRows { schema: SCHEMA, is_kept: true, records: records.into_iter().map(row).collect() })
+    }
+
     pub(crate) fn audit_start(&self) {
         let (group, version) = (self.group(), env!("CARGO_PKG_VERSION"));
         let started = AuditEvent::new(AuditKind::Started).about(self.node(), Some(self.name()));

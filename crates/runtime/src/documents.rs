@@ -11,8 +11,8 @@ use roost_core::machine::Machine;
 use roost_core::{DocumentCounters, DocumentVerdict, HeldDocument, ReceivedDocument};
 use roost_identity::{Identity, ListFault, NumberedDocument, Policy};
 use roost_policy::Policy as Rules;
-use roost_wire::NodeId;
 use roost_wire::messages::{DocumentKind, HubProgress};
+use roost_wire::{NodeId, RemoteIdentity};
 
 use crate::driver::Mailbox;
 use crate::group_policy::{GroupPolicy, PolicyFault};
@@ -247,6 +247,20 @@ impl DaemonContext {
         }
     }
 
+    /// Adds to the list of revocations which of the nodes that were met are revoked.
+    pub(crate) async fn add_revocations(&self, documents: &mut [DocumentRow]) {
+        let Some(list) = documents.iter_mut().find(|row| row.kind == kind_name(DocumentKind::REVOCATIONS)) else {
+            return;
+        };
+        let policy = Arc::clone(&self.documents.policy);
+        // A thousand certificates take too long for the daemon's only thread.
+        let met = tokio::task::spawn_blocking(move || (policy.revocations().1, policy.revoked_nodes()));
+        let Ok((count, nodes)) = met.await else { return };
+        list.revoked = Some(count as u64);
+        let row = |remote: RemoteIdentity| DocumentHolder { node: remote.node, name: Some(remote.name) };
+        list.nodes_revoked = nodes.into_iter().map(row).collect();
+    }
+
     fn holder(&self, node: NodeId) -> DocumentHolder {
         DocumentHolder { node, name: certified(self, node) }
     }
@@ -257,6 +271,8 @@ impl DaemonContext {
             kind: kind_name(document.kind).to_owned(),
             number: document.number,
             bytes: document.length as u64,
+            revoked: None,
+            nodes_revoked: Vec::new(),
             nodes: None,
             behind: None,
             nodes_behind: Vec::new(),

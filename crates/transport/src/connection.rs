@@ -33,6 +33,9 @@ pub struct ConnectionInfo {
     pub messages_received: u64,
     /// Packets sent again because they were taken for lost. Zero for TCP, where the kernel keeps this count.
     pub retransmissions: u64,
+    /// Packets sent that the remote acknowledges, of which `retransmissions` were taken for lost. `None` for TCP.
+    pub packets_sent: Option<u64>,
+    pub certificate_not_after: SystemTime,
     /// Messages given up because their lifetime had ended. Only QUIC gives up messages.
     pub given_up: u64,
     /// Chunks of messages that arrived twice, by different paths, and were dropped.
@@ -54,6 +57,7 @@ pub struct PathInfo {
     pub outstanding: u64,
     pub bytes_sent: u64,
     pub bytes_received: u64,
+    pub packets_sent: u64,
     /// Packets that were lost, so that their content was sent again.
     pub retransmissions: u64,
     /// Chunks sent on this path because they were late on another.
@@ -126,6 +130,8 @@ impl ConnectionIdentity {
             messages_sent: 0,
             messages_received: 0,
             retransmissions: 0,
+            packets_sent: None,
+            certificate_not_after: self.certificate_status.not_after(),
             given_up: 0,
             duplicates: 0,
             paths: Vec::new(),

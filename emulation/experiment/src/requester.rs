@@ -294,6 +294,8 @@ mod tests {
             sent_messages: 0,
             received_messages: 0,
             retransmissions: 0,
+            sent_packets: None,
+            certificate_not_after_unix_s: None,
             since_s,
             clock_ahead_s: None,
             paths: Vec::new(),

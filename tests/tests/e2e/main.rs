@@ -35,6 +35,7 @@ mod motion;
 mod multicast;
 mod names;
 mod nat;
+mod observed;
 mod operator;
 mod outages;
 mod outbox;

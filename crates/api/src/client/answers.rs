@@ -11,8 +11,9 @@ use serde::de::DeserializeOwned;
 
 use super::ClientError;
 use crate::error::ErrorBody;
+use crate::error::{Code, Error};
 use crate::frame::{Frame, Frames};
-use crate::types::{OfferEvent, Roster, SendEvent, WatchEvent};
+use crate::types::{OfferEvent, RequestEvent, Roster, SendEvent, Trace, TransferSummary, WatchEvent};
 
 const MAX_LINE_BYTES: usize = 1 << 20;
 
@@ -45,6 +46,40 @@ impl RequestStream {
                 }
             }
         }
+    }
+}
+
+/// The way of a request, and its end.
+#[derive(Clone, Debug, Default)]
+pub struct TraceOutcome {
+    pub trace: Trace,
+    pub summary: Option<TransferSummary>,
+    pub error: Option<Error>,
+}
+
+impl RequestStream {
+    /// Reads the answer to a request that is traced to its end, without its data.
+    ///
+    /// # Errors
+    /// Fails if the daemon goes away or its answer is malformed. An error of the request is in the outcome.
+    pub async fn trace(mut self) -> Result<TraceOutcome, ClientError> {
+        let mut traced = TraceOutcome::default();
+        while let Some(frame) = self.next().await? {
+            match frame {
+                Frame::Event(RequestEvent::Traced(trace)) => traced.trace = trace,
+                Frame::Event(RequestEvent::Finished(summary)) => {
+                    traced.summary = Some(summary);
+                    return Ok(traced);
+                }
+                Frame::Event(RequestEvent::Failed { error, summary }) => {
+                    (traced.error, traced.summary) = (Some(error), summary);
+                    return Ok(traced);
+                }
+                _ => {}
+            }
+        }
+        let gone = "the daemon went away before the request was over; try again";
+        Err(ClientError::Api(Error::new(Code::Incomplete, gone)))
     }
 }
 

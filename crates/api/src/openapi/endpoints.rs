@@ -6,8 +6,8 @@ use serde_json::json;
 use super::endpoint::{Endpoint, On, Parameter, schema_of};
 use crate::query::PlacedRequest;
 use crate::types::{
-    Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping, Priority,
-    RequestEvent, Roster, SendEvent, Services, Status, Streams, WatchEvent,
+    AuditRows, Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping,
+    Priority, RequestEvent, Rooms, Roster, SendEvent, Services, Status, Streams, WatchEvent,
 };
 
 /// At most a day, such as `1m 30s`.
@@ -29,6 +29,11 @@ fn observation() -> Vec<Endpoint> {
             .answers::<Services>(),
         Endpoint::get("/v1/streams", On::All, "The reflected streams that begin, end or are sent on here")
             .answers::<Streams>(),
+        Endpoint::get("/v1/rooms", On::All, "The rooms that a node is in, or of which a hub has heard")
+            .answers::<Rooms>(),
+        Endpoint::get("/v1/audit", On::All, "The newest audit records, the newest first").answers::<AuditRows>().with(
+            [Parameter::optional("limit", |_| json!({ "type": "integer", "minimum": 0, "maximum": 500 }), "records")],
+        ),
         Endpoint::get("/v1/openapi.json", On::All, "This description")
             .answers::<serde_json::Map<String, serde_json::Value>>(),
         Endpoint::get("/metrics", On::All, "Metrics for Prometheus").answers_text(),

@@ -67,6 +67,11 @@ pub struct Candidate {
     pub home: Option<NodeId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub home_name: Option<String>,
+    /// The hub that stands by for the node; in the index of its home.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<NodeId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby_name: Option<String>,
 }
 
 /// The place of a node on the Earth, by its exact position or else by the middle of its cell, and the way to it from the
@@ -99,6 +104,8 @@ impl From<&messages::Candidate> for Candidate {
             suspended: None,
             home: None,
             home_name: None,
+            standby: None,
+            standby_name: None,
         }
     }
 }

@@ -17,6 +17,12 @@ pub struct DocumentRow {
     pub kind: String,
     pub number: u64,
     pub bytes: u64,
+    /// Certificates in the list of revocations; absent from an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revoked: Option<u64>,
+    /// The revoked nodes that the daemon has met since its start; a list of revocations has no names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes_revoked: Vec<DocumentHolder>,
     /// Nodes that have their home here; hubs only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u64>,

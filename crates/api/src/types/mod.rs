@@ -4,6 +4,7 @@
 //! added. `schema` is [`crate::SCHEMA`]. `name` and `…_name` are names in certificates, absent while they are not
 //! known.
 
+mod audit;
 mod directory;
 mod documents;
 mod hubs;
@@ -22,13 +23,14 @@ use roost_wire::{Cell, Labels, NodeId, Role, Scheme, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use audit::{AuditRow, AuditRows};
 pub use directory::{Candidate, EarthPlace, Index, Lookup, WatchEvent, record_text, uplink_left};
 pub use documents::{DocumentHolder, DocumentRow, DocumentTaken, Documents, HubHoldings};
 pub use hubs::{HubConnection, Relation};
 pub use offer::{Given, OfferEvent, OfferRequest};
 pub use outbox::{Outbox, OutboxRow, OutboxState, OutboxTotals, Priority};
 pub use position::{Following, Position};
-pub use room::{Member, Roster};
+pub use room::{Member, RoomRow, Rooms, Roster};
 pub use send::SendEvent;
 pub use streams::{DownstreamRow, StreamRow, Streams, UpstreamRow};
 pub use transfer::{Accepted, Progress, RequestEvent, Trace, TraceHop, TransferSummary};
@@ -285,6 +287,13 @@ pub struct ConnectionRow {
     pub received_messages: u64,
     /// Pieces that had to be sent again.
     pub retransmissions: u64,
+    /// Packets sent whose arrival the remote confirms; `retransmissions` of them were lost. Absent for TCP, where the
+    /// kernel counts, and from an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_packets: Option<u64>,
+    /// The end of the remote's certificate; absent from an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate_not_after_unix_s: Option<u64>,
     /// Seconds since the connection came up.
     pub since_s: f64,
     /// Seconds by which the remote's wall clock is ahead of this host's, below zero behind; absent if the remote does
@@ -310,6 +319,9 @@ pub struct PathRow {
     pub rate_bps: Option<u64>,
     pub sent_bytes: u64,
     pub received_bytes: u64,
+    /// Packets sent; absent from an older daemon.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sent_packets: Option<u64>,
     /// Lost packets, whose content was sent again.
     pub retransmissions: u64,
     /// Parts of messages sent on it because they were late elsewhere.

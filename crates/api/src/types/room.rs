@@ -22,3 +22,23 @@ pub struct Member {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
+
+/// `GET /v1/rooms`: the rooms that a node is in, or of which a hub has heard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Rooms {
+    pub schema: u32,
+    /// In the order of their ids, at most 256.
+    pub rooms: Vec<RoomRow>,
+    pub more: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RoomRow {
+    /// 16 hexadecimal digits, which follow from the name.
+    pub room: String,
+    /// The name, at a node that has entered by it; hubs do not know names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The members that are known, without the node that answers.
+    pub members: Vec<Member>,
+}

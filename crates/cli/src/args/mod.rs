@@ -224,8 +224,8 @@ pub(crate) enum Command {
     /// Serve a live page with a map of the network to browsers of this machine
     ///
     /// The page shows what the daemon knows: a hub, every node that it or its standbys hold; a node, the nodes that its
-    /// hub finds for it. It reads only. From another machine, reach it by `ssh -t -L 7790:localhost:7790 HOST
-    /// roost dashboard`.
+    /// hub finds for it. It reads, and traces requests. From another machine, reach it by
+    /// `ssh -t -L 7790:localhost:7790 HOST roost dashboard`.
     #[command(before_help = "Examples:
   roost dashboard                                     then open http://127.0.0.1:7790/
   roost dashboard --socket /run/roost/supernode.sock

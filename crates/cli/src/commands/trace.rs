@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::time::Duration;
 
-use roost_api::{Error, Frame, PlacedRequest, RequestEvent, RequestStream, Trace, TraceHop, TransferSummary};
+use roost_api::{Error, PlacedRequest, Trace, TraceHop, TraceOutcome, TransferSummary};
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_wire::format_node;
 use serde::Serialize;
 
 use super::connect;
 use crate::args::TraceArgs;
-use crate::failure::{Code, Failure, Outcome};
+use crate::failure::{Failure, Outcome};
 
 /// The meaning of the times, and their limits.
 const CLOCKS: &str = "Clocks differ from host to host, so only times of one host are told: AT IT is from the coming of \
@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
     let client = connect(socket).await?;
     let chosen = args.area.choice()?;
     let request = args.service_request(chosen.area, STREAM);
-    let traced = receive(client.request_at(&PlacedRequest { request, place: chosen.place }).await?).await?;
+    let traced = client.request_at(&PlacedRequest { request, place: chosen.place }).await?.trace().await?;
     if output.is_json() {
         output.json(&report(args, &traced))?;
     } else {
@@ -36,32 +36,6 @@ pub(crate) async fn run(args: &TraceArgs, socket: &Path, output: Output) -> Outc
         Some(error) => Err(Failure::api(&error)),
         None => Ok(()),
     }
-}
-
-#[derive(Default)]
-struct TraceOutcome {
-    trace: Trace,
-    summary: Option<TransferSummary>,
-    error: Option<Error>,
-}
-
-async fn receive(mut stream: RequestStream) -> Outcome<TraceOutcome> {
-    let mut traced = TraceOutcome::default();
-    while let Some(frame) = stream.next().await? {
-        match frame {
-            Frame::Event(RequestEvent::Traced(trace)) => traced.trace = trace,
-            Frame::Event(RequestEvent::Finished(summary)) => {
-                traced.summary = Some(summary);
-                return Ok(traced);
-            }
-            Frame::Event(RequestEvent::Failed { error, summary }) => {
-                (traced.error, traced.summary) = (Some(error), summary);
-                return Ok(traced);
-            }
-            _ => {}
-        }
-    }
-    Err(Failure::new(Code::Damaged, "the daemon went away before the request was over; try again"))
 }
 
 #[derive(Serialize)]

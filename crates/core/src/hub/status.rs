@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_wire::messages::{Candidate, MAX_CANDIDATES, ProtocolVersion};
-use roost_wire::{Address, Area, Capacity, Cell, ExactPosition, NodeId, SchemeSet, Service, ServiceSet, Time, Version};
+use roost_wire::room::RoomMember;
+use roost_wire::{
+    Address, Area, Capacity, Cell, ExactPosition, NodeId, RoomId, SchemeSet, Service, ServiceSet, Time, Version,
+};
 
 use super::remotes::RemoteConnection;
 use super::{Hub, HubKind, MemberStatus, Relation};
@@ -99,6 +102,8 @@ pub struct IndexEntry {
     pub connected: bool,
     /// The node's home, if this hub only stands by.
     pub home: Option<NodeId>,
+    /// The hub that stands by for it, if this hub is its home.
+    pub standby: Option<NodeId>,
 }
 
 impl Hub {
@@ -159,8 +164,14 @@ impl Hub {
                 suspended: entry.is_suspended(),
                 connected: self.core.remotes.is_up(entry.node()),
                 home: self.registry.records().home_of(entry.node()),
+                standby: self.replication.standby_of(entry.node()),
             })
             .collect()
+    }
+
+    /// Rooms of which this hub has heard, in the order of their ids, at most `limit`, with the members that are in.
+    pub fn listed_rooms(&self, limit: usize) -> Vec<(RoomId, Vec<RoomMember>)> {
+        self.rooms.listed().take(limit).collect()
     }
 
     /// Providers of `service` in `area` by this hub's own directory, the best

@@ -65,6 +65,11 @@ impl JoinedRooms {
         self.say(core, attach, ticket);
     }
 
+    pub(super) fn listed(&self) -> Vec<(RoomId, Vec<RoomMember>)> {
+        let row = |inside: &RoomMembership| (inside.room, inside.told.clone().unwrap_or_default());
+        self.0.values().map(row).collect()
+    }
+
     pub(super) fn on_timer(&mut self, core: &mut Core, attach: &HomeRegistration, ticket: Ticket) {
         self.say(core, attach, ticket);
         self.emit_roster(core, ticket);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use roost_wire::messages::DocumentKind;
-use roost_wire::{NodeId, Time};
+use roost_wire::room::RoomMember;
+use roost_wire::{NodeId, RoomId, Time};
 
 use super::Node;
 use super::api::{HomeStatus, NodeStatus, RequestStatus};
@@ -36,6 +37,11 @@ impl Node {
         behind.sort_unstable();
         behind.dedup();
         behind
+    }
+
+    /// The rooms that this node is in, with the other members as the last list has them.
+    pub fn listed_rooms(&self) -> Vec<(RoomId, Vec<RoomMember>)> {
+        self.rooms.listed()
     }
 
     pub fn document_counters(&self) -> DocumentCounters {

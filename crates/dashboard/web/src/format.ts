@@ -12,6 +12,11 @@ export function milliseconds(value: number | undefined): string {
   return value === undefined ? "–" : `${Number(value.toPrecision(2))} ms`;
 }
 
+/** Lost packets of hundred; a dash if they are not known. */
+export function loss(percent: number | undefined): string {
+  return percent === undefined ? "–" : `${Number(percent.toPrecision(2))} %`;
+}
+
 /** The place with its kind: `lat 47.37690, lon 8.54170`, or `cell 27,92`. */
 export function place(cell: string, at?: { lat: number; lon: number }): string {
   return at ? `lat ${at.lat.toFixed(5)}, lon ${at.lon.toFixed(5)} (cell ${cell})` : `cell ${cell}`;

@@ -18,7 +18,10 @@ export interface Node {
   record: string;
   place?: { lat: number; lon: number };
   position?: { course_deg?: number; speed_mps?: number; accuracy_m?: number; alt_m?: number };
+  home?: string;
   home_name?: string;
+  standby?: string;
+  standby_name?: string;
   suspended?: boolean;
 }
 
@@ -35,6 +38,7 @@ export interface Daemon {
   standby?: { name?: string };
   index?: { nodes: number; tier: number };
   certificate_not_after_unix_s: number;
+  labels?: Record<string, string>;
   documents?: Record<string, number>;
   datum?: { origin: string; cell: string };
   listen: string[];
@@ -48,12 +52,15 @@ export interface Connection {
   transport: string;
   address: string;
   rtt_ms: number;
+  /** Lost packets of hundred lately; not known over TCP, or of too few packets. */
+  loss_percent?: number;
   sent_bps: number;
   received_bps: number;
 }
 
 export interface Hub {
   relation: string;
+  node?: string;
   name?: string;
   endpoints: string[];
   up: boolean;
@@ -68,7 +75,7 @@ export interface Stream {
   provider?: string;
   provider_name?: string;
   bits_per_second: number;
-  lost: number;
+  loss_percent?: number;
   downstreams: { node?: string; name?: string; kind: string; bits_per_second: number }[];
 }
 
@@ -86,8 +93,43 @@ export interface Service {
   served?: number;
 }
 
+/** A member at the other end of a connection. */
+export interface Member {
+  node: string;
+  name: string;
+  role: string;
+  labels: string;
+  certificate_not_after_unix_s: number;
+}
+
+export interface GroupDocument {
+  kind: string;
+  number: number;
+  revoked?: number;
+  nodes_revoked?: string[];
+  nodes?: number;
+  behind?: number;
+  nodes_behind?: string[];
+  hubs_behind?: string[];
+}
+
+export interface AuditRecord {
+  sequence: number;
+  time: string;
+  kind: string;
+  node?: string | null;
+  name?: string | null;
+  details?: Record<string, unknown>;
+}
+
+export interface Room {
+  room: string;
+  name?: string | null;
+  members: { node: string; name?: string | null; cell: string; services: string[] }[];
+}
+
 export interface Feed {
-  state: "live" | "lost" | "partial";
+  state: "live" | "lost" | "partial" | "off";
   message?: string;
 }
 

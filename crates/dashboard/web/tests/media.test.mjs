@@ -48,7 +48,7 @@ describe("data on the page", () => {
     [network, chrome] = [new Network("--origin", "26.9,91.9", "--cell", "1km"), await browser()];
     await network.hub();
     const source = ["--sources-video", `file:${network.clip("green.ts", "green")}`];
-    camera = { words: network.nodeWords("26.95,91.95", "video,track,image,sensor", ...source) };
+    camera = { words: network.nodeWords("26.95,91.95", "video,track,image,sensor", "hub1", source) };
     camera.child = await network.daemon("overlay-node", "camera", "node", camera.words);
     await network.node("viewer", "27.0,92.1", "");
     url = await network.dashboard("viewer");
@@ -117,7 +117,7 @@ describe("data on the page", () => {
 
   test("plays H.264 in RTP, and says of other data that it has no picture", async () => {
     const port = await freePort();
-    await network.node("rtp", "26.9,92.0", "", "--sources-video", `rtp://127.0.0.1:${port}?encoding=h264`);
+    await network.node("rtp", "26.9,92.0", "", "hub1", ["--sources-video", `rtp://127.0.0.1:${port}?encoding=h264`]);
     await network.node("synthetic", "26.92,92.05", "video");
     const picture = ["-re", "-f", "lavfi", "-i", "color=red:size=320x180:rate=20"];
     const form = ["-c:v", "libx264", "-tune", "zerolatency", "-g", "20", "-pix_fmt", "yuv420p"];

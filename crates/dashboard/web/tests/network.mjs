@@ -4,7 +4,11 @@ import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, openSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createRequire } from "node:module";
+import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 const PROGRAMS = process.env.ROOST_PROGRAMS ?? new URL("../../../../target/debug", import.meta.url).pathname;
 // Daemons refuse variables of Roost that they do not know.
@@ -53,9 +57,10 @@ export class Network {
     }
   }
 
-  async daemon(program, name, role, words) {
+  /** `issued` has further words for the certificate. */
+  async daemon(program, name, role, words, issued = []) {
     const identity = this.path(`id-${name}`);
-    this.roost("group", "issue", this.path("group"), name, "--role", role, "-o", identity);
+    this.roost("group", "issue", this.path("group"), name, "--role", role, "-o", identity, ...issued);
     return this.restart(program, name, words);
   }
 
@@ -69,17 +74,17 @@ export class Network {
     return child;
   }
 
-  hub(name = "hub1", port = 0) {
-    return this.daemon("supernode", name, "supernode", ["--listen", `udp://127.0.0.1:${port}`]);
+  hub(name = "hub1", port = 0, ...more) {
+    return this.daemon("supernode", name, "supernode", ["--listen", `udp://127.0.0.1:${port}`, ...more]);
   }
 
-  node(name, at, services, ...more) {
-    return this.daemon("overlay-node", name, "node", this.nodeWords(at, services, ...more));
+  node(name, at, services, hub = "hub1", more = [], issued = []) {
+    return this.daemon("overlay-node", name, "node", this.nodeWords(at, services, hub, more), issued);
   }
 
-  /** The words of a node at the hub. */
-  nodeWords(at, services, ...more) {
-    const endpoint = this.status("hub1").listen[0];
+  /** The words of a node at a hub. */
+  nodeWords(at, services, hub = "hub1", more = []) {
+    const endpoint = this.status(hub).listen[0];
     const words = ["--super", endpoint, "--listen", "udp://127.0.0.1:0", "--at", at];
     return [...words, ...(services ? ["--services", services] : []), ...more];
   }
@@ -152,4 +157,14 @@ export async function open(browser, url, options = {}) {
   await page.goto(url);
   page.setDefaultTimeout(PATIENCE);
   return { page, errors };
+}
+
+/** Fails if axe finds a serious fault, or if the page scrolls sideways. Axe is put into the page, which its policy forbids. */
+export async function assertAccessible(page, form) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
+  assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], form);
+  const sideways = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
+  assert.equal(sideways, false, `${form} scrolls sideways`);
 }

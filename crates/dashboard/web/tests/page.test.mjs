@@ -1,13 +1,10 @@
 // The page in a real browser over real daemons.
 
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { after, before, describe, test } from "node:test";
-import { createRequire } from "node:module";
-import { browser, Network, open, stop, until } from "./network.mjs";
+import { assertAccessible, browser, Network, open, stop, until } from "./network.mjs";
 import { tilesOf } from "./tiles.mjs";
-
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
 /** The row of a node in the list. */
 const row = (page, name) => page.locator("tr", { has: page.getByRole("button", { name, exact: true }) }).first();
@@ -137,15 +134,9 @@ describe("the page over a hub", () => {
   test("has no serious fault of access, in each form", async () => {
     const forms = [{ colorScheme: "light" }, { colorScheme: "dark" }, { viewport: { width: 400, height: 800 } }];
     for (const form of forms) {
-      // Axe is put into the page, which its policy forbids.
       const { page } = await open(chrome, url, { ...form, bypassCSP: true });
       await page.getByRole("button", { name: "uav1", exact: true }).click();
-      await page.evaluate(AXE);
-      const { violations } = await page.evaluate(() => globalThis.axe.run());
-      const serious = violations.filter(({ impact }) => ["serious", "critical"].includes(impact));
-      assert.deepEqual(serious.map(({ id, nodes }) => [id, nodes.map(({ html }) => html)]), [], JSON.stringify(form));
-      const sideways = await page.evaluate(() => document.documentElement.scrollWidth > innerWidth);
-      assert.equal(sideways, false, `${JSON.stringify(form)} scrolls sideways`);
+      await assertAccessible(page, JSON.stringify(form));
       await page.close();
     }
   });

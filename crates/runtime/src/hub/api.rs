@@ -37,6 +37,7 @@ pub(super) fn routes(hub: HubService) -> Router {
         .route("/v1/services", get(services))
         .route("/v1/index", get(index))
         .route("/v1/streams", get(streams))
+        .route("/v1/rooms", get(super::rooms::rooms))
         .route("/v1/lookup", post(lookup))
         .route("/v1/ping", post(ping))
         .route("/v1/request", any(for_nodes))
@@ -103,6 +104,8 @@ fn row(entry: &hub::IndexEntry, names: &BTreeMap<NodeId, Option<String>>, grid: 
         suspended: Some(entry.suspended),
         home: entry.home,
         home_name: entry.home.and_then(|home| names.get(&home).cloned().flatten()),
+        standby: entry.standby,
+        standby_name: entry.standby.and_then(|standby| names.get(&standby).cloned().flatten()),
     }
 }
 

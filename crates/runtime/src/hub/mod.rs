@@ -5,6 +5,7 @@ mod event_handler;
 mod known_remotes;
 mod media;
 mod metrics;
+mod rooms;
 mod settings;
 mod status_rows;
 

@@ -375,6 +375,7 @@ impl QuicConnection {
             messages_sent: LiveConnectionCounters::get(&self.tally.messages_sent),
             messages_received: LiveConnectionCounters::get(&self.tally.messages_received),
             retransmissions: traffic.lost,
+            packets_sent: Some(traffic.packets),
             given_up: state.multipath.counts().0,
             duplicates: state.multipath.counts().1,
             paths,

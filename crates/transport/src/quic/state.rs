@@ -66,6 +66,7 @@ pub(super) struct QuicPath {
 pub(super) struct PathTraffic {
     pub(super) sent: u64,
     pub(super) received: u64,
+    pub(super) packets: u64,
     pub(super) lost: u64,
 }
 
@@ -222,6 +223,7 @@ impl State {
             outstanding: view.outstanding as u64,
             bytes_sent: stats.udp_tx.bytes,
             bytes_received: stats.udp_rx.bytes,
+            packets_sent: stats.path.sent_packets,
             retransmissions: stats.path.lost_packets,
             repeated: view.counts.repeated,
             losses: view.counts.losses,
@@ -235,6 +237,7 @@ impl PathTraffic {
         Self {
             sent: self.sent + stats.udp_tx.bytes,
             received: self.received + stats.udp_rx.bytes,
+            packets: self.packets + stats.path.sent_packets,
             lost: self.lost + stats.path.lost_packets,
         }
     }

@@ -91,6 +91,7 @@ impl Entry {
             messages_sent: self.messages_sent,
             messages_received: self.messages_received,
             retransmissions: self.session.retransmissions(),
+            packets_sent: Some(self.session.packets_sent()),
             ..identified.describe(self.session.rtt())
         })
     }

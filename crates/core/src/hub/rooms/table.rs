@@ -117,6 +117,12 @@ impl RoomDirectory {
         [end, list].into_iter().flatten().min()
     }
 
+    /// The rooms with somebody in them, in the order of their ids.
+    pub(crate) fn listed(&self) -> impl Iterator<Item = (RoomId, Vec<RoomMember>)> {
+        let inside = |room: RoomId| self.inside(room).map(|entry| entry.member.clone()).collect::<Vec<_>>();
+        self.rooms.keys().map(move |room| (*room, inside(*room))).filter(|(_, members)| !members.is_empty())
+    }
+
     pub(crate) fn rooms(&self) -> usize {
         self.rooms.len()
     }

@@ -223,6 +223,11 @@ impl Session {
     pub(crate) fn retransmissions(&self) -> u64 {
         self.sender.as_ref().map_or(0, |sender| sender.retransmissions)
     }
+
+    /// Packets of reliable messages, each sending counted.
+    pub(crate) fn packets_sent(&self) -> u64 {
+        self.sender.as_ref().map_or(0, |sender| sender.packets_sent())
+    }
 }
 
 /// Writes the packets of one datagram message.

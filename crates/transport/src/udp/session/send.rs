@@ -113,6 +113,10 @@ impl ReliableSender {
         }
     }
 
+    pub(super) fn packets_sent(&self) -> u64 {
+        self.next_number.into()
+    }
+
     /// Queues a message if there is room for it.
     pub(super) fn push(
         &mut self,
