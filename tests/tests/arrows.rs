@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
     ("roost-dashboard", &["roost-wire", "roost-api"]),
     // gpsd's reports are read in one place.
     ("roost-services", &["roost-wire", "roost-geo"]),
-    // Its sockets are beside its machine, as those of the dashboard.
+    // Sockets of TAK are beside the machine, as those of the dashboard.
     ("roost-tak", &["roost-wire", "roost-geo", "roost-client", "roost-services"]),
     // Prints for all commands; `roost-wire` has the escaping of text from others.
     ("roost-terminal", &["roost-wire"]),

@@ -1,12 +1,10 @@
-//! The time that the machine is told: it reads no clock.
+//! The time that the machine is told, for pauses and for what others read: it reads no clock.
 
 use std::time::{Instant, SystemTime};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// For pauses and ends.
     pub(crate) at: Instant,
-    /// For what others read.
     pub(crate) wall: SystemTime,
 }
 

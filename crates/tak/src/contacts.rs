@@ -16,7 +16,7 @@ use crate::outgoing::Uid;
 /// Every uid that a gateway makes begins so; no event with such a uid enters the overlay again.
 pub(crate) const OWN_PREFIX: &str = "roost-";
 
-/// A large exercise has some hundreds.
+/// The most contacts that a gateway holds; a large exercise has some hundreds.
 pub(crate) const MAX_CONTACTS: usize = 4096;
 
 /// A contact lasts no longer than this, whatever it says itself.
@@ -46,7 +46,6 @@ pub(crate) struct Sender {
 pub(crate) enum Refusal {
     Malformed,
     TooLong,
-    /// An event that a gateway made.
     Echo,
     /// No atom: chat, a drawing, a task.
     Other,
@@ -72,7 +71,6 @@ impl Refusal {
 #[derive(Clone, Debug)]
 pub(crate) struct Contact {
     pub(crate) event: CotEvent,
-    /// The event as it came.
     xml: String,
     sender: Sender,
     ends: Instant,
@@ -106,7 +104,13 @@ impl Contacts {
     }
 
     /// Takes an event of an atom, with its text.
-    pub(crate) fn take(&mut self, event: CotEvent, xml: &str, sender: Sender, clock: Clock) -> Result<Taken, Refusal> {
+    pub(crate) fn accept(
+        &mut self,
+        event: CotEvent,
+        xml: &str,
+        sender: Sender,
+        clock: Clock,
+    ) -> Result<Taken, Refusal> {
         let ends = clock.at + life(&event, clock)?;
         let event = sensible(event)?;
         let uid = Uid::from(event.uid.as_str());
@@ -236,16 +240,16 @@ mod tests {
         }
     }
 
-    fn take(contacts: &mut Contacts, uid: &str, from: u32, clock: Clock) -> Result<Taken, Refusal> {
-        contacts.take(event(uid, clock), "<event/>", sender(from), clock)
+    fn accept(contacts: &mut Contacts, uid: &str, from: u32, clock: Clock) -> Result<Taken, Refusal> {
+        contacts.accept(event(uid, clock), "<event/>", sender(from), clock)
     }
 
     #[test]
     fn contact_lasts_until_stale() {
         let clock = Clock::now();
         let mut contacts = Contacts::default();
-        assert!(take(&mut contacts, "a", 1, clock).unwrap().is_new);
-        assert!(!take(&mut contacts, "a", 2, clock).unwrap().is_new);
+        assert!(accept(&mut contacts, "a", 1, clock).unwrap().is_new);
+        assert!(!accept(&mut contacts, "a", 2, clock).unwrap().is_new);
         assert!(contacts.expire(clock.at + Duration::from_secs(59)).is_empty());
         assert_eq!(contacts.expire(clock.at + Duration::from_secs(60)), [Uid::from("a")]);
         assert_eq!((contacts.len(), contacts.counts.len()), (0, 0));
@@ -268,11 +272,11 @@ mod tests {
             (CotEvent { stale: None, ..good.clone() }, Refusal::Old),
             (CotEvent { stale: ago(1), ..good.clone() }, Refusal::Old),
         ] {
-            assert_eq!(contacts.take(event, "", sender(1), clock), Err(refusal));
+            assert_eq!(contacts.accept(event, "", sender(1), clock), Err(refusal));
         }
         let point = Some(CotPoint { lat: 47.0, lon: 8.0, hae_m: Some(1e9), ce_m: Some(-1.0) });
         let odd = CotEvent { point, speed_mps: Some(f64::INFINITY), course_deg: Some(-3.0), ..good };
-        contacts.take(odd, "", sender(1), clock).unwrap();
+        contacts.accept(odd, "", sender(1), clock).unwrap();
         let CotEvent { point, speed_mps, course_deg, .. } = &contacts.contacts["a"].event;
         assert_eq!((point.unwrap().hae_m, point.unwrap().ce_m, *speed_mps, *course_deg), (None, None, None, None));
     }
@@ -282,21 +286,21 @@ mod tests {
         let clock = Clock::now();
         let mut contacts = Contacts::default();
         for number in 0..MAX_CONTACTS {
-            take(&mut contacts, &format!("flood-{number}"), 1, clock).unwrap();
+            accept(&mut contacts, &format!("flood-{number}"), 1, clock).unwrap();
         }
-        assert_eq!(take(&mut contacts, "one more", 1, clock), Err(Refusal::Full));
-        let taken = take(&mut contacts, "honest", 2, clock).unwrap();
+        assert_eq!(accept(&mut contacts, "one more", 1, clock), Err(Refusal::Full));
+        let taken = accept(&mut contacts, "honest", 2, clock).unwrap();
         assert!(taken.left.is_some_and(|left| left.starts_with("flood-")));
         assert_eq!(contacts.len(), MAX_CONTACTS);
         assert!(contacts.contains("honest"));
-        assert_eq!(take(&mut contacts, "one more", 1, clock), Err(Refusal::Full));
+        assert_eq!(accept(&mut contacts, "one more", 1, clock), Err(Refusal::Full));
     }
 
     #[test]
     fn only_its_connection_ends_a_contact() {
         let clock = Clock::now();
         let mut contacts = Contacts::default();
-        take(&mut contacts, "a", 1, clock).unwrap();
+        accept(&mut contacts, "a", 1, clock).unwrap();
         assert!(!contacts.end("a", ConnectionId(2)) && contacts.end("a", ConnectionId(1)));
     }
 
@@ -305,7 +309,7 @@ mod tests {
         let clock = Clock::now();
         let mut contacts = Contacts::default();
         let xml = format!("<event uid='a'>{}</event>", "\"".repeat(2000));
-        contacts.take(event("a", clock), &xml, sender(1), clock).unwrap();
+        contacts.accept(event("a", clock), &xml, sender(1), clock).unwrap();
         let line = contacts.line("a", clock).unwrap();
         assert!(line.len() <= MAX_LINE_BYTES, "{}", line.len());
         let record = TrackRecord::read(&line).unwrap();
@@ -321,7 +325,7 @@ mod tests {
                 clock.at += Duration::from_secs(seconds);
                 clock.wall += Duration::from_secs(seconds);
                 contacts.expire(clock.at);
-                let _ = take(&mut contacts, &uid.to_string(), from, clock);
+                let _ = accept(&mut contacts, &uid.to_string(), from, clock);
                 prop_assert_eq!(contacts.counts.values().sum::<usize>(), contacts.len());
             }
         }

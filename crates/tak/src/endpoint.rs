@@ -4,7 +4,6 @@ use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::str::FromStr;
 
-/// `tcp://HOST:PORT`, `tls://HOST:PORT` or `udp://GROUP:PORT`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     Tcp {
@@ -12,7 +11,6 @@ pub enum Endpoint {
     },
     Tls {
         address: String,
-        /// The name in the server's certificate.
         name: String,
     },
     Multicast {
@@ -22,7 +20,6 @@ pub enum Endpoint {
     },
 }
 
-/// `tcp://ADDRESS:PORT`, at which clients connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenAddress(pub SocketAddr);
 

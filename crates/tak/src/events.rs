@@ -1,4 +1,4 @@
-//! Marks as events.
+//! The events by which TAK is shown the marks of the overlay.
 
 use std::time::{Duration, Instant};
 
@@ -92,13 +92,11 @@ impl Moment<'_> {
         cot::write(&event, self.clock.wall, &[remarks(format!("track from {provider}"))])
     }
 
-    /// The event that removes another one.
     fn end(&self, uid: &str, kind: &str) -> String {
         let link = CotDetail::new("link").with("uid", uid).with("type", kind).with("relation", "p-p");
         self.short(&format!("{uid}-end"), kinds::DELETE, &[link, CotDetail::new("__forcedelete")])
     }
 
-    /// An event about no place.
     pub(crate) fn short(&self, uid: &str, kind: &str, details: &[CotDetail]) -> String {
         let stale = self.clock.wall.checked_add(SHORT_LIFE);
         let event = CotEvent {

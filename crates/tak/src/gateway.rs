@@ -34,7 +34,6 @@ const STILL_PAUSE: Duration = Duration::from_secs(25);
 const PING_PAUSE: Duration = Duration::from_secs(20);
 /// A requester that comes later gets a contact within this time.
 const RECORD_PAUSE: Duration = Duration::from_secs(15);
-/// The usual bytes of an event.
 const USUAL_EVENT_BYTES: usize = 800;
 /// The rate at which contacts are sent to requesters: that of a track, less what the frames of datagrams take.
 const RECORDS_BITS_PER_SECOND: f64 = 36_000.0;
@@ -121,11 +120,11 @@ impl Gateway {
         let sender = Sender { connection: id, address };
         let Some(mut framing) = connection.framing.take() else {
             let taken =
-                if bytes.len() > MAX_EVENT_BYTES { Err(Refusal::TooLong) } else { self.take(bytes, sender, clock) };
+                if bytes.len() > MAX_EVENT_BYTES { Err(Refusal::TooLong) } else { self.accept(bytes, sender, clock) };
             return self.count(taken);
         };
         framing.push(bytes, |event| {
-            let taken = self.take(event, sender, clock);
+            let taken = self.accept(event, sender, clock);
             self.count(taken);
         });
         if let Some(connection) = self.connections.get_mut(&id) {
@@ -140,7 +139,7 @@ impl Gateway {
         }
     }
 
-    fn take(&mut self, xml: &[u8], sender: Sender, clock: Clock) -> Result<(), Refusal> {
+    fn accept(&mut self, xml: &[u8], sender: Sender, clock: Clock) -> Result<(), Refusal> {
         let xml = std::str::from_utf8(xml).map_err(|_| Refusal::Malformed)?;
         let event = cot::read(xml).map_err(|_| Refusal::Malformed)?;
         match event.kind.as_str() {
@@ -154,7 +153,7 @@ impl Gateway {
                 Ok(())
             }
             _ if event.uid.starts_with(OWN_PREFIX) => Err(Refusal::Echo),
-            kind if kind.starts_with("a-") => self.take_contact(event, xml, sender, clock),
+            kind if kind.starts_with("a-") => self.accept_contact(event, xml, sender, clock),
             _ => Err(Refusal::Other),
         }
     }
@@ -168,19 +167,19 @@ impl Gateway {
 
     fn end_contact(&mut self, event: &CotEvent, sender: Sender) {
         if let Some(uid) = event.link.as_deref().filter(|uid| self.contacts.end(uid, sender.connection)) {
-            self.tell(ContactNews::Left { uid: uid.to_owned() });
+            self.push_news(ContactNews::Left { uid: uid.to_owned() });
         }
     }
 
-    fn take_contact(&mut self, event: CotEvent, xml: &str, sender: Sender, clock: Clock) -> Result<(), Refusal> {
+    fn accept_contact(&mut self, event: CotEvent, xml: &str, sender: Sender, clock: Clock) -> Result<(), Refusal> {
         let callsign = event.callsign.clone();
-        let taken = self.contacts.take(event, xml, sender, clock)?;
+        let taken = self.contacts.accept(event, xml, sender, clock)?;
         if let Some(left) = taken.left {
             self.forget_record(&left);
-            self.tell(ContactNews::Left { uid: left.to_string() });
+            self.push_news(ContactNews::Left { uid: left.to_string() });
         }
         if taken.is_new {
-            self.tell(ContactNews::Came { uid: taken.uid.to_string(), callsign });
+            self.push_news(ContactNews::Came { uid: taken.uid.to_string(), callsign });
             let shown = self.marks.contact_came(&taken.uid, clock.at);
             self.put_marks(shown, clock);
         }
@@ -190,7 +189,6 @@ impl Gateway {
         Ok(())
     }
 
-    /// Takes changes of the overlay.
     pub(crate) fn on_watch(&mut self, change: &WatchEvent, clock: Clock) {
         for candidate in &change.present {
             let changed = self.marks.present(candidate, clock.at);
@@ -227,7 +225,7 @@ impl Gateway {
     pub(crate) fn poll_transmit(&mut self, id: ConnectionId, clock: Clock) -> Option<Bytes> {
         let connection = self.connections.get_mut(&id)?;
         loop {
-            let uid = connection.outgoing.take(clock.at)?;
+            let uid = connection.outgoing.pop(clock.at)?;
             let life = connection.outgoing.time_of(self.marks.len() * USUAL_EVENT_BYTES) * 3;
             let moment = Moment { clock, life, marks: &self.marks };
             let xml = match &*uid {
@@ -262,7 +260,7 @@ impl Gateway {
     pub(crate) fn poll_record(&mut self, clock: Clock) -> Option<Bytes> {
         let records = self.records.as_mut()?;
         loop {
-            let uid = records.take(clock.at)?;
+            let uid = records.pop(clock.at)?;
             let Some(line) = self.contacts.line(&uid, clock) else { continue };
             records.spend(line.len());
             self.totals.records += 1;
@@ -290,7 +288,7 @@ impl Gateway {
         self.looks = clock.at + LOOK;
         for uid in self.contacts.expire(clock.at) {
             self.forget_record(&uid);
-            self.tell(ContactNews::Left { uid: uid.to_string() });
+            self.push_news(ContactNews::Left { uid: uid.to_string() });
         }
         let (ended, forgotten) = self.marks.expire(clock.at);
         self.put_marks(ended, clock);
@@ -309,7 +307,7 @@ impl Gateway {
         }
     }
 
-    fn tell(&mut self, news: ContactNews) {
+    fn push_news(&mut self, news: ContactNews) {
         if self.news.len() >= MAX_NEWS {
             self.news.pop_front();
         }

@@ -5,10 +5,9 @@ use std::str::FromStr;
 use roost_services::track::cot::MAX_TYPE_BYTES;
 use wildmatch::WildMatch;
 
-/// Friend, ground, unit.
 pub(crate) const UNIT: &str = "a-f-G-U";
-/// Friend, ground, equipment, sensor.
 const SENSOR: &str = "a-f-G-E-S";
+/// Friends on the ground, in the air and in space.
 const GROUND: &str = "a-f-G";
 const AIR: &str = "a-f-A";
 const SPACE: &str = "a-f-P";
@@ -18,7 +17,6 @@ pub(crate) const DELETE: &str = "t-x-d-d";
 pub(crate) const PING: &str = "t-x-c-t";
 pub(crate) const PONG: &str = "t-x-c-t-r";
 
-/// Faster than anything that drives.
 const AIR_SPEED_MPS: f64 = 70.0;
 /// Higher than nearly all roads and houses.
 const AIR_ALTITUDE_M: f64 = 5_500.0;

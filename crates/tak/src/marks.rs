@@ -52,7 +52,6 @@ pub(crate) enum Content {
     Node(Node),
     Camera(Node),
     Target(Box<Target>),
-    /// The type of what is gone.
     Gone(String),
 }
 
@@ -62,7 +61,6 @@ pub(crate) struct Mark {
     pub(crate) changed: Instant,
 }
 
-/// What people have chosen about marks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MarkRules {
     pub(crate) types: Vec<TypeRule>,
@@ -156,6 +154,8 @@ impl Marks {
     /// Shows a node as it is now. Returns the uids of what has changed.
     pub(crate) fn present(&mut self, candidate: &Candidate, now: Instant) -> Vec<Uid> {
         match Node::of_candidate(candidate) {
+            // The daemon's status tells the own node.
+            _ if self.is_own(candidate.node) => Vec::new(),
             Some(node) => self.show(Content::Node(node.clone()), &node, now),
             None => self.gone(candidate.node, now),
         }
@@ -177,7 +177,14 @@ impl Marks {
         shown.into_iter().chain(filmed).collect()
     }
 
+    fn is_own(&self, node: NodeId) -> bool {
+        self.get(&node_uid(node)).is_some_and(|mark| matches!(mark.content, Content::Own(_)))
+    }
+
     pub(crate) fn gone(&mut self, node: NodeId, now: Instant) -> Vec<Uid> {
+        if self.is_own(node) {
+            return Vec::new();
+        }
         [node_uid(node), camera_uid(node)].into_iter().filter_map(|uid| self.end(&uid, now)).collect()
     }
 
@@ -233,7 +240,13 @@ impl Marks {
             self.refused += 1;
             return None;
         }
-        self.marks.insert(Arc::clone(&uid), Mark { content, changed: now });
+        let mark = Mark { content, changed: now };
+        // What moves is elsewhere by now, and a target lives by its records.
+        let is_news = mark.is_moving() || matches!(mark.content, Content::Target(_));
+        if !is_news && self.get(&uid).is_some_and(|before| before.content == mark.content) {
+            return None;
+        }
+        self.marks.insert(Arc::clone(&uid), mark);
         Some(uid)
     }
 

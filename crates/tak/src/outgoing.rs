@@ -73,7 +73,7 @@ impl Outgoing {
     }
 
     /// Removes the uid whose turn it is, if the rate allows an event now.
-    pub(crate) fn take(&mut self, now: Instant) -> Option<Uid> {
+    pub(crate) fn pop(&mut self, now: Instant) -> Option<Uid> {
         self.bucket.fill(now);
         if self.bucket.left <= 0.0 {
             return None;
@@ -149,7 +149,7 @@ mod tests {
                 if !takes {
                     continue;
                 }
-                let Some(taken) = outgoing.take(now) else { continue };
+                let Some(taken) = outgoing.pop(now) else { continue };
                 outgoing.spend(100);
                 waits.remove(&taken);
                 for (other, passed) in &mut waits {
@@ -167,7 +167,7 @@ mod tests {
             for (number, size) in sizes.iter().enumerate() {
                 outgoing.put(&uid(number));
                 now = now.max(outgoing.deadline().unwrap());
-                prop_assert!(outgoing.take(now).is_some(), "the deadline is too early");
+                prop_assert!(outgoing.pop(now).is_some(), "the deadline is too early");
                 outgoing.spend(*size);
                 bits += *size as f64 * 8.0;
             }
@@ -184,11 +184,11 @@ mod tests {
         for number in [1, 2, 1, 1] {
             outgoing.put(&uid(number));
         }
-        assert_eq!((outgoing.take(now), outgoing.take(now), outgoing.take(now)), (Some(uid(1)), Some(uid(2)), None));
+        assert_eq!((outgoing.pop(now), outgoing.pop(now), outgoing.pop(now)), (Some(uid(1)), Some(uid(2)), None));
         assert_eq!((outgoing.replaced(), outgoing.deadline()), (2, None));
         outgoing.put(&uid(1));
         outgoing.forget(&uid(1));
-        assert_eq!((outgoing.take(now), outgoing.sent_at(&uid(1))), (None, None));
+        assert_eq!((outgoing.pop(now), outgoing.sent_at(&uid(1))), (None, None));
     }
 
     #[test]

@@ -144,7 +144,7 @@ fn types_follow_rules_and_motion() {
 }
 
 #[test]
-fn camera_has_the_address_of_its_video() {
+fn camera_has_its_video_address() {
     let mut world = World::connected();
     world.watch(&[candidate('a', "mast", &["video"], json!(null))], &[]);
     let sent = world.sent(FIRST);
@@ -162,7 +162,7 @@ fn camera_has_the_address_of_its_video() {
 }
 
 #[test]
-fn node_in_motion_is_told_where_it_is() {
+fn moving_node_is_told_ahead() {
     let mut world = World::connected();
     let north = json!({ "lat": 47.0, "lon": 8.0, "speed_mps": 20.0, "course_deg": 0.0 });
     world.watch(&[candidate('a', "car", &["track"], north)], &[]);
@@ -189,7 +189,7 @@ fn node_that_goes_is_ended_once() {
 }
 
 #[test]
-fn what_stays_is_told_before_it_is_stale() {
+fn still_node_is_told_again() {
     let mut world = World::connected();
     world.watch(&[candidate('a', "truck", &["track"], json!(null))], &[]);
     world.pass(80);
@@ -197,6 +197,17 @@ fn what_stays_is_told_before_it_is_stale() {
     world.pass(30);
     let again = world.events(FIRST).into_iter().filter(|event| event.kind == "a-f-G-U").count();
     assert_eq!((told, again), (1, 1));
+}
+
+#[test]
+fn nothing_new_is_not_told() {
+    let mut world = World::connected();
+    let truck = candidate('a', "truck", &["track"], json!(null));
+    world.watch(&[truck.clone()], &[]);
+    world.sent(FIRST);
+    world.pass(3);
+    world.watch(&[truck], &[]);
+    assert!(world.sent(FIRST).is_empty());
 }
 
 #[test]
@@ -247,7 +258,7 @@ fn two_gateways_make_no_loop() {
     let event = cot::read(&shown[0]).unwrap();
     assert_eq!((event.uid.as_str(), event.kind.as_str()), ("roost-cot-ANDROID-1", "a-f-G-U-C"));
     assert_eq!(event.callsign.as_deref(), Some("VIPER"));
-    // Its server is that of the first gateway, too.
+    // The first gateway is at the same server.
     near.receive(FIRST, &shown[0]);
     assert_eq!(near.totals().contacts, 1);
     far.pass(3);

@@ -1,4 +1,4 @@
-//! The counts of a gateway.
+//! The counts of a gateway since its start, for people and for scripts.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,12 @@ pub struct Totals {
     /// Nodes and targets that are too many to show.
     pub not_shown: u64,
     pub received: u64,
-    /// Records of contacts for requesters.
     pub records: u64,
     /// Events that were not taken, by reason.
     pub refused: BTreeMap<&'static str, u64>,
 }
 
 impl Totals {
-    /// Adds what a connection has counted.
     pub(crate) fn close(&mut self, outgoing: &Outgoing, framing: Option<&Framing>) {
         self.replaced += outgoing.replaced();
         self.not_shown += outgoing.refused();

@@ -29,7 +29,8 @@ const EVENT: usize = 0;
 const POINT: usize = 1;
 const PART: usize = 2;
 
-/// An event, as far as this program knows its parts. Unknown values are left out.
+/// An event, as far as this program knows its parts. Speed is over ground, course from true north. Unknown values are
+/// left out.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CotEvent {
     pub uid: String,
@@ -39,11 +40,8 @@ pub struct CotEvent {
     pub time: Option<SystemTime>,
     pub stale: Option<SystemTime>,
     pub point: Option<CotPoint>,
-    /// Over ground, meters per second.
     pub speed_mps: Option<f64>,
-    /// Degrees from true north.
     pub course_deg: Option<f64>,
-    /// The name that others show.
     pub callsign: Option<String>,
     /// The uid of another event that this one is about.
     pub link: Option<String>,
@@ -51,11 +49,8 @@ pub struct CotEvent {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CotPoint {
-    /// Degrees north.
     pub lat: f64,
-    /// Degrees east.
     pub lon: f64,
-    /// Above the ellipsoid, meters.
     pub hae_m: Option<f64>,
     /// The radius of the horizontal error, meters.
     pub ce_m: Option<f64>,

@@ -25,7 +25,7 @@ fn python() -> Option<PathBuf> {
 struct Team {
     _hub: Daemon,
     gateway: Daemon,
-    _uav: Daemon,
+    uav: Daemon,
     requester: Daemon,
     network: Network,
 }
@@ -41,7 +41,7 @@ impl Team {
         let gateway = node("gate", "47.1,8.1", &[]);
         let uav = node("uav7", "47.3769,8.5417", &["--services", "video,track"]);
         let requester = node("r", "47.2,8.2", &[]);
-        Self { _hub: hub, gateway, _uav: uav, requester, network }
+        Self { _hub: hub, gateway, uav, requester, network }
     }
 
     fn tak(&self, arguments: &[&str]) -> Process {
@@ -133,6 +133,8 @@ fn taky_and_pytak_over_tcp() {
     assert!(record["raw"].as_str().unwrap().contains("ANDROID-1"), "{record}");
     requested(&team.requester, &file, "android-1", "subscribe");
     let mut tak = tak;
+    team.uav.process.signal("TERM");
+    await_log(&pytak, &["type=\"t-x-d-d\""]);
     // The server breaks off; the gateway says so, and comes back.
     drop(taky);
     await_log(&tak, &["\"lost\"", "retry_s"]);

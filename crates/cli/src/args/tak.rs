@@ -1,4 +1,4 @@
-//! The flags of `roost tak`.
+//! The flags of `roost tak`, the gateway between the overlay and TAK.
 
 use std::path::PathBuf;
 

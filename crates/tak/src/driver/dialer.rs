@@ -13,7 +13,6 @@ const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Starts a task for each endpoint.
 pub(super) fn dial(endpoints: &[Endpoint], tls: Option<&TlsSetup>, inputs: &Inputs, tasks: &mut JoinSet<()>) {
     for endpoint in endpoints {
         tasks.spawn(keep(endpoint.clone(), tls.cloned(), inputs.clone()));

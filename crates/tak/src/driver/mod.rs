@@ -42,7 +42,6 @@ const OUTLET: usize = 2;
 /// The pause between two reports of the totals.
 const TOTALS_PAUSE: Duration = Duration::from_secs(60);
 
-/// All that a person has chosen.
 #[derive(Debug)]
 pub struct Setup {
     pub endpoints: Vec<Endpoint>,
@@ -50,17 +49,13 @@ pub struct Setup {
     pub tls: Option<TlsSetup>,
     pub types: Vec<TypeRule>,
     pub video_url: Option<String>,
-    /// For each connection.
     pub bits_per_second: f64,
-    /// The nodes that TAK is shown.
     pub nodes: WatchQuery,
-    /// Request the tracks of these nodes.
     pub tracks: bool,
     /// The service by which contacts of TAK are offered.
     pub offer: Service,
 }
 
-/// Something that has happened.
 #[derive(Debug)]
 pub enum Report {
     Listening(String),
@@ -103,7 +98,6 @@ impl From<roost_client::Error> for ServeError {
 
 /// What the tasks around the machine tell it.
 enum Input {
-    /// Something to tell people alone.
     Listening(String),
     Up {
         id: ConnectionId,
@@ -128,7 +122,6 @@ enum Input {
         address: Option<IpAddr>,
         bytes: Bytes,
     },
-    /// The outlet has room again.
     Written,
     Watch(WatchEvent),
     Status(Box<Status>),
@@ -177,7 +170,6 @@ struct Driver<R> {
     tracks: Option<Tracks>,
     requesters: Requesters,
     report: R,
-    /// They end with the driver.
     _tasks: JoinSet<()>,
 }
 
@@ -193,7 +185,7 @@ impl<R: FnMut(Report)> Driver<R> {
             tokio::select! {
                 input = coming.recv() => match input {
                     Some(Input::Ended(error)) => return Err(error),
-                    Some(input) => self.take(input),
+                    Some(input) => self.handle(input),
                     None => return Err(ServeError::Leaving("gateway")),
                 },
                 () = tokio::time::sleep_until(deadline.into()) => self.gateway.on_timeout(Clock::now()),
@@ -202,7 +194,7 @@ impl<R: FnMut(Report)> Driver<R> {
         }
     }
 
-    fn take(&mut self, input: Input) {
+    fn handle(&mut self, input: Input) {
         let clock = Clock::now();
         match input {
             Input::Listening(address) => (self.report)(Report::Listening(address)),

@@ -1,4 +1,4 @@
-//! The multicast group of a team.
+//! The multicast group of a team, to which each member sends its events.
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 
@@ -11,7 +11,6 @@ use super::{Input, Inputs, OUTLET};
 use crate::contacts::ConnectionId;
 use crate::gateway::Carriage;
 
-/// The longest datagram of UDP.
 const MAX_DATAGRAM_BYTES: usize = 65_535;
 /// Teams span some routers that pass multicast on.
 const TTL: u32 = 32;

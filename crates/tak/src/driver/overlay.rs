@@ -18,14 +18,14 @@ pub(super) struct Overlay {
 impl Overlay {
     pub(super) fn follow(self, offering: Offering, changes: WatchStream, tasks: &mut JoinSet<()>) {
         let Self { roost, inputs } = self;
-        tasks.spawn(tell(watch(changes, inputs.clone()), inputs.clone()));
-        tasks.spawn(tell(serve(offering, inputs.clone()), inputs.clone()));
-        tasks.spawn(tell(look(roost, inputs.clone()), inputs));
+        tasks.spawn(report_end(watch(changes, inputs.clone()), inputs.clone()));
+        tasks.spawn(report_end(serve(offering, inputs.clone()), inputs.clone()));
+        tasks.spawn(report_end(look(roost, inputs.clone()), inputs));
     }
 }
 
 /// Tells the machine why a task has ended.
-async fn tell(task: impl Future<Output = ServeError>, inputs: Inputs) {
+async fn report_end(task: impl Future<Output = ServeError>, inputs: Inputs) {
     let ended = task.await;
     // The machine may have ended first.
     let _ = inputs.send(Input::Ended(ended)).await;

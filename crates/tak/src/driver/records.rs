@@ -6,7 +6,6 @@ use bytes::Bytes;
 use roost_client::IncomingRequest;
 use tokio::sync::mpsc;
 
-/// Records that wait for one requester.
 const BACKLOG: usize = 32;
 
 /// Requesters give a stream up after 5 s of silence.

@@ -12,10 +12,8 @@ use tokio_rustls::rustls::crypto::aws_lc_rs::default_provider;
 use tokio_rustls::rustls::version::TLS13;
 use tokio_rustls::rustls::{self, CertificateError, ClientConfig, RootCertStore};
 
-/// PEM files.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
-    /// The authorities that sign servers.
     pub ca: PathBuf,
     /// The certificate that the gateway shows, and its key.
     pub own: Option<OwnFiles>,
