@@ -4,6 +4,7 @@ usage: client.py URL UID [CA CERT KEY]
 """
 
 import asyncio
+import os
 import sys
 from configparser import ConfigParser
 
@@ -32,12 +33,17 @@ class Printer(pytak.QueueWorker):
     async def run(self, _=-1):
         while True:
             event = await self.queue.get()
-            print(event.decode().replace("\n", " "), flush=True)
+            text = event.decode() if isinstance(event, bytes) else str(event)
+            print(text.replace("\n", " "), flush=True)
 
 
 async def main(url, uid, ca=None, cert=None, key=None):
     config = ConfigParser()
-    config["tak"] = {"COT_URL": url, "PYTAK_MULTICAST_LOCAL_ADDR": "127.0.0.1", "PYTAK_NO_HELLO": "1"}
+    # TAK_PROTO=1 in the environment makes it speak protobuf.
+    form = os.environ.get("TAK_PROTO", "0")
+    config["tak"] = {
+        "COT_URL": url, "PYTAK_MULTICAST_LOCAL_ADDR": "127.0.0.1", "PYTAK_NO_HELLO": "1", "TAK_PROTO": form
+    }
     if ca:
         files = {"CAFILE": ca, "CERT": cert, "KEY": key}
         config["tak"].update({f"PYTAK_TLS_CLIENT_{name}": path for name, path in files.items()})

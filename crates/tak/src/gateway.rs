@@ -40,6 +40,7 @@ const RECORDS_BITS_PER_SECOND: f64 = 36_000.0;
 /// A driver that does not read news loses the oldest.
 const MAX_NEWS: usize = 1024;
 
+const DECLARATION: &str = r#"<?xml version="1.0" encoding="UTF-8"?>"#;
 const PING_UID: &str = "takPing";
 const PONG_UID: &str = "takPong";
 
@@ -119,8 +120,7 @@ impl Gateway {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let sender = Sender { connection: id, address };
         let Some(mut framing) = connection.framing.take() else {
-            let taken =
-                if bytes.len() > MAX_EVENT_BYTES { Err(Refusal::TooLong) } else { self.accept(bytes, sender, clock) };
+            let taken = self.accept_datagram(bytes, sender, clock);
             return self.count(taken);
         };
         framing.push(bytes, |event| {
@@ -139,9 +139,27 @@ impl Gateway {
         }
     }
 
+    fn accept_datagram(&mut self, datagram: &[u8], sender: Sender, clock: Clock) -> Result<(), Refusal> {
+        if datagram.len() > MAX_EVENT_BYTES {
+            return Err(Refusal::TooLong);
+        }
+        match cot::read_protobuf(datagram) {
+            Some(event) => {
+                let event = event.map_err(|_| Refusal::Malformed)?;
+                let xml = cot::write(&event, clock.wall, &[]);
+                self.accept_event(event, &xml, sender, clock)
+            }
+            None => self.accept(datagram, sender, clock),
+        }
+    }
+
     fn accept(&mut self, xml: &[u8], sender: Sender, clock: Clock) -> Result<(), Refusal> {
         let xml = std::str::from_utf8(xml).map_err(|_| Refusal::Malformed)?;
         let event = cot::read(xml).map_err(|_| Refusal::Malformed)?;
+        self.accept_event(event, xml, sender, clock)
+    }
+
+    fn accept_event(&mut self, event: CotEvent, xml: &str, sender: Sender, clock: Clock) -> Result<(), Refusal> {
         match event.kind.as_str() {
             kinds::PING => {
                 self.answer_ping(sender.connection);
@@ -236,6 +254,8 @@ impl Gateway {
                     None => continue,
                 },
             };
+            // A datagram is a document of its own.
+            let xml = if connection.framing.is_some() { xml } else { format!("{DECLARATION}{xml}") };
             connection.outgoing.spend(xml.len());
             self.totals.sent += 1;
             self.totals.sent_bytes += xml.len() as u64;

@@ -298,6 +298,9 @@ fn datagrams_are_events() {
     assert_eq!((world.totals().contacts, world.totals().refused["malformed"]), (1, 1));
     world.pass(60);
     assert!(world.events(FIRST).is_empty(), "a group needs no pings");
+    world.watch(&[candidate('a', "truck", &["track"], json!(null))], &[]);
+    let sent = world.sent(FIRST);
+    assert!(sent[0].starts_with("<?xml ") && cot::read(&sent[0]).is_ok(), "{sent:?}");
 }
 
 proptest! {

@@ -8,8 +8,10 @@ use quick_xml::events::{BytesStart, Event};
 use super::MAX_ID_BYTES;
 use super::record::{Origin, TrackRecord, parse_time};
 
+mod protobuf;
 mod writer;
 
+pub use protobuf::read_protobuf;
 pub use writer::{CotDetail, write};
 
 /// The most XML events (tags, texts) looked at in one message.

@@ -50,9 +50,14 @@ impl Team {
     }
 
     fn pytak(&self, programs: &Path, arguments: &[&str]) -> Process {
+        self.pytak_in_form("0", programs, arguments)
+    }
+
+    /// As above, with the version of TAK's protocol: 1 is protobuf.
+    fn pytak_in_form(&self, form: &str, programs: &Path, arguments: &[&str]) -> Process {
         let mut command = Command::new(programs.join("python"));
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tak/client.py");
-        command.arg(script).args(arguments).env("HOME", self.network.path("home"));
+        command.arg(script).args(arguments).env("HOME", self.network.path("home")).env("TAK_PROTO", form);
         Process::start(command, self.network.path("pytak.log")).unwrap()
     }
 
@@ -180,11 +185,9 @@ fn taky_and_pytak_over_tls() {
     let wrong = team.tak(&[&format!("{server}?name=tak.example"), "--ca", &ca, "--cert", &cert, "--key", &key]);
     await_log(&wrong, &["its certificate is not for tak.example"]);
     drop(wrong);
-    let group = text(&team.network.path("id-gate").join("ca.pem"));
-    if Path::new(&group).exists() {
-        let stranger = team.tak(&[&server, "--ca", &group]);
-        await_log(&stranger, &["not signed by an authority of --ca"]);
-    }
+    let other = text(&team.network.path("id-gate").join("group.pem"));
+    let stranger = team.tak(&[&server, "--ca", &other]);
+    await_log(&stranger, &["not signed by an authority of --ca"]);
 }
 
 #[test]
@@ -198,6 +201,20 @@ fn pytak_joins_the_multicast_group() {
     assert_node_seen(&pytak);
     let log = await_log(&tak, &["android-3"]);
     assert!(!log.contains("roost-"), "an own event came back as a contact: {log}");
+}
+
+#[test]
+fn protobuf_is_read_in_the_group() {
+    let Some(programs) = python() else { return };
+    let team = Team::new();
+    let group = format!("udp://239.2.3.1:{}", free_port());
+    let tak = team.tak(&[&format!("{group}?interface=127.0.0.1"), "--json"]);
+    await_log(&tak, &["\"connected\""]);
+    let pytak = team.pytak_in_form("1", &programs, &[&group, "android-4"]);
+    await_log(&tak, &["android-4"]);
+    await_log(&pytak, &["callsign: \"uav7\""]);
+    let record = requested(&team.requester, &team.network.path("contacts.jsonl"), "android-4", "request");
+    assert_eq!((&record["lat"], &record["alt_m"]), (&47.25.into(), &410.0.into()), "{record}");
 }
 
 #[test]

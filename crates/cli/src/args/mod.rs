@@ -235,8 +235,8 @@ pub(crate) enum Command {
     Dashboard(DashboardArgs),
     /// Connect the overlay with TAK: its nodes are contacts there, and the contacts of TAK are a track here
     ///
-    /// It speaks Cursor on Target in XML with TAK servers, a multicast group, and clients that connect to it. The group
-    /// needs a datum.
+    /// It speaks Cursor on Target with TAK servers, a multicast group, and clients that connect to it. The group needs a
+    /// datum.
     #[command(before_help = "Examples:
   roost tak tcp://10.0.0.9:8087
   roost tak tls://tak.example:8089 --ca ca.pem --cert roost.pem --key roost.key

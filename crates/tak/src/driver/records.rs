@@ -8,8 +8,8 @@ use tokio::sync::mpsc;
 
 const BACKLOG: usize = 32;
 
-/// Requesters give a stream up after 5 s of silence.
-const SILENCE: Duration = Duration::from_secs(2);
+/// Requesters give a stream up after 5 s of silence, and count 2 s as an interruption.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// A line that is no record, and that no reader takes for one.
 const SIGN_OF_LIFE: &[u8] = b"\n";

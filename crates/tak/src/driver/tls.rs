@@ -107,3 +107,19 @@ fn explain(error: &std::io::Error, name: &str) -> String {
         _ => error.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_files_are_named() {
+        let read = |ca: &str| {
+            let error = TlsSetup::read(&TlsFiles { ca: ca.into(), own: None }).err();
+            error.map(|error| error.to_string()).unwrap_or_default()
+        };
+        assert!(read("/nowhere/ca.pem").starts_with("cannot read an authority's certificate in /nowhere/ca.pem: "));
+        let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+        assert!(read(manifest).contains("there is none; PEM is expected"), "{}", read(manifest));
+    }
+}
