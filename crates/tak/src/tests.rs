@@ -203,7 +203,7 @@ fn still_node_is_told_again() {
 fn nothing_new_is_not_told() {
     let mut world = World::connected();
     let truck = candidate('a', "truck", &["track"], json!(null));
-    world.watch(&[truck.clone()], &[]);
+    world.watch(std::slice::from_ref(&truck), &[]);
     world.sent(FIRST);
     world.pass(3);
     world.watch(&[truck], &[]);
