@@ -239,6 +239,10 @@ fn client_connects_to_the_gateway() {
         seen.push_str(&String::from_utf8_lossy(&piece[..length]));
     }
     assert!(!seen.contains('\n'));
+    // A stream without contacts lives by its signs of life.
+    let file = text(&team.network.path("contacts.jsonl"));
+    let quiet = team.requester.json(&["request", "track#tak", "--any", "--for", "7s", "-o", &file]);
+    assert_eq!(quiet["summary"]["lost"], 0, "{quiet}");
     drop(client);
     await_log(&tak, &["it closed the connection"]);
 }

@@ -29,6 +29,7 @@ impl Requesters {
         // The provider's source has to give something soon.
         let _ = give.try_send(Bytes::from_static(SIGN_OF_LIFE));
         self.requesters.push(give);
+        self.spoke.get_or_insert_with(Instant::now);
     }
 
     pub(super) fn send(&mut self, record: &Bytes, now: Instant) {
