@@ -5,8 +5,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use roost_services::track::cot::{self, CotEvent, CotPoint};
 use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
 use roost_tests::process::{Process, free_port, wait_until};
 use serde_json::Value;
@@ -217,6 +218,49 @@ fn protobuf_is_read_in_the_group() {
     assert_eq!((&record["lat"], &record["alt_m"]), (&47.25.into(), &410.0.into()), "{record}");
 }
 
+/// Reads from a gateway until all parts have come, and returns what came.
+fn read_until(client: &mut TcpStream, parts: &[&str]) -> String {
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    let (mut seen, mut piece) = (String::new(), [0; 4096]);
+    while !parts.iter().all(|part| seen.contains(part)) {
+        let length = client.read(&mut piece).unwrap();
+        assert!(length > 0, "{seen}");
+        seen.push_str(&String::from_utf8_lossy(&piece[..length]));
+    }
+    seen
+}
+
+#[test]
+fn contact_passes_two_gateways_once() {
+    let team = Team::new();
+    let ports = [free_port(), free_port()];
+    let listen = ports.map(|port| format!("tcp://127.0.0.1:{port}"));
+    let near = team.tak(&["--listen", &listen[0], "--json"]);
+    let far = team.requester.command(&["tak", "--listen", &listen[1], "--tracks", "--json"]);
+    let far = Process::start(far, team.network.path("far.log")).unwrap();
+    let [mut here, mut there] = [(&near, ports[0]), (&far, ports[1])].map(|(tak, port)| {
+        await_log(tak, &["\"listening\""]);
+        TcpStream::connect(("127.0.0.1", port)).unwrap()
+    });
+    let now = SystemTime::now();
+    let event = CotEvent {
+        uid: "ANDROID-5".to_owned(),
+        kind: "a-f-G-E-V".to_owned(),
+        stale: Some(now + Duration::from_secs(300)),
+        point: Some(CotPoint { lat: 47.2, lon: 8.3, hae_m: None, ce_m: None }),
+        callsign: Some("TRUCK".to_owned()),
+        ..CotEvent::default()
+    };
+    here.write_all(cot::write(&event, now, &[]).as_bytes()).unwrap();
+    let seen = read_until(&mut there, &["roost-cot-ANDROID-5"]);
+    let shown = seen.split("<event").find(|event| event.contains("ANDROID-5")).unwrap();
+    assert!(shown.contains("type=\"a-f-G-E-V\"") && shown.contains("callsign=\"TRUCK\""), "{shown}");
+    // The far client has it now; back at the near one it would be another contact.
+    there.write_all(format!("<event{shown}").as_bytes()).unwrap();
+    let seen = read_until(&mut here, &["takPing"]);
+    assert!(!seen.contains("ANDROID-5") && !far.log().contains("ANDROID-5"), "{seen}\n{}", far.log());
+}
+
 #[test]
 fn client_connects_to_the_gateway() {
     let team = Team::new();
@@ -225,19 +269,12 @@ fn client_connects_to_the_gateway() {
     let tak = team.tak(&["--listen", &address, "--json"]);
     await_log(&tak, &["\"listening\""]);
     let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
     // Too much for one event, and its end.
     client.write_all(&vec![b'x'; 200_000]).unwrap();
     client.write_all(b"</event>").unwrap();
     let ping = "<event version='2.0' uid='me-ping' type='t-x-c-t' how='m-g'><point lat='0' lon='0'/><detail/></event>";
     client.write_all(ping.as_bytes()).unwrap();
-    let mut seen = String::new();
-    let mut piece = [0; 4096];
-    while !(seen.contains("t-x-c-t-r") && seen.contains("callsign=\"uav7\"")) {
-        let length = client.read(&mut piece).unwrap();
-        assert!(length > 0, "{seen}");
-        seen.push_str(&String::from_utf8_lossy(&piece[..length]));
-    }
+    let seen = read_until(&mut client, &["t-x-c-t-r", "callsign=\"uav7\""]);
     assert!(!seen.contains('\n'));
     // A stream without contacts lives by its signs of life.
     let quiet = team.requester.json(&["request", "track#tak", "--any", "--for", "7s"]);
