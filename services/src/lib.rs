@@ -39,6 +39,7 @@ mod testing;
 
 pub use error::{SinkError, SourceError, SpecError};
 pub use feed::{Feed, FeedItem, OpenedSource};
+pub use net::check_address;
 pub use shared_reader::KeyFrameRequester;
 pub use sink::{Finished, MIN_PART_BYTES, ObjectIdentity, PartialFile, Sink, SinkSpec, SinkState, TrackFormat};
 pub use source::{SourceSpec, Sources};

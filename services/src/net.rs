@@ -20,7 +20,7 @@ const BIND_TRIES: u32 = 10;
 const BIND_PAUSE: Duration = Duration::from_millis(20);
 
 /// Checks the notation `HOST:PORT`, with an IPv6 address in brackets.
-pub(crate) fn check_address(text: &str) -> Result<(), &'static str> {
+pub fn check_address(text: &str) -> Result<(), &'static str> {
     // The last colon of [::1] is part of the address.
     let (host, port) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')).ok_or("it has no port")?;
     port.parse::<NonZeroU16>().map_err(|_| "its port is not a number from 1 to 65535")?;

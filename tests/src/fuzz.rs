@@ -19,6 +19,7 @@ use roost_wire::messages::Message;
 use roost_wire::{Address, Cell, ConnectionId, Endpoint, Labels, NodeId, RemoteIdentity, Role, Scheme, Time};
 
 use bytes::{Bytes, BytesMut};
+pub use roost_tak::fuzzing::tak_events;
 pub use roost_transport::fuzzing::{
     multicast_packets, multipath_chunks, quic_messages, tcp_frames, udp_datagram, udp_session,
 };
@@ -27,7 +28,7 @@ pub use roost_transport::fuzzing::{
 pub type Target = fn(&[u8]);
 
 /// Every target by the name of its corpus folder.
-pub const TARGETS: [(&str, Target); 17] = [
+pub const TARGETS: [(&str, Target); 18] = [
     ("wire_message", wire_message),
     ("notation", notation),
     ("hub", hub),
@@ -45,6 +46,7 @@ pub const TARGETS: [(&str, Target); 17] = [
     ("reflected_packets", reflected_packets),
     ("reflected_words", reflected_words),
     ("ns_file", ns_file),
+    ("tak_events", tak_events),
 ];
 
 /// The overlay's messages: a decoded message encodes to bytes that decode to the same.

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 35] = [
+const ARROWS: [(&str, &[&str]); 36] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -20,6 +20,8 @@ const ARROWS: [(&str, &[&str]); 35] = [
     ("roost-dashboard", &["roost-wire", "roost-api", "roost-players"]),
     // gpsd's reports are read in one place.
     ("roost-services", &["roost-wire", "roost-geo"]),
+    // Sockets of TAK are beside the machine, as those of the dashboard.
+    ("roost-tak", &["roost-wire", "roost-geo", "roost-client", "roost-services"]),
     // Prints for all commands; `roost-wire` has the escaping of text from others.
     ("roost-terminal", &["roost-wire"]),
     ("roost-transport", &["roost-wire", "roost-identity"]),
@@ -58,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 35] = [
             "roost-api",
             "roost-dashboard",
             "roost-services",
+            "roost-tak",
             "roost-terminal",
             "roost-transport",
             "roost-reflection",

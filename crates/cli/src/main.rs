@@ -65,6 +65,7 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Connections { paths } => commands::connections::run(socket, *paths, output).await,
         Command::Streams { to } => commands::streams::run(socket, *to, output).await,
         Command::Dashboard(args) => commands::dashboard::run(args, socket, output).await,
+        Command::Tak(args) => commands::tak::run(args, socket, output).await,
         Command::Monitor(args) => commands::monitor::run(args, socket, output).await,
         Command::Index(args) => commands::index::run(args, socket, output).await,
         Command::Move(args) => commands::move_node::run(args, socket, output).await,

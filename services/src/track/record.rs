@@ -8,17 +8,21 @@
 use std::time::SystemTime;
 
 use bytes::Bytes;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::MAX_ID_BYTES;
 use crate::MAX_DATAGRAM_BYTES;
 
 /// The format in which a position was received.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Origin {
     Gpsd,
     Cot,
     Nmea,
+    /// Of a program of people's own, or made up.
+    #[serde(other)]
+    Other,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -58,7 +62,42 @@ struct TrackLine<'a> {
     raw: Option<&'a str>,
 }
 
+/// A line of a provider, who may be anybody.
+#[derive(Deserialize)]
+struct ReadLine {
+    t: Option<String>,
+    id: Option<String>,
+    lat: f64,
+    lon: f64,
+    alt_m: Option<f64>,
+    speed_mps: Option<f64>,
+    course_deg: Option<f64>,
+    source: Option<Origin>,
+    raw: Option<String>,
+}
+
 impl TrackRecord {
+    /// Reads a line of JSON. A record without a name has the name `target`.
+    pub fn read(line: &[u8]) -> Option<Self> {
+        if line.len() > MAX_DATAGRAM_BYTES || !line.trim_ascii_start().starts_with(b"{") {
+            return None;
+        }
+        let line: ReadLine = serde_json::from_slice(line).ok()?;
+        let id = line.id.unwrap_or_else(|| "target".to_owned());
+        let record = Self {
+            time: line.t.as_deref().and_then(parse_time),
+            id,
+            lat: line.lat,
+            lon: line.lon,
+            alt_m: line.alt_m,
+            speed_mps: line.speed_mps,
+            course_deg: line.course_deg,
+            source: line.source.unwrap_or(Origin::Other),
+            raw: line.raw.unwrap_or_default(),
+        };
+        ((1..=MAX_ID_BYTES).contains(&record.id.len()) && record.is_sound()).then_some(record)
+    }
+
     pub fn is_sound(&self) -> bool {
         is_on_earth(self.lat, self.lon)
     }
@@ -77,7 +116,7 @@ impl TrackRecord {
             speed_mps: finite(self.speed_mps),
             course_deg: finite(self.course_deg),
             source: self.source,
-            raw: Some(&self.raw),
+            raw: Some(self.raw.as_str()).filter(|raw| !raw.is_empty()),
         };
         let mut text = to_line(&line);
         if text.len() > MAX_DATAGRAM_BYTES {
@@ -108,6 +147,18 @@ pub(super) fn parse_time(text: &str) -> Option<SystemTime> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_read_back() {
+        let line = br#"{"t":"2026-05-01T12:00:00.250Z","id":"a","lat":1.5,"lon":-2.0,"source":"cot","raw":"<x/>"}"#;
+        let record = TrackRecord::read(line).unwrap();
+        assert_eq!(record.line(SystemTime::UNIX_EPOCH).trim_ascii_end(), line);
+        let bare = TrackRecord::read(br#"{"lat":1,"lon":2,"source":"radar"}"#).unwrap();
+        assert_eq!((bare.id.as_str(), bare.source), ("target", Origin::Other));
+        for bad in [&b"\n"[..], b"[1]", br#"{"lat":91,"lon":2}"#, br#"{"lat":1,"lon":2,"id":""}"#, br#"{"lat":1}"#] {
+            assert_eq!(TrackRecord::read(bad), None);
+        }
+    }
 
     #[test]
     fn track_line_fits_size_limit() {

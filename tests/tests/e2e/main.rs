@@ -61,6 +61,7 @@ mod speech;
 mod stream_failover;
 mod stream_paths;
 mod subscribe;
+mod tak;
 mod trace;
 mod trust;
 mod usage;

@@ -9,6 +9,7 @@ mod policy;
 mod request;
 mod room;
 mod single_command;
+mod tak;
 mod tools;
 mod value;
 
@@ -36,6 +37,7 @@ pub(crate) use request::{
 };
 pub(crate) use room::RoomArgs;
 pub(crate) use single_command::read;
+pub(crate) use tak::TakArgs;
 pub(crate) use tools::{
     BenchArgs, BenchCommand, BenchHubArgs, CompletionsArgs, ConfigArgs, ConfigCommand, Daemon, DemoArgs, ManArgs,
 };
@@ -231,6 +233,17 @@ pub(crate) enum Command {
   roost dashboard --socket /run/roost/supernode.sock
 ")]
     Dashboard(DashboardArgs),
+    /// Connect the overlay with TAK: its nodes are contacts there, and the contacts of TAK are a track here
+    ///
+    /// It speaks Cursor on Target with TAK servers, a multicast group, and clients that connect to it. The group needs a
+    /// datum.
+    #[command(before_help = "Examples:
+  roost tak tcp://10.0.0.9:8087
+  roost tak tls://tak.example:8089 --ca ca.pem --cert roost.pem --key roost.key
+  roost tak udp://239.2.3.1:6969 --tracks --near 47.3769,8.5417 --within 20km
+  roost tak --listen tcp://127.0.0.1:8087 --type 'uav*=a-f-A-M-F-Q' --rate 20kbit
+")]
+    Tak(TakArgs),
     /// List what a hub's directory holds
     #[command(before_help = "Examples:
   roost index --socket /run/roost/supernode.sock --limit 20

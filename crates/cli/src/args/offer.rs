@@ -74,7 +74,7 @@ fn scaled(text: &str, factor: impl FnOnce(&str) -> Option<u64>) -> Option<u32> {
     u32::try_from(number).ok().filter(|number| *number > 0)
 }
 
-fn rate_kbps(text: &str) -> Result<u32, String> {
+pub(super) fn rate_kbps(text: &str) -> Result<u32, String> {
     let kbps = scaled(text, |unit| match unit {
         "kbit" => Some(1),
         "mbit" => Some(1_000),

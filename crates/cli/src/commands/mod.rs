@@ -29,6 +29,7 @@ pub(crate) mod status;
 pub(crate) mod streams;
 pub(crate) mod subscribe;
 mod summary;
+pub(crate) mod tak;
 pub(crate) mod trace;
 pub(crate) mod watch;
 

@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &WatchArgs, socket: &Path, output: Output) -> Outc
     }
 }
 
-fn services(named: &[Service]) -> ServiceSet {
+pub(super) fn services(named: &[Service]) -> ServiceSet {
     if named.is_empty() { ServiceSet::ALL } else { named.iter().copied().collect() }
 }
 

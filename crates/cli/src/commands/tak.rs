@@ -1,0 +1,128 @@
+//! `roost tak`: a gateway between the overlay and TAK.
+
+use std::path::Path;
+use std::time::Duration;
+
+use roost_api::WatchQuery;
+use roost_tak::{ContactNews, OwnFiles, Report, ServeError, Setup, TlsFiles, TlsSetup, Totals, serve};
+use roost_terminal::{Output, SCHEMA};
+use roost_wire::printable;
+use serde_json::{Value, json};
+
+use super::watch::services;
+use crate::args::TakArgs;
+use crate::failure::{Code, Failure, Outcome};
+use crate::signals::Signals;
+
+/// Serves until a signal, or until the daemon goes.
+pub(crate) async fn run(args: &TakArgs, socket: &Path, output: Output) -> Outcome {
+    let setup = setup(args)?;
+    let mut signals = Signals::catch()?;
+    let (give, broken) = tokio::sync::oneshot::channel();
+    let mut give = Some(give);
+    let report = |report| {
+        // The first failure ends the command.
+        if let Err(failure) = say(&report, output)
+            && let Some(give) = give.take()
+        {
+            let _ = give.send(failure);
+        }
+    };
+    tokio::select! {
+        ended = serve(setup, socket, report) => ended.map_err(failure),
+        Ok(failure) = broken => Err(failure),
+        () = signals.next() => Ok(()),
+    }
+}
+
+fn setup(args: &TakArgs) -> Outcome<Setup> {
+    let chosen = args.area.choice()?;
+    let needs_tls = args.endpoints.iter().any(|endpoint| endpoint.to_string().starts_with("tls://"));
+    let own = args.cert.clone().zip(args.key.clone()).map(|(cert, key)| OwnFiles { cert, key });
+    let tls = match args.ca.clone() {
+        Some(ca) => {
+            let setup = TlsSetup::read(&TlsFiles { ca, own });
+            Some(setup.map_err(|error| Failure::failed(error.to_string()))?)
+        }
+        None if needs_tls => {
+            return Err(Failure::usage("tls:// needs --ca FILE: the authority that has signed the server, in PEM"));
+        }
+        None => None,
+    };
+    Ok(Setup {
+        endpoints: args.endpoints.clone(),
+        listen: args.listen.clone(),
+        tls,
+        types: args.types.clone(),
+        video_url: args.video_url.clone(),
+        bits_per_second: f64::from(args.rate) * 1e3,
+        nodes: WatchQuery { services: services(&args.services), area: chosen.area, place: chosen.place, names: true },
+        tracks: args.tracks,
+        offer: args.offer,
+    })
+}
+
+fn failure(error: ServeError) -> Failure {
+    match error {
+        ServeError::Daemon(error) => error.into(),
+        ServeError::Leaving(_) => Failure::new(Code::Unreachable, error.to_string()),
+        ServeError::NoDatum | ServeError::CannotListen { .. } | ServeError::Failed(_) => {
+            Failure::failed(error.to_string())
+        }
+    }
+}
+
+fn say(report: &Report, output: Output) -> Outcome {
+    if output.is_json() {
+        return Ok(output.json(&as_json(report))?);
+    }
+    match report {
+        Report::Listening(address) => output.say(format!("Listening at {address}; Ctrl-C ends it.")),
+        Report::Connected(name) => output.say(format!("{name} is connected.")),
+        Report::Lost { name, reason, pause: Some(pause) } => {
+            output.say(format!("{name}: {reason}; the next attempt is in {} s.", pause.as_secs()));
+        }
+        Report::Lost { name, reason, pause: None } => output.say(format!("{name}: {reason}.")),
+        Report::Contact(ContactNews::Came { uid, callsign }) => {
+            let name = callsign.as_deref().unwrap_or("-");
+            output.data(&format!("+ {}  {}\n", printable(uid), printable(name)))?;
+        }
+        Report::Contact(ContactNews::Left { uid }) => output.data(&format!("- {}\n", printable(uid)))?,
+        Report::Totals(totals) => output.say(sentence(totals)),
+    }
+    Ok(())
+}
+
+fn sentence(totals: &Totals) -> String {
+    let Totals { connections, contacts, marks, sent, received, replaced, not_shown, .. } = totals;
+    let refused: Vec<String> = totals.refused.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    let refused = if refused.is_empty() { String::new() } else { format!("; not taken: {}", refused.join(", ")) };
+    let replaced = if *replaced == 0 { String::new() } else { format!(", {replaced} replaced by newer ones") };
+    let left_out = if *not_shown == 0 { String::new() } else { format!(", {not_shown} too many to show") };
+    format!(
+        "{connections} connections; {marks} marks told in {sent} events ({}{replaced}{left_out}); {contacts} contacts, \
+         {received} events received{refused}",
+        super::bytes(totals.sent_bytes)
+    )
+}
+
+fn as_json(report: &Report) -> Value {
+    let seconds = |pause: &Option<Duration>| pause.map(|pause| pause.as_secs());
+    match report {
+        Report::Listening(address) => json!({ "schema": SCHEMA, "event": "listening", "address": address }),
+        Report::Connected(name) => json!({ "schema": SCHEMA, "event": "connected", "name": name }),
+        Report::Lost { name, reason, pause } => {
+            json!({ "schema": SCHEMA, "event": "lost", "name": name, "reason": reason, "retry_s": seconds(pause) })
+        }
+        Report::Contact(ContactNews::Came { uid, callsign }) => {
+            json!({ "schema": SCHEMA, "event": "contact", "uid": uid, "callsign": callsign })
+        }
+        Report::Contact(ContactNews::Left { uid }) => json!({ "schema": SCHEMA, "event": "contact-left", "uid": uid }),
+        Report::Totals(totals) => json!({
+            "schema": SCHEMA, "event": "totals", "connections": totals.connections, "contacts": totals.contacts,
+            "marks": totals.marks, "sent": totals.sent, "sent_bytes": totals.sent_bytes,
+            "replaced": totals.replaced, "not_shown": totals.not_shown, "received": totals.received,
+            "records": totals.records, "refused": totals.refused
+        }),
+    }
+}
