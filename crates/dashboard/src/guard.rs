@@ -16,7 +16,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 /// A request that no page of this server's sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stranger {
-    #[error("this page answers to localhost only: open the address that `roost dashboard` prints")]
+    #[error("this page answers to localhost only: open the address that was printed")]
     Host,
     #[error("this page answers to no link or script of another page: type its address into the browser yourself")]
     Origin,

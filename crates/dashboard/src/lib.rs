@@ -1,4 +1,5 @@
-//! A live page over a Roost daemon: the nodes on a map, their offers, hubs, connections and streams.
+//! A live page over a Roost daemon, or over the run of an experiment: the nodes on a map, their offers, hubs,
+//! connections and streams.
 //!
 //! The page is part of the program, needs no internet, reads only, and answers this machine's browsers alone.
 
@@ -10,6 +11,6 @@ mod server;
 mod tiles;
 
 pub use feed::Feed;
-
-pub use server::serve;
+pub use picture::{Change, Rows, RunFull};
+pub use server::{serve, serve_run};
 pub use tiles::{Tiles, TilesError};

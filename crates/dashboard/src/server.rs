@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{FromRef, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -39,7 +39,12 @@ struct Served {
     feed: Feed,
     client: Client,
     tiles: Option<Tiles>,
-    bound: SocketAddr,
+}
+
+impl FromRef<Served> for Feed {
+    fn from_ref(served: &Served) -> Self {
+        served.feed.clone()
+    }
 }
 
 /// Serves the page until the listener fails; the map of `tiles` is under the network, if it has places on the Earth.
@@ -47,21 +52,38 @@ struct Served {
 /// # Errors
 /// That of the listener.
 pub async fn serve(listener: TcpListener, feed: Feed, client: Client, tiles: Option<Tiles>) -> std::io::Result<()> {
-    let served = Served { feed, client, tiles, bound: listener.local_addr()? };
+    let served = Served { feed, client, tiles };
     let routes = Router::new()
-        .route("/api/events", get(events))
-        .route("/api/history", get(history))
         .route("/api/lookup", get(lookup))
         .route("/api/page", get(settings))
-        .route("/api/tiles", get(map_tiles))
-        .fallback(get(file))
-        .layer(middleware::from_fn_with_state(served.clone(), guarded))
-        .with_state(served);
-    axum::serve(listener, routes).await
+        .route("/api/tiles", get(map_tiles));
+    serve_guarded(listener, routes.merge(picture_routes()).with_state(served)).await
 }
 
-async fn guarded(State(served): State<Served>, request: Request, next: Next) -> Response {
-    let mut response = match guard::check(request.headers(), served.bound) {
+/// Serves the page over the run of a feed until the listener fails. Nobody searches there: a run has no daemon.
+///
+/// # Errors
+/// That of the listener.
+pub async fn serve_run(listener: TcpListener, feed: Feed) -> std::io::Result<()> {
+    let routes = picture_routes().route("/api/page", get(settings_of_run));
+    serve_guarded(listener, routes.with_state(feed)).await
+}
+
+/// The routes of the page itself, and of the picture that it shows.
+fn picture_routes<S: Clone + Send + Sync + 'static>() -> Router<S>
+where
+    Feed: FromRef<S>,
+{
+    Router::new().route("/api/events", get(events)).route("/api/history", get(history)).fallback(get(file))
+}
+
+async fn serve_guarded(listener: TcpListener, routes: Router) -> std::io::Result<()> {
+    let bound = listener.local_addr()?;
+    axum::serve(listener, routes.layer(middleware::from_fn_with_state(bound, guarded))).await
+}
+
+async fn guarded(State(bound): State<SocketAddr>, request: Request, next: Next) -> Response {
+    let mut response = match guard::check(request.headers(), bound) {
         Ok(()) => next.run(request).await,
         Err(stranger) => (StatusCode::FORBIDDEN, format!("{stranger}\n")).into_response(),
     };
@@ -89,8 +111,8 @@ async fn file(request: Request) -> Response {
 }
 
 /// The whole picture as the first event, and then each change.
-async fn events(State(served): State<Served>) -> impl IntoResponse {
-    Sse::new(changes(served.feed)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+async fn events(State(feed): State<Feed>) -> impl IntoResponse {
+    Sse::new(changes(feed)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }
 
 fn event(name: &str, content: &impl Serialize) -> Event {
@@ -115,8 +137,8 @@ fn changes(feed: Feed) -> impl Stream<Item = Result<Event, std::convert::Infalli
     })
 }
 
-async fn history(State(served): State<Served>) -> Response {
-    let history = served.feed.picture().history();
+async fn history(State(feed): State<Feed>) -> Response {
+    let history = feed.picture().history();
     // Megabytes keep a thread busy for a while.
     let text = tokio::task::spawn_blocking(move || serde_json::to_string(&history).unwrap_or_default());
     let text = text.await.unwrap_or_default();
@@ -125,6 +147,10 @@ async fn history(State(served): State<Served>) -> Response {
 
 async fn settings(State(served): State<Served>) -> Response {
     axum::Json(serde_json::json!({ "tiles": served.tiles.is_some() })).into_response()
+}
+
+async fn settings_of_run() -> Response {
+    axum::Json(serde_json::json!({ "tiles": false })).into_response()
 }
 
 async fn map_tiles(State(served): State<Served>, headers: HeaderMap) -> Response {
