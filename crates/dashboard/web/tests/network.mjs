@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const PROGRAMS = process.env.ROOST_PROGRAMS ?? new URL("../../../../target/debug", import.meta.url).pathname;
+export const PROGRAMS = process.env.ROOST_PROGRAMS ?? new URL("../../../../target/debug", import.meta.url).pathname;
 // Daemons refuse variables of Roost that they do not know.
 delete process.env.ROOST_PROGRAMS;
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
