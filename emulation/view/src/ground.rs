@@ -8,9 +8,8 @@ use crate::disks::Spot;
 const STEP: f64 = 0.6;
 
 /// The spots of all vertices, in cells. A vertex that no link joins to a cell has none.
-pub(crate) fn ground(cells: &[Option<(i32, i32)>], neighbors: &[Vec<usize>]) -> Vec<Option<Spot>> {
-    let own = |cell: &Option<(i32, i32)>| cell.map(|(x, y)| Spot { x: f64::from(x), y: f64::from(y) });
-    let mut spots: Vec<Option<Spot>> = cells.iter().map(own).collect();
+pub(crate) fn ground(cells: &[Option<Spot>], neighbors: &[Vec<usize>]) -> Vec<Option<Spot>> {
+    let mut spots = cells.to_vec();
     let mut taken: BTreeSet<(i64, i64)> = spots.iter().flatten().map(|spot| tenths(*spot)).collect();
     let mut open: Vec<usize> = (0..spots.len()).filter(|vertex| spots[*vertex].is_none()).collect();
     loop {
@@ -48,8 +47,8 @@ mod tests {
     fn hosts_without_cells_stand_between_neighbors() {
         // A hub on a LAN of two nodes with cells, and a host behind the hub.
         let neighbors = [vec![2], vec![2], vec![0, 1, 3], vec![2, 4], vec![3], vec![]];
-        let spots = ground(&[Some((0, 0)), Some((4, 2)), None, None, None, None], &neighbors);
         let at = |x, y| Some(Spot { x, y });
+        let spots = ground(&[at(0.0, 0.0), at(4.0, 2.0), None, None, None, None], &neighbors);
         assert_eq!(spots, [at(0.0, 0.0), at(4.0, 2.0), at(2.0, 1.0), at(2.0, 1.6), at(2.0, 2.2), None]);
     }
 }

@@ -274,9 +274,10 @@ fn places(description: &Description) -> Rows {
     let topology = &description.topology;
     let neighbors = neighbors(topology);
     let spots = layout(&neighbors);
-    let mut cells: Vec<Option<(i32, i32)>> = topology.hosts.iter().map(|host| host.cell).collect();
+    let cell = |x: i32, y: i32| Spot { x: f64::from(x), y: f64::from(y) };
+    let mut cells: Vec<_> = topology.hosts.iter().map(|host| host.cell.map(|(x, y)| cell(x, y))).collect();
     for node in description.prepared.iter().flat_map(|prepared| &prepared.placement.nodes) {
-        cells[node.host] = Some((node.cell.x, node.cell.y));
+        cells[node.host] = Some(cell(node.cell.x, node.cell.y));
     }
     cells.resize(neighbors.len(), None);
     let ground = ground(&cells, &neighbors);

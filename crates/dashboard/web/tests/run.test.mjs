@@ -132,11 +132,12 @@ describe("the page over a run", () => {
     const link = row(page, "high/x45-1");
     await link.waitFor();
     const warning = () => count(page, [154, 52, 18]);
-    assert.equal(await warning(), 0);
+    // The legend has the color, too.
+    const before = await warning();
     await row(page, "0:20.0").getByText("high is down").waitFor();
     await row(page, "0:20.0").getByRole("button").click();
     await link.getByText("down").waitFor();
-    await until("the link is drawn as down", async () => (await warning()) > 20);
+    await until("the link is drawn as down", async () => (await warning()) > before + 20);
     await drag(page, 25_000);
     await link.getByText("down").waitFor({ state: "detached" });
     await drag(page, 31_000);
@@ -238,7 +239,7 @@ describe("the page over a run", () => {
   });
 
   test("refuses what is no run", () => {
-    assert.throws(() => runs.emulate("view", runs.folder), /is no folder of a run: name one .*, such as .*small/s);
+    assert.throws(() => runs.emulate("view", runs.folder), /is no folder of a run: name one .*, such as .*growing/s);
     assert.throws(() => runs.emulate("view", results, "--listen", "0.0.0.0:7791"), /open to other machines/);
   });
 });
@@ -246,7 +247,16 @@ describe("the page over a run", () => {
 test("a run of a thousand nodes opens", async () => {
   const [runs, chrome] = [new Runs(), await browser()];
   try {
-    const plan = `topology = { forest = { nodes = 1000 } }\narchitecture = "super-node"\nduration = "30s"\n[movement]\nspeed = 6.0\n`;
+    const plan = `
+      topology = { forest = { nodes = 1000 } }
+      architecture = "super-node"
+      duration = "10s"
+      drain = "5s"
+      [classes.node]
+      mix = { sensor = 20, idle = 80 }
+      [movement]
+      speed = 6.0
+    `;
     const results = runs.simulate("large", plan, "--level", "message");
     const began = performance.now();
     const { url } = await runs.view(results);
@@ -259,7 +269,7 @@ test("a run of a thousand nodes opens", async () => {
     const history = await (await fetch(`${url}api/history`)).text();
     await page.getByLabel("speed").selectOption("20");
     await page.getByRole("button", { name: "Play" }).click();
-    await until("it plays", async () => (await at(page)) > 10);
+    await until("it plays", async () => (await at(page)) > 5);
     console.log(JSON.stringify({
       served_ms: Math.round(served), listed_ms: Math.round(opened), drawn_ms: Math.round(drawn), history_bytes: history.length,
     }));

@@ -5,7 +5,7 @@ import type { LayerSpecification } from "maplibre-gl";
 import { colorOf } from "../colors";
 import { ofCell, type Point } from "../geography";
 import type { Rows } from "../rows";
-import type { Load, Place, Request, RunHub, RunNode, Wire } from "./rows";
+import type { Load, Place, Request, RoomStream, RunHub, RunNode, Wire } from "./rows";
 
 type Feature = GeoJSON.Feature;
 
@@ -126,6 +126,14 @@ export function waysOf(rows: Rows, requests: Request[], places: Map<string, Poin
   return [...drawn.values()];
 }
 
+/** Streams of rooms, from end to end: the records do not tell their ways. */
+export function streamsOf(streams: RoomStream[], places: Map<string, Point>): Feature[] {
+  return streams.flatMap(({ service, provider, downstreams }) => {
+    const [from, to] = [places.get(provider), places.get(downstreams[0]?.node ?? "")];
+    return from && to ? [line([from, to], { color: colorOf([service]), chosen: false, broken: true })] : [];
+  });
+}
+
 /** The map's layers of a run, under those of nodes. */
 export function runLayers(color: (name: string) => string): LayerSpecification[] {
   const state = (down: unknown, lossy: unknown, up: unknown) =>
@@ -150,12 +158,6 @@ export function runLayers(color: (name: string) => string): LayerSpecification[]
       paint: { "line-color": state(color("warn"), color("text"), color("quiet")), "line-opacity": 0.5, "line-width": state(1, 2, 1) },
     },
     {
-      ...wire,
-      id: "wires-down",
-      filter: ["==", ["get", "state"], "down"],
-      paint: { "line-color": color("warn"), "line-width": 3, "line-dasharray": [1.5, 1.5] },
-    },
-    {
       id: "way-edges",
       type: "line",
       source: "ways",
@@ -177,6 +179,13 @@ export function runLayers(color: (name: string) => string): LayerSpecification[]
       source: "ways",
       filter: ["get", "broken"],
       paint: { "line-color": ["get", "color"], "line-width": 2, "line-dasharray": [1, 2] },
+    },
+    // Above the ways, which end at it.
+    {
+      ...wire,
+      id: "wires-down",
+      filter: ["==", ["get", "state"], "down"],
+      paint: { "line-color": color("warn"), "line-width": 3, "line-dasharray": [1.5, 1.5] },
     },
     {
       id: "stops",

@@ -2,8 +2,8 @@
 
 import type { Point } from "../geography";
 import type { Network } from "../network.svelte";
-import { hubsOf, loadsOf, placesOf, stopsOf, waysOf, wiresOf, type Drawing, type View } from "./drawing";
-import type { Load, Place, Request, Run, RunHub, RunNode, Sample, Total, Wire } from "./rows";
+import { hubsOf, loadsOf, placesOf, stopsOf, streamsOf, waysOf, wiresOf, type Drawing, type View } from "./drawing";
+import type { Load, Place, Request, RoomStream, Run, RunHub, RunNode, Sample, Total, Wire } from "./rows";
 
 /** The rows by section, in one pass. */
 function sections(rows: Map<string, unknown>): Map<string, unknown[]> {
@@ -63,6 +63,8 @@ export class Moment {
   /** Requests that go on, or have just ended. */
   readonly requests = $derived.by(() => (this.#sections.get("request") ?? []) as Request[]);
 
+  readonly streams = $derived.by(() => (this.#sections.get("stream") ?? []) as RoomStream[]);
+
   /** The chosen request, also when it is over or has not begun. */
   readonly request = $derived.by(() => {
     const chosen = this.#chosen();
@@ -98,7 +100,8 @@ export class Moment {
   readonly #loads = $derived.by(() => loadsOf(this.#network.rows, this.load, this.#places));
   readonly #ways = $derived.by(() => {
     const going = this.requests.filter(this.#goesOn);
-    return waysOf(this.#network.rows, going, this.#places, this.request);
+    const ways = waysOf(this.#network.rows, going, this.#places, this.request);
+    return [...streamsOf(this.streams, this.#places), ...ways];
   });
 
   readonly drawing: Drawing | undefined = $derived.by(() => {

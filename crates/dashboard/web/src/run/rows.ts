@@ -121,3 +121,13 @@ export interface Load {
   at_ms: number;
   links: { link: string; host: string; direction: string; used: number; inside_bytes: number; dropped: number }[];
 }
+
+/** The stream of a member of a room at another one. */
+export interface RoomStream {
+  stream: string;
+  room: string;
+  service: string;
+  provider: string;
+  downstreams: { node: string }[];
+  lost: number;
+}
