@@ -9,6 +9,9 @@ use roost_results::{PLAN_FILE, ReadError, TOPOLOGY_FILE};
 use roost_topology::Topology;
 use roost_topology::file::parse;
 
+/// The most hosts of a network on the page, as of nodes on the page of `roost dashboard`.
+const MAX_SHOWN: usize = 20_000;
+
 /// A run cannot be shown. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum ViewError {
@@ -22,6 +25,8 @@ pub enum ViewError {
     Io { path: PathBuf, source: io::Error },
     #[error("{}, line {line}: {problem}", path.display())]
     Topology { path: PathBuf, line: u32, problem: String },
+    #[error("the network has {0} hosts, and the page shows at most {MAX_SHOWN}: use `emulate report`")]
+    TooLarge(usize),
     #[error(transparent)]
     Run(#[from] ReadError),
     #[error("cannot serve the page: {0}")]
@@ -67,6 +72,9 @@ impl Description {
                 ViewError::Topology { path, line, problem }
             })?,
         };
+        if topology.hosts.len() > MAX_SHOWN {
+            return Err(ViewError::TooLarge(topology.hosts.len()));
+        }
         Ok(Self { topology, prepared, remark })
     }
 }
@@ -98,6 +106,17 @@ mod tests {
         fs::write(inside.join(TOPOLOGY_FILE), "").unwrap();
         assert!(told(folder.path()).ends_with("seed-1"), "{}", told(folder.path()));
         assert!(told(&inside).contains("topology.toml, line "));
+    }
+
+    #[test]
+    fn vast_network_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let hosts = MAX_SHOWN + 1;
+        let text = format!(
+            "[[host]]\nname = \"n[1-{hosts}]\"\n[[lan]]\nname = \"a\"\nmembers = \"n[1-{hosts}]\"\nrate = \"1Mbit\"\n"
+        );
+        fs::write(folder.path().join(TOPOLOGY_FILE), text).unwrap();
+        assert!(matches!(Description::read(folder.path()), Err(ViewError::TooLarge(20_001))));
     }
 
     #[test]
