@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 36] = [
+const ARROWS: [(&str, &[&str]); 37] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -126,6 +126,8 @@ const ARROWS: [(&str, &[&str]); 36] = [
         &["roost-wire", "roost-core", "roost-transport", "roost-topology", "roost-netcore", "roost-experiment"],
     ),
     ("roost-report", &["roost-statistics", "roost-results", "roost-topology"]),
+    // The page of `roost dashboard` over the records of a run.
+    ("roost-view", &["roost-dashboard", "roost-results", "roost-topology", "roost-experiment"]),
     // `emulate bench transport` measures the transport itself, whose two ends need identities;
     // `emulate bench reflect` makes the packets that a reflector is measured with, and runs the reflector's data path
     // over the socket of `roost-runtime`.
@@ -173,6 +175,7 @@ const ARROWS: [(&str, &[&str]); 36] = [
             "roost-sim",
             "roost-placement",
             "roost-report",
+            "roost-view",
             "roost-bench",
             "roost-reproduce",
         ],

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 
 use crate::node_watch;
 use crate::own_services::OwnServices;
-use crate::picture::{Change, Picture, Rows};
+use crate::picture::{Change, Picture, Rows, RunFull};
 use crate::rows::{self, Rates};
 use crate::slow_look;
 
@@ -36,6 +36,9 @@ const MANY_NODES: u64 = 5_000;
 
 /// Changes that wait for a slow browser. One that misses some gets the whole picture again.
 const BACKLOG: usize = 16;
+
+/// Changes of a run that wait for a slow browser: its picture keeps them anyway.
+const RUN_BACKLOG: usize = 4096;
 
 /// The picture, and word of its changes.
 #[derive(Clone, Debug)]
@@ -66,6 +69,29 @@ fn unix_ms() -> u64 {
 }
 
 impl Feed {
+    /// An empty feed of a run, to which [`Self::add`] adds.
+    pub fn of_run() -> Self {
+        Self { picture: Arc::default(), changes: broadcast::channel(RUN_BACKLOG).0, ..Self::default() }
+    }
+
+    /// Adds a change to the picture of a run.
+    ///
+    /// # Errors
+    /// Fails when the picture is full.
+    pub fn add(&self, change: Change) -> Result<(), RunFull> {
+        let mut picture = self.picture();
+        let change = picture.insert(change)?;
+        self.announce(Some(change));
+        Ok(())
+    }
+
+    /// Sets a row for the whole run, also in a full picture: it is for the few words about the run itself.
+    pub fn set_for_run(&self, key: &str, row: serde_json::Value) {
+        let mut picture = self.picture();
+        let change = picture.set_for_run(key, row);
+        self.announce(Some(change));
+    }
+
     pub(crate) fn picture(&self) -> MutexGuard<'_, Picture> {
         self.picture.lock().unwrap_or_else(PoisonError::into_inner)
     }

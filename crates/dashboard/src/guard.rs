@@ -17,7 +17,7 @@ const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src '
 /// A request that no page of this server's sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Stranger {
-    #[error("this page answers to localhost only: open the address that `roost dashboard` prints")]
+    #[error("this page answers to localhost only: open the address that was printed")]
     Host,
     #[error(
         "this page answers to no script of another page, and to links only to its beginning: open its address without what comes after the port"

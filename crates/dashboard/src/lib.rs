@@ -1,4 +1,5 @@
-//! A live page over a Roost daemon: the nodes on a map, their offers, hubs, connections and streams.
+//! A live page over a Roost daemon, or over the run of an experiment: the nodes on a map, their offers, hubs,
+//! connections and streams.
 //!
 //! The page is part of the program, needs no internet and changes nothing. It answers this machine's browsers, and others
 //! only over TLS and with a token.
@@ -23,5 +24,6 @@ mod trace;
 
 pub use access::{Access, Token, TokenError};
 pub use feed::Feed;
-pub use server::{PageParts, serve};
+pub use picture::{Change, Rows, RunFull};
+pub use server::{PageParts, serve, serve_run};
 pub use tiles::{Tiles, TilesError};

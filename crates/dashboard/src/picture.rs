@@ -1,4 +1,4 @@
-//! The picture of a network: rows under keys, and what they were in the last hour.
+//! The picture of a network: rows under keys, and what they were in the last hour, or in a whole run.
 //!
 //! A picture computes; [`crate::feed`] reads the daemon, and [`crate::server`] tells browsers of the changes.
 
@@ -16,18 +16,32 @@ pub(crate) const HISTORY: Duration = Duration::from_secs(3600);
 /// that changes a lot reaches back less far.
 const MAX_HISTORY_BYTES: usize = 16 * 1024 * 1024;
 
+/// The most bytes of a run's rows as JSON. A run with more ends there on the page.
+pub(crate) const MAX_RUN_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes that count for each change of a run, besides its rows.
+const CHANGE_BYTES: usize = 64;
+
 /// Rows by key. The part of a key before the first `/` is its section: `node/9405d298…`.
-pub(crate) type Rows = BTreeMap<String, Value>;
+pub type Rows = BTreeMap<String, Value>;
 
 /// The rows that differ from a moment to the next.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub(crate) struct Change {
+pub struct Change {
+    /// Unix milliseconds, or milliseconds of a run.
     pub at_ms: u64,
+    /// Rows that are new, or that differ from before.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub set: Rows,
+    /// Keys of rows that are not there any more.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<String>,
 }
+
+/// The picture of a run has no room for a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the page holds {} MiB of a run", MAX_RUN_BYTES / 1024 / 1024)]
+pub struct RunFull;
 
 /// The last hour: the rows at its start, and every change since.
 #[derive(Clone, Debug, Serialize)]
@@ -108,6 +122,33 @@ impl Picture {
         change.set.retain(|key, row| self.rows.get(key) != Some(row));
         change.gone.retain(|key| self.rows.contains_key(key));
         self.record(change)
+    }
+
+    /// Puts a change of a run at its time, which may be before other changes. Changes of one row come in order.
+    ///
+    /// # Errors
+    /// Fails when the run has too much. Nothing changes then.
+    pub(crate) fn insert(&mut self, change: Change) -> Result<Arc<Change>, RunFull> {
+        let bytes = change.bytes() + CHANGE_BYTES;
+        if self.bytes + bytes > MAX_RUN_BYTES {
+            return Err(RunFull);
+        }
+        Ok(self.put(change))
+    }
+
+    /// Sets a row for the whole run, also in a full picture: it is for the few words about the run itself.
+    pub(crate) fn set_for_run(&mut self, key: &str, row: Value) -> Arc<Change> {
+        self.put(Change { at_ms: 0, set: Rows::from([(key.to_owned(), row)]), gone: Vec::new() })
+    }
+
+    fn put(&mut self, change: Change) -> Arc<Change> {
+        self.bytes += change.bytes() + CHANGE_BYTES;
+        change.apply(&mut self.rows);
+        self.at_ms = self.at_ms.max(change.at_ms);
+        let change = Arc::new(change);
+        let place = self.changes.partition_point(|other| other.at_ms <= change.at_ms);
+        self.changes.insert(place, Arc::clone(&change));
+        change
     }
 
     fn record(&mut self, mut change: Change) -> Option<Arc<Change>> {
@@ -194,6 +235,35 @@ mod tests {
             picture.replace(at, "node", Rows::from([("node/a".to_owned(), json!({ "at": at, "note": long }))]));
         }
         assert!(picture.bytes <= MAX_HISTORY_BYTES && picture.history().changes.len() > 10);
+    }
+
+    #[test]
+    fn run_keeps_changes_by_time() {
+        let mut picture = Picture::default();
+        let day = 24 * HISTORY.as_millis() as u64;
+        for (at_ms, key) in [(0, "a"), (day, "b"), (5_000, "c"), (5_000, "d")] {
+            picture.insert(Change { at_ms, set: rows("request", &[(key, 1)]), gone: Vec::new() }).unwrap();
+        }
+        let history = picture.history();
+        let keys = history.changes.iter().flat_map(|change| change.set.keys().map(String::as_str));
+        assert_eq!(keys.collect::<Vec<_>>(), ["request/a", "request/c", "request/d", "request/b"]);
+        assert_eq!((history.from_ms, picture.at_ms(), picture.rows().len()), (0, day, 4));
+    }
+
+    #[test]
+    fn run_has_a_greatest_size() {
+        let mut picture = Picture::default();
+        let long = "x".repeat(1024 * 1024);
+        let change = |at_ms| Change {
+            at_ms,
+            set: Rows::from([("node/a".to_owned(), json!({ "note": long }))]),
+            gone: Vec::new(),
+        };
+        let taken = (0..100).take_while(|at| picture.insert(change(*at)).is_ok()).count();
+        assert_eq!(taken, 63);
+        assert_eq!((picture.at_ms(), picture.insert(change(9))), (62, Err(RunFull)));
+        picture.set_for_run("feed/run", json!({ "state": "partial" }));
+        assert_eq!(picture.rows().len(), 2);
     }
 
     proptest! {

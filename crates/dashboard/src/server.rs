@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{FromRef, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -46,7 +46,12 @@ struct Served {
     tracer: Tracer,
     media: Media,
     patience: Duration,
-    bound: SocketAddr,
+}
+
+impl FromRef<Served> for Feed {
+    fn from_ref(served: &Served) -> Self {
+        served.feed.clone()
+    }
 }
 
 /// Parts of the page that not everybody has.
@@ -71,31 +76,59 @@ const LIMITS: CallerLimits = CallerLimits { connections: 256, body: 64 * 1024, d
 /// # Errors
 /// That of the listener.
 pub async fn serve(listener: TcpListener, feed: Feed, client: Client, parts: PageParts) -> std::io::Result<()> {
-    let bound = listener.local_addr()?;
-    let listener = PageListener::start(listener, parts.access.tls.clone())?;
     let tracer = Tracer::new(client.clone(), PATIENCE);
     let media = Media::new(parts.through.clone().unwrap_or_else(|| client.clone()), PATIENCE);
-    let served = Served { feed, client, parts, tracer, media, patience: PATIENCE, bound };
-    roost_api::server::serve(listener, routes(served), LIMITS, std::future::pending()).await;
-    Ok(())
+    let access = parts.access.clone();
+    serve_guarded(listener, routes(Served { feed, client, parts, tracer, media, patience: PATIENCE }), access).await
+}
+
+/// Serves the page over the run of a feed for ever. Nobody searches there: a run has no daemon.
+///
+/// # Errors
+/// That of the listener.
+pub async fn serve_run(listener: TcpListener, feed: Feed) -> std::io::Result<()> {
+    let routes = picture_routes().route("/api/page", get(settings_of_run));
+    serve_guarded(listener, routes.with_state(feed), Access::default()).await
 }
 
 fn routes(served: Served) -> Router {
-    Router::new()
-        .route("/api/events", get(events))
-        .route("/api/history", get(history))
+    let media = served.media.clone().routes();
+    let routes = Router::new()
         .route("/api/lookup", get(lookup))
         .route("/api/page", get(settings))
         .route("/api/tiles", get(map_tiles))
-        .route("/api/trace", post(trace))
-        .fallback(get(file))
-        .with_state(served.clone())
-        .merge(served.media.clone().routes())
-        .layer(middleware::from_fn_with_state(served, guarded))
+        .route("/api/trace", post(trace));
+    routes.merge(picture_routes()).with_state(served).merge(media)
 }
 
-async fn guarded(State(served): State<Served>, request: Request, next: Next) -> Response {
-    let mut response = match entry(&served, &request) {
+/// The routes of the page itself, and of the picture that it shows.
+fn picture_routes<S: Clone + Send + Sync + 'static>() -> Router<S>
+where
+    Feed: FromRef<S>,
+{
+    Router::new().route("/api/events", get(events)).route("/api/history", get(history)).fallback(get(file))
+}
+
+async fn serve_guarded(listener: TcpListener, routes: Router, access: Access) -> std::io::Result<()> {
+    let door = Door { bound: listener.local_addr()?, access };
+    let listener = PageListener::start(listener, door.access.tls.clone())?;
+    roost_api::server::serve(listener, behind(door, routes), LIMITS, std::future::pending()).await;
+    Ok(())
+}
+
+/// The server's address, and those who may come in.
+#[derive(Clone)]
+struct Door {
+    bound: SocketAddr,
+    access: Access,
+}
+
+fn behind(door: Door, routes: Router) -> Router {
+    routes.layer(middleware::from_fn_with_state(door, guarded))
+}
+
+async fn guarded(State(door): State<Door>, request: Request, next: Next) -> Response {
+    let mut response = match entry(&door, &request) {
         Ok(()) => next.run(request).await,
         Err(refused) => *refused,
     };
@@ -104,15 +137,15 @@ async fn guarded(State(served): State<Served>, request: Request, next: Next) -> 
 }
 
 /// Admits the request, or answers it with a refusal or with the cookie that admits the next.
-fn entry(served: &Served, request: &Request) -> Result<(), Box<Response>> {
+fn entry(door: &Door, request: &Request) -> Result<(), Box<Response>> {
     let refused = |status: StatusCode, sentence: &dyn std::fmt::Display| {
         Err(Box::new((status, format!("{sentence}\n")).into_response()))
     };
-    let Some(token) = &served.parts.access.token else {
-        let checked = guard::check_request(request, served.bound);
+    let Some(token) = &door.access.token else {
+        let checked = guard::check_request(request, door.bound);
         return checked.or_else(|stranger| refused(StatusCode::FORBIDDEN, &stranger));
     };
-    match served.parts.access.check(token, (request.headers(), request.uri()), served.bound) {
+    match door.access.check(token, (request.headers(), request.uri()), door.bound) {
         Entry::Admitted => Ok(()),
         Entry::Keep(cookie) => {
             let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, "/".to_owned())];
@@ -147,8 +180,8 @@ async fn file(request: Request) -> Response {
 }
 
 /// The whole picture as the first event, and then each change.
-async fn events(State(served): State<Served>) -> impl IntoResponse {
-    Sse::new(changes(served.feed)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
+async fn events(State(feed): State<Feed>) -> impl IntoResponse {
+    Sse::new(changes(feed)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE))
 }
 
 fn event(name: &str, content: &impl Serialize) -> Event {
@@ -173,8 +206,8 @@ fn changes(feed: Feed) -> impl Stream<Item = Result<Event, std::convert::Infalli
     })
 }
 
-async fn history(State(served): State<Served>) -> Response {
-    let history = served.feed.picture().history();
+async fn history(State(feed): State<Feed>) -> Response {
+    let history = feed.picture().history();
     // Megabytes keep a thread busy for a while.
     let text = tokio::task::spawn_blocking(move || serde_json::to_string(&history).unwrap_or_default());
     let text = text.await.unwrap_or_default();
@@ -184,6 +217,10 @@ async fn history(State(served): State<Served>) -> Response {
 async fn settings(State(served): State<Served>) -> Response {
     axum::Json(serde_json::json!({ "tiles": served.parts.tiles.is_some(), "through": served.parts.through.is_some() }))
         .into_response()
+}
+
+async fn settings_of_run() -> Response {
+    axum::Json(serde_json::json!({ "tiles": false })).into_response()
 }
 
 async fn map_tiles(State(served): State<Served>, headers: HeaderMap) -> Response {

@@ -142,6 +142,16 @@ enum EmulateCommand {
   emulate report results/sweep     all runs in it, and a page about them all
 ")]
     Report(commands::report::ReportArgs),
+    /// See a run on a live page: its network, and each moment of it
+    ///
+    /// The page shows hosts and links, requests with the way of their data, faults and movements,
+    /// and plays the run at any speed. A run that goes on is followed. Browsers of this machine
+    /// alone can open it; Ctrl-C ends it.
+    #[command(before_help = "Examples:
+  emulate view results/star-11
+  emulate run plan.toml -o results/now & emulate view results/now
+")]
+    View(commands::view::ViewArgs),
     /// Compare two runs, or two sides of several runs each
     #[command(before_help = "Examples:
   emulate compare results/client-server results/super-node
@@ -206,6 +216,7 @@ fn run(command: &EmulateCommand, output: Output) -> CommandResult {
         EmulateCommand::Exec(args) => commands::exec::run(args, output),
         EmulateCommand::Linktest(args) => commands::linktest::run(args, output),
         EmulateCommand::Report(args) => commands::report::run(args, output),
+        EmulateCommand::View(args) => commands::view::run(args, output),
         EmulateCommand::Reproduce(args) => commands::reproduce::run(args, output),
         EmulateCommand::Compare(args) => commands::compare::run(args, output),
         EmulateCommand::Bench(args) => commands::bench::run(args, output),

@@ -65,3 +65,4 @@ pub use room_stays::{REENTRY_PAUSE, RoomStays, StayEnd};
 pub use rooms::RoomStay;
 pub use run::{FinishedRun, run, run_network};
 pub use sampler::since;
+pub use script::describe_change;

@@ -145,8 +145,9 @@ impl RunLoop<'_> {
 
     async fn sample(&mut self) -> Result<(), RunError> {
         let (t, active, tally) = (self.stage.seconds(), self.stage.active.get(), self.stage.journal.tally());
-        let sample = self.sampler.sample(self.lab, self.fleet, t, (active, tally)).await?;
+        let (sample, load) = self.sampler.sample(self.lab, self.fleet, t, (active, tally)).await?;
         self.stage.journal.write(&Record::Sample(sample));
+        load.into_iter().for_each(|load| self.stage.journal.write(&Record::Load(load)));
         let (programs, left) = self.fault_injector.busy();
         let failed = tally.failed + tally.timed_out;
         self.watcher.second(ProgressSnapshot { t, active, completed: tally.completed, failed, programs, left });

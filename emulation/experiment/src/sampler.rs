@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use roost_lab::Lab;
 use roost_lab::carrier::{Lateness, ScheduleStart, WireCounts};
+use roost_results::LoadMeter;
 use roost_results::metrics::RequestCounts;
-use roost_results::record::{LinkRecord, SampleRecord};
+use roost_results::record::{LinkRecord, LoadRecord, SampleRecord};
 use roost_topology::model::NetKind;
 
 use super::error::RunError;
@@ -30,6 +31,7 @@ pub(super) struct Sampler {
     last: Last,
     seconds: LateSeconds,
     windows: Windows,
+    load: LoadMeter,
 }
 
 struct Last {
@@ -51,7 +53,8 @@ impl Sampler {
         let mut windows = Windows::default();
         windows.add_sample(0.0, processors, waited);
         let last = Last { lateness: first.clone(), processors, daemons: 0.0 };
-        Ok((Self { lans, before, overruns, first, unread, last, seconds, windows }, at))
+        let load = LoadMeter::default();
+        Ok((Self { lans, before, overruns, first, unread, last, seconds, windows, load }, at))
     }
 
     /// The counters of each direction since the beginning. The carrier is queried on another thread, so that
@@ -83,14 +86,14 @@ impl Sampler {
         })
     }
 
-    /// Samples the progress, `t` seconds after the beginning.
+    /// Samples the progress, `t` seconds after the beginning, and the load of links.
     pub(super) async fn sample(
         &mut self,
         lab: &Arc<Lab>,
         fleet: &mut Fleet,
         t: f64,
         (active, tally): (u32, RequestCounts),
-    ) -> Result<SampleRecord, RunError> {
+    ) -> Result<(SampleRecord, Option<LoadRecord>), RunError> {
         let lateness = lab.lateness();
         let second = lateness.since(&self.last.lateness);
         self.seconds.add_second(&second);
@@ -98,7 +101,7 @@ impl Sampler {
         let cpu_busy = self.look_at_processors(fleet, t);
         let links = self.links(lab).await?;
         let (offered_bytes, delivered_bytes) = self.totals(&links);
-        Ok(SampleRecord {
+        let sample = SampleRecord {
             t,
             offered_bytes,
             delivered_bytes,
@@ -107,7 +110,8 @@ impl Sampler {
             failed: tally.failed + tally.timed_out,
             lateness_p99_ms: second.quantile(0.99).as_secs_f64() * 1e3,
             cpu_busy,
-        })
+        };
+        Ok((sample, self.load.measure(t, links)))
     }
 
     /// The fraction of the processors in use since the last sample.

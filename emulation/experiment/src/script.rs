@@ -160,12 +160,7 @@ fn item(topology: &Topology, event: &Event) -> Option<ScheduleItem> {
 }
 
 /// Describes a change of a link or LAN.
-pub(super) fn describe_change(
-    topology: &Topology,
-    net: NetIndex,
-    from: Option<HostIndex>,
-    change: TopologyChange,
-) -> String {
+pub fn describe_change(topology: &Topology, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> String {
     let name = topology.nets.get(net).map_or("?", |net| net.name.as_str());
     let side = from.and_then(|host| topology.hosts.get(host)).map(|host| format!(", from {}", host.name));
     let side = side.unwrap_or_default();

@@ -5,10 +5,14 @@
 //! newer schema.
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
+mod load;
 pub mod metrics;
 mod read;
 pub mod record;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use read::{EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, read};
+pub use load::LoadMeter;
+pub use read::{
+    EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, read, read_run,
+};

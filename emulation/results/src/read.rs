@@ -112,7 +112,11 @@ pub fn read(folder: &Path) -> Result<Results, ReadError> {
     Ok(results)
 }
 
-fn read_run(path: &Path) -> Result<RunRecord, ReadError> {
+/// Reads `run.json`, of a run that goes on, too.
+///
+/// # Errors
+/// Fails when it cannot be read, or is malformed or newer.
+pub fn read_run(path: &Path) -> Result<RunRecord, ReadError> {
     let text = fs::read_to_string(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
     let malformed = |error: serde_json::Error| ReadError::Malformed {
         path: path.to_owned(),
@@ -205,6 +209,8 @@ impl Results {
             Record::Request(request) => self.requests.push(request),
             Record::Incident { t, object, what } => self.incidents.push(Incident { t, object, what }),
             Record::Sample(sample) => self.samples.push(sample),
+            // Only the live page shows them.
+            Record::Load(_) => {}
             Record::Node(node) => match self.nodes.get_mut(&node.node) {
                 Some(span) => span.last = node,
                 None => {
@@ -226,8 +232,8 @@ impl Results {
 
 /// True if the line is a record of a kind that a later version may have added.
 fn is_unknown(line: &[u8]) -> bool {
-    const KNOWN: [&str; 9] =
-        ["request", "incident", "sample", "node", "link", "program", "traffic", "position", "room-stream"];
+    const KNOWN: [&str; 10] =
+        ["request", "incident", "sample", "load", "node", "link", "program", "traffic", "position", "room-stream"];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     let kind = value.as_ref().and_then(|value| value.get("record")).and_then(serde_json::Value::as_str);
     kind.is_some_and(|kind| !KNOWN.contains(&kind))

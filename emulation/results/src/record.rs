@@ -22,6 +22,8 @@ pub enum Record {
         what: String,
     },
     Sample(SampleRecord),
+    /// The busiest directions of links, second by second.
+    Load(LoadRecord),
     /// A daemon's counters, at the start of the workload and at the end.
     Node(NodeRecord),
     /// The counters of one direction of one link, from the start of the workload to its end.
@@ -171,6 +173,27 @@ pub struct SampleRecord {
     /// The fraction of all processors in use in this second, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_busy: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadRecord {
+    pub t: f64,
+    /// The busiest first; not those that are hardly used.
+    pub links: Vec<LinkLoad>,
+}
+
+/// The use of one direction of a link, as [`LinkRecord`] names it, since the load before.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkLoad {
+    pub link: String,
+    pub host: String,
+    pub direction: String,
+    /// The part of the rate that was used, 0 to 1.
+    pub used: f64,
+    /// Bytes inside at its end: in the queue, and on their way.
+    pub inside_bytes: u64,
+    /// Packets dropped because the queue was full.
+    pub dropped_queue: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

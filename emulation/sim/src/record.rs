@@ -12,7 +12,7 @@ use roost_results::record::{
     LinkRecord, NodeRecord, PositionRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord, RunRecord,
     RunVerdict, SCHEMA, SIMULATION, SampleRecord,
 };
-use roost_results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
+use roost_results::{EVENTS_FILE, LoadMeter, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
 use roost_topology::Topology;
 use roost_topology::model::NetKind;
 use serde::Serialize;
@@ -67,6 +67,7 @@ pub(super) struct Recorder {
     room_streams: Vec<RoomStreamRecord>,
     lans: BTreeSet<String>,
     before: Vec<LinkRecord>,
+    load: LoadMeter,
     completed: u64,
     failed: u64,
 }
@@ -82,6 +83,7 @@ impl Recorder {
             room_streams: Vec::new(),
             lans: lans.collect(),
             before: Vec::new(),
+            load: LoadMeter::default(),
             completed: 0,
             failed: 0,
         }
@@ -172,7 +174,7 @@ impl Recorder {
         let to_net = || links.iter().filter(|link| link.direction == "to-net");
         let crossed = to_net().filter(|link| !self.lans.contains(&link.link));
         let out = links.iter().filter(|link| link.direction == "from-net" && self.lans.contains(&link.link));
-        self.write(Record::Sample(SampleRecord {
+        let sample = SampleRecord {
             t: t.as_secs_f64(),
             offered_bytes: to_net().map(|link| link.bytes_in).sum(),
             // A link records its traffic under `to-net`; a LAN records deliveries under `from-net`.
@@ -182,7 +184,10 @@ impl Recorder {
             failed: self.failed,
             lateness_p99_ms: 0.0,
             cpu_busy: None,
-        }));
+        };
+        self.write(Record::Sample(sample));
+        let load = self.load.measure(t.as_secs_f64(), links);
+        load.into_iter().for_each(|load| self.write(Record::Load(load)));
     }
 
     pub(super) fn end(&mut self, world: &mut SimWorld<'_>, ran: Duration) {

@@ -18,7 +18,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::runtime::Runtime;
 
-use super::{PageParts, Served, routes, serve};
+use super::{Door, PageParts, Served, behind, routes, serve};
+use crate::access::Access;
 use crate::feed::Feed;
 use crate::guard;
 use crate::listener::OwnEnd;
@@ -78,14 +79,15 @@ impl Bench {
         let patience = Duration::from_millis(100);
         let tracer = Tracer::new(self.client.clone(), patience);
         let parts = PageParts { tiles: Some(Tiles::open(&file).unwrap()), ..PageParts::default() };
-        let bound = "127.0.0.1:7790".parse().unwrap();
         let (client, media) = (self.client.clone(), Media::new(self.client.clone(), patience));
-        Served { feed: Feed::default(), client, parts, tracer, media, patience, bound }
+        Served { feed: Feed::default(), client, parts, tracer, media, patience }
     }
 
     /// The routes, as a browser of this machine reaches them.
     fn routes(&self) -> Router {
-        routes(self.served()).layer(Extension(OwnEnd("127.0.0.1:7790".parse().unwrap())))
+        let bound = "127.0.0.1:7790".parse().unwrap();
+        let door = Door { bound, access: Access::default() };
+        behind(door, routes(self.served())).layer(Extension(OwnEnd(bound)))
     }
 
     fn listen(&self) -> SocketAddr {

@@ -10,7 +10,7 @@ import { chromium } from "playwright-core";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
-const PROGRAMS = process.env.ROOST_PROGRAMS ?? new URL("../../../../target/debug", import.meta.url).pathname;
+export const PROGRAMS = process.env.ROOST_PROGRAMS ?? new URL("../../../../target/debug", import.meta.url).pathname;
 // Daemons refuse variables of Roost that they do not know.
 delete process.env.ROOST_PROGRAMS;
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";

@@ -22,3 +22,4 @@ pub(crate) mod shell;
 pub(crate) mod simulate;
 pub(crate) mod sweep;
 pub(crate) mod topo;
+pub(crate) mod view;

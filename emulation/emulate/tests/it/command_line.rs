@@ -59,6 +59,22 @@ fn impossible_placement_exits_2() {
 }
 
 #[test]
+fn folder_without_run_exits_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    for (args, part) in [
+        (&[folder][..], "is no folder of a run: name one that `emulate run` or `emulate simulate -o` wrote"),
+        (&["/nowhere"], "/nowhere is no folder of a run"),
+        (&[folder, "--listen", "0.0.0.0:7791"], "0.0.0.0:7791 is open to other machines"),
+    ] {
+        let output = emulate(&[&["view"], args].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
+        assert!(said.lines().count() == 1 && said.contains(part), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn every_command_has_manual_page() {
     let dir = tempfile::tempdir().unwrap();
     assert!(emulate(&["man", dir.path().to_str().unwrap()]).status.success());
