@@ -15,11 +15,11 @@ const ARROWS: [(&str, &[&str]); 37] = [
     ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
     ("roost-client", &["roost-wire", "roost-api"]),
+    // gpsd's reports are read in one place.
+    ("roost-services", &["roost-wire", "roost-geo"]),
     // The page plays what players get.
     ("roost-players", &["roost-wire", "roost-api", "roost-services"]),
     ("roost-dashboard", &["roost-wire", "roost-api", "roost-players"]),
-    // gpsd's reports are read in one place.
-    ("roost-services", &["roost-wire", "roost-geo"]),
     // Sockets of TAK are beside the machine, as those of the dashboard.
     ("roost-tak", &["roost-wire", "roost-geo", "roost-client", "roost-services"]),
     // Prints for all commands; `roost-wire` has the escaping of text from others.

@@ -1,6 +1,6 @@
-//! Those who may see the page: everybody on this machine, or whoever has the token.
+//! Admission to the page: everybody on this machine, or whoever has the token, may see it.
 //!
-//! Who has it opens the page as `/?token=…` once; the browser keeps it as a cookie of this address, which it sends along
+//! A person with the token opens the page as `/?token=…` once; the browser keeps it as a cookie of this address, which it sends along
 //! for no other page. Programs send `Authorization: Bearer …`.
 
 use std::io::{self, Write};
@@ -103,9 +103,7 @@ pub(crate) enum Entry {
     Admitted,
     /// The token was right: the browser keeps this cookie and opens the page.
     Keep(String),
-    /// The token is missing or wrong.
     Missing,
-    /// Another page made the request.
     Stranger,
 }
 
@@ -115,8 +113,7 @@ impl Access {
     }
 
     /// Checks a request to a page with this token, which listens at `bound`.
-    pub(crate) fn check(&self, token: &Token, request: (&HeaderMap, &Uri), bound: SocketAddr) -> Entry {
-        let (headers, uri) = request;
+    pub(crate) fn check(&self, token: &Token, headers: &HeaderMap, uri: &Uri, bound: SocketAddr) -> Entry {
         let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
         let name = format!("roost-{}=", bound.port());
         if uri.path() == "/"
@@ -150,7 +147,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (header::HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()))
             .collect();
-        Access::default().check(&token, (&headers, &uri.parse().unwrap()), "0.0.0.0:7790".parse().unwrap())
+        Access::default().check(&token, &headers, &uri.parse().unwrap(), "0.0.0.0:7790".parse().unwrap())
     }
 
     #[test]

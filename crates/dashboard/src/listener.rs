@@ -13,7 +13,6 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
-/// The longest handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The most handshakes at once, and connections that wait to be served.
@@ -36,7 +35,6 @@ pub(crate) struct PageListener {
 }
 
 impl PageListener {
-    /// Accepts connections from now on.
     pub(crate) fn start(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> io::Result<Self> {
         let bound = listener.local_addr()?;
         let (sender, accepted) = mpsc::channel(MAX_WAITING);

@@ -35,7 +35,6 @@ pub(crate) struct Media {
     client: Client,
     streams: SharedStreams,
     whep: Whep,
-    /// The longest wait for a provider.
     patience: Duration,
 }
 
@@ -88,7 +87,6 @@ fn watch_failure(error: &WatchError) -> Response {
     }
 }
 
-/// Answers a browser's offer (WHEP).
 async fn play(
     State(media): State<Arc<Media>>,
     Extension(own): Extension<OwnEnd>,
@@ -105,7 +103,6 @@ async fn play(
     }
 }
 
-/// The daemon has said nothing.
 fn silence() -> Response {
     refusal(StatusCode::GATEWAY_TIMEOUT, "nobody has answered in time: try again later")
 }

@@ -1,4 +1,4 @@
-//! Watches the nodes around a node.
+//! Watches the nodes that a node's hub knows, by the names of their services.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -145,7 +145,7 @@ fn entry(door: &Door, request: &Request) -> Result<(), Box<Response>> {
         let checked = guard::check_request(request, door.bound);
         return checked.or_else(|stranger| refused(StatusCode::FORBIDDEN, &stranger));
     };
-    match door.access.check(token, (request.headers(), request.uri()), door.bound) {
+    match door.access.check(token, request.headers(), request.uri(), door.bound) {
         Entry::Admitted => Ok(()),
         Entry::Keep(cookie) => {
             let headers = [(header::SET_COOKIE, cookie), (header::LOCATION, "/".to_owned())];

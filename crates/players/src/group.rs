@@ -37,7 +37,7 @@ impl Reader {
 
 impl Group {
     /// Streams of other formats have no key frames, and nothing of them is kept.
-    pub(crate) fn of(format: &str) -> Self {
+    pub(crate) fn for_format(format: &str) -> Self {
         let reader = match format {
             format::MPEG_TS => Some(Reader::TransportStream(TransportStream::default())),
             format::RTP_H264 => Some(Reader::Rtp(RtpH264::default())),
@@ -97,15 +97,14 @@ impl Group {
 mod tests {
     use super::*;
 
-    /// A packet of RTP with H.264.
     fn rtp(time: u8, ends: bool, payload: &[u8]) -> Bytes {
         let marker = if ends { 0x80 } else { 0 };
         [&[0x80, 96 | marker, 0, 0, 0, 0, 0, time, 0, 0, 0, 0][..], payload].concat().into()
     }
 
     #[test]
-    fn group_begins_with_parameters_of_key_frame() {
-        let mut group = Group::of(format::RTP_H264);
+    fn group_begins_with_its_parameters() {
+        let mut group = Group::for_format(format::RTP_H264);
         let [early, sets, key, next] =
             [rtp(1, true, &[0x41, 1]), rtp(2, false, &[0x67, 1]), rtp(2, true, &[0x65, 1]), rtp(3, true, &[0x41, 2])];
         group.add(&early);
@@ -122,7 +121,7 @@ mod tests {
 
     #[test]
     fn endless_groups_are_forgotten() {
-        let mut group = Group::of(format::RTP_H264);
+        let mut group = Group::for_format(format::RTP_H264);
         group.add(&rtp(1, true, &[0x65, 1]));
         let filler = rtp(2, true, &[&[0x41][..], &[0; 60_000]].concat());
         for _ in 0..=MAX_BYTES / filler.len() {

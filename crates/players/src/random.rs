@@ -1,5 +1,3 @@
-//! Random numbers of the system.
-
 use std::io::{self, Read};
 
 pub(crate) fn bytes<const N: usize>() -> io::Result<[u8; N]> {

@@ -14,7 +14,6 @@ use tokio::sync::{Mutex as AsyncMutex, broadcast};
 
 use crate::group::Group;
 
-/// The most streams at once.
 const MAX_STREAMS: usize = 16;
 
 /// Datagrams that wait for a slow viewer; it misses those before.
@@ -43,8 +42,11 @@ pub enum WatchError {
 #[derive(Clone, Debug)]
 pub struct SharedStreams {
     client: Client,
-    open: Arc<Mutex<HashMap<Selection, Arc<AsyncMutex<Weak<SharedStream>>>>>>,
+    open: Arc<Mutex<HashMap<Selection, Slot>>>,
 }
+
+/// The place of a stream, held by who opens it.
+type Slot = Arc<AsyncMutex<Weak<SharedStream>>>;
 
 /// A stream as it comes. Dropping the last reference ends its request.
 #[derive(Debug)]
@@ -67,7 +69,6 @@ enum Part {
     End,
 }
 
-/// A datagram for one viewer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
     pub bytes: Bytes,
@@ -75,7 +76,6 @@ pub struct Datagram {
     pub is_past: bool,
 }
 
-/// One viewer's place in a stream.
 #[derive(Debug)]
 pub struct Viewer {
     stream: Arc<SharedStream>,
@@ -96,7 +96,7 @@ impl SharedStreams {
     pub async fn watch(&self, selection: &Selection) -> Result<Arc<SharedStream>, WatchError> {
         let slot = {
             let mut open = locked(&self.open);
-            // One that nobody watches and nobody opens is forgotten.
+            // A stream that nobody watches and nobody opens is forgotten.
             open.retain(|_, slot| {
                 Arc::strong_count(slot) > 1 || slot.try_lock().is_ok_and(|stream| stream.strong_count() > 0)
             });
@@ -123,7 +123,7 @@ impl SharedStreams {
             }
             other => other?,
         };
-        let state = State { group: Group::of(&accepted.format), first: None, has_ended: false };
+        let state = State { group: Group::for_format(&accepted.format), first: None, has_ended: false };
         let stream =
             Arc::new(SharedStream { accepted, state: Mutex::new(state), parts: broadcast::channel(BACKLOG).0 });
         tokio::spawn(pass_on(events, Arc::downgrade(&stream)));
@@ -186,7 +186,6 @@ impl SharedStream {
         &self.accepted.format
     }
 
-    /// The first datagram that came.
     pub(crate) fn first(&self) -> Option<Bytes> {
         locked(&self.state).first.clone()
     }

@@ -55,7 +55,6 @@ fn bind(key: &str, address: Option<SocketAddr>) -> Result<Option<std::net::TcpLi
 }
 
 impl OpenedPage {
-    /// Serves until the process ends.
     pub(crate) fn start(self) -> std::io::Result<()> {
         if self.http.is_none() && self.rtsp.is_none() {
             return Ok(());

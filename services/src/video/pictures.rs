@@ -28,26 +28,23 @@ pub struct Picture {
     pub data: Bytes,
 }
 
-/// Reads the datagrams of one stream.
 #[derive(Clone, Debug)]
 pub struct Pictures {
-    packing: Packing,
+    framing: Framing,
     /// The last sequence parameter set and picture parameter set.
     parameters: [Vec<u8>; 2],
 }
 
 #[derive(Clone, Debug)]
-enum Packing {
+enum Framing {
     TransportStream { tables: Box<TransportStream>, units: Units, counter: Option<u8> },
     Rtp { units: Units, sequence: Option<u16> },
 }
 
-/// The picture that is being read.
 #[derive(Clone, Debug, Default)]
 struct Units {
     time: u64,
     data: Vec<u8>,
-    /// The length that was announced.
     length: Option<usize>,
     /// False before the first picture, and once a part of this one is missing.
     is_whole: bool,
@@ -55,22 +52,22 @@ struct Units {
 
 impl Pictures {
     /// A reader of a stream of this format; `None` if it has no H.264.
-    pub fn of(format: &str) -> Option<Self> {
-        let packing = match format {
+    pub fn for_format(format: &str) -> Option<Self> {
+        let framing = match format {
             format::MPEG_TS => {
-                Packing::TransportStream { tables: Box::default(), units: Units::default(), counter: None }
+                Framing::TransportStream { tables: Box::default(), units: Units::default(), counter: None }
             }
-            format::RTP_H264 => Packing::Rtp { units: Units::default(), sequence: None },
+            format::RTP_H264 => Framing::Rtp { units: Units::default(), sequence: None },
             _ => return None,
         };
-        Some(Self { packing, parameters: [Vec::new(), Vec::new()] })
+        Some(Self { framing, parameters: [Vec::new(), Vec::new()] })
     }
 
     /// Reads the next datagram, and returns the pictures that are whole now.
     pub fn read(&mut self, datagram: &[u8]) -> Vec<Picture> {
         let mut done = Vec::new();
-        match &mut self.packing {
-            Packing::TransportStream { tables, units, counter } => {
+        match &mut self.framing {
+            Framing::TransportStream { tables, units, counter } => {
                 for packet in datagram.chunks_exact(ts::PACKET_BYTES) {
                     tables.mark(packet);
                     if tables.video().is_some_and(|(pid, kind)| kind == H264_TYPE && is_of(packet, pid)) {
@@ -78,7 +75,7 @@ impl Pictures {
                     }
                 }
             }
-            Packing::Rtp { units, sequence } => read_rtp(datagram, units, sequence, &mut done),
+            Framing::Rtp { units, sequence } => read_rtp(datagram, units, sequence, &mut done),
         }
         done.into_iter().map(|units| self.finish(units)).collect()
     }
@@ -178,7 +175,7 @@ fn pes(payload: &[u8]) -> Option<(u64, Option<usize>, &[u8])> {
     Some((time_stamp(time), length, &payload[PES_HEAD + header_bytes..]))
 }
 
-/// 33 bits between marker bits.
+/// Reads the 33 bits of a time, which have marker bits in between.
 fn time_stamp(field: &[u8]) -> u64 {
     let [a, b, c, d, e] = [0, 1, 2, 3, 4].map(|at| u64::from(field[at]));
     (a >> 1 & 0x07) << 30 | b << 22 | (c >> 1) << 15 | d << 7 | e >> 1

@@ -45,7 +45,7 @@ fn played(player: Child) -> Vec<String> {
 }
 
 #[test]
-fn players_share_one_copy_by_each_way() {
+fn players_share_one_copy() {
     let network = Network::new();
     let hub = network.supernode("sn1", &["--listen", "udp://127.0.0.1:0"]);
     let ([_camera, viewer], port) = nodes(&network, ["--super", &hub.endpoint("udp")], &[]);
@@ -99,7 +99,7 @@ fn hostile_players_leave_room_for_others() {
         assert!(!ask(port, message).contains("200"), "{message:?}");
     }
     assert_eq!(ask(port, &[long_body.as_slice(), &[b'x'; 40_000]].concat()), "");
-    // Those that say nothing take all places, until they go.
+    // Silent ones take all places, until they go.
     let silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     let refused = || options(port).is_empty().then_some(());
     assert!(wait_until(PATIENCE, refused).is_some(), "{}", viewer.log());
@@ -110,7 +110,7 @@ fn hostile_players_leave_room_for_others() {
 }
 
 #[test]
-fn players_need_the_token_where_there_is_one() {
+fn players_need_the_token() {
     let network = Network::new();
     let hub = network.supernode("sn1", &["--listen", "udp://127.0.0.1:0"]);
     let token = text(&network.path("token"));
@@ -142,7 +142,7 @@ fn curl(url: &str, more: &[&str]) -> String {
 }
 
 #[test]
-fn the_page_of_a_daemon_is_for_those_with_its_token() {
+fn the_page_needs_the_token() {
     let network = Network::new();
     let (port, token) = (free_port(), text(&network.path("token")));
     let page = ["--http", &format!("0.0.0.0:{port}"), "--viewer-token", &token];

@@ -14,7 +14,6 @@ pub(super) enum AddressError {
     Node(String),
 }
 
-/// Reads the path of an address.
 pub(super) fn parse(path: &str) -> Result<Selection, AddressError> {
     let path = decoded(path.trim_matches('/')).ok_or(AddressError::Form)?;
     let (front, last) = path.rsplit_once('/').ok_or(AddressError::Form)?;

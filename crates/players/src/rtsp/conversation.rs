@@ -16,13 +16,20 @@ const STREAM: &str = "stream";
 
 const METHODS: &str = "OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN, GET_PARAMETER";
 
-/// The way of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// Between the messages, on this channel.
+    /// On this channel of the connection, between the messages.
     Interleaved(u8),
-    /// To the player's port.
-    Datagrams { player: u16 },
+    Datagrams {
+        player: u16,
+    },
+}
+
+/// The ports of this side, for packets and for the player's reports.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ServerPorts {
+    pub packets: u16,
+    pub control: u16,
 }
 
 /// The next thing to do for a request.
@@ -125,14 +132,14 @@ impl Conversation {
         &mut self,
         request: &Request<Vec<u8>>,
         way: Way,
-        ports: Option<(u16, u16)>,
+        ports: Option<ServerPorts>,
     ) -> Response<Vec<u8>> {
         self.way = Some(way);
         let (lower, interleaved, client_port) = match way {
             Way::Interleaved(channel) => (RtpLowerTransport::Tcp, Some((channel, channel.checked_add(1))), None),
             Way::Datagrams { player } => (RtpLowerTransport::Udp, None, Some((player, player.checked_add(1)))),
         };
-        let server_port = ports.map(|(packets, control)| (packets, Some(control)));
+        let server_port = ports.map(|ports| (ports.packets, Some(ports.control)));
         let mode = vec![TransportMode::Play];
         let params =
             RtpTransportParameters { unicast: true, interleaved, client_port, server_port, mode, ..Default::default() };

@@ -22,7 +22,6 @@ const PAUSE: Duration = Duration::from_millis(200);
 const MAX_PLAYERS: usize = 32;
 const MAX_PLAYERS_OF_ADDRESS: usize = 16;
 
-/// Serves players.
 #[derive(Clone, Debug)]
 pub struct Rtsp {
     streams: SharedStreams,

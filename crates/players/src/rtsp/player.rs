@@ -1,4 +1,4 @@
-//! One player: its connection, and the socket of its packets.
+//! The connection of a player, and the socket of its packets.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -12,7 +12,7 @@ use rtsp_types::{Message, ParseError, Request, Response, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
-use super::conversation::{Action, Conversation, SESSION_S, Way, refuse};
+use super::conversation::{Action, Conversation, SESSION_S, ServerPorts, Way, refuse};
 use crate::shared::{Datagram, SharedStream, SharedStreams, Viewer, WatchError};
 use crate::{Selection, random};
 
@@ -35,7 +35,7 @@ struct Player {
     /// Opened by the first request that names it, and kept until the player goes.
     stream: Option<(Selection, Arc<SharedStream>)>,
     ports: Option<Ports>,
-    playing: Option<Playing>,
+    playing: Option<Playback>,
     heard: Instant,
 }
 
@@ -46,7 +46,7 @@ struct Ports {
     to: SocketAddr,
 }
 
-struct Playing {
+struct Playback {
     viewer: Viewer,
     packer: Option<Packer>,
     started: Instant,
@@ -89,7 +89,7 @@ impl Player {
     /// The silence after which a player has gone.
     const fn longest_silence(&self) -> Duration {
         match (&self.playing, self.conversation.way()) {
-            // Its connection shows that it is there.
+            // The connection shows that it is there.
             (Some(_), Some(Way::Interleaved(_))) => Duration::from_secs(24 * 3600),
             (Some(_), _) => Duration::from_secs(SESSION_S + 10),
             (None, _) => BEFORE_PLAYING,
@@ -165,7 +165,7 @@ impl Player {
             Err(error) => return refuse(request, StatusCode::NotFound, &error.to_string()),
         };
         let first = match stream.format() {
-            // It is the same for all.
+            // All transport streams have the same description.
             format::MPEG_TS => Bytes::new(),
             _ => tokio::time::timeout(PATIENCE, first(&stream)).await.unwrap_or_default(),
         };
@@ -190,10 +190,10 @@ impl Player {
     }
 
     /// Opens ports for packets to the player, which go to the address that it is connected from and to no other.
-    async fn open_ports(&mut self, player: u16) -> io::Result<(u16, u16)> {
+    async fn open_ports(&mut self, player: u16) -> io::Result<ServerPorts> {
         let (own, to) = (self.socket.local_addr()?.ip(), SocketAddr::new(self.socket.peer_addr()?.ip(), player));
         let (packets, control) = pair(own).await?;
-        let numbers = (packets.local_addr()?.port(), control.local_addr()?.port());
+        let numbers = ServerPorts { packets: packets.local_addr()?.port(), control: control.local_addr()?.port() };
         self.ports = Some(Ports { packets, _control: control, to });
         Ok(numbers)
     }
@@ -205,7 +205,7 @@ impl Player {
                 format::MPEG_TS => Some(Packer::new(random::bytes()?)),
                 _ => None,
             };
-            self.playing = Some(Playing { viewer: stream.view(), packer, started: Instant::now() });
+            self.playing = Some(Playback { viewer: stream.view(), packer, started: Instant::now() });
         }
         Ok(())
     }
@@ -239,7 +239,7 @@ impl Player {
     }
 }
 
-async fn next(playing: &mut Option<Playing>) -> Option<Datagram> {
+async fn next(playing: &mut Option<Playback>) -> Option<Datagram> {
     match playing {
         Some(playing) => playing.viewer.next().await,
         None => std::future::pending().await,

@@ -39,7 +39,6 @@ pub struct Whep {
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub session: u64,
-    /// A session description (SDP).
     pub description: String,
 }
 
@@ -75,7 +74,8 @@ impl Whep {
             return Err(WhepError::TooMany);
         }
         let video = self.videos.watch(selection).await?;
-        let pictures = Pictures::of(video.format()).ok_or_else(|| WhepError::Format(video.format().to_owned()))?;
+        let pictures =
+            Pictures::for_format(video.format()).ok_or_else(|| WhepError::Format(video.format().to_owned()))?;
         let socket = UdpSocket::bind((address, 0)).await.map_err(WhepError::Socket)?;
         let at = socket.local_addr().map_err(WhepError::Socket)?;
         let (session, description) = Session::answer(Instant::now(), offer, at)?;
@@ -100,7 +100,6 @@ impl Whep {
     }
 }
 
-/// A session with its socket.
 struct Playing {
     session: Session,
     socket: UdpSocket,

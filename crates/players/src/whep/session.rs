@@ -46,7 +46,6 @@ pub(super) struct Session {
     now: Instant,
 }
 
-/// The next thing to do.
 #[derive(Debug)]
 pub(super) enum Step {
     Send { to: SocketAddr, datagram: Vec<u8> },

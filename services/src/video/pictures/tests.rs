@@ -79,7 +79,7 @@ fn units(units: &[&[u8]]) -> Vec<u8> {
 const SETS: [&[u8]; 2] = [&[0x67, 1, 2, 3], &[0x68, 9]];
 
 fn read_all<'a>(datagrams: impl Iterator<Item = &'a [u8]>) -> Vec<Picture> {
-    let mut reader = Pictures::of(format::MPEG_TS).unwrap();
+    let mut reader = Pictures::for_format(format::MPEG_TS).unwrap();
     datagrams.flat_map(|datagram| reader.read(datagram)).collect()
 }
 
@@ -100,9 +100,9 @@ fn key_frames_get_their_parameters() {
 
 #[test]
 fn formats_without_h264_have_no_pictures() {
-    assert!(Pictures::of(format::JSON_LINES).is_none());
+    assert!(Pictures::for_format(format::JSON_LINES).is_none());
     let synthetic = crate::synthetic::stream(roost_wire::Service::Video, std::time::Duration::from_secs(1), 0);
-    let mut reader = Pictures::of(format::MPEG_TS).unwrap();
+    let mut reader = Pictures::for_format(format::MPEG_TS).unwrap();
     assert!(synthetic.map(|due| reader.read(&due.payload)).all(|pictures| pictures.is_empty()));
 }
 
@@ -124,11 +124,11 @@ fn rtp_is_unpacked() {
         rtp_packet(0, 5, false, &[0x60 | FU_A, 0x85, 1]),
         rtp_packet(1, 5, true, &[0x60 | FU_A, 0x45, 2]),
         rtp_packet(2, 9, true, &[0x41, 3]),
-        // One is lost.
+        // Number 3 is lost.
         rtp_packet(4, 13, true, &[0x41, 4]),
         rtp_packet(5, 17, true, &[0x41, 5]),
     ];
-    let mut reader = Pictures::of(format::RTP_H264).unwrap();
+    let mut reader = Pictures::for_format(format::RTP_H264).unwrap();
     let pictures: Vec<Picture> = packets.iter().flat_map(|packet| reader.read(packet)).collect();
     let picture = |time, is_key, data: Vec<u8>| Picture { time, is_key, data: data.into() };
     let key = units(&[SETS[0], SETS[1], &[0x65, 1, 2]]);
@@ -145,7 +145,7 @@ proptest! {
     ) {
         let mut mux = Mux::default();
         mux.tables();
-        // One packet more ends a picture without length.
+        // A last packet ends a picture without length.
         let sent: Vec<_> = sizes.iter().chain([&(1, true)]).enumerate().map(|(number, (size, length))| {
             let time = (start + number as u64 * 3600) % (1 << 33);
             let data = units(&[&[0x41], &vec![0xab; *size]]);
@@ -170,7 +170,7 @@ proptest! {
         datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..400), 0..20),
         of_rtp in any::<bool>(),
     ) {
-        let mut reader = Pictures::of(if of_rtp { format::RTP_H264 } else { format::MPEG_TS }).unwrap();
+        let mut reader = Pictures::for_format(if of_rtp { format::RTP_H264 } else { format::MPEG_TS }).unwrap();
         let mut mux = Mux::default();
         mux.tables();
         reader.read(&mux.out);

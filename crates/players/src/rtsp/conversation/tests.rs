@@ -28,7 +28,7 @@ fn status(action: &Action) -> u16 {
 }
 
 #[test]
-fn a_player_gets_its_stream_between_the_messages() {
+fn stream_comes_between_the_messages() {
     let mut player = conversation(None);
     let describe = request("DESCRIBE", "/video/27,92", "Accept: application/sdp\r\n");
     let Action::Describe(selection) = player.read(&describe) else { panic!("it describes") };
@@ -48,12 +48,12 @@ fn a_player_gets_its_stream_between_the_messages() {
 }
 
 #[test]
-fn a_player_gets_its_stream_at_a_port() {
+fn stream_comes_to_a_port() {
     let mut player = conversation(None);
     let setup = request("SETUP", "/video/any/stream", "Transport: RTP/AVP;unicast;client_port=5000-5001\r\n");
     let Action::SetUp(_, way) = player.read(&setup) else { panic!("it sets up") };
     assert_eq!(way, Way::Datagrams { player: 5000 });
-    let reply = text(&player.set_up(&setup, way, Some((6000, 6001))));
+    let reply = text(&player.set_up(&setup, way, Some(ServerPorts { packets: 6000, control: 6001 })));
     assert!(reply.contains("client_port=5000-5001") && reply.contains("server_port=6000-6001"), "{reply}");
     assert!(reply.contains("Session: 5e55;timeout=60\r\n"), "{reply}");
     for transport in ["RTP/AVP;multicast;port=5000-5001", "RTP/SAVP;unicast;client_port=5000-5001", "RTP/AVP;unicast"] {

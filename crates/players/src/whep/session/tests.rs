@@ -113,7 +113,7 @@ fn pictures_reach_the_browser_in_time() {
 }
 
 #[test]
-fn session_ends_when_the_browser_has_gone() {
+fn session_ends_without_its_browser() {
     let mut pair = Pair::new();
     pair.run(Duration::from_secs(2));
     let (start, mut now) = (pair.now, pair.now);
