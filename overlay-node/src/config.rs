@@ -123,7 +123,15 @@ pub(crate) fn settings() -> Vec<Setting> {
             Kind::SocketAddr,
             "",
             "Address at which players get video by RTSP, as rtsp://HOST:8554/video/27,92; empty serves none.",
-            "127.0.0.1:8554 for ffplay or VLC on this host. Any other address needs `viewer_token`; packets and token are not encrypted.",
+            "127.0.0.1:8554 for ffplay or VLC on this host. Any other address needs `rtsp_token`.",
+            false,
+        ),
+        row(
+            "rtsp_token",
+            Kind::Path,
+            "",
+            "File with the password of players; made with a random one if it is not there.",
+            "Needed as soon as other hosts reach `rtsp`; players give it with any user name. RTSP encrypts neither it nor the video, so it is not the page's.",
             false,
         ),
         row(

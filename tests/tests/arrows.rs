@@ -58,6 +58,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
             "roost-policy",
             "roost-authority",
             "roost-api",
+            "roost-players",
             "roost-dashboard",
             "roost-services",
             "roost-tak",

@@ -55,12 +55,16 @@ fn check(headers: &HeaderMap, bound: SocketAddr) -> Result<(), Stranger> {
         return Err(Stranger::Host);
     }
     let is_strange = |origin: &str| !origin.strip_prefix("http://").is_some_and(is_own);
-    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
-    let from_elsewhere = site.is_some_and(|site| !matches!(site, b"same-origin" | b"none"));
-    if from_elsewhere || text(header::ORIGIN).is_some_and(is_strange) {
+    if is_from_elsewhere(headers) || text(header::ORIGIN).is_some_and(is_strange) {
         return Err(Stranger::Origin);
     }
     Ok(())
+}
+
+/// True if the browser says that a page of another server made the request.
+pub(crate) fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+    site.is_some_and(|site| !matches!(site, b"same-origin" | b"none"))
 }
 
 pub(crate) fn headers() -> [(header::HeaderName, HeaderValue); 5] {

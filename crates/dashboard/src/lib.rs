@@ -22,7 +22,7 @@ mod slow_look;
 mod tiles;
 mod trace;
 
-pub use access::{Access, Token, TokenError};
+pub use access::Access;
 pub use feed::Feed;
 pub use picture::{Change, Rows, RunFull};
 pub use server::{PageParts, serve, serve_run};

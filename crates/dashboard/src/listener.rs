@@ -1,5 +1,6 @@
 //! Connections of browsers, over TLS where that is on.
 
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,13 +11,17 @@ use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The most handshakes at once, and connections that wait to be served.
-const MAX_WAITING: usize = 64;
+/// The most handshakes at once; one more takes the place of the oldest.
+const MAX_HANDSHAKES: usize = 128;
+
+/// The most connections that wait to be served.
+const MAX_WAITING: usize = 16;
 
 /// The pause after the system could not accept a connection.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -29,9 +34,11 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> PageStream for T {}
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnEnd(pub SocketAddr);
 
+type Accepted = (Box<dyn PageStream>, OwnEnd);
+
 pub(crate) struct PageListener {
     bound: SocketAddr,
-    accepted: mpsc::Receiver<(Box<dyn PageStream>, OwnEnd)>,
+    accepted: mpsc::Receiver<Accepted>,
 }
 
 impl PageListener {
@@ -43,24 +50,34 @@ impl PageListener {
     }
 }
 
-/// Accepts connections until nobody serves them any more. A slow handshake holds back no other connection.
-async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::Sender<(Box<dyn PageStream>, OwnEnd)>) {
-    loop {
-        // Room first: who opens connections and says nothing holds back others like it.
-        let Ok(room) = sender.clone().reserve_owned().await else { return };
+/// Accepts connections until nobody serves them any more.
+async fn accept(listener: TcpListener, tls: Option<TlsAcceptor>, sender: mpsc::Sender<Accepted>) {
+    // The oldest first.
+    let mut handshakes = VecDeque::<AbortHandle>::new();
+    while !sender.is_closed() {
         let Ok((stream, own)) = next(&listener).await else {
             tokio::time::sleep(PAUSE).await;
             continue;
         };
-        match tls.clone() {
-            None => drop(room.send((Box::new(stream), own))),
-            Some(tls) => drop(tokio::spawn(async move {
-                // A browser that does not know the certificate breaks off.
-                if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
-                    drop(room.send((Box::new(stream), own)));
-                }
-            })),
+        let Some(tls) = tls.clone() else {
+            let _ = sender.send((Box::new(stream), own)).await;
+            continue;
+        };
+        handshakes.retain(|handshake| !handshake.is_finished());
+        // Callers that open connections and say nothing make room for newer ones.
+        if handshakes.len() >= MAX_HANDSHAKES
+            && let Some(oldest) = handshakes.pop_front()
+        {
+            oldest.abort();
         }
+        let sender = sender.clone();
+        let handshake = tokio::spawn(async move {
+            // A browser that does not know the certificate breaks off.
+            if let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await {
+                let _ = sender.send((Box::new(stream), own)).await;
+            }
+        });
+        handshakes.push_back(handshake.abort_handle());
     }
 }
 

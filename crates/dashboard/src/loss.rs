@@ -33,7 +33,7 @@ struct Recent {
 pub(crate) struct Losses(BTreeMap<String, Recent>);
 
 impl Losses {
-    /// The lost packets of hundred, by the counters now and those at the last look, which was so long ago. `None` if
+    /// The percent of packets that were lost, by the counters now and those at the last look, which was so long ago. `None` if
     /// there were too few packets.
     pub(crate) fn percent(&mut self, key: &str, now: PacketCounts, since: Duration) -> Option<f64> {
         let held = self.0.get(key).filter(|held| held.counted.age_s <= now.age_s);

@@ -97,7 +97,7 @@ async fn play(
         Ok(selection) => selection,
         Err(error) => return refusal(StatusCode::BAD_REQUEST, error),
     };
-    match timeout(media.patience, media.whep.answer(&selection, &offer, own.0.ip())).await {
+    match timeout(media.patience, media.whep.answer(&selection, &offer, own.0.ip().to_canonical())).await {
         Err(_) => silence(),
         Ok(answered) => answered_offer(answered),
     }

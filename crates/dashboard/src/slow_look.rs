@@ -1,6 +1,6 @@
 //! Reads what changes rarely, at every fifth look.
 
-use roost_api::{Client, ClientError, Connections};
+use roost_api::{Client, ClientError, Code, Connections};
 
 use crate::feed::Feed;
 use crate::group;
@@ -30,7 +30,7 @@ pub(crate) async fn look(feed: &Feed, client: &Client, connections: &Connections
 fn known<T>(answer: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(ClientError::Api(_)) => Ok(None),
+        Err(ClientError::Api(error)) if error.code == Code::NoSuchEndpoint => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -12,7 +12,7 @@ use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::{Area, NodeSelector, Service};
 use tokio::sync::{Mutex as AsyncMutex, broadcast};
 
-use crate::group::Group;
+use crate::recent::RecentFrames;
 
 const MAX_STREAMS: usize = 16;
 
@@ -58,7 +58,7 @@ pub struct SharedStream {
 
 #[derive(Debug)]
 struct State {
-    group: Group,
+    recent: RecentFrames,
     first: Option<Bytes>,
     has_ended: bool,
 }
@@ -72,8 +72,14 @@ enum Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Datagram {
     pub bytes: Bytes,
-    /// True for those that came before the viewer.
-    pub is_past: bool,
+    pub age: Age,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Age {
+    /// It came before the viewer.
+    Past,
+    Live,
 }
 
 #[derive(Debug)]
@@ -123,7 +129,7 @@ impl SharedStreams {
             }
             other => other?,
         };
-        let state = State { group: Group::for_format(&accepted.format), first: None, has_ended: false };
+        let state = State { recent: RecentFrames::for_format(&accepted.format), first: None, has_ended: false };
         let stream =
             Arc::new(SharedStream { accepted, state: Mutex::new(state), parts: broadcast::channel(BACKLOG).0 });
         tokio::spawn(pass_on(events, Arc::downgrade(&stream)));
@@ -198,7 +204,7 @@ impl SharedStream {
     pub fn view(self: &Arc<Self>) -> Viewer {
         // No datagram comes in between: the state is held.
         let state = locked(&self.state);
-        let (past, parts) = (state.group.datagrams().to_vec().into_iter(), self.parts.subscribe());
+        let (past, parts) = (state.recent.datagrams().to_vec().into_iter(), self.parts.subscribe());
         if state.has_ended {
             // Without viewers nobody listens.
             let _ = self.parts.send(Part::End);
@@ -210,7 +216,7 @@ impl SharedStream {
     fn add(&self, datagram: Bytes) {
         let mut state = locked(&self.state);
         state.first.get_or_insert_with(|| datagram.clone());
-        state.group.add(&datagram);
+        state.recent.add(&datagram);
         let _ = self.parts.send(Part::Data(datagram));
     }
 
@@ -228,11 +234,11 @@ impl Viewer {
     /// The next datagram; `None` once the stream has ended.
     pub async fn next(&mut self) -> Option<Datagram> {
         if let Some(bytes) = self.past.next() {
-            return Some(Datagram { bytes, is_past: true });
+            return Some(Datagram { bytes, age: Age::Past });
         }
         loop {
             match self.parts.recv().await {
-                Ok(Part::Data(bytes)) => return Some(Datagram { bytes, is_past: false }),
+                Ok(Part::Data(bytes)) => return Some(Datagram { bytes, age: Age::Live }),
                 Ok(Part::End) | Err(broadcast::error::RecvError::Closed) => return None,
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
             }

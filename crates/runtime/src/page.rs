@@ -3,15 +3,15 @@
 //! They read the daemon over its local API as any other program, so that neither holds up the machine.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use roost_api::Client;
-use roost_dashboard::{Access, Feed, PageParts, Token, serve};
+use roost_dashboard::{Access, Feed, PageParts, serve};
 use roost_identity::{Identity, tls};
-use roost_players::SharedStreams;
 use roost_players::rtsp::Rtsp;
+use roost_players::{SharedStreams, Token};
 use tokio::net::TcpListener;
 
 use crate::config::Common;
@@ -25,24 +25,32 @@ pub(crate) struct OpenedPage {
     http: Option<std::net::TcpListener>,
     rtsp: Option<std::net::TcpListener>,
     access: Access,
+    rtsp_token: Option<Token>,
     socket: PathBuf,
 }
 
 /// Opens the ports that the settings name.
 pub(crate) fn open(common: &Common, identity: &Arc<Identity>) -> Result<OpenedPage, Failure> {
-    let is_open = |address: &SocketAddr| !address.ip().is_loopback();
-    let token = common.viewer_token.as_deref().map(Token::of_file).transpose().map_err(Failure::config)?;
-    for (key, address) in [("http", common.http), ("rtsp", common.rtsp)] {
-        if let Some(address) = address.filter(is_open).filter(|_| token.is_none()) {
+    let token = |file: Option<&Path>| file.map(Token::of_file).transpose().map_err(Failure::config);
+    let (http_token, rtsp_token) = (token(common.http_token.as_deref())?, token(common.rtsp_token.as_deref())?);
+    for (key, address, token) in [("http", common.http, &http_token), ("rtsp", common.rtsp, &rtsp_token)] {
+        if let Some(address) = address.filter(is_open)
+            && token.is_none()
+        {
             return Err(Failure::config(format!(
-                "{key} = {address} is open to other machines: give viewer_token a file, in which the token for them is made"
+                "{key} = {address} is open to other hosts: give {key}_token a file, in which the token for them is made"
             )));
         }
     }
-    // On this machine nobody listens in.
+    // On this host nobody listens in.
     let tls = common.http.filter(is_open).map(|_| tls::page_server(identity)).transpose().map_err(Failure::failed)?;
     let (http, rtsp) = (bind("http", common.http)?, bind("rtsp", common.rtsp)?);
-    Ok(OpenedPage { http, rtsp, access: Access { token, tls }, socket: common.socket.clone() })
+    let access = Access { token: http_token, tls };
+    Ok(OpenedPage { http, rtsp, access, rtsp_token, socket: common.socket.clone() })
+}
+
+const fn is_open(address: &SocketAddr) -> bool {
+    !address.ip().is_loopback()
 }
 
 fn bind(key: &str, address: Option<SocketAddr>) -> Result<Option<std::net::TcpListener>, Failure> {
@@ -71,9 +79,8 @@ impl OpenedPage {
                 Err(_) => tokio::time::sleep(PAUSE).await,
             }
         };
-        let token = self.access.token.as_ref().map(|token| token.as_str().to_owned());
         let page = show(self.http, client.clone(), self.access);
-        let players = play(self.rtsp, client, token);
+        let players = play(self.rtsp, client, self.rtsp_token);
         tokio::join!(page, players);
     }
 }
@@ -97,7 +104,7 @@ async fn show(http: Option<std::net::TcpListener>, client: Client, access: Acces
     }
 }
 
-async fn play(rtsp: Option<std::net::TcpListener>, client: Client, token: Option<String>) {
+async fn play(rtsp: Option<std::net::TcpListener>, client: Client, token: Option<Token>) {
     let Some(listener) = rtsp else { return };
     let served = async {
         let listener = TcpListener::from_std(listener)?;

@@ -114,7 +114,7 @@ fn players_need_the_token() {
     let network = Network::new();
     let hub = network.supernode("sn1", &["--listen", "udp://127.0.0.1:0"]);
     let token = text(&network.path("token"));
-    let ([_camera, viewer], port) = nodes(&network, ["--super", &hub.endpoint("udp")], &["--viewer-token", &token]);
+    let ([_camera, viewer], port) = nodes(&network, ["--super", &hub.endpoint("udp")], &["--rtsp-token", &token]);
     assert!(options(port).starts_with("RTSP/1.0 401 "), "{}", options(port));
     let token = std::fs::read_to_string(token).unwrap();
     let hashes = played(play(&format!("rtsp://viewer:{}@127.0.0.1:{port}/video/any", token.trim()), "tcp"));
@@ -132,7 +132,7 @@ fn viewers_elsewhere_need_a_token() {
     let ended = hub.args(["--listen", "udp://127.0.0.1:0", "--http", "0.0.0.0:0"]).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert_eq!(ended.status.code(), Some(78), "{said}");
-    assert!(said.contains("http = 0.0.0.0:0 is open to other machines: give viewer_token a file"), "{said}");
+    assert!(said.contains("http = 0.0.0.0:0 is open to other hosts: give http_token a file"), "{said}");
 }
 
 /// The status that curl gets, and what comes with it.
@@ -145,7 +145,7 @@ fn curl(url: &str, more: &[&str]) -> String {
 fn the_page_needs_the_token() {
     let network = Network::new();
     let (port, token) = (free_port(), text(&network.path("token")));
-    let page = ["--http", &format!("0.0.0.0:{port}"), "--viewer-token", &token];
+    let page = ["--http", &format!("0.0.0.0:{port}"), "--http-token", &token];
     let hub = network.supernode("sn1", &[&["--listen", "udp://127.0.0.1:0"][..], &page].concat());
     let url = format!("https://127.0.0.1:{port}");
     let token = std::fs::read_to_string(token).unwrap();
@@ -176,8 +176,7 @@ fn the_page_shows_the_daemons_certificate() {
     let network = Network::new();
     let (port, token) = (free_port(), text(&network.path("token")));
     let address = format!("0.0.0.0:{port}");
-    let hub =
-        network.supernode("sn1", &["--listen", "udp://127.0.0.1:0", "--http", &address, "--viewer-token", &token]);
+    let hub = network.supernode("sn1", &["--listen", "udp://127.0.0.1:0", "--http", &address, "--http-token", &token]);
     let shown = || {
         let url = format!("https://127.0.0.1:{port}/");
         let output = Command::new("curl").args(["-skv", "--max-time", "20", &url]).output().ok()?;

@@ -6,8 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use roost_api::Client;
-use roost_dashboard::{Access, Feed, PageParts, Tiles, Token, serve};
+use roost_dashboard::{Access, Feed, PageParts, Tiles, serve};
 use roost_identity::{Identity, tls};
+use roost_players::Token;
 use roost_terminal::Output;
 use serde_json::json;
 use tokio::net::TcpListener;

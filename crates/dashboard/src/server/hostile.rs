@@ -290,7 +290,7 @@ fn silent_daemon_ends_search_and_trace() {
     }
 }
 
-/// What the server answers to these bytes until it closes the connection.
+/// The server's answer to these bytes until it closes the connection.
 fn exchanged(bound: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(bound).unwrap();
     stream.set_read_timeout(Some(LONGEST)).unwrap();

@@ -25,7 +25,7 @@ export class Network {
   shown: number | undefined = $state();
   /** The reason that a moment cannot be shown. */
   problem = $state("");
-  /** How far this browser's clock is ahead of the daemon's host, milliseconds. */
+  /** The time by which this browser's clock is ahead of the daemon's host, milliseconds. */
   ahead = $state(0);
 
   /** True over a run, whose times count from its start and of which all is kept. */
@@ -55,7 +55,7 @@ export class Network {
       this.#live = new Map();
       this.from = picture.from_ms;
       this.ahead = Date.now() - picture.now_ms;
-      // What came in between is not known here.
+      // Changes in between are not known here.
       [this.#history, this.#cursor, this.#fresh] = [undefined, undefined, []];
       const run = picture.set?.["run/self"] as Run | undefined;
       this.isRun = run !== undefined;

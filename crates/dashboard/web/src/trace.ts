@@ -39,7 +39,7 @@ export interface Station {
   point: Point;
 }
 
-/** What is drawn: stations, and lines between them; a line that led nowhere is a dead end. */
+/** The drawing: stations, and lines between them; a line that led nowhere is a dead end. */
 export interface Route {
   stations: Station[];
   lines: { points: [Point, Point]; kind: "asks" | "answers" | "dead-end" }[];

@@ -6,13 +6,16 @@ use rtsp_types::headers::{
 use rtsp_types::{HeaderName, Method, Request, Response, StatusCode, Url, Version, headers};
 
 use super::address::{self, AddressError};
-use crate::Selection;
+use crate::{Selection, Token};
 
 /// A player that uses datagrams says within this time that it is there, seconds.
 pub(super) const SESSION_S: u64 = 60;
 
 /// The stream's name after the address of the presentation; there is only one.
 const STREAM: &str = "stream";
+
+/// Requests without the token after which the conversation ends. Players ask without it first.
+const MAX_REFUSED: u32 = 3;
 
 const METHODS: &str = "OPTIONS, DESCRIBE, SETUP, PLAY, TEARDOWN, GET_PARAMETER";
 
@@ -47,13 +50,14 @@ pub(super) enum Action {
 #[derive(Debug)]
 pub(super) struct Conversation {
     session: String,
-    token: Option<String>,
+    token: Option<Token>,
+    refused: u32,
     way: Option<Way>,
 }
 
 impl Conversation {
-    pub(super) const fn new(session: String, token: Option<String>) -> Self {
-        Self { session, token, way: None }
+    pub(super) const fn new(session: String, token: Option<Token>) -> Self {
+        Self { session, token, refused: 0, way: None }
     }
 
     /// The way of the packets, once it is agreed.
@@ -63,8 +67,10 @@ impl Conversation {
 
     pub(super) fn read(&mut self, request: &Request<Vec<u8>>) -> Action {
         if !self.may_enter(request) {
+            self.refused += 1;
             let reply = reply(request, StatusCode::Unauthorized);
-            return Action::Reply(reply.header(headers::WWW_AUTHENTICATE, "Basic realm=\"Roost\"").build(Vec::new()));
+            let reply = reply.header(headers::WWW_AUTHENTICATE, "Basic realm=\"Roost\"").build(Vec::new());
+            return if self.refused < MAX_REFUSED { Action::Reply(reply) } else { Action::Close(reply) };
         }
         match request.method() {
             Method::Options => {
@@ -92,7 +98,7 @@ impl Conversation {
         let given = request.header(&headers::AUTHORIZATION).and_then(|value| value.as_str().strip_prefix("Basic "));
         let decoded = given.and_then(|given| data_encoding::BASE64.decode(given.trim().as_bytes()).ok());
         let password = decoded.as_deref().and_then(|text| text.splitn(2, |byte| *byte == b':').nth(1));
-        password.is_some_and(|password| is_same(password, token.as_bytes()))
+        password.is_some_and(|password| token.is(password))
     }
 
     fn begin(&self, request: &Request<Vec<u8>>) -> Action {
@@ -161,11 +167,6 @@ impl Conversation {
             Way::Datagrams { .. } => reply.header(headers::SESSION, format!("{};timeout={SESSION_S}", self.session)),
         }
     }
-}
-
-/// Compares secrets in a time that does not tell where they differ.
-fn is_same(a: &[u8], b: &[u8]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }
 
 fn selection(request: &Request<Vec<u8>>) -> Result<Selection, AddressError> {

@@ -11,10 +11,11 @@ use roost_services::video::rtp::{self, Packer};
 use rtsp_types::{Message, ParseError, Request, Response, StatusCode};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
+use tokio::time::timeout;
 
 use super::conversation::{Action, Conversation, SESSION_S, ServerPorts, Way, refuse};
-use crate::shared::{Datagram, SharedStream, SharedStreams, Viewer, WatchError};
-use crate::{Selection, random};
+use crate::shared::{Datagram, SharedStream, SharedStreams, Viewer};
+use crate::{Selection, Token, random};
 
 /// The most bytes of a message of a player.
 const MAX_MESSAGE_BYTES: usize = 16 << 10;
@@ -22,8 +23,8 @@ const MAX_MESSAGE_BYTES: usize = 16 << 10;
 /// The longest wait for a player that does not read, and for the first datagram of a stream.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The longest silence of a player that does not play yet.
-const BEFORE_PLAYING: Duration = Duration::from_secs(15);
+/// The longest time until a player plays.
+const BEFORE_PLAYING: Duration = Duration::from_secs(45);
 
 /// Tries to find two ports side by side.
 const TRIES: usize = 16;
@@ -36,6 +37,7 @@ struct Player {
     stream: Option<(Selection, Arc<SharedStream>)>,
     ports: Option<Ports>,
     playing: Option<Playback>,
+    started: Instant,
     heard: Instant,
 }
 
@@ -52,12 +54,21 @@ struct Playback {
     started: Instant,
 }
 
-pub(super) async fn serve(socket: TcpStream, streams: SharedStreams, token: Option<String>) -> io::Result<()> {
+pub(super) async fn serve(socket: TcpStream, streams: SharedStreams, token: Option<Token>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     let session = data_encoding::HEXLOWER.encode(&random::bytes::<8>()?);
     let conversation = Conversation::new(session, token);
     let (stream, ports, playing) = (None, None, None);
-    let player = Player { socket, streams, conversation, stream, ports, playing, heard: Instant::now() };
+    let player = Player {
+        socket,
+        streams,
+        conversation,
+        stream,
+        ports,
+        playing,
+        started: Instant::now(),
+        heard: Instant::now(),
+    };
     player.run().await
 }
 
@@ -66,7 +77,7 @@ impl Player {
         let mut buffer = Vec::new();
         let mut packet = Vec::new();
         loop {
-            let silent_at = self.heard + self.longest_silence();
+            let deadline = self.deadline();
             tokio::select! {
                 read = self.socket.read_buf(&mut buffer) => {
                     if read? == 0 {
@@ -81,18 +92,19 @@ impl Player {
                     let Some(datagram) = datagram else { return Ok(()) };
                     self.send(&datagram.bytes, &mut packet).await?;
                 }
-                () = tokio::time::sleep_until(silent_at.into()) => return Ok(()),
+                () = tokio::time::sleep_until(deadline.into()) => return Ok(()),
             }
         }
     }
 
-    /// The silence after which a player has gone.
-    const fn longest_silence(&self) -> Duration {
+    /// The time at which a player counts as gone, if nothing is heard of it until then.
+    fn deadline(&self) -> Instant {
         match (&self.playing, self.conversation.way()) {
             // The connection shows that it is there.
-            (Some(_), Some(Way::Interleaved(_))) => Duration::from_secs(24 * 3600),
-            (Some(_), _) => Duration::from_secs(SESSION_S + 10),
-            (None, _) => BEFORE_PLAYING,
+            (Some(_), Some(Way::Interleaved(_))) => self.heard + Duration::from_secs(24 * 3600),
+            (Some(_), _) => self.heard + Duration::from_secs(SESSION_S + 10),
+            // A player that does not play makes room, however much it says.
+            (None, _) => self.started + BEFORE_PLAYING,
         }
     }
 
@@ -143,18 +155,23 @@ impl Player {
     }
 
     async fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        tokio::time::timeout(PATIENCE, self.socket.write_all(bytes)).await?
+        timeout(PATIENCE, self.socket.write_all(bytes)).await?
     }
 
     /// The stream of this selection, which is opened only once.
-    async fn open(&mut self, selection: Selection) -> Result<Arc<SharedStream>, WatchError> {
+    async fn open(&mut self, selection: Selection) -> Result<Arc<SharedStream>, String> {
         if let Some((opened, stream)) = &self.stream
             && *opened == selection
             && !stream.has_ended()
         {
             return Ok(Arc::clone(stream));
         }
-        let stream = self.streams.watch(&selection).await?;
+        if self.playing.is_some() {
+            return Err("another stream is playing".to_owned());
+        }
+        let watched = timeout(PATIENCE, self.streams.watch(&selection)).await;
+        let stream =
+            watched.map_err(|_| "nobody has answered in time".to_owned())?.map_err(|error| error.to_string())?;
         self.stream = Some((selection, Arc::clone(&stream)));
         Ok(stream)
     }
@@ -162,12 +179,12 @@ impl Player {
     async fn describe(&mut self, request: &Request<Vec<u8>>, selection: Selection) -> Response<Vec<u8>> {
         let stream = match self.open(selection).await {
             Ok(stream) => stream,
-            Err(error) => return refuse(request, StatusCode::NotFound, &error.to_string()),
+            Err(error) => return refuse(request, StatusCode::NotFound, &error),
         };
         let first = match stream.format() {
             // All transport streams have the same description.
             format::MPEG_TS => Bytes::new(),
-            _ => tokio::time::timeout(PATIENCE, first(&stream)).await.unwrap_or_default(),
+            _ => timeout(PATIENCE, first(&stream)).await.unwrap_or_default(),
         };
         match rtp::describe(stream.format(), SocketAddr::from(([0, 0, 0, 0], 0)), &first) {
             Some(description) => self.conversation.described(request, &description),
@@ -180,7 +197,7 @@ impl Player {
 
     async fn set_up(&mut self, request: &Request<Vec<u8>>, selection: Selection, way: Way) -> Response<Vec<u8>> {
         if let Err(error) = self.open(selection).await {
-            return refuse(request, StatusCode::NotFound, &error.to_string());
+            return refuse(request, StatusCode::NotFound, &error);
         }
         let Way::Datagrams { player } = way else { return self.conversation.set_up(request, way, None) };
         match self.open_ports(player).await {

@@ -1,7 +1,7 @@
-//! SharedStream for browsers over WebRTC: the browser posts its offer, and gets an answer (WHEP).
+//! Video for browsers over WebRTC: the browser posts its offer, and gets an answer (WHEP).
 //!
-//! H.264 goes as it is, without B-frames best: a browser shows pictures in the order in which they come. Keys and
-//! fingerprints come with the offer, so only who may post one sees the video.
+//! H.264 goes as it is. Its encoder should make no B-frames: a browser shows pictures in the order in which they come.
+//! Keys and fingerprints come with the offer, so nobody else sees the video.
 
 mod session;
 
@@ -15,7 +15,8 @@ use roost_services::video::pictures::Pictures;
 use tokio::net::UdpSocket;
 use tokio::sync::oneshot;
 
-use crate::shared::{Datagram, Selection, SharedStream, SharedStreams, Viewer, WatchError};
+use crate::places::{Place, Places};
+use crate::shared::{Age, Datagram, Selection, SharedStream, SharedStreams, Viewer, WatchError};
 use session::{OfferError, Session, Step};
 
 /// The most browsers that watch at once.
@@ -31,8 +32,22 @@ const PATIENCE: Duration = Duration::from_secs(15);
 #[derive(Clone, Debug)]
 pub struct Whep {
     videos: SharedStreams,
+    places: Places,
     sessions: Arc<Mutex<HashMap<u64, oneshot::Sender<()>>>>,
     next: Arc<AtomicU64>,
+}
+
+/// A session among those that can be ended.
+struct Listed {
+    whep: Whep,
+    session: u64,
+    _place: Place,
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.whep.end(self.session);
+    }
 }
 
 /// The answer to an offer. `session` is the number by which it ends.
@@ -58,7 +73,7 @@ pub enum WhepError {
 
 impl Whep {
     pub fn new(videos: SharedStreams) -> Self {
-        Self { videos, sessions: Arc::default(), next: Arc::default() }
+        Self { videos, places: Places::new(MAX_SESSIONS, MAX_SESSIONS), sessions: Arc::default(), next: Arc::default() }
     }
 
     fn sessions(&self) -> MutexGuard<'_, HashMap<u64, oneshot::Sender<()>>> {
@@ -70,9 +85,7 @@ impl Whep {
     /// # Errors
     /// Nobody gives the video, it is none for browsers, or the offer is not understood.
     pub async fn answer(&self, selection: &Selection, offer: &str, address: IpAddr) -> Result<Answer, WhepError> {
-        if self.sessions().len() >= MAX_SESSIONS {
-            return Err(WhepError::TooMany);
-        }
+        let place = self.places.admit(address).ok_or(WhepError::TooMany)?;
         let video = self.videos.watch(selection).await?;
         let pictures =
             Pictures::for_format(video.format()).ok_or_else(|| WhepError::Format(video.format().to_owned()))?;
@@ -83,13 +96,13 @@ impl Whep {
         let (end, ended) = oneshot::channel();
         self.sessions().insert(number, end);
         let playing = Playing { session, socket, at, pictures, video, viewer: None };
-        let whep = self.clone();
+        let listed = Listed { whep: self.clone(), session: number, _place: place };
         tokio::spawn(async move {
             tokio::select! {
                 () = playing.run() => {}
                 _ = ended => {}
             }
-            whep.end(number);
+            drop(listed);
         });
         Ok(Answer { session: number, description })
     }
@@ -118,7 +131,7 @@ impl Playing {
             let deadline = loop {
                 match self.session.poll() {
                     Step::Send { to, datagram } => {
-                        // What is lost is asked for again.
+                        // The browser asks again for packets that are lost.
                         let _ = self.socket.try_send_to(&datagram, to);
                     }
                     Step::Wait(until) => break until,
@@ -141,7 +154,11 @@ impl Playing {
                 datagram = next(&mut self.viewer) => {
                     let Some(datagram) = datagram else { return };
                     for picture in self.pictures.read(&datagram.bytes) {
-                        self.session.show(Instant::now(), &picture, datagram.is_past);
+                        let now = Instant::now();
+                        match datagram.age {
+                            Age::Past => self.session.catch_up(now, &picture),
+                            Age::Live => self.session.show(now, &picture),
+                        }
                     }
                 }
                 () = tokio::time::sleep_until(deadline.into()) => self.session.wake(Instant::now()),

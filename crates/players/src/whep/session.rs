@@ -99,16 +99,27 @@ impl Session {
         self.handle(Input::Timeout(now));
     }
 
-    /// Sends a picture. One that is past is shown at once.
-    pub(super) fn show(&mut self, now: Instant, picture: &Picture, is_past: bool) {
-        self.now = now;
+    /// Sends a picture that came before the browser, to be shown at once.
+    pub(super) fn catch_up(&mut self, now: Instant, picture: &Picture) {
+        let first = self.last.replace(picture.time).is_none();
+        self.send(now, picture, if first { 0 } else { PAST_TICKS });
+    }
+
+    /// Sends a picture as it comes.
+    pub(super) fn show(&mut self, now: Instant, picture: &Picture) {
         let since = self.last.replace(picture.time).map(|last| picture.time.wrapping_sub(last) % (1 << 33));
-        self.clock += match since {
+        let ticks = match since {
             None => 0,
-            Some(_) if is_past => PAST_TICKS,
             Some(ticks @ 1..=MAX_TICKS) => ticks,
             Some(_) => USUAL_TICKS,
         };
+        self.send(now, picture, ticks);
+    }
+
+    /// Queues a picture that comes so many ticks after the one before.
+    fn send(&mut self, now: Instant, picture: &Picture, ticks: u64) {
+        self.now = now;
+        self.clock += ticks;
         if self.waiting.len() < MAX_WAITING {
             self.waiting.push_back((self.clock, picture.data.to_vec()));
         }
@@ -154,7 +165,11 @@ impl Session {
         match event {
             Event::Connected => self.is_connected = true,
             Event::IceConnectionStateChange(IceConnectionState::Disconnected) => self.has_ended = true,
-            Event::MediaAdded(media) if media.kind == MediaKind::Video => self.mid = Some(media.mid),
+            Event::MediaAdded(media) if media.kind == MediaKind::Video => {
+                self.mid = Some(media.mid);
+                // A picture does not fit the packets of another mode.
+                self.has_ended |= self.payload_type().is_none();
+            }
             _ => {}
         }
     }

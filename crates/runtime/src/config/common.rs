@@ -28,8 +28,9 @@ pub struct Common {
     pub http: Option<SocketAddr>,
     /// The address of video for players, of a node only.
     pub rtsp: Option<SocketAddr>,
-    /// The file of the token for viewers.
-    pub viewer_token: Option<PathBuf>,
+    /// The files of the tokens for the page and for players.
+    pub http_token: Option<PathBuf>,
+    pub rtsp_token: Option<PathBuf>,
     pub log_format: LogFormat,
     /// A level, or directives of `tracing-subscriber`.
     pub log_level: String,
@@ -119,15 +120,16 @@ pub fn settings(daemon: &str, port: u16) -> Vec<Setting> {
             Kind::SocketAddr,
             String::new(),
             "Address of the live page, which browsers open; empty serves none.",
-            "127.0.0.1:7790 for the browsers of this host. Any other address is served over TLS and needs `viewer_token`.",
+            "127.0.0.1:7790 for the browsers of this host; give `http_token`, too, if it has users who may not see everything. \
+             Any other address is served over TLS and needs `http_token`.",
             false,
         ),
         row(
-            "viewer_token",
+            "http_token",
             Kind::Path,
             String::new(),
-            "File with the token of those who may open the page or play video; made with a random one if it is not there.",
-            "Needed as soon as other hosts reach either. Open the page as https://HOST:PORT/?token=TOKEN; players give it as a password.",
+            "File with the token of those who may open the page; made with a random one if it is not there.",
+            "Needed as soon as other hosts reach the page. Open it as https://HOST:PORT/?token=TOKEN once.",
             false,
         ),
         row(
@@ -203,7 +205,8 @@ impl Common {
             metrics: settings.optional("metrics")?,
             http: settings.optional("http")?,
             rtsp: settings.optional("rtsp")?,
-            viewer_token: settings.optional("viewer_token")?,
+            http_token: settings.optional("http_token")?,
+            rtsp_token: settings.optional("rtsp_token")?,
             log_format: if settings.text("log_format") == Some("json") { LogFormat::Json } else { LogFormat::Text },
             log_level: settings.required("log_level")?,
             audit: settings.optional("audit")?,

@@ -11,7 +11,7 @@ fn request(method: &str, path: &str, headers: &str) -> Request<Vec<u8>> {
 }
 
 fn conversation(token: Option<&str>) -> Conversation {
-    Conversation::new("5e55".to_owned(), token.map(str::to_owned))
+    Conversation::new("5e55".to_owned(), token.map(|text| Token::parse(text).unwrap()))
 }
 
 fn text(reply: &Response<Vec<u8>>) -> String {
@@ -64,18 +64,26 @@ fn stream_comes_to_a_port() {
 
 #[test]
 fn strangers_are_refused() {
-    let mut guarded = conversation(Some("a long secret"));
+    let guarded = || conversation(Some("0123456789abcdef"));
     for (headers, may_enter) in [
         ("", false),
-        ("Authorization: Basic dXNlcjphIGxvbmcgc2VjcmV0\r\n", true),
-        ("Authorization: Basic OmEgbG9uZyBzZWNyZXQ=\r\n", true),
-        ("Authorization: Basic dXNlcjphIGxvbmcgc2VjcmU=\r\n", false),
+        ("Authorization: Basic dXNlcjowMTIzNDU2Nzg5YWJjZGVm\r\n", true),
+        ("Authorization: Basic OjAxMjM0NTY3ODlhYmNkZWY=\r\n", true),
+        ("Authorization: Basic dXNlcjowMTIzNDU2Nzg5YWJjZGU=\r\n", false),
         ("Authorization: Basic ****\r\n", false),
         ("Authorization: Digest response=1\r\n", false),
     ] {
-        let action = guarded.read(&request("OPTIONS", "/video/any", headers));
+        let action = guarded().read(&request("OPTIONS", "/video/any", headers));
         assert_eq!(status(&action), if may_enter { 200 } else { 401 }, "{headers}");
     }
+}
+
+#[test]
+fn guesses_end_the_conversation() {
+    let mut guarded = conversation(Some("0123456789abcdef"));
+    let guess = request("OPTIONS", "/video/any", "Authorization: Basic dXNlcjowMTIz\r\n");
+    let actions: Vec<Action> = (0..3).map(|_| guarded.read(&guess)).collect();
+    assert!(matches!(actions[..], [Action::Reply(_), Action::Reply(_), Action::Close(_)]), "{actions:?}");
 }
 
 #[test]
@@ -93,7 +101,7 @@ proptest! {
         let text = format!("{start}\r\n{headers}\r\n");
         if let Ok((rtsp_types::Message::Request(request), _)) = rtsp_types::Message::<Vec<u8>>::parse(text.as_bytes()) {
             let _ = conversation(None).read(&request);
-            let _ = conversation(Some("token")).read(&request);
+            let _ = conversation(Some("0123456789abcdef")).read(&request);
         }
     }
 }

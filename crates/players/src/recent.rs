@@ -4,11 +4,14 @@ use bytes::Bytes;
 use roost_services::format;
 use roost_services::video::keyframes::{FrameMarks, RtpH264, TransportStream};
 
-/// The most bytes that are kept; a longer group of pictures is left out, and those who come wait for the next one.
+/// The most memory, bytes. Of a longer group of pictures nothing is kept, and those who come wait for the next one.
 const MAX_BYTES: usize = 8 << 20;
 
+/// The memory that a datagram takes beside its bytes.
+const DATAGRAM_BYTES: usize = 64;
+
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct RecentFrames {
     reader: Option<Reader>,
     datagrams: Vec<Bytes>,
     bytes: usize,
@@ -35,7 +38,7 @@ impl Reader {
     }
 }
 
-impl Group {
+impl RecentFrames {
     /// Streams of other formats have no key frames, and nothing of them is kept.
     pub(crate) fn for_format(format: &str) -> Self {
         let reader = match format {
@@ -61,6 +64,9 @@ impl Group {
         let is_transport_stream = matches!(reader, Reader::TransportStream(_));
         if self.frame != Some(marks.frame) {
             self.frame = Some(marks.frame);
+            if !self.has_key_frame {
+                self.clear();
+            }
             self.frame_start = self.datagrams.len();
         }
         if marks.key_frame {
@@ -71,8 +77,9 @@ impl Group {
             self.tables = Some(datagram.clone());
         }
         let kept = if marks.key_frame { datagram.slice(before.min(datagram.len())..) } else { datagram.clone() };
-        self.bytes += kept.len();
-        self.datagrams.push(kept);
+        self.bytes += kept.len() + DATAGRAM_BYTES;
+        // Nothing of a buffer that it shares with others stays.
+        self.datagrams.push(Bytes::copy_from_slice(&kept));
         if self.bytes > MAX_BYTES {
             self.clear();
         }
@@ -82,7 +89,7 @@ impl Group {
     fn begin(&mut self, tables: Option<Bytes>) {
         let begun = self.datagrams.split_off(self.frame_start.min(self.datagrams.len()));
         self.datagrams = tables.into_iter().chain(begun).collect();
-        self.bytes = self.datagrams.iter().map(Bytes::len).sum();
+        self.bytes = self.datagrams.iter().map(|datagram| datagram.len() + DATAGRAM_BYTES).sum();
         self.frame_start = 0;
         self.has_key_frame = true;
     }
@@ -104,7 +111,7 @@ mod tests {
 
     #[test]
     fn group_begins_with_its_parameters() {
-        let mut group = Group::for_format(format::RTP_H264);
+        let mut group = RecentFrames::for_format(format::RTP_H264);
         let [early, sets, key, next] =
             [rtp(1, true, &[0x41, 1]), rtp(2, false, &[0x67, 1]), rtp(2, true, &[0x65, 1]), rtp(3, true, &[0x41, 2])];
         group.add(&early);
@@ -121,12 +128,20 @@ mod tests {
 
     #[test]
     fn endless_groups_are_forgotten() {
-        let mut group = Group::for_format(format::RTP_H264);
+        let mut group = RecentFrames::for_format(format::RTP_H264);
         group.add(&rtp(1, true, &[0x65, 1]));
         let filler = rtp(2, true, &[&[0x41][..], &[0; 60_000]].concat());
         for _ in 0..=MAX_BYTES / filler.len() {
             group.add(&filler);
         }
         assert!(group.datagrams().is_empty() && group.bytes < MAX_BYTES);
+        // Small ones count by the memory that they take.
+        group.add(&rtp(3, true, &[0x65, 1]));
+        let small = rtp(4, false, &[0x41]);
+        let kept = (0..MAX_BYTES / DATAGRAM_BYTES).map(|_| {
+            group.add(&small);
+            group.datagrams.len()
+        });
+        assert!(kept.max() < Some(MAX_BYTES / DATAGRAM_BYTES));
     }
 }
