@@ -165,7 +165,10 @@ fn the_page_needs_the_token() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{path} {headers:?}: {answer}");
         assert!(answer.contains("content-security-policy: default-src 'none'"), "{path}: {answer}");
     }
+    // Silent connections keep nobody out.
+    let silent: Vec<TcpStream> = (0..300).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
     let kept = curl(&format!("{url}/?token={}", token.trim()), &[]);
+    drop(silent);
     assert!(kept.starts_with("HTTP/1.1 303") && kept.contains("HttpOnly; SameSite=Strict"), "{kept}");
     assert!(curl(&format!("http://127.0.0.1:{port}/"), &[]).is_empty(), "it is served without TLS, too");
 }

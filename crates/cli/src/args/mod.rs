@@ -223,14 +223,15 @@ pub(crate) enum Command {
         before_help = "Examples:\n  roost top\n  roost top --once --socket /run/roost/supernode.sock\n"
     )]
     Monitor(MonitorArgs),
-    /// Serve a live page with a map of the network to browsers of this machine
+    /// Serve a live page with a map of the network and the video of its cameras
     ///
     /// The page shows what the daemon knows: a hub, every node that it or its standbys hold; a node, the nodes that its
-    /// hub finds for it. It reads, and traces requests. From another machine, reach it by
-    /// `ssh -t -L 7790:localhost:7790 HOST roost dashboard`.
+    /// hub finds for it. A node requests the data that the page shows. Other machines get the page over TLS and with
+    /// the token that is printed, if --identity is given. A daemon with the setting `http` serves it by itself.
     #[command(before_help = "Examples:
   roost dashboard                                     then open http://127.0.0.1:7790/
-  roost dashboard --socket /run/roost/supernode.sock
+  roost dashboard --socket /run/roost/supernode.sock --through /run/roost/overlay-node.sock
+  roost dashboard --listen 0.0.0.0:7790 --identity /etc/roost/identity
 ")]
     Dashboard(DashboardArgs),
     /// Connect the overlay with TAK: its nodes are contacts there, and the contacts of TAK are a track here
