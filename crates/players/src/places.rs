@@ -10,7 +10,6 @@ pub(crate) struct Places {
     taken: Arc<Mutex<Vec<IpAddr>>>,
 }
 
-/// Given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     places: Places,

@@ -77,7 +77,7 @@ pub struct Datagram {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Age {
-    /// It came before the viewer.
+    /// The datagram was there before the viewer, since the last key frame.
     Past,
     Live,
 }

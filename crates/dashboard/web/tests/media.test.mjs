@@ -119,6 +119,8 @@ describe("data on the page", () => {
     const port = await freePort();
     await network.node("rtp", "26.9,92.0", "", "hub1", ["--sources-video", `rtp://127.0.0.1:${port}?encoding=h264`]);
     await network.node("synthetic", "26.92,92.05", "video");
+    const reordered = `file:${network.clip("reordered.ts", "blue", "-bf", "2")}`;
+    await network.node("reordered", "26.94,92.05", "", "hub1", ["--sources-video", reordered]);
     const picture = ["-re", "-f", "lavfi", "-i", "color=red:size=320x180:rate=20"];
     const form = ["-c:v", "libx264", "-tune", "zerolatency", "-g", "20", "-pix_fmt", "yuv420p"];
     const to = ["-x264-params", "repeat-headers=1", "-f", "rtp", `rtp://127.0.0.1:${port}?pkt_size=1160`];
@@ -128,6 +130,8 @@ describe("data on the page", () => {
     await plays(page, RED);
     await choose(page, "synthetic", "Play");
     await page.getByText("No picture has come.").waitFor();
+    await choose(page, "reordered", "Play");
+    await page.getByText(/The browser shows \d+ of \d+ pictures\. Cameras/).waitFor();
     await page.close();
   });
 });

@@ -105,7 +105,7 @@ impl Session {
         self.send(now, picture, if first { 0 } else { PAST_TICKS });
     }
 
-    /// Sends a picture as it comes.
+    /// Sends a picture of the present, which is shown at its own pace.
     pub(super) fn show(&mut self, now: Instant, picture: &Picture) {
         let since = self.last.replace(picture.time).map(|last| picture.time.wrapping_sub(last) % (1 << 33));
         let ticks = match since {

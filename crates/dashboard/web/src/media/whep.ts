@@ -7,8 +7,15 @@ export interface Selection {
 
 export const query = ({ service, from }: Selection) => new URLSearchParams({ service, from }).toString();
 
-/** Asks for a video, and gives its stream as soon as there is one. `close` ends it on both sides. */
-export async function play(selection: Selection, show: (stream: MediaStream) => void, lost: () => void): Promise<() => void> {
+export interface Playback {
+  /** Ends it on both sides. */
+  close: () => void;
+  /** The number of pictures that have come. */
+  received: () => Promise<number>;
+}
+
+/** Asks for a video, and gives its stream as soon as there is one. */
+export async function play(selection: Selection, show: (stream: MediaStream) => void, lost: () => void): Promise<Playback> {
   const connection = new RTCPeerConnection();
   let session: string | null = null;
   const close = () => {
@@ -36,5 +43,9 @@ export async function play(selection: Selection, show: (stream: MediaStream) => 
     close();
     throw error;
   }
-  return close;
+  const received = async () => {
+    const reports = [...(await connection.getStats()).values()] as { type: string; framesReceived?: number }[];
+    return reports.find(({ type }) => type === "inbound-rtp")?.framesReceived ?? 0;
+  };
+  return { close, received };
 }
