@@ -202,7 +202,9 @@ fn changes(feed: Feed) -> impl Stream<Item = Result<Event, std::convert::Infalli
             }
         }
         let (picture, receiver) = feed.subscribe();
-        Some((Ok(event("picture", &picture)), (feed, Some(receiver))))
+        // Thousands of rows keep a thread busy for a while, and videos go on meanwhile.
+        let whole = tokio::task::spawn_blocking(move || event("picture", &picture)).await.ok()?;
+        Some((Ok(whole), (feed, Some(receiver))))
     })
 }
 

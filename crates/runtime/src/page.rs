@@ -1,4 +1,4 @@
-//! The live page for browsers, and video for players, on a thread of their own.
+//! The live page for browsers, and video for players, each on a thread of its own.
 //!
 //! They read the daemon over its local API as any other program, so that neither holds up the machine.
 
@@ -63,30 +63,36 @@ fn bind(key: &str, address: Option<SocketAddr>) -> Result<Option<std::net::TcpLi
 }
 
 impl OpenedPage {
+    /// Serves until the process ends. Pages with thousands of nodes do not hold up players.
     pub(crate) fn start(self) -> std::io::Result<()> {
-        if self.http.is_none() && self.rtsp.is_none() {
-            return Ok(());
+        let Self { http, rtsp, access, rtsp_token, socket } = self;
+        if let Some(listener) = http {
+            let socket = socket.clone();
+            start("page", async move { show(listener, reach(&socket).await, access).await })?;
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        std::thread::Builder::new().name("page".to_owned()).spawn(move || runtime.block_on(self.run()))?;
+        if let Some(listener) = rtsp {
+            start("players", async move { play(listener, reach(&socket).await, rtsp_token).await })?;
+        }
         Ok(())
-    }
-
-    async fn run(self) {
-        let client = loop {
-            match Client::connect(&self.socket).await {
-                Ok(client) => break client,
-                Err(_) => tokio::time::sleep(PAUSE).await,
-            }
-        };
-        let page = show(self.http, client.clone(), self.access);
-        let players = play(self.rtsp, client, self.rtsp_token);
-        tokio::join!(page, players);
     }
 }
 
-async fn show(http: Option<std::net::TcpListener>, client: Client, access: Access) {
-    let Some(listener) = http else { return };
+fn start(name: &str, serving: impl Future<Output = ()> + Send + 'static) -> std::io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name(name.to_owned()).spawn(move || runtime.block_on(serving)).map(drop)
+}
+
+/// The daemon, as soon as it serves its socket.
+async fn reach(socket: &Path) -> Client {
+    loop {
+        match Client::connect(socket).await {
+            Ok(client) => return client,
+            Err(_) => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
+async fn show(listener: std::net::TcpListener, client: Client, access: Access) {
     let scheme = if access.tls.is_some() { "https" } else { "http" };
     let served = async {
         let listener = TcpListener::from_std(listener)?;
@@ -104,8 +110,7 @@ async fn show(http: Option<std::net::TcpListener>, client: Client, access: Acces
     }
 }
 
-async fn play(rtsp: Option<std::net::TcpListener>, client: Client, token: Option<Token>) {
-    let Some(listener) = rtsp else { return };
+async fn play(listener: std::net::TcpListener, client: Client, token: Option<Token>) {
     let served = async {
         let listener = TcpListener::from_std(listener)?;
         let address = listener.local_addr()?;
