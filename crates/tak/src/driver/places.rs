@@ -146,6 +146,6 @@ mod tests {
         admission.now += IDLE;
         admission.clients.spoke(places[0].id, admission.now);
         assert!(admission.admit(1).is_some());
-        assert_eq!(places.iter_mut().position(|place| is_closed(place)), Some(1));
+        assert_eq!(places.iter_mut().position(is_closed), Some(1));
     }
 }
