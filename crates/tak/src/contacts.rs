@@ -1,4 +1,4 @@
-//! The contacts of TAK: what its people and devices have told of themselves and others.
+//! The contacts of TAK: its people and devices, by their own events and those of others.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,6 +23,8 @@ pub(crate) const MAX_CONTACTS: usize = 4096;
 const LONGEST_LIFE: Duration = Duration::from_secs(3600);
 /// Clocks of devices differ; an event that is older than this is from another time.
 const LATEST: Duration = Duration::from_secs(300);
+/// A contact without news for this time may come by another connection, or from another host of a group.
+const HOLD: Duration = Duration::from_secs(60);
 /// The longest line of a record, bytes: it fits a datagram of a reflected stream.
 const MAX_LINE_BYTES: usize = 1200;
 
@@ -51,6 +53,8 @@ pub(crate) enum Refusal {
     Other,
     NoPosition,
     Old,
+    /// Another sender has told of the contact within a minute.
+    Held,
     Full,
 }
 
@@ -63,6 +67,7 @@ impl Refusal {
             Self::Other => "other",
             Self::NoPosition => "no_position",
             Self::Old => "old",
+            Self::Held => "held",
             Self::Full => "full",
         }
     }
@@ -73,6 +78,8 @@ pub(crate) struct Contact {
     pub(crate) event: CotEvent,
     xml: String,
     sender: Sender,
+    /// No other sender may replace the contact before.
+    held_until: Instant,
     ends: Instant,
 }
 
@@ -114,13 +121,16 @@ impl Contacts {
         let ends = clock.at + life(&event, clock)?;
         let event = sensible(event)?;
         let uid = Uid::from(event.uid.as_str());
-        let is_new = !self.contains(&uid);
-        let left = if is_new { self.make_room(sender)? } else { None };
-        if let Some(before) = self.remove(&uid) {
-            debug_assert!(!is_new, "{before:?}");
+        let before = self.contacts.get(&uid);
+        if before.is_some_and(|before| before.sender != sender && before.held_until > clock.at) {
+            return Err(Refusal::Held);
         }
+        let is_new = before.is_none();
+        let left = if is_new { self.make_room(sender)? } else { None };
+        self.remove(&uid);
         *self.counts.entry(sender).or_default() += 1;
-        self.contacts.insert(Arc::clone(&uid), Contact { event, xml: xml.to_owned(), sender, ends });
+        let contact = Contact { event, xml: xml.to_owned(), sender, held_until: clock.at + HOLD, ends };
+        self.contacts.insert(Arc::clone(&uid), contact);
         Ok(Taken { uid, is_new, left })
     }
 
@@ -131,8 +141,8 @@ impl Contacts {
         }
         let greatest = self.counts.iter().max_by_key(|(_, count)| **count).map(|(sender, _)| *sender);
         let Some(greatest) = greatest.filter(|greatest| *greatest != sender) else { return Err(Refusal::Full) };
-        let of_it = self.contacts.iter().filter(|(_, contact)| contact.sender == greatest);
-        let left = of_it.min_by_key(|(_, contact)| contact.ends).map(|(uid, _)| Arc::clone(uid));
+        let crowd = self.contacts.iter().filter(|(_, contact)| contact.sender == greatest);
+        let left = crowd.min_by_key(|(_, contact)| contact.ends).map(|(uid, _)| Arc::clone(uid));
         if let Some(left) = &left {
             self.remove(left);
         }
@@ -150,10 +160,18 @@ impl Contacts {
         Some(contact)
     }
 
-    /// Removes a contact whose end its own connection tells.
-    pub(crate) fn end(&mut self, uid: &str, connection: ConnectionId) -> bool {
-        let is_its = self.contacts.get(uid).is_some_and(|contact| contact.sender.connection == connection);
-        is_its && self.remove(uid).is_some()
+    /// Removes a contact at the word of its own sender.
+    pub(crate) fn end(&mut self, uid: &str, sender: Sender) -> bool {
+        let is_held = self.contacts.get(uid).is_some_and(|contact| contact.sender == sender);
+        is_held && self.remove(uid).is_some()
+    }
+
+    /// Lets others replace the contacts of a connection that is lost.
+    pub(crate) fn release(&mut self, connection: ConnectionId) {
+        for contact in self.contacts.values_mut().filter(|contact| contact.sender.connection == connection) {
+            // Only a moment that is over holds nothing.
+            contact.held_until = contact.held_until.checked_sub(HOLD).unwrap_or(contact.held_until);
+        }
     }
 
     /// Removes the contacts whose time is over, and returns their uids.
@@ -185,7 +203,16 @@ impl Contacts {
         if line.len() <= MAX_LINE_BYTES {
             return Some(line);
         }
-        record.raw = cot::write(event, clock.wall, &[]);
+        // The gateway's own text is shorter, and then one without the words of people.
+        let plain = CotEvent { callsign: None, how: String::new(), ..event.clone() };
+        for event in [event, &plain] {
+            record.raw = cot::write(event, clock.wall, &[]);
+            let line = record.line(clock.wall);
+            if line.len() <= MAX_LINE_BYTES {
+                return Some(line);
+            }
+        }
+        record.raw = String::new();
         Some(record.line(clock.wall))
     }
 }
@@ -249,7 +276,7 @@ mod tests {
         let clock = Clock::now();
         let mut contacts = Contacts::default();
         assert!(accept(&mut contacts, "a", 1, clock).unwrap().is_new);
-        assert!(!accept(&mut contacts, "a", 2, clock).unwrap().is_new);
+        assert!(!accept(&mut contacts, "a", 1, clock).unwrap().is_new);
         assert!(contacts.expire(clock.at + Duration::from_secs(59)).is_empty());
         assert_eq!(contacts.expire(clock.at + Duration::from_secs(60)), [Uid::from("a")]);
         assert_eq!((contacts.len(), contacts.counts.len()), (0, 0));
@@ -301,7 +328,35 @@ mod tests {
         let clock = Clock::now();
         let mut contacts = Contacts::default();
         accept(&mut contacts, "a", 1, clock).unwrap();
-        assert!(!contacts.end("a", ConnectionId(2)) && contacts.end("a", ConnectionId(1)));
+        let other_host = Sender { address: Some([192, 0, 2, 1].into()), ..sender(1) };
+        assert!(!contacts.end("a", sender(2)) && !contacts.end("a", other_host) && contacts.end("a", sender(1)));
+    }
+
+    #[test]
+    fn others_get_a_silent_contact_only() {
+        let clock = Clock::now();
+        let mut contacts = Contacts::default();
+        accept(&mut contacts, "a", 1, clock).unwrap();
+        assert_eq!(accept(&mut contacts, "a", 2, clock), Err(Refusal::Held));
+        contacts.release(ConnectionId(2));
+        assert_eq!(accept(&mut contacts, "a", 2, clock), Err(Refusal::Held));
+        contacts.release(ConnectionId(1));
+        assert!(!accept(&mut contacts, "a", 2, clock).unwrap().is_new);
+        let later = Clock { at: clock.at + HOLD, wall: clock.wall };
+        assert!(!accept(&mut contacts, "a", 1, later).unwrap().is_new);
+        assert_eq!(contacts.counts.len(), 1);
+    }
+
+    #[test]
+    fn longest_line_fits_a_datagram() {
+        let clock = Clock::now();
+        let mut contacts = Contacts::default();
+        let quotes = |count| "\"".repeat(count);
+        let long = CotEvent { how: quotes(32), callsign: Some(quotes(64)), ..event(&quotes(128), clock) };
+        let long = CotEvent { kind: format!("a{}", "-f".repeat(31)), ..long };
+        contacts.accept(long, &quotes(2000), sender(1), clock).unwrap();
+        let line = contacts.line(&quotes(128), clock).unwrap();
+        assert!(line.len() <= MAX_LINE_BYTES, "{}", line.len());
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Where TAK is: a server, a multicast group, or an address at which clients connect.
+//! The places of TAK: a server, a multicast group, or an address at which clients connect.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

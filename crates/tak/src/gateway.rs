@@ -18,7 +18,7 @@ use crate::contacts::{ConnectionId, Contacts, OWN_PREFIX, Refusal, Sender};
 use crate::events::Moment;
 use crate::framing::{Framing, MAX_EVENT_BYTES};
 use crate::kinds;
-use crate::marks::{Content, Mark, MarkRules, Marks, Told};
+use crate::marks::{Content, Mark, MarkRules, Marks, TrackLine};
 use crate::outgoing::{Outgoing, Uid};
 use crate::totals::Totals;
 
@@ -26,9 +26,9 @@ use crate::totals::Totals;
 const LOOK: Duration = Duration::from_secs(1);
 /// The pause between two events of what changes.
 const NEWS_PAUSE: Duration = Duration::from_secs(2);
-/// A node in motion is told again after this time.
+/// A node in motion is sent again after this time.
 const MOVING_PAUSE: Duration = Duration::from_secs(5);
-/// What stays is told again after this time, three times before it is stale.
+/// A node that stays is sent again after this time, three times before it is stale.
 const STILL_PAUSE: Duration = Duration::from_secs(25);
 /// Servers part with clients that are silent for a minute or more.
 const PING_PAUSE: Duration = Duration::from_secs(20);
@@ -93,11 +93,11 @@ impl Gateway {
         }
     }
 
-    /// A connection is up: it is told everything.
+    /// A connection is up: everything is sent on it.
     pub(crate) fn connect(&mut self, id: ConnectionId, carriage: Carriage, clock: Clock) {
         let framing = (carriage == Carriage::Stream).then(Framing::default);
         let mut outgoing = Outgoing::new(self.bits_per_second, clock.at);
-        // The own node first: servers learn from it who is there.
+        // This node comes first: servers learn from it who is there.
         let is_own = |mark: &Mark| matches!(mark.content, Content::Own(_));
         for own in [true, false] {
             for (uid, mark) in self.marks.iter().filter(|(_, mark)| is_own(mark) == own) {
@@ -113,30 +113,35 @@ impl Gateway {
         if let Some(connection) = self.connections.remove(&id) {
             self.totals.close(&connection.outgoing, connection.framing.as_ref());
         }
+        self.contacts.release(id);
     }
 
-    /// Takes bytes of a stream, or a datagram, with the host that sent it.
-    pub(crate) fn receive(&mut self, id: ConnectionId, address: Option<IpAddr>, bytes: &[u8], clock: Clock) {
-        let Some(connection) = self.connections.get_mut(&id) else { return };
+    /// Takes bytes of a stream, or a datagram, with the host that sent it. Returns the number of sound events.
+    pub(crate) fn receive(&mut self, id: ConnectionId, address: Option<IpAddr>, bytes: &[u8], clock: Clock) -> usize {
+        let Some(connection) = self.connections.get_mut(&id) else { return 0 };
         let sender = Sender { connection: id, address };
         let Some(mut framing) = connection.framing.take() else {
             let taken = self.accept_datagram(bytes, sender, clock);
             return self.count(taken);
         };
+        let mut sound = 0;
         framing.push(bytes, |event| {
             let taken = self.accept(event, sender, clock);
-            self.count(taken);
+            sound += self.count(taken);
         });
         if let Some(connection) = self.connections.get_mut(&id) {
             connection.framing = Some(framing);
         }
+        sound
     }
 
-    fn count(&mut self, taken: Result<(), Refusal>) {
+    /// Counts an event, and returns 1 if it was sound.
+    fn count(&mut self, taken: Result<(), Refusal>) -> usize {
         self.totals.received += 1;
         if let Err(refusal) = taken {
             *self.totals.refused.entry(refusal.name()).or_default() += 1;
         }
+        usize::from(!matches!(taken, Err(Refusal::Malformed | Refusal::TooLong)))
     }
 
     fn accept_datagram(&mut self, datagram: &[u8], sender: Sender, clock: Clock) -> Result<(), Refusal> {
@@ -184,7 +189,8 @@ impl Gateway {
     }
 
     fn end_contact(&mut self, event: &CotEvent, sender: Sender) {
-        if let Some(uid) = event.link.as_deref().filter(|uid| self.contacts.end(uid, sender.connection)) {
+        if let Some(uid) = event.link.as_deref().filter(|uid| self.contacts.end(uid, sender)) {
+            self.forget_record(&Uid::from(uid));
             self.push_news(ContactNews::Left { uid: uid.to_owned() });
         }
     }
@@ -218,7 +224,6 @@ impl Gateway {
         }
     }
 
-    /// Takes the state of the own node.
     pub(crate) fn on_status(&mut self, status: &Status, clock: Clock) {
         let changed = self.marks.own(status, clock.at);
         self.put_marks(changed, clock);
@@ -227,11 +232,15 @@ impl Gateway {
     /// Takes a line of a provider's track.
     pub(crate) fn on_line(&mut self, provider: NodeId, name: &str, line: &[u8], clock: Clock) {
         let Some(record) = TrackRecord::read(line) else { return };
-        let changed = self.marks.target(Told { provider, name, record }, &self.contacts, clock.at);
+        let line = TrackLine { provider, name, record };
+        let changed = self.marks.target(line, &self.contacts, clock.at);
         self.put_marks(changed, clock);
     }
 
     fn put_marks(&mut self, changed: impl IntoIterator<Item = Uid>, clock: Clock) {
+        for uid in self.marks.take_evicted() {
+            self.connections.values_mut().for_each(|connection| connection.outgoing.forget(&uid));
+        }
         for uid in changed {
             for connection in self.connections.values_mut() {
                 put_after(&mut connection.outgoing, &uid, NEWS_PAUSE, clock.at);
@@ -256,7 +265,7 @@ impl Gateway {
             };
             // A datagram is a document of its own.
             let xml = if connection.framing.is_some() { xml } else { format!("{DECLARATION}{xml}") };
-            connection.outgoing.spend(xml.len());
+            connection.outgoing.spend(uid, xml.len(), clock.at);
             self.totals.sent += 1;
             self.totals.sent_bytes += xml.len() as u64;
             return Some(xml.into());
@@ -282,7 +291,7 @@ impl Gateway {
         loop {
             let uid = records.pop(clock.at)?;
             let Some(line) = self.contacts.line(&uid, clock) else { continue };
-            records.spend(line.len());
+            records.spend(uid, line.len(), clock.at);
             self.totals.records += 1;
             return Some(line);
         }
@@ -327,6 +336,16 @@ impl Gateway {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn remembered_records(&self) -> usize {
+        self.records.as_ref().map_or(0, Outgoing::remembered)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn remembered_events(&self) -> usize {
+        self.connections.values().map(|connection| connection.outgoing.remembered()).sum()
+    }
+
     fn push_news(&mut self, news: ContactNews) {
         if self.news.len() >= MAX_NEWS {
             self.news.pop_front();
@@ -365,7 +384,7 @@ fn put_due(marks: &Marks, connection: &mut Connection, now: Instant) {
         let pause = match sent {
             None if mark.is_gone() => continue,
             Some(sent) if sent < mark.changed => NEWS_PAUSE,
-            _ if mark.stays_told() => continue,
+            _ if mark.is_sent_once() => continue,
             _ if mark.is_moving() => MOVING_PAUSE,
             _ => STILL_PAUSE,
         };

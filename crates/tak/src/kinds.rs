@@ -1,4 +1,4 @@
-//! The types of events: what TAK shows a node or target as.
+//! The types of events, by which TAK chooses a symbol for a node or target.
 
 use std::str::FromStr;
 
@@ -20,7 +20,7 @@ pub(crate) const PONG: &str = "t-x-c-t-r";
 const AIR_SPEED_MPS: f64 = 70.0;
 /// Higher than nearly all roads and houses.
 const AIR_ALTITUDE_M: f64 = 5_500.0;
-/// Where space begins, by the custom of aviators.
+/// Space begins here, by the custom of aviators.
 const SPACE_ALTITUDE_M: f64 = 100_000.0;
 
 /// `uav*=a-f-A-M-F-Q`: the type of all whose name matches a pattern.
@@ -56,7 +56,7 @@ pub(crate) fn is_type(kind: &str) -> bool {
 }
 
 /// The first rule's type for a name, if there is one.
-pub(crate) fn ruled<'a>(rules: &'a [TypeRule], name: &str) -> Option<&'a str> {
+pub(crate) fn named_kind<'a>(rules: &'a [TypeRule], name: &str) -> Option<&'a str> {
     rules.iter().find(|rule| rule.pattern.matches(name)).map(|rule| rule.kind.as_str())
 }
 
@@ -80,9 +80,18 @@ impl Flight {
     }
 }
 
-/// The type of a node: it flies, or has nothing but sensors, or is a unit.
-pub(crate) fn of_node(flight: Flight, has_only_sensors: bool) -> &'static str {
-    flight.kind().unwrap_or(if has_only_sensors { SENSOR } else { UNIT })
+/// The role of a node on the ground: a sensor is one that offers nothing else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Sensor,
+    Unit,
+}
+
+pub(crate) fn of_node(flight: Flight, role: Role) -> &'static str {
+    flight.kind().unwrap_or(match role {
+        Role::Sensor => SENSOR,
+        Role::Unit => UNIT,
+    })
 }
 
 pub(crate) fn of_target(flight: Flight) -> &'static str {
@@ -96,9 +105,9 @@ mod tests {
     #[test]
     fn first_rule_counts() {
         let rules: Vec<TypeRule> = ["uav7=a-f-A-M-H", "uav*=a-f-A-M-F-Q", "*=a-n-G"].map(|r| r.parse().unwrap()).into();
-        assert_eq!(ruled(&rules, "uav7"), Some("a-f-A-M-H"));
-        assert_eq!(ruled(&rules, "uav12"), Some("a-f-A-M-F-Q"));
-        assert_eq!(ruled(&rules[..2], "truck"), None);
+        assert_eq!(named_kind(&rules, "uav7"), Some("a-f-A-M-H"));
+        assert_eq!(named_kind(&rules, "uav12"), Some("a-f-A-M-F-Q"));
+        assert_eq!(named_kind(&rules[..2], "truck"), None);
     }
 
     #[test]
@@ -112,11 +121,11 @@ mod tests {
     #[test]
     fn height_and_speed_tell_what_flies() {
         let flight = |altitude_m, speed_mps| Flight { altitude_m: Some(altitude_m), speed_mps: Some(speed_mps) };
-        assert_eq!(of_node(flight(1_600.0, 30.0), false), "a-f-G-U");
-        assert_eq!(of_node(flight(1_600.0, 117.0), false), "a-f-A");
-        assert_eq!(of_node(flight(9_000.0, 0.0), true), "a-f-A");
-        assert_eq!(of_node(flight(420_000.0, 7_600.0), false), "a-f-P");
-        assert_eq!(of_node(Flight::default(), true), "a-f-G-E-S");
+        assert_eq!(of_node(flight(1_600.0, 30.0), Role::Unit), "a-f-G-U");
+        assert_eq!(of_node(flight(1_600.0, 117.0), Role::Unit), "a-f-A");
+        assert_eq!(of_node(flight(9_000.0, 0.0), Role::Sensor), "a-f-A");
+        assert_eq!(of_node(flight(420_000.0, 7_600.0), Role::Unit), "a-f-P");
+        assert_eq!(of_node(Flight::default(), Role::Sensor), "a-f-G-E-S");
         assert_eq!(of_target(Flight::default()), "a-f-G");
     }
 }

@@ -1,4 +1,4 @@
-//! What TAK is shown of the overlay: nodes, their cameras, and the targets of tracks.
+//! The part of the overlay that TAK is shown: nodes, their cameras, and the targets of tracks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use roost_wire::{ExactPosition, LatLon, NodeId};
 
 use crate::clock::Clock;
 use crate::contacts::{Contacts, OWN_PREFIX};
-use crate::kinds::{self, Flight, TypeRule};
+use crate::kinds::{self, Flight, Role, TypeRule};
 use crate::outgoing::Uid;
 
 /// The most nodes, cameras and targets that are shown.
@@ -23,7 +23,7 @@ const MAX_UID_BYTES: usize = 128;
 
 /// A target without news for this time is gone.
 const TARGET_LIFE: Duration = Duration::from_secs(60);
-/// The time for which the end of a mark is told to whoever connects.
+/// The time for which the end of a mark is kept, for connections that are busy.
 const GONE_LIFE: Duration = Duration::from_secs(120);
 
 /// A node, as far as the local API tells.
@@ -59,6 +59,8 @@ pub(crate) enum Content {
 pub(crate) struct Mark {
     pub(crate) content: Content,
     pub(crate) changed: Instant,
+    /// The node whose track has the target; `None` of nodes and cameras.
+    provider: Option<NodeId>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -71,6 +73,10 @@ pub(crate) struct MarkRules {
 #[derive(Debug)]
 pub(crate) struct Marks {
     marks: BTreeMap<Uid, Mark>,
+    /// The targets of each provider, with those that are gone.
+    counts: BTreeMap<NodeId, usize>,
+    /// Targets that had to leave for others.
+    evicted: Vec<Uid>,
     pub(crate) rules: MarkRules,
     refused: u64,
 }
@@ -106,18 +112,23 @@ impl Node {
         Flight { altitude_m: self.position.altitude_m, speed_mps: self.position.speed_mps }
     }
 
-    pub(crate) fn has_only_sensors(&self) -> bool {
-        !self.services.is_empty() && self.services.iter().all(|service| service.base() == Service::Sensor)
+    fn role(&self) -> Role {
+        let is_sensor = |service: &Service| service.base() == Service::Sensor;
+        if !self.services.is_empty() && self.services.iter().all(is_sensor) { Role::Sensor } else { Role::Unit }
     }
 }
 
 impl Mark {
+    const fn new(content: Content, changed: Instant) -> Self {
+        Self { content, changed, provider: None }
+    }
+
     pub(crate) const fn is_gone(&self) -> bool {
         matches!(self.content, Content::Gone(_))
     }
 
-    /// True of what is told once for each change: the records of a target come again, and an end is an end.
-    pub(crate) const fn stays_told(&self) -> bool {
+    /// True of marks that are sent once for each change: the records of a target come again, and an end is an end.
+    pub(crate) const fn is_sent_once(&self) -> bool {
         matches!(self.content, Content::Gone(_) | Content::Target(_))
     }
 
@@ -132,7 +143,7 @@ impl Mark {
 
 impl Marks {
     pub(crate) const fn new(rules: MarkRules) -> Self {
-        Self { marks: BTreeMap::new(), rules, refused: 0 }
+        Self { marks: BTreeMap::new(), counts: BTreeMap::new(), evicted: Vec::new(), rules, refused: 0 }
     }
 
     pub(crate) fn get(&self, uid: &str) -> Option<&Mark> {
@@ -154,7 +165,7 @@ impl Marks {
     /// Shows a node as it is now. Returns the uids of what has changed.
     pub(crate) fn present(&mut self, candidate: &Candidate, now: Instant) -> Vec<Uid> {
         match Node::of_candidate(candidate) {
-            // The daemon's status tells the own node.
+            // The daemon's status tells of this node.
             _ if self.is_own(candidate.node) => Vec::new(),
             Some(node) => self.show(Content::Node(node.clone()), &node, now),
             None => self.gone(candidate.node, now),
@@ -171,10 +182,13 @@ impl Marks {
     fn show(&mut self, content: Content, node: &Node, now: Instant) -> Vec<Uid> {
         let camera = camera_uid(node.id);
         let has_camera = self.rules.video_url.is_some() && node.has_video();
-        let shown = self.put(node_uid(node.id), content, now);
-        let filmed =
-            if has_camera { self.put(camera, Content::Camera(node.clone()), now) } else { self.end(&camera, now) };
-        shown.into_iter().chain(filmed).collect()
+        let shown = self.put(node_uid(node.id), Mark::new(content, now));
+        let camera = if has_camera {
+            self.put(camera, Mark::new(Content::Camera(node.clone()), now))
+        } else {
+            self.end(&camera, now)
+        };
+        shown.into_iter().chain(camera).collect()
     }
 
     fn is_own(&self, node: NodeId) -> bool {
@@ -188,9 +202,9 @@ impl Marks {
         [node_uid(node), camera_uid(node)].into_iter().filter_map(|uid| self.end(&uid, now)).collect()
     }
 
-    /// Shows the target of a record, unless TAK has told of it itself.
-    pub(crate) fn target(&mut self, told: Told<'_>, contacts: &Contacts, now: Instant) -> Option<Uid> {
-        let Told { provider, name, record } = told;
+    /// Shows the target of a record, unless TAK has the contact itself.
+    pub(crate) fn target(&mut self, line: TrackLine<'_>, contacts: &Contacts, now: Instant) -> Option<Uid> {
+        let TrackLine { provider, name, record } = line;
         let is_cot = record.source == Origin::Cot;
         if is_cot && (record.id.starts_with(OWN_PREFIX) || contacts.contains(&record.id)) {
             return None;
@@ -203,11 +217,12 @@ impl Marks {
         let event = Some(&record.raw).filter(|_| is_cot).and_then(|raw| cot::read(raw).ok());
         let callsign = event.as_ref().and_then(|event| event.callsign.clone()).unwrap_or_else(|| record.id.clone());
         let flight = Flight { altitude_m: record.alt_m, speed_mps: record.speed_mps };
-        let told = event.map(|event| event.kind).filter(|kind| kind.starts_with("a-") && kinds::is_type(kind));
-        let ruled = kinds::ruled(&self.rules.types, &callsign).map(str::to_owned);
-        let kind = ruled.or(told).unwrap_or_else(|| kinds::of_target(flight).to_owned());
+        let sent_kind = event.map(|event| event.kind).filter(|kind| kind.starts_with("a-") && kinds::is_type(kind));
+        let chosen = kinds::named_kind(&self.rules.types, &callsign).map(str::to_owned);
+        let kind = chosen.or(sent_kind).unwrap_or_else(|| kinds::of_target(flight).to_owned());
         let target = Target { record, kind, callsign, provider: name.to_owned() };
-        self.put(uid, Content::Target(Box::new(target)), now)
+        let mark = Mark { provider: Some(provider), ..Mark::new(Content::Target(Box::new(target)), now) };
+        self.put(uid, mark)
     }
 
     /// Ends the mark of a contact that TAK tells of itself.
@@ -227,7 +242,7 @@ impl Marks {
             }
         }
         for uid in &forgotten {
-            self.marks.remove(uid);
+            self.remove(uid);
         }
         for uid in &ended {
             self.end(uid, now);
@@ -235,39 +250,76 @@ impl Marks {
         (ended, forgotten)
     }
 
-    fn put(&mut self, uid: Uid, content: Content, now: Instant) -> Option<Uid> {
-        if !self.marks.contains_key(&uid) && self.marks.len() >= MAX_MARKS {
+    /// The uids of targets that had to leave since the last call.
+    pub(crate) fn take_evicted(&mut self) -> Vec<Uid> {
+        std::mem::take(&mut self.evicted)
+    }
+
+    fn put(&mut self, uid: Uid, mark: Mark) -> Option<Uid> {
+        if !self.marks.contains_key(&uid) && !self.make_room(mark.provider) {
             self.refused += 1;
             return None;
         }
-        let mark = Mark { content, changed: now };
-        // What moves is elsewhere by now, and a target lives by its records.
+        // A node that moves is elsewhere by now, and a target lives by its records.
         let is_news = mark.is_moving() || matches!(mark.content, Content::Target(_));
         if !is_news && self.get(&uid).is_some_and(|before| before.content == mark.content) {
             return None;
+        }
+        self.remove(&uid);
+        if let Some(provider) = mark.provider {
+            *self.counts.entry(provider).or_default() += 1;
         }
         self.marks.insert(Arc::clone(&uid), mark);
         Some(uid)
     }
 
+    fn remove(&mut self, uid: &Uid) {
+        let Some(provider) = self.marks.remove(uid).and_then(|mark| mark.provider) else { return };
+        if let Some(count) = self.counts.get_mut(&provider) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&provider);
+            }
+        }
+    }
+
+    /// Makes room among too many marks: the provider of the most targets loses one, or else gives no more. False if
+    /// there is no room.
+    fn make_room(&mut self, provider: Option<NodeId>) -> bool {
+        if self.marks.len() < MAX_MARKS {
+            return true;
+        }
+        let greatest = self.counts.iter().max_by_key(|(_, count)| **count).map(|(greatest, _)| *greatest);
+        let Some(greatest) = greatest.filter(|greatest| Some(*greatest) != provider) else { return false };
+        let crowd = self.marks.iter().filter(|(_, mark)| mark.provider == Some(greatest));
+        let leaving = crowd.min_by_key(|(_, mark)| (!mark.is_gone(), mark.changed)).map(|(uid, _)| Arc::clone(uid));
+        if let Some(uid) = leaving {
+            self.remove(&uid);
+            self.evicted.push(uid);
+        }
+        true
+    }
+
     fn end(&mut self, uid: &Uid, now: Instant) -> Option<Uid> {
-        let kind = match &self.marks.get(uid)?.content {
+        let before = self.marks.get(uid)?;
+        let kind = match &before.content {
             Content::Gone(_) => return None,
             Content::Own(node) | Content::Node(node) => self.node_kind(node).to_owned(),
             Content::Camera(_) => kinds::CAMERA.to_owned(),
             Content::Target(target) => target.kind.clone(),
         };
-        self.put(Arc::clone(uid), Content::Gone(kind), now)
+        let end = Mark { provider: before.provider, ..Mark::new(Content::Gone(kind), now) };
+        self.put(Arc::clone(uid), end)
     }
 
     pub(crate) fn node_kind(&self, node: &Node) -> &str {
-        let ruled = kinds::ruled(&self.rules.types, &node.name);
-        ruled.unwrap_or_else(|| kinds::of_node(node.flight(), node.has_only_sensors()))
+        let chosen = kinds::named_kind(&self.rules.types, &node.name);
+        chosen.unwrap_or_else(|| kinds::of_node(node.flight(), node.role()))
     }
 }
 
 /// A record of a stream, with its provider.
-pub(crate) struct Told<'a> {
+pub(crate) struct TrackLine<'a> {
     pub(crate) provider: NodeId,
     pub(crate) name: &'a str,
     pub(crate) record: TrackRecord,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// The name of an event: TAK shows the newest event of each uid.
 pub(crate) type Uid = Arc<str>;
 
-/// The most uids that wait: no more are told at all.
+/// The most uids that wait; no more are sent at all.
 const MAX_WAITING: usize = 16 * 1024;
 
 /// A quiet connection may send as much as this time gives, at once.
@@ -80,13 +80,13 @@ impl Outgoing {
         }
         let (_, uid) = self.turns.pop_first()?;
         self.waiting.remove(&uid);
-        self.sent.insert(Arc::clone(&uid), now);
         Some(uid)
     }
 
-    /// Counts the bytes of an event that was sent.
-    pub(crate) fn spend(&mut self, bytes: usize) {
+    /// Counts the bytes of an event that was sent, and keeps the time.
+    pub(crate) fn spend(&mut self, uid: Uid, bytes: usize, now: Instant) {
         self.bucket.left -= bytes as f64 * 8.0;
+        self.sent.insert(uid, now);
     }
 
     pub(crate) fn forget(&mut self, uid: &Uid) {
@@ -113,6 +113,12 @@ impl Outgoing {
     /// The time that events of so many bytes take.
     pub(crate) fn time_of(&self, bytes: usize) -> Duration {
         Duration::from_secs_f64((bytes as f64 * 8.0 / self.bucket.bits_per_second).min(86_400.0))
+    }
+
+    /// The uids that it keeps the time of.
+    #[cfg(test)]
+    pub(crate) fn remembered(&self) -> usize {
+        self.sent.len()
     }
 
     pub(crate) const fn replaced(&self) -> u64 {
@@ -150,7 +156,7 @@ mod tests {
                     continue;
                 }
                 let Some(taken) = outgoing.pop(now) else { continue };
-                outgoing.spend(100);
+                outgoing.spend(Arc::clone(&taken), 100, now);
                 waits.remove(&taken);
                 for (other, passed) in &mut waits {
                     prop_assert!(!passed.contains(&taken), "{} passed {} twice", taken, other);
@@ -167,8 +173,8 @@ mod tests {
             for (number, size) in sizes.iter().enumerate() {
                 outgoing.put(&uid(number));
                 now = now.max(outgoing.deadline().unwrap());
-                prop_assert!(outgoing.pop(now).is_some(), "the deadline is too early");
-                outgoing.spend(*size);
+                let Some(uid) = outgoing.pop(now) else { return Err(TestCaseError::fail("the deadline is too early")) };
+                outgoing.spend(uid, *size, now);
                 bits += *size as f64 * 8.0;
             }
             let last = *sizes.last().unwrap() as f64 * 8.0;

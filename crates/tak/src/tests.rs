@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::clock::Clock;
 use crate::contacts::ConnectionId;
 use crate::gateway::{Carriage, Gateway, Requested};
-use crate::marks::MarkRules;
+use crate::marks::{MAX_MARKS, MarkRules};
 use crate::totals::Totals;
 
 const FIRST: ConnectionId = ConnectionId(1);
@@ -234,6 +234,64 @@ fn contact_becomes_a_record() {
     world.records();
     world.pass(20);
     assert!(world.records().is_empty() && world.totals().contacts == 0, "it is stale");
+}
+
+/// An event by which TAK removes a contact.
+fn end_of(uid: &str) -> String {
+    format!("<event uid='end' type='t-x-d-d'><point lat='0' lon='0'/><detail><link uid='{uid}'/></detail></event>")
+}
+
+#[test]
+fn deleted_contacts_leave_nothing() {
+    let mut world = World::connected();
+    world.gateway.offer_records(Requested::Yes, world.clock);
+    let (whole, end) = (contact("phone-NUMBER", world.clock), end_of("phone-NUMBER"));
+    for number in 0..100_000 {
+        let number = number.to_string();
+        world.receive(FIRST, &whole.replace("NUMBER", &number));
+        world.receive(FIRST, &end.replace("NUMBER", &number));
+        world.gateway.poll_record(world.clock);
+        while world.gateway.poll_news().is_some() {}
+    }
+    assert_eq!((world.totals().contacts, world.gateway.remembered_records()), (0, 0));
+}
+
+#[test]
+fn long_hows_are_refused() {
+    let mut world = World::connected();
+    let long = contact("ANDROID-1", world.clock).replace("how=\"m-g\"", &format!("how=\"{}\"", "m".repeat(8000)));
+    world.receive(FIRST, &long);
+    assert_eq!((world.totals().contacts, world.totals().refused.get("malformed")), (0, Some(&1)));
+}
+
+#[test]
+fn crowded_provider_leaves_room() {
+    let mut world = World::connected();
+    let target = |world: &mut World, digit, number: usize| {
+        let line = format!(r#"{{"id":"t{number}","lat":47.1,"lon":8.1,"source":"gpsd"}}"#);
+        world.gateway.on_line(id(digit), "p", line.as_bytes(), world.clock);
+    };
+    for number in 0..MAX_MARKS + 100 {
+        target(&mut world, 'b', number);
+        world.sent(FIRST);
+    }
+    assert_eq!((world.totals().marks, world.totals().not_shown), (MAX_MARKS, 100));
+    world.watch(&[candidate('a', "truck", &["track"], json!(null))], &[]);
+    target(&mut world, 'c', 1);
+    let shown: Vec<String> = world.events(FIRST).into_iter().map(|event| event.uid).collect();
+    assert_eq!(shown, [format!("roost-{}", "a".repeat(32)), format!("roost-{}-t1", "c".repeat(32))]);
+    assert_eq!((world.totals().marks, world.gateway.remembered_events()), (MAX_MARKS, MAX_MARKS));
+}
+
+#[test]
+fn reconnected_server_keeps_its_contacts() {
+    let mut world = World::connected();
+    world.receive(FIRST, &contact("ANDROID-1", world.clock));
+    world.gateway.disconnect(FIRST);
+    world.gateway.connect(SECOND, Carriage::Stream, world.clock);
+    world.receive(SECOND, &contact("ANDROID-1", world.clock));
+    world.receive(SECOND, &end_of("ANDROID-1"));
+    assert_eq!(world.totals().contacts, 0);
 }
 
 #[test]

@@ -20,6 +20,9 @@ const MAX_XML_EVENTS: usize = 1000;
 /// The longest type of an event, bytes: those of MIL-STD-2525 have up to 30.
 pub const MAX_TYPE_BYTES: usize = 64;
 
+/// The longest `how` of an event, bytes: the longest known one is `h-g-i-g-o`.
+const MAX_HOW_BYTES: usize = 32;
+
 const START: &str = "<event";
 const END: &str = "</event>";
 
@@ -166,6 +169,9 @@ impl CotFields {
         if event.kind.len() > MAX_TYPE_BYTES {
             return Err("its type is too long");
         }
+        if event.how.len() > MAX_HOW_BYTES {
+            return Err("its how is too long");
+        }
         let point = lat.zip(lon).map(|(lat, lon)| CotPoint { lat, lon, hae_m, ce_m });
         Ok(CotEvent { point, ..event })
     }
@@ -219,6 +225,9 @@ mod tests {
         assert!(parse(&"<a>".repeat(2000)).is_err());
         let kind = "a".repeat(MAX_TYPE_BYTES + 1);
         assert!(read(&format!("<event uid='a' type='{kind}'/>")).is_err());
+        let how = "m".repeat(MAX_HOW_BYTES);
+        assert!(read(&format!("<event uid='a' how='{how}'/>")).is_ok());
+        assert!(read(&format!("<event uid='a' how='{how}m'/>")).is_err());
     }
 
     #[test]

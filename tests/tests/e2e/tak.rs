@@ -4,12 +4,12 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use roost_services::track::cot::{self, CotEvent, CotPoint};
 use roost_tests::network::{Client, Daemon, Network, PATIENCE, text};
-use roost_tests::process::{Process, free_port, wait_until};
+use roost_tests::process::{Process, free_port, signal, wait_until};
 use serde_json::Value;
 
 /// The folder of Python's programs that `scripts/test` makes, if taky and pytak are in it.
@@ -28,6 +28,8 @@ struct Team {
     gateway: Daemon,
     uav: Daemon,
     requester: Daemon,
+    /// The port at which the gateway's node serves players.
+    rtsp: u16,
     network: Network,
 }
 
@@ -39,15 +41,26 @@ impl Team {
         let node = |name: &str, at: &str, services: &[&str]| {
             network.node(name, at, &[&["--super", endpoint.as_str()], services].concat())
         };
-        let gateway = node("gate", "47.1,8.1", &[]);
-        let uav = node("uav7", "47.3769,8.5417", &["--services", "video,track"]);
+        let rtsp = free_port();
+        let gateway = node("gate", "47.1,8.1", &["--rtsp", &format!("127.0.0.1:{rtsp}")]);
+        let clip = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/cli/assets/camera.ts");
+        let camera = format!("file:{}", clip.display());
+        let uav = node("uav7", "47.3769,8.5417", &["--services", "video,track", "--sources-video", &camera]);
         let requester = node("r", "47.2,8.2", &[]);
-        Self { _hub: hub, gateway, uav, requester, network }
+        Self { _hub: hub, gateway, uav, requester, rtsp, network }
     }
 
     fn tak(&self, arguments: &[&str]) -> Process {
-        let all = [&["tak", "--rate", "200kbit", "--video-url", "rtsp://127.0.0.1:8554"], arguments].concat();
-        Process::start(self.gateway.command(&all), self.network.path("tak.log")).unwrap()
+        Process::start(self.tak_command(arguments), self.network.path("tak.log")).unwrap()
+    }
+
+    fn tak_command(&self, arguments: &[&str]) -> Command {
+        let video = self.video_url();
+        self.gateway.command(&[&["tak", "--rate", "200kbit", "--video-url", &video], arguments].concat())
+    }
+
+    fn video_url(&self) -> String {
+        format!("rtsp://127.0.0.1:{}", self.rtsp)
     }
 
     fn pytak(&self, programs: &Path, arguments: &[&str]) -> Process {
@@ -83,10 +96,23 @@ fn await_log(process: &Process, parts: &[&str]) -> String {
 }
 
 /// Checks that a client sees the node, its camera and the target of its track.
-fn assert_node_seen(pytak: &Process) {
-    let log = await_log(pytak, &["callsign=\"uav7\"", "rtsp://127.0.0.1:8554/video/from/uav7", "b-m-p-s-p-loc"]);
+fn assert_node_seen(team: &Team, pytak: &Process) {
+    let video = format!("{}/video/from/uav7", team.video_url());
+    let log = await_log(pytak, &["callsign=\"uav7\"", &video, "b-m-p-s-p-loc"]);
     let node = log.split("<event").find(|event| event.contains("callsign=\"uav7\"")).unwrap();
     assert!(node.contains("lat=\"47.3") && node.contains("lon=\"8.5") && node.contains("a-f-G-U"), "{node}");
+}
+
+/// Checks that the address of the camera, as a client has it, opens a video.
+fn assert_video_opens(pytak: &Process) {
+    let log = pytak.log();
+    let video = log.split("<__video ").nth(1).unwrap();
+    let url = video.split(" url=\"").nth(1).unwrap().split('"').next().unwrap();
+    let mut probe = Command::new("ffprobe");
+    probe.args(["-loglevel", "error", "-rtsp_transport", "tcp", "-timeout", "20000000", "-select_streams", "v"]);
+    let output = probe.args(["-show_entries", "stream=codec_type", "-of", "csv=p=0", url]).output().unwrap();
+    let (said, failed) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(said.lines().any(|line| line == "video"), "{url}: {said}{failed}");
 }
 
 /// Waits until a request for the contacts of TAK gives one of this uid, and returns its record.
@@ -129,7 +155,8 @@ fn taky_and_pytak_over_tcp() {
     let tak = team.tak(&[&server, "--tracks", "--json"]);
     await_log(&tak, &["\"connected\""]);
     let pytak = team.pytak(&programs, &[&server, "android-1"]);
-    assert_node_seen(&pytak);
+    assert_node_seen(&team, &pytak);
+    assert_video_opens(&pytak);
     await_log(&pytak, &["callsign=\"synthetic-1\"", "track from uav7"]);
     let log = await_log(&tak, &["android-1"]);
     assert!(!log.contains("roost-"), "an own event came back as a contact: {log}");
@@ -180,7 +207,7 @@ fn taky_and_pytak_over_tls() {
     let tak = team.tak(&[&server, "--ca", &ca, "--cert", &cert, "--key", &key, "--json"]);
     await_log(&tak, &["\"connected\""]);
     let pytak = team.pytak(&programs, &[&server, "android-2", &ca, &person_cert, &person_key]);
-    assert_node_seen(&pytak);
+    assert_node_seen(&team, &pytak);
     await_log(&tak, &["android-2"]);
     drop(tak);
     let wrong = team.tak(&[&format!("{server}?name=tak.example"), "--ca", &ca, "--cert", &cert, "--key", &key]);
@@ -199,7 +226,7 @@ fn pytak_joins_the_multicast_group() {
     let tak = team.tak(&[&format!("{group}?interface=127.0.0.1"), "--json"]);
     await_log(&tak, &["\"connected\""]);
     let pytak = team.pytak(&programs, &[&group, "android-3"]);
-    assert_node_seen(&pytak);
+    assert_node_seen(&team, &pytak);
     let log = await_log(&tak, &["android-3"]);
     assert!(!log.contains("roost-"), "an own event came back as a contact: {log}");
 }
@@ -272,8 +299,7 @@ fn client_connects_to_the_gateway() {
     // Too much for one event, and its end.
     client.write_all(&vec![b'x'; 200_000]).unwrap();
     client.write_all(b"</event>").unwrap();
-    let ping = "<event version='2.0' uid='me-ping' type='t-x-c-t' how='m-g'><point lat='0' lon='0'/><detail/></event>";
-    client.write_all(ping.as_bytes()).unwrap();
+    client.write_all(PING.as_bytes()).unwrap();
     let seen = read_until(&mut client, &["t-x-c-t-r", "callsign=\"uav7\""]);
     assert!(!seen.contains('\n'));
     // A stream without contacts lives by its signs of life.
@@ -285,6 +311,48 @@ fn client_connects_to_the_gateway() {
     );
     drop(client);
     await_log(&tak, &["it closed the connection"]);
+}
+
+const PING: &str =
+    "<event version='2.0' uid='me-ping' type='t-x-c-t' how='m-g'><point lat='0' lon='0'/><detail/></event>";
+
+#[test]
+fn silent_clients_give_way() {
+    let team = Team::new();
+    let port = free_port();
+    let tak = team.tak(&["--listen", &format!("tcp://127.0.0.1:{port}"), "--json"]);
+    await_log(&tak, &["\"listening\""]);
+    let _silent: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.write_all(PING.as_bytes()).unwrap();
+    read_until(&mut client, &["t-x-c-t-r"]);
+}
+
+#[test]
+fn unread_output_stops_nothing() {
+    let team = Team::new();
+    let port = free_port();
+    let mut command = team.tak_command(&["--listen", &format!("tcp://127.0.0.1:{port}"), "--json"]);
+    let mut tak = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let connected = wait_until(PATIENCE, || TcpStream::connect(("127.0.0.1", port)).ok());
+    let mut client = connected.unwrap();
+    client.set_write_timeout(Some(PATIENCE)).unwrap();
+    let now = SystemTime::now();
+    for number in 0..4000 {
+        let event = CotEvent {
+            uid: format!("phone-{number}-{}", "x".repeat(60)),
+            kind: "a-f-G".to_owned(),
+            stale: Some(now + Duration::from_secs(300)),
+            point: Some(CotPoint { lat: 47.2, lon: 8.3, hae_m: None, ce_m: None }),
+            ..CotEvent::default()
+        };
+        client.write_all(cot::write(&event, now, &[]).as_bytes()).unwrap();
+    }
+    client.write_all(PING.as_bytes()).unwrap();
+    read_until(&mut client, &["t-x-c-t-r"]);
+    signal(tak.id(), "TERM");
+    let ended = wait_until(PATIENCE, || tak.try_wait().unwrap());
+    assert_eq!(ended.and_then(|status| status.code()), Some(0));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `roost tak`: a gateway between the overlay and TAK.
 
 use std::path::Path;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use roost_api::WatchQuery;
@@ -8,31 +9,48 @@ use roost_tak::{ContactNews, OwnFiles, Report, ServeError, Setup, TlsFiles, TlsS
 use roost_terminal::{Output, SCHEMA};
 use roost_wire::printable;
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
 
 use super::watch::services;
 use crate::args::TakArgs;
 use crate::failure::{Code, Failure, Outcome};
 use crate::signals::Signals;
 
+/// Reports that wait for the reader of the output; more are dropped.
+const BACKLOG: usize = 1024;
+/// The time that the last reports have at the end.
+const FLUSH: Duration = Duration::from_secs(1);
+
 /// Serves until a signal, or until the daemon goes.
 pub(crate) async fn run(args: &TakArgs, socket: &Path, output: Output) -> Outcome {
     let setup = setup(args)?;
     let mut signals = Signals::catch()?;
-    let (give, broken) = tokio::sync::oneshot::channel();
-    let mut give = Some(give);
-    let report = |report| {
-        // The first failure ends the command.
-        if let Err(failure) = say(&report, output)
-            && let Some(give) = give.take()
-        {
-            let _ = give.send(failure);
-        }
+    let (reports, mut written) = write_reports(output)?;
+    let report = move |report| {
+        // A reader that takes nothing misses reports, and the gateway goes on.
+        let _ = reports.try_send(report);
     };
-    tokio::select! {
+    let ended = tokio::select! {
         ended = serve(setup, socket, report) => ended.map_err(failure),
-        Ok(failure) = broken => Err(failure),
+        Ok(ended) = &mut written => return ended,
         () = signals.next() => Ok(()),
-    }
+    };
+    // The reader may take nothing any more.
+    let _ = tokio::time::timeout(FLUSH, written).await;
+    ended
+}
+
+/// Writes reports in a thread of its own, which ends with the sender or the first failure.
+fn write_reports(output: Output) -> Outcome<(SyncSender<Report>, oneshot::Receiver<Outcome>)> {
+    let (reports, coming) = sync_channel(BACKLOG);
+    let (give, written) = oneshot::channel();
+    let write = move |coming: Receiver<Report>| coming.into_iter().try_for_each(|report| say(&report, output));
+    let thread = std::thread::Builder::new().name("reports".to_owned()).spawn(move || {
+        // The command may have ended.
+        let _ = give.send(write(coming));
+    });
+    thread.map_err(|error| Failure::failed(format!("cannot start a thread: {error}")))?;
+    Ok((reports, written))
 }
 
 fn setup(args: &TakArgs) -> Outcome<Setup> {

@@ -1,24 +1,25 @@
 //! Clients that connect to the gateway as to a server.
 
-use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use super::places::{Clients, Place};
 use super::{Input, Inputs, ServeError, connection};
+use crate::contacts::ConnectionId;
 use crate::endpoint::ListenAddress;
 
-/// More clients than this belong at a server.
-const MAX_CLIENTS: usize = 32;
+/// The pause after the system could not accept a connection: it has no more files, say.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Listens at all addresses, and starts a task for each.
 pub(super) async fn listen(
     addresses: &[ListenAddress],
+    clients: &Clients,
     inputs: &Inputs,
     tasks: &mut JoinSet<()>,
 ) -> Result<(), ServeError> {
-    let clients = Arc::new(Semaphore::new(MAX_CLIENTS));
     for ListenAddress(address) in addresses {
         let failed = |error: std::io::Error| ServeError::CannotListen {
             address: format!("tcp://{address}"),
@@ -28,29 +29,34 @@ pub(super) async fn listen(
         let bound = listener.local_addr().map_err(failed)?;
         // The machine is not there yet, so there is room.
         let _ = inputs.send(Input::Listening(format!("tcp://{bound}"))).await;
-        tasks.spawn(accept(listener, Arc::clone(&clients), inputs.clone()));
+        tasks.spawn(accept(listener, clients.clone(), inputs.clone()));
     }
     Ok(())
 }
 
-async fn accept(listener: TcpListener, clients: Arc<Semaphore>, inputs: Inputs) {
+async fn accept(listener: TcpListener, clients: Clients, inputs: Inputs) {
     let mut serving = JoinSet::new();
-    // A client that is one too many waits in the system's queue.
-    while let Ok(permit) = Arc::clone(&clients).acquire_owned().await {
+    loop {
         let Ok((stream, from)) = listener.accept().await else {
-            // No more files, say: a moment later there may be some.
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+            tokio::time::sleep(PAUSE).await;
             continue;
         };
         while serving.try_join_next().is_some() {}
-        connection::keep_alive(&stream);
-        let inputs = inputs.clone();
-        serving.spawn(async move {
-            let (id, name) = (connection::next_id(), format!("client {from}"));
-            let reason = connection::run(id, name.clone(), stream, &inputs).await;
-            drop(permit);
-            // The gateway may have ended.
-            let _ = inputs.send(Input::Down { id, name, reason, pause: None }).await;
-        });
+        let id = connection::next_id();
+        // A client that is one too many is closed.
+        if let Some(place) = clients.admit(id, from.ip(), Instant::now()) {
+            connection::keep_alive(&stream);
+            serving.spawn(serve(id, format!("client {from}"), stream, place, inputs.clone()));
+        }
     }
+}
+
+async fn serve(id: ConnectionId, name: String, stream: TcpStream, mut place: Place, inputs: Inputs) {
+    let reason = tokio::select! {
+        reason = connection::run(id, name.clone(), stream, &inputs) => reason,
+        _ = &mut place.closed => "it was silent, and another client needs its place".to_owned(),
+    };
+    // The gateway may have ended.
+    let _ = inputs.send(Input::Down { id, name, reason, pause: None }).await;
+    drop(place);
 }

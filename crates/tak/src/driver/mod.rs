@@ -5,6 +5,7 @@ mod dialer;
 mod listener;
 mod multicast;
 mod overlay;
+mod places;
 mod records;
 mod tls;
 mod tracks;
@@ -23,6 +24,7 @@ use tokio::task::JoinSet;
 pub use tls::{OwnFiles, TlsError, TlsFiles, TlsSetup};
 
 use self::overlay::Overlay;
+use self::places::Clients;
 use self::records::Requesters;
 use self::tracks::Tracks;
 use crate::clock::Clock;
@@ -96,7 +98,7 @@ impl From<roost_client::Error> for ServeError {
     }
 }
 
-/// What the tasks around the machine tell it.
+/// News for the machine from the tasks around it.
 enum Input {
     Listening(String),
     Up {
@@ -136,7 +138,7 @@ enum Input {
 
 type Inputs = mpsc::Sender<Input>;
 
-/// Serves until the daemon goes.
+/// Serves until the daemon goes. A `report` must not wait: the gateway would wait with it.
 ///
 /// # Errors
 /// Says why the gateway cannot begin, or why it ends.
@@ -152,14 +154,15 @@ pub async fn serve(setup: Setup, socket: &Path, report: impl FnMut(Report)) -> R
     let changes = roost.watch(&setup.nodes).await?;
     let (inputs, coming) = mpsc::channel(BACKLOG);
     let mut tasks = JoinSet::new();
-    listener::listen(&setup.listen, &inputs, &mut tasks).await?;
+    let clients = Clients::default();
+    listener::listen(&setup.listen, &clients, &inputs, &mut tasks).await?;
     dialer::dial(&setup.endpoints, setup.tls.as_ref(), &inputs, &mut tasks);
     Overlay { roost: roost.clone(), inputs: inputs.clone() }.follow(offering, changes, &mut tasks);
     let rules = MarkRules { types: setup.types, video_url: setup.video_url };
     let tracks = setup.tracks.then(|| Tracks::new(roost, inputs, status.node));
     let gateway = Gateway::new(rules, setup.bits_per_second, Clock::now());
     let outlets = BTreeMap::new();
-    Driver { gateway, outlets, tracks, requesters: Requesters::default(), report, _tasks: tasks }
+    Driver { gateway, outlets, clients, tracks, requesters: Requesters::default(), report, _tasks: tasks }
         .run(&status, coming)
         .await
 }
@@ -167,6 +170,7 @@ pub async fn serve(setup: Setup, socket: &Path, report: impl FnMut(Report)) -> R
 struct Driver<R> {
     gateway: Gateway,
     outlets: BTreeMap<ConnectionId, mpsc::Sender<Bytes>>,
+    clients: Clients,
     tracks: Option<Tracks>,
     requesters: Requesters,
     report: R,
@@ -211,7 +215,11 @@ impl<R: FnMut(Report)> Driver<R> {
             Input::Failed { name, reason, pause } => {
                 (self.report)(Report::Lost { name, reason, pause: Some(pause) });
             }
-            Input::Received { id, address, bytes } => self.gateway.receive(id, address, &bytes, clock),
+            Input::Received { id, address, bytes } => {
+                if self.gateway.receive(id, address, &bytes, clock) > 0 {
+                    self.clients.spoke(id, clock.at);
+                }
+            }
             Input::Watch(change) => {
                 if let Some(tracks) = &mut self.tracks {
                     tracks.follow(&change);

@@ -1,4 +1,4 @@
-//! What the daemon tells: changes of nodes, the own state, and requests for contacts.
+//! News of the daemon: changes of nodes, the state of this node, and requests for contacts.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{Input, Inputs, ServeError};
 
-/// The pause between two looks at the own node.
+/// The pause between two looks at this node.
 const STATUS_PAUSE: Duration = Duration::from_secs(10);
 
 pub(super) struct Overlay {

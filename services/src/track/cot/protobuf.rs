@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::{CotEvent, CotPoint, MAX_ID_BYTES, MAX_TYPE_BYTES, UNKNOWN, read};
+use super::{CotEvent, CotPoint, MAX_HOW_BYTES, MAX_ID_BYTES, MAX_TYPE_BYTES, UNKNOWN, read};
 
 /// A mark, the version, and the mark once more.
 const HEADER: [u8; 3] = [0xbf, 1, 0xbf];
@@ -124,6 +124,9 @@ fn event(bytes: &[u8]) -> Result<CotEvent, &'static str> {
     if !(1..=MAX_ID_BYTES).contains(&event.uid.len()) || event.kind.len() > MAX_TYPE_BYTES {
         return Err("it has no event with a uid and a type");
     }
+    if event.how.len() > MAX_HOW_BYTES {
+        return Err("its how is too long");
+    }
     event.point = Some(point);
     parts.map_or(Ok(()), |parts| detail(parts, &mut event))?;
     Ok(event)
@@ -202,6 +205,15 @@ mod tests {
             [&b""[..], b"protobuf", b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x12\x00", b"\x0a\x00"]
         {
             assert!(read_protobuf(&[&HEADER[..], bad].concat()).unwrap().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn long_how_is_refused() {
+        for (length, is_read) in [(MAX_HOW_BYTES, true), (MAX_HOW_BYTES + 1, false)] {
+            let event = [&[0x2a, 1, b'u', 0x4a, u8::try_from(length).unwrap()][..], &vec![b'm'; length]].concat();
+            let message = [&HEADER[..], &[0x12, u8::try_from(event.len()).unwrap()], &event].concat();
+            assert_eq!(read_protobuf(&message).unwrap().is_ok(), is_read, "{length}");
         }
     }
 
