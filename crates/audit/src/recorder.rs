@@ -114,9 +114,12 @@ fn write_all(mut log: AuditLog, receiver: &Receiver<Message>, counts: &Counts) {
                 break;
             }
         }
-        log.add_lost(counts.dropped.swap(0, Ordering::Relaxed));
+        let dropped = counts.dropped.load(Ordering::Relaxed);
+        log.add_lost(dropped);
         // The log counts what it cannot write.
         let _ = log.append(&events);
+        // Whoever asks while the disk waits still counts them.
+        counts.dropped.fetch_sub(dropped, Ordering::Relaxed);
         counts.waiting.fetch_sub(events.len() as u64, Ordering::Relaxed);
         if let Some(done) = finished {
             let _ = done.try_send(log.lost());
