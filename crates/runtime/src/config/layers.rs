@@ -12,7 +12,7 @@ const NEAR_VARIABLE: f64 = 0.9;
 
 /// The variables of all programs. Each program reads its own and ignores those of the others. The test of the reference
 /// pages compares this list with the programs.
-pub const ROOST_VARIABLES: [&str; 52] = [
+pub const ROOST_VARIABLES: [&str; 56] = [
     "ROOST_ADVERTISE",
     "ROOST_AT",
     "ROOST_CACHE_OF",
@@ -23,6 +23,8 @@ pub const ROOST_VARIABLES: [&str; 52] = [
     "ROOST_DELIVERY_VIDEO",
     "ROOST_DISCOVERY",
     "ROOST_DRAIN",
+    "ROOST_HTTP",
+    "ROOST_HTTP_TOKEN",
     "ROOST_IDENTITY",
     "ROOST_INBOX",
     "ROOST_INBOX_LIMIT",
@@ -53,6 +55,8 @@ pub const ROOST_VARIABLES: [&str; 52] = [
     "ROOST_PARENT",
     "ROOST_SIBLING",
     "ROOST_REVOCATIONS",
+    "ROOST_RTSP",
+    "ROOST_RTSP_TOKEN",
     "ROOST_SERVER",
     "ROOST_SERVICES",
     "ROOST_SOCKET",
