@@ -1,4 +1,4 @@
-//! What the local API tells a page about the group: audit records, rooms, revocations, certificates and standbys.
+//! The local API's answers about the group, for the page: audit records, rooms, revocations, certificates and standbys.
 
 use std::process::Command;
 
