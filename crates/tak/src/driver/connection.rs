@@ -1,5 +1,6 @@
 //! A stream of bytes with a server or a client.
 
+use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ const WRITE_PATIENCE: Duration = Duration::from_secs(30);
 /// The idle time before TCP asks for a sign of life.
 const QUIET: Duration = Duration::from_secs(20);
 const PIECE_BYTES: usize = 16 * 1024;
+const CLOSED: &str = "it closed the connection";
 
 /// A number that no connection of this program had before.
 pub(super) fn next_id() -> ConnectionId {
@@ -54,9 +56,9 @@ async fn read(id: ConnectionId, mut from: impl AsyncRead + Unpin, inputs: &Input
     loop {
         let mut bytes = BytesMut::with_capacity(PIECE_BYTES);
         match from.read_buf(&mut bytes).await {
-            Ok(0) => return "it closed the connection".to_owned(),
+            Ok(0) => return CLOSED.to_owned(),
             Ok(_) => {}
-            Err(error) => return error.to_string(),
+            Err(error) => return end_sentence(&error),
         }
         if inputs.send(Input::Received { id, address: None, bytes: bytes.freeze() }).await.is_err() {
             return "the gateway ends".to_owned();
@@ -72,7 +74,7 @@ async fn write(mut to: impl AsyncWrite + Unpin, mut events: mpsc::Receiver<Bytes
         };
         match tokio::time::timeout(WRITE_PATIENCE, written).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => return error.to_string(),
+            Ok(Err(error)) => return end_sentence(&error),
             Err(_) => return format!("it took no bytes for {} s", WRITE_PATIENCE.as_secs()),
         }
         if inputs.send(Input::Written).await.is_err() {
@@ -80,4 +82,34 @@ async fn write(mut to: impl AsyncWrite + Unpin, mut events: mpsc::Receiver<Bytes
         }
     }
     "the gateway ends".to_owned()
+}
+
+/// A remote that ends with unread bytes resets the connection instead of closing it; TLS may lack its farewell.
+fn end_sentence(error: &io::Error) -> String {
+    match error.kind() {
+        ErrorKind::ConnectionReset
+        | ErrorKind::ConnectionAborted
+        | ErrorKind::BrokenPipe
+        | ErrorKind::UnexpectedEof => CLOSED.to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn end_with_unread_bytes_is_close() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (mut stream, _) = listener.accept().await.unwrap();
+        stream.write_all(b"unread").await.unwrap();
+        client.readable().await.unwrap();
+        drop(client);
+        let (inputs, mut kept) = mpsc::channel(4);
+        let reason = run(next_id(), "client".to_owned(), stream, &inputs).await;
+        assert_eq!(reason, CLOSED);
+        assert!(matches!(kept.recv().await, Some(Input::Up { .. })));
+    }
 }
