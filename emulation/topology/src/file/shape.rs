@@ -1,5 +1,6 @@
 //! The values of a link, a LAN, a direction or a leg.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::toml::Spanned;
@@ -7,7 +8,8 @@ use serde::Deserialize;
 
 use super::fields::SourceText;
 use super::values::{self, Switch, Whole};
-use crate::model::{Burst, Discipline, Leg, Queue, Red};
+use crate::model::{Burst, Discipline, Leg, PacketOrder, Queue, Red};
+use crate::trace::Playback;
 use crate::units::Rate;
 
 /// The longest queue, in packets or bytes.
@@ -32,7 +34,9 @@ macro_rules! with_shape {
             #[serde(deserialize_with = "crate::file::values::delay")]
             jitter: Option<std::time::Duration>,
             burst: Option<::toml::Spanned<crate::file::values::Switch<crate::file::shape::BurstFile>>>,
+            reorder: Option<bool>,
             queue: Option<::toml::Spanned<crate::file::shape::QueueFile>>,
+            trace: Option<::toml::Spanned<crate::file::trace::TraceKey>>,
         }
 
         impl $name {
@@ -43,7 +47,9 @@ macro_rules! with_shape {
                     loss: self.loss,
                     jitter: self.jitter,
                     burst: self.burst.as_ref().and_then(|burst| crate::file::shape::burst(source, burst)),
+                    order: self.reorder.map(crate::file::shape::order),
                     queue: self.queue.as_ref().and_then(|queue| crate::file::shape::queue(source, queue)),
+                    trace: self.trace.as_ref().and_then(|trace| crate::file::trace::playback(source, trace)),
                 }
             }
         }
@@ -100,7 +106,9 @@ pub(super) struct LegOverrides {
     pub(super) loss: Option<f64>,
     pub(super) jitter: Option<Duration>,
     pub(super) burst: Option<Option<Burst>>,
+    pub(super) order: Option<PacketOrder>,
     pub(super) queue: Option<Queue>,
+    pub(super) trace: Option<Option<Arc<Playback>>>,
 }
 
 impl LegOverrides {
@@ -111,7 +119,11 @@ impl LegOverrides {
         leg.loss = self.loss.unwrap_or(leg.loss);
         leg.jitter = self.jitter.unwrap_or(leg.jitter);
         leg.burst = self.burst.unwrap_or(leg.burst);
+        leg.order = self.order.unwrap_or(leg.order);
         leg.queue = self.queue.unwrap_or(leg.queue);
+        if let Some(trace) = &self.trace {
+            leg.trace.clone_from(trace);
+        }
     }
 
     /// The values in which `leg` differs from `base`.
@@ -122,9 +134,15 @@ impl LegOverrides {
             loss: (base.loss.to_bits() != leg.loss.to_bits()).then_some(leg.loss),
             jitter: (base.jitter != leg.jitter).then_some(leg.jitter),
             burst: (base.burst != leg.burst).then_some(leg.burst),
+            order: (base.order != leg.order).then_some(leg.order),
             queue: (base.queue != leg.queue).then_some(leg.queue),
+            trace: (base.trace != leg.trace).then(|| leg.trace.clone()),
         }
     }
+}
+
+pub(super) const fn order(reorder: bool) -> PacketOrder {
+    if reorder { PacketOrder::Free } else { PacketOrder::Kept }
 }
 
 pub(super) fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>) -> Option<Option<Burst>> {

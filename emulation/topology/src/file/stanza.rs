@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::shape::LegOverrides;
-use crate::model::{Burst, Discipline, Queue, Red};
+use crate::model::{Burst, Discipline, PacketOrder, Queue, Red};
+use crate::trace::Playback;
 use crate::units::format_duration;
 
 /// A heading and its keys with their values, as text.
@@ -51,8 +52,14 @@ impl Stanza {
         if let Some(burst) = &shape.burst {
             self.raw("burst", burst.as_ref().map_or_else(|| "false".to_owned(), burst_text));
         }
+        if let Some(order) = shape.order {
+            self.raw("reorder", (order == PacketOrder::Free).to_string());
+        }
         if let Some(queue) = &shape.queue {
             self.raw("queue", queue_text(queue));
+        }
+        if let Some(trace) = &shape.trace {
+            self.raw("trace", trace.as_deref().map_or_else(|| "false".to_owned(), trace_text));
         }
     }
 
@@ -101,6 +108,21 @@ pub(super) fn quote(text: &str) -> String {
 
 fn burst_text(burst: &Burst) -> String {
     format!("{{ enter = {:?}, leave = {:?}, loss = {:?} }}", burst.enter, burst.leave, burst.loss)
+}
+
+fn trace_text(playback: &Playback) -> String {
+    if playback.start.is_zero() && !playback.once {
+        return quote(&playback.file);
+    }
+    let mut inner = Stanza::new("");
+    inner.text("file", &playback.file);
+    if !playback.start.is_zero() {
+        inner.text("start", &format_duration(playback.start));
+    }
+    if playback.once {
+        inner.raw("once", "true");
+    }
+    table(&inner)
 }
 
 fn queue_text(queue: &Queue) -> String {
