@@ -123,6 +123,8 @@ impl<P> Pipe<P> {
     pub(super) fn next(&self) -> Option<AgendaKey> {
         let first = self.inside.front()?;
         let served = self.inside.get(self.departed).map(|served| (self.due_of_served(), served.sequence));
+        // A trace that is over may let nothing pass any more.
+        let served = served.filter(|(due, _)| due.as_nanos() < u64::MAX);
         let in_flight = (self.departed > 0).then_some((first.due, first.sequence));
         if self.config.order == PacketOrder::Kept {
             return in_flight.or(served);

@@ -33,7 +33,10 @@ use super::validate::{self, TopologyLines, ValidationPolicy};
 
 pub(super) use self::names::compress;
 
-pub use self::trace::TraceKey;
+pub use self::shape::{BurstFile, QueueFile, burst, order, queue};
+pub use self::stanza::{burst_value, queue_value};
+pub use self::trace::{TraceFile, TraceKey};
+pub use self::values::Switch;
 pub use self::write::{most_common, whole_of, write};
 
 #[derive(Default, Deserialize)]

@@ -61,7 +61,7 @@ with_shape!(Shape {});
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct BurstFile {
+pub struct BurstFile {
     #[serde(deserialize_with = "values::probability")]
     enter: Option<f64>,
     #[serde(deserialize_with = "values::positive_probability")]
@@ -72,7 +72,7 @@ pub(super) struct BurstFile {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct QueueFile {
+pub struct QueueFile {
     limit: Option<Packets>,
     #[serde(rename = "in")]
     unit: Unit,
@@ -141,11 +141,13 @@ impl LegOverrides {
     }
 }
 
-pub(super) const fn order(reorder: bool) -> PacketOrder {
+/// The order of packets by the key `reorder`.
+pub const fn order(reorder: bool) -> PacketOrder {
     if reorder { PacketOrder::Free } else { PacketOrder::Kept }
 }
 
-pub(super) fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>) -> Option<Option<Burst>> {
+/// The bursts that a key gives; `Some(None)` ends them. Reports what is wrong.
+pub fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>) -> Option<Option<Burst>> {
     let at = given.span().start;
     match given.get_ref() {
         Switch::Flag(false) => Some(None),
@@ -161,7 +163,8 @@ pub(super) fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>)
     }
 }
 
-pub(super) fn queue(source: &SourceText<'_>, given: &Spanned<QueueFile>) -> Option<Queue> {
+/// The queue that a key gives. Reports what is wrong.
+pub fn queue(source: &SourceText<'_>, given: &Spanned<QueueFile>) -> Option<Queue> {
     let QueueFile { limit, unit, red } = given.get_ref();
     let in_bytes = *unit == Unit::Bytes;
     let limit = limit.map(|limit| limit.0);

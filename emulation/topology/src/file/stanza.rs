@@ -50,13 +50,13 @@ impl Stanza {
         }
         self.optional("jitter", shape.jitter.map(format_duration).as_deref());
         if let Some(burst) = &shape.burst {
-            self.raw("burst", burst.as_ref().map_or_else(|| "false".to_owned(), burst_text));
+            self.raw("burst", burst_value(*burst));
         }
         if let Some(order) = shape.order {
             self.raw("reorder", (order == PacketOrder::Free).to_string());
         }
         if let Some(queue) = &shape.queue {
-            self.raw("queue", queue_text(queue));
+            self.raw("queue", queue_value(queue));
         }
         if let Some(trace) = &shape.trace {
             self.raw("trace", trace.as_deref().map_or_else(|| "false".to_owned(), trace_text));
@@ -106,8 +106,10 @@ pub(super) fn quote(text: &str) -> String {
     quoted
 }
 
-fn burst_text(burst: &Burst) -> String {
-    format!("{{ enter = {:?}, leave = {:?}, loss = {:?} }}", burst.enter, burst.leave, burst.loss)
+/// The value of the key `burst`.
+pub fn burst_value(burst: Option<Burst>) -> String {
+    let Some(Burst { enter, leave, loss }) = burst else { return "false".to_owned() };
+    format!("{{ enter = {enter:?}, leave = {leave:?}, loss = {loss:?} }}")
 }
 
 fn trace_text(playback: &Playback) -> String {
@@ -125,7 +127,8 @@ fn trace_text(playback: &Playback) -> String {
     table(&inner)
 }
 
-fn queue_text(queue: &Queue) -> String {
+/// The value of the key `queue`.
+pub fn queue_value(queue: &Queue) -> String {
     let mut inner = Stanza::new("");
     inner.raw("limit", queue.limit.to_string());
     if queue.in_bytes {

@@ -55,7 +55,8 @@ impl<'de> Visitor<'de> for OneOrMoreVisitor {
     }
 }
 
-pub(super) enum Switch<T> {
+/// A table, or true or false.
+pub enum Switch<T> {
     Flag(bool),
     Table(T),
 }

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 pub use read::{MAX_TRACE_BYTES, read_trace};
 pub use steps::{Steps, TraceStep, TraceValues};
-pub use store::{TRACE_FOLDER, TraceLoadError, TraceStore, gather};
-pub use summary::{TraceSummary, rates};
+pub use store::{TRACE_FOLDER, TraceLoadError, TraceSide, TraceStore, digests, gather, keep, play};
+pub use summary::{QUANTILES, TraceSummary, rates};
 
 /// The bytes of an opportunity, as Mahimahi counts a packet of 1500 bytes: with 4 bytes of a TUN device.
 pub const OPPORTUNITY_BYTES: u64 = 1504;

@@ -4,7 +4,7 @@ use roost_lab::Lab;
 use roost_results::record;
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::emulab;
-use roost_topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, Topology, TopologyChange};
+use roost_topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, PacketOrder, Topology, TopologyChange};
 use roost_topology::units::format_duration;
 use serde_json::json;
 
@@ -121,6 +121,8 @@ fn change(change: &TopologyChange) -> String {
         TopologyChange::Burst(Some(burst)) => {
             format!("bursts of {:.1} packets, loss {} in them", 1.0 / burst.leave, percent(burst.loss))
         }
+        TopologyChange::Order(PacketOrder::Free) => "packets overtake".to_owned(),
+        TopologyChange::Order(PacketOrder::Kept) => "packets keep their order".to_owned(),
         TopologyChange::Jitter(jitter) => format!("jitter {}", format_duration(*jitter)),
         TopologyChange::Queue(queue) => {
             format!("queue of {} {}", queue.limit, if queue.in_bytes { "bytes" } else { "packets" })
