@@ -143,6 +143,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
             "roost-transport",
             "roost-statistics",
             "roost-topology",
+            "roost-netcore",
             "roost-lab",
             "roost-experiment",
             "roost-report",

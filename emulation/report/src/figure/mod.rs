@@ -10,6 +10,7 @@ mod lines;
 mod plot_area;
 mod scale;
 mod time;
+mod trace;
 
 use std::collections::BTreeSet;
 
@@ -21,6 +22,7 @@ pub use self::canvas::Sheet;
 pub(super) use self::forest::forest;
 pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
+pub use self::trace::trace;
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// The most links, and the most daemons, that are shown.

@@ -88,6 +88,15 @@ pub fn gather(topology: &mut Topology) {
     }
 }
 
+/// Names the traces of a topology by their absolute paths, for a text in another folder.
+pub fn name_absolutely(topology: &mut Topology) {
+    for leg in topology.nets.iter_mut().flat_map(|net| &mut net.members).flat_map(legs_of) {
+        let Some(playback) = &leg.trace else { continue };
+        let file = playback.trace.path.to_string_lossy().into_owned();
+        leg.trace = Some(Arc::new(Playback { file, ..Playback::clone(playback) }));
+    }
+}
+
 fn legs_of(member: &mut NetMember) -> [&mut Leg; 2] {
     [&mut member.to_net, &mut member.from_net]
 }
