@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use roost_topology::generate::GenerateError;
 use roost_topology::file::TraceKey;
+use roost_topology::generate::GenerateError;
 use roost_topology::model::{Action, Event, HostIndex, NetIndex, NetKind, Topology, TopologyChange};
 use roost_topology::suggest::did_you_mean;
 use roost_topology::trace::{self, TraceSide, TraceStore};

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use roost_topology::model::PacketOrder;
 use roost_topology::units::Rate;
 use roost_wire::Time;
 
@@ -342,7 +343,8 @@ impl<P: Clone> Network<P> {
         }
         let was_empty = pipe.next().is_none();
         pipe.put(self.clock, sequence, header, packet());
-        if was_empty {
+        // A packet that overtakes may come out before the first one.
+        if was_empty || pipe.config().order == PacketOrder::Free {
             self.agenda.set(id.0, pipe.next());
         }
         self.held += 1;

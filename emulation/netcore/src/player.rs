@@ -3,9 +3,7 @@
 
 use std::sync::Arc;
 
-use roost_topology::trace::{
-    OPPORTUNITY_BYTES, OPPORTUNITY_FRAME, Playback, Steps, TraceContent, TraceValues,
-};
+use roost_topology::trace::{OPPORTUNITY_BYTES, OPPORTUNITY_FRAME, Playback, Steps, TraceContent, TraceValues};
 use roost_wire::Time;
 
 use super::HEADER_BYTES;
@@ -145,9 +143,7 @@ impl Player {
     fn sum(&self, steps: &Steps, place: u64) -> u128 {
         let period = self.period();
         match self.playback.once {
-            true if place >= period => {
-                steps.total() + u128::from(last_rate(steps)) * u128::from(place - period)
-            }
+            true if place >= period => steps.total() + u128::from(last_rate(steps)) * u128::from(place - period),
             true => steps.sum(place),
             false => u128::from(place / period) * steps.total() + steps.sum(place % period),
         }

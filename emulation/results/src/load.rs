@@ -32,7 +32,8 @@ impl LoadMeter {
 fn load(now: &LinkRecord, before: Option<&LinkRecord>, seconds: f64) -> Option<LinkLoad> {
     let since = |of: fn(&LinkRecord) -> u64| of(now).saturating_sub(before.map_or(0, of));
     let (bytes, dropped_queue) = (since(|link| link.bytes_out), since(|link| link.dropped_queue));
-    let capacity = now.capacity_bytes.map(|now| now.saturating_sub(before.and_then(|it| it.capacity_bytes).unwrap_or(0)));
+    let capacity =
+        now.capacity_bytes.map(|now| now.saturating_sub(before.and_then(|it| it.capacity_bytes).unwrap_or(0)));
     let used = match (capacity, now.rate_bps) {
         // Small packets share an opportunity better than their frames tell.
         (Some(capacity), _) => (bytes as f64 / capacity.max(1) as f64).min(1.0),

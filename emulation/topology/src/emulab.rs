@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::model::{
-    Action, Discipline, Event, HostProgram, NetIndex, PacketOrder, ProgramAction, Queue, Routing, Topology, TopologyChange,
-    TrafficAction, TrafficAgent,
+    Action, Discipline, Event, HostProgram, NetIndex, PacketOrder, ProgramAction, Queue, Routing, Topology,
+    TopologyChange, TrafficAction, TrafficAgent,
 };
 use crate::units::{Rate, format_duration};
 
@@ -122,9 +122,7 @@ fn change_args(change: &TopologyChange) -> (&'static str, String) {
         TopologyChange::Burst(Some(burst)) => {
             ("MODIFY", format!("BURST={},{},{}", burst.enter, burst.leave, burst.loss))
         }
-        TopologyChange::Order(order) => {
-            ("MODIFY", format!("REORDER={}", u8::from(*order == PacketOrder::Free)))
-        }
+        TopologyChange::Order(order) => ("MODIFY", format!("REORDER={}", u8::from(*order == PacketOrder::Free))),
         TopologyChange::Jitter(jitter) => ("MODIFY", format!("JITTER={}", format_duration(*jitter))),
     }
 }

@@ -13,7 +13,9 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event as Xml};
 
 use crate::addresses::{AddressError, Subnet, assign, network};
-use crate::model::{Action, HostIndex, HostProgram, Leg, Net, NetKind, PacketOrder, ProgramAction, Queue, Routing, Topology};
+use crate::model::{
+    Action, HostIndex, HostProgram, Leg, Net, NetKind, PacketOrder, ProgramAction, Queue, Routing, Topology,
+};
 use crate::routes::{self, HostRoute};
 
 const NAMESPACE: &str = "http://www.geni.net/resources/rspec/3";

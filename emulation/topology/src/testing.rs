@@ -163,8 +163,15 @@ fn any_legs(members: usize) -> BoxedStrategy<Vec<(Leg, Leg)>> {
 fn any_leg() -> impl Strategy<Value = Leg> {
     let loss = prop_oneof![3 => Just(0.0), 1 => 0.0..1.0, 1 => prop::sample::select(vec![0.01, 0.05, 1.0])];
     let jitter = prop_oneof![3 => Just(Duration::ZERO), 1 => any_duration()];
-    let leg = |(rate, delay, loss, burst, (jitter, order), queue)| {
-        Leg { rate, delay, loss, burst, jitter, order, queue, trace: None }
+    let leg = |(rate, delay, loss, burst, (jitter, order), queue)| Leg {
+        rate,
+        delay,
+        loss,
+        burst,
+        jitter,
+        order,
+        queue,
+        trace: None,
     };
     (any_rate(), any_duration(), loss, of(any_burst()), (jitter, any_order()), any_queue()).prop_map(leg)
 }

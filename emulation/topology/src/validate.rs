@@ -256,7 +256,8 @@ impl TopologyCheck<'_> {
         for (index, net) in self.topology.nets.iter().enumerate() {
             let (NetKind::Link, [a, b]) = (net.kind, net.members.as_slice()) else { continue };
             if [(a, b), (b, a)].iter().any(|(from, to)| from.to_net.trace.is_some() && to.from_net.trace.is_some()) {
-                let text = format!("two traces play in one direction of `{}`: write trace = false in one place", net.name);
+                let text =
+                    format!("two traces play in one direction of `{}`: write trace = false in one place", net.name);
                 self.error(line(&self.lines.nets, index), text);
             }
         }

@@ -1,8 +1,8 @@
 //! The links of a network as they are at a moment of the run.
 
 use roost_dashboard::Rows;
-use roost_topology::model::{HostIndex, Leg, Net, NetIndex, NetKind, TopologyChange};
 use roost_results::record::LinkLoad;
+use roost_topology::model::{HostIndex, Leg, Net, NetIndex, NetKind, TopologyChange};
 use roost_topology::units::{Rate, format_duration};
 use roost_topology::{Topology, amend};
 use serde_json::{Value, json};

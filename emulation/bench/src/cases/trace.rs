@@ -111,9 +111,8 @@ fn rows(name: &str, late: &[(u64, f64)]) -> Vec<BenchRow> {
     let over = errors.iter().filter(|error| **error > WINDOW_PERCENT).count();
     let most = errors.iter().copied().fold(0.0, f64::max);
     let seen = format!("most {most:.3} %, {over} of {} beyond", errors.len());
-    let windows =
-        BenchRow::judged(what("rate in each 100 ms"), format!("within ±{WINDOW_PERCENT} %"), seen, over == 0)
-            .with("most_percent", most);
+    let windows = BenchRow::judged(what("rate in each 100 ms"), format!("within ±{WINDOW_PERCENT} %"), seen, over == 0)
+        .with("most_percent", most);
     let long = (last.1 - first.1) / (last.0.saturating_sub(first.0).max(1)) as f64 * 100.0;
     let seen = format!("{long:+.5} % of {} packets", late.len());
     let whole = BenchRow::judged(what("rate"), format!("within ±{LONG_PERCENT} %"), seen, long.abs() <= LONG_PERCENT)
@@ -124,7 +123,8 @@ fn rows(name: &str, late: &[(u64, f64)]) -> Vec<BenchRow> {
 /// The error of the rate in each window, in percent.
 fn window_errors(late: &[(u64, f64)]) -> Vec<f64> {
     let window = WINDOW.as_nanos() as u64;
-    let ends: Vec<(u64, f64)> = late.chunk_by(|a, b| a.0 / window == b.0 / window).filter_map(|it| it.last().copied()).collect();
+    let ends: Vec<(u64, f64)> =
+        late.chunk_by(|a, b| a.0 / window == b.0 / window).filter_map(|it| it.last().copied()).collect();
     let error = |pair: &[(u64, f64)]| {
         let length = pair[1].0.saturating_sub(pair[0].0).max(window) as f64;
         (pair[1].1 - pair[0].1).abs() / length * 100.0
@@ -141,7 +141,8 @@ mod tests {
     fn seen(error: impl Fn(u64) -> u64) -> (Topology, PacketTimes) {
         let topology = topology(read_trace(&steps()).unwrap());
         let sent: Vec<u64> = (0..2000).map(|n| n * 865_143).collect();
-        let exact = lateness(&topology, &PacketTimes { received: vec![Some(1_800_000_000); 2000], sent: sent.clone() }, 0);
+        let exact =
+            lateness(&topology, &PacketTimes { received: vec![Some(1_800_000_000); 2000], sent: sent.clone() }, 0);
         let mut received: Vec<Option<u64>> = exact.iter().zip(0..).map(|((due, _), n)| Some(due + error(n))).collect();
         received.resize(2000, None);
         (topology, PacketTimes { sent, received })

@@ -3,15 +3,16 @@
 use std::time::Duration;
 
 use roost_results::TOPOLOGY_FILE;
-use roost_topology::generate::{Forest, LegParameters, Star, TreeShape};
 use roost_topology::file::{TraceFile, TraceKey, burst_value, queue_value};
+use roost_topology::generate::{Forest, LegParameters, Star, TreeShape};
 use roost_topology::model::{PacketOrder, Topology, TopologyChange};
 use roost_topology::trace::TraceSide;
 use roost_topology::units::format_duration;
 use roost_wire::Role;
 
 use super::{
-    BackendChoice, Fault, FaultKind, LinkTrace, Locality, Mix, Named, Participation, Plan, Room, RoomMembers, TopologySource,
+    BackendChoice, Fault, FaultKind, LinkTrace, Locality, Mix, Named, Participation, Plan, Room, RoomMembers,
+    TopologySource,
 };
 use crate::placement::Placement;
 

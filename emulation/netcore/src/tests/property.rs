@@ -61,7 +61,7 @@ fn queue() -> impl Strategy<Value = Queue> {
 
 fn config() -> impl Strategy<Value = PipeConfig> {
     let order = prop_oneof![3 => Just(PacketOrder::Kept), 1 => Just(PacketOrder::Free)];
-    let trace = prop::option::weighted(0.3, super::trace::any_playback());
+    let trace = prop::option::weighted(0.3, trace::any_playback());
     (rate(), duration(), duration(), probability(), losing_bursts(), queue(), order, trace).prop_map(
         |(rate, delay, jitter, loss, burst, queue, order, trace)| PipeConfig {
             rate,
@@ -235,7 +235,10 @@ impl TestNetwork {
         let mut delivered: BTreeMap<Port, u64> = BTreeMap::new();
         for Delivery { due, port, bytes, packet } in &self.trace {
             let before = last.insert((packet.from, *port), packet.number);
-            assert!(!self.keeps_order || before.is_none_or(|before| before < packet.number), "{packet:?} overtook {before:?}");
+            assert!(
+                !self.keeps_order || before.is_none_or(|before| before < packet.number),
+                "{packet:?} overtook {before:?}"
+            );
             assert!(*due >= packet.sent + self.least_time(packet.from, *port, *bytes), "{packet:?} at {due}");
             *delivered.entry(*port).or_default() += u64::from(*bytes);
         }

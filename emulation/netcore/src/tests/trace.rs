@@ -114,7 +114,8 @@ fn delay_loss_and_down_follow_trace() {
             is_up: Some(is_up),
         },
     };
-    let steps = vec![step(0, 10, 0.0, true), step(100, 50, 1.0, true), step(200, 1, 0.0, false), step(300, 5, 0.0, true)];
+    let steps =
+        vec![step(0, 10, 0.0, true), step(100, 50, 1.0, true), step(200, 1, 0.0, false), step(300, 5, 0.0, true)];
     let config = PipeConfig {
         delay: Duration::from_secs(9),
         ..playing(playback(TraceContent::Steps(Steps::new(steps, 400 * MS).unwrap())), 50)
@@ -217,10 +218,10 @@ fn any_times() -> impl Strategy<Value = Vec<u32>> {
 
 /// A trace of any kind, from any place.
 pub(super) fn any_playback() -> impl Strategy<Value = Arc<Playback>> {
-    let content = prop_oneof![any_rates().prop_map(|steps| rates(&steps)), any_times().prop_map(|times| opportunities(&times))];
-    (content, 0_u64..3_000).prop_map(|(playback, start)| {
-        Arc::new(Playback { start: Duration::from_millis(start), ..playback })
-    })
+    let content =
+        prop_oneof![any_rates().prop_map(|steps| rates(&steps)), any_times().prop_map(|times| opportunities(&times))];
+    (content, 0_u64..3_000)
+        .prop_map(|(playback, start)| Arc::new(Playback { start: Duration::from_millis(start), ..playback }))
 }
 
 /// Arrivals in microseconds after the one before, and bytes.

@@ -257,7 +257,8 @@ impl TopologyReader<'_> {
     fn net_changes(&self, at: usize, file: &EventFile) -> Vec<TopologyChange> {
         let shape = file.shape(self.source);
         if shape.trace.is_some() {
-            self.source.refuse(at, "an event cannot begin a trace: give it to the link, where it plays from the beginning");
+            self.source
+                .refuse(at, "an event cannot begin a trace: give it to the link, where it plays from the beginning");
         }
         let values = [
             shape.rate.map(TopologyChange::Rate),

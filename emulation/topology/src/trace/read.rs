@@ -192,7 +192,11 @@ impl CsvReader<'_> {
             Column::Up => kinds.is_up.is_some(),
         });
         if !has_all {
-            report(self.problems, first.line, "its first row has an empty cell: an empty cell keeps the value above it");
+            report(
+                self.problems,
+                first.line,
+                "its first row has an empty cell: an empty cell keeps the value above it",
+            );
         }
         // A last row with a time alone ends the trace; any other lasts as long as the row before it.
         let is_end = last.values == TraceValues::default();
@@ -225,7 +229,8 @@ fn read_header(line: u32, header: &str, problems: &mut Vec<Note>) -> Option<Vec<
         let found = COLUMNS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, column)| *column);
         let Some(column) = found else {
             let near = did_you_mean(name, COLUMNS.iter().map(|(known, _)| *known));
-            let known = "the columns are time, rate, delay, loss and up, with units such as time_s, rate_mbps, delay_ms";
+            let known =
+                "the columns are time, rate, delay, loss and up, with units such as time_s, rate_mbps, delay_ms";
             report(problems, line, format!("there is no column `{name}`{near}; {known}"));
             continue;
         };

@@ -226,7 +226,11 @@ mod tests {
             let notes = parse_in(folder.path(), "n", text).unwrap_err();
             notes.into_iter().map(|note| format!("{}: {}", note.line, note.text)).collect::<Vec<_>>().join("\n")
         };
-        assert!(told(&LINKS.replace("one/t", "bad")).starts_with("3: the trace"), "{}", told(&LINKS.replace("one/t", "bad")));
+        assert!(
+            told(&LINKS.replace("one/t", "bad")).starts_with("3: the trace"),
+            "{}",
+            told(&LINKS.replace("one/t", "bad"))
+        );
         assert!(told(&LINKS.replace("one/t", "bad")).contains("line 2: `x` is no whole number"));
         assert!(told(&LINKS.replace("one/t", "none")).contains("cannot be read"));
         let twice = LINKS.replace("up = {", "leg = [{ host = 'b', down = { trace = 'one/t' } }]\nup = {");

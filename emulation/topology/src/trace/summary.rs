@@ -54,7 +54,8 @@ impl TraceSummary {
                 };
                 summary.loss = mean(&|at| held[at].0.loss);
                 summary.down = mean(&|at| held[at].0.is_up.map(|is_up| if is_up { 0.0 } else { 1.0 }));
-                let delays: Option<Vec<_>> = held.iter().map(|(values, length)| Some((values.delay?, *length))).collect();
+                let delays: Option<Vec<_>> =
+                    held.iter().map(|(values, length)| Some((values.delay?, *length))).collect();
                 summary.delays = delays.map(|delays| quantiles(delays, steps.period()));
             }
         }
