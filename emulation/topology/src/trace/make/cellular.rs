@@ -2,8 +2,9 @@
 //!
 //! Winstein, Sivaraman and Balakrishnan, "Stochastic Forecasts Achieve High Throughput and Low Delay over Cellular
 //! Networks", NSDI 2013: packets leave as a Poisson process whose rate is itself in Brownian motion between 0 and 1000
-//! packets a second, with a deviation of 200 packets a second after one second, in ticks of 20 ms. A rate of 0 is an
-//! outage, which ends at a rate of once a second. These are the constants of Sprout's published receiver.
+//! packets a second, with a deviation of 200 packets a second after one second, in ticks of 20 ms. The range has 256 bins,
+//! and a step that would leave it does not happen. The lowest bin is an outage, which ends at a rate of once a second. These
+//! are the constants and the steps of Sprout's published receiver.
 
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ const DEVIATION: f64 = 200.0;
 /// Ends of outages a second.
 const ESCAPE: f64 = 1.0;
 const TICK_MS: u64 = 20;
+/// Below it nothing leaves.
+const LOWEST: f64 = MAX_RATE / 256.0;
 /// Our choice: the model has no beginning.
 const FIRST_RATE: f64 = 500.0;
 
@@ -41,11 +44,13 @@ fn next_rate(rate: f64, random: &mut TraceRandom) -> f64 {
         return 0.0;
     }
     loop {
-        let step = random.normal(DEVIATION * tick.sqrt());
-        // An outage that ends goes up; beyond the greatest rate nothing is possible.
-        let next = if rate <= 0.0 { step.abs() } else { rate + step };
-        if next <= MAX_RATE {
-            return next.max(0.0);
+        let next = rate + random.normal(DEVIATION * tick.sqrt());
+        match next {
+            // An outage that ends goes up.
+            _ if rate <= 0.0 && next < LOWEST => {}
+            _ if (0.0..LOWEST).contains(&next) => return 0.0,
+            _ if (0.0..=MAX_RATE).contains(&next) => return next,
+            _ => {}
         }
     }
 }
