@@ -8,6 +8,7 @@ mod ink;
 mod latency;
 mod lines;
 mod plot_area;
+mod rates;
 mod scale;
 mod time;
 mod trace;
@@ -62,6 +63,7 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
         timeline(results, metrics),
         overhead(metrics),
         links(results, metrics),
+        rates::rates(&results.trace_loads),
         load(results, metrics),
         nodes(metrics),
         failures(metrics),
