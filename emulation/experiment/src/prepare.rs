@@ -107,6 +107,7 @@ impl Prepared {
             ("warm-up", duration(plan.warm_up)),
             ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
             ("seed", plan.seed.to_string()),
+            ("traces", trace::digests(network).len().to_string()),
             ("happenings", self.script.left().to_string()),
         ]
     }

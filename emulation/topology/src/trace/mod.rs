@@ -15,7 +15,9 @@ use std::time::Duration;
 
 pub use read::{MAX_TRACE_BYTES, read_trace};
 pub use steps::{Steps, TraceStep, TraceValues};
-pub use store::{TRACE_FOLDER, TraceLoadError, TraceSide, TraceStore, digests, gather, keep, name_absolutely, play};
+pub use store::{
+    TRACE_FOLDER, TraceLoadError, TraceSide, TraceStore, digests, gather, keep, name_absolutely, play, use_means,
+};
 pub use summary::{QUANTILES, TraceSummary, rates};
 
 /// The bytes of an opportunity, as Mahimahi counts a packet of 1500 bytes: with 4 bytes of a TUN device.

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::read::{MAX_TRACE_BYTES, read_trace};
-use super::{Playback, Trace};
+use super::{Playback, Trace, TraceSummary};
 use crate::model::{Leg, Net, NetMember, Note, Topology};
+use crate::units::Rate;
 
 /// The folder of traces within that of a run's results.
 pub const TRACE_FOLDER: &str = "traces";
@@ -94,6 +95,18 @@ pub fn name_absolutely(topology: &mut Topology) {
         let Some(playback) = &leg.trace else { continue };
         let file = playback.trace.path.to_string_lossy().into_owned();
         leg.trace = Some(Arc::new(Playback { file, ..Playback::clone(playback) }));
+    }
+}
+
+/// Replaces the traces of a topology by their means over time, for predictions.
+pub fn use_means(topology: &mut Topology) {
+    for leg in topology.nets.iter_mut().flat_map(|net| &mut net.members).flat_map(legs_of) {
+        let Some(playback) = leg.trace.take() else { continue };
+        let means = TraceSummary::new(&playback.trace.content);
+        // A mean rate is positive.
+        leg.rate = means.mean_rate.map_or(leg.rate, |rate| Rate::from_bps((rate as u64).max(1)));
+        leg.delay = means.mean_delay.unwrap_or(leg.delay);
+        leg.loss = means.loss.unwrap_or(leg.loss);
     }
 }
 

@@ -21,6 +21,7 @@ pub struct TraceSummary {
     pub stands: Option<f64>,
     /// Quantiles of the delay over time, for [`QUANTILES`].
     pub delays: Option<[Duration; QUANTILES.len()]>,
+    pub mean_delay: Option<Duration>,
     /// The mean loss over time.
     pub loss: Option<f64>,
     /// The part of the time for which the link is down.
@@ -52,6 +53,7 @@ impl TraceSummary {
                     let parts: Option<Vec<f64>> = (0..held.len()).map(|at| Some(of(at)? * held[at].1 as f64)).collect();
                     parts.map(|parts| share(parts.iter().sum()))
                 };
+                summary.mean_delay = mean(&|at| Some(held[at].0.delay?.as_secs_f64())).map(Duration::from_secs_f64);
                 summary.loss = mean(&|at| held[at].0.loss);
                 summary.down = mean(&|at| held[at].0.is_up.map(|is_up| if is_up { 0.0 } else { 1.0 }));
                 let delays: Option<Vec<_>> =

@@ -82,7 +82,9 @@ fn values(leg: &Leg) -> [String; 3] {
     let jitter = if leg.jitter.is_zero() { String::new() } else { format!("+{}", format_duration(leg.jitter)) };
     let burst = if leg.burst.is_some() { " and bursts" } else { "" };
     let loss = if leg.loss == 0.0 { "0".to_owned() } else { percent(leg.loss) };
-    [leg.rate.to_string(), format_duration(leg.delay) + &jitter, loss + burst]
+    let trace = leg.trace.as_deref().map(|playback| format!(", {}", playback.describe())).unwrap_or_default();
+    let rate = if leg.rate_trace().is_some() { "trace".to_owned() } else { leg.rate.to_string() };
+    [rate, format_duration(leg.delay) + &jitter, loss + burst + &trace]
 }
 
 fn percent(part: f64) -> String {
