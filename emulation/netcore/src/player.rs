@@ -10,17 +10,14 @@ use super::HEADER_BYTES;
 
 /// The bytes by which a frame is larger here than the packet of Mahimahi, which has 4 bytes of a TUN device.
 const LARGER: u64 = HEADER_BYTES as u64 - 4;
-/// A transmission that never ends.
 const NEVER: Time = Time::from_nanos(u64::MAX);
 const NANOS_PER_MS: u64 = 1_000_000;
 /// Billionths of a bit in a byte.
 const BYTE: u128 = 8_000_000_000;
 
-/// A trace that plays.
 #[derive(Clone, Debug)]
 pub(super) struct Player {
     playback: Arc<Playback>,
-    /// The time at which it began.
     begin: Time,
     /// The bytes that it could have carried before it was begun anew.
     carried: u64,

@@ -57,7 +57,6 @@ pub struct Results {
 /// The rate of a trace in a second, and its use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceLoad {
-    /// The end of the second.
     pub t: f64,
     pub rate_bps: u64,
     pub link: LinkLoad,

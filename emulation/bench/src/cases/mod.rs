@@ -23,7 +23,6 @@ pub enum BenchCase {
     Loss,
     /// Errors of the times of scheduled changes.
     Schedule,
-    /// Errors of the rates of traces.
     Trace,
     Capacity,
     Scale,

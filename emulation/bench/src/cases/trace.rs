@@ -31,7 +31,7 @@ const LATE_US: f64 = 150.0;
 /// The error of a window's rate, and of all of it, in percent.
 const WINDOW_PERCENT: f64 = 0.5;
 const LONG_PERCENT: f64 = 0.01;
-/// Steps of 100 ms, Mbit/s.
+// Mbit/s, for 100 ms each.
 const STEPS: [u32; 8] = [10, 2, 5, 8, 1, 10, 3, 6];
 
 pub(crate) fn measure(bench: &mut BenchContext<'_>) -> Result<Vec<BenchRow>, BenchError> {

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use super::format::write_output;
 use crate::failure::{CommandResult, Failure};
 
-/// `emulate trace`.
 #[derive(Debug, Args)]
 pub(crate) struct TraceArgs {
     #[command(subcommand)]
@@ -45,7 +44,7 @@ enum TraceCommand {
 
 #[derive(Debug, Args)]
 struct MakeArgs {
-    /// The model
+    /// The model, of those that are published
     #[arg(value_enum)]
     model: ModelChoice,
     /// The seed: the same one makes the same trace
@@ -73,12 +72,11 @@ enum ModelChoice {
 struct ShowArgs {
     /// A trace, in Mahimahi's form or as CSV
     file: PathBuf,
-    /// Draw it into this file, too
+    /// Draw it as a picture into this file, too
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
 
-/// Makes or shows a trace.
 pub(crate) fn run(args: &TraceArgs, output: Output) -> CommandResult {
     match &args.what {
         TraceCommand::Make(args) => make(args, output),

@@ -122,7 +122,6 @@ pub(super) struct LinkFile {
     down: Option<SideFile>,
 }
 
-/// A direction of `[links.NAME]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SideFile {

@@ -90,7 +90,6 @@ pub struct Plan {
     pub classes: BTreeMap<String, Class>,
     /// New values for links and LANs of the topology.
     pub links: Vec<(Named, Vec<TopologyChange>)>,
-    /// Traces that links play.
     pub traces: Vec<LinkTrace>,
     /// Sorted by time.
     pub faults: Vec<Fault>,

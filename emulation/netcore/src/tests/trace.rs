@@ -59,12 +59,12 @@ fn opportunities_are_used_as_in_mahimahi() {
     let ms = |out: Vec<(u64, u32)>| out.into_iter().map(|(due, number)| (due / MS, number)).collect::<Vec<_>>();
     let full = [(0, 1514); 7];
     assert_eq!(ms(carried(&config, &full, 100 * MS)), [(1, 0), (2, 1), (2, 2), (5, 3), (10, 4), (11, 5), (12, 6)]);
-    // One that comes at the instant of an opportunity is late, and an unused one is lost.
+    // A packet that comes at the instant of an opportunity is late, and an unused opportunity is lost.
     assert_eq!(ms(carried(&config, &[(2 * MS, 1514), (6 * MS, 1514)], 100 * MS)), [(5, 0), (10, 1)]);
     // Two of 752 share one; of 1000 the second goes on in the next.
     assert_eq!(ms(carried(&config, &[(0, 762), (0, 762), (0, 1514)], 100 * MS)), [(1, 0), (1, 1), (2, 2)]);
     assert_eq!(ms(carried(&config, &[(0, 1010), (0, 1010), (0, 1010)], 100 * MS)), [(1, 0), (2, 1), (2, 2)]);
-    // One of 4000 needs three.
+    // A packet of 4000 needs three.
     assert_eq!(ms(carried(&config, &[(0, 4010)], 100 * MS)), [(2, 0)]);
 }
 
@@ -126,7 +126,7 @@ fn delay_loss_and_down_follow_trace() {
 }
 
 #[test]
-fn changes_do_not_touch_what_trace_gives() {
+fn changes_do_not_touch_given_values() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(playing(rates(&[(1_000, 1_000_000)]), 50), PipeConfig::default());
     plan(&mut network, 1, a, TopologyChange::Rate(Rate::from_bps(1_000)));
@@ -270,7 +270,7 @@ proptest! {
     }
 
     #[test]
-    fn overtaking_packets_come_at_their_own_times(jitter in 1_u64..50, gaps in prop::collection::vec(0_u64..10, 2..80)) {
+    fn overtaking_packets_keep_own_times(jitter in 1_u64..50, gaps in prop::collection::vec(0_u64..10, 2..80)) {
         let at = |order| {
             let config = PipeConfig { jitter: Duration::from_millis(jitter), order, ..roomy(8, 20) };
             let mut now = 0;

@@ -42,12 +42,11 @@ impl<'t> SourceText<'t> {
         Self { text, lines, problems: RefCell::default(), left_out: RefCell::default(), traces: TraceStore::default() }
     }
 
-    /// The same text, whose traces are in a folder.
+    /// Looks for the traces that the text names in a folder.
     pub fn within(self, folder: &Path) -> Self {
         Self { traces: TraceStore::new(folder), ..self }
     }
 
-    /// The traces that the text names.
     pub(super) const fn traces(&self) -> &TraceStore {
         &self.traces
     }

@@ -106,7 +106,6 @@ pub(super) fn quote(text: &str) -> String {
     quoted
 }
 
-/// The value of the key `burst`.
 pub fn burst_value(burst: Option<Burst>) -> String {
     let Some(Burst { enter, leave, loss }) = burst else { return "false".to_owned() };
     format!("{{ enter = {enter:?}, leave = {leave:?}, loss = {loss:?} }}")
@@ -127,7 +126,6 @@ fn trace_text(playback: &Playback) -> String {
     table(&inner)
 }
 
-/// The value of the key `queue`.
 pub fn queue_value(queue: &Queue) -> String {
     let mut inner = Stanza::new("");
     inner.raw("limit", queue.limit.to_string());

@@ -1,4 +1,4 @@
-//! The key `trace`.
+//! The key `trace` of links, LANs, legs and directions.
 
 use std::fmt;
 use std::sync::Arc;

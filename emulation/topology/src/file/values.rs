@@ -55,7 +55,6 @@ impl<'de> Visitor<'de> for OneOrMoreVisitor {
     }
 }
 
-/// A table, or true or false.
 pub enum Switch<T> {
     Flag(bool),
     Table(T),

@@ -52,7 +52,6 @@ impl Leg {
     }
 }
 
-/// The order in which packets leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PacketOrder {
     /// A packet waits for the one before it.

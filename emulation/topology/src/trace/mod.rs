@@ -22,7 +22,7 @@ pub use summary::{QUANTILES, TraceSummary, rates};
 
 /// The bytes of an opportunity, as Mahimahi counts a packet of 1500 bytes: with 4 bytes of a TUN device.
 pub const OPPORTUNITY_BYTES: u64 = 1504;
-/// The same packet as an Ethernet frame.
+/// The bytes of an Ethernet frame with such a packet.
 pub const OPPORTUNITY_FRAME: u64 = 1514;
 
 /// The playing of a trace by one direction of a link, or by a leg.
@@ -37,11 +37,9 @@ pub struct Playback {
     pub trace: Arc<Trace>,
 }
 
-/// A trace as it was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     pub path: PathBuf,
-    /// In hexadecimal.
     pub sha256: String,
     pub content: TraceContent,
 }
@@ -97,7 +95,6 @@ impl TraceContent {
 }
 
 impl Playback {
-    /// In a line, for people.
     pub fn describe(&self) -> String {
         let mut text = self.file.clone();
         if !self.start.is_zero() {

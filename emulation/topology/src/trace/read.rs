@@ -1,4 +1,4 @@
-//! Reading of traces in both forms.
+//! Reading of traces in both forms, with all mistakes at once.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,7 +12,6 @@ use crate::units::{Rate, parse_duration};
 pub const MAX_TRACE_BYTES: u64 = 64 << 20;
 /// The most rows of a CSV trace: at one a millisecond more than an hour.
 const MAX_ROWS: usize = 4 << 20;
-/// The most mistakes that are recorded.
 const MAX_PROBLEMS: usize = 100;
 
 /// Reads a trace: Mahimahi's form if its first line is a whole number, else CSV.
@@ -63,7 +62,6 @@ fn opportunities(text: &str, problems: &mut Vec<Note>) -> Option<TraceContent> {
     Some(TraceContent::Opportunities(times))
 }
 
-/// The meaning of a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Column {
     /// With the nanoseconds of its unit; `None` if each cell has a unit.

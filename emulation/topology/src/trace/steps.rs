@@ -74,7 +74,6 @@ impl Steps {
         self.before[index] + u128::from(step.values.rate.unwrap_or(0)) * u128::from(place - step.at)
     }
 
-    /// The bits of the whole trace.
     pub const fn total(&self) -> u128 {
         self.total
     }

@@ -18,7 +18,6 @@ pub const TRACE_FOLDER: &str = "traces";
 /// The most mistakes that one error lists.
 const MAX_LISTED: usize = 10;
 
-/// A trace that cannot be played.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum TraceLoadError {
     #[error("the trace {} cannot be read: {cause}", path.display())]
@@ -158,7 +157,6 @@ fn digest(bytes: &[u8]) -> String {
 /// The directions of a link or LAN on which a trace plays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceSide {
-    /// What every member sends.
     All,
     /// Of a link: from its first host to its second.
     Up,

@@ -1,4 +1,4 @@
-//! The figures of a trace.
+//! The figures of a trace: rates, delays, losses and times.
 
 use std::time::Duration;
 
@@ -11,7 +11,6 @@ pub const QUANTILES: [usize; 5] = [0, 5, 50, 95, 100];
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceSummary {
     pub period: Duration,
-    /// Rows, or opportunities.
     pub entries: usize,
     /// Bits a second over the whole trace.
     pub mean_rate: Option<f64>,
@@ -22,7 +21,6 @@ pub struct TraceSummary {
     /// Quantiles of the delay over time, for [`QUANTILES`].
     pub delays: Option<[Duration; QUANTILES.len()]>,
     pub mean_delay: Option<Duration>,
-    /// The mean loss over time.
     pub loss: Option<f64>,
     /// The part of the time for which the link is down.
     pub down: Option<f64>,

@@ -10,14 +10,10 @@ use std::time::Duration;
 
 use super::TraceRandom;
 
-/// Packets a second.
 const MAX_RATE: f64 = 1000.0;
-/// Packets a second, after one second.
 const DEVIATION: f64 = 200.0;
-/// Ends of outages a second.
 const ESCAPE: f64 = 1.0;
 const TICK_MS: u64 = 20;
-/// Below it nothing leaves.
 const LOWEST: f64 = MAX_RATE / 256.0;
 /// Our choice: the model has no beginning.
 const FIRST_RATE: f64 = 500.0;

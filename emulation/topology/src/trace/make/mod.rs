@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use roost_wire::random::SplitMix64;
 
-/// The longest trace that is made.
 pub const MAX_LENGTH: Duration = Duration::from_secs(24 * 3600);
 
-/// A model of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceModel {
     /// The rate of a cellular link, in Mahimahi's form.
@@ -36,11 +34,9 @@ impl TraceModel {
     }
 }
 
-/// Draws from distributions.
 struct TraceRandom(SplitMix64);
 
 impl TraceRandom {
-    /// From 0 to below 1.
     fn uniform(&mut self) -> f64 {
         (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
