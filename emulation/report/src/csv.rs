@@ -249,7 +249,6 @@ fn links(metrics: &Metrics) -> String {
             ("host", |one| one.link.host.clone()),
             ("direction", |one| one.link.direction.clone()),
             ("rate_bps", |one| one.link.rate_bps.to_string()),
-            ("capacity_bytes", |one| one.link.capacity_bytes.map_or_else(String::new, |bytes| bytes.to_string())),
             ("packets_in", |one| one.link.packets_in.to_string()),
             ("bytes_in", |one| one.link.bytes_in.to_string()),
             ("packets_out", |one| one.link.packets_out.to_string()),
@@ -261,6 +260,7 @@ fn links(metrics: &Metrics) -> String {
             ("in_flight", |one| one.link.in_flight.to_string()),
             ("mbit_s", |one| maybe(one.mbit_s)),
             ("utilization", |one| maybe(one.utilization)),
+            ("capacity_bytes", |one| one.link.capacity_bytes.map_or_else(String::new, |bytes| bytes.to_string())),
         ],
     )
 }

@@ -172,6 +172,9 @@ impl TopologyReader<'_> {
         let mut whole = Leg::default();
         std::iter::once(&self.defaults).chain(shapes).for_each(|shape| shape.lay_over(&mut whole));
         let has_rate = self.defaults.rate.is_some() || shapes.iter().any(|shape| shape.rate.is_some());
+        if shapes.iter().any(|shape| shape.is_trace_wrong) {
+            return None;
+        }
         if !has_rate && whole.rate_trace().is_none() {
             self.source.miss(
                 at,

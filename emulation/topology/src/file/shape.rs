@@ -41,6 +41,7 @@ macro_rules! with_shape {
 
         impl $name {
             pub(super) fn shape(&self, source: &crate::file::fields::SourceText<'_>) -> crate::file::shape::LegOverrides {
+                let trace = self.trace.as_ref().and_then(|trace| crate::file::trace::playback(source, trace));
                 crate::file::shape::LegOverrides {
                     rate: self.rate,
                     delay: self.delay,
@@ -49,7 +50,8 @@ macro_rules! with_shape {
                     burst: self.burst.as_ref().and_then(|burst| crate::file::shape::burst(source, burst)),
                     order: self.reorder.map(crate::file::shape::order),
                     queue: self.queue.as_ref().and_then(|queue| crate::file::shape::queue(source, queue)),
-                    trace: self.trace.as_ref().and_then(|trace| crate::file::trace::playback(source, trace)),
+                    is_trace_wrong: self.trace.is_some() && trace.is_none(),
+                    trace,
                 }
             }
         }
@@ -109,6 +111,8 @@ pub(super) struct LegOverrides {
     pub(super) order: Option<PacketOrder>,
     pub(super) queue: Option<Queue>,
     pub(super) trace: Option<Option<Arc<Playback>>>,
+    /// True if a trace is given that cannot be read, which is reported.
+    pub(super) is_trace_wrong: bool,
 }
 
 impl LegOverrides {
@@ -137,6 +141,7 @@ impl LegOverrides {
             order: (base.order != leg.order).then_some(leg.order),
             queue: (base.queue != leg.queue).then_some(leg.queue),
             trace: (base.trace != leg.trace).then(|| leg.trace.clone()),
+            is_trace_wrong: false,
         }
     }
 }
