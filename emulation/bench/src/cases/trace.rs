@@ -75,8 +75,15 @@ fn topology(content: TraceContent) -> Topology {
     networks::links([Leg { queue, trace: Some(Arc::new(playback)), ..Leg::default() }])
 }
 
-/// The time of each arrival by the model, and its lateness, in nanoseconds.
-fn lateness(topology: &Topology, seen: &PacketTimes, begin: u64) -> Vec<(u64, f64)> {
+/// An arrival in nanoseconds: its time by the model, and its lateness.
+#[derive(Clone, Copy, Debug)]
+struct LateArrival {
+    due: u64,
+    late: f64,
+}
+
+/// Holds each arrival against the model.
+fn lateness(topology: &Topology, seen: &PacketTimes, begin: u64) -> Vec<LateArrival> {
     let members = &topology.nets[0].members;
     let config: PipeConfig = wiring::direction(&members[0].to_net, &members[1].from_net);
     let mut network = Network::new(1);
@@ -95,13 +102,13 @@ fn lateness(topology: &Topology, seen: &PacketTimes, begin: u64) -> Vec<(u64, f6
     }
     let mut arrivals: Vec<u64> = seen.received.iter().flatten().map(|at| at.saturating_sub(begin)).collect();
     arrivals.sort_unstable();
-    model.into_iter().zip(arrivals).map(|(due, at)| (due, at as f64 - due as f64)).collect()
+    model.into_iter().zip(arrivals).map(|(due, at)| LateArrival { due, late: at as f64 - due as f64 }).collect()
 }
 
-fn rows(name: &str, late: &[(u64, f64)]) -> Vec<BenchRow> {
+fn rows(name: &str, late: &[LateArrival]) -> Vec<BenchRow> {
     let what = |what: &str| format!("{name}: {what}");
     let (target, errors) = (format!("p99 ≤ {LATE_US} µs"), window_errors(late));
-    let spread = Spread::from_values(late.iter().map(|(_, late)| late / 1e3).collect());
+    let spread = Spread::from_values(late.iter().map(|one| one.late / 1e3).collect());
     let Some((spread, (first, last))) = spread.zip(late.first().zip(late.last())) else {
         return vec![BenchRow::unmeasured(what("lateness of arrivals"), target, "nothing arrived".to_owned())];
     };
@@ -113,7 +120,7 @@ fn rows(name: &str, late: &[(u64, f64)]) -> Vec<BenchRow> {
     let seen = format!("most {most:.3} %, {over} of {} beyond", errors.len());
     let windows = BenchRow::judged(what("rate in each 100 ms"), format!("within ±{WINDOW_PERCENT} %"), seen, over == 0)
         .with("most_percent", most);
-    let long = (last.1 - first.1) / (last.0.saturating_sub(first.0).max(1)) as f64 * 100.0;
+    let long = (last.late - first.late) / (last.due.saturating_sub(first.due).max(1)) as f64 * 100.0;
     let seen = format!("{long:+.5} % of {} packets", late.len());
     let whole = BenchRow::judged(what("rate"), format!("within ±{LONG_PERCENT} %"), seen, long.abs() <= LONG_PERCENT)
         .with("error_percent", long);
@@ -121,13 +128,13 @@ fn rows(name: &str, late: &[(u64, f64)]) -> Vec<BenchRow> {
 }
 
 /// The error of the rate in each window, in percent.
-fn window_errors(late: &[(u64, f64)]) -> Vec<f64> {
+fn window_errors(late: &[LateArrival]) -> Vec<f64> {
     let window = WINDOW.as_nanos() as u64;
-    let ends: Vec<(u64, f64)> =
-        late.chunk_by(|a, b| a.0 / window == b.0 / window).filter_map(|it| it.last().copied()).collect();
-    let error = |pair: &[(u64, f64)]| {
-        let length = pair[1].0.saturating_sub(pair[0].0).max(window) as f64;
-        (pair[1].1 - pair[0].1).abs() / length * 100.0
+    let ends: Vec<LateArrival> =
+        late.chunk_by(|a, b| a.due / window == b.due / window).filter_map(|it| it.last().copied()).collect();
+    let error = |pair: &[LateArrival]| {
+        let length = pair[1].due.saturating_sub(pair[0].due).max(window) as f64;
+        (pair[1].late - pair[0].late).abs() / length * 100.0
     };
     ends.windows(2).map(error).collect()
 }
@@ -143,7 +150,7 @@ mod tests {
         let sent: Vec<u64> = (0..2000).map(|n| n * 865_143).collect();
         let exact =
             lateness(&topology, &PacketTimes { received: vec![Some(1_800_000_000); 2000], sent: sent.clone() }, 0);
-        let mut received: Vec<Option<u64>> = exact.iter().zip(0..).map(|((due, _), n)| Some(due + error(n))).collect();
+        let mut received: Vec<Option<u64>> = exact.iter().zip(0..).map(|(one, n)| Some(one.due + error(n))).collect();
         received.resize(2000, None);
         (topology, PacketTimes { sent, received })
     }

@@ -238,7 +238,7 @@ mod tests {
             notes.into_iter().map(|note| format!("{}: {}", note.line, note.text)).collect::<Vec<_>>().join("\n")
         };
         assert!(
-            told(&LINKS.replace("one/t", "bad")).starts_with("3: the trace"),
+            told(&LINKS.replace("one/t", "bad")).starts_with("6: the trace"),
             "{}",
             told(&LINKS.replace("one/t", "bad"))
         );

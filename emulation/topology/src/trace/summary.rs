@@ -54,8 +54,10 @@ impl TraceSummary {
                 summary.mean_delay = mean(&|at| Some(held[at].0.delay?.as_secs_f64())).map(Duration::from_secs_f64);
                 summary.loss = mean(&|at| held[at].0.loss);
                 summary.down = mean(&|at| held[at].0.is_up.map(|is_up| if is_up { 0.0 } else { 1.0 }));
-                let delays: Option<Vec<_>> =
-                    held.iter().map(|(values, length)| Some((values.delay?, *length))).collect();
+                let delays: Option<Vec<_>> = held
+                    .iter()
+                    .map(|(values, length)| Some(HeldDelay { delay: values.delay?, nanos: *length }))
+                    .collect();
                 summary.delays = delays.map(|delays| quantiles(delays, steps.period()));
             }
         }
@@ -63,17 +65,24 @@ impl TraceSummary {
     }
 }
 
+/// A delay, and the time for which it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct HeldDelay {
+    delay: Duration,
+    nanos: u64,
+}
+
 /// The delays that hold for at most these parts of the time.
-fn quantiles(mut delays: Vec<(Duration, u64)>, period: u64) -> [Duration; QUANTILES.len()] {
+fn quantiles(mut delays: Vec<HeldDelay>, period: u64) -> [Duration; QUANTILES.len()] {
     delays.sort_unstable();
     QUANTILES.map(|percent| {
         let until = u128::from(period) * percent as u128 / 100;
         let mut passed = 0_u128;
-        let reaches = |&&(_, length): &&(Duration, u64)| {
-            passed += u128::from(length);
+        let reaches = |held: &&HeldDelay| {
+            passed += u128::from(held.nanos);
             passed >= until
         };
-        delays.iter().find(reaches).or(delays.last()).map_or(Duration::ZERO, |(delay, _)| *delay)
+        delays.iter().find(reaches).or(delays.last()).map_or(Duration::ZERO, |held| held.delay)
     })
 }
 
