@@ -82,7 +82,7 @@ struct LateArrival {
     late: f64,
 }
 
-/// Holds each arrival against the model.
+/// Holds each arrival against the link model with the same load.
 fn lateness(topology: &Topology, seen: &PacketTimes, begin: u64) -> Vec<LateArrival> {
     let members = &topology.nets[0].members;
     let config: PipeConfig = wiring::direction(&members[0].to_net, &members[1].from_net);
