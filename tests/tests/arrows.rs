@@ -90,7 +90,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
     // the transport's connections in virtual time.
     ("roost-statistics", &["roost-wire"]),
     ("roost-results", &["roost-wire", "roost-statistics"]),
-    ("roost-topology", &["roost-terminal"]),
+    ("roost-topology", &["roost-wire", "roost-terminal"]),
     ("roost-ns", &["roost-topology"]),
     ("roost-netcore", &["roost-wire", "roost-topology", "roost-results"]),
     ("roost-lab", &["roost-wire", "roost-statistics", "roost-results", "roost-topology", "roost-netcore"]),
@@ -143,6 +143,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
             "roost-transport",
             "roost-statistics",
             "roost-topology",
+            "roost-netcore",
             "roost-lab",
             "roost-experiment",
             "roost-report",

@@ -54,6 +54,8 @@ enum EmulateCommand {
     Convert(commands::convert::ConvertArgs),
     /// Make a topology of the published experiments, of any size
     Topo(commands::topo::TopoArgs),
+    /// Make or show traces: rates, delays and losses of links over time
+    Trace(commands::trace::TraceArgs),
     /// Bring a network up and work on it: run programs on hosts, change links, look
     ///
     /// Hosts know one another by name. What the file schedules for links happens; its programs
@@ -164,6 +166,7 @@ enum EmulateCommand {
   emulate bench                    all of it, in some minutes
   emulate bench delay rate --for 2s
   emulate bench busy --load 'make -j2'
+  emulate bench trace              traces, played by links
   emulate bench transport          our transports over two links, beside TCP and MPTCP
   emulate bench bulk               an object over long and lossy paths, beside TCP and UDT4
   emulate bench reflect            one copy of a stream to many, beside C
@@ -212,6 +215,7 @@ fn run(command: &EmulateCommand, output: Output) -> CommandResult {
         EmulateCommand::Check(args) => commands::check::run(args, output),
         EmulateCommand::Convert(args) => commands::convert::run(args, output),
         EmulateCommand::Topo(args) => commands::topo::run(args, output),
+        EmulateCommand::Trace(args) => commands::trace::run(args, output),
         EmulateCommand::Shell(args) => commands::shell::run(args, output),
         EmulateCommand::Exec(args) => commands::exec::run(args, output),
         EmulateCommand::Linktest(args) => commands::linktest::run(args, output),

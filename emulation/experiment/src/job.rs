@@ -31,7 +31,8 @@ impl NetworkRun {
     /// # Errors
     /// Fails when the topology is wrong.
     pub fn load(path: &Path) -> Result<Self, RunError> {
-        let topology = roost_ns::load(path).map_err(|error| RunError::Topology(error.to_string()))?;
+        let mut topology = roost_ns::load(path).map_err(|error| RunError::Topology(error.to_string()))?;
+        roost_topology::trace::gather(&mut topology);
         let (file, lab) = (path.to_owned(), LabSettings::default());
         Ok(Self { file, topology, seed: 1, length: None, linktest: true, lab })
     }

@@ -200,6 +200,7 @@ impl RunRecorder<'_> {
             build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
             binaries: BTreeMap::new(),
             machine: BTreeMap::new(),
+            traces: roost_topology::trace::digests(topology),
             varied: varied.clone(),
             lab: self.lab.facts().clone(),
             verdict: RunVerdict {

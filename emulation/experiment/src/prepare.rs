@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roost_topology::file::TraceKey;
 use roost_topology::generate::GenerateError;
-use roost_topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
+use roost_topology::model::{Action, Event, HostIndex, NetIndex, NetKind, Topology, TopologyChange};
 use roost_topology::suggest::did_you_mean;
+use roost_topology::trace::{self, TraceSide, TraceStore};
 use roost_topology::{amend, file};
 
 use super::error::RunError;
 use super::placement::{self, Placement};
-use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::plan::{Architecture, Fault, FaultKind, LinkTrace, Named, Plan, PlanError, PlanErrors, TopologySource};
 use super::rooms;
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
 
@@ -51,6 +53,7 @@ impl Prepared {
         let plan = Plan::parse(text, file)?;
         let mut network = network(&plan.topology, file)?;
         set_links(&plan, &mut network, file)?;
+        set_traces(&plan, &mut network, file)?;
         Self::from_plan(plan, network, file)
     }
 
@@ -58,7 +61,9 @@ impl Prepared {
     ///
     /// # Errors
     /// Fails when the two do not fit.
-    pub fn from_plan(mut plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
+    pub fn from_plan(mut plan: Plan, mut network: Topology, file: &Path) -> Result<Self, RunError> {
+        trace::gather(&mut network);
+        name_traces(&mut plan, &network);
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;
         name_hub(&mut plan, &network, &placement);
@@ -102,6 +107,7 @@ impl Prepared {
             ("warm-up", duration(plan.warm_up)),
             ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
             ("seed", plan.seed.to_string()),
+            ("traces", trace::digests(network).len().to_string()),
             ("happenings", self.script.left().to_string()),
         ]
     }
@@ -170,6 +176,44 @@ fn set_links(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), Pla
         }
     }
     wrong.into_result()
+}
+
+/// Gives links and LANs the plan's traces.
+fn set_traces(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), PlanError> {
+    let mut wrong = PlanErrors::default();
+    let store = TraceStore::new(file.parent().unwrap_or(Path::new("")));
+    for given in &plan.traces {
+        wrong.record_error(set_trace(given, network, &store, file));
+    }
+    wrong.into_result()
+}
+
+fn set_trace(given: &LinkTrace, network: &mut Topology, store: &TraceStore, file: &Path) -> Result<(), PlanError> {
+    let error = |message: String| PlanError::new(file, given.net.line, message);
+    let index = net(network, &given.net, file)?;
+    let net = &mut network.nets[index];
+    if given.side != TraceSide::All && net.kind != NetKind::Link {
+        let message = format!("`{}` is a LAN, and has no up and down: write trace for all of it", net.name);
+        return Err(error(message));
+    }
+    let playback = match &given.key {
+        TraceKey::Off => None,
+        TraceKey::File(key) => Some(key.load(store).map_err(|wrong| error(wrong.to_string()))?),
+    };
+    trace::play(net, given.side, playback.as_ref());
+    Ok(())
+}
+
+/// Gives the plan's traces the names that they have in results.
+fn name_traces(plan: &mut Plan, network: &Topology) {
+    for given in &mut plan.traces {
+        let net = network.net_index(&given.net.name).map(|net| &network.nets[net]);
+        let member = net.and_then(|net| net.members.get(usize::from(given.side == TraceSide::Down)));
+        let playback = member.and_then(|member| member.to_net.trace.as_ref());
+        if let (TraceKey::File(key), Some(playback)) = (&mut given.key, playback) {
+            key.file.clone_from(&playback.file);
+        }
+    }
 }
 
 /// The link or LAN of this name.
@@ -357,6 +401,35 @@ mod tests {
             "p.toml:4: the topology has no link or LAN `nat`; did you mean `net`?"
         );
         assert_eq!(wrong("[links.net]\nloss = 2.0\n"), "p.toml:5: a loss is a probability from 0 to 1");
+    }
+
+    #[test]
+    fn traces_of_links_are_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("p.toml");
+        for name in ["a", "b"] {
+            std::fs::write(folder.path().join(name), format!("time_s,rate_mbps\n0,1\n1,{}\n", name.len() + 1)).unwrap();
+        }
+        std::fs::write(folder.path().join("b"), "1\n").unwrap();
+        std::fs::write(
+            folder.path().join("n.toml"),
+            "[[host]]\nname = ['node1', 'node2']\n[[link]]\nname = 'x'\nbetween = ['node1', 'node2']\nrate = '1Mbit'\n",
+        )
+        .unwrap();
+        let text = "topology = 'n.toml'\narchitecture = 'super-node'\nduration = '60s'\n[links.x]\ntrace = 'a'\n\
+                    down.trace = { file = 'b', start = '1s' }\nburst = { enter = 0.1, leave = 0.5 }\nreorder = true\n\
+                    queue = { limit = 7 }\n";
+        let first = Prepared::from_text(text, &file).unwrap();
+        let results = tempfile::tempdir().unwrap();
+        trace::keep(&first.network, results.path()).unwrap();
+        std::fs::write(results.path().join("topology.toml"), first.network_file()).unwrap();
+        let again = Prepared::from_text(&first.effective(), &results.path().join("plan.toml")).unwrap();
+        assert_eq!((again.network_file(), again.effective()), (first.network_file(), first.effective()));
+        assert_eq!(trace::digests(&again.network).len(), 2);
+        let wrong = |from: &str, to: &str| Prepared::from_text(&text.replace(from, to), &file).unwrap_err().to_string();
+        assert!(wrong("'a'", "'c'").contains("p.toml:5: the trace"), "{}", wrong("'a'", "'c'"));
+        assert!(wrong("leave = 0.5", "leave = 0.0").contains("p.toml:7: "));
+        assert!(wrong("enter = 0.1, ", "").contains("p.toml:7: a burst needs `enter`"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use roost_results::metrics::RequestCounts;
 use roost_results::record::RunRecord;
 use roost_results::{EVENTS_FILE, PLAN_FILE, RUN_FILE, TOPOLOGY_FILE};
 use roost_terminal::{Output, Steps};
+use roost_topology::trace;
 
 use super::bar::RunProgressBar;
 use super::binaries::{self, Binaries};
@@ -74,6 +75,7 @@ fn carry_out(job: &RunSpec<'_>, folder: &Path, output: Output, interrupt: &Inter
         write(PLAN_FILE, &prepared.effective())?;
     }
     write(TOPOLOGY_FILE, &roost_topology::file::write(job.network, ""))?;
+    trace::keep(job.network, Path::new("")).map_err(|error| RunError::file("copy the traces to", &folder, &error))?;
     let failed = |error| RunError::Failed(format!("cannot start the run: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
     let session = RunSession { job, output, interrupt: interrupt.clone() };
@@ -96,6 +98,7 @@ fn broke_off(error: RunError, folder: &Path) -> RunError {
             // The file may not exist.
             let _ = fs::remove_file(file);
         }
+        let _ = fs::remove_dir_all(trace::TRACE_FOLDER);
         return error;
     }
     let what = if is_recorded { "what was recorded until then is" } else { "the daemons' logs are" };

@@ -151,6 +151,7 @@ pub fn since(now: LinkRecord, before: &LinkRecord) -> LinkRecord {
         dropped_queue: now.dropped_queue - before.dropped_queue,
         dropped_loss: now.dropped_loss - before.dropped_loss,
         dropped_down: now.dropped_down - before.dropped_down,
+        capacity_bytes: now.capacity_bytes.map(|bytes| bytes - before.capacity_bytes.unwrap_or(0)),
         ..now
     }
 }

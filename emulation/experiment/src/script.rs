@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use roost_topology::model::{
-    Action, Event, HostIndex, NetIndex, ProgramAction, Topology, TopologyChange, TrafficAction,
+    Action, Event, HostIndex, NetIndex, PacketOrder, ProgramAction, Topology, TopologyChange, TrafficAction,
 };
 use roost_topology::units::format_duration;
 
@@ -170,6 +170,8 @@ pub fn describe_change(topology: &Topology, net: NetIndex, from: Option<HostInde
         TopologyChange::Rate(rate) => format!("the rate of {name}{side} is {rate}"),
         TopologyChange::Delay(delay) => format!("the delay of {name}{side} is {}", format_duration(delay)),
         TopologyChange::Loss(loss) => format!("the loss of {name}{side} is {} %", loss * 100.0),
+        TopologyChange::Order(PacketOrder::Free) => format!("packets overtake on {name}{side}"),
+        TopologyChange::Order(PacketOrder::Kept) => format!("packets keep their order on {name}{side}"),
         TopologyChange::Jitter(jitter) => format!("the jitter of {name}{side} is {}", format_duration(jitter)),
         TopologyChange::Burst(Some(_)) => format!("{name}{side} loses in bursts"),
         TopologyChange::Burst(None) => format!("{name}{side} does not lose in bursts any more"),

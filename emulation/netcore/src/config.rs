@@ -1,8 +1,10 @@
 //! The settings of a pipe, and their changes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use roost_topology::model::{Burst, Leg, Queue, TopologyChange};
+use roost_topology::model::{Burst, Leg, PacketOrder, Queue, TopologyChange};
+use roost_topology::trace::Playback;
 use roost_topology::units::Rate;
 
 use super::PipeId;
@@ -13,14 +15,17 @@ pub struct PipeConfig {
     pub rate: Rate,
     /// Propagation delay after the last bit was sent.
     pub delay: Duration,
-    /// Extra delay, drawn evenly from zero to this for each packet; packets keep their order.
+    /// Extra delay, drawn evenly from zero to this for each packet.
     pub jitter: Duration,
+    pub order: PacketOrder,
     /// Random loss of single packets, 0 to 1.
     pub loss: f64,
     /// Loss in bursts, in addition: up to two models in a row, one for each of the two legs of a link's
     /// direction.
     pub burst: [Option<Burst>; 2],
     pub queue: Queue,
+    /// Values over time, in place of the others.
+    pub trace: Option<Arc<Playback>>,
 }
 
 impl PipeConfig {
@@ -33,6 +38,7 @@ impl PipeConfig {
             TopologyChange::Loss(loss) => self.loss = loss,
             TopologyChange::Burst(burst) => self.burst = [burst, None],
             TopologyChange::Jitter(jitter) => self.jitter = jitter,
+            TopologyChange::Order(order) => self.order = order,
             TopologyChange::Queue(queue) => self.queue = queue,
         }
     }
@@ -40,8 +46,8 @@ impl PipeConfig {
 
 impl From<&Leg> for PipeConfig {
     fn from(leg: &Leg) -> Self {
-        let &Leg { rate, delay, loss, burst, jitter, queue } = leg;
-        Self { rate, delay, jitter, loss, burst: [burst, None], queue }
+        let &Leg { rate, delay, loss, burst, jitter, order, queue, ref trace } = leg;
+        Self { rate, delay, jitter, order, loss, burst: [burst, None], queue, trace: trace.clone() }
     }
 }
 

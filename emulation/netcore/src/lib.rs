@@ -11,7 +11,13 @@
 //! 3. **queue**, `DropTail` or RED, in packets or bytes, the packet in service counted.
 //! 4. **rate**. Transmissions end at exact fractions of a nanosecond, so that a long run has exactly the
 //!    configured rate; the visible time of an end is rounded up to the nanosecond.
-//! 5. **propagation delay and jitter**. Packets keep their order, even when the delay becomes shorter.
+//! 5. **propagation delay and jitter**. Packets keep their order, even when the delay becomes shorter, unless the
+//!    pipe lets them overtake.
+//!
+//! A pipe may play a **trace**. What it gives (rate, delay, loss, up and down) replaces the pipe's own values. A step
+//! of the rate holds for the packet in service, too: a transmission ends when the sum of the rate over time has
+//! reached the packet's bits. Opportunities are used as Mahimahi's `mm-link` does: one that nothing waits for is lost, a
+//! packet may need several, and several may share one; a packet that arrives at its instant comes too late.
 //!
 //! A link is one pipe each way. On a LAN a packet crosses its sender's pipe to the switch, is copied to its
 //! receivers, and crosses a pipe to each of them. A host with several interfaces has several ports. [`wiring`]
@@ -23,7 +29,8 @@
 //! on in the order in which they entered their pipes, then newly sent packets.
 //!
 //! # Changes
-//! - rate: the packet in service keeps its own; waiting packets get the new one.
+//! - rate: the packet in service keeps its own; waiting packets get the new one. While a trace gives the rate, there
+//!   is no effect; so with delay and loss.
 //! - delay: for packets whose transmission ends later; FIFO is kept.
 //! - jitter: for packets whose transmission begins later.
 //! - queue: packets inside stay; a smaller limit holds for new arrivals.
@@ -54,6 +61,7 @@ mod counters;
 mod loss;
 mod network;
 mod pipe;
+mod player;
 mod queue;
 mod timer_queue;
 mod transmitter;

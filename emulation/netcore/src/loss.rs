@@ -3,8 +3,6 @@
 use roost_topology::model::Burst;
 use roost_wire::random::SplitMix64;
 
-use super::PipeConfig;
-
 /// Returns true with this probability. A probability of 0 or less draws no random number.
 pub(super) fn happens(random: &mut SplitMix64, probability: f64) -> bool {
     const ALL: f64 = 18_446_744_073_709_551_616.0;
@@ -40,10 +38,11 @@ pub(super) struct LossState {
 }
 
 impl LossState {
-    /// True if the packet that arrives now is lost. Every packet updates all models.
-    pub(super) fn strike(&mut self, config: &PipeConfig, streams: &mut PipeRng) -> bool {
-        let mut lost = happens(&mut streams.loss, config.loss);
-        for ((burst, bad), random) in config.burst.iter().zip(&mut self.bad).zip(&mut streams.burst) {
+    /// True if the packet that arrives now is lost, with this probability or in a burst. Every packet updates all
+    /// models.
+    pub(super) fn strike(&mut self, loss: f64, burst: [Option<Burst>; 2], streams: &mut PipeRng) -> bool {
+        let mut lost = happens(&mut streams.loss, loss);
+        for ((burst, bad), random) in burst.iter().zip(&mut self.bad).zip(&mut streams.burst) {
             match burst {
                 Some(burst) => lost |= burst_strikes(*burst, bad, random),
                 None => *bad = false,

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use roost_topology::model::PacketOrder;
+use roost_topology::units::Rate;
 use roost_wire::Time;
 
 use super::loss::PipeRng;
@@ -177,6 +179,15 @@ impl<P: Clone> Network<P> {
         changes.into_iter().try_for_each(|(at, change)| self.schedule(at, change))
     }
 
+    /// Begins the traces of all pipes at `now`, after all events due by then. Before, they play from time 0 on.
+    pub fn play(&mut self, now: Time) {
+        self.run(now);
+        for (id, pipe) in self.pipes.iter_mut().enumerate() {
+            pipe.play(self.clock);
+            self.agenda.set(id as u32, pipe.next());
+        }
+    }
+
     /// Runs all events due by `now`, then makes the change.
     pub fn apply(&mut self, now: Time, change: PipeChange) {
         self.run(now);
@@ -216,6 +227,16 @@ impl<P: Clone> Network<P> {
     /// The counters of a pipe up to [`Network::now`].
     pub fn counters(&self, pipe: PipeId) -> PipeCounters {
         self.pipes.get(pipe.0 as usize).map(Pipe::counters).unwrap_or_default()
+    }
+
+    /// The rate in force, by the pipe's trace if that gives one.
+    pub fn rate(&self, pipe: PipeId) -> Option<Rate> {
+        self.pipes.get(pipe.0 as usize).map(|pipe| pipe.rate(self.clock))
+    }
+
+    /// The bytes that a pipe could have carried up to [`Network::now`] by its trace; `None` if no trace gives its rate.
+    pub fn capacity(&self, pipe: PipeId) -> Option<u64> {
+        self.pipes.get(pipe.0 as usize)?.capacity(self.clock)
     }
 
     /// The settings of a pipe. If it is down, those that it will have when it is up again.
@@ -322,7 +343,8 @@ impl<P: Clone> Network<P> {
         }
         let was_empty = pipe.next().is_none();
         pipe.put(self.clock, sequence, header, packet());
-        if was_empty {
+        // A packet that overtakes may come out before the first one.
+        if was_empty || pipe.config().order == PacketOrder::Free {
             self.agenda.set(id.0, pipe.next());
         }
         self.held += 1;

@@ -3,11 +3,13 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use roost_topology::model::TopologyChange;
+use roost_topology::model::{PacketOrder, TopologyChange};
+use roost_topology::units::Rate;
 use roost_wire::Time;
 
 use super::counters::{FlowCounters, PacketCount, PipeCounters};
 use super::loss::{LossState, PipeRng};
+use super::player::Player;
 use super::queue::{self, EarlyDetection, QueueArrival};
 use super::timer_queue::AgendaKey;
 use super::transmitter::Transmitter;
@@ -40,7 +42,8 @@ struct Inside<P> {
 }
 
 /// A pipe. Its packets are in one row: `departed` ones in flight, then the one in transmission, then those that
-/// wait. Transmissions end lazily, in [`Pipe::advance`], but at their exact times.
+/// wait. Transmissions end lazily, in [`Pipe::advance`], but at their exact times. Those in flight are in the order in
+/// which they come out.
 #[derive(Clone, Debug)]
 pub(super) struct Pipe<P> {
     config: PipeConfig,
@@ -50,6 +53,7 @@ pub(super) struct Pipe<P> {
     departed: usize,
     queued_bytes: u64,
     transmitter: Transmitter,
+    player: Option<Player>,
     /// The jitter of the packet in transmission.
     extra: Duration,
     /// The time at which the packet that departed last comes out: none may overtake it.
@@ -62,8 +66,10 @@ pub(super) struct Pipe<P> {
 
 impl<P> Pipe<P> {
     pub(super) fn new(config: PipeConfig, streams: PipeRng) -> Self {
+        let player = config.trace.clone().map(Player::new);
         Self {
             config,
+            player,
             when_up: None,
             inside: VecDeque::new(),
             departed: 0,
@@ -86,14 +92,47 @@ impl<P> Pipe<P> {
         self.when_up.as_ref().unwrap_or(&self.config)
     }
 
+    /// True if nothing has taken it down; a trace may.
     pub(super) fn is_up(&self) -> bool {
         self.when_up.is_none()
     }
 
+    /// The rate in force at a time; 1 bit a second if it stands still.
+    pub(super) fn rate(&self, now: Time) -> Rate {
+        let given = self.player.as_ref().and_then(|player| player.values(now).rate);
+        given.map_or(self.config().rate, |rate| Rate::from_bps(rate.max(1)))
+    }
+
+    /// The bytes that its trace could have carried by a time; `None` if no trace gives its rate.
+    pub(super) fn capacity(&self, now: Time) -> Option<u64> {
+        self.player.as_ref()?.capacity(now)
+    }
+
+    /// Begins its trace at a time. A packet in service is transmitted anew.
+    pub(super) fn play(&mut self, now: Time) {
+        self.advance(now);
+        let Some(player) = &mut self.player else { return };
+        player.restart(now);
+        if player.has_rate() && self.departed < self.inside.len() {
+            self.transmitter.end_at(now);
+            self.serve(now);
+        }
+    }
+
+    /// The time of the next step: a packet comes out, or one that may overtake has been transmitted.
     pub(super) fn next(&self) -> Option<AgendaKey> {
         let first = self.inside.front()?;
-        let due = if self.departed > 0 { first.due } else { self.due_of_served() };
-        Some((due, first.sequence))
+        let served = self.inside.get(self.departed).map(|served| (self.due_of_served(), served.sequence));
+        // A trace that is over may let nothing pass any more.
+        let served = served.filter(|(due, _)| due.as_nanos() < u64::MAX);
+        let in_flight = (self.departed > 0).then_some((first.due, first.sequence));
+        if self.config.order == PacketOrder::Kept {
+            return in_flight.or(served);
+        }
+        // Of those that wait behind the one in service nothing is known before its end.
+        let waits = self.inside.len() > self.departed + 1;
+        let end = served.filter(|_| waits).map(|(_, sequence)| (self.transmitter.end(), sequence));
+        [in_flight, served, end].into_iter().flatten().min()
     }
 
     /// Decides about a packet that arrives now, and counts it. After an admission [`Pipe::put`] must follow.
@@ -127,7 +166,7 @@ impl<P> Pipe<P> {
     /// Removes the packet that is due now.
     pub(super) fn take_due(&mut self, now: Time) -> Option<(Header, P)> {
         self.advance(now);
-        if self.departed == 0 {
+        if self.departed == 0 || self.inside.front()?.due > now {
             return None;
         }
         let Inside { header, packet, .. } = self.inside.pop_front()?;
@@ -155,10 +194,12 @@ impl<P> Pipe<P> {
     }
 
     fn judge(&mut self, now: Time, bytes: u32, room: usize) -> Result<(), DropCause> {
-        if !self.is_up() {
+        let given = self.player.as_ref().map(|player| player.values(now)).unwrap_or_default();
+        if !self.is_up() || given.is_up == Some(false) {
             return Err(DropCause::Down);
         }
-        if self.losses.strike(&self.config, &mut self.streams) {
+        let loss = given.loss.unwrap_or(self.config.loss);
+        if self.losses.strike(loss, self.config.burst, &mut self.streams) {
             return Err(DropCause::Loss);
         }
         if !self.queue_admits(now, bytes) {
@@ -169,14 +210,15 @@ impl<P> Pipe<P> {
 
     fn queue_admits(&mut self, now: Time, bytes: u32) -> bool {
         let packets = self.inside.len() - self.departed;
-        if packets == 0 && self.config.rate.is_unlimited() {
+        let rate = self.rate(now);
+        if packets == 0 && rate.is_unlimited() {
             return true;
         }
         let arrival = QueueArrival {
             queued: PacketCount { packets: packets as u64, bytes: self.queued_bytes },
             bytes,
             idle: now.since(self.transmitter.end()),
-            rate: self.config.rate,
+            rate,
         };
         queue::admits(&self.config.queue, arrival, &mut self.early, &mut self.streams.early)
     }
@@ -187,18 +229,35 @@ impl<P> Pipe<P> {
             let due = self.due_of_served();
             let served = &mut self.inside[self.departed];
             served.due = due;
-            self.last_due = due;
+            self.last_due = self.last_due.max(due);
             self.queued_bytes -= u64::from(served.header.bytes);
+            self.sort_in(self.departed);
             self.departed += 1;
             // Waiting packets were there before the end, so the next transmission starts right at it.
             self.serve(Time::ZERO);
         }
     }
 
+    /// Moves a packet before those that come out after it.
+    fn sort_in(&mut self, from: usize) {
+        let mut place = from;
+        while place > 0 && self.inside[place - 1].due > self.inside[place].due {
+            self.inside.swap(place - 1, place);
+            place -= 1;
+        }
+    }
+
     /// Begins to transmit the first waiting packet, if there is one.
     fn serve(&mut self, ready: Time) {
         if let Some(first) = self.inside.get(self.departed) {
-            self.transmitter.transmit(ready, first.header.bytes, self.config.rate);
+            let bytes = first.header.bytes;
+            match self.player.as_mut().filter(|player| player.has_rate()) {
+                Some(player) => {
+                    let end = player.transmit(ready, self.transmitter.end(), bytes);
+                    self.transmitter.end_at(end);
+                }
+                None => self.transmitter.transmit(ready, bytes, self.config.rate),
+            }
             let jitter = u64::try_from(self.config.jitter.as_nanos()).unwrap_or(u64::MAX);
             if jitter > 0 {
                 self.extra = Duration::from_nanos(self.streams.jitter.below(jitter.saturating_add(1)));
@@ -210,7 +269,13 @@ impl<P> Pipe<P> {
 
     /// The time at which the packet in transmission comes out, if the delay stays unchanged.
     fn due_of_served(&self) -> Time {
-        self.last_due.max(self.transmitter.end() + self.config.delay + self.extra)
+        let end = self.transmitter.end();
+        let given = self.player.as_ref().and_then(|player| player.values(end).delay);
+        let due = end + given.unwrap_or(self.config.delay) + self.extra;
+        match self.config.order {
+            PacketOrder::Kept => self.last_due.max(due),
+            PacketOrder::Free => due,
+        }
     }
 }
 

@@ -23,6 +23,11 @@ impl Transmitter {
         Time::from_nanos(self.end.saturating_add((self.part > 0) as u64))
     }
 
+    /// Makes the last transmission end at a time that something else has found.
+    pub(super) const fn end_at(&mut self, end: Time) {
+        (self.end, self.part) = (end.as_nanos(), 0);
+    }
+
     /// Transmits `bytes` from `ready` on, or right after the last transmission. With an unlimited rate that
     /// takes no time.
     pub(super) fn transmit(&mut self, ready: Time, bytes: u32, rate: Rate) {

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | delay d | d/2 | d/2 |
 //! | loss p | 1 − √(1 − p) | 1 − √(1 − p) |
-//! | jitter, burst | all of it | none |
+//! | jitter, burst, trace | all of it | none |
 //! | rate, queue, up, down | the same | the same |
 //!
 //! [`Leg::halves`] splits the values of a LAN in this way.
@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use roost_results::record;
 use roost_topology::model::{Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology, TopologyChange};
+use roost_topology::units::Rate;
 use roost_wire::Time;
 
 use super::{Network, PipeChange, PipeConfig, PipeCounters, PipeId, Port, ScheduleFull};
@@ -99,8 +100,8 @@ impl Wiring {
         self.places.get(port.index()).copied()
     }
 
-    /// Schedules the topology's timed changes of its nets, for a workload that begins at `begin`. Events that
-    /// wait for a program are left to the caller, who sees it end.
+    /// Schedules the topology's timed changes of its nets, for a workload that begins at `begin`, and begins its
+    /// traces there. Events that wait for a program are left to the caller, who sees it end.
     ///
     /// # Errors
     /// Fails when an event is about an unknown host, or there are too many; nothing is scheduled then.
@@ -110,7 +111,9 @@ impl Wiring {
             let of_event = self.changes(event.net, event.from, event.change)?;
             changes.extend(of_event.into_iter().map(|change| (begin + event.at, change)));
         }
-        Ok(network.schedule_all(changes)?)
+        network.schedule_all(changes)?;
+        network.play(begin);
+        Ok(())
     }
 
     /// Translates a change of a net, or of one host's legs of it, into changes of pipes.
@@ -148,7 +151,8 @@ impl Wiring {
     pub fn count<P: Clone>(&self, network: &Network<P>) -> Vec<DirectionCounters> {
         let count = |pipe: PipeId| DirectionCounters {
             counters: network.counters(pipe),
-            rate_bps: network.config(pipe).map_or(0, |config| config.rate.bps()),
+            rate_bps: network.rate(pipe).map_or(0, Rate::bps),
+            capacity_bytes: network.capacity(pipe),
             is_down: !network.is_up(pipe),
         };
         self.directions().map(|(_, _, _, pipe)| count(pipe)).collect()
@@ -211,6 +215,7 @@ fn schedule(topology: &Topology) -> Vec<NetEvent> {
 pub struct DirectionCounters {
     counters: PipeCounters,
     rate_bps: u64,
+    capacity_bytes: Option<u64>,
     is_down: bool,
 }
 
@@ -234,6 +239,7 @@ impl DirectionCounters {
             in_flight: total.in_flight.packets,
             in_flight_bytes: total.in_flight.bytes,
             rate_bps: self.rate_bps,
+            capacity_bytes: self.capacity_bytes,
             is_down: self.is_down,
         }
     }

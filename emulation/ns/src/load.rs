@@ -87,12 +87,13 @@ impl TopologyFormat {
 pub fn load_text(path: &Path, text: &str) -> Result<Topology, LoadError> {
     let wrong = |problems| LoadError::Wrong { path: path.to_owned(), problems };
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
+    let folder = path.parent().unwrap_or(Path::new(""));
     match TopologyFormat::detect_format(path, text) {
-        Some(TopologyFormat::Toml) => file::parse(&name, text).map_err(wrong),
+        Some(TopologyFormat::Toml) => file::parse_in(folder, &name, text).map_err(wrong),
         Some(TopologyFormat::Ns) => {
             let read = parse(&path.to_string_lossy(), text, &NsLimits::default());
             let read = read.map_err(|error| wrong(vec![Note { line: error.line, text: error.sentence() }]))?;
-            extras::apply(read, text).map_err(wrong)
+            extras::apply(folder, read, text).map_err(wrong)
         }
         None => Err(LoadError::UnknownFormat { path: path.to_owned() }),
     }

@@ -260,6 +260,7 @@ fn links(metrics: &Metrics) -> String {
             ("in_flight", |one| one.link.in_flight.to_string()),
             ("mbit_s", |one| maybe(one.mbit_s)),
             ("utilization", |one| maybe(one.utilization)),
+            ("capacity_bytes", |one| one.link.capacity_bytes.map_or_else(String::new, |bytes| bytes.to_string())),
         ],
     )
 }

@@ -14,5 +14,5 @@ pub mod testing;
 
 pub use load::LoadMeter;
 pub use read::{
-    EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, read, read_run,
+    EVENTS_FILE, Incident, NodeSpan, PLAN_FILE, RUN_FILE, ReadError, Results, TOPOLOGY_FILE, TraceLoad, read, read_run,
 };

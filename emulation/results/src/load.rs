@@ -32,18 +32,24 @@ impl LoadMeter {
 fn load(now: &LinkRecord, before: Option<&LinkRecord>, seconds: f64) -> Option<LinkLoad> {
     let since = |of: fn(&LinkRecord) -> u64| of(now).saturating_sub(before.map_or(0, of));
     let (bytes, dropped_queue) = (since(|link| link.bytes_out), since(|link| link.dropped_queue));
-    let used = match now.rate_bps {
-        0 => 0.0,
-        rate => (bytes as f64 * 8.0 / seconds / rate as f64).min(1.0),
+    let capacity =
+        now.capacity_bytes.map(|now| now.saturating_sub(before.and_then(|it| it.capacity_bytes).unwrap_or(0)));
+    let used = match (capacity, now.rate_bps) {
+        // Small packets share an opportunity better than their frames tell.
+        (Some(capacity), _) => (bytes as f64 / capacity.max(1) as f64).min(1.0),
+        (None, 0) => 0.0,
+        (None, rate) => (bytes as f64 * 8.0 / seconds / rate as f64).min(1.0),
     };
-    let is_busy = used >= LEAST_USED || dropped_queue > 0;
-    is_busy.then(|| LinkLoad {
+    // The rate of a trace is told in any case.
+    let is_told = used >= LEAST_USED || dropped_queue > 0 || capacity.is_some();
+    is_told.then(|| LinkLoad {
         link: now.link.clone(),
         host: now.host.clone(),
         direction: now.direction.clone(),
         used: (used * 1e3).round() / 1e3,
         inside_bytes: now.in_flight_bytes,
         dropped_queue,
+        rate_bps: capacity.map(|bytes| (bytes as f64 * 8.0 / seconds).round() as u64),
     })
 }
 
@@ -75,6 +81,18 @@ mod tests {
         let load = meter.measure(4.0, vec![link("a", 500_100, 2), link("b", 1_000_000, 0)]).unwrap();
         assert_eq!((load.links.len(), load.links[0].dropped_queue), (1, 2));
         assert_eq!(meter.measure(4.0, vec![link("a", 9_999_999, 9), link("b", 0, 0)]), None);
+    }
+
+    #[test]
+    fn use_follows_rate_of_trace() {
+        let at = |bytes_out, capacity| LinkRecord { capacity_bytes: Some(capacity), ..link("a", bytes_out, 0) };
+        let mut meter = LoadMeter::default();
+        let load = meter.measure(1.0, vec![at(0, 1_000)]).unwrap();
+        assert_eq!((load.links[0].used, load.links[0].rate_bps), (0.0, Some(8_000)));
+        let load = meter.measure(3.0, vec![at(500, 2_000)]).unwrap();
+        assert_eq!((load.links[0].used, load.links[0].rate_bps), (0.5, Some(4_000)));
+        let load = meter.measure(4.0, vec![at(500, 2_000)]).unwrap();
+        assert_eq!((load.links[0].used, load.links[0].rate_bps), (0.0, Some(0)));
     }
 
     #[test]

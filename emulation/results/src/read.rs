@@ -6,8 +6,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::{
-    LinkRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord,
-    RunRecord, SCHEMA, SampleRecord, TrafficRecord,
+    LinkLoad, LinkRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord,
+    RoomStreamRecord, RunRecord, SCHEMA, SampleRecord, TrafficRecord,
 };
 
 /// The events, one JSON object for each line.
@@ -41,6 +41,8 @@ pub struct Results {
     pub nodes: BTreeMap<String, NodeSpan>,
     /// The counters of each direction of each link.
     pub links: Vec<LinkRecord>,
+    /// The rates of directions that play traces, and their use, second by second.
+    pub trace_loads: Vec<TraceLoad>,
     /// The programs that have ended, in that order.
     pub programs: Vec<ProgramRecord>,
     pub traffic: Vec<TrafficRecord>,
@@ -50,6 +52,14 @@ pub struct Results {
     pub room_streams: Vec<RoomStreamRecord>,
     /// Irregularities of the files, one sentence each.
     pub remarks: Vec<String>,
+}
+
+/// The rate of a trace in a second, and its use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceLoad {
+    pub t: f64,
+    pub rate_bps: u64,
+    pub link: LinkLoad,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -154,6 +164,7 @@ impl Results {
             samples: Vec::new(),
             nodes: BTreeMap::new(),
             links: Vec::new(),
+            trace_loads: Vec::new(),
             programs: Vec::new(),
             traffic: Vec::new(),
             positions: Vec::new(),
@@ -209,8 +220,10 @@ impl Results {
             Record::Request(request) => self.requests.push(request),
             Record::Incident { t, object, what } => self.incidents.push(Incident { t, object, what }),
             Record::Sample(sample) => self.samples.push(sample),
-            // Only the live page shows them.
-            Record::Load(_) => {}
+            // The live page alone shows those without a trace.
+            Record::Load(load) => self.trace_loads.extend(
+                load.links.into_iter().filter_map(|link| Some(TraceLoad { t: load.t, rate_bps: link.rate_bps?, link })),
+            ),
             Record::Node(node) => match self.nodes.get_mut(&node.node) {
                 Some(span) => span.last = node,
                 None => {

@@ -194,6 +194,9 @@ pub struct LinkLoad {
     pub inside_bytes: u64,
     /// Packets dropped because the queue was full.
     pub dropped_queue: u64,
+    /// The mean rate since the load before, bits per second, if a trace gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -248,6 +251,9 @@ pub struct LinkRecord {
     /// The rate at the time of counting, bits per second; 0 means unlimited.
     #[serde(default)]
     pub rate_bps: u64,
+    /// The bytes that a trace of its rate would have let through; without such a trace there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
     /// True if it was down at the time of counting.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_down: bool,
@@ -356,6 +362,9 @@ pub struct RunRecord {
     pub binaries: BTreeMap<String, String>,
     /// This machine: kernel, processors, memory, load before the run.
     pub machine: BTreeMap<String, String>,
+    /// The SHA-256 of each trace that links play, by its file in the results.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub traces: BTreeMap<String, String>,
     /// The keys that a sweep varied, with this run's values for people: `server-delay` → `200ms`. Empty for a
     /// single run.
     #[serde(default)]

@@ -125,6 +125,7 @@ impl SyntheticShape {
             build: "release".into(),
             binaries: BTreeMap::new(),
             machine: facts(&[("kernel", "Linux 6.18.5"), ("processors", "2"), ("memory", "24 GiB")]),
+            traces: BTreeMap::new(),
             varied: BTreeMap::new(),
             lab: facts(&[("backend", "tap"), ("realtime", "no"), ("frame_overhead", "14")]),
             verdict: self.verdict(),

@@ -261,6 +261,7 @@ pub(super) fn simulate_to_folder(
     };
     put(PLAN_FILE, &prepared.effective())?;
     put(TOPOLOGY_FILE, &roost_topology::file::write(&prepared.network, ""))?;
+    roost_topology::trace::keep(&prepared.network, folder).map_err(failed(folder))?;
     let events = folder.join(EVENTS_FILE);
     let mut recorder = Recorder::create(&prepared.topology, &events).map_err(failed(&events))?.telling(tell);
     let outcome = super::run::run(prepared, detail, &mut recorder)?;
@@ -314,6 +315,7 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::SimOutcome) -> Ru
         build: if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned(),
         binaries: BTreeMap::new(),
         machine: BTreeMap::new(),
+        traces: roost_topology::trace::digests(network),
         varied: BTreeMap::new(),
         lab: BTreeMap::from(carried),
         verdict: verdict(outcome),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::model::{HostIndex, Leg, NetIndex, NetKind, Queue, Topology, TopologyChange};
+use super::model::{HostIndex, Leg, NetIndex, NetKind, PacketOrder, Queue, Topology, TopologyChange};
 use crate::units::Rate;
 
 /// Applies a change of a link or LAN, or of one host's legs of it, to the topology, so that it describes the
@@ -39,6 +39,7 @@ fn set(leg: &mut Leg, change: TopologyChange) {
         TopologyChange::Loss(loss) => leg.loss = loss,
         TopologyChange::Burst(burst) => leg.burst = burst,
         TopologyChange::Jitter(jitter) => leg.jitter = jitter,
+        TopologyChange::Order(order) => leg.order = order,
         TopologyChange::Queue(queue) => leg.queue = queue,
     }
 }
@@ -52,6 +53,7 @@ const fn nothing(change: TopologyChange) -> TopologyChange {
         TopologyChange::Loss(_) => TopologyChange::Loss(0.0),
         TopologyChange::Burst(_) => TopologyChange::Burst(None),
         TopologyChange::Jitter(_) => TopologyChange::Jitter(Duration::ZERO),
+        TopologyChange::Order(_) => TopologyChange::Order(PacketOrder::Kept),
         TopologyChange::Queue(_) => TopologyChange::Queue(Queue::DEFAULT),
     }
 }

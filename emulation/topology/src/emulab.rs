@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::model::{
-    Action, Discipline, Event, HostProgram, NetIndex, ProgramAction, Queue, Routing, Topology, TopologyChange,
-    TrafficAction, TrafficAgent,
+    Action, Discipline, Event, HostProgram, NetIndex, PacketOrder, ProgramAction, Queue, Routing, Topology,
+    TopologyChange, TrafficAction, TrafficAgent,
 };
 use crate::units::{Rate, format_duration};
 
@@ -117,11 +117,12 @@ fn change_args(change: &TopologyChange) -> (&'static str, String) {
         TopologyChange::Delay(delay) => ("MODIFY", format!("DELAY={}", format_duration(*delay))),
         TopologyChange::Loss(loss) => ("MODIFY", format!("PLR={loss}")),
         TopologyChange::Queue(queue) => ("MODIFY", queue_args(queue)),
-        // Emulab has no events for the last two.
+        // Emulab has no events for the last three.
         TopologyChange::Burst(None) => ("MODIFY", "BURST=none".to_owned()),
         TopologyChange::Burst(Some(burst)) => {
             ("MODIFY", format!("BURST={},{},{}", burst.enter, burst.leave, burst.loss))
         }
+        TopologyChange::Order(order) => ("MODIFY", format!("REORDER={}", u8::from(*order == PacketOrder::Free))),
         TopologyChange::Jitter(jitter) => ("MODIFY", format!("JITTER={}", format_duration(*jitter))),
     }
 }

@@ -11,6 +11,7 @@
 //! - [`rspec`] writes it for CloudLab and other systems.
 //! - [`emulab`] shows its events and programs as Emulab would.
 //! - [`amend()`] updates a description as the network changes.
+//! - [`trace`] has the values of a link over time.
 //! - [`units`] are rates and durations in its notation.
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
@@ -26,6 +27,7 @@ pub mod rspec;
 pub mod suggest;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod trace;
 pub mod units;
 pub mod validate;
 

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::emulab::EmulabFacts;
 
-pub use leg::{Burst, Discipline, Leg, Queue, Red};
+pub use leg::{Burst, Discipline, Leg, PacketOrder, Queue, Red};
 pub use schedule::{Action, Event, HostProgram, ProgramAction, TopologyChange, TrafficAction, TrafficAgent};
 
 /// The most hosts of a topology: as many as a small machine can simulate.

@@ -13,7 +13,9 @@ use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesText, Event as Xml};
 
 use crate::addresses::{AddressError, Subnet, assign, network};
-use crate::model::{Action, HostIndex, HostProgram, Leg, Net, NetKind, ProgramAction, Queue, Routing, Topology};
+use crate::model::{
+    Action, HostIndex, HostProgram, Leg, Net, NetKind, PacketOrder, ProgramAction, Queue, Routing, Topology,
+};
 use crate::routes::{self, HostRoute};
 
 const NAMESPACE: &str = "http://www.geni.net/resources/rspec/3";
@@ -272,6 +274,8 @@ fn lost(topology: &Topology) -> Vec<String> {
         any(&|leg| leg.queue != Queue::DEFAULT).then(|| "queues that are not the default".to_owned()),
         any(&|leg| !leg.jitter.is_zero()).then(|| "jitter".to_owned()),
         any(&|leg| leg.burst.is_some()).then(|| "loss in bursts".to_owned()),
+        any(&|leg| leg.order == PacketOrder::Free).then(|| "reordering".to_owned()),
+        any(&|leg| leg.trace.is_some()).then(|| "traces: links keep one rate, delay and loss".to_owned()),
         (scheduled > 0).then(|| format!("{scheduled} scheduled events")),
         (!topology.traffic.is_empty()).then(|| format!("{} traffic agents", topology.traffic.len())),
     ];

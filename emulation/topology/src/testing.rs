@@ -163,8 +163,17 @@ fn any_legs(members: usize) -> BoxedStrategy<Vec<(Leg, Leg)>> {
 fn any_leg() -> impl Strategy<Value = Leg> {
     let loss = prop_oneof![3 => Just(0.0), 1 => 0.0..1.0, 1 => prop::sample::select(vec![0.01, 0.05, 1.0])];
     let jitter = prop_oneof![3 => Just(Duration::ZERO), 1 => any_duration()];
-    (any_rate(), any_duration(), loss, of(any_burst()), jitter, any_queue())
-        .prop_map(|(rate, delay, loss, burst, jitter, queue)| Leg { rate, delay, loss, burst, jitter, queue })
+    let leg = |(rate, delay, loss, burst, (jitter, order), queue)| Leg {
+        rate,
+        delay,
+        loss,
+        burst,
+        jitter,
+        order,
+        queue,
+        trace: None,
+    };
+    (any_rate(), any_duration(), loss, of(any_burst()), (jitter, any_order()), any_queue()).prop_map(leg)
 }
 
 fn any_rate() -> impl Strategy<Value = Rate> {
@@ -179,6 +188,10 @@ fn any_duration() -> impl Strategy<Value = Duration> {
 
 fn any_burst() -> impl Strategy<Value = Burst> {
     (0.0..1.0, 0.001..1.0, 0.0..=1.0).prop_map(|(enter, leave, loss)| Burst { enter, leave, loss })
+}
+
+fn any_order() -> impl Strategy<Value = PacketOrder> {
+    prop_oneof![3 => Just(PacketOrder::Kept), 1 => Just(PacketOrder::Free)]
 }
 
 fn any_queue() -> impl Strategy<Value = Queue> {
@@ -262,6 +275,7 @@ fn any_change() -> impl Strategy<Value = TopologyChange> {
         (0.0..=1.0).prop_map(TopologyChange::Loss),
         of(any_burst()).prop_map(TopologyChange::Burst),
         any_duration().prop_map(TopologyChange::Jitter),
+        any_order().prop_map(TopologyChange::Order),
         any_queue().prop_map(TopologyChange::Queue),
     ]
 }

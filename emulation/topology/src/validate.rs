@@ -49,6 +49,7 @@ pub fn check(topology: &Topology, lines: &TopologyLines, policy: ValidationPolic
     if check.findings.errors.is_empty() {
         check.addresses();
         check.routes();
+        check.traces();
         check.events();
         check.reach();
     }
@@ -247,6 +248,18 @@ impl TopologyCheck<'_> {
                 continue;
             };
             self.doubt(line(&self.lines.routes, index), text);
+        }
+    }
+
+    /// A direction of a link is one pipe, in which one trace can play.
+    fn traces(&mut self) {
+        for (index, net) in self.topology.nets.iter().enumerate() {
+            let (NetKind::Link, [a, b]) = (net.kind, net.members.as_slice()) else { continue };
+            if [(a, b), (b, a)].iter().any(|(from, to)| from.to_net.trace.is_some() && to.from_net.trace.is_some()) {
+                let text =
+                    format!("two traces play in one direction of `{}`: write trace = false in one place", net.name);
+                self.error(line(&self.lines.nets, index), text);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use roost_experiment::{Plan, Prepared};
 use roost_results::{PLAN_FILE, ReadError, TOPOLOGY_FILE};
 use roost_topology::Topology;
-use roost_topology::file::parse;
+use roost_topology::file::parse_in;
 
 /// The most hosts of a network on the page, as of nodes on the page of `roost dashboard`.
 const MAX_SHOWN: usize = 20_000;
@@ -66,7 +66,7 @@ impl Description {
         };
         let topology = match &prepared {
             Some(prepared) => prepared.topology.clone(),
-            None => parse("network", &text).map_err(|problems| {
+            None => parse_in(folder, "network", &text).map_err(|problems| {
                 let (line, problem) =
                     problems.into_iter().next().map(|note| (note.line, note.text)).unwrap_or_default();
                 ViewError::Topology { path, line, problem }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use roost_dashboard::{Change, Rows};
 use roost_experiment::plan::DaemonAction;
 use roost_results::record::{
-    LinkRecord, LoadRecord, PositionRecord, Record, RequestRecord, RoomStreamRecord, RunRecord, SampleRecord,
+    LinkLoad, LinkRecord, LoadRecord, PositionRecord, Record, RequestRecord, RoomStreamRecord, RunRecord, SampleRecord,
 };
 use roost_topology::model::NetKind;
 use serde_json::{Value, json};
@@ -111,7 +111,8 @@ impl<'a> RunRows<'a> {
     }
 
     /// The busy links of a second, which take the place of those before.
-    fn load(&self, load: &LoadRecord) -> Change {
+    fn load(&mut self, load: &LoadRecord) -> Change {
+        let rates: Rows = load.links.iter().flat_map(|link| self.wires.set_rate(link)).collect();
         let topology = &self.description.topology;
         let id = |link: &str, host: &str| {
             let net = topology.net_index(link)?;
@@ -119,14 +120,19 @@ impl<'a> RunRows<'a> {
                 topology.nets[net].members.iter().position(|member| topology.hosts[member.host].name == host)?;
             Some(wire_id(topology, net, place))
         };
-        let rows = load.links.iter().filter_map(|link| {
+        // An idle link that plays a trace is told for its rate alone.
+        let is_busy = |link: &&LinkLoad| link.rate_bps.is_none() || link.used > 0.0 || link.dropped_queue > 0;
+        let rows = load.links.iter().filter(is_busy).filter_map(|link| {
             Some(json!({
                 "link": id(&link.link, &link.host)?, "host": link.host, "direction": link.direction,
                 "used": link.used, "inside_bytes": link.inside_bytes, "dropped": link.dropped_queue,
             }))
         });
         let rows: Vec<Value> = rows.collect();
-        set_at(milliseconds(load.t), "load/self".to_owned(), json!({ "at_ms": milliseconds(load.t), "links": rows }))
+        let row = json!({ "at_ms": milliseconds(load.t), "links": rows });
+        let mut change = set_at(milliseconds(load.t), "load/self".to_owned(), row);
+        change.set.extend(rates);
+        change
     }
 
     fn position(&mut self, position: &PositionRecord) -> Vec<Change> {

@@ -1,8 +1,9 @@
 //! The links of a network as they are at a moment of the run.
 
 use roost_dashboard::Rows;
+use roost_results::record::LinkLoad;
 use roost_topology::model::{HostIndex, Leg, Net, NetIndex, NetKind, TopologyChange};
-use roost_topology::units::format_duration;
+use roost_topology::units::{Rate, format_duration};
 use roost_topology::{Topology, amend};
 use serde_json::{Value, json};
 
@@ -59,6 +60,25 @@ impl Wires {
         self.rows_of(net)
     }
 
+    /// Tells the rate in force of what a host sends, or of what it receives from a LAN.
+    pub(crate) fn set_rate(&mut self, load: &LinkLoad) -> Rows {
+        let found = self.topology.net_index(&load.link).zip(self.topology.host_index(&load.host));
+        let Some(((net, host), bps)) = found.zip(load.rate_bps) else { return Rows::new() };
+        let rate = Rate::from_bps(bps.max(1));
+        let Net { kind, members, .. } = &mut self.topology.nets[net];
+        let Some(place) = members.iter().position(|member| member.host == host) else { return Rows::new() };
+        match (*kind, load.direction.as_str()) {
+            (NetKind::Link, _) => {
+                members[place].to_net.rate = rate;
+                let others = members.iter_mut().filter(|member| member.host != host);
+                others.for_each(|other| other.from_net.rate = rate);
+            }
+            (NetKind::Lan, "from-net") => members[place].from_net.rate = rate,
+            (NetKind::Lan, _) => members[place].to_net.rate = rate,
+        }
+        self.rows_of(net)
+    }
+
     fn rows_of(&self, index: NetIndex) -> Rows {
         let net = &self.topology.nets[index];
         let host = |place: usize| format!("host/{}", self.topology.hosts[net.members[place].host].name);
@@ -101,6 +121,9 @@ fn leg(leg: &Leg, is_up: bool) -> Value {
     if !leg.jitter.is_zero() {
         add("jitter", json!(format_duration(leg.jitter)));
     }
+    if let Some(playback) = leg.trace.as_deref() {
+        add("trace", json!(playback.describe()));
+    }
     if leg.burst.is_some() {
         add("bursts", json!(true));
     }
@@ -110,8 +133,6 @@ fn leg(leg: &Leg, is_up: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
-
-    use roost_topology::units::Rate;
 
     use super::*;
     use crate::testing::two_sites;

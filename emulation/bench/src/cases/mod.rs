@@ -8,6 +8,7 @@ mod rate;
 mod scale;
 mod schedule;
 mod setup;
+mod trace;
 
 use super::BenchRow;
 use super::frame::{Bench, BenchContext, CaseError, named};
@@ -22,6 +23,7 @@ pub enum BenchCase {
     Loss,
     /// Errors of the times of scheduled changes.
     Schedule,
+    Trace,
     Capacity,
     Scale,
     /// Times to make and remove networks.
@@ -37,6 +39,7 @@ named!(
     Self::Rate => "rate",
     Self::Loss => "loss",
     Self::Schedule => "schedule",
+    Self::Trace => "trace",
     Self::Capacity => "capacity",
     Self::Scale => "scale",
     Self::Setup => "setup",
@@ -60,6 +63,7 @@ impl Bench for EmulatorBench {
             BenchCase::Rate => rate::measure(context),
             BenchCase::Loss => loss::measure(context),
             BenchCase::Schedule => schedule::measure(context),
+            BenchCase::Trace => trace::measure(context),
             BenchCase::Capacity => capacity::measure(context),
             BenchCase::Scale => scale::measure(context),
             BenchCase::Setup => setup::measure(context),

@@ -84,7 +84,7 @@ fn topology(rounds: usize) -> Topology {
 }
 
 /// The start of the lab's schedule, nanoseconds since `origin`.
-fn begin_of(lab: &Lab, origin: Instant) -> u64 {
+pub(super) fn begin_of(lab: &Lab, origin: Instant) -> u64 {
     /// Of several readings of both clocks the shortest is the most exact.
     const LOOKS: usize = 20;
     let look = |_| {

@@ -1,9 +1,10 @@
 //! `emulate convert`: the same topology in another format.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use roost_terminal::Output;
+use roost_topology::trace;
 
 use super::format::{ExportFormat, write_output};
 use crate::failure::{CommandResult, Failure};
@@ -23,8 +24,12 @@ pub(crate) struct ConvertArgs {
 
 /// Reads a topology and writes it in another format.
 pub(crate) fn run(args: &ConvertArgs, output: Output) -> CommandResult {
-    let topology = roost_ns::load(&args.file).map_err(|error| Failure::bad_input(error.to_string()))?;
+    let mut topology = roost_ns::load(&args.file).map_err(|error| Failure::bad_input(error.to_string()))?;
     let file = args.output.as_deref();
+    let folder = |path: &Path| path.parent().map(Path::to_owned);
+    if file.is_some_and(|file| folder(file) != folder(&args.file)) {
+        trace::name_absolutely(&mut topology);
+    }
     let Some(format) = args.to.or_else(|| file.and_then(ExportFormat::from_path)) else {
         return Err(Failure::bad_input("the output's name does not tell its format: add --to"));
     };

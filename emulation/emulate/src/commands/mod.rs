@@ -22,4 +22,5 @@ pub(crate) mod shell;
 pub(crate) mod simulate;
 pub(crate) mod sweep;
 pub(crate) mod topo;
+pub(crate) mod trace;
 pub(crate) mod view;

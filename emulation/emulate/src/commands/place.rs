@@ -55,7 +55,9 @@ pub(crate) fn run(args: &PlaceArgs, output: Output) -> CommandResult {
 fn prepare(args: &PlaceArgs) -> CommandResult<(Prepared, HubsToPlace)> {
     let own = Plan::text(&args.file).map_err(RunError::from)?;
     let is_plan = super::run::names_a_topology(&own);
-    let network = if is_plan { Prepared::from_text(&own, &args.file)?.network } else { roost_ns::load(&args.file)? };
+    let mut network =
+        if is_plan { Prepared::from_text(&own, &args.file)?.network } else { roost_ns::load(&args.file)? };
+    roost_topology::trace::use_means(&mut network);
     let workload = args.plan.as_ref().or(Some(&args.file).filter(|_| is_plan));
     let text = workload.map_or(Ok(PUBLISHED.to_owned()), |file| Plan::text(file)).map_err(RunError::from)?;
     let file = workload.unwrap_or(&args.file);

@@ -6,3 +6,4 @@ mod ns_files;
 mod report;
 mod reproduce;
 mod topologies;
+mod traces;

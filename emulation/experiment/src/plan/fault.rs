@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use roost_topology::file::{self, BurstFile, QueueFile, Switch, TraceKey};
 use roost_topology::model::TopologyChange;
+use roost_topology::trace::TraceSide;
 use roost_topology::units::{Rate, format_duration};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::file::{DurationText, MAX_FAULTS, Moment, PlanLines};
-use super::{Named, PlanError};
+use super::{LinkTrace, Named, PlanError};
 
 /// A fault of a daemon or a net.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,6 +101,9 @@ pub(super) struct FaultFile {
     delay: Option<DurationText>,
     jitter: Option<DurationText>,
     loss: Option<Spanned<f64>>,
+    burst: Option<Spanned<Switch<BurstFile>>>,
+    reorder: Option<bool>,
+    queue: Option<Spanned<QueueFile>>,
 }
 
 /// `[links.NAME]` in the file: new values for a link or LAN of the topology.
@@ -109,9 +114,33 @@ pub(super) struct LinkFile {
     delay: Option<DurationText>,
     jitter: Option<DurationText>,
     loss: Option<Spanned<f64>>,
+    burst: Option<Spanned<Switch<BurstFile>>>,
+    reorder: Option<bool>,
+    queue: Option<Spanned<QueueFile>>,
+    trace: Option<Spanned<TraceKey>>,
+    up: Option<SideFile>,
+    down: Option<SideFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SideFile {
+    trace: Option<Spanned<TraceKey>>,
 }
 
 impl LinkFile {
+    /// The traces of a link, by direction.
+    pub(super) fn traces(self, net: &Named, lines: &PlanLines<'_>) -> Vec<LinkTrace> {
+        let side = |file: Option<SideFile>| file.and_then(|file| file.trace);
+        let keys = [(TraceSide::All, self.trace), (TraceSide::Up, side(self.up)), (TraceSide::Down, side(self.down))];
+        let named = |(side, key): (TraceSide, Option<Spanned<TraceKey>>)| {
+            let key = key?;
+            let net = Named { line: lines.line_of(key.span()), ..net.clone() };
+            Some(LinkTrace { net, side, key: key.into_inner() })
+        };
+        keys.into_iter().filter_map(named).collect()
+    }
+
     pub(super) fn changes(&self, lines: &PlanLines<'_>) -> Result<Vec<TopologyChange>, PlanError> {
         let loss = self.loss.as_ref();
         if let Some(loss) = loss.filter(|loss| !(0.0..=1.0).contains(loss.get_ref())) {
@@ -122,6 +151,9 @@ impl LinkFile {
             self.delay.map(|delay| TopologyChange::Delay(delay.0)),
             self.jitter.map(|jitter| TopologyChange::Jitter(jitter.0)),
             loss.map(|loss| TopologyChange::Loss(*loss.get_ref())),
+            self.burst.as_ref().and_then(|burst| file::burst(lines.source(), burst)).map(TopologyChange::Burst),
+            self.reorder.map(|reorder| TopologyChange::Order(file::order(reorder))),
+            self.queue.as_ref().and_then(|queue| file::queue(lines.source(), queue)).map(TopologyChange::Queue),
         ];
         Ok(changes.into_iter().flatten().collect())
     }
@@ -131,7 +163,7 @@ const VERBS: &str = "say one of kill, stop, start, freeze, thaw (a host), down, 
 
 impl FaultFile {
     /// Reads it in a plan whose workload lasts for `duration`; returns one fault for each repetition.
-    pub(super) fn read(self, lines: &PlanLines<'_>, duration: Duration) -> Result<Vec<Fault>, PlanError> {
+    pub(super) fn read(mut self, lines: &PlanLines<'_>, duration: Duration) -> Result<Vec<Fault>, PlanError> {
         let kind = self.kind(lines)?;
         let (at, line) = (self.at.get_ref().resolve_time(duration), lines.line_of(self.at.span()));
         let (every, times) = self.pace(lines, duration)?;
@@ -166,10 +198,13 @@ impl FaultFile {
         Err(lines.error(line, format!("it would come {times} times; from 1 to {MAX_FAULTS} are possible")))
     }
 
-    fn kind(&self, lines: &PlanLines<'_>) -> Result<FaultKind, PlanError> {
+    fn kind(&mut self, lines: &PlanLines<'_>) -> Result<FaultKind, PlanError> {
         let line = lines.line_of(self.at.span());
-        let Self { rate, delay, jitter, ref loss, .. } = *self;
-        let changes = LinkFile { rate, delay, jitter, loss: loss.clone() }.changes(lines)?;
+        let Self { rate, delay, jitter, reorder, .. } = *self;
+        let (loss, burst, queue) = (self.loss.take(), self.burst.take(), self.queue.take());
+        let (trace, up, down) = (None, None, None);
+        let values = LinkFile { rate, delay, jitter, loss, burst, reorder, queue, trace, up, down };
+        let changes = values.changes(lines)?;
         let named = |name: &Spanned<String>| lines.named(name);
         let from = self.from.as_ref().map(named);
         let net = |name: &Spanned<String>, changes| FaultKind::Net { net: named(name), from: from.clone(), changes };
@@ -195,10 +230,10 @@ impl FaultFile {
         let is_net = matches!(kind, FaultKind::Net { .. });
         match () {
             () if is_change && changes.is_empty() => {
-                Err(lines.error(line, "a change says to what: rate, delay, jitter or loss"))
+                Err(lines.error(line, "a change says to what: rate, delay, jitter, loss, burst, reorder or queue"))
             }
             () if !is_change && !changes.is_empty() => {
-                Err(lines.error(line, "rate, delay, jitter and loss belong to `change`"))
+                Err(lines.error(line, "rate, delay, jitter, loss, burst, reorder and queue belong to `change`"))
             }
             () if !is_net && self.from.is_some() => Err(lines.error(line, "`from` belongs to down, up and change")),
             () if is_net && self.hub => Err(lines.error(line, "`hub` belongs to kill, stop, start, freeze and thaw")),

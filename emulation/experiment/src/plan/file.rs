@@ -161,6 +161,10 @@ pub(super) struct PlanLines<'a> {
 }
 
 impl PlanLines<'_> {
+    pub(super) const fn source(&self) -> &SourceText<'_> {
+        self.source
+    }
+
     /// The line of an offset, from 1.
     pub(super) fn line_of(&self, span: Range<usize>) -> usize {
         self.source.line(span.start) as usize
@@ -191,10 +195,13 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     let lines = PlanLines { source: &source, file: path };
     let read = source.read::<PlanFile>("a plan");
     let mut wrong = PlanErrors::default();
-    for problem in source.problems() {
-        wrong.record_error(Err(lines.error(problem.line as usize, problem.text)));
-    }
+    let tell = |wrong: &mut PlanErrors| {
+        for problem in source.problems() {
+            wrong.record_error(Err(lines.error(problem.line as usize, problem.text)));
+        }
+    };
     let Some(file) = read else {
+        tell(&mut wrong);
         return Err(wrong.joined().unwrap_or_else(|| lines.error(0, "cannot be read")));
     };
     let own_name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
@@ -205,9 +212,13 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     // Without a duration no fault is too late.
     let duration = wrong.value_or(lines.length(Some(file.duration), Duration::ZERO), MAX_LENGTH);
     let faults = faults_of(file.faults, &lines, duration, &mut wrong);
-    let links =
-        file.links.iter().map(|(name, link)| (lines.named(name), wrong.value_or(link.changes(&lines), Vec::new())));
-    let links = links.collect();
+    let (mut links, mut traces) = (Vec::new(), Vec::new());
+    for (name, link) in file.links {
+        let name = lines.named(&name);
+        let changes = wrong.value_or(link.changes(&lines), Vec::new());
+        traces.extend(link.traces(&name, &lines));
+        links.push((name, changes));
+    }
     let movement = file.movement.map(|movement| movement_of(&movement, &faults, &lines)).transpose();
     let super_nodes = match file.tiers {
         Some(tiers) => tiers_of(tiers, file.super_nodes.is_some(), &lines),
@@ -247,11 +258,13 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         linktest: file.linktest,
         classes,
         links,
+        traces,
         faults,
         rooms,
         movement: wrong.value_or(movement, None),
         lab: file.lab,
     };
+    tell(&mut wrong);
     wrong.into_result().map(|()| plan)
 }
 

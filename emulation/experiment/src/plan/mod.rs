@@ -37,8 +37,10 @@ use std::time::Duration;
 
 use roost_core::node::Discovery;
 use roost_lab::TcpCongestion;
+use roost_topology::file::TraceKey;
 use roost_topology::model::TopologyChange;
 use roost_topology::suggest;
+use roost_topology::trace::TraceSide;
 use roost_wire::messages::ReflectionPolicy;
 use roost_wire::{Role, Scheme};
 use serde::Deserialize;
@@ -86,8 +88,9 @@ pub struct Plan {
     pub linktest: bool,
     /// The plan's settings for classes of hosts, by name.
     pub classes: BTreeMap<String, Class>,
-    /// New values for links and LANs of the topology: rates, delays, jitters and losses.
+    /// New values for links and LANs of the topology.
     pub links: Vec<(Named, Vec<TopologyChange>)>,
+    pub traces: Vec<LinkTrace>,
     /// Sorted by time.
     pub faults: Vec<Fault>,
     /// Sorted by name, as the keys of the file are.
@@ -101,6 +104,14 @@ pub struct Plan {
 pub struct Named {
     pub name: String,
     pub line: usize,
+}
+
+/// A trace that a plan gives to a link or LAN; its path is relative to the plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkTrace {
+    pub net: Named,
+    pub side: TraceSide,
+    pub key: TraceKey,
 }
 
 /// The way in which services are found and data is sent.

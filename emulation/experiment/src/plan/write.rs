@@ -3,13 +3,16 @@
 use std::time::Duration;
 
 use roost_results::TOPOLOGY_FILE;
+use roost_topology::file::{TraceFile, TraceKey, burst_value, queue_value};
 use roost_topology::generate::{Forest, LegParameters, Star, TreeShape};
-use roost_topology::model::{Topology, TopologyChange};
+use roost_topology::model::{PacketOrder, Topology, TopologyChange};
+use roost_topology::trace::TraceSide;
 use roost_topology::units::format_duration;
 use roost_wire::Role;
 
 use super::{
-    BackendChoice, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, Room, RoomMembers, TopologySource,
+    BackendChoice, Fault, FaultKind, LinkTrace, Locality, Mix, Named, Participation, Plan, Room, RoomMembers,
+    TopologySource,
 };
 use crate::placement::Placement;
 
@@ -53,7 +56,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         lines.push(format!("\n[classes.{}]", quoted(name)));
         lines.extend(class(*part, *locality));
     }
-    lines.extend(plan.links.iter().flat_map(link));
+    lines.extend(plan.links.iter().flat_map(|(net, changes)| link(plan, net, changes)));
     lines.extend(plan.faults.iter().flat_map(fault));
     lines.extend(plan.rooms.iter().flat_map(room));
     lines.extend(plan.movement.map(|movement| format!("\n[movement]\nspeed = {}", float(movement.speed))));
@@ -165,8 +168,25 @@ fn net_fault(net: &Named, from: Option<&Named>, changes: &[TopologyChange]) -> V
     lines
 }
 
-fn link((net, changes): &(Named, Vec<TopologyChange>)) -> Vec<String> {
-    [vec![format!("\n[links.{}]", quoted(&net.name))], values(changes)].concat()
+fn link(plan: &Plan, net: &Named, changes: &[TopologyChange]) -> Vec<String> {
+    let traces = plan.traces.iter().filter(|trace| trace.net.name == net.name).map(trace).collect();
+    [vec![format!("\n[links.{}]", quoted(&net.name))], values(changes), traces].concat()
+}
+
+fn trace(LinkTrace { side, key, .. }: &LinkTrace) -> String {
+    let name = match side {
+        TraceSide::All => "trace",
+        TraceSide::Up => "up.trace",
+        TraceSide::Down => "down.trace",
+    };
+    match key {
+        TraceKey::Off => format!("{name} = false"),
+        TraceKey::File(TraceFile { file, start, once }) => {
+            let start = start.map(|start| format!(", start = {}", span(start))).unwrap_or_default();
+            let once = if *once { ", once = true" } else { "" };
+            format!("{name} = {{ file = {}{start}{once} }}", quoted(file))
+        }
+    }
 }
 
 fn values(changes: &[TopologyChange]) -> Vec<String> {
@@ -175,8 +195,10 @@ fn values(changes: &[TopologyChange]) -> Vec<String> {
         TopologyChange::Delay(delay) => Some(format!("delay = {}", span(*delay))),
         TopologyChange::Jitter(jitter) => Some(format!("jitter = {}", span(*jitter))),
         TopologyChange::Loss(loss) => Some(format!("loss = {}", float(*loss))),
-        // A plan cannot change the others.
-        TopologyChange::Up | TopologyChange::Down | TopologyChange::Burst(_) | TopologyChange::Queue(_) => None,
+        TopologyChange::Burst(burst) => Some(format!("burst = {}", burst_value(*burst))),
+        TopologyChange::Order(order) => Some(format!("reorder = {}", *order == PacketOrder::Free)),
+        TopologyChange::Queue(queue) => Some(format!("queue = {}", queue_value(queue))),
+        TopologyChange::Up | TopologyChange::Down => None,
     });
     values.collect()
 }

@@ -24,6 +24,11 @@ impl ExpectedPath {
         Some(Self { stages })
     }
 
+    /// True if a trace changes the path while it is measured.
+    pub(super) fn plays_trace(&self) -> bool {
+        self.stages.iter().any(|stage| stage.trace.is_some())
+    }
+
     /// The mean delay of a frame of this size on an idle path.
     pub(super) fn delay(&self, frame: u32) -> Duration {
         self.stages.iter().map(|stage| stage.rate.time_for(frame.into()) + stage.delay + stage.jitter / 2).sum()

@@ -25,6 +25,7 @@ const OFFERED: [f64; 2] = [1.2, 1.05];
 const FRAME_TIME: f64 = 0.05;
 /// The fraction of a path's rate that probes for loss use, so that nothing queues.
 const LOSS_LOAD: f64 = 0.5;
+const TRACE: &str = "a trace changes it all the time; `emulate bench trace` measures how exactly traces are played";
 /// The extra time for arrivals on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(150);
 
@@ -72,6 +73,7 @@ pub(super) fn job(
         LinktestKind::Loss => (losses(&path, size), Duration::ZERO),
         LinktestKind::Rate => flood(&path, size),
     };
+    let flow = if path.plays_trace() { Err(TRACE) } else { flow };
     let flow = flow.and_then(|draft| {
         let address = members[to].address.ok_or("the interface has no address")?;
         let longest = path.longest(draft.frame) + drain;

@@ -37,7 +37,12 @@ pub(super) fn chosen(topology: &Topology, options: &LinktestOptions) -> (usize, 
     (all, pairs(topology).step_by(all.div_ceil(room).max(1)).collect())
 }
 
-/// By host, the first host of its component; `None` without an interface.
+/// True if a trace may stop or lose the probes of a net for a while.
+fn plays_trace(net: &Net) -> bool {
+    net.members.iter().any(|member| member.to_net.trace.is_some() || member.from_net.trace.is_some())
+}
+
+/// By host, the first host of its component without the nets that play traces; `None` without an interface.
 fn groups(topology: &Topology) -> Vec<Option<HostIndex>> {
     let mut parent: Vec<HostIndex> = (0..topology.hosts.len()).collect();
     let find = |parent: &[HostIndex], mut host: HostIndex| {
@@ -46,7 +51,7 @@ fn groups(topology: &Topology) -> Vec<Option<HostIndex>> {
         }
         host
     };
-    for net in &topology.nets {
+    for net in topology.nets.iter().filter(|net| !plays_trace(net)) {
         for pair in net.members.windows(2) {
             let (a, b) = (find(&parent, pair[0].host), find(&parent, pair[1].host));
             parent[a.max(b)] = a.min(b);

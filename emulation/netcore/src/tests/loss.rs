@@ -8,7 +8,7 @@ use crate::loss::{LossState, PipeRng};
 /// An entry for each of `count` packets: true if the pipe loses it.
 fn lost(config: &PipeConfig, seed: u64, count: u32) -> Vec<bool> {
     let (mut losses, mut streams) = (LossState::default(), PipeRng::new(seed, 0));
-    (0..count).map(|_| losses.strike(config, &mut streams)).collect()
+    (0..count).map(|_| losses.strike(config.loss, config.burst, &mut streams)).collect()
 }
 
 fn losing(loss: f64) -> PipeConfig {
@@ -100,7 +100,7 @@ fn pipes_lose_independently_of_each_other() {
     let count = 200_000;
     let of_pipe = |seed: u64, pipe: u32| {
         let (mut losses, mut streams) = (LossState::default(), PipeRng::new(seed, pipe));
-        (0..count).map(move |_| losses.strike(&losing(0.5), &mut streams))
+        (0..count).map(move |_| losses.strike(losing(0.5).loss, losing(0.5).burst, &mut streams))
     };
     for (other_seed, other_pipe) in [(1, 1), (1, 2), (2, 0), (0, 1), (3, 3)] {
         let both = of_pipe(1, 0).zip(of_pipe(other_seed, other_pipe)).filter(|&(a, b)| a && b).count();

@@ -60,6 +60,7 @@ fn link_direction_combines_both_legs() {
         burst: burst(enter),
         jitter: ms(delay),
         queue: queue(limit),
+        ..Leg::default()
     };
     let pipe = direction(&leg(10, 3, 0.5, 0.1, 7), &leg(2, 4, 0.2, 0.3, 9));
     assert_eq!((pipe.rate, pipe.delay, pipe.jitter), (Rate::from_bps(2_000_000), ms(7), ms(7)));

@@ -8,8 +8,10 @@ mod ink;
 mod latency;
 mod lines;
 mod plot_area;
+mod rates;
 mod scale;
 mod time;
+mod trace;
 
 use std::collections::BTreeSet;
 
@@ -21,6 +23,7 @@ pub use self::canvas::Sheet;
 pub(super) use self::forest::forest;
 pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
+pub use self::trace::trace;
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// The most links, and the most daemons, that are shown.
@@ -60,6 +63,7 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
         timeline(results, metrics),
         overhead(metrics),
         links(results, metrics),
+        rates::rates(&results.trace_loads),
         load(results, metrics),
         nodes(metrics),
         failures(metrics),

@@ -191,7 +191,11 @@ pub(super) fn links(results: &Results) -> Vec<LinkUse> {
     let one = |link: &LinkRecord| LinkUse {
         link: link.clone(),
         mbit_s: rate(link.bytes_in).map(|bps| bps / 1e6),
-        utilization: rate(link.bytes_out).filter(|_| link.rate_bps > 0).map(|bps| bps / link.rate_bps as f64),
+        utilization: match link.capacity_bytes {
+            Some(0) => None,
+            Some(capacity) => Some((link.bytes_out as f64 / capacity as f64).min(1.0)),
+            None => rate(link.bytes_out).filter(|_| link.rate_bps > 0).map(|bps| bps / link.rate_bps as f64),
+        },
     };
     let mut links: Vec<LinkUse> = results.links.iter().map(one).collect();
     links.sort_by_key(|one| Reverse(one.link.bytes_in));

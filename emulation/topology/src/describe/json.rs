@@ -6,12 +6,15 @@ use serde_json::Number;
 
 use super::rows::{
     BurstRow, Description, DisciplineRow, EventRow, LegRow, MemberRow, NetRow, NodeRow, NoteRow, OneWayRow,
-    OwnQueueRow, ProgramRow, QueueRow, RedRow, TopologyCounts, TrafficRow,
+    OwnQueueRow, ProgramRow, QueueRow, RedRow, TopologyCounts, TraceRow, TrafficRow,
 };
 
 use crate::addresses::{AddressError, assign};
 use crate::emulab::{self, EmulabEvent};
-use crate::model::{Discipline, Host, HostProgram, Leg, Net, NetKind, NetMember, Note, Queue, Topology, TrafficAgent};
+use crate::model::{
+    Discipline, Host, HostProgram, Leg, Net, NetKind, NetMember, Note, PacketOrder, Queue, Topology, TrafficAgent,
+};
+use crate::trace::Playback;
 use crate::units::Rate;
 
 /// The version of the object; fields are only ever added.
@@ -109,11 +112,24 @@ fn leg_row(leg: &Leg, rate: &impl Fn(Rate) -> Number) -> LegRow {
         loss: number(leg.loss),
         jitter_ms: (!leg.jitter.is_zero()).then(|| number(leg.jitter.as_secs_f64() * 1e3)),
         burst: leg.burst.map(|burst| BurstRow { enter: burst.enter, leave: burst.leave, loss: burst.loss }),
+        reorder: leg.order == PacketOrder::Free,
         queue: QueueRow {
             limit: leg.queue.limit,
             unit: unit(&leg.queue),
             discipline: discipline_row(&leg.queue.discipline),
         },
+        trace: leg.trace.as_deref().map(trace_row),
+    }
+}
+
+fn trace_row(playback: &Playback) -> TraceRow {
+    TraceRow {
+        file: playback.file.clone(),
+        sha256: playback.trace.sha256.clone(),
+        gives: playback.trace.content.describe(),
+        length_s: number(playback.trace.content.period().as_secs_f64()),
+        start_s: number(playback.start.as_secs_f64()),
+        once: playback.once,
     }
 }
 

@@ -66,7 +66,22 @@ pub(super) struct LegRow {
     pub(super) jitter_ms: Option<Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) burst: Option<BurstRow>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) reorder: bool,
     pub(super) queue: QueueRow,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trace: Option<TraceRow>,
+}
+
+/// A trace, and the way of playing it.
+#[derive(Debug, Serialize)]
+pub(super) struct TraceRow {
+    pub(super) file: String,
+    pub(super) sha256: String,
+    pub(super) gives: String,
+    pub(super) length_s: Number,
+    pub(super) start_s: Number,
+    pub(super) once: bool,
 }
 
 #[derive(Debug, Serialize)]

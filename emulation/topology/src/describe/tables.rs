@@ -6,8 +6,9 @@ use crate::addresses::{AddressError, assign};
 use crate::emulab;
 use crate::file::compress;
 use crate::model::{
-    Burst, Discipline, Host, HostProgram, Leg, Net, NetKind, Note, Queue, Routing, Topology, TrafficAgent,
+    Burst, Discipline, Host, HostProgram, Leg, Net, NetKind, Note, PacketOrder, Queue, Routing, Topology, TrafficAgent,
 };
+use crate::trace::{Playback, Trace};
 use crate::units::format_duration;
 
 pub struct Section {
@@ -26,6 +27,7 @@ pub fn sections(topology: &Topology) -> Result<Vec<Section>, AddressError> {
         hosts(&assigned),
         links(&assigned),
         lans(&assigned),
+        traces(topology),
         events(topology),
         programs(topology),
         traffic(topology),
@@ -130,15 +132,52 @@ fn lan_rows(topology: &Topology, net: &Net) -> Vec<Vec<String>> {
 }
 
 fn values(leg: &Leg) -> [String; 4] {
-    let delay = match leg.jitter.is_zero() {
-        true => format_duration(leg.delay),
-        false => format!("{} + 0 to {}", format_duration(leg.delay), format_duration(leg.jitter)),
+    let delay = match (leg.jitter.is_zero(), leg.order) {
+        (true, _) => format_duration(leg.delay),
+        (false, order) => {
+            let order = if order == PacketOrder::Free { ", reordering" } else { "" };
+            format!("{} + 0 to {}{order}", format_duration(leg.delay), format_duration(leg.jitter))
+        }
     };
     let loss = match leg.burst {
         None => percent(leg.loss),
         Some(burst) => format!("{}, bursts {}", percent(leg.loss), burst_text(&burst)),
     };
-    [leg.rate.to_string(), delay, loss, queue_text(&leg.queue)]
+    let given = leg.trace.as_deref().map(|playback| playback.trace.content.first());
+    let given = given.unwrap_or_default();
+    let by_trace = |is_given: bool, text: String| if is_given { "trace".to_owned() } else { text };
+    [
+        by_trace(leg.rate_trace().is_some(), leg.rate.to_string()),
+        by_trace(given.delay.is_some(), delay),
+        by_trace(given.loss.is_some(), loss),
+        queue_text(&leg.queue),
+    ]
+}
+
+/// The traces, and where each of them plays.
+fn traces(topology: &Topology) -> Option<Section> {
+    let mut rows: Vec<(&Playback, Vec<String>)> = Vec::new();
+    for net in &topology.nets {
+        for member in &net.members {
+            let name = &topology.hosts[member.host].name;
+            for (leg, side) in [(&member.to_net, "from"), (&member.from_net, "to")] {
+                let Some(playback) = leg.trace.as_deref() else { continue };
+                let place = format!("{} {side} {name}", net.name);
+                match rows.iter_mut().find(|(other, _)| *other == playback) {
+                    Some((_, places)) => places.push(place),
+                    None => rows.push((playback, vec![place])),
+                }
+            }
+        }
+    }
+    let row = |(playback, places): &(&Playback, Vec<String>)| {
+        let Trace { sha256, content, .. } = &*playback.trace;
+        let short = sha256.get(..12).unwrap_or_default().to_owned();
+        let length = format_duration(content.period());
+        vec![playback.describe(), content.describe(), length, short, places.join(", ")]
+    };
+    let columns = ["TRACE", "GIVES", ">LENGTH", "SHA-256", "PLAYS ON"];
+    section(format!("Traces: {}", rows.len()), &columns, rows.iter().map(row).collect())
 }
 
 /// A probability in percent, with at most six decimals.

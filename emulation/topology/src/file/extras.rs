@@ -3,6 +3,7 @@
 //! value), so that an export to NS and back loses nothing.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use ::toml::Spanned;
 use serde::Deserialize;
@@ -62,16 +63,18 @@ enum Replaced {
 
 /// Applies the extension lines of an NS file to the topology read from it.
 ///
+/// Traces are relative to a folder.
+///
 /// # Errors
 /// All mistakes in those lines.
-pub fn apply(topology: Topology, ns: &str) -> Result<Topology, Vec<Note>> {
+pub fn apply(folder: &Path, topology: Topology, ns: &str) -> Result<Topology, Vec<Note>> {
     if !ns.lines().any(|line| line.starts_with(MARK)) {
         return Ok(topology);
     }
     // Every line keeps its number, so that a mistake is reported with it.
     let own = |line: &str| line.strip_prefix(MARK).unwrap_or("").trim_start().to_owned() + "\n";
     let text: String = ns.lines().map(own).collect();
-    let source = SourceText::new(&text);
+    let source = SourceText::new(&text).within(folder);
     let Some(file) = source.read::<ExtraFile>("what is said to roost") else { return Err(source.problems()) };
     let mut topology = topology;
     rename(&mut topology, &file.names.iter().cloned().collect());

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
+use std::path::Path;
 
 use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, Deserializer};
@@ -9,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use crate::model::Note;
 use crate::suggest::did_you_mean;
+use crate::trace::TraceStore;
 
 /// The most wrong keys and values that are reported together: the file is read again after each.
 const MAX_WRONG: usize = 250;
@@ -19,6 +21,7 @@ pub struct SourceText<'t> {
     lines: Vec<usize>,
     problems: RefCell<Vec<Note>>,
     left_out: RefCell<Vec<LeftOut>>,
+    traces: TraceStore,
 }
 
 /// A key that was left out because it is unknown, or its value wrong; or an item of a list of tables.
@@ -36,7 +39,16 @@ impl<'t> SourceText<'t> {
     pub fn new(text: &'t str) -> Self {
         let begins = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
         let lines = std::iter::once(0).chain(begins).collect();
-        Self { text, lines, problems: RefCell::default(), left_out: RefCell::default() }
+        Self { text, lines, problems: RefCell::default(), left_out: RefCell::default(), traces: TraceStore::default() }
+    }
+
+    /// Looks for the traces that the text names in a folder.
+    pub fn within(self, folder: &Path) -> Self {
+        Self { traces: TraceStore::new(folder), ..self }
+    }
+
+    pub(super) const fn traces(&self) -> &TraceStore {
+        &self.traces
     }
 
     /// The line, from 1, of a byte offset.

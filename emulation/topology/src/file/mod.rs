@@ -12,10 +12,12 @@ mod schedule;
 mod schedule_text;
 mod shape;
 mod stanza;
+mod trace;
 mod values;
 mod write;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use ::toml::Spanned;
 use serde::Deserialize;
@@ -31,6 +33,10 @@ use super::validate::{self, TopologyLines, ValidationPolicy};
 
 pub(super) use self::names::compress;
 
+pub use self::shape::{BurstFile, QueueFile, burst, order, queue};
+pub use self::stanza::{burst_value, queue_value};
+pub use self::trace::{TraceFile, TraceKey};
+pub use self::values::Switch;
 pub use self::write::{most_common, whole_of, write};
 
 #[derive(Default, Deserialize)]
@@ -50,12 +56,20 @@ struct TopologyFile {
     event: Vec<Spanned<EventFile>>,
 }
 
-/// Reads a topology; `name` is the default name.
+/// Reads a topology; `name` is the default name. The paths of its traces are relative to the working folder.
 ///
 /// # Errors
 /// All mistakes, by line.
 pub fn parse(name: &str, text: &str) -> Result<Topology, Vec<Note>> {
-    let source = SourceText::new(text);
+    parse_in(Path::new(""), name, text)
+}
+
+/// Reads a topology whose traces are relative to a folder.
+///
+/// # Errors
+/// All mistakes, by line.
+pub fn parse_in(folder: &Path, name: &str, text: &str) -> Result<Topology, Vec<Note>> {
+    let source = SourceText::new(text).within(folder);
     let Some(file) = source.read::<TopologyFile>("a topology") else { return Err(source.problems()) };
     let policy = if file.lenient { ValidationPolicy::Lenient } else { ValidationPolicy::Strict };
     let mut reader = TopologyReader::new(&source);

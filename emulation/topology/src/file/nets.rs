@@ -169,7 +169,13 @@ impl TopologyReader<'_> {
     /// The end-to-end values of a direction: the defaults, overridden by the net's values, then by the
     /// direction's.
     fn whole(&self, at: usize, shapes: &[LegOverrides]) -> Option<Leg> {
-        if self.defaults.rate.is_none() && shapes.iter().all(|shape| shape.rate.is_none()) {
+        let mut whole = Leg::default();
+        std::iter::once(&self.defaults).chain(shapes).for_each(|shape| shape.lay_over(&mut whole));
+        let has_rate = self.defaults.rate.is_some() || shapes.iter().any(|shape| shape.rate.is_some());
+        if shapes.iter().any(|shape| shape.is_trace_wrong) {
+            return None;
+        }
+        if !has_rate && whole.rate_trace().is_none() {
             self.source.miss(
                 at,
                 "rate",
@@ -177,8 +183,6 @@ impl TopologyReader<'_> {
             );
             return None;
         }
-        let mut whole = Leg::default();
-        std::iter::once(&self.defaults).chain(shapes).for_each(|shape| shape.lay_over(&mut whole));
         Some(whole)
     }
 

@@ -256,12 +256,17 @@ impl TopologyReader<'_> {
     /// All changes of a net by one event: the values first, then up or down.
     fn net_changes(&self, at: usize, file: &EventFile) -> Vec<TopologyChange> {
         let shape = file.shape(self.source);
+        if shape.trace.is_some() {
+            self.source
+                .refuse(at, "an event cannot begin a trace: give it to the link, where it plays from the beginning");
+        }
         let values = [
             shape.rate.map(TopologyChange::Rate),
             shape.delay.map(TopologyChange::Delay),
             shape.loss.map(TopologyChange::Loss),
             shape.jitter.map(TopologyChange::Jitter),
             shape.burst.map(TopologyChange::Burst),
+            shape.order.map(TopologyChange::Order),
             shape.queue.map(TopologyChange::Queue),
             self.verb(file, ["up", "down"], [TopologyChange::Up, TopologyChange::Down]),
         ];

@@ -137,6 +137,7 @@ fn change_keys(change: &TopologyChange, stanza: &mut Stanza) {
         TopologyChange::Loss(loss) => LegOverrides { loss: Some(loss), ..LegOverrides::default() },
         TopologyChange::Burst(burst) => LegOverrides { burst: Some(burst), ..LegOverrides::default() },
         TopologyChange::Jitter(jitter) => LegOverrides { jitter: Some(jitter), ..LegOverrides::default() },
+        TopologyChange::Order(order) => LegOverrides { order: Some(order), ..LegOverrides::default() },
         TopologyChange::Queue(queue) => LegOverrides { queue: Some(queue), ..LegOverrides::default() },
     };
     stanza.shape(&shape);

@@ -1,5 +1,6 @@
 //! The values of a link, a LAN, a direction or a leg.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::toml::Spanned;
@@ -7,7 +8,8 @@ use serde::Deserialize;
 
 use super::fields::SourceText;
 use super::values::{self, Switch, Whole};
-use crate::model::{Burst, Discipline, Leg, Queue, Red};
+use crate::model::{Burst, Discipline, Leg, PacketOrder, Queue, Red};
+use crate::trace::Playback;
 use crate::units::Rate;
 
 /// The longest queue, in packets or bytes.
@@ -32,18 +34,24 @@ macro_rules! with_shape {
             #[serde(deserialize_with = "crate::file::values::delay")]
             jitter: Option<std::time::Duration>,
             burst: Option<::toml::Spanned<crate::file::values::Switch<crate::file::shape::BurstFile>>>,
+            reorder: Option<bool>,
             queue: Option<::toml::Spanned<crate::file::shape::QueueFile>>,
+            trace: Option<::toml::Spanned<crate::file::trace::TraceKey>>,
         }
 
         impl $name {
             pub(super) fn shape(&self, source: &crate::file::fields::SourceText<'_>) -> crate::file::shape::LegOverrides {
+                let trace = self.trace.as_ref().and_then(|trace| crate::file::trace::playback(source, trace));
                 crate::file::shape::LegOverrides {
                     rate: self.rate,
                     delay: self.delay,
                     loss: self.loss,
                     jitter: self.jitter,
                     burst: self.burst.as_ref().and_then(|burst| crate::file::shape::burst(source, burst)),
+                    order: self.reorder.map(crate::file::shape::order),
                     queue: self.queue.as_ref().and_then(|queue| crate::file::shape::queue(source, queue)),
+                    is_trace_wrong: self.trace.is_some() && trace.is_none(),
+                    trace,
                 }
             }
         }
@@ -55,7 +63,7 @@ with_shape!(Shape {});
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct BurstFile {
+pub struct BurstFile {
     #[serde(deserialize_with = "values::probability")]
     enter: Option<f64>,
     #[serde(deserialize_with = "values::positive_probability")]
@@ -66,7 +74,7 @@ pub(super) struct BurstFile {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct QueueFile {
+pub struct QueueFile {
     limit: Option<Packets>,
     #[serde(rename = "in")]
     unit: Unit,
@@ -100,7 +108,11 @@ pub(super) struct LegOverrides {
     pub(super) loss: Option<f64>,
     pub(super) jitter: Option<Duration>,
     pub(super) burst: Option<Option<Burst>>,
+    pub(super) order: Option<PacketOrder>,
     pub(super) queue: Option<Queue>,
+    pub(super) trace: Option<Option<Arc<Playback>>>,
+    /// True if a trace is given that cannot be read, which is reported.
+    pub(super) is_trace_wrong: bool,
 }
 
 impl LegOverrides {
@@ -111,7 +123,11 @@ impl LegOverrides {
         leg.loss = self.loss.unwrap_or(leg.loss);
         leg.jitter = self.jitter.unwrap_or(leg.jitter);
         leg.burst = self.burst.unwrap_or(leg.burst);
+        leg.order = self.order.unwrap_or(leg.order);
         leg.queue = self.queue.unwrap_or(leg.queue);
+        if let Some(trace) = &self.trace {
+            leg.trace.clone_from(trace);
+        }
     }
 
     /// The values in which `leg` differs from `base`.
@@ -122,12 +138,21 @@ impl LegOverrides {
             loss: (base.loss.to_bits() != leg.loss.to_bits()).then_some(leg.loss),
             jitter: (base.jitter != leg.jitter).then_some(leg.jitter),
             burst: (base.burst != leg.burst).then_some(leg.burst),
+            order: (base.order != leg.order).then_some(leg.order),
             queue: (base.queue != leg.queue).then_some(leg.queue),
+            trace: (base.trace != leg.trace).then(|| leg.trace.clone()),
+            is_trace_wrong: false,
         }
     }
 }
 
-pub(super) fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>) -> Option<Option<Burst>> {
+/// The order of packets by the key `reorder`.
+pub const fn order(reorder: bool) -> PacketOrder {
+    if reorder { PacketOrder::Free } else { PacketOrder::Kept }
+}
+
+/// The bursts that a key gives; `Some(None)` ends them. Reports what is wrong.
+pub fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>) -> Option<Option<Burst>> {
     let at = given.span().start;
     match given.get_ref() {
         Switch::Flag(false) => Some(None),
@@ -143,7 +168,8 @@ pub(super) fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>)
     }
 }
 
-pub(super) fn queue(source: &SourceText<'_>, given: &Spanned<QueueFile>) -> Option<Queue> {
+/// The queue that a key gives. Reports what is wrong.
+pub fn queue(source: &SourceText<'_>, given: &Spanned<QueueFile>) -> Option<Queue> {
     let QueueFile { limit, unit, red } = given.get_ref();
     let in_bytes = *unit == Unit::Bytes;
     let limit = limit.map(|limit| limit.0);

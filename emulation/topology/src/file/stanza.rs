@@ -3,7 +3,8 @@
 use std::fmt;
 
 use super::shape::LegOverrides;
-use crate::model::{Burst, Discipline, Queue, Red};
+use crate::model::{Burst, Discipline, PacketOrder, Queue, Red};
+use crate::trace::Playback;
 use crate::units::format_duration;
 
 /// A heading and its keys with their values, as text.
@@ -49,10 +50,16 @@ impl Stanza {
         }
         self.optional("jitter", shape.jitter.map(format_duration).as_deref());
         if let Some(burst) = &shape.burst {
-            self.raw("burst", burst.as_ref().map_or_else(|| "false".to_owned(), burst_text));
+            self.raw("burst", burst_value(*burst));
+        }
+        if let Some(order) = shape.order {
+            self.raw("reorder", (order == PacketOrder::Free).to_string());
         }
         if let Some(queue) = &shape.queue {
-            self.raw("queue", queue_text(queue));
+            self.raw("queue", queue_value(queue));
+        }
+        if let Some(trace) = &shape.trace {
+            self.raw("trace", trace.as_deref().map_or_else(|| "false".to_owned(), trace_text));
         }
     }
 
@@ -99,11 +106,27 @@ pub(super) fn quote(text: &str) -> String {
     quoted
 }
 
-fn burst_text(burst: &Burst) -> String {
-    format!("{{ enter = {:?}, leave = {:?}, loss = {:?} }}", burst.enter, burst.leave, burst.loss)
+pub fn burst_value(burst: Option<Burst>) -> String {
+    let Some(Burst { enter, leave, loss }) = burst else { return "false".to_owned() };
+    format!("{{ enter = {enter:?}, leave = {leave:?}, loss = {loss:?} }}")
 }
 
-fn queue_text(queue: &Queue) -> String {
+fn trace_text(playback: &Playback) -> String {
+    if playback.start.is_zero() && !playback.once {
+        return quote(&playback.file);
+    }
+    let mut inner = Stanza::new("");
+    inner.text("file", &playback.file);
+    if !playback.start.is_zero() {
+        inner.text("start", &format_duration(playback.start));
+    }
+    if playback.once {
+        inner.raw("once", "true");
+    }
+    table(&inner)
+}
+
+pub fn queue_value(queue: &Queue) -> String {
     let mut inner = Stanza::new("");
     inner.raw("limit", queue.limit.to_string());
     if queue.in_bytes {

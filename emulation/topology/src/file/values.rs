@@ -55,7 +55,7 @@ impl<'de> Visitor<'de> for OneOrMoreVisitor {
     }
 }
 
-pub(super) enum Switch<T> {
+pub enum Switch<T> {
     Flag(bool),
     Table(T),
 }

@@ -249,7 +249,7 @@ pub fn whole_of(to_net: &Leg, from_net: &Leg) -> Leg {
     };
     let loss = rounded.chain([joined.loss]).find(|loss| (0.0..=1.0).contains(loss) && exact(loss));
     let delay = joined.delay.min(crate::model::MAX_DELAY);
-    Leg { rate: to_net.rate, delay, loss: loss.unwrap_or(0.0), jitter: to_net.jitter, burst: to_net.burst, ..joined }
+    Leg { rate: to_net.rate, delay, loss: loss.unwrap_or(0.0), ..to_net.clone() }
 }
 
 /// Writes the members that differ from the base; equal ones share a stanza.

@@ -1,7 +1,9 @@
 //! The treatment of packets by one direction of an interface.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::trace::Playback;
 use crate::units::Rate;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,15 +15,19 @@ pub struct Leg {
     /// Random loss of single packets, 0 to 1.
     pub loss: f64,
     pub burst: Option<Burst>,
-    /// Extra delay, drawn evenly from zero to this for each packet; packets keep their order.
+    /// Extra delay, drawn evenly from zero to this for each packet.
     pub jitter: Duration,
+    /// The order of packets with different jitter.
+    pub order: PacketOrder,
     pub queue: Queue,
+    /// Values over time; those that it gives replace the others.
+    pub trace: Option<Arc<Playback>>,
 }
 
 impl Leg {
     /// Splits an end-to-end direction into the sender's leg and the receiver's, as Emulab does: half the delay
-    /// each, and a loss of 1 − √(1 − p) each. Jitter, bursts and the queue do not split and stay with the
-    /// sender.
+    /// each, and a loss of 1 − √(1 − p) each. Jitter, bursts, the queue and the trace do not split and stay with
+    /// the sender.
     pub fn halves(&self) -> (Self, Self) {
         let loss = 1.0 - (1.0 - self.loss).sqrt();
         let half = self.delay / 2;
@@ -39,9 +45,20 @@ impl Leg {
             loss: 1.0 - (1.0 - self.loss) * (1.0 - from_net.loss),
             burst: self.burst.or(from_net.burst),
             jitter: self.jitter + from_net.jitter,
+            order: if self.order == PacketOrder::Free { self.order } else { from_net.order },
             queue: self.queue,
+            trace: self.trace.clone().or_else(|| from_net.trace.clone()),
         }
     }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PacketOrder {
+    /// A packet waits for the one before it.
+    #[default]
+    Kept,
+    /// A packet with less jitter, or after a change to a shorter delay, overtakes.
+    Free,
 }
 
 /// The Gilbert–Elliott model: a good and a bad state, with a possible change at each packet (Gilbert 1960,

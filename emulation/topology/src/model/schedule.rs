@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Burst, HostIndex, NetIndex, Queue};
+use super::{Burst, HostIndex, NetIndex, PacketOrder, Queue};
 use crate::units::Rate;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -63,6 +63,7 @@ pub enum TopologyChange {
     /// Loss in bursts; `None` ends it.
     Burst(Option<Burst>),
     Jitter(Duration),
+    Order(PacketOrder),
     Queue(Queue),
 }
 
@@ -74,6 +75,7 @@ impl TopologyChange {
             Self::Jitter(jitter) => [Self::Jitter(jitter), Self::Jitter(Duration::ZERO)],
             Self::Loss(loss) => [Self::Loss(1.0 - (1.0 - loss).max(0.0).sqrt()); 2],
             Self::Burst(burst) => [Self::Burst(burst), Self::Burst(None)],
+            Self::Order(order) => [Self::Order(order), Self::Order(PacketOrder::Kept)],
             Self::Up | Self::Down | Self::Rate(_) | Self::Queue(_) => [self; 2],
         }
     }

@@ -144,6 +144,8 @@ enum CaseChoice {
     Loss,
     /// The times of scheduled changes, by probes and by tcpdump
     Schedule,
+    /// Rates of traces in each 100 ms, and how late packets come
+    Trace,
     /// Throughput of one link, by iperf3
     Capacity,
     /// Lateness of packets with 93 hosts and 90 streams

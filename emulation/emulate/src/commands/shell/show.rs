@@ -4,7 +4,7 @@ use roost_lab::Lab;
 use roost_results::record;
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::emulab;
-use roost_topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, Topology, TopologyChange};
+use roost_topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, PacketOrder, Topology, TopologyChange};
 use roost_topology::units::format_duration;
 use serde_json::json;
 
@@ -82,7 +82,9 @@ fn values(leg: &Leg) -> [String; 3] {
     let jitter = if leg.jitter.is_zero() { String::new() } else { format!("+{}", format_duration(leg.jitter)) };
     let burst = if leg.burst.is_some() { " and bursts" } else { "" };
     let loss = if leg.loss == 0.0 { "0".to_owned() } else { percent(leg.loss) };
-    [leg.rate.to_string(), format_duration(leg.delay) + &jitter, loss + burst]
+    let trace = leg.trace.as_deref().map(|playback| format!(", {}", playback.describe())).unwrap_or_default();
+    let rate = if leg.rate_trace().is_some() { "trace".to_owned() } else { leg.rate.to_string() };
+    [rate, format_duration(leg.delay) + &jitter, loss + burst + &trace]
 }
 
 fn percent(part: f64) -> String {
@@ -121,6 +123,8 @@ fn change(change: &TopologyChange) -> String {
         TopologyChange::Burst(Some(burst)) => {
             format!("bursts of {:.1} packets, loss {} in them", 1.0 / burst.leave, percent(burst.loss))
         }
+        TopologyChange::Order(PacketOrder::Free) => "packets overtake".to_owned(),
+        TopologyChange::Order(PacketOrder::Kept) => "packets keep their order".to_owned(),
         TopologyChange::Jitter(jitter) => format!("jitter {}", format_duration(*jitter)),
         TopologyChange::Queue(queue) => {
             format!("queue of {} {}", queue.limit, if queue.in_bytes { "bytes" } else { "packets" })
