@@ -50,6 +50,7 @@ enum EmulateCommand {
     #[command(before_help = "Examples:
   emulate convert experiment.ns -o experiment.toml
   emulate convert star.toml --to rspec > star.xml
+  emulate convert star.toml -o star.svg
 ")]
     Convert(commands::convert::ConvertArgs),
     /// Make a topology of the published experiments, of any size

@@ -1,0 +1,109 @@
+//! The lines of a network: its links, and the legs of its LANs, with their values.
+
+use std::collections::BTreeMap;
+
+use roost_topology::model::{Net, NetKind};
+use roost_topology::{Topology, both_directions};
+
+/// A line of the drawing, between two of its vertices.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Line {
+    pub(super) ends: [usize; 2],
+    /// For people who point at it.
+    pub(super) title: String,
+    /// The values, unless the key or the label of its LAN tells them.
+    pub(super) label: Option<String>,
+}
+
+/// The lines of a network, the labels of its LANs, and a sentence about lines without a label.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Lines {
+    pub(super) lines: Vec<Line>,
+    /// By the LAN's vertex.
+    pub(super) lans: Vec<(usize, String)>,
+    pub(super) sentences: Vec<String>,
+}
+
+pub(super) fn lines(topology: &Topology) -> Lines {
+    let mut found = Lines::default();
+    for (index, net) in topology.nets.iter().enumerate() {
+        match (net.kind, &net.members[..]) {
+            (NetKind::Link, [one, other]) => {
+                let values =
+                    both_directions(&one.to_net.joined(&other.from_net), &other.to_net.joined(&one.from_net));
+                let title = format!("{}: {values}", net.name);
+                found.lines.push(Line { ends: [one.host, other.host], title, label: Some(values) });
+            }
+            _ => found.add_lan(topology, topology.hosts.len() + index, net),
+        }
+    }
+    found.drop_common();
+    found
+}
+
+impl Lines {
+    fn add_lan(&mut self, topology: &Topology, vertex: usize, net: &Net) {
+        let legs: Vec<String> =
+            net.members.iter().map(|member| both_directions(&member.to_net, &member.from_net)).collect();
+        let common = most_common(legs.iter().map(String::as_str)).map(|(common, _)| common).unwrap_or_default();
+        self.lans.push((vertex, format!("{}: {common}", net.name)));
+        for (member, values) in net.members.iter().zip(&legs) {
+            let host = topology.hosts.get(member.host).map_or("", |host| host.name.as_str());
+            let title = format!("{host} on {}: {values}", net.name);
+            let label = (*values != common).then(|| values.clone());
+            self.lines.push(Line { ends: [member.host, vertex], title, label });
+        }
+    }
+
+    /// Where many lines have the same values, one sentence tells them.
+    fn drop_common(&mut self) {
+        let labels = self.lines.iter().filter_map(|line| line.label.as_deref());
+        if let Some(common) = most_common(labels).filter(|(_, count)| *count > 4).map(|(common, _)| common) {
+            for line in self.lines.iter_mut().filter(|line| line.label.as_ref() == Some(&common)) {
+                line.label = None;
+            }
+            self.sentences.push(format!("Lines between hosts without a label: {common}."));
+        }
+        if !self.lans.is_empty() {
+            self.sentences.push("A LAN's label tells the values of its legs, each way.".to_owned());
+        }
+    }
+}
+
+/// The text that comes most often, the first in order among equals, and how often.
+fn most_common<'a>(texts: impl Iterator<Item = &'a str>) -> Option<(String, usize)> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    texts.for_each(|text| *counts.entry(text).or_default() += 1);
+    let most = counts.iter().rev().max_by_key(|(_, count)| **count)?;
+    Some(((*most.0).to_owned(), *most.1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use roost_topology::file::parse;
+
+    #[test]
+    fn exceptions_alone_have_labels() {
+        let lan = parse(
+            "lan",
+            "[[host]]\nname = 'n[1-5]'\n[[lan]]\nname = 'net'\nmembers = 'n[1-5]'\nrate = '1Mbit'\n\
+             leg = [{ host = 'n5', rate = '2Mbit' }]\n",
+        );
+        let lines = lines(&lan.unwrap());
+        assert_eq!(lines.lans, [(5, "net: 1Mbit".to_owned())]);
+        let labels: Vec<_> = lines.lines.iter().map(|line| line.label.as_deref()).collect();
+        assert_eq!(labels, [None, None, None, None, Some("2Mbit")]);
+    }
+
+    #[test]
+    fn common_values_are_told_once() {
+        let text = "[[host]]\nname = ['hub', 'n[1-5]']\n[[link]]\nbetween = ['hub', 'n[1-5]']\nrate = '1Mbit'\n\
+                    [[link]]\nname = 'more'\nbetween = ['n1', 'n2']\nrate = '2Mbit'\ndown = { rate = '3Mbit' }\n";
+        let lines = lines(&parse("links", text).unwrap());
+        assert_eq!(lines.sentences, ["Lines between hosts without a label: 1Mbit."]);
+        assert_eq!(lines.lines.iter().filter_map(|line| line.label.as_deref()).collect::<Vec<_>>(), [
+            "2Mbit / back 3Mbit"
+        ]);
+    }
+}

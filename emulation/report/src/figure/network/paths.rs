@@ -1,0 +1,155 @@
+//! The paths of nodes that moved, on the grid of cells.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use roost_results::record::PositionRecord;
+use roost_topology::Topology;
+
+use super::kinds::{Kinds, points, short};
+use super::labels::{Area, TakenAreas, around_dot};
+use super::{HOST, KeyRows, KeySign, SIZE, draw_label};
+use crate::figure::canvas::Sheet;
+use crate::figure::ink::Ink;
+
+const WIDTH: f64 = 720.0;
+const RIM: f64 = 40.0;
+/// The most corners of a path that are drawn.
+const CORNERS: usize = 400;
+/// The largest cell, pixels.
+const LARGEST_CELL: f64 = 60.0;
+
+/// Draws the paths of all nodes that were in more than one cell; `None` if none was.
+pub(in crate::figure) fn paths(topology: &Topology, positions: &[PositionRecord]) -> Option<Sheet> {
+    let mut by_node: BTreeMap<&str, Vec<(i32, i32)>> = BTreeMap::new();
+    for position in positions {
+        let path = by_node.entry(&position.node).or_default();
+        let cell = (position.x, position.y);
+        if path.last() != Some(&cell) {
+            path.push(cell);
+        }
+    }
+    by_node.values().any(|path| path.len() > 1).then(|| Grid::around(&by_node).draw(topology, &by_node))
+}
+
+/// The cells of a drawing.
+struct Grid {
+    left: i32,
+    top: i32,
+    columns: f64,
+    rows: f64,
+    cell: f64,
+}
+
+impl Grid {
+    fn around(paths: &BTreeMap<&str, Vec<(i32, i32)>>) -> Self {
+        let cells = || paths.values().flatten();
+        let extent = |of: fn(&(i32, i32)) -> i32| {
+            (cells().map(of).min().unwrap_or_default(), cells().map(of).max().unwrap_or_default())
+        };
+        let ((left, right), (top, bottom)) = (extent(|cell| cell.0), extent(|cell| cell.1));
+        let [columns, rows] = [(left, right), (top, bottom)].map(|(low, high)| f64::from(high) - f64::from(low) + 1.0);
+        let cell = ((WIDTH - 2.0 * RIM) / columns.max(rows)).min(LARGEST_CELL);
+        Self { left, top, columns, rows, cell }
+    }
+
+    fn place(&self, (x, y): (i32, i32)) -> (f64, f64) {
+        let middle = |value: i32, first: i32| (f64::from(value) - f64::from(first) + 0.5) * self.cell + RIM;
+        (middle(x, self.left), middle(y, self.top))
+    }
+
+    fn draw(&self, topology: &Topology, paths: &BTreeMap<&str, Vec<(i32, i32)>>) -> Sheet {
+        let kinds = Kinds::new(topology);
+        let mut key = KeyRows::new(WIDTH);
+        kinds.key().for_each(|(class, kind)| key.add(class, KeySign::Host(kind)));
+        key.say("A line begins where its node began, and its dot is where it ended.");
+        let (key, key_height) = key.finish();
+        let class = |name: &str| topology.host_index(name).and_then(|host| topology.hosts[host].class.as_deref());
+        let mut taken = TakenAreas::default();
+        let ends: Vec<(&str, (f64, f64))> =
+            paths.iter().filter_map(|(name, path)| Some((*name, self.place(*path.last()?)))).collect();
+        ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
+        let labels =
+            ends.iter().filter_map(|(name, end)| taken.put(name, SIZE, &around_dot(*end, HOST, name, SIZE)));
+        let labels: Vec<_> = labels.collect();
+        let body = html! {
+            g transform="scale(10)" {
+                (key)
+                g transform={ "translate(0 " (short(key_height)) ")" } {
+                    (self.draw_rules())
+                    @for (name, path) in paths {
+                        @let ink = kinds.kind(class(name)).ink;
+                        @let corners: Vec<_> = thinned(path).map(|cell| self.place(cell)).collect();
+                        polyline points=(points(&corners)) fill="none" stroke=(ink.hex()) stroke-width="2"
+                            stroke-opacity="0.75" stroke-linejoin="round" { title { (name) } }
+                    }
+                    @for (name, end) in &ends { (kinds.kind(class(name)).draw(*end, HOST)) }
+                    @for label in &labels { (draw_label(label, Ink::Text)) }
+                }
+            }
+        };
+        Sheet::of_markup(WIDTH, key_height + self.rows * self.cell + 2.0 * RIM, body)
+    }
+
+    /// The borders of cells, unless they would be too dense, and the outermost cells.
+    fn draw_rules(&self) -> Markup {
+        let (right, bottom) = (RIM + self.columns * self.cell, RIM + self.rows * self.cell);
+        let step = (12.0 / self.cell).ceil().max(1.0);
+        let along = |cells: f64| {
+            let rules = (cells / step).floor() as usize;
+            (0..=rules).map(move |rule| RIM + rule as f64 * step * self.cell)
+        };
+        let rule = |from: (f64, f64), to: (f64, f64)| {
+            html! {
+                line x1=(short(from.0)) y1=(short(from.1)) x2=(short(to.0)) y2=(short(to.1))
+                    stroke=(Ink::Rule.hex()) stroke-width="0.6" {}
+            }
+        };
+        let corner = |cell: (f64, f64)| format!("cell {}, {}", cell.0, cell.1);
+        let last = (f64::from(self.left) + self.columns - 1.0, f64::from(self.top) + self.rows - 1.0);
+        html! {
+            @for x in along(self.columns) { (rule((x, RIM), (x, bottom))) }
+            @for y in along(self.rows) { (rule((RIM, y), (right, y))) }
+            text x=(short(RIM)) y=(short(RIM - 8.0)) font-size="10" fill=(Ink::Muted.hex())
+                font-family=(crate::figure::canvas::FONTS) { (corner((f64::from(self.left), f64::from(self.top)))) }
+            text x=(short(right)) y=(short(bottom + 16.0)) font-size="10" text-anchor="end" fill=(Ink::Muted.hex())
+                font-family=(crate::figure::canvas::FONTS) { (corner(last)) }
+        }
+    }
+}
+
+/// The corners of a path, evenly fewer if there are too many; its last cell stays.
+fn thinned(path: &[(i32, i32)]) -> impl Iterator<Item = (i32, i32)> + '_ {
+    let step = path.len().div_ceil(CORNERS).max(1);
+    path.iter().step_by(step).chain(path.last()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(node: &str, x: i32, y: i32) -> PositionRecord {
+        PositionRecord { t: 0.0, node: node.to_owned(), x, y }
+    }
+
+    #[test]
+    fn standing_nodes_have_no_paths() {
+        let topology = Topology::default();
+        assert!(paths(&topology, &[position("a", 1, 1), position("a", 1, 1), position("b", 3, 4)]).is_none());
+        assert!(paths(&topology, &[]).is_none());
+    }
+
+    #[test]
+    fn paths_end_in_dots() {
+        let far = [position("a", i32::MIN, i32::MAX), position("a", i32::MAX, i32::MIN), position("b", 0, 0)];
+        let svg = paths(&Topology::default(), &far).unwrap().standing("paths");
+        assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 2));
+    }
+
+    #[test]
+    fn long_paths_are_thinned() {
+        let path: Vec<_> = (0..100_000).map(|x| (x, 0)).collect();
+        let thinned: Vec<_> = thinned(&path).collect();
+        assert!(thinned.len() <= CORNERS + 1 && thinned.last() == Some(&(99_999, 0)));
+    }
+}
