@@ -57,6 +57,7 @@ mod pipe;
 mod queue;
 mod timer_queue;
 mod transmitter;
+mod watch;
 pub mod wiring;
 
 #[cfg(test)]
@@ -64,8 +65,9 @@ mod tests;
 
 pub use config::{NetworkLimits, PipeChange, PipeConfig};
 pub use counters::{FlowCounters, PacketCount, PipeCounters};
-pub use network::{Delivery, Destination, Network, PipeId, Port, ScheduleFull, SendOutcome};
+pub use network::{Delivery, Destination, Network, PipeId, Port, ScheduleFull, SendOutcome, Watching};
 pub use pipe::DropCause;
+pub use watch::{Sighting, SightingKind};
 
 /// The Ethernet header: two addresses and a type. It counts as part of every packet.
 pub const HEADER_BYTES: usize = 14;

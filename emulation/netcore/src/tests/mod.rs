@@ -7,6 +7,7 @@ mod property;
 mod queues;
 mod reference;
 mod timing;
+mod watching;
 
 use std::time::Duration;
 
