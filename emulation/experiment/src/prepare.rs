@@ -61,6 +61,7 @@ impl Prepared {
     pub fn from_plan(mut plan: Plan, network: Topology, file: &Path) -> Result<Self, RunError> {
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;
+        plan.capture.iter().try_for_each(|capture| capture.nets(&network, file).map(drop))?;
         name_hub(&mut plan, &network, &placement);
         let mut topology = network.clone();
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;

@@ -353,7 +353,13 @@ impl<P: Clone> Network<P> {
         let packet = packet();
         if self.watch.has(id.0 as usize) {
             let packet = packet.clone();
-            self.watch.add(Sighting { at: self.clock, pipe: id, kind: SightingKind::Entered, number: sequence, packet });
+            self.watch.add(Sighting {
+                at: self.clock,
+                pipe: id,
+                kind: SightingKind::Entered,
+                number: sequence,
+                packet,
+            });
         }
         pipe.put(self.clock, sequence, header, packet);
         if was_empty {

@@ -167,7 +167,9 @@ impl Wiring {
         };
         let Some(chosen) = self.nets.get(net) else { return Vec::new() };
         let of_net = self.directions().filter(|(wired, ..)| std::ptr::eq(*wired, chosen));
-        of_net.map(|(wired, member, direction, pipe)| NamedPipe { pipe, name: name(wired, member, direction) }).collect()
+        of_net
+            .map(|(wired, member, direction, pipe)| NamedPipe { pipe, name: name(wired, member, direction) })
+            .collect()
     }
 
     fn directions(&self) -> impl Iterator<Item = (&WiredNet, &WiredMember, &'static str, PipeId)> {

@@ -65,8 +65,7 @@ fn put_host(text: &mut String, host: &Host, fills: &BTreeMap<&str, &'static str>
 fn put_net(text: &mut String, topology: &Topology, net: &Net) {
     let name = |place: usize| topology.hosts.get(net.members[place].host).map_or("", |host| host.name.as_str());
     if let (NetKind::Link, [one, other]) = (net.kind, &net.members[..]) {
-        let values =
-            both_directions(&one.to_net.joined(&other.from_net), &other.to_net.joined(&one.from_net));
+        let values = both_directions(&one.to_net.joined(&other.from_net), &other.to_net.joined(&one.from_net));
         let label = quoted(&format!("{}\n{values}", net.name));
         put(text, format_args!("  {} -- {} [label={label}];\n", quoted(name(0)), quoted(name(1))));
         return;

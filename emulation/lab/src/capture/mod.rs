@@ -4,6 +4,7 @@
 //! no room is counted, and not in the file.
 
 mod pcapng;
+mod size;
 mod writer;
 
 use std::io;
@@ -19,11 +20,15 @@ use roost_wire::Time;
 use serde::Serialize;
 
 use self::pcapng::{PacketBlock, PacketEnd};
+pub use self::size::parse_size;
 use self::writer::CaptureFile;
 use crate::carrier::CarrierFrame;
 
 /// Packets that wait for the writing thread: at 1500 bytes, 24 MB.
 const QUEUE: usize = 16_384;
+
+/// The most links that are captured at a time: each has files open.
+pub const MAX_CAPTURED: usize = 256;
 
 /// The largest frame with its header and tags is 1522 bytes.
 const WHOLE_FRAME: u32 = 1522;
@@ -58,6 +63,19 @@ pub struct CaptureSummary {
     pub zero_unix_ns: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+impl CaptureSummary {
+    /// What is missing in the file, in a sentence.
+    pub fn doubt(&self) -> Option<String> {
+        let why = self.problem.as_ref().map_or_else(
+            || "the disk was slower than the link".to_owned(),
+            |problem| format!("the capture ended early: {problem}"),
+        );
+        let Self { link, not_written, packets, .. } = self;
+        let all = packets + not_written;
+        (*not_written > 0).then(|| format!("{link}: {not_written} of {all} packets are not in the capture: {why}"))
+    }
 }
 
 /// A link to capture, and its directions.
@@ -95,6 +113,7 @@ impl CaptureSender {
 }
 
 /// A running capture. It ends once its sender is gone.
+#[derive(Debug)]
 pub(crate) struct Capture {
     names: Vec<String>,
     not_sent: Arc<Mutex<Vec<u64>>>,

@@ -11,6 +11,7 @@ use super::pcapng::{self, PacketBlock};
 const CHUNK: usize = 256 * 1024;
 
 /// The file of a link, within its limits.
+#[derive(Debug)]
 pub(super) struct CaptureFile {
     path: PathBuf,
     header: Vec<u8>,
@@ -28,7 +29,12 @@ pub(super) struct CaptureFile {
 
 impl CaptureFile {
     /// Makes the file with its header.
-    pub(super) fn create(path: PathBuf, interfaces: &[String], comment: &str, limits: CaptureLimits) -> io::Result<Self> {
+    pub(super) fn create(
+        path: PathBuf,
+        interfaces: &[String],
+        comment: &str,
+        limits: CaptureLimits,
+    ) -> io::Result<Self> {
         let header = pcapng::header(interfaces, limits.snap, comment);
         let mut file = Self {
             path,

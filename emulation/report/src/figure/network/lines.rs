@@ -29,8 +29,7 @@ pub(super) fn lines(topology: &Topology) -> Lines {
     for (index, net) in topology.nets.iter().enumerate() {
         match (net.kind, &net.members[..]) {
             (NetKind::Link, [one, other]) => {
-                let values =
-                    both_directions(&one.to_net.joined(&other.from_net), &other.to_net.joined(&one.from_net));
+                let values = both_directions(&one.to_net.joined(&other.from_net), &other.to_net.joined(&one.from_net));
                 let title = format!("{}: {values}", net.name);
                 found.lines.push(Line { ends: [one.host, other.host], title, label: Some(values) });
             }
@@ -102,8 +101,9 @@ mod tests {
                     [[link]]\nname = 'more'\nbetween = ['n1', 'n2']\nrate = '2Mbit'\ndown = { rate = '3Mbit' }\n";
         let lines = lines(&parse("links", text).unwrap());
         assert_eq!(lines.sentences, ["Lines between hosts without a label: 1Mbit."]);
-        assert_eq!(lines.lines.iter().filter_map(|line| line.label.as_deref()).collect::<Vec<_>>(), [
-            "2Mbit / back 3Mbit"
-        ]);
+        assert_eq!(
+            lines.lines.iter().filter_map(|line| line.label.as_deref()).collect::<Vec<_>>(),
+            ["2Mbit / back 3Mbit"]
+        );
     }
 }

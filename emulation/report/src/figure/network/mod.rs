@@ -10,7 +10,7 @@ use roost_layout::{Spot, layout, neighbors};
 use roost_topology::Topology;
 use roost_topology::model::NetKind;
 
-use self::kinds::{Kind, Kinds, points, short};
+use self::kinds::{Kind, Kinds, short};
 use self::labels::{Area, Label, TakenAreas, around_dot};
 use self::lines::{Lines, lines};
 pub(super) use self::paths::paths;

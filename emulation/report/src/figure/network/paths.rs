@@ -69,8 +69,7 @@ impl Grid {
         let ends: Vec<(&str, (f64, f64))> =
             paths.iter().filter_map(|(name, path)| Some((*name, self.place(*path.last()?)))).collect();
         ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
-        let labels =
-            ends.iter().filter_map(|(name, end)| taken.put(name, SIZE, &around_dot(*end, HOST, name, SIZE)));
+        let labels = ends.iter().filter_map(|(name, end)| taken.put(name, SIZE, &around_dot(*end, HOST, name, SIZE)));
         let labels: Vec<_> = labels.collect();
         let body = html! {
             g transform="scale(10)" {
