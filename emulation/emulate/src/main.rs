@@ -150,6 +150,7 @@ enum EmulateCommand {
     /// alone can open it; Ctrl-C ends it.
     #[command(before_help = "Examples:
   emulate view results/star-11
+  emulate view results/sweep --run 3     one of several; without --run they are listed
   emulate run plan.toml -o results/now & emulate view results/now
 ")]
     View(commands::view::ViewArgs),

@@ -8,7 +8,7 @@
 //! - [`generate`] makes the topologies of the published experiments.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
 //! - [`describe`] shows it to people and programs.
-//! - [`dot`] draws it by Graphviz, [`rspec`] writes it for CloudLab and other systems.
+//! - [`rspec`] writes it for CloudLab and other systems.
 //! - [`emulab`] shows its events and programs as Emulab would.
 //! - [`amend()`] updates a description as the network changes.
 //! - [`units`] are rates and durations in its notation.
@@ -17,11 +17,9 @@
 pub mod addresses;
 mod amend;
 pub mod describe;
-pub mod dot;
 pub mod emulab;
 pub mod file;
 pub mod generate;
-mod leg_text;
 pub mod model;
 pub mod routes;
 pub mod rspec;
@@ -32,5 +30,4 @@ pub mod units;
 pub mod validate;
 
 pub use amend::amend;
-pub use leg_text::both_directions;
 pub use model::Topology;

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use roost_dashboard::{Change, Rows};
+use roost_drawing::{Spot, ground, layout, neighbors};
 use roost_experiment::plan::DaemonAction;
-use roost_layout::{Spot, ground, layout, neighbors};
 use roost_results::record::{
     LinkRecord, LoadRecord, PositionRecord, Record, RequestRecord, RoomStreamRecord, RunRecord, SampleRecord,
 };

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use clap::ValueEnum;
+use roost_drawing::dot;
 use roost_report::figure::{NetworkMarks, network};
 use roost_terminal::Output;
-use roost_topology::{Topology, dot, file, rspec};
+use roost_topology::{Topology, file, rspec};
 
 use crate::failure::{CommandResult, Failure};
 

@@ -30,7 +30,7 @@ pub struct CapturePlan {
 
 #[derive(Clone, Deserialize)]
 #[serde(untagged, expecting = "a link, a list of links, or `all`")]
-enum Names {
+pub(super) enum Names {
     One(String),
     Many(Vec<String>),
 }

@@ -196,6 +196,8 @@ fn facts(results: &Results) -> Markup {
                 p { "This network:" }
                 pre { (again(results, TOPOLOGY_FILE, &format!(" --seed {}", run.seed))) }
             }
+            p { "Each moment of it, on a live page:" }
+            pre { "emulate view " (results.folder.display()) }
             dl.facts {
                 dt { "seed" } dd { (run.seed) }
                 dt { "workload" }

@@ -2,23 +2,23 @@
 
 mod kinds;
 mod labels;
-mod lines;
 mod paths;
 
 use maud::{Markup, html};
-use roost_layout::{Spot, layout, neighbors};
+use roost_drawing::{LanLabel, Lines, Spot, layout, lines, neighbors};
 use roost_topology::Topology;
 use roost_topology::model::NetKind;
 
 use self::kinds::{Kind, Kinds, short};
 use self::labels::{Area, Label, TakenAreas, around_dot};
-use self::lines::{Lines, lines};
 pub(super) use self::paths::paths;
 use super::canvas::{Sheet, width_of};
 use super::ink::Ink;
+use crate::text_format::counted;
 
-/// Pixels for a unit of the layout, in which no two hosts are nearer than two.
-const UNIT: f64 = 27.0;
+/// Pixels for a unit of the layout, in which no two hosts are nearer than two: of few hosts, and of many.
+const UNITS: [f64; 2] = [40.0, 27.0];
+const FEW: usize = 60;
 /// The room around the drawing, for labels at its rim.
 const RIM: f64 = 70.0;
 /// The least width: the key and its sentences need it.
@@ -38,7 +38,8 @@ pub struct NetworkMarks<'a> {
 /// Draws a network.
 pub fn network(topology: &Topology, marks: NetworkMarks<'_>) -> Sheet {
     let graph = neighbors(topology);
-    let (spots, width, height) = on_sheet(&used(topology, &layout(&graph)));
+    let (spots, width, height) =
+        on_sheet(&used(topology, &layout(&graph)), UNITS[usize::from(topology.hosts.len() > FEW)]);
     let drawing = NetworkDrawing { topology, marks, kinds: Kinds::new(topology), lines: lines(topology), spots };
     let (labels, left_out) = drawing.labels();
     let (key, key_height) = drawing.key(width, left_out);
@@ -63,7 +64,7 @@ fn used(topology: &Topology, spots: &[Spot]) -> Vec<Option<Spot>> {
 }
 
 /// The places of spots in pixels, with the width and height that they need.
-fn on_sheet(spots: &[Option<Spot>]) -> (Vec<(f64, f64)>, f64, f64) {
+fn on_sheet(spots: &[Option<Spot>], unit: f64) -> (Vec<(f64, f64)>, f64, f64) {
     let extent = |of: fn(&Spot) -> f64| {
         let values = || spots.iter().flatten().map(of);
         (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max))
@@ -72,11 +73,26 @@ fn on_sheet(spots: &[Option<Spot>]) -> (Vec<(f64, f64)>, f64, f64) {
     if left > right {
         return (vec![(0.0, 0.0); spots.len()], LEAST_WIDTH, 0.0);
     }
-    let width = ((right - left) * UNIT + 2.0 * RIM).max(LEAST_WIDTH);
-    let aside = (width - (right - left) * UNIT) / 2.0;
-    let place = |spot: Spot| ((spot.x - left) * UNIT + aside, (spot.y - top) * UNIT + RIM / 2.0);
+    let width = ((right - left) * unit + 2.0 * RIM).max(LEAST_WIDTH);
+    let aside = (width - (right - left) * unit) / 2.0;
+    let place = |spot: Spot| ((spot.x - left) * unit + aside, (spot.y - top) * unit + RIM / 2.0);
     let places = spots.iter().map(|spot| spot.map_or((0.0, 0.0), place)).collect();
-    (places, width, (bottom - top) * UNIT + RIM)
+    (places, width, (bottom - top) * unit + RIM)
+}
+
+fn lan_text(lan: &LanLabel) -> String {
+    format!("{}: {}", lan.name, lan.values)
+}
+
+/// The middles along a line at which its label may stand: on it, then beside it.
+fn along_line([one, other]: [(f64, f64); 2]) -> Vec<(f64, f64)> {
+    let length = (other.0 - one.0).hypot(other.1 - one.1).max(1.0);
+    let across = (-(other.1 - one.1) / length, (other.0 - one.0) / length);
+    let at = |part: f64, aside: f64| {
+        (one.0 + (other.0 - one.0) * part + across.0 * aside, one.1 + (other.1 - one.1) * part + across.1 * aside)
+    };
+    let asides = [0.0, 14.0, -14.0, 26.0, -26.0];
+    asides.into_iter().flat_map(|aside| [0.5, 0.4, 0.6, 0.3, 0.7].map(|part| at(part, aside))).collect()
 }
 
 struct NetworkDrawing<'a> {
@@ -97,23 +113,24 @@ impl NetworkDrawing<'_> {
         let mut taken = TakenAreas::default();
         let hosts = || self.topology.hosts.iter().zip(&self.spots);
         hosts().for_each(|(_, spot)| taken.add(Area::around(*spot, HOST + 1.0, HOST + 1.0)));
-        for (vertex, _) in &self.lines.lans {
-            taken.add(Area::around(self.spots[*vertex], LAN.0, LAN.1));
+        for lan in &self.lines.lans {
+            taken.add(Area::around(self.spots[lan.vertex], LAN.0, LAN.1));
         }
         let mut labels = Vec::new();
         for (host, spot) in hosts() {
             let middles = around_dot(*spot, HOST, &host.name, SIZE);
             labels.push(taken.put(&host.name, SIZE, &middles).map(|label| (label, Ink::Text)));
         }
-        for (vertex, text) in &self.lines.lans {
-            let middles = around_dot(self.spots[*vertex], LAN.0, text, SIZE);
-            labels.push(taken.put(text, SIZE, &middles).map(|label| (label, Ink::Muted)));
+        for lan in &self.lines.lans {
+            let (text, spot) = (lan_text(lan), self.spots[lan.vertex]);
+            let near = around_dot(spot, LAN.0, &text, SIZE);
+            let far = [16.0, 26.0, 36.0].into_iter().flat_map(|more| around_dot(spot, LAN.0 + more, &text, SIZE));
+            let middles: Vec<_> = near.into_iter().chain(far).collect();
+            labels.push(taken.put(&text, SIZE, &middles).map(|label| (label, Ink::Muted)));
         }
         for line in &self.lines.lines {
             let Some(text) = &line.label else { continue };
-            let [one, other] = line.ends.map(|end| self.spots[end]);
-            let along = |part: f64| (one.0 + (other.0 - one.0) * part, one.1 + (other.1 - one.1) * part);
-            let middles = [0.5, 0.4, 0.6, 0.3, 0.7].map(along);
+            let middles = along_line(line.ends.map(|end| self.spots[end]));
             labels.push(taken.put(text, SIZE - 1.0, &middles).map(|label| (label, Ink::Muted)));
         }
         let left_out = labels.iter().filter(|label| label.is_none()).count();
@@ -132,7 +149,7 @@ impl NetworkDrawing<'_> {
 
     fn draw_vertices(&self) -> Markup {
         html! {
-            @for (vertex, text) in &self.lines.lans { (draw_lan(self.spots[*vertex], text)) }
+            @for lan in &self.lines.lans { (draw_lan(self.spots[lan.vertex], &lan_text(lan))) }
             @for (index, host) in self.topology.hosts.iter().enumerate() {
                 @let class = host.class.as_deref();
                 g {
@@ -157,7 +174,8 @@ impl NetworkDrawing<'_> {
             key.add("LAN", KeySign::Lan);
         }
         let room = (left_out > 0).then(|| {
-            format!("{left_out} labels have no room here: the values of a line or host show when you point at it.")
+            let labels = counted(left_out as u64, "label");
+            format!("Without room here: {labels}. The values of a line or host show when you point at it.")
         });
         self.lines.sentences.iter().chain(&room).for_each(|sentence| key.say(sentence));
         key.finish()

@@ -1,10 +1,12 @@
-//! A topology as a graph for Graphviz: hosts are ellipses, LANs are boxes, and lines have the values of links and legs.
+//! A topology as a graph for Graphviz: hosts are ellipses, LANs are boxes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::leg_text::both_directions;
-use crate::model::{Host, Net, NetKind, Topology};
+use roost_topology::Topology;
+use roost_topology::model::Host;
+
+use crate::lines::{LanLabel, Line, lines};
 
 /// The distance between two cells, inches.
 const CELL: f64 = 1.3;
@@ -28,8 +30,11 @@ pub fn write(topology: &Topology, comment: &str) -> String {
     for host in &topology.hosts {
         put_host(&mut text, host, &fills);
     }
-    for net in &topology.nets {
-        put_net(&mut text, topology, net);
+    let lines = lines(topology);
+    lines.lans.iter().for_each(|lan| put_lan(&mut text, lan));
+    lines.lines.iter().for_each(|line| put_line(&mut text, topology, line));
+    if !lines.sentences.is_empty() {
+        put(&mut text, format_args!("  label={};\n", quoted(&lines.sentences.join("\n"))));
     }
     text.push_str("}\n");
     text
@@ -62,20 +67,20 @@ fn put_host(text: &mut String, host: &Host, fills: &BTreeMap<&str, &'static str>
     text.push_str("];\n");
 }
 
-fn put_net(text: &mut String, topology: &Topology, net: &Net) {
-    let name = |place: usize| topology.hosts.get(net.members[place].host).map_or("", |host| host.name.as_str());
-    if let (NetKind::Link, [one, other]) = (net.kind, &net.members[..]) {
-        let values = both_directions(&one.to_net.joined(&other.from_net), &other.to_net.joined(&one.from_net));
-        let label = quoted(&format!("{}\n{values}", net.name));
-        put(text, format_args!("  {} -- {} [label={label}];\n", quoted(name(0)), quoted(name(1))));
-        return;
-    }
-    let lan = quoted(&net.name);
-    put(text, format_args!("  {lan} [shape=box, fillcolor=\"#eef1f5\"];\n"));
-    for (place, member) in net.members.iter().enumerate() {
-        let label = quoted(&both_directions(&member.to_net, &member.from_net));
-        put(text, format_args!("  {} -- {lan} [label={label}];\n", quoted(name(place))));
-    }
+fn put_lan(text: &mut String, lan: &LanLabel) {
+    let label = quoted(&format!("{}\n{}", lan.name, lan.values));
+    put(text, format_args!("  {} [shape=box, fillcolor=\"#eef1f5\", label={label}];\n", quoted(&lan.name)));
+}
+
+fn put_line(text: &mut String, topology: &Topology, line: &Line) {
+    let hosts = topology.hosts.len();
+    let [one, other] = line.ends.map(|vertex| match topology.hosts.get(vertex) {
+        Some(host) => host.name.as_str(),
+        None => topology.nets.get(vertex - hosts).map_or("", |net| net.name.as_str()),
+    });
+    let label = line.label.as_ref().map_or_else(String::new, |label| format!("label={}, ", quoted(label)));
+    let title = quoted(&line.title);
+    put(text, format_args!("  {} -- {} [{label}tooltip={title}];\n", quoted(one), quoted(other)));
 }
 
 /// A string of the language: a line break becomes its escape.
@@ -86,7 +91,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::parse;
+    use roost_topology::file::parse;
 
     const TEXT: &str = "[[host]]\nname = ['a', 'b']\nclass = 'air'\ncell = [1, 2]\n[[host]]\nname = 'hub'\n\
         [[link]]\nname = 'up'\nbetween = ['a', 'hub']\nrate = '1Mbit'\ndelay = '40ms'\nup = { loss = 0.01 }\n\
@@ -100,9 +105,9 @@ mod tests {
             "graph \"three\" {",
             "  \"a\" [shape=ellipse, class=\"air\", fillcolor=\"#cfe6f5\", pos=\"1.3,-2.6!\"];",
             "  \"hub\" [shape=ellipse];",
-            "  \"a\" -- \"hub\" [label=\"up\\n1Mbit, 40ms, 1 % loss / back 1Mbit, 40ms\"];",
-            "  \"net\" [shape=box, fillcolor=\"#eef1f5\"];",
-            "  \"b\" -- \"net\" [label=\"10Mbit, 2ms\"];",
+            "  \"net\" [shape=box, fillcolor=\"#eef1f5\", label=\"net\\n10Mbit, 2ms\"];",
+            "  \"b\" -- \"net\" [tooltip=\"b on net: 10Mbit, 2ms\"];",
+            "  \"a\" -- \"hub\" [label=\"1Mbit, 40ms, 1 % loss / back 1Mbit, 40ms\", tooltip=\"up: 1Mbit, 40ms, 1 % loss / back 1Mbit, 40ms\"];",
         ] {
             assert!(text.lines().any(|one| one == line), "{line} is not in {text}");
         }

@@ -2,50 +2,61 @@
 
 use std::collections::BTreeMap;
 
+use roost_topology::Topology;
 use roost_topology::model::{Net, NetKind};
-use roost_topology::{Topology, both_directions};
+
+use crate::leg_text::both_directions;
 
 /// A line of the drawing, between two of its vertices.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Line {
-    pub(super) ends: [usize; 2],
+pub struct Line {
+    pub ends: [usize; 2],
     /// For people who point at it.
-    pub(super) title: String,
+    pub title: String,
     /// The values, unless the key or the label of its LAN tells them.
-    pub(super) label: Option<String>,
+    pub label: Option<String>,
+}
+
+/// The name of a LAN, and the values of most of its legs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LanLabel {
+    pub vertex: usize,
+    pub name: String,
+    pub values: String,
 }
 
 /// The lines of a network, the labels of its LANs, and a sentence about lines without a label.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Lines {
-    pub(super) lines: Vec<Line>,
-    /// By the LAN's vertex.
-    pub(super) lans: Vec<(usize, String)>,
-    pub(super) sentences: Vec<String>,
+pub struct Lines {
+    pub lines: Vec<Line>,
+    pub lans: Vec<LanLabel>,
+    pub sentences: Vec<String>,
 }
 
-pub(super) fn lines(topology: &Topology) -> Lines {
+pub fn lines(topology: &Topology) -> Lines {
     let mut found = Lines::default();
     for (index, net) in topology.nets.iter().enumerate() {
         match (net.kind, &net.members[..]) {
             (NetKind::Link, [one, other]) => {
                 let values = both_directions(&one.to_net.joined(&other.from_net), &other.to_net.joined(&one.from_net));
                 let title = format!("{}: {values}", net.name);
-                found.lines.push(Line { ends: [one.host, other.host], title, label: Some(values) });
+                let ends = [one.host, other.host];
+                found.lines.push(Line { ends, title, label: Some(values) });
             }
-            _ => found.add_lan(topology, topology.hosts.len() + index, net),
+            _ => found.add_lan(topology, index, net),
         }
     }
-    found.drop_common();
+    found.drop_common(topology.hosts.len());
     found
 }
 
 impl Lines {
-    fn add_lan(&mut self, topology: &Topology, vertex: usize, net: &Net) {
+    fn add_lan(&mut self, topology: &Topology, index: usize, net: &Net) {
+        let vertex = topology.hosts.len() + index;
         let legs: Vec<String> =
             net.members.iter().map(|member| both_directions(&member.to_net, &member.from_net)).collect();
         let common = most_common(legs.iter().map(String::as_str)).map(|(common, _)| common).unwrap_or_default();
-        self.lans.push((vertex, format!("{}: {common}", net.name)));
+        self.lans.push(LanLabel { vertex, name: net.name.clone(), values: common.clone() });
         for (member, values) in net.members.iter().zip(&legs) {
             let host = topology.hosts.get(member.host).map_or("", |host| host.name.as_str());
             let title = format!("{host} on {}: {values}", net.name);
@@ -54,14 +65,15 @@ impl Lines {
         }
     }
 
-    /// Where many lines have the same values, one sentence tells them.
-    fn drop_common(&mut self) {
-        let labels = self.lines.iter().filter_map(|line| line.label.as_deref());
+    /// Where many links have the same values, one sentence tells them.
+    fn drop_common(&mut self, hosts: usize) {
+        let is_link = |line: &Line| line.ends[1] < hosts;
+        let labels = self.lines.iter().filter(|line| is_link(line)).filter_map(|line| line.label.as_deref());
         if let Some(common) = most_common(labels).filter(|(_, count)| *count > 4).map(|(common, _)| common) {
-            for line in self.lines.iter_mut().filter(|line| line.label.as_ref() == Some(&common)) {
+            for line in self.lines.iter_mut().filter(|line| is_link(line) && line.label.as_ref() == Some(&common)) {
                 line.label = None;
             }
-            self.sentences.push(format!("Lines between hosts without a label: {common}."));
+            self.sentences.push(format!("Links without a label: {common}."));
         }
         if !self.lans.is_empty() {
             self.sentences.push("A LAN's label tells the values of its legs, each way.".to_owned());
@@ -90,7 +102,8 @@ mod tests {
              leg = [{ host = 'n5', rate = '2Mbit' }]\n",
         );
         let lines = lines(&lan.unwrap());
-        assert_eq!(lines.lans, [(5, "net: 1Mbit".to_owned())]);
+        let label = LanLabel { vertex: 5, name: "net".to_owned(), values: "1Mbit".to_owned() };
+        assert_eq!(lines.lans, [label]);
         let labels: Vec<_> = lines.lines.iter().map(|line| line.label.as_deref()).collect();
         assert_eq!(labels, [None, None, None, None, Some("2Mbit")]);
     }
@@ -100,7 +113,7 @@ mod tests {
         let text = "[[host]]\nname = ['hub', 'n[1-5]']\n[[link]]\nbetween = ['hub', 'n[1-5]']\nrate = '1Mbit'\n\
                     [[link]]\nname = 'more'\nbetween = ['n1', 'n2']\nrate = '2Mbit'\ndown = { rate = '3Mbit' }\n";
         let lines = lines(&parse("links", text).unwrap());
-        assert_eq!(lines.sentences, ["Lines between hosts without a label: 1Mbit."]);
+        assert_eq!(lines.sentences, ["Links without a label: 1Mbit."]);
         assert_eq!(
             lines.lines.iter().filter_map(|line| line.label.as_deref()).collect::<Vec<_>>(),
             ["2Mbit / back 3Mbit"]
