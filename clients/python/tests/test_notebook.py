@@ -20,16 +20,15 @@ MISSING = [name for name in NEEDED if importlib.util.find_spec(name) is None]
 @unittest.skipUnless(folder_of_programs(), "set ROOST_PROGRAMS to the folder of the programs: target/debug")
 class Notebook(unittest.TestCase):
     def test_every_cell_runs(self) -> None:
-        import nbformat
-        from nbclient import NotebookClient
-
+        nbformat = importlib.import_module("nbformat")
+        nbclient = importlib.import_module("nbclient")
         notebook = nbformat.read(NOTEBOOK, as_version=4)
         self.assertTrue(all(not cell.get("outputs") for cell in notebook.cells), "outputs are not kept in git")
         os.environ["PYTHONPATH"] = str(HERE.parent)
         os.environ["MPLBACKEND"] = "agg"
         os.environ["ROOST_PROGRAMS"] = str(folder_of_programs())
         with tempfile.TemporaryDirectory() as folder:
-            client = NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": folder}})
+            client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": folder}})
             client.execute()
 
 

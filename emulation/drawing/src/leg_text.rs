@@ -10,8 +10,10 @@ fn summary(leg: &Leg) -> String {
         words.push(format_duration(leg.delay));
     }
     if leg.loss > 0.0 {
-        // Halves of a loss come back as the whole but for rounding.
-        words.push(format!("{} % loss", (leg.loss * 1e6).round() / 1e4));
+        // Three digits: halves of a loss have more.
+        let percent = leg.loss * 100.0;
+        let digit = 10_f64.powi(2 - percent.log10().floor() as i32);
+        words.push(format!("{} % loss", (percent * digit).round() / digit));
     }
     if !leg.jitter.is_zero() {
         words.push(format!("+{}", format_duration(leg.jitter)));

@@ -60,7 +60,7 @@ impl Lines {
         for (member, values) in net.members.iter().zip(&legs) {
             let host = topology.hosts.get(member.host).map_or("", |host| host.name.as_str());
             let title = format!("{host} on {}: {values}", net.name);
-            let label = (*values != common).then(|| values.clone());
+            let label = (*values != common).then(|| difference(values, &common));
             self.lines.push(Line { ends: [member.host, vertex], title, label });
         }
     }
@@ -76,9 +76,20 @@ impl Lines {
             self.sentences.push(format!("Links without a label: {common}."));
         }
         if !self.lans.is_empty() {
-            self.sentences.push("A LAN's label tells the values of its legs, each way.".to_owned());
+            self.sentences.push(
+                "A LAN's label tells the values of its legs, each way; a leg's own label what differs.".to_owned(),
+            );
         }
     }
+}
+
+/// The values of a leg that are not among the common ones; all if it has fewer than they, or other ones each way.
+fn difference(values: &str, common: &str) -> String {
+    let parts = |text: &'_ str| text.split(", ").map(str::to_owned).collect::<Vec<_>>();
+    let (own, usual) = (parts(values), parts(common));
+    let differing: Vec<String> = own.iter().filter(|part| !usual.contains(part)).cloned().collect();
+    let is_whole = values.contains(" / ") || own.len() < usual.len() || differing.is_empty();
+    if is_whole { values.to_owned() } else { differing.join(", ") }
 }
 
 /// The text that comes most often, the first in order among equals, and how often.
@@ -106,6 +117,14 @@ mod tests {
         assert_eq!(lines.lans, [label]);
         let labels: Vec<_> = lines.lines.iter().map(|line| line.label.as_deref()).collect();
         assert_eq!(labels, [None, None, None, None, Some("2Mbit")]);
+    }
+
+    #[test]
+    fn labels_tell_what_differs() {
+        let common = "2Mbit, 5ms, 0.501 % loss";
+        assert_eq!(difference("2Mbit, 14ms, 0.501 % loss", common), "14ms");
+        assert_eq!(difference("2Mbit, 14ms", common), "2Mbit, 14ms");
+        assert_eq!(difference("2Mbit, 5ms / back 2Mbit", common), "2Mbit, 5ms / back 2Mbit");
     }
 
     #[test]

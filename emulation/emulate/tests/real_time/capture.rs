@@ -20,7 +20,7 @@ queue = { limit = 3 }
 fn fields(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(file).args(["-n", "-Y", filter, "-T", "fields"]);
-    fields.iter().for_each(|field| drop(tshark.args(["-e", field])));
+    tshark.args(fields.iter().flat_map(|field| ["-e", field]));
     let Ok(output) = tshark.output() else {
         eprintln!("skipped: tshark is not installed");
         return None;
@@ -47,7 +47,8 @@ fn both_ends_of_link_and_drops_are_captured() {
     assert!(packets.iter().all(|packet| packet[0] == "thin a to-net"), "{packets:?}");
     assert_eq!((inbound.len(), outbound.len()), (8, 3), "{packets:?}");
     for left in &outbound {
-        let entered = inbound.iter().find(|entered| entered[3] == left[3]).expect("the number of a packet that entered");
+        let entered =
+            inbound.iter().find(|entered| entered[3] == left[3]).expect("the number of a packet that entered");
         // 514 bytes take 41.12 ms on the link, and 20 ms to the other end.
         assert!(at(left) - at(entered) > 0.061, "{left:?} {entered:?}");
     }

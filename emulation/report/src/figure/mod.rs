@@ -85,7 +85,7 @@ pub(super) fn of_network(results: &Results) -> Vec<Figure> {
     let (hosts, nets) = (topology.hosts.len() as u64, topology.nets.len() as u64);
     let network = Figure {
         name: "network".into(),
-        title: format!("{}: {}, {}", results.run.topology, counted(hosts, "host"), counted(nets, "link or LAN")),
+        title: format!("{}: {}, {} links and LANs", results.run.topology, counted(hosts, "host"), count(nets)),
         caption: "The network before any fault. Names and values show in full in figures/network.svg.".into(),
         sheet: network(&topology, NetworkMarks { hubs: &results.run.hubs }),
     };

@@ -91,8 +91,8 @@ fn along_line([one, other]: [(f64, f64); 2]) -> Vec<(f64, f64)> {
     let at = |part: f64, aside: f64| {
         (one.0 + (other.0 - one.0) * part + across.0 * aside, one.1 + (other.1 - one.1) * part + across.1 * aside)
     };
-    let asides = [0.0, 14.0, -14.0, 26.0, -26.0];
-    asides.into_iter().flat_map(|aside| [0.5, 0.4, 0.6, 0.3, 0.7].map(|part| at(part, aside))).collect()
+    let asides = [0.0, 12.0, -12.0, 24.0, -24.0];
+    asides.into_iter().flat_map(|aside| [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78].map(|part| at(part, aside))).collect()
 }
 
 struct NetworkDrawing<'a> {
@@ -246,7 +246,7 @@ impl KeyRows {
             KeySign::Hub => draw_ring((x, y)),
             KeySign::Lan => draw_lan((x, y), name),
         });
-        self.put(name, x + 14.0);
+        self.put(name, x + 15.0);
         self.at.0 += length;
     }
 

@@ -12,7 +12,10 @@ use super::{HOST, KeyRows, KeySign, SIZE, draw_label};
 use crate::figure::canvas::Sheet;
 use crate::figure::ink::Ink;
 
+/// The greatest width.
 const WIDTH: f64 = 720.0;
+/// The least width, for the key.
+const LEAST_WIDTH: f64 = 480.0;
 const RIM: f64 = 40.0;
 /// The most corners of a path that are drawn.
 const CORNERS: usize = 400;
@@ -58,16 +61,27 @@ impl Grid {
         (middle(x, self.left), middle(y, self.top))
     }
 
+    /// The place of a node in its cell, so that paths through the same cells lie beside each other.
+    fn aside(&self, number: usize, (x, y): (f64, f64)) -> (f64, f64) {
+        let lanes = 7;
+        let shift = ((number * 3 % lanes) as f64 / (lanes - 1) as f64 - 0.5) * 0.56 * self.cell;
+        (x + shift, y + shift)
+    }
+
     fn draw(&self, topology: &Topology, paths: &BTreeMap<&str, Vec<(i32, i32)>>) -> Sheet {
         let kinds = Kinds::new(topology);
-        let mut key = KeyRows::new(WIDTH);
+        let width = (self.columns * self.cell + 2.0 * RIM).max(LEAST_WIDTH);
+        let mut key = KeyRows::new(width);
         kinds.key().for_each(|(class, kind)| key.add(class, KeySign::Host(kind)));
         key.say("A line begins where its node began, and its dot is where it ended.");
         let (key, key_height) = key.finish();
         let class = |name: &str| topology.host_index(name).and_then(|host| topology.hosts[host].class.as_deref());
         let mut taken = TakenAreas::default();
-        let ends: Vec<(&str, (f64, f64))> =
-            paths.iter().filter_map(|(name, path)| Some((*name, self.place(*path.last()?)))).collect();
+        let ends: Vec<(&str, (f64, f64))> = paths
+            .iter()
+            .enumerate()
+            .filter_map(|(number, (name, path))| Some((*name, self.aside(number, self.place(*path.last()?)))))
+            .collect();
         ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
         let labels = ends.iter().filter_map(|(name, end)| taken.put(name, SIZE, &around_dot(*end, HOST, name, SIZE)));
         let labels: Vec<_> = labels.collect();
@@ -76,9 +90,9 @@ impl Grid {
                 (key)
                 g transform={ "translate(0 " (short(key_height)) ")" } {
                     (self.draw_rules())
-                    @for (name, path) in paths {
+                    @for (number, (name, path)) in paths.iter().enumerate() {
                         @let ink = kinds.kind(class(name)).ink;
-                        @let corners: Vec<_> = thinned(path).map(|cell| self.place(cell)).collect();
+                        @let corners: Vec<_> = thinned(path).map(|cell| self.aside(number, self.place(cell))).collect();
                         polyline points=(points(&corners)) fill="none" stroke=(ink.hex()) stroke-width="2"
                             stroke-opacity="0.75" stroke-linejoin="round" { title { (name) } }
                     }
@@ -87,7 +101,7 @@ impl Grid {
                 }
             }
         };
-        Sheet::of_markup(WIDTH, key_height + self.rows * self.cell + 2.0 * RIM, body)
+        Sheet::of_markup(width, key_height + self.rows * self.cell + 2.0 * RIM, body)
     }
 
     /// The borders of cells, unless they would be too dense, and the outermost cells.
