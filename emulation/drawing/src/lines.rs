@@ -11,7 +11,6 @@ use crate::leg_text::both_directions;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
     pub ends: [usize; 2],
-    /// For people who point at it.
     pub title: String,
     /// The values, unless the key or the label of its LAN tells them.
     pub label: Option<String>,

@@ -23,7 +23,6 @@ pub struct NetworkRun {
     /// True to test the links before the run.
     pub linktest: bool,
     pub lab: LabSettings,
-    /// The links whose packets are kept.
     pub capture: Option<CapturePlan>,
 }
 

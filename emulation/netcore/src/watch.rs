@@ -14,7 +14,6 @@ const MAX_SIGHTINGS: usize = 65_536;
 pub enum SightingKind {
     Entered,
     Left,
-    /// Entered, and was dropped at once.
     Dropped(DropCause),
 }
 
@@ -24,7 +23,6 @@ pub struct Sighting<P> {
     pub at: Time,
     pub pipe: PipeId,
     pub kind: SightingKind,
-    /// The same at both ends of the pipe.
     pub number: u64,
     pub packet: P,
 }

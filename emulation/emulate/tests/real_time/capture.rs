@@ -31,7 +31,7 @@ fn fields(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>
 }
 
 #[test]
-fn both_ends_of_link_and_drops_are_captured() {
+fn both_ends_and_drops_are_captured() {
     let folder = Folder::with("pair.toml", PAIR);
     // Eight packets at once, where three have room: the others are dropped.
     let burst = "ping -n -c 8 -l 8 -s 472 -W 1 b || true";

@@ -18,7 +18,6 @@ const ALL: &str = "all";
 /// The least bytes of a packet that are kept: its Ethernet header.
 const LEAST_SNAP: u32 = 14;
 
-/// The links whose packets are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturePlan {
     /// Names of links and LANs, or `all` alone.
@@ -134,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn all_forms_of_the_key_are_read() {
+    fn all_forms_are_read() {
         for (text, bytes, is_ring) in [
             ("'net'", 1_000_000_000, false),
             ("['net']", 1_000_000_000, false),

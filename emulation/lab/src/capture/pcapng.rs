@@ -1,6 +1,5 @@
 //! The blocks of a pcapng file (draft-ietf-opsawg-pcapng), in little-endian order.
 
-/// Ethernet.
 const LINK_TYPE: u16 = 1;
 const SECTION: u32 = 0x0a0d_0d0a;
 const BYTE_ORDER: u32 = 0x1a2b_3c4d;
@@ -22,19 +21,16 @@ const NANOSECONDS: u8 = 9;
 /// The end of a direction at which a packet was seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PacketEnd {
-    /// Inbound: into the link.
+    /// Into the link, which the format calls inbound.
     Entered,
-    /// Outbound: out of the link.
     Left,
 }
 
-/// A packet of a file.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PacketBlock<'a> {
     pub(super) interface: u32,
     pub(super) unix_ns: u64,
     pub(super) end: PacketEnd,
-    /// The same at both ends.
     pub(super) number: u64,
     /// The length of the frame, of which `bytes` is the beginning.
     pub(super) length: u32,
@@ -145,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_have_their_length_at_both_ends() {
+    fn blocks_have_length_at_both_ends() {
         let mut text = header(&["net a to-net".to_owned(), "é".to_owned()], 96, "a comment");
         for length in 0..9 {
             let bytes = vec![7; length];

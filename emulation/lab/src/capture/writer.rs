@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use super::CaptureLimits;
 use super::pcapng::{self, PacketBlock};
 
-/// Bytes that wait for the disk.
 const CHUNK: usize = 256 * 1024;
 
 /// The file of a link, within its limits.
@@ -28,7 +27,6 @@ pub(super) struct CaptureFile {
 }
 
 impl CaptureFile {
-    /// Makes the file with its header.
     pub(super) fn create(
         path: PathBuf,
         interfaces: &[String],

@@ -223,7 +223,6 @@ impl Carrier {
         self.call(|core, _now| core.capture(capture))
     }
 
-    /// The directions of a net.
     pub(crate) fn pipes(&self, net: NetIndex) -> Vec<NamedPipe> {
         self.wiring.pipes(net)
     }

@@ -46,7 +46,6 @@ pub(super) struct Core {
     pub(super) network: Network<CarrierFrame>,
     pub(super) wiring: Arc<Wiring>,
     pub(super) has_begun: bool,
-    /// Gets the packets of captured links.
     pub(super) capture: Option<CaptureSender>,
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::{SightingKind, Watching};
 
 #[test]
-fn watched_pipe_shows_both_ends_and_drops() {
+fn pipe_shows_both_ends_and_drops() {
     let mut network = Network::new(1);
     let slow = PipeConfig { queue: packets(2), ..pipe(1, 10) };
     let [a, b] = network.add_link(slow.clone(), slow);

@@ -18,7 +18,6 @@ const MARKS: usize = 20;
 /// The most marks that are explained below the panels.
 const EXPLAINED: usize = 8;
 const EXPLANATION: f64 = 17.0;
-/// The room of a mark's number.
 const NUMBER: f64 = 22.0;
 
 /// A panel: its subject, unit and values.

@@ -163,7 +163,6 @@ impl Shell<'_> {
         Ok(())
     }
 
-    /// Captures links, or none any more.
     fn capture(&self, links: Vec<String>) -> CommandResult {
         capture::finish(self.lab, self.output)?;
         if links.is_empty() {

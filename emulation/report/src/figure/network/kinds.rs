@@ -56,14 +56,12 @@ impl<'a> Kinds<'a> {
         class.and_then(|class| self.by_class.get(class)).copied().unwrap_or(Kind::NONE)
     }
 
-    /// The rows of the key.
     pub(super) fn key(&self) -> impl Iterator<Item = (&'a str, Kind)> {
         let none = (self.has_none).then_some(("no class", Kind::NONE));
         self.order.iter().map(|class| (*class, self.by_class[class])).chain(none)
     }
 }
 
-/// A coordinate with one decimal.
 pub(super) fn short(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
     // No minus before zero.

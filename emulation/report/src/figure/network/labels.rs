@@ -6,31 +6,29 @@ use crate::figure::canvas::width_of;
 
 /// The side of a square of the index, pixels.
 const SQUARE: f64 = 64.0;
-/// The room between two labels.
 const GAP: f64 = 1.5;
 
-/// A rectangle on the drawing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Area {
     pub(super) left: f64,
-    pub(super) top: f64,
+    pub(super) upper: f64,
     pub(super) right: f64,
-    pub(super) bottom: f64,
+    pub(super) lower: f64,
 }
 
 impl Area {
     pub(super) fn around((x, y): (f64, f64), half_width: f64, half_height: f64) -> Self {
-        Self { left: x - half_width, top: y - half_height, right: x + half_width, bottom: y + half_height }
+        Self { left: x - half_width, upper: y - half_height, right: x + half_width, lower: y + half_height }
     }
 
     pub(super) fn overlaps(&self, other: &Self) -> bool {
-        self.left < other.right && other.left < self.right && self.top < other.bottom && other.top < self.bottom
+        self.left < other.right && other.left < self.right && self.upper < other.lower && other.upper < self.lower
     }
 
     fn squares(&self) -> impl Iterator<Item = (i64, i64)> + use<> {
         let square = |value: f64| (value / SQUARE).floor() as i64;
         let (left, right) = (square(self.left), square(self.right));
-        (square(self.top)..=square(self.bottom)).flat_map(move |row| (left..=right).map(move |column| (column, row)))
+        (square(self.upper)..=square(self.lower)).flat_map(move |row| (left..=right).map(move |column| (column, row)))
     }
 }
 
@@ -48,7 +46,6 @@ impl Label {
     }
 }
 
-/// The areas that are taken.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TakenAreas {
     squares: BTreeMap<(i64, i64), Vec<Area>>,

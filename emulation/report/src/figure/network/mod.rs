@@ -31,11 +31,9 @@ const KEY_SIZE: f64 = 12.0;
 /// What is drawn beside the network itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkMarks<'a> {
-    /// The hosts with a ring.
     pub hubs: &'a [String],
 }
 
-/// Draws a network.
 pub fn network(topology: &Topology, marks: NetworkMarks<'_>) -> Sheet {
     let graph = neighbors(topology);
     let (spots, width, height) =
@@ -69,15 +67,15 @@ fn on_sheet(spots: &[Option<Spot>], unit: f64) -> (Vec<(f64, f64)>, f64, f64) {
         let values = || spots.iter().flatten().map(of);
         (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max))
     };
-    let ((left, right), (top, bottom)) = (extent(|spot| spot.x), extent(|spot| spot.y));
+    let ((left, right), (upper, lower)) = (extent(|spot| spot.x), extent(|spot| spot.y));
     if left > right {
         return (vec![(0.0, 0.0); spots.len()], LEAST_WIDTH, 0.0);
     }
     let width = ((right - left) * unit + 2.0 * RIM).max(LEAST_WIDTH);
-    let aside = (width - (right - left) * unit) / 2.0;
-    let place = |spot: Spot| ((spot.x - left) * unit + aside, (spot.y - top) * unit + RIM / 2.0);
+    let shift = (width - (right - left) * unit) / 2.0;
+    let place = |spot: Spot| ((spot.x - left) * unit + shift, (spot.y - upper) * unit + RIM / 2.0);
     let places = spots.iter().map(|spot| spot.map_or((0.0, 0.0), place)).collect();
-    (places, width, (bottom - top) * unit + RIM)
+    (places, width, (lower - upper) * unit + RIM)
 }
 
 fn lan_text(lan: &LanLabel) -> String {
@@ -88,11 +86,11 @@ fn lan_text(lan: &LanLabel) -> String {
 fn along_line([one, other]: [(f64, f64); 2]) -> Vec<(f64, f64)> {
     let length = (other.0 - one.0).hypot(other.1 - one.1).max(1.0);
     let across = (-(other.1 - one.1) / length, (other.0 - one.0) / length);
-    let at = |part: f64, aside: f64| {
-        (one.0 + (other.0 - one.0) * part + across.0 * aside, one.1 + (other.1 - one.1) * part + across.1 * aside)
+    let at = |part: f64, shift: f64| {
+        (one.0 + (other.0 - one.0) * part + across.0 * shift, one.1 + (other.1 - one.1) * part + across.1 * shift)
     };
-    let asides = [0.0, 12.0, -12.0, 24.0, -24.0];
-    asides.into_iter().flat_map(|aside| [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78].map(|part| at(part, aside))).collect()
+    let shifts = [0.0, 12.0, -12.0, 24.0, -24.0];
+    shifts.into_iter().flat_map(|shift| [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78].map(|part| at(part, shift))).collect()
 }
 
 struct NetworkDrawing<'a> {

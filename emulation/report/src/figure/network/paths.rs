@@ -12,14 +12,11 @@ use super::{HOST, KeyRows, KeySign, SIZE, draw_label};
 use crate::figure::canvas::Sheet;
 use crate::figure::ink::Ink;
 
-/// The greatest width.
 const WIDTH: f64 = 720.0;
-/// The least width, for the key.
 const LEAST_WIDTH: f64 = 480.0;
 const RIM: f64 = 40.0;
 /// The most corners of a path that are drawn.
 const CORNERS: usize = 400;
-/// The largest cell, pixels.
 const LARGEST_CELL: f64 = 60.0;
 
 /// Draws the paths of all nodes that were in more than one cell; `None` if none was.
@@ -35,10 +32,9 @@ pub(in crate::figure) fn paths(topology: &Topology, positions: &[PositionRecord]
     by_node.values().any(|path| path.len() > 1).then(|| Grid::around(&by_node).draw(topology, &by_node))
 }
 
-/// The cells of a drawing.
 struct Grid {
     left: i32,
-    top: i32,
+    upper: i32,
     columns: f64,
     rows: f64,
     cell: f64,
@@ -50,19 +46,19 @@ impl Grid {
         let extent = |of: fn(&(i32, i32)) -> i32| {
             (cells().map(of).min().unwrap_or_default(), cells().map(of).max().unwrap_or_default())
         };
-        let ((left, right), (top, bottom)) = (extent(|cell| cell.0), extent(|cell| cell.1));
-        let [columns, rows] = [(left, right), (top, bottom)].map(|(low, high)| f64::from(high) - f64::from(low) + 1.0);
+        let ((left, right), (upper, lower)) = (extent(|cell| cell.0), extent(|cell| cell.1));
+        let [columns, rows] = [(left, right), (upper, lower)].map(|(low, high)| f64::from(high) - f64::from(low) + 1.0);
         let cell = ((WIDTH - 2.0 * RIM) / columns.max(rows)).min(LARGEST_CELL);
-        Self { left, top, columns, rows, cell }
+        Self { left, upper, columns, rows, cell }
     }
 
     fn place(&self, (x, y): (i32, i32)) -> (f64, f64) {
         let middle = |value: i32, first: i32| (f64::from(value) - f64::from(first) + 0.5) * self.cell + RIM;
-        (middle(x, self.left), middle(y, self.top))
+        (middle(x, self.left), middle(y, self.upper))
     }
 
     /// The place of a node in its cell, so that paths through the same cells lie beside each other.
-    fn aside(&self, number: usize, (x, y): (f64, f64)) -> (f64, f64) {
+    fn in_lane(&self, number: usize, (x, y): (f64, f64)) -> (f64, f64) {
         let lanes = 7;
         let shift = ((number * 3 % lanes) as f64 / (lanes - 1) as f64 - 0.5) * 0.56 * self.cell;
         (x + shift, y + shift)
@@ -80,7 +76,7 @@ impl Grid {
         let ends: Vec<(&str, (f64, f64))> = paths
             .iter()
             .enumerate()
-            .filter_map(|(number, (name, path))| Some((*name, self.aside(number, self.place(*path.last()?)))))
+            .filter_map(|(number, (name, path))| Some((*name, self.in_lane(number, self.place(*path.last()?)))))
             .collect();
         ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
         let labels = ends.iter().filter_map(|(name, end)| taken.put(name, SIZE, &around_dot(*end, HOST, name, SIZE)));
@@ -92,7 +88,7 @@ impl Grid {
                     (self.draw_rules())
                     @for (number, (name, path)) in paths.iter().enumerate() {
                         @let ink = kinds.kind(class(name)).ink;
-                        @let corners: Vec<_> = thinned(path).map(|cell| self.aside(number, self.place(cell))).collect();
+                        @let corners: Vec<_> = thinned(path).map(|cell| self.in_lane(number, self.place(cell))).collect();
                         polyline points=(points(&corners)) fill="none" stroke=(ink.hex()) stroke-width="2"
                             stroke-opacity="0.75" stroke-linejoin="round" { title { (name) } }
                     }
@@ -106,7 +102,7 @@ impl Grid {
 
     /// The borders of cells, unless they would be too dense, and the outermost cells.
     fn draw_rules(&self) -> Markup {
-        let (right, bottom) = (RIM + self.columns * self.cell, RIM + self.rows * self.cell);
+        let (right, lower) = (RIM + self.columns * self.cell, RIM + self.rows * self.cell);
         let step = (12.0 / self.cell).ceil().max(1.0);
         let along = |cells: f64| {
             let rules = (cells / step).floor() as usize;
@@ -119,13 +115,13 @@ impl Grid {
             }
         };
         let corner = |cell: (f64, f64)| format!("cell {}, {}", cell.0, cell.1);
-        let last = (f64::from(self.left) + self.columns - 1.0, f64::from(self.top) + self.rows - 1.0);
+        let last = (f64::from(self.left) + self.columns - 1.0, f64::from(self.upper) + self.rows - 1.0);
         html! {
-            @for x in along(self.columns) { (rule((x, RIM), (x, bottom))) }
+            @for x in along(self.columns) { (rule((x, RIM), (x, lower))) }
             @for y in along(self.rows) { (rule((RIM, y), (right, y))) }
             text x=(short(RIM)) y=(short(RIM - 8.0)) font-size="10" fill=(Ink::Muted.hex())
-                font-family=(crate::figure::canvas::FONTS) { (corner((f64::from(self.left), f64::from(self.top)))) }
-            text x=(short(right)) y=(short(bottom + 16.0)) font-size="10" text-anchor="end" fill=(Ink::Muted.hex())
+                font-family=(crate::figure::canvas::FONTS) { (corner((f64::from(self.left), f64::from(self.upper)))) }
+            text x=(short(right)) y=(short(lower + 16.0)) font-size="10" text-anchor="end" fill=(Ink::Muted.hex())
                 font-family=(crate::figure::canvas::FONTS) { (corner(last)) }
         }
     }
