@@ -8,8 +8,7 @@ use roost_topology::model::Host;
 
 use crate::lines::{LanLabel, Line, lines};
 
-/// The distance between two cells, inches.
-const CELL: f64 = 1.3;
+const CELL_INCHES: f64 = 1.3;
 
 /// Pale fills for classes, on which black text is legible: the hues of Okabe and Ito (2008), lightened.
 const FILLS: [&str; 7] = ["#cfe6f5", "#fbdccb", "#cbeadf", "#efd9ea", "#f7e6bd", "#e3e8ee", "#e6d8c6"];
@@ -62,7 +61,7 @@ fn put_host(text: &mut String, host: &Host, fills: &BTreeMap<&str, &'static str>
     }
     if let Some((x, y)) = host.cell {
         // Rows of cells count downwards.
-        put(text, format_args!(", pos=\"{},{}!\"", f64::from(x) * CELL, -f64::from(y) * CELL));
+        put(text, format_args!(", pos=\"{},{}!\"", f64::from(x) * CELL_INCHES, -f64::from(y) * CELL_INCHES));
     }
     text.push_str("];\n");
 }

@@ -84,8 +84,7 @@ fn read_plan(path: &Path) -> Result<Prepared, String> {
     Prepared::from_text(&text, path).map_err(|error| error.to_string())
 }
 
-/// What is in a folder that is none of a run: a run further down, or a plan that makes one, as `emulate reproduce`
-/// leaves it.
+/// The way on from a folder of no run: to a run inside, or to a plan that makes one, as of `emulate reproduce`.
 fn remedy(folder: &Path, inside: Option<&Path>) -> String {
     let plan = folder.join(PLAN_FILE);
     match inside {

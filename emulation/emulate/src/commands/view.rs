@@ -15,8 +15,7 @@ use crate::failure::{CommandResult, Failure};
 
 #[derive(Debug, Args)]
 pub(crate) struct ViewArgs {
-    /// The folder of a run: a finished one, or one that goes on; or one with several runs, which
-    /// are listed
+    /// The folder of a run, finished or not, or of several runs, which are then listed
     #[arg(value_name = "RESULTS")]
     folder: PathBuf,
     /// The run to show of a folder with several: its number in the list, or its name

@@ -36,9 +36,9 @@ const WHOLE_FRAME: u32 = 1522;
 /// How much of a link's packets is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureLimits {
-    /// Bytes of each packet.
+    /// The most bytes that are kept of each packet.
     pub snap: u32,
-    /// Bytes of each link's files.
+    /// The most bytes of all files of a link.
     pub bytes: u64,
     /// True to keep the last packets instead of the first, in two files.
     pub is_ring: bool,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use roost_drawing::Spot;
 use roost_topology::Topology;
 
 use crate::figure::canvas::Mark;
@@ -15,16 +16,20 @@ pub(super) struct Kind {
 }
 
 impl Kind {
+    fn corners(self, spot: Spot, radius: f64) -> impl Iterator<Item = Spot> {
+        self.mark.corners((spot.x, spot.y), radius).into_iter().map(|(x, y)| Spot { x, y })
+    }
+
     const NONE: Self = Self { ink: Ink::Gray, mark: Mark::Dot };
 
     /// A host of this kind, with a rim of paper.
-    pub(super) fn draw(self, (x, y): (f64, f64), radius: f64) -> Markup {
+    pub(super) fn draw(self, spot: Spot, radius: f64) -> Markup {
         let (fill, rim) = (self.ink.hex(), Ink::Paper.hex());
         html! {
             @if self.mark == Mark::Dot {
-                circle cx=(short(x)) cy=(short(y)) r=(short(radius)) fill=(fill) stroke=(rim) stroke-width="1.2" {}
+                circle cx=(short(spot.x)) cy=(short(spot.y)) r=(short(radius)) fill=(fill) stroke=(rim) stroke-width="1.2" {}
             } @else {
-                polygon points=(points(&self.mark.corners((x, y), radius))) fill=(fill) stroke=(rim)
+                polygon points=(points(self.corners(spot, radius))) fill=(fill) stroke=(rim)
                     stroke-width="1.2" {}
             }
         }
@@ -68,6 +73,6 @@ pub(super) fn short(value: f64) -> String {
     if rounded == 0.0 { "0".to_owned() } else { rounded.to_string() }
 }
 
-pub(super) fn points(corners: &[(f64, f64)]) -> String {
-    corners.iter().map(|(x, y)| format!("{},{}", short(*x), short(*y))).collect::<Vec<_>>().join(" ")
+pub(super) fn points(corners: impl IntoIterator<Item = Spot>) -> String {
+    corners.into_iter().map(|spot| format!("{},{}", short(spot.x), short(spot.y))).collect::<Vec<_>>().join(" ")
 }

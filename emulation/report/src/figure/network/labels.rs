@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use roost_drawing::Spot;
+
 use crate::figure::canvas::width_of;
 
 /// The side of a square of the index, pixels.
@@ -17,7 +19,7 @@ pub(super) struct Area {
 }
 
 impl Area {
-    pub(super) fn around((x, y): (f64, f64), half_width: f64, half_height: f64) -> Self {
+    pub(super) fn around(Spot { x, y }: Spot, half_width: f64, half_height: f64) -> Self {
         Self { left: x - half_width, upper: y - half_height, right: x + half_width, lower: y + half_height }
     }
 
@@ -36,7 +38,7 @@ impl Area {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Label {
     pub(super) text: String,
-    pub(super) middle: (f64, f64),
+    pub(super) middle: Spot,
     pub(super) size: f64,
 }
 
@@ -62,7 +64,7 @@ impl TakenAreas {
     }
 
     /// Puts a text at the first of these middles that is free; `None` if there is no room for it.
-    pub(super) fn put(&mut self, text: &str, size: f64, middles: &[(f64, f64)]) -> Option<Label> {
+    pub(super) fn put(&mut self, text: &str, size: f64, middles: &[Spot]) -> Option<Label> {
         let labels = middles.iter().map(|middle| Label { text: text.to_owned(), middle: *middle, size });
         let label = labels.into_iter().find(|label| self.is_free(&label.area()))?;
         self.add(label.area());
@@ -71,7 +73,7 @@ impl TakenAreas {
 }
 
 /// The middles around a dot at which its label may stand: below, above, to the right, to the left.
-pub(super) fn around_dot((x, y): (f64, f64), radius: f64, text: &str, size: f64) -> [(f64, f64); 8] {
+pub(super) fn around_dot(Spot { x, y }: Spot, radius: f64, text: &str, size: f64) -> [Spot; 8] {
     let (beside, over) = (radius + width_of(text, size) / 2.0 + 3.0, radius + size * 0.62 + 1.0);
     let part = beside * 0.6;
     [
@@ -84,6 +86,7 @@ pub(super) fn around_dot((x, y): (f64, f64), radius: f64, text: &str, size: f64)
         (x + part, y - over),
         (x - part, y - over),
     ]
+    .map(|(x, y)| Spot { x, y })
 }
 
 #[cfg(test)]
@@ -95,6 +98,7 @@ mod tests {
     proptest! {
         #[test]
         fn labels_stay_apart(spots in prop::collection::vec((0.0..400.0_f64, -200.0..200.0_f64), 1..60)) {
+            let spots: Vec<Spot> = spots.into_iter().map(|(x, y)| Spot { x, y }).collect();
             let mut taken = TakenAreas::default();
             spots.iter().for_each(|spot| taken.add(Area::around(*spot, 6.0, 6.0)));
             let mut put = Vec::new();
@@ -111,8 +115,9 @@ mod tests {
     #[test]
     fn label_without_room_is_left_out() {
         let mut taken = TakenAreas::default();
-        assert!(taken.put("one", 10.0, &[(0.0, 0.0)]).is_some());
-        assert_eq!(taken.put("two", 10.0, &[(3.0, 2.0)]), None);
-        assert_eq!(taken.put("two", 10.0, &[(3.0, 2.0), (0.0, 20.0)]).unwrap().middle, (0.0, 20.0));
+        let (near, below) = (Spot { x: 3.0, y: 2.0 }, Spot { x: 0.0, y: 20.0 });
+        assert!(taken.put("one", 10.0, &[Spot::default()]).is_some());
+        assert_eq!(taken.put("two", 10.0, &[near]), None);
+        assert_eq!(taken.put("two", 10.0, &[near, below]).unwrap().middle, below);
     }
 }

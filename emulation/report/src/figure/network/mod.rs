@@ -62,19 +62,19 @@ fn used(topology: &Topology, spots: &[Spot]) -> Vec<Option<Spot>> {
 }
 
 /// The places of spots in pixels, with the width and height that they need.
-fn on_sheet(spots: &[Option<Spot>], unit: f64) -> (Vec<(f64, f64)>, f64, f64) {
+fn on_sheet(spots: &[Option<Spot>], unit: f64) -> (Vec<Spot>, f64, f64) {
     let extent = |of: fn(&Spot) -> f64| {
         let values = || spots.iter().flatten().map(of);
         (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max))
     };
     let ((left, right), (upper, lower)) = (extent(|spot| spot.x), extent(|spot| spot.y));
     if left > right {
-        return (vec![(0.0, 0.0); spots.len()], LEAST_WIDTH, 0.0);
+        return (vec![Spot::default(); spots.len()], LEAST_WIDTH, 0.0);
     }
     let width = ((right - left) * unit + 2.0 * RIM).max(LEAST_WIDTH);
     let shift = (width - (right - left) * unit) / 2.0;
-    let place = |spot: Spot| ((spot.x - left) * unit + shift, (spot.y - upper) * unit + RIM / 2.0);
-    let places = spots.iter().map(|spot| spot.map_or((0.0, 0.0), place)).collect();
+    let place = |spot: Spot| Spot { x: (spot.x - left) * unit + shift, y: (spot.y - upper) * unit + RIM / 2.0 };
+    let places = spots.iter().map(|spot| spot.map_or_else(Spot::default, place)).collect();
     (places, width, (lower - upper) * unit + RIM)
 }
 
@@ -83,11 +83,13 @@ fn lan_text(lan: &LanLabel) -> String {
 }
 
 /// The middles along a line at which its label may stand: on it, then beside it.
-fn along_line([one, other]: [(f64, f64); 2]) -> Vec<(f64, f64)> {
-    let length = (other.0 - one.0).hypot(other.1 - one.1).max(1.0);
-    let across = (-(other.1 - one.1) / length, (other.0 - one.0) / length);
-    let at = |part: f64, shift: f64| {
-        (one.0 + (other.0 - one.0) * part + across.0 * shift, one.1 + (other.1 - one.1) * part + across.1 * shift)
+fn along_line([one, other]: [Spot; 2]) -> Vec<Spot> {
+    let along = other.minus(one);
+    let length = along.length().max(1.0);
+    let across = Spot { x: -along.y / length, y: along.x / length };
+    let at = |part: f64, shift: f64| Spot {
+        x: one.x + along.x * part + across.x * shift,
+        y: one.y + along.y * part + across.y * shift,
     };
     let shifts = [0.0, 12.0, -12.0, 24.0, -24.0];
     shifts.into_iter().flat_map(|shift| [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78].map(|part| at(part, shift))).collect()
@@ -98,7 +100,7 @@ struct NetworkDrawing<'a> {
     marks: NetworkMarks<'a>,
     kinds: Kinds<'a>,
     lines: Lines,
-    spots: Vec<(f64, f64)>,
+    spots: Vec<Spot>,
 }
 
 impl NetworkDrawing<'_> {
@@ -139,7 +141,7 @@ impl NetworkDrawing<'_> {
         html! {
             @for line in &self.lines.lines {
                 @let [one, other] = line.ends.map(|end| self.spots[end]);
-                line x1=(short(one.0)) y1=(short(one.1)) x2=(short(other.0)) y2=(short(other.1))
+                line x1=(short(one.x)) y1=(short(one.y)) x2=(short(other.x)) y2=(short(other.y))
                     stroke=(Ink::Gray.hex()) stroke-width="1" { title { (line.title) } }
             }
         }
@@ -183,14 +185,14 @@ impl NetworkDrawing<'_> {
 /// Half the width and height of the box of a LAN.
 const LAN: (f64, f64) = (8.0, 5.0);
 
-fn draw_lan((x, y): (f64, f64), title: &str) -> Markup {
+fn draw_lan(Spot { x, y }: Spot, title: &str) -> Markup {
     html! {
         rect x=(short(x - LAN.0)) y=(short(y - LAN.1)) width=(short(2.0 * LAN.0)) height=(short(2.0 * LAN.1)) rx="2"
             fill=(Ink::Trough.hex()) stroke=(Ink::Muted.hex()) stroke-width="1.2" { title { (title) } }
     }
 }
 
-fn draw_ring((x, y): (f64, f64)) -> Markup {
+fn draw_ring(Spot { x, y }: Spot) -> Markup {
     html! {
         circle cx=(short(x)) cy=(short(y)) r=(short(HOST + 3.5)) fill="none" stroke=(Ink::Text.hex())
             stroke-width="1.8" {}
@@ -199,7 +201,7 @@ fn draw_ring((x, y): (f64, f64)) -> Markup {
 
 /// A text with a rim of paper, so that lines under it do not disturb.
 fn draw_label(label: &Label, ink: Ink) -> Markup {
-    let Label { text, middle: (x, y), size } = label;
+    let Label { text, middle: Spot { x, y }, size } = label;
     html! {
         text x=(short(*x)) y=(short(y + size * 0.35)) font-size=(size) text-anchor="middle" fill=(ink.hex())
             stroke=(Ink::Paper.hex()) stroke-width="2.5" stroke-linejoin="round" paint-order="stroke"
@@ -216,7 +218,7 @@ enum KeySign {
 /// The rows of a key, broken where the width ends.
 struct KeyRows {
     width: f64,
-    at: (f64, f64),
+    at: Spot,
     drawn: Vec<Markup>,
 }
 
@@ -224,38 +226,38 @@ impl KeyRows {
     const START: f64 = 8.0;
 
     fn new(width: f64) -> Self {
-        Self { width, at: (Self::START, KEY_ROW / 2.0), drawn: Vec::new() }
+        Self { width, at: Spot { x: Self::START, y: KEY_ROW / 2.0 }, drawn: Vec::new() }
     }
 
     fn next_row(&mut self) {
-        if self.at.0 > Self::START {
-            self.at = (Self::START, self.at.1 + KEY_ROW);
+        if self.at.x > Self::START {
+            self.at = Spot { x: Self::START, y: self.at.y + KEY_ROW };
         }
     }
 
     fn add(&mut self, name: &str, sign: KeySign) {
         let length = width_of(name, KEY_SIZE) + 40.0;
-        if self.at.0 + length > self.width {
+        if self.at.x + length > self.width {
             self.next_row();
         }
-        let (x, y) = (self.at.0 + 8.0, self.at.1);
+        let spot = Spot { x: self.at.x + 8.0, y: self.at.y };
         self.drawn.push(match sign {
-            KeySign::Host(kind) => kind.draw((x, y), HOST),
-            KeySign::Hub => draw_ring((x, y)),
-            KeySign::Lan => draw_lan((x, y), name),
+            KeySign::Host(kind) => kind.draw(spot, HOST),
+            KeySign::Hub => draw_ring(spot),
+            KeySign::Lan => draw_lan(spot, name),
         });
-        self.put(name, x + 15.0);
-        self.at.0 += length;
+        self.put(name, spot.x + 15.0);
+        self.at.x += length;
     }
 
     fn say(&mut self, sentence: &str) {
         self.next_row();
         self.put(sentence, Self::START);
-        self.at = (Self::START, self.at.1 + KEY_ROW);
+        self.at = Spot { x: Self::START, y: self.at.y + KEY_ROW };
     }
 
     fn put(&mut self, text: &str, x: f64) {
-        let y = self.at.1 + KEY_SIZE * 0.35;
+        let y = self.at.y + KEY_SIZE * 0.35;
         self.drawn.push(html! {
             text x=(short(x)) y=(short(y)) font-size=(KEY_SIZE) fill=(Ink::Text.hex())
                 font-family=(super::canvas::FONTS) { (text) }
@@ -264,7 +266,7 @@ impl KeyRows {
 
     fn finish(mut self) -> (Markup, f64) {
         self.next_row();
-        (html! { @for part in &self.drawn { (part) } }, self.at.1 - KEY_ROW / 2.0 + 6.0)
+        (html! { @for part in &self.drawn { (part) } }, self.at.y - KEY_ROW / 2.0 + 6.0)
     }
 }
 

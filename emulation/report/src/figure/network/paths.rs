@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use roost_drawing::Spot;
 use roost_results::record::PositionRecord;
 use roost_topology::Topology;
 
@@ -19,12 +20,18 @@ const RIM: f64 = 40.0;
 const CORNERS: usize = 400;
 const LARGEST_CELL: f64 = 60.0;
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cell {
+    x: i32,
+    y: i32,
+}
+
 /// Draws the paths of all nodes that were in more than one cell; `None` if none was.
 pub(in crate::figure) fn paths(topology: &Topology, positions: &[PositionRecord]) -> Option<Sheet> {
-    let mut by_node: BTreeMap<&str, Vec<(i32, i32)>> = BTreeMap::new();
+    let mut by_node: BTreeMap<&str, Vec<Cell>> = BTreeMap::new();
     for position in positions {
         let path = by_node.entry(&position.node).or_default();
-        let cell = (position.x, position.y);
+        let cell = Cell { x: position.x, y: position.y };
         if path.last() != Some(&cell) {
             path.push(cell);
         }
@@ -41,30 +48,30 @@ struct Grid {
 }
 
 impl Grid {
-    fn around(paths: &BTreeMap<&str, Vec<(i32, i32)>>) -> Self {
+    fn around(paths: &BTreeMap<&str, Vec<Cell>>) -> Self {
         let cells = || paths.values().flatten();
-        let extent = |of: fn(&(i32, i32)) -> i32| {
+        let extent = |of: fn(&Cell) -> i32| {
             (cells().map(of).min().unwrap_or_default(), cells().map(of).max().unwrap_or_default())
         };
-        let ((left, right), (upper, lower)) = (extent(|cell| cell.0), extent(|cell| cell.1));
+        let ((left, right), (upper, lower)) = (extent(|cell| cell.x), extent(|cell| cell.y));
         let [columns, rows] = [(left, right), (upper, lower)].map(|(low, high)| f64::from(high) - f64::from(low) + 1.0);
         let cell = ((WIDTH - 2.0 * RIM) / columns.max(rows)).min(LARGEST_CELL);
         Self { left, upper, columns, rows, cell }
     }
 
-    fn place(&self, (x, y): (i32, i32)) -> (f64, f64) {
+    fn place(&self, Cell { x, y }: Cell) -> Spot {
         let middle = |value: i32, first: i32| (f64::from(value) - f64::from(first) + 0.5) * self.cell + RIM;
-        (middle(x, self.left), middle(y, self.upper))
+        Spot { x: middle(x, self.left), y: middle(y, self.upper) }
     }
 
     /// The place of a node in its cell, so that paths through the same cells lie beside each other.
-    fn in_lane(&self, number: usize, (x, y): (f64, f64)) -> (f64, f64) {
+    fn in_lane(&self, number: usize, spot: Spot) -> Spot {
         let lanes = 7;
         let shift = ((number * 3 % lanes) as f64 / (lanes - 1) as f64 - 0.5) * 0.56 * self.cell;
-        (x + shift, y + shift)
+        Spot { x: spot.x + shift, y: spot.y + shift }
     }
 
-    fn draw(&self, topology: &Topology, paths: &BTreeMap<&str, Vec<(i32, i32)>>) -> Sheet {
+    fn draw(&self, topology: &Topology, paths: &BTreeMap<&str, Vec<Cell>>) -> Sheet {
         let kinds = Kinds::new(topology);
         let width = (self.columns * self.cell + 2.0 * RIM).max(LEAST_WIDTH);
         let mut key = KeyRows::new(width);
@@ -73,7 +80,7 @@ impl Grid {
         let (key, key_height) = key.finish();
         let class = |name: &str| topology.host_index(name).and_then(|host| topology.hosts[host].class.as_deref());
         let mut taken = TakenAreas::default();
-        let ends: Vec<(&str, (f64, f64))> = paths
+        let ends: Vec<(&str, Spot)> = paths
             .iter()
             .enumerate()
             .filter_map(|(number, (name, path))| Some((*name, self.in_lane(number, self.place(*path.last()?)))))
@@ -88,8 +95,8 @@ impl Grid {
                     (self.draw_rules())
                     @for (number, (name, path)) in paths.iter().enumerate() {
                         @let ink = kinds.kind(class(name)).ink;
-                        @let corners: Vec<_> = thinned(path).map(|cell| self.in_lane(number, self.place(cell))).collect();
-                        polyline points=(points(&corners)) fill="none" stroke=(ink.hex()) stroke-width="2"
+                        @let corners = thinned(path).map(|cell| self.in_lane(number, self.place(cell)));
+                        polyline points=(points(corners)) fill="none" stroke=(ink.hex()) stroke-width="2"
                             stroke-opacity="0.75" stroke-linejoin="round" { title { (name) } }
                     }
                     @for (name, end) in &ends { (kinds.kind(class(name)).draw(*end, HOST)) }
@@ -108,19 +115,20 @@ impl Grid {
             let rules = (cells / step).floor() as usize;
             (0..=rules).map(move |rule| RIM + rule as f64 * step * self.cell)
         };
-        let rule = |from: (f64, f64), to: (f64, f64)| {
+        let rule = |from: Spot, to: Spot| {
             html! {
-                line x1=(short(from.0)) y1=(short(from.1)) x2=(short(to.0)) y2=(short(to.1))
+                line x1=(short(from.x)) y1=(short(from.y)) x2=(short(to.x)) y2=(short(to.y))
                     stroke=(Ink::Rule.hex()) stroke-width="0.6" {}
             }
         };
-        let corner = |cell: (f64, f64)| format!("cell {}, {}", cell.0, cell.1);
-        let last = (f64::from(self.left) + self.columns - 1.0, f64::from(self.upper) + self.rows - 1.0);
+        let corner = |cell: Spot| format!("cell {}, {}", cell.x, cell.y);
+        let first = Spot { x: f64::from(self.left), y: f64::from(self.upper) };
+        let last = Spot { x: first.x + self.columns - 1.0, y: first.y + self.rows - 1.0 };
         html! {
-            @for x in along(self.columns) { (rule((x, RIM), (x, lower))) }
-            @for y in along(self.rows) { (rule((RIM, y), (right, y))) }
+            @for x in along(self.columns) { (rule(Spot { x, y: RIM }, Spot { x, y: lower })) }
+            @for y in along(self.rows) { (rule(Spot { x: RIM, y }, Spot { x: right, y })) }
             text x=(short(RIM)) y=(short(RIM - 8.0)) font-size="10" fill=(Ink::Muted.hex())
-                font-family=(crate::figure::canvas::FONTS) { (corner((f64::from(self.left), f64::from(self.upper)))) }
+                font-family=(crate::figure::canvas::FONTS) { (corner(first)) }
             text x=(short(right)) y=(short(lower + 16.0)) font-size="10" text-anchor="end" fill=(Ink::Muted.hex())
                 font-family=(crate::figure::canvas::FONTS) { (corner(last)) }
         }
@@ -128,7 +136,7 @@ impl Grid {
 }
 
 /// The corners of a path, evenly fewer if there are too many; its last cell stays.
-fn thinned(path: &[(i32, i32)]) -> impl Iterator<Item = (i32, i32)> + '_ {
+fn thinned(path: &[Cell]) -> impl Iterator<Item = Cell> + '_ {
     let step = path.len().div_ceil(CORNERS).max(1);
     path.iter().step_by(step).chain(path.last()).copied()
 }
@@ -157,8 +165,8 @@ mod tests {
 
     #[test]
     fn long_paths_are_thinned() {
-        let path: Vec<_> = (0..100_000).map(|x| (x, 0)).collect();
+        let path: Vec<_> = (0..100_000).map(|x| Cell { x, y: 0 }).collect();
         let thinned: Vec<_> = thinned(&path).collect();
-        assert!(thinned.len() <= CORNERS + 1 && thinned.last() == Some(&(99_999, 0)));
+        assert!(thinned.len() <= CORNERS + 1 && thinned.last() == Some(&Cell { x: 99_999, y: 0 }));
     }
 }
