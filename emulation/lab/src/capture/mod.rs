@@ -78,7 +78,6 @@ impl CaptureSummary {
     }
 }
 
-/// A link to capture, and its directions.
 pub(crate) struct CapturedNet {
     pub(crate) name: String,
     pub(crate) pipes: Vec<NamedPipe>,
@@ -172,7 +171,6 @@ fn unix_ns(base: Duration, at: Time) -> u64 {
     u64::try_from(base.as_nanos()).unwrap_or(u64::MAX).saturating_add(at.as_nanos())
 }
 
-/// Writes packets until the sender is gone.
 fn write_all(
     packets: &Receiver<CapturedPacket>,
     mut files: Vec<CaptureFile>,

@@ -38,7 +38,6 @@ pub(super) struct PacketBlock<'a> {
     pub(super) comment: Option<&'a str>,
 }
 
-/// Options and a body, written into blocks.
 #[derive(Default)]
 struct Body(Vec<u8>);
 
@@ -70,7 +69,6 @@ impl Body {
         self.padded(value);
     }
 
-    /// Ends the options and writes the block.
     fn write(mut self, kind: u32, to: &mut Vec<u8>) {
         self.u32(0);
         // A type, this length twice, and the body, which is much shorter than 4 GiB.

@@ -22,7 +22,6 @@ pub(super) struct CaptureFile {
     bytes: u64,
     pub(super) packets: u64,
     pub(super) not_written: u64,
-    /// The reason why the file ended early.
     pub(super) problem: Option<String>,
 }
 

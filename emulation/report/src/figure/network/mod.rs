@@ -28,7 +28,6 @@ const SIZE: f64 = 10.0;
 const KEY_ROW: f64 = 20.0;
 const KEY_SIZE: f64 = 12.0;
 
-/// What is drawn beside the network itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkMarks<'a> {
     pub hubs: &'a [String],
