@@ -19,7 +19,6 @@ const TITLE_LINE: f64 = 20.0;
 const TITLE_SIZE: f64 = 15.0;
 /// The fonts for text: the system's own.
 pub(super) const FONTS: &str = "system-ui, Helvetica, Arial, sans-serif";
-/// Font size of most text.
 pub(super) const WORDS: f64 = 12.5;
 
 /// The side of its point on which a text stands.
