@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 37] = [
+const ARROWS: [(&str, &[&str]); 38] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -92,6 +92,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
     ("roost-results", &["roost-wire", "roost-statistics"]),
     ("roost-topology", &["roost-wire", "roost-terminal"]),
     ("roost-ns", &["roost-topology"]),
+    ("roost-drawing", &["roost-topology"]),
     ("roost-netcore", &["roost-wire", "roost-topology", "roost-results"]),
     ("roost-lab", &["roost-wire", "roost-statistics", "roost-results", "roost-topology", "roost-netcore"]),
     (
@@ -126,9 +127,9 @@ const ARROWS: [(&str, &[&str]); 37] = [
         "roost-placement",
         &["roost-wire", "roost-core", "roost-transport", "roost-topology", "roost-netcore", "roost-experiment"],
     ),
-    ("roost-report", &["roost-statistics", "roost-results", "roost-topology"]),
+    ("roost-report", &["roost-statistics", "roost-results", "roost-topology", "roost-drawing"]),
     // The page of `roost dashboard` over the records of a run.
-    ("roost-view", &["roost-dashboard", "roost-results", "roost-topology", "roost-experiment"]),
+    ("roost-view", &["roost-dashboard", "roost-results", "roost-topology", "roost-drawing", "roost-experiment"]),
     // `emulate bench transport` measures the transport itself, whose two ends need identities;
     // `emulate bench reflect` makes the packets that a reflector is measured with, and runs the reflector's data path
     // over the socket of `roost-runtime`.
@@ -171,6 +172,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
             "roost-terminal",
             "roost-results",
             "roost-topology",
+            "roost-drawing",
             "roost-ns",
             "roost-lab",
             "roost-experiment",

@@ -50,6 +50,7 @@ enum EmulateCommand {
     #[command(before_help = "Examples:
   emulate convert experiment.ns -o experiment.toml
   emulate convert star.toml --to rspec > star.xml
+  emulate convert star.toml -o star.svg
 ")]
     Convert(commands::convert::ConvertArgs),
     /// Make a topology of the published experiments, of any size
@@ -151,6 +152,7 @@ enum EmulateCommand {
     /// alone can open it; Ctrl-C ends it.
     #[command(before_help = "Examples:
   emulate view results/star-11
+  emulate view results/sweep --run 3     one of several; without --run they are listed
   emulate run plan.toml -o results/now & emulate view results/now
 ")]
     View(commands::view::ViewArgs),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use roost_topology::model::{Action, ProgramAction, Topology, TrafficAction};
 
 use super::error::RunError;
-use super::plan::LabSettings;
+use super::plan::{CapturePlan, LabSettings};
 use super::prepare::{Prepared, SET_UP};
 use super::script::RunSchedule;
 
@@ -23,6 +23,7 @@ pub struct NetworkRun {
     /// True to test the links before the run.
     pub linktest: bool,
     pub lab: LabSettings,
+    pub capture: Option<CapturePlan>,
 }
 
 impl NetworkRun {
@@ -34,7 +35,7 @@ impl NetworkRun {
         let mut topology = roost_ns::load(path).map_err(|error| RunError::Topology(error.to_string()))?;
         roost_topology::trace::gather(&mut topology);
         let (file, lab) = (path.to_owned(), LabSettings::default());
-        Ok(Self { file, topology, seed: 1, length: None, linktest: true, lab })
+        Ok(Self { file, topology, seed: 1, length: None, linktest: true, lab, capture: None })
     }
 
     /// Describes the run for people, as pairs of a title and a value.
@@ -60,6 +61,7 @@ impl NetworkRun {
     /// Fails when it does not; the message has advice.
     pub fn check(&self) -> Result<(), RunError> {
         let wrong = |what: &str| Err(RunError::Topology(format!("{}: {what}", self.file.display())));
+        self.capture.iter().try_for_each(|capture| capture.nets(&self.topology, &self.file).map(drop))?;
         let events = &self.topology.events;
         let starts = |action: &Action| {
             matches!(action, Action::Program { what: ProgramAction::Start(_) | ProgramAction::Run(_), .. })
@@ -98,6 +100,7 @@ pub(super) struct RunSpec<'a> {
     pub(super) seed: u64,
     pub(super) lab: LabSettings,
     pub(super) linktest: bool,
+    pub(super) capture: Option<&'a CapturePlan>,
     /// The time for which nodes send requests, or the network runs.
     pub(super) length: Option<Duration>,
     pub(super) plan: Option<&'a Prepared>,
@@ -116,6 +119,7 @@ impl<'a> RunSpec<'a> {
             seed: plan.seed,
             lab: plan.lab.clone(),
             linktest: plan.linktest,
+            capture: plan.capture.as_ref(),
             length: Some(plan.duration),
             plan: Some(prepared),
             varied: varied.clone(),
@@ -134,6 +138,7 @@ impl<'a> RunSpec<'a> {
             seed: solo.seed,
             lab: solo.lab.clone(),
             linktest: solo.linktest,
+            capture: solo.capture.as_ref(),
             length: solo.length,
             plan: None,
             varied: BTreeMap::new(),
@@ -159,7 +164,9 @@ mod tests {
         let file = PathBuf::from("pair.toml");
         let topology = roost_ns::load_text(&file, &format!("{PAIR}{events}")).unwrap();
         let (seed, linktest, lab) = (1, false, LabSettings::default());
-        NetworkRun { file, topology, seed, length, linktest, lab }.check().map_err(|error| error.to_string())
+        NetworkRun { file, topology, seed, length, linktest, lab, capture: None }
+            .check()
+            .map_err(|error| error.to_string())
     }
 
     #[test]

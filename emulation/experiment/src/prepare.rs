@@ -66,6 +66,7 @@ impl Prepared {
         name_traces(&mut plan, &network);
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;
+        plan.capture.iter().try_for_each(|capture| capture.nets(&network, file).map(drop))?;
         name_hub(&mut plan, &network, &placement);
         let mut topology = network.clone();
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;

@@ -25,6 +25,9 @@ use super::private::Private;
 use super::verdict::Linktest;
 use crate::host_facts;
 
+/// The folder of captures in that of a run.
+const CAPTURE_FOLDER: &str = "captures";
+
 /// A run that came to its end, or was ended by Ctrl-C.
 #[derive(Clone, Debug)]
 pub struct FinishedRun {
@@ -137,6 +140,7 @@ impl RunSession<'_> {
         let steps = Steps::start(self.output, "making the network", 2 * daemons + 1);
         let lab = Arc::new(Lab::start(self.job.topology, &options(&self.job.lab, self.job.seed))?);
         let linktest = self.linktest(&lab, &steps)?;
+        self.capture(&lab)?;
         steps.advance();
         let mut fleet = self.fleet(&lab, &steps)?;
         let ready = self.start(&lab, &mut fleet, &steps).await?;
@@ -147,8 +151,37 @@ impl RunSession<'_> {
         let found = PreRunFacts { linktest, machine, binaries };
         let result = measurement.record_run(&mut fleet, ready, found).await;
         drop(bar);
+        self.end_capture(&lab)?;
         fleet.shut_down().await;
         result
+    }
+
+    /// Keeps the packets of links from now on, if it is to.
+    fn capture(&self, lab: &Lab) -> Result<(), RunError> {
+        let Some(capture) = self.job.capture else { return Ok(()) };
+        let nets = capture.nets(self.job.topology, Path::new(PLAN_FILE))?;
+        Ok(lab.capture(&nets, Path::new(CAPTURE_FOLDER), capture.limits)?)
+    }
+
+    /// Ends the capture. What is missing in its files does not stop the run.
+    fn end_capture(&self, lab: &Lab) -> Result<(), RunError> {
+        if self.job.capture.is_none() {
+            return Ok(());
+        }
+        let summaries = match lab.end_capture() {
+            Ok(summaries) => summaries,
+            Err(error) => {
+                self.output.say(format!("warning: the capture has no end: {error}"));
+                return Ok(());
+            }
+        };
+        let doubts = summaries.iter().filter_map(roost_lab::CaptureSummary::doubt);
+        doubts.for_each(|doubt| self.output.say(format!("warning: {doubt}")));
+        let text = serde_json::to_string_pretty(&summaries).unwrap_or_default() + "\n";
+        if let Err(error) = write(&format!("{CAPTURE_FOLDER}/captures.json"), &text) {
+            self.output.say(format!("warning: {error}"));
+        }
+        Ok(())
     }
 
     fn binaries(&self) -> Result<BTreeMap<String, String>, RunError> {

@@ -22,6 +22,7 @@
 //! machines that allow it. A host with more than one interface forwards, unless the topology has no routing.
 //! Multicast leaves by the first interface.
 
+mod capture;
 pub mod carrier;
 mod device;
 mod error;
@@ -40,6 +41,7 @@ mod usage;
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -51,6 +53,8 @@ use roost_topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, Topolo
 use roost_wire::Time;
 use rustix::thread::UnshareFlags;
 
+use self::capture::{Capture, CapturedNet};
+pub use self::capture::{CaptureLimits, CaptureSummary, MAX_CAPTURED, parse_size};
 use self::carrier::{Carrier, HostWire, Lateness, ScheduleStart, WireCounts};
 pub use self::device::DeviceBackend;
 pub use self::error::LabError;
@@ -86,6 +90,7 @@ pub struct Lab {
     hosts: Vec<Namespace>,
     topology: Topology,
     begun: Mutex<Option<Time>>,
+    capture: Mutex<Option<Capture>>,
     /// As `HOST on NET`.
     interfaces: Vec<String>,
     facts: BTreeMap<String, String>,
@@ -135,7 +140,17 @@ impl Lab {
         facts.extend(buffer.map(|buffer| ("receive_buffer".to_owned(), buffer)));
         facts.insert("interfaces".to_owned(), count.to_string());
         facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
-        Ok(Self { carrier, hosts, topology, begun: Mutex::default(), interfaces, facts, warnings, _names: names.ok() })
+        Ok(Self {
+            carrier,
+            hosts,
+            topology,
+            begun: Mutex::default(),
+            capture: Mutex::default(),
+            interfaces,
+            facts,
+            warnings,
+            _names: names.ok(),
+        })
     }
 
     /// The topology of the lab, with all addresses filled in.
@@ -199,6 +214,34 @@ impl Lab {
     /// Fails when there is no such net, or the host is not on it, or the carrier has ended.
     pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Result<(), LabError> {
         Ok(self.carrier.apply(net, from, change)?)
+    }
+
+    /// Captures these links and LANs from now on, each into a file `LINK.pcapng` in a folder. A capture before ends.
+    ///
+    /// # Errors
+    /// Fails when a file cannot be made, or the carrier has ended.
+    pub fn capture(&self, nets: &[NetIndex], folder: &Path, limits: CaptureLimits) -> Result<(), LabError> {
+        self.end_capture()?;
+        let name = |net: NetIndex| self.topology.nets.get(net).map(|found| found.name.clone());
+        let net = |net: &NetIndex| Some(CapturedNet { name: name(*net)?, pipes: self.carrier.pipes(*net) });
+        let nets = nets.iter().filter_map(net).collect();
+        let failed = |error| LabError::kernel(format!("capture into {}", folder.display()), error);
+        let (capture, sender) = Capture::start(nets, folder, limits, self.carrier.wall_origin()).map_err(failed)?;
+        self.carrier.capture(Some(sender))?;
+        *self.capture.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(capture);
+        Ok(())
+    }
+
+    /// Ends the capture, if there is one, and tells what it wrote.
+    ///
+    /// # Errors
+    /// Fails when the carrier has ended; what it handed over before is in the files.
+    pub fn end_capture(&self) -> Result<Vec<CaptureSummary>, LabError> {
+        let capture = self.capture.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let Some(capture) = capture else { return Ok(Vec::new()) };
+        self.carrier.capture(None)?;
+        let begun = *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        Ok(capture.finish(begun))
     }
 
     /// The counters of every direction of every link and LAN until now.

@@ -65,6 +65,7 @@ mod player;
 mod queue;
 mod timer_queue;
 mod transmitter;
+mod watch;
 pub mod wiring;
 
 #[cfg(test)]
@@ -72,8 +73,9 @@ mod tests;
 
 pub use config::{NetworkLimits, PipeChange, PipeConfig};
 pub use counters::{FlowCounters, PacketCount, PipeCounters};
-pub use network::{Delivery, Destination, Network, PipeId, Port, ScheduleFull, SendOutcome};
+pub use network::{Delivery, Destination, Network, PipeId, Port, ScheduleFull, SendOutcome, Watching};
 pub use pipe::DropCause;
+pub use watch::{Sighting, SightingKind};
 
 /// The Ethernet header: two addresses and a type. It counts as part of every packet.
 pub const HEADER_BYTES: usize = 14;

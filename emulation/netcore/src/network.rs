@@ -9,6 +9,7 @@ use roost_wire::Time;
 use super::loss::PipeRng;
 use super::pipe::{DropCause, Header, Pipe};
 use super::timer_queue::TimerQueue;
+use super::watch::{Sighting, SightingKind, Watch};
 use super::{NetworkLimits, PipeChange, PipeConfig, PipeCounters};
 
 /// A member's attachment to the network: its packets go in here, and packets for it come out. Numbered from 0
@@ -53,6 +54,12 @@ pub enum SendOutcome {
     Unreachable,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Watching {
+    On,
+    Off,
+}
+
 /// More changes than [`NetworkLimits::changes`] are scheduled; this one is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no more than {0} changes can be scheduled at a time: schedule the later ones later")]
@@ -75,6 +82,7 @@ pub struct Network<P> {
     sequence: u64,
     held: usize,
     overflows: u64,
+    watch: Watch<P>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,6 +124,7 @@ impl<P: Clone> Network<P> {
             sequence: 0,
             held: 0,
             overflows: 0,
+            watch: Watch::new(),
         }
     }
 
@@ -270,6 +279,21 @@ impl<P: Clone> Network<P> {
         self.overflows
     }
 
+    /// Notes from now on each packet that enters or leaves a pipe, or no longer. The caller fetches them soon.
+    pub fn set_watched(&mut self, pipe: PipeId, watching: Watching) {
+        self.watch.set(pipe.0 as usize, watching == Watching::On);
+    }
+
+    /// The next packet that entered or left a watched pipe, in the order of their times.
+    pub fn poll_sighting(&mut self) -> Option<Sighting<P>> {
+        self.watch.next()
+    }
+
+    /// Packets at watched pipes that the caller was too slow to fetch.
+    pub fn missed_sightings(&self) -> u64 {
+        self.watch.missed()
+    }
+
     fn run(&mut self, now: Time) {
         while self.step(now) {}
         self.clock = self.clock.max(now);
@@ -304,9 +328,11 @@ impl<P: Clone> Network<P> {
     /// Moves the first packet of a pipe on to the pipe's far end.
     fn leave(&mut self, id: u32) {
         let pipe = &mut self.pipes[id as usize];
+        let number = pipe.next().map_or(0, |(_, sequence)| sequence);
         let packet = pipe.take_due(self.clock);
         self.agenda.set(id, pipe.next());
         let Some((header, packet)) = packet else { return };
+        self.add_sighting(PipeId(id), SightingKind::Left, number, &packet);
         match self.exits[id as usize] {
             Exit::Port(port) => {
                 self.ready.push_back(Delivery { due: self.clock, port, bytes: header.bytes, packet });
@@ -339,16 +365,36 @@ impl<P: Clone> Network<P> {
         let pipe = &mut self.pipes[id.0 as usize];
         if let Err(cause) = pipe.admit(self.clock, header, room) {
             self.overflows += u64::from(cause == DropCause::Limit);
+            if self.watch.has(id.0 as usize) {
+                self.add_sighting(id, SightingKind::Dropped(cause), sequence, &packet());
+            }
             return SendOutcome::Dropped(cause);
         }
         let was_empty = pipe.next().is_none();
-        pipe.put(self.clock, sequence, header, packet());
+        let packet = packet();
+        if self.watch.has(id.0 as usize) {
+            let packet = packet.clone();
+            self.watch.add(Sighting {
+                at: self.clock,
+                pipe: id,
+                kind: SightingKind::Entered,
+                number: sequence,
+                packet,
+            });
+        }
+        pipe.put(self.clock, sequence, header, packet);
         // A packet that overtakes may come out before the first one.
         if was_empty || pipe.config().order == PacketOrder::Free {
             self.agenda.set(id.0, pipe.next());
         }
         self.held += 1;
         SendOutcome::Queued
+    }
+
+    fn add_sighting(&mut self, pipe: PipeId, kind: SightingKind, number: u64, packet: &P) {
+        if self.watch.has(pipe.0 as usize) {
+            self.watch.add(Sighting { at: self.clock, pipe, kind, number, packet: packet.clone() });
+        }
     }
 
     fn change(&mut self, change: PipeChange) {

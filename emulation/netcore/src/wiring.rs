@@ -164,6 +164,18 @@ impl Wiring {
         named.map(|((net, member, direction, _), count)| count.named(net, member, direction)).collect()
     }
 
+    /// The directions of a net, as its counters name them.
+    pub fn pipes(&self, net: NetIndex) -> Vec<NamedPipe> {
+        let name = |wired: &WiredNet, member: &WiredMember, direction: &str| {
+            format!("{} {} {direction}", wired.name, member.name)
+        };
+        let Some(chosen) = self.nets.get(net) else { return Vec::new() };
+        let of_net = self.directions().filter(|(wired, ..)| std::ptr::eq(*wired, chosen));
+        of_net
+            .map(|(wired, member, direction, pipe)| NamedPipe { pipe, name: name(wired, member, direction) })
+            .collect()
+    }
+
     fn directions(&self) -> impl Iterator<Item = (&WiredNet, &WiredMember, &'static str, PipeId)> {
         self.nets.iter().flat_map(|net| net.members.iter().map(move |member| (net, member))).flat_map(
             |(net, member)| {
@@ -197,6 +209,13 @@ impl Wiring {
         }
         self.nets.push(WiredNet { name: net.name.clone(), is_link: pair.is_some(), members });
     }
+}
+
+/// A direction of a net, with its name: `LINK HOST DIRECTION`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPipe {
+    pub pipe: PipeId,
+    pub name: String,
 }
 
 /// The scheduled changes of links and LANs that do not wait for a program.

@@ -63,7 +63,7 @@ pub fn write(folder: &Path) -> Result<WrittenReport, WriteError> {
     for (name, text) in csv::files(&results, &metrics) {
         files.push(put(&folder.join(name), &text)?);
     }
-    for figure in figure::of_run(&results, &metrics) {
+    for figure in figure::of_network(&results).into_iter().chain(figure::of_run(&results, &metrics)) {
         let path = folder.join("figures").join(format!("{}.svg", figure.name));
         files.push(put(&path, &figure.sheet.standing(&figure.title))?);
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
+use roost_experiment::describe_change;
 use roost_experiment::mobility::Mobility;
 use roost_experiment::plan::{DaemonAction, FaultKind};
 use roost_experiment::workload::Workload;
@@ -332,11 +333,21 @@ impl SimRun<'_, '_> {
         self.calendar.push(self.now(), SimRunTimer::Ask(place));
     }
 
+    fn record_link_fault(&mut self, place: usize) {
+        let (fault, network) = (&self.prepared.plan.faults[place], &self.prepared.network);
+        let FaultKind::Net { net, from, changes } = &fault.kind else { return };
+        let Some(index) = network.net_index(&net.name) else { return };
+        let from = from.as_ref().and_then(|from| network.host_index(&from.name));
+        for change in changes {
+            self.recorder.incident(fault.at, &net.name, describe_change(network, index, from, *change));
+        }
+    }
+
     fn inject_fault(&mut self, place: usize) {
         let fault = &self.prepared.plan.faults[place];
         let FaultKind::Daemon(daemon, deed) = &fault.kind else {
             // Links change by themselves, at the same time.
-            return;
+            return self.record_link_fault(place);
         };
         let network = &self.prepared.network;
         let host = network.host_index(&daemon.host.name);

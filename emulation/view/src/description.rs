@@ -18,7 +18,7 @@ pub enum ViewError {
     #[error(
         "{} is no folder of a run: name one that `emulate run` or `emulate simulate -o` wrote{}",
         folder.display(),
-        inside.as_ref().map(|run| format!(", such as {}", run.display())).unwrap_or_default()
+        remedy(folder, inside.as_deref())
     )]
     NotARun { folder: PathBuf, inside: Option<PathBuf> },
     #[error("cannot read {}: {source}", path.display())]
@@ -84,6 +84,16 @@ fn read_plan(path: &Path) -> Result<Prepared, String> {
     Prepared::from_text(&text, path).map_err(|error| error.to_string())
 }
 
+/// The way on from a folder of no run: to a run inside, or to a plan that makes one, as of `emulate reproduce`.
+fn remedy(folder: &Path, inside: Option<&Path>) -> String {
+    let plan = folder.join(PLAN_FILE);
+    match inside {
+        Some(run) => format!(", such as {}", run.display()),
+        None if plan.is_file() => format!(", or make one: emulate simulate {} -o RESULTS", plan.display()),
+        None => String::new(),
+    }
+}
+
 /// The first run in a folder of several.
 fn run_inside(folder: &Path) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
@@ -101,6 +111,8 @@ mod tests {
         let told = |path: &Path| Description::read(path).unwrap_err().to_string();
         assert!(told(folder.path()).ends_with("that `emulate run` or `emulate simulate -o` wrote"));
         assert!(told(Path::new("/dev/null")).contains("/dev/null is no folder of a run"));
+        fs::write(folder.path().join(PLAN_FILE), "").unwrap();
+        assert!(told(folder.path()).ends_with("plan.toml -o RESULTS"), "{}", told(folder.path()));
         let inside = folder.path().join("seed-1");
         fs::create_dir(&inside).unwrap();
         fs::write(inside.join(TOPOLOGY_FILE), "").unwrap();

@@ -1,17 +1,13 @@
 //! The live page over a run, emulated or simulated: its network, and each moment of it.
 //!
 //! - [`Description`] is what the folder of a run says before its first record.
-//! - `layout` finds a place for each host and LAN, `ground` one on the grid.
 //! - `wires` keeps the links as faults change them.
 //! - [`RunRows`] makes rows of the page out of records.
 //! - [`RunFollower`] reads the records as they are written, and [`serve()`] shows them.
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
 mod description;
-mod disks;
 mod follow;
-mod ground;
-mod layout;
 mod requests;
 mod run_rows;
 mod schedule;

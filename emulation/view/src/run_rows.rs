@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use roost_dashboard::{Change, Rows};
+use roost_drawing::{Spot, ground, layout, neighbors};
 use roost_experiment::plan::DaemonAction;
 use roost_results::record::{
     LinkLoad, LinkRecord, LoadRecord, PositionRecord, Record, RequestRecord, RoomStreamRecord, RunRecord, SampleRecord,
@@ -14,9 +15,6 @@ use roost_topology::model::NetKind;
 use serde_json::{Value, json};
 
 use crate::description::Description;
-use crate::disks::Spot;
-use crate::ground::ground;
-use crate::layout::{layout, neighbors};
 use crate::requests::{Requests, milliseconds};
 use crate::schedule::{FaultAct, Schedule, ScheduledFault};
 use crate::wires::{Wires, wire_id};

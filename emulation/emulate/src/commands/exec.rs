@@ -6,6 +6,7 @@ use clap::Args;
 use roost_lab::Lab;
 use roost_terminal::Output;
 
+use super::capture::{self, CaptureArgs};
 use super::interrupt::{self, Interrupted};
 use super::lab::{self, LabArgs};
 use super::process::{self, LabProgram};
@@ -25,6 +26,8 @@ pub(crate) struct ExecArgs {
     /// program. Without one, all lines run to their ends
     #[arg(long, num_args = 2, value_names = ["HOST", "LINE"])]
     on: Vec<String>,
+    #[command(flatten)]
+    capture: CaptureArgs,
 }
 
 /// Brings the network up, runs the programs, and takes it down.
@@ -35,8 +38,10 @@ pub(crate) fn run(args: &ExecArgs, output: Output) -> CommandResult {
     let lab = lab::open(&args.lab, output)?;
     let interrupted = interrupt::catch_sigint()?;
     let began = Instant::now();
+    args.capture.start(&lab, &args.lab.file)?;
     let ended = perform(args, &lab, &interrupted);
     output.detail(format!("ran for {:.1} s", began.elapsed().as_secs_f64()));
+    capture::finish(&lab, output)?;
     lab.stop(Duration::ZERO)?;
     ended
 }

@@ -3,6 +3,8 @@
 use std::path::Path;
 
 use clap::ValueEnum;
+use roost_drawing::dot;
+use roost_report::figure::{NetworkMarks, network};
 use roost_terminal::Output;
 use roost_topology::{Topology, file, rspec};
 
@@ -17,7 +19,14 @@ pub(crate) enum ExportFormat {
     Ns,
     /// A request for CloudLab and Emulab: GENI version 3 XML
     Rspec,
+    /// A graph for Graphviz, with positions where hosts have cells
+    Dot,
+    /// A drawing
+    Svg,
 }
+
+/// The most hosts of a drawing, as on the page of `emulate view`.
+const MAX_DRAWN: usize = 20_000;
 
 impl ExportFormat {
     /// The format by the extension of a file.
@@ -26,6 +35,8 @@ impl ExportFormat {
             "toml" => Some(Self::Toml),
             "ns" | "tcl" => Some(Self::Ns),
             "rspec" | "xml" => Some(Self::Rspec),
+            "dot" | "gv" => Some(Self::Dot),
+            "svg" => Some(Self::Svg),
             _ => None,
         }
     }
@@ -41,6 +52,12 @@ impl ExportFormat {
                 request.lost.iter().for_each(|lost| output.say(format!("Not in the request: {lost}")));
                 Ok(request.text)
             }
+            Self::Dot => Ok(dot::write(topology, comment)),
+            Self::Svg if topology.hosts.len() > MAX_DRAWN => Err(Failure::bad_input(format!(
+                "the network has {} hosts, and a drawing at most {MAX_DRAWN}: use --to dot",
+                topology.hosts.len()
+            ))),
+            Self::Svg => Ok(network(topology, NetworkMarks::default()).standing(&topology.name)),
         }
     }
 }

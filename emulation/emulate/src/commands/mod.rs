@@ -1,6 +1,7 @@
 //! The commands of `emulate`, one module each: `NameArgs` is its part of the command line, `run` executes it.
 
 pub(crate) mod bench;
+mod capture;
 pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;

@@ -15,6 +15,7 @@ use roost_topology::units::{format_duration, parse_length};
 use serde::Serialize;
 use serde_json::json;
 
+use super::capture::CaptureArgs;
 use super::report::{failure, require_trusted};
 use super::rooms;
 use crate::failure::{CommandResult, Failure, FailureCode};
@@ -40,6 +41,8 @@ pub(crate) struct RunArgs {
     /// Do not test the links before
     #[arg(long)]
     no_linktest: bool,
+    #[command(flatten)]
+    capture: CaptureArgs,
     /// Say what would run and for how long, and end
     #[arg(long)]
     check: bool,
@@ -109,6 +112,7 @@ fn subject(args: &RunArgs) -> CommandResult<RunInput> {
     solo.seed = args.seed.map_or(solo.seed, u64::from);
     solo.length = args.duration;
     solo.linktest = !args.no_linktest;
+    solo.capture = args.capture.plan();
     solo.check()?;
     Ok(RunInput::Network(Box::new(solo)))
 }
@@ -150,6 +154,7 @@ fn prepare(args: &RunArgs) -> CommandResult<Prepared> {
     values.extend(args.seed.map(|seed| ("seed".to_owned(), seed.into())));
     values.extend(args.duration.map(|length| ("duration".to_owned(), format_duration(length).into())));
     values.extend(args.no_linktest.then(|| ("linktest".to_owned(), false.into())));
+    values.extend(args.capture.plan().map(|capture| ("capture".to_owned(), capture.to_toml())));
     // The unchanged plan first, so that mistakes have the right lines.
     let prepared = Prepared::from_text(&text, &args.file)?;
     if values.is_empty() {

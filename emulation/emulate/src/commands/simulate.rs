@@ -68,6 +68,9 @@ struct SimulateJson<'a> {
 pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
     let mut prepared = prepare(args)?;
     prepared.unused().iter().for_each(|warning| output.say(format!("warning: {warning}")));
+    if prepared.plan.capture.is_some() {
+        output.say("warning: `capture` has no use here: packets in virtual time have lengths, but are no frames");
+    }
     let first = prepared.plan.seed;
     let mut failed = 0;
     let count = u64::from(args.seeds.unwrap_or(1));

@@ -23,6 +23,10 @@ impl Folder {
         std::fs::write(self.0.path().join(name), text).unwrap();
     }
 
+    pub(crate) fn path(&self) -> &std::path::Path {
+        self.0.path()
+    }
+
     /// Runs the command in it, without a terminal.
     pub(crate) fn emulate(&self, args: &[&str]) -> Output {
         self.command().args(args).stdin(Stdio::null()).output().unwrap()

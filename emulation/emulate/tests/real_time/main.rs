@@ -8,6 +8,7 @@ mod bench_capacity;
 mod bench_reflect;
 mod bench_transport;
 mod bench_watch;
+mod capture;
 mod common;
 mod network;
 mod run;

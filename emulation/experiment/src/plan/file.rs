@@ -14,6 +14,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer};
 use toml::Spanned;
 
+use super::capture::CaptureFile;
 use super::fault::{FaultFile, LinkFile};
 use super::room::{RoomFile, RoomPlan};
 use super::{
@@ -100,6 +101,7 @@ struct PlanFile {
     #[serde(default)]
     rooms: BTreeMap<Spanned<String>, RoomFile>,
     movement: Option<MovementFile>,
+    capture: Option<Spanned<CaptureFile>>,
     #[serde(default)]
     lab: LabSettings,
     /// Read by the sweep.
@@ -236,6 +238,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     if !has_rooms {
         wrong.record_error(idle_needs_room(&classes, &lines));
     }
+    let capture = file.capture.map(|capture| CaptureFile::read(&capture, &lines)).transpose();
+    let capture = wrong.value_or(capture, None);
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -262,6 +266,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         faults,
         rooms,
         movement: wrong.value_or(movement, None),
+        capture,
         lab: file.lab,
     };
     tell(&mut wrong);

@@ -22,6 +22,7 @@
 //! speed = 2.0                   # cells a minute
 //! ```
 
+mod capture;
 mod error;
 mod fault;
 mod file;
@@ -45,6 +46,7 @@ use roost_wire::messages::ReflectionPolicy;
 use roost_wire::{Role, Scheme};
 use serde::Deserialize;
 
+pub use capture::CapturePlan;
 pub use error::PlanError;
 pub(crate) use error::PlanErrors;
 pub use fault::{DaemonAction, DaemonRef, Fault, FaultKind};
@@ -96,6 +98,8 @@ pub struct Plan {
     /// Sorted by name, as the keys of the file are.
     pub rooms: Vec<Room>,
     pub movement: Option<Movement>,
+    /// The links whose packets are kept; in a lab only.
+    pub capture: Option<CapturePlan>,
     pub lab: LabSettings,
 }
 

@@ -52,6 +52,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     lines.extend((!plan.sealed_keys).then(|| "sealed_keys = false".to_owned()));
     lines.push(format!("seed = {}", plan.seed));
     lines.push(format!("linktest = {}", plan.linktest));
+    lines.extend(plan.capture.iter().map(|capture| format!("capture = {}", capture.to_toml())));
     for (name, (part, locality)) in &placement.classes {
         lines.push(format!("\n[classes.{}]", quoted(name)));
         lines.extend(class(*part, *locality));

@@ -52,9 +52,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use roost_netcore::wiring::{Wiring, WiringError};
+use roost_netcore::wiring::{NamedPipe, Wiring, WiringError};
 use roost_netcore::{HEADER_BYTES, Network, PipeId, Port};
 use roost_results::record;
 use roost_topology::model::{HostIndex, NetIndex, TopologyChange};
@@ -69,6 +69,7 @@ use self::lateness::Histogram;
 pub use self::lateness::Lateness;
 use self::switch::{Switch, SwitchPort};
 use self::worker::{CarrierCommand, CarrierWorker, Core};
+use crate::capture::CaptureSender;
 
 /// The time before a due time at which the thread stops sleeping and polls: about the time that waking up
 /// takes. Measured with 93 hosts and 90 streams on two processors, half the frames were 19 us late without it
@@ -159,7 +160,7 @@ impl Carrier {
         let shared = Arc::new(CarrierShared::new(fds)?);
         let (commands, receiver) = mpsc::channel();
         let wiring = Arc::new(wiring);
-        let core = Core { network, wiring: Arc::clone(&wiring), has_begun: false };
+        let core = Core { network, wiring: Arc::clone(&wiring), has_begun: false, capture: None };
         let worker = CarrierWorker::new(core, switch, ports, Arc::clone(&shared), receiver, SPIN)?;
         let (thread, realtime) = spawn(worker, Arc::clone(&shared), realtime)?;
         Ok(Self { shared, losses: Mutex::new(losses), wiring, commands, thread: Some(thread), realtime })
@@ -212,6 +213,23 @@ impl Carrier {
     /// Fails when the carrier has ended.
     pub fn overflows(&self) -> Result<u64, CarrierError> {
         self.call(|core, _now| core.network.overflows())
+    }
+
+    /// Captures links from now on, or none any more.
+    ///
+    /// # Errors
+    /// Fails when the carrier has ended.
+    pub(crate) fn capture(&self, capture: Option<CaptureSender>) -> Result<(), CarrierError> {
+        self.call(|core, _now| core.capture(capture))
+    }
+
+    pub(crate) fn pipes(&self, net: NetIndex) -> Vec<NamedPipe> {
+        self.wiring.pipes(net)
+    }
+
+    /// Time 0 of the carrier by the wall clock.
+    pub(crate) fn wall_origin(&self) -> SystemTime {
+        SystemTime::now() - self.shared.origin.elapsed()
     }
 
     /// The lateness of deliveries since the start. For an interval, keep one and call [`Lateness::since`] on

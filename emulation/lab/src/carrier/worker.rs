@@ -7,7 +7,7 @@ use std::sync::mpsc::Receiver;
 use std::time::Duration;
 
 use roost_netcore::wiring::Wiring;
-use roost_netcore::{Delivery, Destination, Network, Port};
+use roost_netcore::{Delivery, Destination, Network, Port, Watching};
 use roost_wire::Time;
 use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
@@ -18,6 +18,7 @@ use super::error::{CarrierError, system};
 use super::frame::{CarrierFrame, FramePool};
 use super::switch::{FrameRefusal, Switch, SwitchDecision};
 use super::unread::UnreadSince;
+use crate::capture::CaptureSender;
 use crate::kernel;
 
 /// Frames read from one wire before the other wires and due frames get their turn.
@@ -45,6 +46,7 @@ pub(super) struct Core {
     pub(super) network: Network<CarrierFrame>,
     pub(super) wiring: Arc<Wiring>,
     pub(super) has_begun: bool,
+    pub(super) capture: Option<CaptureSender>,
 }
 
 impl Core {
@@ -55,6 +57,25 @@ impl Core {
         self.wiring.begin(&mut self.network, now)?;
         self.has_begun = true;
         Ok(now)
+    }
+
+    /// Captures these links from now on instead of those before; without any, none.
+    pub(super) fn capture(&mut self, capture: Option<CaptureSender>) {
+        self.hand_on_sightings();
+        let before = std::mem::replace(&mut self.capture, capture);
+        let set = |network: &mut Network<CarrierFrame>, capture: &CaptureSender, watching| {
+            capture.pipes().for_each(|pipe| network.set_watched(pipe, watching));
+        };
+        before.iter().for_each(|capture| set(&mut self.network, capture, Watching::Off));
+        self.capture.iter().for_each(|capture| set(&mut self.network, capture, Watching::On));
+    }
+
+    fn hand_on_sightings(&mut self) {
+        while let Some(sighting) = self.network.poll_sighting() {
+            if let Some(capture) = &self.capture {
+                capture.send(sighting);
+            }
+        }
     }
 }
 
@@ -103,6 +124,7 @@ impl CarrierWorker {
         let mut events = room_for_events(self.ports.len());
         loop {
             let written = self.deliver();
+            self.core.hand_on_sightings();
             if self.has_ended(written) {
                 return Ok(());
             }

@@ -8,6 +8,7 @@ mod queues;
 mod reference;
 mod timing;
 mod trace;
+mod watching;
 
 use std::time::Duration;
 

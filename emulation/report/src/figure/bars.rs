@@ -5,7 +5,6 @@ use super::ink::Ink;
 
 const ROW: f64 = 27.0;
 const BAR: f64 = 15.0;
-/// The widest column of names.
 const MAX_NAMES: f64 = 180.0;
 /// The height of a row of the key.
 pub(super) const KEY: f64 = 24.0;
@@ -14,7 +13,6 @@ pub struct FigureBar {
     pub name: String,
     /// The parts from the left: length and ink.
     pub parts: Vec<(f64, Ink)>,
-    /// The value as text.
     pub value: String,
 }
 

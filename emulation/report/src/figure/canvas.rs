@@ -18,8 +18,7 @@ const FONT_SCALE: f64 = 1.24;
 const TITLE_LINE: f64 = 20.0;
 const TITLE_SIZE: f64 = 15.0;
 /// The fonts for text: the system's own.
-const FONTS: &str = "system-ui, Helvetica, Arial, sans-serif";
-/// Font size of most text.
+pub(super) const FONTS: &str = "system-ui, Helvetica, Arial, sans-serif";
 pub(super) const WORDS: f64 = 12.5;
 
 /// The side of its point on which a text stands.
@@ -49,7 +48,7 @@ impl Mark {
     }
 
     /// The corners around a center; empty for a dot.
-    fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
+    pub(super) fn corners(self, (x, y): (f64, f64), radius: f64) -> Vec<(f64, f64)> {
         let of = |corners: &[(f64, f64)]| corners.iter().map(|(dx, dy)| (x + dx * radius, y + dy * radius)).collect();
         match self {
             Self::Dot => Vec::new(),
@@ -66,6 +65,7 @@ pub(super) struct Canvas<'a> {
 
 #[derive(Clone, Debug)]
 pub struct Sheet {
+    width: f64,
     height: f64,
     body: String,
 }
@@ -82,7 +82,7 @@ impl Canvas<'_> {
         drop(canvas);
         let inside = svg.split_once('>').map_or("", |(_, rest)| rest);
         let body = inside.trim().trim_end_matches("</svg>").trim().to_owned();
-        Sheet { height, body }
+        Sheet { width: WIDTH, height, body }
     }
 
     pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
@@ -156,15 +156,20 @@ impl Canvas<'_> {
 }
 
 impl Sheet {
+    /// A sheet of this size with a drawing in tenths of a pixel.
+    pub(super) fn of_markup(width: f64, height: f64, body: Markup) -> Self {
+        Self { width, height, body: body.into_string() }
+    }
+
     /// The sheet for a page that has its own title.
     pub fn inline(&self, title: &str) -> Markup {
-        let view = format!("0 0 {} {}", units(WIDTH), units(self.height));
+        let view = format!("0 0 {} {}", units(self.width), units(self.height));
         html! { svg viewBox=(view) role="img" aria-label=(title) { (PreEscaped(&self.body)) } }
     }
 
     /// A file with a title that turns dark if the viewer asks for it.
     pub fn standing(&self, title: &str) -> String {
-        let lines = wrapped(&tied(title), TITLE_SIZE, WIDTH);
+        let lines = wrapped(&tied(title), TITLE_SIZE, self.width);
         let top = lines.len() as f64 * TITLE_LINE + 8.0;
         let heading = Canvas::sheet(top, |canvas| {
             for (index, line) in lines.iter().enumerate() {
@@ -173,10 +178,10 @@ impl Sheet {
             }
         });
         let [margin, width, height] =
-            [-MARGIN, WIDTH + 2.0 * MARGIN, top + self.height + 2.0 * MARGIN].map(|length| length * GRAIN);
+            [-MARGIN, self.width + 2.0 * MARGIN, top + self.height + 2.0 * MARGIN].map(|length| length * GRAIN);
         let dark = format!("@media screen and (prefers-color-scheme:dark){{{}}}", dark_rules());
         let svg = html! {
-            svg xmlns="http://www.w3.org/2000/svg" width=(WIDTH) height=(top + self.height)
+            svg xmlns="http://www.w3.org/2000/svg" width=(self.width) height=(top + self.height)
                 viewBox={ (margin) " " (margin) " " (width) " " (height) } {
                 title { (printable(title)) }
                 style { (PreEscaped(dark)) }

@@ -7,16 +7,18 @@ mod forest;
 mod ink;
 mod latency;
 mod lines;
+mod network;
 mod plot_area;
 mod rates;
 mod scale;
 mod time;
 mod trace;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use roost_results::Results;
 use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
+use roost_topology::file::parse;
 
 pub use self::bars::{FigureBar, bars};
 pub use self::canvas::Sheet;
@@ -24,6 +26,7 @@ pub(super) use self::forest::forest;
 pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
 pub use self::trace::trace;
+pub use self::network::{NetworkMarks, network};
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// The most links, and the most daemons, that are shown.
@@ -72,6 +75,41 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// The most hosts of a network that is drawn on the page of its run.
+const MAX_DRAWN: usize = 1000;
+
+/// The drawing of a run's network, and of the paths of its nodes.
+pub(super) fn of_network(results: &Results) -> Vec<Figure> {
+    let topology = results.topology.as_deref().and_then(|text| parse("network", text).ok());
+    let Some(topology) = topology.filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
+        return Vec::new();
+    };
+    let (hosts, nets) = (topology.hosts.len() as u64, topology.nets.len() as u64);
+    let network = Figure {
+        name: "network".into(),
+        title: format!("{}: {}, {} links and LANs", results.run.topology, counted(hosts, "host"), count(nets)),
+        caption: "The network before any fault. Names and values show in full in figures/network.svg.".into(),
+        sheet: network(&topology, NetworkMarks { hubs: &results.run.hubs }),
+    };
+    let paths = network::paths(&topology, &results.positions).map(|sheet| Figure {
+        name: "paths".into(),
+        title: format!("{} moved over the grid", capital(&counted(moved(results), "node"))),
+        caption: "The cells of each node, from the start of the workload to its end.".into(),
+        sheet,
+    });
+    std::iter::once(network).chain(paths).collect()
+}
+
+/// The number of nodes that were in more than one cell.
+fn moved(results: &Results) -> u64 {
+    let mut first = BTreeMap::new();
+    let away = results.positions.iter().filter(|position| {
+        let cell = (position.x, position.y);
+        *first.entry(&position.node).or_insert(cell) != cell
+    });
+    away.map(|position| &position.node).collect::<BTreeSet<_>>().len() as u64
 }
 
 fn outcomes(metrics: &Metrics) -> Option<Figure> {

@@ -3,11 +3,11 @@
 use roost_results::Incident;
 use roost_results::metrics::Second;
 
-use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH};
+use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
-use crate::text_format::three;
+use crate::text_format::{moment, three};
 
 const FIELD: f64 = 62.0;
 /// The space above it, with its name.
@@ -15,6 +15,10 @@ const ABOVE: f64 = 34.0;
 /// The most points of a panel: more are not visible.
 const POINTS: usize = 220;
 const MARKS: usize = 20;
+/// The most marks that are explained below the panels.
+const EXPLAINED: usize = 8;
+const EXPLANATION: f64 = 17.0;
+const NUMBER: f64 = 22.0;
 
 /// A panel: its subject, unit and values.
 struct Panel {
@@ -70,11 +74,19 @@ pub(super) fn panels(timeline: &[Second], incidents: &[Incident], has_requests: 
     let mark_room = if incidents.is_empty() { 0.0 } else { 20.0 };
     let bottom = mark_room + panels.len() as f64 * (ABOVE + FIELD);
     let x = AxisScale::exact(0.0, end, left, right);
-    Canvas::sheet(bottom + 42.0, |canvas| {
-        for (number, incident) in incidents.iter().take(MARKS).enumerate() {
-            let at = x.at(incident.t);
-            canvas.dashes((at, mark_room), (at, bottom), Ink::Vermilion);
-            canvas.bold(&(number + 1).to_string(), (at, mark_room - 8.0), TextAnchor::Middle, Ink::Vermilion);
+    let explanations = explanations(incidents);
+    let height = bottom + 42.0 + explanations.len() as f64 * EXPLANATION;
+    Canvas::sheet(height, |canvas| {
+        let marks: Vec<f64> = incidents.iter().take(MARKS).map(|incident| x.at(incident.t)).collect();
+        for at in &marks {
+            canvas.dashes((*at, mark_room), (*at, bottom), Ink::Vermilion);
+        }
+        for (at, numbers) in numbers(&marks) {
+            canvas.bold(&numbers, (at, mark_room - 8.0), TextAnchor::Middle, Ink::Vermilion);
+        }
+        for (row, explanation) in explanations.iter().enumerate() {
+            let y = bottom + 42.0 + (row as f64 + 0.5) * EXPLANATION;
+            canvas.words(&cut_to(explanation, WORDS, WIDTH), (0.0, y), TextAnchor::Right, Ink::Muted);
         }
         for (index, panel) in panels.iter().enumerate() {
             let top = mark_room + index as f64 * (ABOVE + FIELD) + ABOVE;
@@ -88,6 +100,32 @@ pub(super) fn panels(timeline: &[Second], incidents: &[Incident], has_requests: 
             }
         }
     })
+}
+
+/// The numbers of marks, at their places: `3–5` for marks that are too near for a number each.
+fn numbers(marks: &[f64]) -> Vec<(f64, String)> {
+    let mut groups: Vec<(f64, usize, usize)> = Vec::new();
+    for (number, at) in marks.iter().enumerate() {
+        match groups.last_mut() {
+            Some((first, _, last)) if *at - *first < NUMBER => *last = number + 1,
+            _ => groups.push((*at, number + 1, number + 1)),
+        }
+    }
+    let text = |first: usize, last: usize| if first == last { first.to_string() } else { format!("{first}–{last}") };
+    groups.into_iter().map(|(at, first, last)| (at, text(first, last))).collect()
+}
+
+/// A line for each of the first incidents.
+fn explanations(incidents: &[Incident]) -> Vec<String> {
+    let line = |(number, incident): (usize, &Incident)| {
+        let Incident { t, object, what } = incident;
+        // Most sentences name their object themselves.
+        let of = if what.contains(object.as_str()) { String::new() } else { format!("{object}: ") };
+        format!("{}  {}, {of}{what}", number + 1, moment(*t))
+    };
+    let more = incidents.len().saturating_sub(EXPLAINED);
+    let more = (more > 0).then(|| format!("and {more} more, in the list"));
+    incidents.iter().take(EXPLAINED).enumerate().map(line).chain(more).collect()
 }
 
 impl Panel {
@@ -113,4 +151,25 @@ fn points(timeline: &[Second], panel: &Panel) -> Vec<(f64, f64)> {
         (seconds[seconds.len() / 2].t, value)
     };
     timeline.chunks(together).map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_marks_share_a_number() {
+        let texts: Vec<String> = numbers(&[10.0, 15.0, 20.0, 90.0, 200.0]).into_iter().map(|(_, text)| text).collect();
+        assert_eq!(texts, ["1–3", "4", "5"]);
+        assert!(numbers(&[]).is_empty());
+    }
+
+    #[test]
+    fn marks_are_explained() {
+        let incident = |t, object: &str, what: &str| Incident { t, object: object.into(), what: what.into() };
+        let lines = explanations(&[incident(3.0, "net", "net is down"), incident(4.0, "node1", "died")]);
+        assert!(lines[0].ends_with(", net is down") && lines[1].ends_with(", node1: died"), "{lines:?}");
+        let many = vec![incident(1.0, "a", "b"); 30];
+        assert_eq!(explanations(&many).last().unwrap(), "and 22 more, in the list");
+    }
 }

@@ -87,6 +87,20 @@ pub fn gallery(figures: &[Figure]) -> Markup {
     }
 }
 
+/// Drawings below each other, each as wide as the page allows.
+fn drawings(figures: &[Figure]) -> Markup {
+    html! {
+        @if !figures.is_empty() { h2 { "The network" } }
+        @for figure in figures {
+            figure.wide {
+                h3 { (tied(&figure.title).replace('-', "\u{2011}")) }
+                (figure.sheet.inline(&figure.title))
+                figcaption { (figure.caption) }
+            }
+        }
+    }
+}
+
 /// A table with these headings; a heading that starts with `<` is for a column of words.
 pub fn table<T: AsRef<str>>(headings: &[T], rows: &Markup) -> Markup {
     html! {

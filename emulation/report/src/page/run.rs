@@ -7,7 +7,7 @@ use roost_results::metrics::{Metrics, Service};
 use roost_results::record::{RunRecord, RunVerdict};
 use roost_results::{PLAN_FILE, Results, TOPOLOGY_FILE};
 
-use super::{Page, gallery, notice, number, programs, tables};
+use super::{Page, drawings, gallery, notice, number, programs, tables};
 use crate::figure;
 use crate::text_format::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
@@ -27,6 +27,7 @@ pub(crate) fn of_run(results: &Results, metrics: &Metrics) -> String {
             dl.numbers { (if has_requests { numbers(metrics) } else { numbers_of_network(results, metrics) }) }
         },
         main: html! {
+            (drawings(&figure::of_network(results)))
             h2 { "What was seen" }
             (gallery(&figure::of_run(results, metrics)))
             (incidents(results))
@@ -195,6 +196,8 @@ fn facts(results: &Results) -> Markup {
                 p { "This network:" }
                 pre { (again(results, TOPOLOGY_FILE, &format!(" --seed {}", run.seed))) }
             }
+            p { "Each moment of it, on a live page:" }
+            pre { "emulate view " (results.folder.display()) }
             dl.facts {
                 dt { "seed" } dd { (run.seed) }
                 dt { "workload" }

@@ -7,8 +7,8 @@ use roost_topology::model::{HostIndex, NetIndex, Queue, TopologyChange};
 use roost_topology::units::{Rate, parse_duration};
 
 /// The built-in commands, which precede hosts of the same name.
-pub(super) const COMMANDS: [&str; 10] =
-    ["nodes", "links", "link", "lateness", "events", "linktest", "wait", "on", "help", "exit"];
+pub(super) const COMMANDS: [&str; 11] =
+    ["nodes", "links", "link", "lateness", "events", "linktest", "capture", "wait", "on", "help", "exit"];
 pub(super) const CHANGES: [&str; 7] = ["down", "up", "delay", "rate", "loss", "jitter", "queue"];
 
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,8 @@ pub(super) enum ShellCommand {
     Events,
     /// `linktest …`, with its flags
     Linktest(Vec<String>),
+    /// `capture NAME…`, or without names to end it.
+    Capture(Vec<String>),
     /// `wait TIME`
     Wait(Duration),
     /// `HOST COMMAND…`
@@ -63,6 +65,11 @@ pub(super) fn parse(line: &str, topology: &Topology) -> Result<ShellCommand, Str
         "links" | "nets" => links(&words, topology),
         "link" | "net" => Ok(ShellCommand::Change(change(&words, topology)?)),
         "linktest" => Ok(ShellCommand::Linktest(words.into_iter().map(str::to_owned).collect())),
+        "capture" => match words.as_slice() {
+            [] => Err("capture what? Write `capture NAME`, `capture all`, or `capture off`".to_owned()),
+            ["off"] => Ok(ShellCommand::Capture(Vec::new())),
+            names => Ok(ShellCommand::Capture(names.iter().map(|name| (*name).to_owned()).collect())),
+        },
         "wait" => match words.as_slice() {
             [time] => Ok(ShellCommand::Wait(parse_duration(time).map_err(|error| error.to_string())?)),
             _ => Err("wait for how long? Write `wait 2s`".to_owned()),
@@ -325,6 +332,7 @@ delay = "5ms"
             ("link ab rate 5Mb", "is no rate"),
             ("link ab queue 0", "is no queue"),
             ("link ab up off", "write down, up, delay"),
+            ("capture", "capture what?"),
             ("wait", "for how long?"),
             ("wait 2", "is no duration"),
             ("exit now", "no exit code"),
@@ -349,6 +357,8 @@ delay = "5ms"
             (ShellCommand::Empty, ShellCommand::Empty, ShellCommand::Empty)
         );
         assert_eq!((read("exit"), read("quit 3")), (ShellCommand::Exit(None), ShellCommand::Exit(Some(3))));
+        assert_eq!(read("capture off"), ShellCommand::Capture(Vec::new()));
+        assert_eq!(read("capture ab lan"), ShellCommand::Capture(vec!["ab".to_owned(), "lan".to_owned()]));
         assert_eq!(read("wait 1.5s"), ShellCommand::Wait(Duration::from_millis(1500)));
     }
 }

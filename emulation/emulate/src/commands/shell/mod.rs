@@ -4,14 +4,17 @@ mod input;
 mod line;
 mod show;
 
+use std::path::Path;
 use std::time::Duration;
 
 use clap::{Args, Parser};
-use roost_lab::Lab;
+use roost_experiment::plan::CapturePlan;
+use roost_lab::{CaptureLimits, Lab};
 use roost_terminal::{Output, usage};
 use roost_topology::model::{Action, Event, HostIndex};
 use roost_topology::{Topology, amend};
 
+use super::capture::{self, CaptureArgs};
 use super::interrupt::{self, Interrupted};
 use super::lab::{self, LabArgs};
 use super::linktest::{self, LinktestSelection};
@@ -32,6 +35,8 @@ lateness                   how late packets were delivered: the error of the emu
 events                     what the file schedules, and what has happened
 linktest [--quick] [--only delay|rate|loss|routes] [--net NAME] [--as-written]
                            measures the links against what they are now, or were written as
+capture NAME…              writes the packets of links to captures/NAME.pcapng; `all` are all
+capture off                ends it
 wait TIME                  waits, in scripts: wait 2s
 on HOST COMMAND…           the same as HOST COMMAND, for a host that is called like a command
 exit [CODE]                takes the network down (also Ctrl-D)
@@ -45,6 +50,8 @@ pub(crate) struct ShellArgs {
     /// End at the first line that fails
     #[arg(short = 'e', long)]
     errexit: bool,
+    #[command(flatten)]
+    capture: CaptureArgs,
 }
 
 /// Brings the network up, executes the lines, and takes it down. From a pipe it ends with the code of the last
@@ -58,10 +65,12 @@ pub(crate) fn run(args: &ShellArgs, output: Output) -> CommandResult {
     }
     lab.begin()?;
     let as_it_is = lab.topology().clone();
+    args.capture.start(&lab, &args.lab.file)?;
     let mut shell =
         Shell { lab: &lab, current: as_it_is, events_seen: 0, interrupted, scripted: !input.is_person(), output };
     let ended = shell.run_prompt(&mut input, args.errexit);
     input.close();
+    capture::finish(&lab, output)?;
     lab.stop(Duration::ZERO)?;
     ended
 }
@@ -129,6 +138,7 @@ impl Shell<'_> {
             ShellCommand::Lateness => show::lateness(self.lab, self.output)?,
             ShellCommand::Events => show::events(self.lab, self.output)?,
             ShellCommand::Linktest(words) => self.linktest(&words)?,
+            ShellCommand::Capture(links) => self.capture(links)?,
             ShellCommand::Wait(time) => self.wait(time),
             ShellCommand::Run(host, command) => return self.run(host, &command).map(LineResult::Code),
         }
@@ -151,6 +161,15 @@ impl Shell<'_> {
         }
         self.output.say(show::changed(self.lab.topology(), asked));
         Ok(())
+    }
+
+    fn capture(&self, links: Vec<String>) -> CommandResult {
+        capture::finish(self.lab, self.output)?;
+        if links.is_empty() {
+            return Ok(());
+        }
+        let plan = CapturePlan { links, limits: CaptureLimits::default(), line: 0 };
+        capture::start(&plan, self.lab, Path::new(&self.lab.topology().name))
     }
 
     fn wait(&self, time: Duration) {

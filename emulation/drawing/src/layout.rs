@@ -11,7 +11,7 @@ use roost_topology::model::NetKind;
 use crate::disks::{Packing, Sides, Spot, pack};
 
 /// The neighbors of each host, and after the hosts of each net. A link has none: its ends are neighbors.
-pub(crate) fn neighbors(topology: &Topology) -> Vec<Vec<usize>> {
+pub fn neighbors(topology: &Topology) -> Vec<Vec<usize>> {
     let hosts = topology.hosts.len();
     let mut neighbors = vec![Vec::new(); hosts + topology.nets.len()];
     for (index, net) in topology.nets.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(crate) fn neighbors(topology: &Topology) -> Vec<Vec<usize>> {
 }
 
 /// The spot of each vertex of a graph.
-pub(crate) fn layout(neighbors: &[Vec<usize>]) -> Vec<Spot> {
+pub fn layout(neighbors: &[Vec<usize>]) -> Vec<Spot> {
     let mut is_reached = vec![false; neighbors.len()];
     let mut trees = Vec::new();
     for vertex in 0..neighbors.len() {

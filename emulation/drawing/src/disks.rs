@@ -4,9 +4,9 @@ use std::f64::consts::{PI, TAU};
 
 /// A point of a drawing. A host has a disk of radius 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Spot {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
+pub struct Spot {
+    pub x: f64,
+    pub y: f64,
 }
 
 /// Directions in which a better middle is searched.
@@ -16,28 +16,28 @@ const DIRECTIONS: u32 = 16;
 const ERROR: f64 = 1e-4;
 
 impl Spot {
-    pub(crate) fn at(angle: f64, distance: f64) -> Self {
+    pub fn at(angle: f64, distance: f64) -> Self {
         Self { x: angle.cos() * distance, y: angle.sin() * distance }
     }
 
-    pub(crate) fn plus(self, other: Self) -> Self {
+    pub fn plus(self, other: Self) -> Self {
         Self { x: self.x + other.x, y: self.y + other.y }
     }
 
-    pub(crate) fn minus(self, other: Self) -> Self {
+    pub fn minus(self, other: Self) -> Self {
         Self { x: self.x - other.x, y: self.y - other.y }
     }
 
-    pub(crate) fn turned(self, angle: f64) -> Self {
+    pub fn turned(self, angle: f64) -> Self {
         let (sin, cos) = angle.sin_cos();
         Self { x: self.x * cos - self.y * sin, y: self.x * sin + self.y * cos }
     }
 
-    pub(crate) fn length(self) -> f64 {
+    pub fn length(self) -> f64 {
         self.x.hypot(self.y)
     }
 
-    pub(crate) fn angle(self) -> f64 {
+    pub fn angle(self) -> f64 {
         self.y.atan2(self.x)
     }
 }

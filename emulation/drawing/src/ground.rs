@@ -8,7 +8,7 @@ use crate::disks::Spot;
 const STEP: f64 = 0.6;
 
 /// The spots of all vertices, in cells. A vertex that no link joins to a cell has none.
-pub(crate) fn ground(cells: &[Option<Spot>], neighbors: &[Vec<usize>]) -> Vec<Option<Spot>> {
+pub fn ground(cells: &[Option<Spot>], neighbors: &[Vec<usize>]) -> Vec<Option<Spot>> {
     let mut spots = cells.to_vec();
     let mut taken: BTreeSet<(i64, i64)> = spots.iter().flatten().map(|spot| tenths(*spot)).collect();
     let mut open: Vec<usize> = (0..spots.len()).filter(|vertex| spots[*vertex].is_none()).collect();

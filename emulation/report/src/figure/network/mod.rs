@@ -1,0 +1,299 @@
+//! The drawing of a network: hosts in the inks of their classes, LANs as boxes, and the paths of nodes that moved.
+
+mod kinds;
+mod labels;
+mod paths;
+
+use maud::{Markup, html};
+use roost_drawing::{LanLabel, Lines, Spot, layout, lines, neighbors};
+use roost_topology::Topology;
+use roost_topology::model::NetKind;
+
+use self::kinds::{Kind, Kinds, short};
+use self::labels::{Area, Label, TakenAreas, around_dot};
+pub(super) use self::paths::paths;
+use super::canvas::{Sheet, width_of};
+use super::ink::Ink;
+use crate::text_format::counted;
+
+/// Pixels for a unit of the layout, in which no two hosts are nearer than two: of few hosts, and of many.
+const UNITS: [f64; 2] = [40.0, 27.0];
+const FEW: usize = 60;
+/// The room around the drawing, for labels at its rim.
+const RIM: f64 = 70.0;
+/// The least width: the key and its sentences need it.
+const LEAST_WIDTH: f64 = 560.0;
+const HOST: f64 = 6.0;
+const SIZE: f64 = 10.0;
+const KEY_ROW: f64 = 20.0;
+const KEY_SIZE: f64 = 12.0;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NetworkMarks<'a> {
+    pub hubs: &'a [String],
+}
+
+pub fn network(topology: &Topology, marks: NetworkMarks<'_>) -> Sheet {
+    let graph = neighbors(topology);
+    let (spots, width, height) =
+        on_sheet(&used(topology, &layout(&graph)), UNITS[usize::from(topology.hosts.len() > FEW)]);
+    let drawing = NetworkDrawing { topology, marks, kinds: Kinds::new(topology), lines: lines(topology), spots };
+    let (labels, left_out) = drawing.labels();
+    let (key, key_height) = drawing.key(width, left_out);
+    let body = html! {
+        g transform="scale(10)" {
+            (key)
+            g transform={ "translate(0 " (short(key_height)) ")" } {
+                (drawing.draw_lines())
+                (drawing.draw_vertices())
+                @for (label, ink) in &labels { (draw_label(label, *ink)) }
+            }
+        }
+    };
+    Sheet::of_markup(width, key_height + height, body)
+}
+
+/// The spots without those of links, which are no vertices.
+fn used(topology: &Topology, spots: &[Spot]) -> Vec<Option<Spot>> {
+    let is_lan = topology.nets.iter().map(|net| net.kind == NetKind::Lan || net.members.len() != 2);
+    let all = std::iter::repeat_n(true, topology.hosts.len()).chain(is_lan);
+    spots.iter().zip(all).map(|(spot, is_used)| is_used.then_some(*spot)).collect()
+}
+
+/// The places of spots in pixels, with the width and height that they need.
+fn on_sheet(spots: &[Option<Spot>], unit: f64) -> (Vec<Spot>, f64, f64) {
+    let extent = |of: fn(&Spot) -> f64| {
+        let values = || spots.iter().flatten().map(of);
+        (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let ((left, right), (upper, lower)) = (extent(|spot| spot.x), extent(|spot| spot.y));
+    if left > right {
+        return (vec![Spot::default(); spots.len()], LEAST_WIDTH, 0.0);
+    }
+    let width = ((right - left) * unit + 2.0 * RIM).max(LEAST_WIDTH);
+    let shift = (width - (right - left) * unit) / 2.0;
+    let place = |spot: Spot| Spot { x: (spot.x - left) * unit + shift, y: (spot.y - upper) * unit + RIM / 2.0 };
+    let places = spots.iter().map(|spot| spot.map_or_else(Spot::default, place)).collect();
+    (places, width, (lower - upper) * unit + RIM)
+}
+
+fn lan_text(lan: &LanLabel) -> String {
+    format!("{}: {}", lan.name, lan.values)
+}
+
+/// The middles along a line at which its label may stand: on it, then beside it.
+fn along_line([one, other]: [Spot; 2]) -> Vec<Spot> {
+    let along = other.minus(one);
+    let length = along.length().max(1.0);
+    let across = Spot { x: -along.y / length, y: along.x / length };
+    let at = |part: f64, shift: f64| Spot {
+        x: one.x + along.x * part + across.x * shift,
+        y: one.y + along.y * part + across.y * shift,
+    };
+    let shifts = [0.0, 12.0, -12.0, 24.0, -24.0];
+    shifts.into_iter().flat_map(|shift| [0.5, 0.4, 0.6, 0.3, 0.7, 0.22, 0.78].map(|part| at(part, shift))).collect()
+}
+
+struct NetworkDrawing<'a> {
+    topology: &'a Topology,
+    marks: NetworkMarks<'a>,
+    kinds: Kinds<'a>,
+    lines: Lines,
+    spots: Vec<Spot>,
+}
+
+impl NetworkDrawing<'_> {
+    fn is_hub(&self, host: usize) -> bool {
+        self.marks.hubs.contains(&self.topology.hosts[host].name)
+    }
+
+    /// The labels of LANs, hosts and lines, as far as there is room, and the number of those left out.
+    fn labels(&self) -> (Vec<(Label, Ink)>, usize) {
+        let mut taken = TakenAreas::default();
+        let hosts = || self.topology.hosts.iter().zip(&self.spots);
+        hosts().for_each(|(_, spot)| taken.add(Area::around(*spot, HOST + 1.0, HOST + 1.0)));
+        for lan in &self.lines.lans {
+            taken.add(Area::around(self.spots[lan.vertex], LAN.0, LAN.1));
+        }
+        let mut labels = Vec::new();
+        for (host, spot) in hosts() {
+            let middles = around_dot(*spot, HOST, &host.name, SIZE);
+            labels.push(taken.put(&host.name, SIZE, &middles).map(|label| (label, Ink::Text)));
+        }
+        for lan in &self.lines.lans {
+            let (text, spot) = (lan_text(lan), self.spots[lan.vertex]);
+            let near = around_dot(spot, LAN.0, &text, SIZE);
+            let far = [16.0, 26.0, 36.0].into_iter().flat_map(|more| around_dot(spot, LAN.0 + more, &text, SIZE));
+            let middles: Vec<_> = near.into_iter().chain(far).collect();
+            labels.push(taken.put(&text, SIZE, &middles).map(|label| (label, Ink::Muted)));
+        }
+        for line in &self.lines.lines {
+            let Some(text) = &line.label else { continue };
+            let middles = along_line(line.ends.map(|end| self.spots[end]));
+            labels.push(taken.put(text, SIZE - 1.0, &middles).map(|label| (label, Ink::Muted)));
+        }
+        let left_out = labels.iter().filter(|label| label.is_none()).count();
+        (labels.into_iter().flatten().collect(), left_out)
+    }
+
+    fn draw_lines(&self) -> Markup {
+        html! {
+            @for line in &self.lines.lines {
+                @let [one, other] = line.ends.map(|end| self.spots[end]);
+                line x1=(short(one.x)) y1=(short(one.y)) x2=(short(other.x)) y2=(short(other.y))
+                    stroke=(Ink::Gray.hex()) stroke-width="1" { title { (line.title) } }
+            }
+        }
+    }
+
+    fn draw_vertices(&self) -> Markup {
+        html! {
+            @for lan in &self.lines.lans { (draw_lan(self.spots[lan.vertex], &lan_text(lan))) }
+            @for (index, host) in self.topology.hosts.iter().enumerate() {
+                @let class = host.class.as_deref();
+                g {
+                    title { (host.name) @if let Some(class) = class { ", " (class) } @if self.is_hub(index) { ", hub" } }
+                    @if self.is_hub(index) { (draw_ring(self.spots[index])) }
+                    (self.kinds.kind(class).draw(self.spots[index], HOST))
+                }
+            }
+        }
+    }
+
+    /// The key and its sentences, with their height.
+    fn key(&self, width: f64, left_out: usize) -> (Markup, f64) {
+        let mut key = KeyRows::new(width);
+        for (class, kind) in self.kinds.key() {
+            key.add(class, KeySign::Host(kind));
+        }
+        if self.topology.hosts.iter().enumerate().any(|(index, _)| self.is_hub(index)) {
+            key.add("hub", KeySign::Hub);
+        }
+        if !self.lines.lans.is_empty() {
+            key.add("LAN", KeySign::Lan);
+        }
+        let room = (left_out > 0).then(|| {
+            let labels = counted(left_out as u64, "label");
+            format!("Without room here: {labels}. The values of a line or host show when you point at it.")
+        });
+        self.lines.sentences.iter().chain(&room).for_each(|sentence| key.say(sentence));
+        key.finish()
+    }
+}
+
+/// Half the width and height of the box of a LAN.
+const LAN: (f64, f64) = (8.0, 5.0);
+
+fn draw_lan(Spot { x, y }: Spot, title: &str) -> Markup {
+    html! {
+        rect x=(short(x - LAN.0)) y=(short(y - LAN.1)) width=(short(2.0 * LAN.0)) height=(short(2.0 * LAN.1)) rx="2"
+            fill=(Ink::Trough.hex()) stroke=(Ink::Muted.hex()) stroke-width="1.2" { title { (title) } }
+    }
+}
+
+fn draw_ring(Spot { x, y }: Spot) -> Markup {
+    html! {
+        circle cx=(short(x)) cy=(short(y)) r=(short(HOST + 3.5)) fill="none" stroke=(Ink::Text.hex())
+            stroke-width="1.8" {}
+    }
+}
+
+/// A text with a rim of paper, so that lines under it do not disturb.
+fn draw_label(label: &Label, ink: Ink) -> Markup {
+    let Label { text, middle: Spot { x, y }, size } = label;
+    html! {
+        text x=(short(*x)) y=(short(y + size * 0.35)) font-size=(size) text-anchor="middle" fill=(ink.hex())
+            stroke=(Ink::Paper.hex()) stroke-width="2.5" stroke-linejoin="round" paint-order="stroke"
+            font-family=(super::canvas::FONTS) { (text) }
+    }
+}
+
+enum KeySign {
+    Host(Kind),
+    Hub,
+    Lan,
+}
+
+/// The rows of a key, broken where the width ends.
+struct KeyRows {
+    width: f64,
+    at: Spot,
+    drawn: Vec<Markup>,
+}
+
+impl KeyRows {
+    const START: f64 = 8.0;
+
+    fn new(width: f64) -> Self {
+        Self { width, at: Spot { x: Self::START, y: KEY_ROW / 2.0 }, drawn: Vec::new() }
+    }
+
+    fn next_row(&mut self) {
+        if self.at.x > Self::START {
+            self.at = Spot { x: Self::START, y: self.at.y + KEY_ROW };
+        }
+    }
+
+    fn add(&mut self, name: &str, sign: KeySign) {
+        let length = width_of(name, KEY_SIZE) + 40.0;
+        if self.at.x + length > self.width {
+            self.next_row();
+        }
+        let spot = Spot { x: self.at.x + 8.0, y: self.at.y };
+        self.drawn.push(match sign {
+            KeySign::Host(kind) => kind.draw(spot, HOST),
+            KeySign::Hub => draw_ring(spot),
+            KeySign::Lan => draw_lan(spot, name),
+        });
+        self.put(name, spot.x + 15.0);
+        self.at.x += length;
+    }
+
+    fn say(&mut self, sentence: &str) {
+        self.next_row();
+        self.put(sentence, Self::START);
+        self.at = Spot { x: Self::START, y: self.at.y + KEY_ROW };
+    }
+
+    fn put(&mut self, text: &str, x: f64) {
+        let y = self.at.y + KEY_SIZE * 0.35;
+        self.drawn.push(html! {
+            text x=(short(x)) y=(short(y)) font-size=(KEY_SIZE) fill=(Ink::Text.hex())
+                font-family=(super::canvas::FONTS) { (text) }
+        });
+    }
+
+    fn finish(mut self) -> (Markup, f64) {
+        self.next_row();
+        (html! { @for part in &self.drawn { (part) } }, self.at.y - KEY_ROW / 2.0 + 6.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_topology::generate::{Tree, TreeShape};
+
+    use super::*;
+
+    #[test]
+    fn hosts_lans_and_hubs_are_drawn() {
+        let topology = Tree::published(TreeShape::inferred(31)).topology().unwrap();
+        let hubs = [topology.hosts[0].name.clone()];
+        let svg = network(&topology, NetworkMarks { hubs: &hubs }).standing("tree-31");
+        let lans = topology.nets.len();
+        assert_eq!(svg.matches("<rect").count(), lans + 2, "a box for each LAN, one in the key, and the paper");
+        assert_eq!(svg.matches("r=\"9.5\"").count(), 2, "a ring in the drawing and one in the key");
+        for host in &topology.hosts {
+            assert!(svg.contains(&format!(">{}</text>", host.name)), "{} has no label", host.name);
+        }
+        assert!(!svg.contains("no room"), "{svg}");
+    }
+
+    #[test]
+    fn hostile_and_empty_networks_are_drawn() {
+        let mut topology = Topology::default();
+        assert!(network(&topology, NetworkMarks::default()).standing("empty").contains("<svg"));
+        topology.hosts = vec![roost_topology::model::Host { name: "<script>".to_owned(), ..Default::default() }];
+        assert!(!network(&topology, NetworkMarks::default()).standing("one").contains("<script>"));
+    }
+}

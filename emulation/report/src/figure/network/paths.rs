@@ -1,0 +1,172 @@
+//! The paths of nodes that moved, on the grid of cells.
+
+use std::collections::BTreeMap;
+
+use maud::{Markup, html};
+use roost_drawing::Spot;
+use roost_results::record::PositionRecord;
+use roost_topology::Topology;
+
+use super::kinds::{Kinds, points, short};
+use super::labels::{Area, TakenAreas, around_dot};
+use super::{HOST, KeyRows, KeySign, SIZE, draw_label};
+use crate::figure::canvas::Sheet;
+use crate::figure::ink::Ink;
+
+const WIDTH: f64 = 720.0;
+const LEAST_WIDTH: f64 = 480.0;
+const RIM: f64 = 40.0;
+/// The most corners of a path that are drawn.
+const CORNERS: usize = 400;
+const LARGEST_CELL: f64 = 60.0;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cell {
+    x: i32,
+    y: i32,
+}
+
+/// Draws the paths of all nodes that were in more than one cell; `None` if none was.
+pub(in crate::figure) fn paths(topology: &Topology, positions: &[PositionRecord]) -> Option<Sheet> {
+    let mut by_node: BTreeMap<&str, Vec<Cell>> = BTreeMap::new();
+    for position in positions {
+        let path = by_node.entry(&position.node).or_default();
+        let cell = Cell { x: position.x, y: position.y };
+        if path.last() != Some(&cell) {
+            path.push(cell);
+        }
+    }
+    by_node.values().any(|path| path.len() > 1).then(|| Grid::around(&by_node).draw(topology, &by_node))
+}
+
+struct Grid {
+    left: i32,
+    upper: i32,
+    columns: f64,
+    rows: f64,
+    cell: f64,
+}
+
+impl Grid {
+    fn around(paths: &BTreeMap<&str, Vec<Cell>>) -> Self {
+        let cells = || paths.values().flatten();
+        let extent = |of: fn(&Cell) -> i32| {
+            (cells().map(of).min().unwrap_or_default(), cells().map(of).max().unwrap_or_default())
+        };
+        let ((left, right), (upper, lower)) = (extent(|cell| cell.x), extent(|cell| cell.y));
+        let [columns, rows] = [(left, right), (upper, lower)].map(|(low, high)| f64::from(high) - f64::from(low) + 1.0);
+        let cell = ((WIDTH - 2.0 * RIM) / columns.max(rows)).min(LARGEST_CELL);
+        Self { left, upper, columns, rows, cell }
+    }
+
+    fn place(&self, Cell { x, y }: Cell) -> Spot {
+        let middle = |value: i32, first: i32| (f64::from(value) - f64::from(first) + 0.5) * self.cell + RIM;
+        Spot { x: middle(x, self.left), y: middle(y, self.upper) }
+    }
+
+    /// The place of a node in its cell, so that paths through the same cells lie beside each other.
+    fn in_lane(&self, number: usize, spot: Spot) -> Spot {
+        let lanes = 7;
+        let shift = ((number * 3 % lanes) as f64 / (lanes - 1) as f64 - 0.5) * 0.56 * self.cell;
+        Spot { x: spot.x + shift, y: spot.y + shift }
+    }
+
+    fn draw(&self, topology: &Topology, paths: &BTreeMap<&str, Vec<Cell>>) -> Sheet {
+        let kinds = Kinds::new(topology);
+        let width = (self.columns * self.cell + 2.0 * RIM).max(LEAST_WIDTH);
+        let mut key = KeyRows::new(width);
+        kinds.key().for_each(|(class, kind)| key.add(class, KeySign::Host(kind)));
+        key.say("A line begins where its node began, and its dot is where it ended.");
+        let (key, key_height) = key.finish();
+        let class = |name: &str| topology.host_index(name).and_then(|host| topology.hosts[host].class.as_deref());
+        let mut taken = TakenAreas::default();
+        let ends: Vec<(&str, Spot)> = paths
+            .iter()
+            .enumerate()
+            .filter_map(|(number, (name, path))| Some((*name, self.in_lane(number, self.place(*path.last()?)))))
+            .collect();
+        ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
+        let labels = ends.iter().filter_map(|(name, end)| taken.put(name, SIZE, &around_dot(*end, HOST, name, SIZE)));
+        let labels: Vec<_> = labels.collect();
+        let body = html! {
+            g transform="scale(10)" {
+                (key)
+                g transform={ "translate(0 " (short(key_height)) ")" } {
+                    (self.draw_rules())
+                    @for (number, (name, path)) in paths.iter().enumerate() {
+                        @let ink = kinds.kind(class(name)).ink;
+                        @let corners = thinned(path).map(|cell| self.in_lane(number, self.place(cell)));
+                        polyline points=(points(corners)) fill="none" stroke=(ink.hex()) stroke-width="2"
+                            stroke-opacity="0.75" stroke-linejoin="round" { title { (name) } }
+                    }
+                    @for (name, end) in &ends { (kinds.kind(class(name)).draw(*end, HOST)) }
+                    @for label in &labels { (draw_label(label, Ink::Text)) }
+                }
+            }
+        };
+        Sheet::of_markup(width, key_height + self.rows * self.cell + 2.0 * RIM, body)
+    }
+
+    /// The borders of cells, unless they would be too dense, and the outermost cells.
+    fn draw_rules(&self) -> Markup {
+        let (right, lower) = (RIM + self.columns * self.cell, RIM + self.rows * self.cell);
+        let step = (12.0 / self.cell).ceil().max(1.0);
+        let along = |cells: f64| {
+            let rules = (cells / step).floor() as usize;
+            (0..=rules).map(move |rule| RIM + rule as f64 * step * self.cell)
+        };
+        let rule = |from: Spot, to: Spot| {
+            html! {
+                line x1=(short(from.x)) y1=(short(from.y)) x2=(short(to.x)) y2=(short(to.y))
+                    stroke=(Ink::Rule.hex()) stroke-width="0.6" {}
+            }
+        };
+        let corner = |cell: Spot| format!("cell {}, {}", cell.x, cell.y);
+        let first = Spot { x: f64::from(self.left), y: f64::from(self.upper) };
+        let last = Spot { x: first.x + self.columns - 1.0, y: first.y + self.rows - 1.0 };
+        html! {
+            @for x in along(self.columns) { (rule(Spot { x, y: RIM }, Spot { x, y: lower })) }
+            @for y in along(self.rows) { (rule(Spot { x: RIM, y }, Spot { x: right, y })) }
+            text x=(short(RIM)) y=(short(RIM - 8.0)) font-size="10" fill=(Ink::Muted.hex())
+                font-family=(crate::figure::canvas::FONTS) { (corner(first)) }
+            text x=(short(right)) y=(short(lower + 16.0)) font-size="10" text-anchor="end" fill=(Ink::Muted.hex())
+                font-family=(crate::figure::canvas::FONTS) { (corner(last)) }
+        }
+    }
+}
+
+/// The corners of a path, evenly fewer if there are too many; its last cell stays.
+fn thinned(path: &[Cell]) -> impl Iterator<Item = Cell> + '_ {
+    let step = path.len().div_ceil(CORNERS).max(1);
+    path.iter().step_by(step).chain(path.last()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn position(node: &str, x: i32, y: i32) -> PositionRecord {
+        PositionRecord { t: 0.0, node: node.to_owned(), x, y }
+    }
+
+    #[test]
+    fn standing_nodes_have_no_paths() {
+        let topology = Topology::default();
+        assert!(paths(&topology, &[position("a", 1, 1), position("a", 1, 1), position("b", 3, 4)]).is_none());
+        assert!(paths(&topology, &[]).is_none());
+    }
+
+    #[test]
+    fn paths_end_in_dots() {
+        let far = [position("a", i32::MIN, i32::MAX), position("a", i32::MAX, i32::MIN), position("b", 0, 0)];
+        let svg = paths(&Topology::default(), &far).unwrap().standing("paths");
+        assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 2));
+    }
+
+    #[test]
+    fn long_paths_are_thinned() {
+        let path: Vec<_> = (0..100_000).map(|x| Cell { x, y: 0 }).collect();
+        let thinned: Vec<_> = thinned(&path).collect();
+        assert!(thinned.len() <= CORNERS + 1 && thinned.last() == Some(&Cell { x: 99_999, y: 0 }));
+    }
+}
