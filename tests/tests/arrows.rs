@@ -91,8 +91,9 @@ const ARROWS: [(&str, &[&str]); 37] = [
     ("roost-statistics", &["roost-wire"]),
     ("roost-results", &["roost-wire", "roost-statistics"]),
     ("roost-topology", &["roost-terminal"]),
-    ("roost-ns", &["roost-topology"]),
-    ("roost-netcore", &["roost-wire", "roost-topology", "roost-results"]),
+    ("roost-motion", &["roost-wire", "roost-geo", "roost-topology"]),
+    ("roost-ns", &["roost-topology", "roost-motion"]),
+    ("roost-netcore", &["roost-wire", "roost-topology", "roost-motion", "roost-results"]),
     ("roost-lab", &["roost-wire", "roost-statistics", "roost-results", "roost-topology", "roost-netcore"]),
     (
         "roost-experiment",
@@ -276,7 +277,7 @@ fn core_has_no_runtime_dependency() {
                 "thiserror",
             ]),
         ),
-        ("roost-netcore", BTreeSet::from(["roost-wire", "roost-results", "roost-topology", "thiserror"])),
+        ("roost-netcore", BTreeSet::from(["roost-wire", "roost-results", "roost-topology", "roost-motion", "thiserror"])),
     ];
     for (name, allowed) in pure {
         let package = workspace_packages().into_iter().find(|package| package.name == name).unwrap();

@@ -103,7 +103,7 @@ fn burst_text(burst: &Burst) -> String {
     format!("{{ enter = {:?}, leave = {:?}, loss = {:?} }}", burst.enter, burst.leave, burst.loss)
 }
 
-fn queue_text(queue: &Queue) -> String {
+pub(super) fn queue_text(queue: &Queue) -> String {
     let mut inner = Stanza::new("");
     inner.raw("limit", queue.limit.to_string());
     if queue.in_bytes {
