@@ -121,7 +121,16 @@ impl LinkCourse {
         changes
     }
 
-    pub fn courses(&self) -> &Courses {
+    /// The access points, by radio and member.
+    pub fn access_points(&self) -> impl Iterator<Item = (usize, usize)> {
+        let of_radio = |(index, radio): (usize, &MovingRadio)| {
+            let points = radio.members.iter().enumerate().filter(|(_, member)| member.point.is_some());
+            points.map(|(member, _)| (index, member)).collect::<Vec<_>>()
+        };
+        self.radios.iter().enumerate().flat_map(of_radio)
+    }
+
+    pub const fn courses(&self) -> &Courses {
         &self.courses
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use quick_xml::Reader;
+use quick_xml::{Reader, XmlVersion};
 use quick_xml::events::{BytesStart, Event};
 use roost_topology::model::{Position, Waypoint};
 
@@ -90,7 +90,7 @@ fn raw_tracks(text: &str) -> Result<Vec<RawTrack>, TextMistake> {
             }
             Event::End(end) => reader.close(end.local_name().as_ref(), line)?,
             Event::Text(text) => {
-                let text = text.decode().map_err(|error| wrong(error.to_string()))?;
+                let text = text.xml_content(XmlVersion::Implicit1_0);
                 reader.content.push_str(&text);
             }
             _ => {}
