@@ -104,6 +104,7 @@ const ARROWS: [(&str, &[&str]); 37] = [
             "roost-terminal",
             "roost-results",
             "roost-topology",
+            "roost-motion",
             "roost-ns",
             "roost-lab",
         ],
