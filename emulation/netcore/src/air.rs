@@ -74,8 +74,17 @@ impl<P: Clone> Network<P> {
             }
             Some(LanRadio::Pairs(pipes)) => pipes[from * self.lans[lan].len() + to],
             // Of a host and its access point only the host's legs go by radio.
-            None if self.air.points.contains(&receiver) => self.ports[sender.index()].to_net,
-            None => self.ports[receiver.index()].from_net,
+            None => {
+                let is_up_link = self.air.points.contains(&receiver);
+                let (pipe, point) = match is_up_link {
+                    true => (self.ports[sender.index()].to_net, receiver),
+                    false => (self.ports[receiver.index()].from_net, sender),
+                };
+                if !self.air.serves(pipe, point, state) {
+                    return;
+                }
+                pipe
+            }
         };
         radio::pipe_changes(pipe, state).into_iter().for_each(|change| self.change(change));
     }

@@ -1,6 +1,6 @@
 //! LANs whose members hear each other by radio, and the changes of their links as hosts move.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use roost_motion::{LinkChange, LinkCourse, LinkState};
@@ -62,16 +62,29 @@ pub(super) struct Air<P> {
     pub(super) media: Vec<Medium<P>>,
     /// The ports of access points.
     pub(super) points: BTreeSet<Port>,
+    /// The access point whose link a leg has now.
+    pub(super) serving: BTreeMap<PipeId, Port>,
     pub(super) course: Option<Box<RadioCourse>>,
 }
 
 impl<P: Clone> Air<P> {
     pub(super) const fn empty() -> Self {
-        Self { lans: Vec::new(), media: Vec::new(), points: BTreeSet::new(), course: None }
+        Self { lans: Vec::new(), media: Vec::new(), points: BTreeSet::new(), serving: BTreeMap::new(), course: None }
     }
 
     pub(super) fn lan(&self, lan: usize) -> Option<&LanRadio> {
         self.lans.get(lan)?.as_ref()
+    }
+
+    /// Keeps which access point a leg belongs to; true if the change of the link to this one is the leg's.
+    pub(super) fn serves(&mut self, leg: PipeId, point: Port, state: &LinkState) -> bool {
+        let current = self.serving.get(&leg).copied();
+        if state.is_up {
+            self.serving.insert(leg, point);
+        } else if current == Some(point) {
+            self.serving.remove(&leg);
+        }
+        state.is_up || current.is_none_or(|current| current == point)
     }
 
     pub(super) fn deadline(&self) -> Option<Time> {

@@ -164,4 +164,6 @@ impl<'t> TopologyReader<'t> {
 }
 
 #[cfg(test)]
+mod motion_tests;
+#[cfg(test)]
 mod tests;

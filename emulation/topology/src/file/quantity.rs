@@ -88,7 +88,7 @@ fn read_instant(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    #[derive(Deserialize)]
+    #[derive(serde::Deserialize)]
     struct One {
         power: Option<Power>,
         range: Option<Meters>,
