@@ -278,7 +278,10 @@ fn core_has_no_runtime_dependency() {
                 "thiserror",
             ]),
         ),
-        ("roost-netcore", BTreeSet::from(["roost-wire", "roost-results", "roost-topology", "roost-motion", "thiserror"])),
+        (
+            "roost-netcore",
+            BTreeSet::from(["roost-wire", "roost-results", "roost-topology", "roost-motion", "thiserror"]),
+        ),
     ];
     for (name, allowed) in pure {
         let package = workspace_packages().into_iter().find(|package| package.name == name).unwrap();

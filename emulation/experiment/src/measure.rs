@@ -130,9 +130,7 @@ impl RunRecorder<'_> {
             journal: Rc::clone(journal),
             settings: plan.map(RequestSettings::from_plan).unwrap_or_default(),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
-            walk: RefCell::new(
-                self.job.plan.map_or_else(Mobility::empty, Mobility::from_prepared),
-            ),
+            walk: RefCell::new(self.job.plan.map_or_else(Mobility::empty, Mobility::from_prepared)),
             ids: ids.to_vec(),
             active: Cell::new(0),
         }

@@ -50,7 +50,16 @@ impl Mobility {
     pub fn empty() -> Self {
         let (cells, taken, due) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let random = SplitMix64::new(0);
-        Self { ground: ground(&cells), cells, taken, due, pause: Duration::ZERO, end: Duration::ZERO, random, followed: None }
+        Self {
+            ground: ground(&cells),
+            cells,
+            taken,
+            due,
+            pause: Duration::ZERO,
+            end: Duration::ZERO,
+            random,
+            followed: None,
+        }
     }
 
     /// The motion of a plan's nodes: that of its topology, or else the walk of its movement. Time 0 is the start of

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use roost_motion::{Courses, LinkChange, LinkCourse};
 use roost_results::record::{LinkStateRecord, MotionRecord, Record};
-use roost_topology::model::HostIndex;
 use roost_topology::Topology;
+use roost_topology::model::HostIndex;
 
 /// Places are recorded once a second, and so are rates, losses and delays.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -81,9 +81,8 @@ impl MotionRecorder {
         let at = self.next;
         let is_first = at.is_zero();
         if let Some(courses) = &self.courses {
-            let moving = courses.hosts().filter(|host| {
-                is_first || courses.rest(*host).is_none_or(|rest| at < rest + PERIOD)
-            });
+            let moving =
+                courses.hosts().filter(|host| is_first || courses.rest(*host).is_none_or(|rest| at < rest + PERIOD));
             records.extend(moving.filter_map(|host| self.place_record(courses, host, at)));
         }
         self.next += PERIOD;

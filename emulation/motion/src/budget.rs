@@ -97,9 +97,9 @@ pub(crate) fn shadow_db(radio: &Radio, seed: u64, pair: [HostIndex; 2]) -> f64 {
         return 0.0;
     }
     let [a, b] = [pair[0].min(pair[1]) as u64, pair[0].max(pair[1]) as u64];
-    let mixed = [radio.net as u64, a, b].into_iter().fold(seed, |state, part| {
-        SplitMix64::new(state ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64()
-    });
+    let mixed = [radio.net as u64, a, b]
+        .into_iter()
+        .fold(seed, |state, part| SplitMix64::new(state ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15)).next_u64());
     let mut random = SplitMix64::new(mixed);
     let mut unit = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
     // Box and Muller 1958; one minus a draw below one is never zero.

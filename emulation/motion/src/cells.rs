@@ -85,7 +85,8 @@ impl CellCourse {
     fn free_cell(&self, Cell { x, y }: Cell) -> Option<Cell> {
         let is_free = |cell: &Cell| cell.is_on_grid() && !self.taken.contains(cell);
         (0..=MAX_RING).find_map(|ring| {
-            let edge = |dx: i32| (-ring..=ring).filter(move |dy| dx.abs().max(dy.abs()) == ring).map(move |dy| (dx, dy));
+            let edge =
+                |dx: i32| (-ring..=ring).filter(move |dy| dx.abs().max(dy.abs()) == ring).map(move |dy| (dx, dy));
             (-ring..=ring).flat_map(edge).map(|(dx, dy)| Cell::new(x + dx, y + dy)).find(is_free)
         })
     }

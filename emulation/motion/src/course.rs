@@ -20,7 +20,10 @@ enum Course {
     Fixed(Position),
     /// Legs with their begins and ends, in order.
     Path(Vec<TimedLeg>),
-    Orbit { orbit: Box<Orbit>, start: Duration },
+    Orbit {
+        orbit: Box<Orbit>,
+        start: Duration,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -100,9 +103,8 @@ fn course(frame: &Frame, motion: &HostMotion, start: Option<Duration>) -> Result
         HostCourse::Path(path) => path_course(frame, path),
         HostCourse::Tour { speed_mps, points } => path_course(frame, &timed(frame, *speed_mps, points)?),
         HostCourse::Orbit(lines) => {
-            let start = start.ok_or(
-                "is on an orbit: say when the run starts, as start = \"2026-06-01T12:00:00Z\" in [motion]",
-            )?;
+            let start = start
+                .ok_or("is on an orbit: say when the run starts, as start = \"2026-06-01T12:00:00Z\" in [motion]")?;
             let orbit = Orbit::from_tle(&lines.join("\n")).map_err(|error| format!("has no orbit: {error}"))?;
             orbit.position(start).map_err(|error| format!("has no place at the start: {error}"))?;
             Ok(Course::Orbit { orbit: Box::new(orbit), start })

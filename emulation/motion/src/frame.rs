@@ -122,10 +122,8 @@ pub(crate) enum Leg {
 impl Leg {
     /// The leg between two positions; meters and degrees mix if there is an origin.
     pub(crate) fn between(frame: &Frame, from: Position, to: Position) -> Option<Self> {
-        if let (
-            Position::Local { east_m, north_m, up_m },
-            Position::Local { east_m: east, north_m: north, up_m: up },
-        ) = (from, to)
+        if let (Position::Local { east_m, north_m, up_m }, Position::Local { east_m: east, north_m: north, up_m: up }) =
+            (from, to)
         {
             return Some(Self::Local { from: [east_m, north_m, up_m], to: [east, north, up] });
         }

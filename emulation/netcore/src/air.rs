@@ -48,7 +48,8 @@ impl<P: Clone> Network<P> {
     /// Lets the links of radios follow a course; `ports` has the members of each. Links have their first state at
     /// once, and change from [`Self::begin_motion`] on.
     pub fn follow(&mut self, mut course: LinkCourse, ports: Vec<Vec<Port>>) {
-        self.air.points = course.access_points().filter_map(|(radio, member)| ports.get(radio)?.get(member).copied()).collect();
+        self.air.points =
+            course.access_points().filter_map(|(radio, member)| ports.get(radio)?.get(member).copied()).collect();
         let first = course.step(std::time::Duration::ZERO);
         let course = Box::new(RadioCourse { course, ports, begin: None });
         first.iter().for_each(|change| self.change_link(&course.ports, change));
@@ -155,7 +156,8 @@ impl<P: Clone> Network<P> {
                 LanRadio::Pairs(_) if is_sender => own,
                 LanRadio::Pairs(pipes) => {
                     let senders = (0..ports.len()).filter(|from| *from != place);
-                    let arriving = senders.map(|from| self.pipes[pipes[from * ports.len() + place].0 as usize].counters());
+                    let arriving =
+                        senders.map(|from| self.pipes[pipes[from * ports.len() + place].0 as usize].counters());
                     iter::once(own).chain(arriving).reduce(PipeCounters::joined).unwrap_or_default()
                 }
                 LanRadio::Shared(medium) if is_sender => own.before(&self.air.media[*medium].sent(place)),

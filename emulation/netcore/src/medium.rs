@@ -17,10 +17,10 @@ use roost_topology::model::{Contention, Queue};
 use roost_wire::Time;
 use roost_wire::random::SplitMix64;
 
-use super::{Destination, Port};
 use super::counters::{FlowCounters, PacketCount, PipeCounters};
 use super::loss::happens;
 use super::pipe::{DropCause, Header, flow};
+use super::{Destination, Port};
 
 /// A packet that came out at a station.
 #[derive(Clone, Debug)]
@@ -230,7 +230,8 @@ impl<P: Clone> Medium<P> {
         let count = self.stations.len();
         let is_sensed_at: Vec<bool> =
             (0..count).map(|other| other == from || self.link(from, other).is_sensed).collect();
-        let mut frame = OnAir { from, to, end, is_acknowledgement: false, is_lost_at: vec![false; count], is_sensed_at };
+        let mut frame =
+            OnAir { from, to, end, is_acknowledgement: false, is_lost_at: vec![false; count], is_sensed_at };
         frame.is_lost_at[from] = true;
         for other in &mut self.on_air {
             let answers = other.to.filter(|_| other.is_acknowledgement);

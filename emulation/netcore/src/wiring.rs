@@ -20,7 +20,9 @@ use std::time::Duration;
 
 use roost_motion::LinkCourse;
 use roost_results::record;
-use roost_topology::model::{Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, RadioLinks, Topology, TopologyChange};
+use roost_topology::model::{
+    Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, RadioLinks, Topology, TopologyChange,
+};
 use roost_wire::Time;
 
 use super::{Network, PipeChange, PipeConfig, PipeCounters, PipeId, Port, ScheduleFull};
@@ -193,9 +195,7 @@ impl Wiring {
             }
             None => match radio.map(|radio| (radio, &radio.links)) {
                 Some((radio, RadioLinks::Pairs)) => network.add_pairs(net.members.len(), radio.queue),
-                Some((radio, RadioLinks::Shared(rules))) => {
-                    network.add_medium(net.members.len(), radio.queue, *rules)
-                }
+                Some((radio, RadioLinks::Shared(rules))) => network.add_medium(net.members.len(), radio.queue, *rules),
                 Some((_, RadioLinks::Access(_))) | None => {
                     let legs = net.members.iter().map(|member| ((&member.to_net).into(), (&member.from_net).into()));
                     network.add_lan(&legs.collect::<Vec<_>>())

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use quick_xml::{Reader, XmlVersion};
 use quick_xml::events::{BytesStart, Event};
+use quick_xml::{Reader, XmlVersion};
 use roost_topology::model::{Position, Waypoint};
 
 use super::{NamedPath, TextMistake, check_next, seconds};

@@ -38,7 +38,8 @@ fn meters_and_degrees_meet_at_the_origin() {
 fn satellite_goes_around_the_earth() {
     let elements = "elements = ['1 25544U 98067A   08264.51782528 -.00002182  00000-0 -11606-4 0  2927', \
                     '2 25544  51.6416 247.4627 0006703 130.5360 325.0288 15.72125391563537']";
-    let topology = topology(&format!("[motion]\nstart = '2008-09-20T12:25:00Z'\n[[motion.host]]\nname = 'a'\n{elements}\n"));
+    let topology =
+        topology(&format!("[motion]\nstart = '2008-09-20T12:25:00Z'\n[[motion.host]]\nname = 'a'\n{elements}\n"));
     let courses = Courses::new(&topology).unwrap();
     let place = |seconds| courses.place(0, s(seconds)).unwrap().earth.unwrap();
     assert!((340_000.0..370_000.0).contains(&place(0)[2]), "{:?}", place(0));

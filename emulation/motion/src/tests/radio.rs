@@ -2,9 +2,7 @@ use proptest::prelude::*;
 use roost_topology::model::Position;
 
 use super::{RADIO, topology};
-use crate::path_loss::{
-    crossover_m, free_space_db, horizon_m, log_distance_db, noise_dbm, shannon_bps, two_ray_db,
-};
+use crate::path_loss::{crossover_m, free_space_db, horizon_m, log_distance_db, noise_dbm, shannon_bps, two_ray_db};
 use crate::{Budget, Frame, Transceiver, visible};
 
 fn near(value: f64, expected: f64, error: f64) {

@@ -107,7 +107,7 @@ fn saturation_throughput_is_bianchis() {
             let simulated = delivered as f64 * f64::from(PAYLOAD_BYTES) * 8.0 / (seconds * 1e6);
             let model = bianchi(count as f64, &rules);
             println!("W {window}, most {window_most}, n {count}: {simulated:.4} simulated, {model:.4} in the model");
-            assert!((simulated / model - 1.0).abs() < 0.03, "{window} {window_most} {count}: {simulated} {model}");
+            assert!((simulated / model - 1.0).abs() < 0.02, "{window} {window_most} {count}: {simulated} {model}");
         }
     }
 }

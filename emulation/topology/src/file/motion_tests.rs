@@ -103,26 +103,35 @@ fn mistakes_are_told_with_their_lines() {
         assert!(WHOLE.contains(line), "{line}");
         told(&WHOLE.replacen(line, by, 1))
     };
-    assert_eq!(with("origin = \"47.37,8.54\"", "origin = [1, 2]"), [
-        "5: `origin` is on the Earth: write \"47.37,8.54\""
-    ]);
-    assert_eq!(with("\"47.4,8.6,900\"", "\"97.4,8.6\""), [
-        "20: `position` of a path: is meters as [120, 40, 30], or latitude, longitude and altitude as \"47.37,8.54,408\""
-    ]);
-    assert_eq!(with("name = [\"a1\", \"a2\"]", "name = [\"a1\", \"mast\"]")[0], "19: `mast` has a place already: give each host one");
+    assert_eq!(
+        with("origin = \"47.37,8.54\"", "origin = [1, 2]"),
+        ["5: `origin` is on the Earth: write \"47.37,8.54\""]
+    );
+    assert_eq!(
+        with("\"47.4,8.6,900\"", "\"97.4,8.6\""),
+        [
+            "20: `position` of a path is meters as [120, 40, 30], or latitude, longitude and altitude as \"47.37,8.54,408\""
+        ]
+    );
+    assert_eq!(
+        with("name = [\"a1\", \"a2\"]", "name = [\"a1\", \"mast\"]")[0],
+        "19: `mast` has a place already: give each host one"
+    );
     assert_eq!(with("speed = \"36km/h\"\n", ""), ["22: a `tour` needs a `speed`, and nothing else has one"]);
-    assert_eq!(with("power = \"20dBm\"", "power = 20"), ["43: `power` of a radio: `20` has no unit: write \"20dBm\""]);
-    assert_eq!(with("{ snr = \"12.5dB\"", "{ snr = \"2dB\""), ["44: the rows of a table rise from row to row"]);
-    assert_eq!(with("exponent = 2.7\n", ""), ["34: the log-distance model needs `exponent`: write exponent = 2.7"]);
-    assert_eq!(with("access = \"sat\"\n", ""), [
-        "50: a radio with links = \"access\" needs `access`: write access = [\"mast1\"]"
-    ]);
-    assert_eq!(with("links = \"shared\"\n", ""), ["34: `contention` belongs to a radio with links = \"shared\""]);
+    assert_eq!(with("power = \"20dBm\"", "power = 20"), ["41: `power` of a radio: `20` has no unit: write \"20dBm\""]);
+    assert_eq!(with("{ snr = \"12.5dB\"", "{ snr = \"2dB\""), ["42: the rows of a table rise from row to row"]);
+    assert_eq!(with("exponent = 2.7\n", ""), ["31: the log-distance model needs `exponent`: write exponent = 2.7"]);
+    assert_eq!(
+        with("access = \"sat\"\n", ""),
+        ["48: a radio with links = \"access\" needs `access`: write access = [\"mast1\"]"]
+    );
+    assert_eq!(with("links = \"shared\"\n", ""), ["31: `contention` belongs to a radio with links = \"shared\""]);
     assert_eq!(with("name = \"sat\"\nelements", "name = \"sat\"\nelement").len(), 2);
     let file = "elements = [\"1 25544U\", \"2 25544\"]";
-    assert_eq!(with(file, "file = \"sat.txt\""), [
-        "28: `sat.txt` ends in none of .movements, .gpx, .csv and .tle: add format = \"bonnmotion\""
-    ]);
+    assert_eq!(
+        with(file, "file = \"sat.txt\""),
+        ["29: `sat.txt` ends in none of .movements, .gpx, .csv and .tle: add format = \"bonnmotion\""]
+    );
 }
 
 proptest! {

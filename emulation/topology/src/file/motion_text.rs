@@ -2,10 +2,12 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use super::names;
 use super::stanza::{Stanza, list, quote, table};
 use super::write::words_value;
-use super::names;
-use crate::model::{DEFAULT_STEP, HostCourse, HostMotion, Motion, MotionFile, MotionFormat, Position, Topology, Waypoint};
+use crate::model::{
+    DEFAULT_STEP, HostCourse, HostMotion, Motion, MotionFile, MotionFormat, Position, Topology, Waypoint,
+};
 use crate::units::format_duration;
 
 pub(super) fn motion(topology: &Topology) -> Vec<Stanza> {

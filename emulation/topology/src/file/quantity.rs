@@ -28,7 +28,8 @@ impl Kind {
             Some(number * scale)
         };
         let value = self.units.iter().find_map(number);
-        let value = value.ok_or_else(|| de::Error::custom(format!("`{text}` is no {}: write {}", self.noun, self.example)));
+        let value =
+            value.ok_or_else(|| de::Error::custom(format!("`{text}` is no {}: write {}", self.noun, self.example)));
         let value = value?;
         let (least, most) = (self.range.start() / self.units[0].1, self.range.end() / self.units[0].1);
         let unit = self.units[0].0;
@@ -55,18 +56,18 @@ quantity!(Meters, Kind { noun: "length", example: "500m or 1.2km", unit: "m", un
 quantity!(Height, Kind { noun: "height", example: "10m", unit: "m", units: &LENGTH, range: -500.0..=1e6 });
 quantity!(Speed, Kind { noun: "speed", example: "15m/s or 50km/h", unit: "m/s", units: &SPEED, range: 0.001..=1e5 });
 quantity!(Frequency, Kind { noun: "frequency", example: "2.4GHz", unit: "MHz", units: &HERTZ, range: 1e3..=1e13 });
-quantity!(
-    Power,
-    Kind { noun: "power", example: "20dBm", unit: "dBm", units: &[("dBm", 1.0)], range: -300.0..=200.0 }
-);
+quantity!(Power, Kind { noun: "power", example: "20dBm", unit: "dBm", units: &[("dBm", 1.0)], range: -300.0..=200.0 });
 quantity!(
     Gain,
-    Kind { noun: "gain", example: "2dBi or 3dB", unit: "dB", units: &[("dBi", 1.0), ("dB", 1.0)], range: -200.0..=200.0 }
+    Kind {
+        noun: "gain",
+        example: "2dBi or 3dB",
+        unit: "dB",
+        units: &[("dBi", 1.0), ("dB", 1.0)],
+        range: -200.0..=200.0
+    }
 );
-quantity!(
-    Spread,
-    Kind { noun: "spread", example: "6dB", unit: "dB", units: &[("dB", 1.0)], range: 0.0..=100.0 }
-);
+quantity!(Spread, Kind { noun: "spread", example: "6dB", unit: "dB", units: &[("dB", 1.0)], range: 0.0..=100.0 });
 
 /// A time since the Unix epoch, as text or as TOML's own date.
 pub(super) struct Instant(pub(super) Duration);

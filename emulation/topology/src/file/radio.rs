@@ -157,7 +157,8 @@ impl TopologyReader<'_> {
         for member in &members {
             if !self.moving.contains_key(member.get_ref()) {
                 let host = &self.topology.hosts[*member.get_ref()].name;
-                let message = format!("`{host}` has no place: give it one in [[motion.host]], with `position` or `path`");
+                let message =
+                    format!("`{host}` has no place: give it one in [[motion.host]], with `position` or `path`");
                 self.source.refuse(member.span().start, message);
             }
         }
@@ -236,7 +237,8 @@ impl TopologyReader<'_> {
             LinksFile::Shared => Some(RadioLinks::Shared(contention(self, file.contention.as_ref())?)),
             LinksFile::Access => {
                 let access = file.access.as_ref();
-                let words = self.source.required(at, "a radio with links = \"access\"", "access", access, "[\"mast1\"]");
+                let words =
+                    self.source.required(at, "a radio with links = \"access\"", "access", access, "[\"mast1\"]");
                 let points = self.host_list(&words?.0)?;
                 for point in points.iter().filter(|point| !members.contains(point.get_ref())) {
                     let name = &self.topology.hosts[*point.get_ref()].name;

@@ -123,7 +123,10 @@ pub enum RadioRate {
     /// The rate of the first row that is far enough; beyond the last there is no link.
     Distance(Vec<(f64, Rate)>),
     /// A part of Shannon's bound, and the greatest rate.
-    Shannon { efficiency: f64, most: Rate },
+    Shannon {
+        efficiency: f64,
+        most: Rate,
+    },
 }
 
 /// The loss of packets, straight between the rows of a table.
