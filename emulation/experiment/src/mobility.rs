@@ -41,7 +41,6 @@ pub struct Mobility {
 #[derive(Clone, Debug)]
 struct Followed {
     course: CellCourse,
-    /// The nodes by their hosts.
     nodes: BTreeMap<HostIndex, usize>,
     moves: VecDeque<(usize, Cell)>,
 }

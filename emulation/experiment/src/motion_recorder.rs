@@ -132,7 +132,7 @@ mod tests {
         rate = '6Mbit'\nrange = '500m'\n";
 
     #[test]
-    fn records_are_the_same_in_any_steps() {
+    fn records_are_equal_in_any_steps() {
         let topology = roost_topology::file::parse("t", TEXT).unwrap();
         let all = MotionRecorder::new(&topology, 1).records_until(Duration::from_secs(30));
         let mut recorder = MotionRecorder::new(&topology, 1);

@@ -9,11 +9,9 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Attachment {
     point: Option<usize>,
-    /// The end of the handover.
     ready_at: Option<Duration>,
 }
 
-/// The changes of one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handover {
     pub(crate) left: Option<usize>,

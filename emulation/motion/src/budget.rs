@@ -41,7 +41,6 @@ pub struct Budget {
 pub struct LinkGeometry {
     pub distance_m: f64,
     pub path_loss_db: f64,
-    /// False beyond the horizon.
     pub is_visible: bool,
 }
 
@@ -73,7 +72,6 @@ impl Budget {
         LinkGeometry { distance_m, path_loss_db, is_visible }
     }
 
-    /// The power that arrives.
     pub fn received_dbm(geometry: &LinkGeometry, sender: &Transceiver, receiver: &Transceiver) -> f64 {
         sender.power_dbm + sender.gain_dbi + receiver.gain_dbi - geometry.path_loss_db
     }

@@ -8,7 +8,6 @@ use roost_topology::model::{HostCourse, HostIndex, HostMotion, Note, Position, T
 
 use super::frame::{Frame, Leg, Spot};
 
-/// The courses of a topology's hosts.
 #[derive(Clone, Debug)]
 pub struct Courses {
     pub(crate) frame: Frame,
@@ -38,7 +37,6 @@ struct TimedLeg {
 pub struct HostPlace {
     /// East, north and up of the origin.
     pub local_m: Option<[f64; 3]>,
-    /// Latitude, longitude and altitude.
     pub earth: Option<[f64; 3]>,
 }
 

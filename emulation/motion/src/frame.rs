@@ -9,7 +9,6 @@ pub(crate) const EARTH_M: f64 = 6_371_008.8;
 const EQUATOR_M: f64 = 6_378_137.0;
 const FLATTENING: f64 = 1.0 / 298.257_223_563;
 
-/// The space in which hosts move.
 #[derive(Clone, Debug)]
 pub enum Frame {
     Plane,
@@ -24,7 +23,6 @@ pub enum Frame {
 pub struct Spot {
     /// Meters: east, north and up on a plane; from the middle of the Earth otherwise.
     point: [f64; 3],
-    /// The vertical direction on the Earth.
     vertical: Option<[f64; 3]>,
     pub altitude_m: f64,
 }
@@ -93,13 +91,11 @@ fn separation(a: [f64; 3], b: [f64; 3]) -> f64 {
     (x * x + y * y + z * z).sqrt()
 }
 
-/// The straight distance.
 pub fn distance_m(a: &Spot, b: &Spot) -> f64 {
     separation(a.point, b.point)
 }
 
 impl Spot {
-    /// The distance along the ground.
     pub(crate) fn ground_distance_m(&self, other: &Self) -> f64 {
         match (self.vertical, other.vertical) {
             (Some(here), Some(there)) => {

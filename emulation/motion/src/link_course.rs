@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use roost_topology::model::{HostIndex, Motion, Note, Radio, RadioLinks, Topology};
+use roost_topology::model::{HostIndex, Note, Radio, RadioLinks, Topology};
 
 use super::attachment::Attachment;
 use super::budget::{Budget, Transceiver, shadow_db};
@@ -15,7 +15,6 @@ use super::link_state::LinkState;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkChange {
     pub at: Duration,
-    /// An index into [`Topology::radios`].
     pub radio: usize,
     pub from: usize,
     pub to: usize,
@@ -60,7 +59,6 @@ struct PairLink {
     shadow_db: f64,
     /// As the places make it, whatever the attachment.
     physical: [LinkState; 2],
-    /// As it was yielded last.
     told: [LinkState; 2],
 }
 
@@ -74,8 +72,8 @@ impl LinkCourse {
             return Ok(None);
         }
         let courses = Courses::new(topology)?;
-        let Motion { ground_m, step, .. } = topology.motion;
-        let radio = |radio: &Radio| MovingRadio::new(topology, radio, &courses, (ground_m, seed));
+        let step = topology.motion.step;
+        let radio = |radio: &Radio| MovingRadio::new(topology, radio, &courses, seed);
         let radios: Vec<MovingRadio> = topology.radios.iter().map(radio).collect();
         let members: BTreeSet<HostIndex> =
             radios.iter().flat_map(|radio| radio.members.iter().map(|member| member.host)).collect();
@@ -90,7 +88,7 @@ impl LinkCourse {
         let handovers = self.radios.iter().flat_map(|radio| &radio.attachments);
         let handover = handovers.filter_map(|attachment| attachment.deadline(now)).min();
         let next = self.grid_after(now);
-        // One step beyond the end sees the last places.
+        // The last places are seen one step beyond the end.
         let moving = self.rest.is_none_or(|rest| now < rest).then_some(next);
         [handover, moving].into_iter().flatten().min()
     }
@@ -136,7 +134,7 @@ impl LinkCourse {
 }
 
 impl MovingRadio {
-    fn new(topology: &Topology, radio: &Radio, courses: &Courses, (ground_m, seed): (f64, u64)) -> Self {
+    fn new(topology: &Topology, radio: &Radio, courses: &Courses, seed: u64) -> Self {
         let points = match &radio.links {
             RadioLinks::Access(access) => access.points.as_slice(),
             RadioLinks::Pairs | RadioLinks::Shared(_) => &[],
@@ -163,7 +161,7 @@ impl MovingRadio {
             }
         }
         let attachments = vec![Attachment::default(); if is_access { members.len() } else { 0 }];
-        Self { budget: Budget::new(radio, ground_m), radio: radio.clone(), members, links, attachments }
+        Self { budget: Budget::new(radio, topology.motion.ground_m), radio: radio.clone(), members, links, attachments }
     }
 
     fn place_members(&mut self, courses: &Courses, now: Duration, last: Option<Duration>) {

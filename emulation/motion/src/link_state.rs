@@ -13,10 +13,8 @@ use super::path_loss::shannon_bps;
 const SHARE: f64 = 0.01;
 const LEAST_DELAY: Duration = Duration::from_micros(1);
 const LEAST_LOSS: f64 = 0.001;
-/// The highest rate of a link.
 const MAX_BPS: f64 = 1e12;
 
-/// One direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkState {
     pub is_up: bool,
@@ -64,7 +62,6 @@ impl LinkState {
         }
     }
 
-    /// True if packets notice the difference.
     pub(crate) fn differs(&self, other: &Self) -> bool {
         if (self.is_up, self.is_sensed) != (other.is_up, other.is_sensed) {
             return true;
@@ -80,7 +77,6 @@ impl LinkState {
     }
 }
 
-/// The rate; `None` without a link.
 fn rate(radio: &Radio, snr_db: f64, distance_m: f64) -> Option<Rate> {
     match &radio.rate {
         RadioRate::Fixed(rate) => Some(*rate),

@@ -56,7 +56,6 @@ impl<P: Clone> Network<P> {
         self.air.course = Some(course);
     }
 
-    /// Hosts move from now on.
     pub fn begin_motion(&mut self, begin: Time) {
         if let Some(course) = &mut self.air.course {
             course.begin.get_or_insert(begin);

@@ -1,4 +1,4 @@
-//! One channel that several stations share: the distributed coordination function of IEEE 802.11.
+//! A channel that several stations share: the distributed coordination function of IEEE 802.11.
 //!
 //! A station that has a packet waits until it has sensed no signal for DIFS, counts down a random number of slots,
 //! and sends. Its count stands while it senses a signal. Whoever receives a frame for itself acknowledges it after
@@ -61,13 +61,11 @@ struct AirStation<P> {
 #[derive(Clone, Debug)]
 struct OnAir {
     from: usize,
-    /// The receiver; `None` is all.
     to: Option<usize>,
     end: Time,
     is_acknowledgement: bool,
     /// The stations at which it is lost.
     is_lost_at: Vec<bool>,
-    /// The stations that sense it.
     is_sensed_at: Vec<bool>,
 }
 
@@ -79,7 +77,6 @@ pub(super) struct Medium<P> {
     /// The number of the first station's port.
     first_port: usize,
     stations: Vec<AirStation<P>>,
-    /// By sender and receiver.
     links: Vec<LinkState>,
     on_air: Vec<OnAir>,
     /// Packets between the end of their frame and their receiver.
@@ -179,7 +176,7 @@ impl<P: Clone> Medium<P> {
         let own = &mut self.stations[station];
         let is_counting = own.signals > 0 || own.counted_at(&rules) > now;
         match own.backoff {
-            // It still counts down from its last packet.
+            // The count since its last packet goes on.
             Some(_) if is_counting => {}
             _ if own.signals > 0 => own.draw(),
             _ => own.backoff = Some(0),
@@ -259,7 +256,7 @@ impl<P: Clone> Medium<P> {
         let left = backoff.saturating_sub(u32::try_from(counted).unwrap_or(u32::MAX));
         match (left, own.queue.is_empty()) {
             (0, true) => own.backoff = None,
-            // It was about to send, and must wait like all others now.
+            // A station about to send must wait like all others now.
             (0, false) => own.draw(),
             (left, _) => own.backoff = Some(left),
         }

@@ -15,7 +15,6 @@ use super::{PipeChange, PipeId, Port};
 pub(super) enum LanRadio {
     /// A pipe for each pair, by sender and receiver; the sender's own place is unused.
     Pairs(Vec<PipeId>),
-    /// An index into the network's media.
     Shared(usize),
 }
 
@@ -25,7 +24,6 @@ pub(super) struct RadioCourse {
     pub(super) course: LinkCourse,
     /// By radio: the ports of its members.
     pub(super) ports: Vec<Vec<Port>>,
-    /// The start of the motion.
     pub(super) begin: Option<Time>,
 }
 
@@ -57,10 +55,8 @@ pub(super) fn pipe_changes(pipe: PipeId, state: &LinkState) -> Vec<PipeChange> {
 /// The air of the network: LANs by radio, shared channels, and what moves.
 #[derive(Clone, Debug)]
 pub(super) struct Air<P> {
-    /// By LAN.
     pub(super) lans: Vec<Option<LanRadio>>,
     pub(super) media: Vec<Medium<P>>,
-    /// The ports of access points.
     pub(super) points: BTreeSet<Port>,
     /// The access point whose link a leg has now.
     pub(super) serving: BTreeMap<PipeId, Port>,

@@ -102,7 +102,6 @@ pub struct MotionRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkStateRecord {
     pub t: f64,
-    /// The radio.
     pub link: String,
     pub from: String,
     pub to: String,

@@ -8,7 +8,6 @@ use roost_topology::model::{Position, Waypoint};
 
 use super::{NamedPath, TextMistake, check_next, seconds};
 
-/// The tracks of a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GpxTracks {
     /// The time that counts as 0, since the Unix epoch.

@@ -1,4 +1,4 @@
-//! Files with the courses of hosts.
+//! Files in which other programs keep the courses of hosts.
 
 pub(crate) mod bonnmotion;
 pub(crate) mod gpx;
@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use roost_topology::model::{MAX_WAYPOINTS, Waypoint};
 
-/// The longest course: a year.
 const MAX_SECONDS: f64 = 366.0 * 86_400.0;
 
 /// A mistake in a text, with its line from 1.

@@ -7,7 +7,6 @@ use roost_topology::model::{Position, Waypoint};
 
 use super::{NamedPath, TextMistake, check_next, seconds};
 
-/// The columns of a file.
 struct Columns {
     time: usize,
     host: usize,

@@ -7,7 +7,6 @@ use roost_topology::Topology;
 use super::{RADIO, s, topology};
 use crate::{LinkChange, LinkCourse};
 
-/// All changes up to a time.
 fn changes(topology: &Topology, seed: u64, until: Duration) -> Vec<LinkChange> {
     let mut course = LinkCourse::new(topology, seed).unwrap().unwrap();
     let mut all = Vec::new();
@@ -26,7 +25,7 @@ fn leaving(radio: &str) -> Topology {
 }
 
 #[test]
-fn link_goes_down_at_the_end_of_its_range() {
+fn link_ends_at_its_range() {
     let changes = changes(&leaving("rate = '6Mbit'\nrange = '2050m'\n"), 1, s(200));
     let first = changes.iter().find(|change| (change.from, change.to) == (0, 1)).unwrap();
     assert_eq!((first.at, first.state.is_up, first.state.rate.bps()), (s(0), true, 6_000_000));
@@ -57,7 +56,7 @@ fn rates_fall_with_the_signal() {
 }
 
 #[test]
-fn shadowing_is_the_pairs_own_and_the_seeds() {
+fn shadowing_follows_pair_and_seed() {
     let shadow = leaving("rate = '1Mbit'\nmodel = 'log-distance'\nexponent = 3\nshadowing = '6dB'\n");
     let snr = |seed, from| changes(&shadow, seed, s(0)).into_iter().find(|it| it.from == from).unwrap().state.snr_db;
     assert_eq!(snr(1, 0).to_bits(), snr(1, 1).to_bits());

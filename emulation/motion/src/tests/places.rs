@@ -21,7 +21,7 @@ fn hosts_are_between_their_waypoints() {
 }
 
 #[test]
-fn meters_and_degrees_meet_at_the_origin() {
+fn meters_and_degrees_meet_at_origin() {
     let topology = topology(
         "[motion]\norigin = '47.0,8.0'\n[[motion.host]]\nname = 'a'\nposition = [0, 111_000]\n\
          [[motion.host]]\nname = 'b'\nposition = '47,8,0'\n",
@@ -43,7 +43,7 @@ fn satellite_goes_around_the_earth() {
     let courses = Courses::new(&topology).unwrap();
     let place = |seconds| courses.place(0, s(seconds)).unwrap().earth.unwrap();
     assert!((340_000.0..370_000.0).contains(&place(0)[2]), "{:?}", place(0));
-    // It goes 7.7 km in a second.
+    // 7.7 km in a second.
     let moved = distance_m(&courses.spot(0, s(100)).unwrap(), &courses.spot(0, s(101)).unwrap());
     assert!((7_000.0..7_800.0).contains(&moved), "{moved}");
     assert_eq!(courses.rest(0), None);

@@ -27,7 +27,6 @@ const BIANCHI: Contention = Contention {
     basic_rate: Rate::from_bps(1_000_000),
     sense_dbm: None,
 };
-/// 8184 bits.
 const PAYLOAD_BYTES: u32 = 1023;
 
 fn ports(count: usize) -> Vec<Port> {
@@ -140,7 +139,7 @@ fn lone_packet_waits_for_difs_alone() {
 }
 
 #[test]
-fn two_at_once_collide_and_try_again() {
+fn two_at_once_collide_and_retry() {
     let (mut medium, ports) = channel(BIANCHI, 3, 3);
     medium.offer(Time::ZERO, 0, to(ports[2]), 0).unwrap();
     medium.offer(Time::ZERO, 1, to(ports[2]), 0).unwrap();
@@ -175,7 +174,7 @@ fn hidden_stations_collide_more() {
 }
 
 #[test]
-fn station_out_of_reach_is_given_up() {
+fn unreachable_station_is_given_up() {
     let rules = Contention { retries: 4, ..BIANCHI };
     let (mut medium, ports) = channel(rules, 2, 1);
     medium.set_link(0, 1, LinkState::NOWHERE);

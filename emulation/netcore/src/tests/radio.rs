@@ -70,7 +70,7 @@ fn multicast_reaches_who_is_in_range() {
 }
 
 #[test]
-fn shared_channel_carries_one_frame_at_a_time() {
+fn shared_channel_carries_frames_in_turn() {
     let (mut network, wiring, _) = network("links = 'shared'\n");
     let [a, b, c] = [0, 1, 2].map(|member| wiring.port(0, member).unwrap());
     for (from, to) in [(a, b), (c, b)] {
@@ -93,7 +93,7 @@ fn access_point_carries_between_its_hosts() {
     let (mut network, wiring, _) = network(links);
     wiring.begin(&mut network, Time::ZERO).unwrap();
     assert!(carried(&mut network, &wiring, 100, [2, 0]).is_some());
-    // It is attached to the first one, and reaches the other through it.
+    // The first access point takes it to the other.
     assert!(carried(&mut network, &wiring, 1000, [2, 1]).is_some());
     assert!(carried(&mut network, &wiring, 3000, [1, 2]).is_some());
     // Beyond a kilometer from the second one there is nobody.

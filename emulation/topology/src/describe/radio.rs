@@ -1,4 +1,4 @@
-//! Radios and motion as tables.
+//! Radios and the places of hosts, as rows of tables.
 
 use crate::file::compress;
 use crate::model::{HostCourse, PathLoss, Radio, RadioLinks, RadioRate, Topology};

@@ -1,4 +1,4 @@
-//! `[motion]` and `[[motion.host]]`: where hosts are.
+//! `[motion]` and `[[motion.host]]`: the places of hosts, read from TOML.
 
 use std::time::Duration;
 

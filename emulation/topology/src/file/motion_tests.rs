@@ -1,4 +1,4 @@
-//! `[motion]` and `[[radio]]`, read and written.
+//! Tests of `[motion]` and `[[radio]]`: they are read, written and refused.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! Writing of `[motion]`.
+//! Writing of `[motion]`, with one stanza for hosts of one course.
 
 use std::time::{Duration, UNIX_EPOCH};
 

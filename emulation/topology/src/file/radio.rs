@@ -16,7 +16,6 @@ use crate::model::{
 };
 use crate::units::Rate;
 
-/// The most rows of a table.
 const MAX_ROWS: usize = 1000;
 
 #[derive(Default, Deserialize)]
@@ -279,7 +278,7 @@ impl TopologyReader<'_> {
             }
             (Some(rows), None, None) => {
                 let row = |row: &RateRow| (row.snr, row.distance, row.rate);
-                match self.rows(rows, row, ("rate", "\"6Mbit\""))? {
+                match self.rows(rows, row, "rate", "\"6Mbit\"")? {
                     Rows::Snr(rows) => Some(RadioRate::Snr(rows)),
                     Rows::Distance(rows) => Some(RadioRate::Distance(rows)),
                 }
@@ -301,7 +300,7 @@ impl TopologyReader<'_> {
                 None
             }
             (Some(rows), None) => {
-                let rows = self.rows(rows, |row: &LossRow| (row.snr, row.distance, row.loss), ("loss", "0.1"))?;
+                let rows = self.rows(rows, |row: &LossRow| (row.snr, row.distance, row.loss), "loss", "0.1")?;
                 Some(match rows {
                     Rows::Snr(rows) => RadioLoss::Snr(rows),
                     Rows::Distance(rows) => RadioLoss::Distance(rows),
@@ -315,7 +314,8 @@ impl TopologyReader<'_> {
         &self,
         table: &Spanned<Vec<Spanned<R>>>,
         read: impl Fn(&R) -> (Option<Gain>, Option<Meters>, Option<V>),
-        (key, example): (&str, &str),
+        key: &str,
+        example: &str,
     ) -> Option<Rows<V>> {
         let mut by_snr = Vec::new();
         let mut by_distance = Vec::new();

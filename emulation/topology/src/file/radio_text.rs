@@ -1,4 +1,4 @@
-//! Writing of `[[radio]]`.
+//! Writing of `[[radio]]`, so that it reads back as it was.
 
 use super::names;
 use super::stanza::{Stanza, list, queue_text, quote, table};

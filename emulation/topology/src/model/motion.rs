@@ -1,4 +1,4 @@
-//! The places of hosts over time.
+//! The places of hosts over time, and the files that have them.
 
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ pub struct Waypoint {
     pub position: Position,
 }
 
-/// The movement of one host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostCourse {
     /// Straight from point to point; before the first and after the last the host stands there.
@@ -46,7 +45,6 @@ pub struct HostMotion {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MotionFile {
     pub hosts: Vec<HostIndex>,
-    /// Relative to the topology's file.
     pub path: String,
     pub format: MotionFormat,
     /// The name of a track or satellite in the file.
@@ -64,12 +62,10 @@ pub enum MotionFormat {
     Tle,
 }
 
-/// The places of a topology's hosts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Motion {
     /// Latitude and longitude of the point from which meters count.
     pub origin: Option<(f64, f64)>,
-    /// The altitude of the ground.
     pub ground_m: f64,
     /// The side of a cell of the overlay's grid; without it nodes keep their cells.
     pub cell_m: Option<f64>,

@@ -22,7 +22,6 @@ pub struct Radio {
     pub frequency_hz: f64,
     pub bandwidth_hz: f64,
     pub noise_figure_db: f64,
-    /// The weakest signal that is received.
     pub sensitivity_dbm: Option<f64>,
     pub range_m: Option<f64>,
     /// The factor of the Earth's radius for the horizon; `None` looks through the Earth.
@@ -48,9 +47,8 @@ pub struct Station {
 pub enum RadioLinks {
     /// Each pair has a channel of its own.
     Pairs,
-    /// All share one channel.
     Shared(Contention),
-    /// The others attach to the best of these hosts.
+    /// Hosts attach to the best of some among them.
     Access(Access),
 }
 
