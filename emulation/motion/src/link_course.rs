@@ -30,6 +30,7 @@ pub struct LinkCourse {
     /// The time from which on all hosts stand still.
     rest: Option<Duration>,
     now: Option<Duration>,
+    next: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -79,12 +80,15 @@ impl LinkCourse {
             radios.iter().flat_map(|radio| radio.members.iter().map(|member| member.host)).collect();
         let rests: Option<Vec<Duration>> = members.iter().map(|host| courses.rest(*host)).collect();
         let rest = rests.map(|rests| rests.into_iter().max().unwrap_or_default());
-        Ok(Some(Self { courses, radios, step, rest, now: None }))
+        Ok(Some(Self { courses, radios, step, rest, now: None, next: Some(Duration::ZERO) }))
     }
 
     /// The time of the next step; `None` if no link changes any more.
-    pub fn deadline(&self) -> Option<Duration> {
-        let Some(now) = self.now else { return Some(Duration::ZERO) };
+    pub const fn deadline(&self) -> Option<Duration> {
+        self.next
+    }
+
+    fn next_after(&self, now: Duration) -> Option<Duration> {
         let handovers = self.radios.iter().flat_map(|radio| &radio.attachments);
         let handover = handovers.filter_map(|attachment| attachment.deadline(now)).min();
         let next = self.grid_after(now);
@@ -116,6 +120,7 @@ impl LinkCourse {
                 }
             }
         }
+        self.next = self.next_after(now);
         changes
     }
 
