@@ -36,6 +36,13 @@ pub struct Budget {
     ground_m: f64,
 }
 
+/// A place, and what sends and receives there.
+#[derive(Clone, Copy, Debug)]
+pub struct LinkEnd<'a> {
+    pub spot: &'a Spot,
+    pub transceiver: &'a Transceiver,
+}
+
 /// Two places as a radio sees them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkGeometry {
@@ -56,8 +63,8 @@ impl Budget {
     }
 
     /// The geometry between two members; the same both ways. `shadow_db` is the pair's own part of the loss.
-    pub fn geometry(&self, ends: [(&Spot, &Transceiver); 2], shadow_db: f64) -> LinkGeometry {
-        let [(here, own), (there, other)] = ends;
+    pub fn geometry(&self, ends: [LinkEnd<'_>; 2], shadow_db: f64) -> LinkGeometry {
+        let [LinkEnd { spot: here, transceiver: own }, LinkEnd { spot: there, transceiver: other }] = ends;
         let distance_m = distance_m(here, there);
         let height = |spot: &Spot, end: &Transceiver| (spot.altitude_m - self.ground_m + end.height_m).max(0.0);
         let heights_m = [height(here, own), height(there, other)];

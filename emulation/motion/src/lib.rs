@@ -23,7 +23,7 @@ mod resolve;
 mod tests;
 
 pub use attachment::Attachment;
-pub use budget::{Budget, LinkGeometry, Transceiver, visible};
+pub use budget::{Budget, LinkEnd, LinkGeometry, Transceiver, visible};
 pub use cells::{CellCourse, CellMove};
 pub use course::{Courses, HostPlace};
 pub use formats::TextMistake;

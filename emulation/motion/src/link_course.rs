@@ -6,7 +6,7 @@ use std::time::Duration;
 use roost_topology::model::{HostIndex, Note, Radio, RadioLinks, Topology};
 
 use super::attachment::Attachment;
-use super::budget::{Budget, Transceiver, shadow_db};
+use super::budget::{Budget, LinkEnd, Transceiver, shadow_db};
 use super::course::Courses;
 use super::frame::Spot;
 use super::link_state::LinkState;
@@ -188,7 +188,8 @@ impl MovingRadio {
                 link.physical = [LinkState::NOWHERE; 2];
                 continue;
             };
-            let ends = [(here, &a.transceiver), (there, &b.transceiver)];
+            let end = |spot, transceiver| LinkEnd { spot, transceiver };
+            let ends = [end(here, &a.transceiver), end(there, &b.transceiver)];
             let geometry = self.budget.geometry(ends, link.shadow_db);
             let state = |ends| LinkState::new(&self.radio, &self.budget, &geometry, ends);
             link.physical = [state([&a.transceiver, &b.transceiver]), state([&b.transceiver, &a.transceiver])];

@@ -90,16 +90,13 @@ fn rate(radio: &Radio, snr_db: f64, distance_m: f64) -> Option<Rate> {
     }
 }
 
+/// The loss: straight between two rows of a table, and that of the nearest row outside of it.
 fn loss(radio: &Radio, snr_db: f64, distance_m: f64) -> f64 {
-    match &radio.loss {
-        RadioLoss::Fixed(loss) => *loss,
-        RadioLoss::Snr(rows) => between_rows(rows, snr_db),
-        RadioLoss::Distance(rows) => between_rows(rows, distance_m),
-    }
-}
-
-/// The value straight between two rows; that of the nearest row outside of the table.
-fn between_rows(rows: &[(f64, f64)], at: f64) -> f64 {
+    let (rows, at) = match &radio.loss {
+        RadioLoss::Fixed(loss) => return *loss,
+        RadioLoss::Snr(rows) => (rows, snr_db),
+        RadioLoss::Distance(rows) => (rows, distance_m),
+    };
     let place = rows.partition_point(|(row, _)| *row <= at);
     match (place.checked_sub(1).and_then(|before| rows.get(before)), rows.get(place)) {
         (Some((low, from)), Some((high, to))) => from + (to - from) * (at - low) / (high - low),

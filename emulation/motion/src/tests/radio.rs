@@ -3,7 +3,7 @@ use roost_topology::model::Position;
 
 use super::{RADIO, topology};
 use crate::path_loss::{crossover_m, free_space_db, horizon_m, log_distance_db, noise_dbm, shannon_bps, two_ray_db};
-use crate::{Budget, Frame, Transceiver, visible};
+use crate::{Budget, Frame, LinkEnd, Transceiver, visible};
 
 fn near(value: f64, expected: f64, error: f64) {
     assert!((value - expected).abs() <= error, "{value} is not {expected}");
@@ -68,8 +68,9 @@ proptest! {
         let (here, there) = (spot(a), spot(b));
         let (own, other) = (Transceiver::from_radio(radio, 0), Transceiver { height_m: 20.0, ..Transceiver::from_radio(radio, 1) });
         let budget = Budget::new(radio, 0.0);
-        let forth = budget.geometry([(&here, &own), (&there, &other)], 1.5);
-        let back = budget.geometry([(&there, &other), (&here, &own)], 1.5);
+        let end = |spot, transceiver| LinkEnd { spot, transceiver };
+        let forth = budget.geometry([end(&here, &own), end(&there, &other)], 1.5);
+        let back = budget.geometry([end(&there, &other), end(&here, &own)], 1.5);
         prop_assert_eq!(forth, back);
     }
 }
