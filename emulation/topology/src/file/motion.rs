@@ -101,9 +101,9 @@ impl<'de> Visitor<'de> for PositionVisitor {
             numbers.push(number);
         }
         let all_near = numbers.iter().all(|number| number.abs() <= MAX_LOCAL_M);
-        match numbers.as_slice() {
-            &[east_m, north_m] if all_near => Ok(Position::Local { east_m, north_m, up_m: 0.0 }),
-            &[east_m, north_m, up_m] if all_near => Ok(Position::Local { east_m, north_m, up_m }),
+        match *numbers.as_slice() {
+            [east_m, north_m] if all_near => Ok(Position::Local { east_m, north_m, up_m: 0.0 }),
+            [east_m, north_m, up_m] if all_near => Ok(Position::Local { east_m, north_m, up_m }),
             _ => Err(de::Error::custom(POSITION)),
         }
     }
