@@ -114,7 +114,7 @@ impl MotionRecorder {
             to: host(change.to)?,
             up: state.is_up,
             rate_bps: state.is_up.then(|| state.rate.bps()),
-            delay_ms: state.is_up.then(|| state.delay.as_secs_f64() * 1e3),
+            delay_ms: state.is_up.then_some(state.delay.as_secs_f64() * 1e3),
             loss: state.is_up.then_some(state.loss),
             distance_m: finite(state.distance_m, 1e3),
             snr_db: finite(state.snr_db, 1e3),
