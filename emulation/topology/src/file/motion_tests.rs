@@ -126,7 +126,7 @@ fn mistakes_are_told_with_their_lines() {
         ["48: a radio with links = \"access\" needs `access`: write access = [\"mast1\"]"]
     );
     assert_eq!(with("links = \"shared\"\n", ""), ["31: `contention` belongs to a radio with links = \"shared\""]);
-    assert_eq!(with("name = \"sat\"\nelements", "name = \"sat\"\nelement").len(), 2);
+    assert_eq!(with("name = \"sat\"\nelements", "name = \"sat\"\nelement").len(), 1);
     let file = "elements = [\"1 25544U\", \"2 25544\"]";
     assert_eq!(
         with(file, "file = \"sat.txt\""),
