@@ -22,6 +22,7 @@ use super::fleet::{EndedDaemon, Fleet, ReadyFleet};
 use super::job::RunSpec;
 use super::journal::Journal;
 use super::mobility::Mobility;
+use super::motion_recorder::MotionRecorder;
 use super::participants::RequesterTasks;
 use super::request_recorder::RequestSettings;
 use super::requester::RequesterContext;
@@ -84,6 +85,7 @@ impl RunRecorder<'_> {
             stage: Rc::clone(&stage),
             fault_injector: stagehands,
             sampler: &mut sampler,
+            motion: MotionRecorder::new(self.job.topology, self.job.seed),
             interrupt: self.interrupt.clone(),
             watcher: self.bar,
         };
@@ -128,11 +130,7 @@ impl RunRecorder<'_> {
             journal: Rc::clone(journal),
             settings: plan.map(RequestSettings::from_plan).unwrap_or_default(),
             nodes: self.job.plan.map(|prepared| prepared.placement.nodes.clone()).unwrap_or_default(),
-            walk: RefCell::new(
-                self.job
-                    .plan
-                    .map_or_else(Mobility::empty, |prepared| Mobility::from_plan(&prepared.plan, &prepared.placement)),
-            ),
+            walk: RefCell::new(self.job.plan.map_or_else(Mobility::empty, Mobility::from_prepared)),
             ids: ids.to_vec(),
             active: Cell::new(0),
         }

@@ -5,14 +5,17 @@
 //! node by its cell. It stays on the grid, in the rectangle of the initial cells, widened by half its sides all
 //! around.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use roost_motion::CellCourse;
+use roost_topology::model::HostIndex;
 use roost_wire::Cell;
 use roost_wire::random::SplitMix64;
 
 use super::placement::Placement;
 use super::plan::Plan;
+use super::prepare::Prepared;
 use super::workload::generator;
 
 const AROUND: [(i32, i32); 4] = [(1, 0), (-1, 0), (0, 1), (0, -1)];
@@ -31,17 +34,45 @@ pub struct Mobility {
     /// The time at which movement ends.
     end: Duration,
     random: SplitMix64,
+    /// The cells of hosts whose places the topology gives.
+    followed: Option<Followed>,
+}
+
+#[derive(Clone, Debug)]
+struct Followed {
+    course: CellCourse,
+    nodes: BTreeMap<HostIndex, usize>,
+    moves: VecDeque<(usize, Cell)>,
 }
 
 impl Mobility {
     pub fn empty() -> Self {
         let (cells, taken, due) = (Vec::new(), BTreeSet::new(), BTreeSet::new());
         let random = SplitMix64::new(0);
-        Self { ground: ground(&cells), cells, taken, due, pause: Duration::ZERO, end: Duration::ZERO, random }
+        Self {
+            ground: ground(&cells),
+            cells,
+            taken,
+            due,
+            pause: Duration::ZERO,
+            end: Duration::ZERO,
+            random,
+            followed: None,
+        }
     }
 
-    /// The walk of a plan's nodes; they stand still if it has no movement. Time 0 is the start of the workload.
-    pub fn from_plan(plan: &Plan, placement: &Placement) -> Self {
+    /// The motion of a plan's nodes: that of its topology, or else the walk of its movement. Time 0 is the start of
+    /// the workload.
+    pub fn from_prepared(prepared: &Prepared) -> Self {
+        let Prepared { plan, placement, topology, .. } = prepared;
+        let nodes = placement.nodes.iter().enumerate().map(|(node, placed)| (placed.host, node)).collect();
+        let followed = CellCourse::new(topology);
+        let followed = followed.map(|course| Followed { course, nodes, moves: VecDeque::new() });
+        Self { followed, ..Self::from_plan(plan, placement) }
+    }
+
+    /// The walk of a plan's nodes; they stand still if it has no movement.
+    fn from_plan(plan: &Plan, placement: &Placement) -> Self {
         let cells: Vec<Cell> = placement.nodes.iter().map(|node| node.cell).collect();
         let mut random = generator(plan.seed, "movement");
         let pause = plan.movement.map_or(Duration::ZERO, |movement| movement.pause());
@@ -50,7 +81,7 @@ impl Mobility {
         let mut first = || Duration::from_nanos(random.below(pause.as_nanos().try_into().unwrap_or(u64::MAX)));
         let due = (0..movers).map(|node| (first(), node)).collect();
         let taken = cells.iter().copied().collect();
-        Self { ground: ground(&cells), cells, taken, due, pause, end: plan.duration, random }
+        Self { ground: ground(&cells), cells, taken, due, pause, end: plan.duration, random, followed: None }
     }
 
     pub fn cell(&self, node: usize) -> Cell {
@@ -59,11 +90,17 @@ impl Mobility {
 
     /// The time of the next result of [`Self::step`].
     pub fn deadline(&self) -> Option<Duration> {
+        if let Some(Followed { course, .. }) = &self.followed {
+            return course.deadline().filter(|at| *at < self.end);
+        }
         self.due.first().map(|(at, _)| *at).filter(|at| *at < self.end)
     }
 
     /// Takes the next step that is due by `now`; returns the node and its new cell.
     pub fn step(&mut self, now: Duration) -> Option<(usize, Cell)> {
+        if self.followed.is_some() {
+            return self.follow(now);
+        }
         while self.deadline().is_some_and(|at| at <= now) {
             let (at, node) = self.due.pop_first()?;
             self.due.insert((at + self.pause, node));
@@ -75,6 +112,20 @@ impl Mobility {
             }
         }
         None
+    }
+
+    fn follow(&mut self, now: Duration) -> Option<(usize, Cell)> {
+        while let Some(at) = self.deadline().filter(|at| *at <= now) {
+            let Followed { course, nodes, moves } = self.followed.as_mut()?;
+            if !moves.is_empty() {
+                break;
+            }
+            let stepped = course.step(at);
+            moves.extend(stepped.into_iter().filter_map(|step| Some((*nodes.get(&step.host)?, step.cell))));
+        }
+        let (node, cell) = self.followed.as_mut()?.moves.pop_front()?;
+        self.cells[node] = cell;
+        Some((node, cell))
     }
 
     /// A free cell adjacent to this one, if there is any.

@@ -67,6 +67,10 @@ impl Prepared {
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;
         plan.capture.iter().try_for_each(|capture| capture.nets(&network, file).map(drop))?;
+        if plan.movement.is_some() && network.motion.cell_m.is_some() {
+            let message = "the topology moves its hosts: leave `[movement]` out, or `cell` of its [motion]";
+            return Err(PlanError::new(file, 0, message).into());
+        }
         name_hub(&mut plan, &network, &placement);
         let mut topology = network.clone();
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;

@@ -14,6 +14,7 @@ use super::error::RunError;
 use super::fault_injector::{FaultInjector, ScheduleResult};
 use super::fleet::{EndedDaemon, Fleet};
 use super::job::RunSpec;
+use super::motion_recorder::MotionRecorder;
 use super::participants::RequesterTasks;
 use super::requester::RequesterContext;
 use super::sampler::Sampler;
@@ -59,6 +60,7 @@ pub(super) struct RunLoop<'a> {
     pub(super) stage: Rc<RequesterContext>,
     pub(super) fault_injector: FaultInjector<'a>,
     pub(super) sampler: &'a mut Sampler,
+    pub(super) motion: MotionRecorder,
     pub(super) interrupt: Interrupt,
     pub(super) watcher: &'a dyn RunObserver,
 }
@@ -144,6 +146,8 @@ impl RunLoop<'_> {
     }
 
     async fn sample(&mut self) -> Result<(), RunError> {
+        let motion = self.motion.records_until(self.stage.origin.elapsed());
+        motion.iter().for_each(|record| self.stage.journal.write(record));
         let (t, active, tally) = (self.stage.seconds(), self.stage.active.get(), self.stage.journal.tally());
         let (sample, load) = self.sampler.sample(self.lab, self.fleet, t, (active, tally)).await?;
         self.stage.journal.write(&Record::Sample(sample));

@@ -63,6 +63,13 @@ impl FlowCounters {
     }
 }
 
+impl FlowCounters {
+    fn before(self, next: &Self) -> Self {
+        let sum = self + *next;
+        Self { arrived: self.arrived, delivered: next.delivered, ..sum }
+    }
+}
+
 impl Add for FlowCounters {
     type Output = Self;
 
@@ -89,5 +96,14 @@ pub struct PipeCounters {
 impl PipeCounters {
     pub fn total(&self) -> FlowCounters {
         self.unicast + self.multicast
+    }
+
+    pub(super) fn joined(self, other: Self) -> Self {
+        Self { unicast: self.unicast + other.unicast, multicast: self.multicast + other.multicast }
+    }
+
+    /// The counters of a way that goes on elsewhere: what was delivered here arrived there.
+    pub(super) fn before(self, next: &Self) -> Self {
+        Self { unicast: self.unicast.before(&next.unicast), multicast: self.multicast.before(&next.multicast) }
     }
 }

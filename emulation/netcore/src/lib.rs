@@ -23,6 +23,9 @@
 //! receivers, and crosses a pipe to each of them. A host with several interfaces has several ports. [`wiring`]
 //! makes the network of a topology, and maps its ports to names.
 //!
+//! On a radio each pair of members has a pipe of its own, or all share one channel ([`Network::add_medium`]). Their
+//! links follow the places of hosts.
+//!
 //! # Time
 //! Each stage starts from the exact time of the event before it, however late the caller is. At one instant
 //! transmissions end first, then come changes in the order in which they were scheduled, then packets that move
@@ -56,13 +59,16 @@
 //! ```
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
+mod air;
 mod config;
 mod counters;
 mod loss;
+mod medium;
 mod network;
 mod pipe;
 mod player;
 mod queue;
+mod radio;
 mod timer_queue;
 mod transmitter;
 mod watch;

@@ -8,6 +8,7 @@ use roost_wire::Time;
 
 use super::loss::PipeRng;
 use super::pipe::{DropCause, Header, Pipe};
+use super::radio::{Air, LanRadio};
 use super::timer_queue::TimerQueue;
 use super::watch::{Sighting, SightingKind, Watch};
 use super::{NetworkLimits, PipeChange, PipeConfig, PipeCounters};
@@ -22,11 +23,16 @@ impl Port {
     pub const fn index(self) -> usize {
         self.0 as usize
     }
+
+    /// The port of a number that was a port's.
+    pub(super) const fn from_index(index: usize) -> Self {
+        Self(index as u32)
+    }
 }
 
 /// A direction of a link, or of a member of a LAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PipeId(u32);
+pub struct PipeId(pub(super) u32);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Destination {
@@ -68,35 +74,36 @@ pub struct ScheduleFull(pub usize);
 /// Links, LANs, and the packets inside. See the [module](super) for the model.
 #[derive(Clone, Debug)]
 pub struct Network<P> {
-    seed: u64,
+    pub(super) seed: u64,
     limits: NetworkLimits,
-    pipes: Vec<Pipe<P>>,
+    pub(super) pipes: Vec<Pipe<P>>,
     exits: Vec<Exit>,
-    ports: Vec<Attachment>,
-    lans: Vec<Vec<Port>>,
-    agenda: TimerQueue,
+    pub(super) ports: Vec<Attachment>,
+    pub(super) lans: Vec<Vec<Port>>,
+    pub(super) air: Air<P>,
+    pub(super) agenda: TimerQueue,
     changes: BTreeMap<(Time, u64), PipeChange>,
-    ready: VecDeque<Delivery<P>>,
+    pub(super) ready: VecDeque<Delivery<P>>,
     /// The time up to which all events are done.
-    clock: Time,
+    pub(super) clock: Time,
     sequence: u64,
-    held: usize,
+    pub(super) held: usize,
     overflows: u64,
     watch: Watch<P>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Attachment {
-    to_net: PipeId,
-    from_net: PipeId,
+pub(super) struct Attachment {
+    pub(super) to_net: PipeId,
+    pub(super) from_net: PipeId,
     /// The opposite port of a link; `None` on a LAN.
     other_end: Option<Port>,
     /// The LAN, if `other_end` is `None`.
-    lan: usize,
+    pub(super) lan: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Exit {
+pub(super) enum Exit {
     Port(Port),
     /// A switch, which receives the packets of this port.
     Switch(Port),
@@ -117,6 +124,7 @@ impl<P: Clone> Network<P> {
             exits: Vec::new(),
             ports: Vec::new(),
             lans: Vec::new(),
+            air: Air::empty(),
             agenda: TimerQueue::default(),
             changes: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -225,7 +233,7 @@ impl<P: Clone> Network<P> {
             return Some(delivery.due);
         }
         let packet = self.agenda.first().map(|((due, _), _)| due);
-        [packet, self.next_change()].into_iter().flatten().min()
+        [packet, self.next_change(), self.air.deadline()].into_iter().flatten().min()
     }
 
     /// The time up to which all events are done.
@@ -235,7 +243,8 @@ impl<P: Clone> Network<P> {
 
     /// The counters of a pipe up to [`Network::now`].
     pub fn counters(&self, pipe: PipeId) -> PipeCounters {
-        self.pipes.get(pipe.0 as usize).map(Pipe::counters).unwrap_or_default()
+        let own = self.pipes.get(pipe.0 as usize).map(Pipe::counters).unwrap_or_default();
+        if self.air.lans.iter().all(Option::is_none) { own } else { self.with_air(pipe, own) }
     }
 
     /// The rate in force, by the pipe's trace if that gives one.
@@ -301,6 +310,9 @@ impl<P: Clone> Network<P> {
 
     /// Runs the next event that is due by `now`; false if there is none.
     fn step(&mut self, now: Time) -> bool {
+        if self.step_air(now) {
+            return true;
+        }
         let change = self.changes.first_entry().filter(|entry| entry.key().0 <= now);
         let packet = self.agenda.first().filter(|((due, _), _)| *due <= now);
         match (change, packet) {
@@ -320,7 +332,7 @@ impl<P: Clone> Network<P> {
     }
 
     /// Advances the clock to the next event, which is never in the past.
-    fn proceed(&mut self, to: Time) {
+    pub(super) fn proceed(&mut self, to: Time) {
         debug_assert!(to >= self.clock, "{to} is before {}", self.clock);
         self.clock = to;
     }
@@ -345,15 +357,18 @@ impl<P: Clone> Network<P> {
     }
 
     fn switch(&mut self, from: Port, header: Header, packet: P) {
+        let lan = self.ports[from.index()].lan;
+        if let Some(LanRadio::Shared(medium)) = self.air.lan(lan) {
+            return self.offer(*medium, from, header, packet);
+        }
         if let Destination::Port(to) = header.to {
-            self.enter(self.ports[to.index()].from_net, header, || packet);
+            self.enter(self.way_out(from, to), header, || packet);
             return;
         }
-        let lan = self.ports[from.index()].lan;
         for member in 0..self.lans[lan].len() {
             let port = self.lans[lan][member];
             if port != from {
-                self.enter(self.ports[port.index()].from_net, header, || packet.clone());
+                self.enter(self.way_out(from, port), header, || packet.clone());
             }
         }
     }
@@ -397,7 +412,7 @@ impl<P: Clone> Network<P> {
         }
     }
 
-    fn change(&mut self, change: PipeChange) {
+    pub(super) fn change(&mut self, change: PipeChange) {
         let id = change.pipe.0;
         if let Some(pipe) = self.pipes.get_mut(id as usize) {
             pipe.change(self.clock, change.change);
@@ -416,7 +431,7 @@ impl<P: Clone> Network<P> {
         }
     }
 
-    fn add_pipe(&mut self, config: PipeConfig, exit: Exit) -> PipeId {
+    pub(super) fn add_pipe(&mut self, config: PipeConfig, exit: Exit) -> PipeId {
         let id = self.pipes.len() as u32;
         self.pipes.push(Pipe::new(config, PipeRng::new(self.seed, id)));
         self.exits.push(exit);
@@ -433,7 +448,7 @@ impl<P: Clone> Network<P> {
         self.sequence
     }
 
-    fn next_change(&self) -> Option<Time> {
+    pub(super) fn next_change(&self) -> Option<Time> {
         self.changes.first_key_value().map(|(&(at, _), _)| at)
     }
 }

@@ -279,7 +279,7 @@ impl<P> Pipe<P> {
     }
 }
 
-fn flow(counters: &mut PipeCounters, to: Destination) -> &mut FlowCounters {
+pub(super) fn flow(counters: &mut PipeCounters, to: Destination) -> &mut FlowCounters {
     match to {
         Destination::Port(_) => &mut counters.unicast,
         Destination::Others => &mut counters.multicast,

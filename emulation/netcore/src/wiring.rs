@@ -18,8 +18,11 @@
 
 use std::time::Duration;
 
+use roost_motion::LinkCourse;
 use roost_results::record;
-use roost_topology::model::{Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, Topology, TopologyChange};
+use roost_topology::model::{
+    Action, Event, HostIndex, Leg, Net, NetIndex, NetKind, RadioLinks, Topology, TopologyChange,
+};
 use roost_topology::units::Rate;
 use roost_wire::Time;
 
@@ -80,6 +83,11 @@ pub fn build<P: Clone>(topology: &Topology, seed: u64) -> (Network<P>, Wiring) {
     for net in &topology.nets {
         wiring.add(&mut network, topology, net);
     }
+    // A topology that was not resolved has no places, and its radios stay silent.
+    if let Ok(Some(course)) = LinkCourse::new(topology, seed) {
+        let ports = topology.radios.iter().map(|radio| wiring.ports(radio.net)).collect();
+        network.follow(course, ports);
+    }
     (network, wiring)
 }
 
@@ -113,7 +121,12 @@ impl Wiring {
         }
         network.schedule_all(changes)?;
         network.play(begin);
+        network.begin_motion(begin);
         Ok(())
+    }
+
+    fn ports(&self, net: NetIndex) -> Vec<Port> {
+        self.nets.get(net).into_iter().flat_map(|net| net.members.iter().map(|member| member.port)).collect()
     }
 
     /// Translates a change of a net, or of one host's legs of it, into changes of pipes.
@@ -190,14 +203,19 @@ impl Wiring {
             (NetKind::Link, [a, b]) => Some((a, b)),
             _ => None,
         };
+        let radio = topology.radio(self.nets.len());
         let ports = match pair {
             Some((a, b)) => {
                 network.add_link(direction(&a.to_net, &b.from_net), direction(&b.to_net, &a.from_net)).to_vec()
             }
-            None => {
-                let legs = net.members.iter().map(|member| ((&member.to_net).into(), (&member.from_net).into()));
-                network.add_lan(&legs.collect::<Vec<_>>())
-            }
+            None => match radio.map(|radio| (radio, &radio.links)) {
+                Some((radio, RadioLinks::Pairs)) => network.add_pairs(net.members.len(), radio.queue),
+                Some((radio, RadioLinks::Shared(rules))) => network.add_medium(net.members.len(), radio.queue, *rules),
+                Some((_, RadioLinks::Access(_))) | None => {
+                    let legs = net.members.iter().map(|member| ((&member.to_net).into(), (&member.from_net).into()));
+                    network.add_lan(&legs.collect::<Vec<_>>())
+                }
+            },
         };
         let index = self.nets.len();
         let mut members = Vec::with_capacity(ports.len());

@@ -1,7 +1,7 @@
 //! Reading of topology files in both formats.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use roost_topology::file::{self, extras};
@@ -11,6 +11,8 @@ use super::{NsLimits, parse};
 
 /// The largest file that is read, in bytes.
 const MAX_FILE: u64 = 16 << 20;
+/// The largest file of positions, in bytes.
+const MAX_MOTION_FILE: u64 = 64 << 20;
 /// The most mistakes that one error lists.
 const MAX_TOLD: usize = 20;
 
@@ -45,6 +47,18 @@ pub fn load(path: &Path) -> Result<Topology, LoadError> {
     }
     let bytes = std::fs::read(path).map_err(unreadable)?;
     load_text(path, &decoded(path, bytes).map_err(unreadable)?)
+}
+
+/// The text of a file of positions.
+fn read_text(path: &Path) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let read = file.take(MAX_MOTION_FILE + 1).read_to_end(&mut bytes);
+    read.map_err(|error| format!("cannot be read: {error}"))?;
+    if bytes.len() as u64 > MAX_MOTION_FILE {
+        return Err(format!("is larger than {} MiB", MAX_MOTION_FILE >> 20));
+    }
+    String::from_utf8(bytes).map_err(|_| "is no text in UTF-8; unpack a compressed file first".to_owned())
 }
 
 /// Decodes the text of a file. NS files may be older than UTF-8; one that is not UTF-8 is read as Latin-1.
@@ -89,7 +103,11 @@ pub fn load_text(path: &Path, text: &str) -> Result<Topology, LoadError> {
     let name = path.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
     let folder = path.parent().unwrap_or(Path::new(""));
     match TopologyFormat::detect_format(path, text) {
-        Some(TopologyFormat::Toml) => file::parse_in(folder, &name, text).map_err(wrong),
+        Some(TopologyFormat::Toml) => {
+            let mut topology = file::parse_in(folder, &name, text).map_err(wrong)?;
+            roost_motion::resolve(&mut topology, |file| read_text(&folder.join(file))).map_err(wrong)?;
+            Ok(topology)
+        }
         Some(TopologyFormat::Ns) => {
             let read = parse(&path.to_string_lossy(), text, &NsLimits::default());
             let read = read.map_err(|error| wrong(vec![Note { line: error.line, text: error.sentence() }]))?;

@@ -6,7 +6,10 @@ use std::iter;
 
 use roost_results::Results;
 use roost_results::metrics::{Metrics, NodeUse, Second};
-use roost_results::record::{PositionRecord, ProgramRecord, RequestRecord, RoomStreamRecord, RunRecord, TrafficRecord};
+use roost_results::record::{
+    LinkStateRecord, MotionRecord, PositionRecord, ProgramRecord, RequestRecord, RoomStreamRecord, RunRecord,
+    TrafficRecord,
+};
 
 pub(super) type CsvFile = (&'static str, String);
 
@@ -30,6 +33,12 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     }
     if !results.positions.is_empty() {
         files.push(("positions.csv", positions(&results.positions)));
+    }
+    if !results.motions.is_empty() {
+        files.push(("motion.csv", motions(&results.motions)));
+    }
+    if !results.link_states.is_empty() {
+        files.push(("link-states.csv", link_states(&results.link_states)));
     }
     if !results.room_streams.is_empty() {
         files.push(("rooms.csv", rooms(&results.room_streams)));
@@ -308,6 +317,45 @@ fn positions(positions: &[PositionRecord]) -> String {
             ("node", |one| one.node.clone()),
             ("x", |one| one.x.to_string()),
             ("y", |one| one.y.to_string()),
+        ],
+    )
+}
+
+fn motions(motions: &[MotionRecord]) -> String {
+    lines(
+        motions,
+        &[
+            ("t_s", |one| number(one.t)),
+            ("host", |one| one.host.clone()),
+            ("x_m", |one| maybe(one.x_m)),
+            ("y_m", |one| maybe(one.y_m)),
+            ("z_m", |one| maybe(one.z_m)),
+            ("lat", |one| degrees(one.lat)),
+            ("lon", |one| degrees(one.lon)),
+            ("alt_m", |one| maybe(one.alt_m)),
+        ],
+    )
+}
+
+/// Six decimals of a degree are a decimeter, which is not enough.
+fn degrees(value: Option<f64>) -> String {
+    whole(value)
+}
+
+fn link_states(states: &[LinkStateRecord]) -> String {
+    lines(
+        states,
+        &[
+            ("t_s", |one| number(one.t)),
+            ("link", |one| one.link.clone()),
+            ("from", |one| one.from.clone()),
+            ("to", |one| one.to.clone()),
+            ("up", |one| flag(one.up)),
+            ("rate_bps", |one| whole(one.rate_bps)),
+            ("delay_ms", |one| maybe(one.delay_ms)),
+            ("loss", |one| maybe(one.loss)),
+            ("distance_m", |one| maybe(one.distance_m)),
+            ("snr_db", |one| maybe(one.snr_db)),
         ],
     )
 }

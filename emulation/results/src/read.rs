@@ -6,8 +6,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::{
-    LinkLoad, LinkRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord,
-    RoomStreamRecord, RunRecord, SCHEMA, SampleRecord, TrafficRecord,
+    LinkLoad, LinkRecord, LinkStateRecord, MotionRecord, NodeRecord, PositionRecord, ProgramRecord, Record,
+    RequestOutcome, RequestRecord, RoomStreamRecord, RunRecord, SCHEMA, SampleRecord, TrafficRecord,
 };
 
 /// The events, one JSON object for each line.
@@ -48,6 +48,8 @@ pub struct Results {
     pub traffic: Vec<TrafficRecord>,
     /// The cells of nodes, and their moves; empty for a plan without movement.
     pub positions: Vec<PositionRecord>,
+    pub motions: Vec<MotionRecord>,
+    pub link_states: Vec<LinkStateRecord>,
     /// The streams of rooms, those of one member together.
     pub room_streams: Vec<RoomStreamRecord>,
     /// Irregularities of the files, one sentence each.
@@ -168,6 +170,8 @@ impl Results {
             programs: Vec::new(),
             traffic: Vec::new(),
             positions: Vec::new(),
+            motions: Vec::new(),
+            link_states: Vec::new(),
             room_streams: Vec::new(),
             remarks: Vec::new(),
         }
@@ -234,6 +238,8 @@ impl Results {
             Record::Program(program) => self.programs.push(program),
             Record::Traffic(traffic) => self.traffic.push(traffic),
             Record::Position(position) => self.positions.push(position),
+            Record::Motion(motion) => self.motions.push(motion),
+            Record::LinkState(state) => self.link_states.push(state),
             Record::RoomStream(stream) => self.room_streams.push(stream),
         }
     }
@@ -245,8 +251,20 @@ impl Results {
 
 /// True if the line is a record of a kind that a later version may have added.
 fn is_unknown(line: &[u8]) -> bool {
-    const KNOWN: [&str; 10] =
-        ["request", "incident", "sample", "load", "node", "link", "program", "traffic", "position", "room-stream"];
+    const KNOWN: [&str; 12] = [
+        "request",
+        "incident",
+        "sample",
+        "load",
+        "node",
+        "link",
+        "program",
+        "traffic",
+        "position",
+        "motion",
+        "link-state",
+        "room-stream",
+    ];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     let kind = value.as_ref().and_then(|value| value.get("record")).and_then(serde_json::Value::as_str);
     kind.is_some_and(|kind| !KNOWN.contains(&kind))

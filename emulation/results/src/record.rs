@@ -35,6 +35,10 @@ pub enum Record {
     /// The cell of a node: recorded for each node of a plan with movement at the start of the workload, and at
     /// each move.
     Position(PositionRecord),
+    /// The place of a host in motion, at each second of its way.
+    Motion(MotionRecord),
+    /// A direction of a radio's link has changed: at once when it comes up or goes down, otherwise once a second.
+    LinkState(LinkStateRecord),
     /// The stream of one member of a room at another: recorded when the other one leaves the room.
     RoomStream(RoomStreamRecord),
 }
@@ -73,6 +77,46 @@ pub struct PositionRecord {
     pub node: String,
     pub x: i32,
     pub y: i32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MotionRecord {
+    pub t: f64,
+    pub host: String,
+    /// Meters east, north and up of the origin; absent without one, and beyond its reach.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub x_m: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub y_m: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub z_m: Option<f64>,
+    /// Degrees of WGS 84, and meters; absent where hosts move on a plane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lat: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lon: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alt_m: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkStateRecord {
+    pub t: f64,
+    pub link: String,
+    pub from: String,
+    pub to: String,
+    pub up: bool,
+    /// Absent while the link is down, as are delay and loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bps: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay_ms: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distance_m: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snr_db: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

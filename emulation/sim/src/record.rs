@@ -111,6 +111,10 @@ impl Recorder {
         self.write(Record::Position(position));
     }
 
+    pub(super) fn motion(&mut self, record: Record) {
+        self.write(record);
+    }
+
     /// Ends the file; returns the first error, if there was one.
     pub(super) fn finish(mut self) -> io::Result<()> {
         self.failure.map_or(Ok(()), Err)?;

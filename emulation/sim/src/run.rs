@@ -9,7 +9,7 @@ use roost_experiment::describe_change;
 use roost_experiment::mobility::Mobility;
 use roost_experiment::plan::{DaemonAction, FaultKind};
 use roost_experiment::workload::Workload;
-use roost_experiment::{Prepared, RequestEnd, RequestSettings};
+use roost_experiment::{MotionRecorder, Prepared, RequestEnd, RequestSettings};
 use roost_results::metrics::room_uses;
 use roost_results::record;
 use roost_wire::{Cell, NodeId, Scheme, Time};
@@ -39,6 +39,7 @@ pub(super) struct SimRun<'a, 'r> {
     rooms: SimRooms,
     calendar: SimEventQueue<SimRunTimer>,
     recorder: &'r mut Recorder,
+    motion: MotionRecorder,
     begin: Time,
     is_warm_up: bool,
     /// Nodes without a home, before the workload begins.
@@ -88,11 +89,12 @@ pub(super) fn run_with_hook(
             placement,
             settings: RequestSettings::from_plan(plan),
             places: &places,
-            walk: Mobility::from_plan(plan, placement),
+            walk: Mobility::from_prepared(prepared),
         },
         requesters: (0..placement.nodes.len()).map(SimRequester::new).collect(),
         calendar: SimEventQueue::new(),
         recorder,
+        motion: MotionRecorder::new(&prepared.topology, plan.seed),
         active: 0,
     };
     run.attach()?;
@@ -175,7 +177,8 @@ impl SimRun<'_, '_> {
             let Self { recorder, world, .. } = self;
             recorder.begin(world);
         }
-        if plan.movement.is_some() {
+        self.record_motion();
+        if self.stage.walk.deadline().is_some() {
             (0..placement.nodes.len()).for_each(|node| self.record_position(node, self.stage.walk.cell(node)));
         }
         self.move_nodes();
@@ -216,6 +219,7 @@ impl SimRun<'_, '_> {
                 }
             }
             SimRunTimer::Sample => {
+                self.record_motion();
                 let Self { recorder, world, .. } = self;
                 recorder.sample(world, world.now.since(self.begin), self.active);
                 recorder.report_progress(SimProgress::Running {
@@ -240,6 +244,11 @@ impl SimRun<'_, '_> {
             let name = &self.prepared.placement.nodes[node].name;
             self.recorder.incident(self.now() - Time::ZERO, name, what);
         }
+    }
+
+    fn record_motion(&mut self) {
+        let now = self.now() - Time::ZERO;
+        self.motion.records_until(now).into_iter().for_each(|record| self.recorder.motion(record));
     }
 
     fn record_position(&mut self, node: usize, cell: Cell) {

@@ -4,6 +4,8 @@
 //! start from it.
 
 mod leg;
+mod motion;
+mod radio;
 mod schedule;
 
 use std::net::Ipv4Addr;
@@ -14,6 +16,10 @@ use serde::Deserialize;
 use super::emulab::EmulabFacts;
 
 pub use leg::{Burst, Discipline, Leg, PacketOrder, Queue, Red};
+pub use motion::{
+    DEFAULT_STEP, HostCourse, HostMotion, MAX_WAYPOINTS, Motion, MotionFile, MotionFormat, Position, Waypoint,
+};
+pub use radio::{Access, Contention, MAX_RADIO_MEMBERS, PathLoss, Radio, RadioLinks, RadioLoss, RadioRate, Station};
 pub use schedule::{Action, Event, HostProgram, ProgramAction, TopologyChange, TrafficAction, TrafficAgent};
 
 /// The most hosts of a topology: as many as a small machine can simulate.
@@ -42,6 +48,9 @@ pub struct Topology {
     pub name: String,
     pub hosts: Vec<Host>,
     pub nets: Vec<Net>,
+    /// Radios; their nets are the last ones, in the same order.
+    pub radios: Vec<Radio>,
+    pub motion: Motion,
     pub routing: Routing,
     /// Routes that the file gives explicitly, whatever `routing` is.
     pub manual_routes: Vec<ManualRoute>,
@@ -66,6 +75,17 @@ impl Topology {
     /// The link or LAN of this name.
     pub fn net_index(&self, name: &str) -> Option<NetIndex> {
         self.nets.iter().position(|net| net.name == name)
+    }
+
+    /// The links and LANs that are not radios.
+    pub fn wired_nets(&self) -> &[Net] {
+        let first = self.radios.first().map_or(self.nets.len(), |radio| radio.net);
+        &self.nets[..first.min(self.nets.len())]
+    }
+
+    /// The radio of a net, if it is one.
+    pub fn radio(&self, net: NetIndex) -> Option<&Radio> {
+        self.radios.iter().find(|radio| radio.net == net)
     }
 
     /// Lists every interface by host: the net and the index among its members, in the order of the nets. The

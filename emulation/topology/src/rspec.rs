@@ -277,6 +277,8 @@ fn lost(topology: &Topology) -> Vec<String> {
         any(&|leg| leg.order == PacketOrder::Free).then(|| "reordering".to_owned()),
         any(&|leg| leg.trace.is_some()).then(|| "traces: links keep one rate, delay and loss".to_owned()),
         (scheduled > 0).then(|| format!("{scheduled} scheduled events")),
+        (!topology.radios.is_empty()).then(|| format!("{} radios, which are LANs here", topology.radios.len())),
+        (!topology.motion.is_empty()).then(|| "the places of hosts".to_owned()),
         (!topology.traffic.is_empty()).then(|| format!("{} traffic agents", topology.traffic.len())),
     ];
     all.into_iter().flatten().collect()

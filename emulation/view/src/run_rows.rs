@@ -67,6 +67,8 @@ impl<'a> RunRows<'a> {
             Record::Position(position) => self.position(&position),
             Record::RoomStream(stream) => self.room_stream(&stream),
             Record::Link(link) => vec![total(&link)],
+            // The page shows cells alone.
+            Record::Motion(_) | Record::LinkState(_) => Vec::new(),
             Record::Node(_) | Record::Program(_) | Record::Traffic(_) => Vec::new(),
         }
     }

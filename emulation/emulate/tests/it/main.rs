@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may stop where it stands")]
 
 mod command_line;
+mod motion;
 mod ns_files;
 mod report;
 mod reproduce;

@@ -149,3 +149,44 @@ fn doctor_explains_missing_namespaces() {
     assert!(text.contains("FAIL  namespaces") && text.contains("user.max_user_namespaces=10000"), "{text}");
     assert_eq!(said(&output), "error: no lab is possible here; the fix is above\n");
 }
+
+const RADIO: &str = r#"
+lenient = true
+
+[[host]]
+name = ["mast", "near", "far"]
+
+[[motion.host]]
+name = "mast"
+position = [0, 0, 10]
+[[motion.host]]
+name = "near"
+position = [300, 400]
+[[motion.host]]
+name = "far"
+position = [9000, 0]
+
+[[radio]]
+name = "air"
+members = ["mast", "near", "far"]
+links = "LINKS"
+frequency = "2.4GHz"
+bandwidth = "20MHz"
+power = "20dBm"
+rate = "6Mbit"
+range = "2km"
+"#;
+
+#[test]
+fn radio_reaches_who_is_near() {
+    for links in ["pairs", "shared", "access\"\naccess = \"mast"] {
+        let folder = Folder::with("air.toml", &RADIO.replace("LINKS", links));
+        let ping = |to: &str| {
+            folder
+                .emulate(&["exec", "air.toml", "mast", "--", "ping", "-n", "-c3", "-i0.05", "-W1", to])
+                .status
+                .success()
+        };
+        assert!(ping("10.1.1.3") && !ping("10.1.1.4"), "{links}");
+    }
+}

@@ -149,7 +149,9 @@ fn try_paths<W: ProbeCarrier>(
 
 /// The paths to measure in one test.
 fn jobs(topology: &Topology, options: &LinktestOptions, test: LinktestKind) -> Vec<PathTest> {
-    let chosen = |net: &NetIndex| options.nets.is_empty() || options.nets.contains(net);
+    // The links of radios change with their places.
+    let is_wired = |net: &NetIndex| topology.radio(*net).is_none();
+    let chosen = |net: &NetIndex| is_wired(net) && (options.nets.is_empty() || options.nets.contains(net));
     let nets: Vec<NetIndex> = (0..topology.nets.len()).filter(chosen).collect();
     let pairs: usize = nets.iter().map(|net| topology.nets[*net].members.len().pow(2)).sum();
     let thorough = !options.quick && pairs <= ALL_PAIRS;

@@ -3,8 +3,10 @@
 mod changes;
 mod lan;
 mod loss;
+mod medium;
 mod property;
 mod queues;
+mod radio;
 mod reference;
 mod timing;
 mod trace;

@@ -1,6 +1,7 @@
 //! Descriptions of a topology for people and for programs.
 
 mod json;
+mod radio;
 mod rows;
 mod tables;
 

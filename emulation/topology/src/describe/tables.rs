@@ -2,6 +2,7 @@
 
 use roost_terminal::Table;
 
+use super::radio;
 use crate::addresses::{AddressError, assign};
 use crate::emulab;
 use crate::file::compress;
@@ -28,6 +29,8 @@ pub fn sections(topology: &Topology) -> Result<Vec<Section>, AddressError> {
         links(&assigned),
         lans(&assigned),
         traces(topology),
+        radios(topology),
+        motion(topology),
         events(topology),
         programs(topology),
         traffic(topology),
@@ -42,6 +45,17 @@ fn section(title: impl Into<String>, columns: &[&'static str], rows: Vec<Vec<Str
     let empty = rows.is_empty();
     rows.into_iter().for_each(|row| table.row(row));
     (!empty).then(|| Section { title: title.into(), table })
+}
+
+fn radios(topology: &Topology) -> Option<Section> {
+    let rows = radio::radio_rows(topology);
+    let columns = ["radio", "links", "members", "model", "power", "band", "rate"];
+    section(format!("{} radios", rows.len()), &columns, rows)
+}
+
+fn motion(topology: &Topology) -> Option<Section> {
+    let rows = radio::motion_rows(topology);
+    section(format!("{} hosts with places", rows.len()), &["host", "course", "until"], rows)
 }
 
 fn hosts(topology: &Topology) -> Option<Section> {

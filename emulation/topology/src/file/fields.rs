@@ -158,9 +158,12 @@ fn described(within: &str, key: &str) -> String {
         (_, "faults") => "a fault".to_owned(),
         (_, "lan") => "a LAN".to_owned(),
         (_, "up" | "down") => "a direction".to_owned(),
-        (_, "classes" | "defaults" | "lab" | "links" | "movement" | "red" | "rooms" | "topology" | "traffic") => {
-            key.to_owned()
-        }
+        ("motion", "host") => "a host in motion".to_owned(),
+        (
+            _,
+            "classes" | "contention" | "defaults" | "lab" | "links" | "motion" | "movement" | "red" | "rooms"
+            | "topology" | "traffic",
+        ) => key.to_owned(),
         _ => format!("a {key}"),
     }
 }

@@ -6,8 +6,13 @@
 pub mod extras;
 pub mod fields;
 mod hosts;
+mod motion;
+mod motion_text;
 mod names;
 mod nets;
+mod quantity;
+mod radio;
+mod radio_text;
 mod schedule;
 mod schedule_text;
 mod shape;
@@ -24,7 +29,9 @@ use serde::Deserialize;
 
 use self::fields::SourceText;
 use self::hosts::HostFile;
+use self::motion::MotionTable;
 use self::nets::{LanFile, LinkFile, RouteFile};
+use self::radio::RadioFile;
 use self::schedule::{EventFile, ProgramFile, TrafficFile};
 use self::shape::{LegOverrides, Shape};
 use super::model::{HostIndex, NetIndex, Note, Routing, Topology};
@@ -50,6 +57,8 @@ struct TopologyFile {
     host: Vec<Spanned<HostFile>>,
     link: Vec<Spanned<LinkFile>>,
     lan: Vec<Spanned<LanFile>>,
+    radio: Vec<Spanned<RadioFile>>,
+    motion: MotionTable,
     route: Vec<Spanned<RouteFile>>,
     program: Vec<Spanned<ProgramFile>>,
     traffic: Vec<Spanned<TrafficFile>>,
@@ -97,6 +106,8 @@ struct TopologyReader<'t> {
     nets: BTreeMap<String, NetIndex>,
     programs: BTreeMap<String, usize>,
     traffic: BTreeMap<String, usize>,
+    /// The line that gives each host its place.
+    moving: BTreeMap<HostIndex, u32>,
 }
 
 impl<'t> TopologyReader<'t> {
@@ -110,6 +121,7 @@ impl<'t> TopologyReader<'t> {
             nets: BTreeMap::new(),
             programs: BTreeMap::new(),
             traffic: BTreeMap::new(),
+            moving: BTreeMap::new(),
         }
     }
 
@@ -120,6 +132,8 @@ impl<'t> TopologyReader<'t> {
         self.defaults = file.defaults.shape(self.source);
         self.read_hosts(file.host);
         self.read_nets(file.link, file.lan);
+        self.read_motion(file.motion);
+        self.read_radios(file.radio);
         self.topology.sync_server = file.sync_server.and_then(|name| self.host(&name));
         self.read_routes(file.route);
         self.read_programs(file.program);
@@ -163,5 +177,7 @@ impl<'t> TopologyReader<'t> {
     }
 }
 
+#[cfg(test)]
+mod motion_tests;
 #[cfg(test)]
 mod tests;

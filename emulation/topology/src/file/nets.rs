@@ -54,13 +54,13 @@ pub(super) struct RouteFile {
 }
 
 /// The values of a link or LAN as a whole.
-struct NetValues {
-    at: usize,
-    kind: NetKind,
-    cost: Option<f64>,
-    prefix: Option<Prefix>,
-    addresses: Option<Words>,
-    legs: Vec<Spanned<LegFile>>,
+pub(super) struct NetValues {
+    pub(super) at: usize,
+    pub(super) kind: NetKind,
+    pub(super) cost: Option<f64>,
+    pub(super) prefix: Option<Prefix>,
+    pub(super) addresses: Option<Words>,
+    pub(super) legs: Vec<Spanned<LegFile>>,
 }
 
 impl TopologyReader<'_> {
@@ -186,7 +186,7 @@ impl TopologyReader<'_> {
         Some(whole)
     }
 
-    fn add_net(&mut self, values: &NetValues, name: Spanned<String>, legs: Vec<(HostIndex, Leg, Leg)>) {
+    pub(super) fn add_net(&mut self, values: &NetValues, name: Spanned<String>, legs: Vec<(HostIndex, Leg, Leg)>) {
         let at = name.span().start;
         let members: usize = self.topology.nets.iter().map(|net| net.members.len()).sum();
         if self.topology.nets.len() == MAX_NETS || members + legs.len() > MAX_MEMBERS {

@@ -226,15 +226,17 @@ fn reference_examples_read_without_warning() {
 #[test]
 fn reference_page_lists_every_key() {
     let keys: Vec<String> =
-        ["", "[[host]]", "[[link]]", "[[lan]]", "[[route]]", "[[program]]", "[[traffic]]", "[[event]]"]
+        ["", "[[host]]", "[[link]]", "[[lan]]", "[[route]]", "[[program]]", "[[traffic]]", "[[event]]", "[motion]"]
             .iter()
+            .chain(&["[[motion.host]]", "[[radio]]"])
             .map(|heading| {
                 toml::from_str::<TopologyFile>(&format!("{heading}\nz = 1")).err().unwrap().message().to_owned()
             })
             .flat_map(|message| message.split('`').skip(3).step_by(2).map(str::to_owned).collect::<Vec<_>>())
             .collect();
     for key in keys.iter().filter(|key| {
-        !["defaults", "host", "link", "lan", "program", "traffic", "event", "route"].contains(&key.as_str())
+        !["defaults", "host", "link", "lan", "radio", "motion", "program", "traffic", "event", "route"]
+            .contains(&key.as_str())
     }) {
         let shown = [format!("`{key}`"), format!("`{key} = "), format!(" {key} = ")];
         assert!(shown.iter().any(|shown| REFERENCE.contains(shown)), "{key} is not on the page");

@@ -2,7 +2,7 @@
 
 use super::shape::LegOverrides;
 use super::stanza::{Stanza, list, quote, table};
-use super::{names, schedule_text};
+use super::{motion_text, names, radio_text, schedule_text};
 use crate::model::{Host, Leg, Net, NetKind, NetMember, Routing, Topology};
 use crate::validate::{self, TopologyLines, ValidationPolicy};
 
@@ -12,6 +12,8 @@ pub fn write(topology: &Topology, comment: &str) -> String {
     let mut stanzas = vec![head(topology)];
     stanzas.extend(hosts(&topology.hosts));
     stanzas.extend(nets(topology));
+    stanzas.extend(radio_text::radios(topology));
+    stanzas.extend(motion_text::motion(topology));
     stanzas.extend(schedule_text::routes(topology));
     stanzas.extend(schedule_text::programs(topology));
     stanzas.extend(schedule_text::traffic(topology));
@@ -98,7 +100,7 @@ fn host_stanza(first: &Host, group: &[Host]) -> Stanza {
 }
 
 /// Writes one word as a text and more as a list.
-fn words_value(words: &[String]) -> String {
+pub(super) fn words_value(words: &[String]) -> String {
     match words {
         [one] => quote(one),
         more => list(more.iter().map(|word| quote(word))),
@@ -107,7 +109,7 @@ fn words_value(words: &[String]) -> String {
 
 fn nets(topology: &Topology) -> Vec<Stanza> {
     let mut stanzas = Vec::new();
-    let mut rest = topology.nets.as_slice();
+    let mut rest = topology.wired_nets();
     while let Some(first) = rest.first() {
         let spokes = (2..=rest.len()).take_while(|count| are_spokes(topology, &rest[..*count])).last().unwrap_or(1);
         let (group, others) = rest.split_at(spokes);
