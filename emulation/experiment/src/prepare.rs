@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roost_results::TOPOLOGY_FILE;
 use roost_topology::generate::GenerateError;
 use roost_topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
 use roost_topology::suggest::did_you_mean;
+use roost_topology::file::changes;
 use roost_topology::{amend, file};
 
 use super::error::RunError;
@@ -48,8 +50,12 @@ impl Prepared {
     /// # Errors
     /// As [`Self::load`].
     pub fn from_text(text: &str, file: &Path) -> Result<Self, RunError> {
-        let plan = Plan::parse(text, file)?;
+        let mut plan = Plan::parse(text, file)?;
         let mut network = network(&plan.topology, file)?;
+        if change_network(&mut network, text, file)? && !matches!(plan.topology, TopologySource::File(_)) {
+            // No generator makes this network: the file in the results has it.
+            plan.topology = TopologySource::File(TOPOLOGY_FILE.into());
+        }
         set_links(&plan, &mut network, file)?;
         Self::from_plan(plan, network, file)
     }
@@ -158,6 +164,17 @@ fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
         TopologySource::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
         TopologySource::Tree(tree) => tree.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
     }
+}
+
+/// Applies the changes in the plan's table `topology`; false if there are none.
+fn change_network(network: &mut Topology, text: &str, file: &Path) -> Result<bool, PlanError> {
+    changes::apply(network, text).map_err(|notes| {
+        let mut wrong = PlanErrors::default();
+        for note in &notes {
+            wrong.record_error(Err(PlanError::new(file, note.line as usize, note.text.clone())));
+        }
+        wrong.joined().unwrap_or_else(|| PlanError::new(file, 0, "its topology cannot be changed"))
+    })
 }
 
 /// Applies the plan's changes of links and LANs.

@@ -16,6 +16,7 @@ use toml::Spanned;
 
 use super::fault::{FaultFile, LinkFile};
 use super::room::{RoomFile, RoomPlan};
+use super::settings::SettingsFile;
 use super::{
     Architecture, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality, MAX_SPEED,
     MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, Room, SuperNodes,
@@ -100,6 +101,8 @@ struct PlanFile {
     #[serde(default)]
     rooms: BTreeMap<Spanned<String>, RoomFile>,
     movement: Option<MovementFile>,
+    #[serde(default)]
+    settings: SettingsFile,
     #[serde(default)]
     lab: LabSettings,
     /// Read by the sweep.
@@ -225,6 +228,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     if !has_rooms {
         wrong.record_error(idle_needs_room(&classes, &lines));
     }
+    let settings = file.settings.read(&lines, &mut wrong);
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -250,6 +254,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         faults,
         rooms,
         movement: wrong.value_or(movement, None),
+        settings,
         lab: file.lab,
     };
     wrong.into_result().map(|()| plan)

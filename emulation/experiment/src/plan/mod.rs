@@ -27,6 +27,7 @@ mod fault;
 mod file;
 mod mix;
 mod room;
+mod settings;
 mod source;
 mod write;
 
@@ -48,6 +49,7 @@ pub(crate) use error::PlanErrors;
 pub use fault::{DaemonAction, DaemonRef, Fault, FaultKind};
 pub use mix::{Draw, Mix, Participation};
 pub use room::{Room, RoomMembers};
+pub use settings::{DaemonSetting, DaemonSettings};
 pub use source::TopologySource;
 pub(crate) use write::write;
 
@@ -93,6 +95,8 @@ pub struct Plan {
     /// Sorted by name, as the keys of the file are.
     pub rooms: Vec<Room>,
     pub movement: Option<Movement>,
+    /// Settings of all nodes and of all hubs.
+    pub settings: DaemonSettings,
     pub lab: LabSettings,
 }
 
