@@ -106,7 +106,7 @@ enum SimWorldTimer {
 
 impl<'a> SimWorld<'a> {
     pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
-        settings::check_settings(prepared)?;
+        check_settings(prepared)?;
         let placement = &prepared.placement;
         let wire = SimNetwork::new(&prepared.topology, prepared.plan.seed)?;
         let hubs =

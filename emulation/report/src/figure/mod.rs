@@ -7,6 +7,7 @@ mod forest;
 mod ink;
 mod latency;
 mod lines;
+mod multiples;
 mod plot_area;
 mod scale;
 mod time;
@@ -21,6 +22,7 @@ pub use self::canvas::Sheet;
 pub(super) use self::forest::forest;
 pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
+pub(crate) use self::multiples::{MAX_PANELS, Panel, multiples};
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// The most links, and the most daemons, that are shown.

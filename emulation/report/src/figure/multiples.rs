@@ -1,0 +1,121 @@
+//! Small multiples: panels with the same axes, two beside each other.
+
+use super::canvas::{Canvas, Mark, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
+use super::ink::Ink;
+use super::lines::{LineAxes, PlotLine, draw, draw_places, plot_scale};
+use super::plot_area::PlotArea;
+use super::scale::AxisScale;
+
+/// The most panels; a page has all values in its tables.
+pub(crate) const MAX_PANELS: usize = 12;
+const COLUMNS: usize = 2;
+const GAP: f64 = 18.0;
+const TITLE: f64 = 22.0;
+const HEIGHT: f64 = 120.0;
+/// Room below a panel for the places, and below the last ones for the axis' title.
+const PLACES: f64 = 28.0;
+const KEY_ROW: f64 = 20.0;
+
+/// A panel: its name, and its lines, each with its number among all.
+pub(crate) struct Panel {
+    pub(crate) name: String,
+    pub(crate) lines: Vec<(usize, PlotLine)>,
+}
+
+/// Draws panels; `names` are those of all lines.
+pub(crate) fn multiples(
+    panels: &[Panel],
+    names: &[String],
+    places: &[(f64, String)],
+    along: LineAxes<'_>,
+    show: impl Fn(f64) -> String,
+) -> Sheet {
+    let panels = &panels[..panels.len().min(MAX_PANELS)];
+    let key = key_rows(names);
+    let top = key.len() as f64 * KEY_ROW + 6.0;
+    let all = panels.iter().flat_map(|panel| &panel.lines).map(|(_, line)| line);
+    let scale = |top: f64, bottom: f64| plot_scale(all.clone(), along, bottom, top);
+    let left = scale(0.0, 1.0).ticks(3).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
+    let width = (WIDTH - left - GAP) / COLUMNS as f64;
+    let rows = panels.len().div_ceil(COLUMNS);
+    let each = TITLE + HEIGHT + PLACES;
+    Canvas::sheet(top + rows as f64 * each + 18.0, |canvas| {
+        draw_key_rows(canvas, &key);
+        for (number, panel) in panels.iter().enumerate() {
+            let (row, column) = (number / COLUMNS, number % COLUMNS);
+            let from = left + column as f64 * (width + GAP);
+            let upper = top + row as f64 * each + TITLE;
+            let (right, bottom) = (from + width, upper + HEIGHT);
+            let frame = PlotArea {
+                left: from,
+                right,
+                top: upper,
+                bottom,
+                x: place_scale(places, from, right),
+                y: scale(upper, bottom),
+            };
+            frame.rows(canvas, 3, |value| if column == 0 { show(value) } else { String::new() });
+            canvas.line(&[(from, bottom), (right, bottom)], Ink::Muted, 1.0);
+            draw_places(canvas, &frame, places);
+            canvas.bold(&cut_to(&panel.name, WORDS, width / 1.1), (from, upper - 13.0), TextAnchor::Right, Ink::Text);
+            for (line, plot) in &panel.lines {
+                draw(canvas, &frame, plot, *line);
+            }
+        }
+        canvas.words(along.title, (WIDTH, top + rows as f64 * each + 8.0), TextAnchor::Left, Ink::Muted);
+    })
+}
+
+fn place_scale(places: &[(f64, String)], left: f64, right: f64) -> AxisScale {
+    let ends = (places.first().map_or(0.0, |place| place.0), places.last().map_or(1.0, |place| place.0));
+    let air = (ends.1 - ends.0).max(1e-9) * 0.08;
+    AxisScale::exact(ends.0 - air, ends.1 + air, left, right)
+}
+
+/// The names of lines with their numbers, in rows that fit.
+fn key_rows(names: &[String]) -> Vec<Vec<(usize, String, f64)>> {
+    let mut rows: Vec<Vec<(usize, String, f64)>> = Vec::new();
+    let mut free_from = f64::INFINITY;
+    for (number, name) in names.iter().enumerate() {
+        let name = cut_to(name, WORDS, WIDTH / 2.0);
+        let width = width_of(&name, WORDS) + 32.0;
+        if free_from + width > WIDTH {
+            rows.push(Vec::new());
+            free_from = 0.0;
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push((number, name, free_from));
+        }
+        free_from += width;
+    }
+    rows
+}
+
+fn draw_key_rows(canvas: &mut Canvas<'_>, rows: &[Vec<(usize, String, f64)>]) {
+    for (row, names) in rows.iter().enumerate() {
+        let y = (row as f64 + 0.5) * KEY_ROW;
+        for (number, name, x) in names {
+            canvas.mark((x + 5.0, y), 4.0, Ink::kind(*number), Mark::kind(*number));
+            canvas.words(name, (x + 14.0, y), TextAnchor::Right, Ink::Text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn panels_share_axes_and_key() {
+        let line = |value: f64| PlotLine::new("all", vec![(1.0, value, Some(0.2)), (2.0, value, None)]);
+        let panel = |n: usize| Panel { name: format!("loss {n}"), lines: vec![(0, line(n as f64)), (1, line(0.5))] };
+        let panels: Vec<Panel> = (0..20).map(panel).collect();
+        let names = ["client-server".to_owned(), "x".repeat(300)];
+        let places = [(1.0, "1".to_owned()), (2.0, "2".to_owned())];
+        let sheet = multiples(&panels, &names, &places, LineAxes::with_title("nodes"), |value| value.to_string());
+        let text = sheet.inline("x").0;
+        assert_eq!(text.matches("loss ").count(), MAX_PANELS);
+        assert_eq!(text.matches("client-server").count(), 1);
+        assert_eq!(key_rows(&names).len(), 2);
+    }
+}

@@ -1,0 +1,121 @@
+//! The effect of each factor of a sweep: means over all others.
+
+use std::collections::BTreeMap;
+
+use roost_statistics::mean_and_half_width;
+
+use super::factors::{Factor, Level};
+use super::{Mean, Overview, RunSummary};
+use crate::measure::Measure;
+
+/// A level of a factor, and the mean of a measure over the values of all other factors.
+pub(crate) struct LevelMean<'a> {
+    pub(crate) level: &'a Level,
+    pub(crate) mean: Mean,
+}
+
+/// The means of a measure at the levels of a factor.
+pub(crate) struct FactorEffect<'a> {
+    pub(crate) factor: &'a Factor,
+    pub(crate) levels: Vec<LevelMean<'a>>,
+}
+
+impl FactorEffect<'_> {
+    /// The ratio of the largest mean to the smallest.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        let means = || self.levels.iter().map(|one| one.mean.mean);
+        let (low, high) = (means().fold(f64::INFINITY, f64::min), means().fold(0.0, f64::max));
+        (low > 0.0).then_some(high / low)
+    }
+}
+
+impl Overview<'_> {
+    /// The effects of all factors on a measure.
+    ///
+    /// Only combinations of the other factors count that have a value at each level, so that the levels are compared on
+    /// the same ground. The interval is over the seeds, each with one mean.
+    pub(crate) fn effects(&self, measure: &Measure) -> Vec<FactorEffect<'_>> {
+        self.axes.factors().iter().filter_map(|factor| self.effect(factor, measure)).collect()
+    }
+
+    fn effect<'a>(&'a self, factor: &'a Factor, measure: &Measure) -> Option<FactorEffect<'a>> {
+        let points = || self.cells.iter().flat_map(|cell| cell.points.iter().copied());
+        let others = |point: &RunSummary| -> Vec<Option<&Level>> {
+            let others = self.axes.factors().iter().filter(|other| other.title != factor.title);
+            others.map(|other| other.level(point)).collect()
+        };
+        let mut blocks: Vec<(Vec<Option<&Level>>, u64, BTreeMap<usize, f64>)> = Vec::new();
+        let mut few = false;
+        for point in points() {
+            let found = point.measures.iter().find(|(one, _)| one.kind == measure.kind);
+            let place = factor.levels.iter().position(|level| Some(level) == factor.level(point));
+            let (Some((one, value)), Some(place)) = (found, place) else { continue };
+            few |= one.few;
+            let (rest, seed) = (others(point), point.run.seed);
+            match blocks.iter_mut().find(|(known, of, _)| *of == seed && *known == rest) {
+                Some((_, _, values)) => drop(values.insert(place, *value)),
+                None => blocks.push((rest, seed, BTreeMap::from([(place, *value)]))),
+            }
+        }
+        blocks.retain(|(_, _, values)| values.len() == factor.levels.len());
+        let levels = factor.levels.iter().enumerate().filter_map(|(place, level)| {
+            let mut by_seed: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+            for (_, seed, values) in &blocks {
+                let (sum, count) = by_seed.entry(*seed).or_default();
+                *sum += values[&place];
+                *count += 1.0;
+            }
+            let means: Vec<f64> = by_seed.values().map(|(sum, count)| sum / count).collect();
+            let (mean, half) = mean_and_half_width(&means)?;
+            let half = half.filter(|_| !few);
+            let measure = Measure { few, ..measure.clone() };
+            Some(LevelMean { level, mean: Mean { measure, runs: means.len(), mean, half } })
+        });
+        let levels: Vec<LevelMean<'a>> = levels.collect();
+        (levels.len() > 1).then_some(FactorEffect { factor, levels })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use roost_results::testing::SyntheticShape;
+
+    use super::*;
+    use crate::measure::MeasureKind;
+
+    #[test]
+    fn effects_are_means_over_the_others() {
+        let mut points = Vec::new();
+        for (delay, of_delay) in [("5ms", 100.0), ("50ms", 50.0)] {
+            for (architecture, of_architecture) in [("client-server", 1.0), ("super-node", 2.0)] {
+                for seed in 1..=3_u64 {
+                    let mut results = SyntheticShape { seed, requests: 20, ..SyntheticShape::default() }.make().results;
+                    results.plan = None;
+                    let varied = [("delay", delay), ("architecture", architecture)];
+                    results.run.varied = varied.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+                    let mut point = RunSummary::from_results(PathBuf::from("run"), &results);
+                    point.measures.retain_mut(|(measure, value)| {
+                        *value = of_delay * of_architecture + seed as f64;
+                        measure.kind == MeasureKind::Completed
+                    });
+                    points.push(point);
+                }
+            }
+        }
+        // A cell at one level alone has no weight.
+        points.retain(|point| !(point.run.seed == 3 && point.run.varied["delay"] == "5ms"));
+        let overview = Overview::from_points(&points);
+        let measure = points[0].measures[0].0.clone();
+        let effects = overview.effects(&measure);
+        let told: Vec<(&str, Vec<f64>)> = effects
+            .iter()
+            .map(|effect| (effect.factor.title.as_str(), effect.levels.iter().map(|one| one.mean.mean).collect()))
+            .collect();
+        assert_eq!(told[1], ("delay", vec![151.5, 76.5]));
+        assert_eq!((told[0].0, told[0].1.len()), ("architecture", 2));
+        assert!(effects[1].levels.iter().all(|one| one.mean.runs == 2 && one.mean.half.is_some()));
+        assert!(effects[1].ratio().is_some_and(|ratio| (ratio - 151.5 / 76.5).abs() < 1e-9));
+    }
+}
