@@ -163,11 +163,10 @@ impl FactorAxes {
 /// True if the size of a network tells it apart from others of its family.
 fn has_sizes(points: &[&RunSummary]) -> bool {
     let mut names: BTreeMap<(String, u32), &str> = BTreeMap::new();
-    let is_one = |point: &&RunSummary| {
+    points.iter().all(|point| {
         let name = point.run.varied.get(TOPOLOGY).map_or("", String::as_str);
         *names.entry((family(&point.run), point.run.nodes)).or_insert(name) == name
-    };
-    points.iter().all(is_one)
+    })
 }
 
 /// The place of a cell on a page.
