@@ -118,18 +118,18 @@ mod tests {
 
     #[test]
     fn lists_and_topology_files_have_keys() {
-        let set = |plan: &str, key: &str| {
+        let changed = |plan: &str, key: &str| {
             let mut plan: Table = toml::from_str(plan).unwrap();
-            super::set(&mut plan, &PlanKey::parse(key).unwrap(), Value::Integer(7))?;
+            set(&mut plan, &PlanKey::parse(key).unwrap(), Value::Integer(7))?;
             Ok::<_, String>(plan)
         };
-        let plan = set("faults = [{ at = 1 }, { at = 2 }]", "faults.2.at").unwrap();
+        let plan = changed("faults = [{ at = 1 }, { at = 2 }]", "faults.2.at").unwrap();
         assert_eq!(plan["faults"][1]["at"].as_integer(), Some(7));
-        assert!(set("faults = [{ at = 1 }]", "faults.2.at").unwrap_err().contains("`faults.2` is no table"));
-        let plan = set("topology = 'x.ns'", "topology.link.sat.queue.limit").unwrap();
+        assert!(changed("faults = [{ at = 1 }]", "faults.2.at").unwrap_err().contains("`faults.2` is no table"));
+        let plan = changed("topology = 'x.ns'", "topology.link.sat.queue.limit").unwrap();
         assert_eq!(plan["topology"]["file"].as_str(), Some("x.ns"));
         assert_eq!(plan["topology"]["link"]["sat"]["queue"]["limit"].as_integer(), Some(7));
-        let plan = set("tiers = 2", "super_nodes").unwrap();
+        let plan = changed("tiers = 2", "super_nodes").unwrap();
         assert!(!plan.contains_key("tiers"));
     }
 }

@@ -110,7 +110,7 @@ mod tests {
         let line = |value: f64| PlotLine::new("all", vec![(1.0, value, Some(0.2)), (2.0, value, None)]);
         let panel = |n: usize| Panel { name: format!("loss {n}"), lines: vec![(0, line(n as f64)), (1, line(0.5))] };
         let panels: Vec<Panel> = (0..20).map(panel).collect();
-        let names = ["client-server".to_owned(), "x".repeat(300)];
+        let names = ["client-server".to_owned(), "x".repeat(300), "y".repeat(300)];
         let places = [(1.0, "1".to_owned()), (2.0, "2".to_owned())];
         let sheet = multiples(&panels, &names, &places, LineAxes::with_title("nodes"), |value| value.to_string());
         let text = sheet.inline("x").0;

@@ -12,6 +12,8 @@ use crate::measure::Measure;
 pub(crate) struct LevelMean<'a> {
     pub(crate) level: &'a Level,
     pub(crate) mean: Mean,
+    /// One mean for each seed, in the order of the seeds.
+    by_seed: Vec<f64>,
 }
 
 /// The means of a measure at the levels of a factor.
@@ -21,11 +23,17 @@ pub(crate) struct FactorEffect<'a> {
 }
 
 impl FactorEffect<'_> {
-    /// The ratio of the largest mean to the smallest.
-    pub(super) fn ratio(&self) -> Option<f64> {
-        let means = || self.levels.iter().map(|one| one.mean.mean);
-        let (low, high) = (means().fold(f64::INFINITY, f64::min), means().fold(0.0, f64::max));
-        (low > 0.0).then_some(high / low)
+    /// The ratio of the largest mean to the smallest, and the half-width of its interval: the levels are compared within
+    /// each seed.
+    pub(super) fn ratio(&self) -> Option<(f64, Option<f64>)> {
+        let by_mean = |a: &&LevelMean<'_>, b: &&LevelMean<'_>| a.mean.mean.total_cmp(&b.mean.mean);
+        let (low, high) = (self.levels.iter().min_by(by_mean)?, self.levels.iter().max_by(by_mean)?);
+        let ratios: Vec<f64> = low.by_seed.iter().zip(&high.by_seed).map(|(low, high)| high / low).collect();
+        if low.mean.mean <= 0.0 || ratios.iter().any(|ratio| !ratio.is_finite()) {
+            return None;
+        }
+        let half = mean_and_half_width(&ratios)?.1.filter(|_| !low.mean.measure.few);
+        Some((high.mean.mean / low.mean.mean, half))
     }
 }
 
@@ -69,7 +77,7 @@ impl Overview<'_> {
             let (mean, half) = mean_and_half_width(&means)?;
             let half = half.filter(|_| !few);
             let measure = Measure { few, ..measure.clone() };
-            Some(LevelMean { level, mean: Mean { measure, runs: means.len(), mean, half } })
+            Some(LevelMean { level, mean: Mean { measure, runs: means.len(), mean, half }, by_seed: means })
         });
         let levels: Vec<LevelMean<'a>> = levels.collect();
         (levels.len() > 1).then_some(FactorEffect { factor, levels })
@@ -116,6 +124,6 @@ mod tests {
         assert_eq!(told[1], ("delay", vec![151.5, 76.5]));
         assert_eq!((told[0].0, told[0].1.len()), ("architecture", 2));
         assert!(effects[1].levels.iter().all(|one| one.mean.runs == 2 && one.mean.half.is_some()));
-        assert!(effects[1].ratio().is_some_and(|ratio| (ratio - 151.5 / 76.5).abs() < 1e-9));
+        assert!(effects[1].ratio().is_some_and(|(ratio, half)| (ratio - 151.5 / 76.5).abs() < 1e-9 && half.is_some()));
     }
 }

@@ -41,6 +41,8 @@ impl Overview<'_> {
         let most = if is_part { 1.0 } else { f64::INFINITY };
         let x_title = self.axes.x_title();
         let along = LineAxes { title: &x_title, most };
+        // A value of the axis is no guess.
+        let axis = Measure { few: false, ..measure.clone() };
         let names = self.line_names(cells);
         let panels = self.panels(measure, cells, &names);
         let sheet = match panels.as_slice() {
@@ -50,9 +52,9 @@ impl Overview<'_> {
             }
             [only] => {
                 let lines: Vec<PlotLine> = only.lines.iter().map(|(_, line)| line.clone()).collect();
-                figure::lines(&lines, &places, along, |value| measure.show(value))
+                figure::lines(&lines, &places, along, |value| axis.show(value))
             }
-            several => figure::multiples(several, &names, &places, along, |value| measure.show(value)),
+            several => figure::multiples(several, &names, &places, along, |value| axis.show(value)),
         };
         let more = panels.len().saturating_sub(MAX_PANELS);
         let more = if more > 0 { format!(" The table has {more} panels more.") } else { String::new() };
@@ -124,7 +126,14 @@ impl Overview<'_> {
         let place = if places.len() > 1 { self.axes.at(place) } else { String::new() };
         match seen.as_slice() {
             [] => name,
-            [(_, only)] => format!("{name}{place}: {}", measure.show(only.mean)),
+            [(only, mean)] => {
+                let first = cells.iter().find(|cell| cell.series == only.series && cell.x != only.x);
+                let first = first.and_then(|cell| Some((cell, cell.mean(measure)?)));
+                let from = first.map_or_else(String::new, |(cell, first)| {
+                    format!("{}{}, ", measure.show(first.mean), self.axes.at(&cell.x.name))
+                });
+                format!("{name}: {from}{}{place}", measure.show(mean.mean))
+            }
             [first, rest @ ..] if first.1.mean > 0.0 => {
                 format!("{name}{place}: {}", beside(measure, first, rest))
             }
@@ -136,10 +145,16 @@ impl Overview<'_> {
 /// Bars for each value of each factor: means over the others.
 fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figure> {
     let name = format!("effects-{}", file_name(&measure.kind)?);
-    let mut by_size: Vec<(f64, &str)> =
-        effects.iter().filter_map(|effect| Some((effect.ratio()?, effect.factor.title.as_str()))).collect();
+    let mut by_size: Vec<(f64, String)> = effects
+        .iter()
+        .filter_map(|effect| {
+            let (ratio, half) = effect.ratio()?;
+            let half = half.map_or_else(String::new, |half| format!(" ({}–{})", three(ratio - half), three(ratio + half)));
+            Some((ratio, format!("{} {} ×{half}", effect.factor.title, three(ratio))))
+        })
+        .collect();
     by_size.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let told: Vec<String> = by_size.iter().map(|(ratio, title)| format!("{title} {} ×", three(*ratio))).collect();
+    let told: Vec<String> = by_size.into_iter().map(|(_, told)| told).collect();
     let told = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
     let bars_of = effects.iter().enumerate().flat_map(|(number, effect)| {
         effect.levels.iter().map(move |one| FigureBar {
@@ -152,11 +167,9 @@ fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figu
     (!bars_of.is_empty()).then(|| Figure {
         name,
         title: format!("{}{told}", capital(&measure.name)),
-        caption: format!(
-            "{} for each value of a factor: the mean over all others, with 95 % intervals over the seeds. In the title \
-             the largest mean of a factor over its smallest.",
-            capital(&measure.name)
-        ),
+        caption: "Means over the values of the other factors, with 95 % intervals over the seeds. In the title a factor's \
+                  largest mean over its smallest, seed by seed."
+            .into(),
         sheet: figure::bars(&bars_of, &[]),
     })
 }
