@@ -38,9 +38,15 @@ impl LaunchBuilder<'_> {
     pub(super) fn hub(&self, index: usize) -> Result<Launch, RunError> {
         let hub = &self.placement.hubs[index];
         let program = self.plan.architecture.hub_program();
-        let mut args = self.common(self.hub_settings, &hub.name, hub.host, |scheme| {
-            if scheme == Scheme::Quic { QUIC_PORT } else { PORT }
-        })?;
+        let mut args =
+            self.common(
+                self.hub_settings,
+                &hub.name,
+                hub.host,
+                |scheme| {
+                    if scheme == Scheme::Quic { QUIC_PORT } else { PORT }
+                },
+            )?;
         let caching = self.plan.architecture.hub_role() == roost_wire::Role::Server;
         for parent in &hub.parents {
             let flag = if caching { "--cache-of" } else { "--parent" };

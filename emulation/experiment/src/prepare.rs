@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use roost_results::TOPOLOGY_FILE;
+use roost_topology::file::changes;
 use roost_topology::generate::GenerateError;
 use roost_topology::model::{Action, Event, HostIndex, NetIndex, Topology, TopologyChange};
 use roost_topology::suggest::did_you_mean;
-use roost_topology::file::changes;
 use roost_topology::{amend, file};
 
 use super::error::RunError;

@@ -114,7 +114,11 @@ impl Jobs<'_> {
         // A thread that panicked has left its task, and said so.
         let lost = count - due;
         told?;
-        if lost > 0 { Err(Failure::failed(format!("{lost} of {count} runs ended the program's threads"))) } else { Ok(()) }
+        if lost > 0 {
+            Err(Failure::failed(format!("{lost} of {count} runs ended the program's threads")))
+        } else {
+            Ok(())
+        }
     }
 }
 

@@ -194,7 +194,8 @@ fn sweep_runs_alike_on_all_processors() {
 fn sweep_mistakes_come_before_any_run() {
     let text = "[sweep]\nlinks.net.dealy = ['1s']\n[[sweep.cases]]\nsettings.hub.media = 'off'\n";
     let folder = folder_with(&format!("{PLAN}{text}"));
-    let output = emulate(folder.path(), &["sweep", "trial.toml", "--simulate", "--vary", "duration=5s,0s", "-o", "out"]);
+    let output =
+        emulate(folder.path(), &["sweep", "trial.toml", "--simulate", "--vary", "duration=5s,0s", "-o", "out"]);
     let told = said(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
     assert!(told.contains("`dealy` is no key of a link; did you mean `delay`?"), "{told}");

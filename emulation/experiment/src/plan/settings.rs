@@ -185,8 +185,10 @@ mod tests {
 
     #[test]
     fn each_role_has_its_settings() {
-        let read = settings("[settings]\nnode.uplink = '1Mbit/s'\nnode.delivery.video = 'backup'\nhub.lease = '5s'\n\
-                             hub.summary_rate = '96bit/s'\n")
+        let read = settings(
+            "[settings]\nnode.uplink = '1Mbit/s'\nnode.delivery.video = 'backup'\nhub.lease = '5s'\n\
+                             hub.summary_rate = '96bit/s'\n",
+        )
         .unwrap();
         assert_eq!(read.node_file(), "delivery.video = \"backup\"\nuplink = \"1Mbit/s\"\n");
         assert_eq!(read.hub_file(Architecture::SuperNode), "lease = \"5s\"\nsummary_rate = \"96bit/s\"\n");

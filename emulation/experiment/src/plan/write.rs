@@ -9,7 +9,8 @@ use roost_topology::units::format_duration;
 use roost_wire::Role;
 
 use super::{
-    BackendChoice, DaemonSetting, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, Room, RoomMembers, TopologySource,
+    BackendChoice, DaemonSetting, Fault, FaultKind, Locality, Mix, Named, Participation, Plan, Room, RoomMembers,
+    TopologySource,
 };
 use crate::placement::Placement;
 

@@ -9,7 +9,8 @@ pub(super) type KeyLine = (Vec<String>, usize);
 pub(super) fn key_lines(text: &str) -> Vec<KeyLine> {
     let mut all = Vec::new();
     if let Ok(table) = DeTable::parse(text) {
-        let begins: Vec<usize> = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
+        let begins: Vec<usize> =
+            text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at).collect();
         let line = |at: usize| 1 + begins.partition_point(|begin| *begin < at);
         walk(table.get_ref(), &[], &line, &mut all);
     }

@@ -1,7 +1,7 @@
 //! Mistakes in the runs of a sweep, told by the lines of its plan.
 
-use super::lines::{KeyLine, key_lines, line_of};
 use super::SweepRun;
+use super::lines::{KeyLine, key_lines, line_of};
 use crate::error::RunError;
 use crate::plan::PlanError;
 
@@ -87,7 +87,6 @@ impl SweepMistakes {
         }
     }
 }
-
 
 #[cfg(test)]
 mod tests {

@@ -229,9 +229,8 @@ mod tests {
 
     #[test]
     fn seeds_are_ranges_and_numbers() {
-        let seeds = |text: &str| -> Vec<String> {
-            sweep(text).unwrap().iter().map(|run| run.varied["seed"].clone()).collect()
-        };
+        let seeds =
+            |text: &str| -> Vec<String> { sweep(text).unwrap().iter().map(|run| run.varied["seed"].clone()).collect() };
         assert_eq!(seeds("[sweep]\nseed = '3..5'\n"), ["3", "4", "5"]);
         assert_eq!(seeds("[sweep]\nseeds = 2\n"), ["1", "2"]);
         for (text, told) in [

@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn values_are_words_or_toml() {
-        let told = |text: &str| parse_variation(text).map(|(key, values)| (key.to_string(), Value::Array(values).to_string()));
+        let told =
+            |text: &str| parse_variation(text).map(|(key, values)| (key.to_string(), Value::Array(values).to_string()));
         let cases = [
             ("links.net.delay=5ms,50ms", "links.net.delay", "[\"5ms\", \"50ms\"]"),
             ("seed=1..3,9", "seed", "[1, 2, 3, 9]"),

@@ -208,12 +208,15 @@ fn means(overview: &Overview<'_>, family: &str) -> Markup {
         let rest = place.iter().skip(1).cloned().chain([cell.points.len().to_string()]);
         rest.chain(shown.iter().map(value)).collect::<Vec<_>>()
     };
-    table(&headings, &html! {
-        @for cell in cells {
-            @let place = place(cell);
-            (row("", &place[0], values(cell, &place)))
-        }
-    })
+    table(
+        &headings,
+        &html! {
+            @for cell in cells {
+                @let place = place(cell);
+                (row("", &place[0], values(cell, &place)))
+            }
+        },
+    )
 }
 
 /// Lists all runs, each with a link to its own page.

@@ -128,7 +128,8 @@ impl FactorAxes {
         let mut factors = Vec::new();
         let mut by_family = false;
         for key in keys.into_iter().filter(|key| *key != SEED) {
-            let values: BTreeSet<&str> = points.iter().filter_map(|point| Some(point.run.varied.get(key)?.as_str())).collect();
+            let values: BTreeSet<&str> =
+                points.iter().filter_map(|point| Some(point.run.varied.get(key)?.as_str())).collect();
             let factor = if key == TOPOLOGY && has_sizes(points) {
                 by_family = points.iter().map(|point| family(&point.run)).collect::<BTreeSet<_>>().len() > 1;
                 let sizes: BTreeSet<String> = points.iter().map(|point| point.run.nodes.to_string()).collect();
@@ -310,11 +311,10 @@ mod tests {
         assert!(!layout.is_continuous());
         assert_eq!((layout.x_title().as_str(), layout.at("none").as_str()), ("faults", ", no faults"));
         let places = runs.each_ref().map(|run| layout.place(run));
-        assert_eq!(places.each_ref().map(|place| (place.series.as_str(), place.x.place)), [
-            ("super-node", 0.0),
-            ("client-server", 1.0),
-            ("super-node", 1.0)
-        ]);
+        assert_eq!(
+            places.each_ref().map(|place| (place.series.as_str(), place.x.place)),
+            [("super-node", 0.0), ("client-server", 1.0), ("super-node", 1.0)]
+        );
     }
 
     #[test]

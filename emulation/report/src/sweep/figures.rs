@@ -149,7 +149,8 @@ fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figu
         .iter()
         .filter_map(|effect| {
             let (ratio, half) = effect.ratio()?;
-            let half = half.map_or_else(String::new, |half| format!(" ({}–{})", three(ratio - half), three(ratio + half)));
+            let half =
+                half.map_or_else(String::new, |half| format!(" ({}–{})", three(ratio - half), three(ratio + half)));
             Some((ratio, format!("{} {} ×{half}", effect.factor.title, three(ratio))))
         })
         .collect();
@@ -167,9 +168,10 @@ fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figu
     (!bars_of.is_empty()).then(|| Figure {
         name,
         title: format!("{}{told}", capital(&measure.name)),
-        caption: "Means over the values of the other factors, with 95 % intervals over the seeds. In the title a factor's \
+        caption:
+            "Means over the values of the other factors, with 95 % intervals over the seeds. In the title a factor's \
                   largest mean over its smallest, seed by seed."
-            .into(),
+                .into(),
         sheet: figure::bars(&bars_of, &[]),
     })
 }

@@ -207,7 +207,8 @@ fn name_apart(cells: &mut [SeedGroup<'_>]) -> Vec<String> {
         let cell = &mut rest[0];
         let first = cell.points[0];
         let mut alike = before.iter().filter(|other| {
-            (&other.family, &other.panel, other.x.place.to_bits()) == (&cell.family, &cell.panel, cell.x.place.to_bits())
+            (&other.family, &other.panel, other.x.place.to_bits())
+                == (&cell.family, &cell.panel, cell.x.place.to_bits())
                 && other.points[0].run.architecture == first.run.architecture
                 && (other.series == cell.series || other.series.starts_with(&format!("{} (", cell.series)))
         });

@@ -163,7 +163,10 @@ mod tests {
         let told = |settings: &str| check_settings(&prepared(settings)).unwrap_err().to_string();
         let text = "[settings.hub]\nmedia = 'off'\nlease = '1ms'\n[settings.node]\nmax_streams = 'x'\n";
         let lines: Vec<String> = told(text).lines().map(str::to_owned).collect();
-        assert_eq!(lines[0], "p.toml:5: simulated hubs have no setting `media`: run it with the real daemons, or leave it out");
+        assert_eq!(
+            lines[0],
+            "p.toml:5: simulated hubs have no setting `media`: run it with the real daemons, or leave it out"
+        );
         assert_eq!(lines[1], "p.toml:6: a lease is between 1s and 24h");
         assert!(lines[2].starts_with("p.toml:8: `max_streams` is a whole number"), "{lines:?}");
     }

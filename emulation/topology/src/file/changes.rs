@@ -112,7 +112,9 @@ impl ChangeReader<'_> {
     fn change_host(&self, topology: &mut Topology, name: &Spanned<String>, change: &HostChange) {
         let Some(index) = topology.host_index(name.get_ref()) else {
             let near = did_you_mean(name.get_ref(), topology.hosts.iter().map(|host| host.name.as_str()));
-            return self.source.refuse(name.span().start, format!("the topology has no host `{}`{near}", name.get_ref()));
+            return self
+                .source
+                .refuse(name.span().start, format!("the topology has no host `{}`{near}", name.get_ref()));
         };
         let host = &mut topology.hosts[index];
         host.class = change.class.clone().or(host.class.take());
@@ -239,10 +241,14 @@ mod tests {
 
     #[test]
     fn lan_and_leg_values_reach_legs() {
-        let topology = changed("lan.net.delay = '40ms'\nlan.net.leg.b.delay = '7ms'\nlan.net.queue.limit = 5\n").unwrap();
+        let topology =
+            changed("lan.net.delay = '40ms'\nlan.net.leg.b.delay = '7ms'\nlan.net.queue.limit = 5\n").unwrap();
         let member = |place: usize| &topology.nets[1].members[place];
         assert_eq!(member(2).to_net.delay, Duration::from_millis(20), "exceptions end");
-        assert_eq!((member(1).to_net.delay, member(1).from_net.delay), (Duration::from_millis(7), Duration::from_millis(7)));
+        assert_eq!(
+            (member(1).to_net.delay, member(1).from_net.delay),
+            (Duration::from_millis(7), Duration::from_millis(7))
+        );
         assert_eq!((member(0).to_net.queue.limit, member(0).from_net.queue.limit), (5, 5));
         assert_eq!(member(0).to_net.rate, "10Mbit".parse().unwrap());
     }

@@ -109,12 +109,7 @@ fn did_not_come(failures: &[String], all: usize) -> String {
 }
 
 /// Makes open runs with the daemons; returns the failures of those that did not start.
-fn emulate_all(
-    plan: &Path,
-    open: &[&SweepTask],
-    output: Output,
-    interrupt: &Interrupt,
-) -> CommandResult<Vec<String>> {
+fn emulate_all(plan: &Path, open: &[&SweepTask], output: Output, interrupt: &Interrupt) -> CommandResult<Vec<String>> {
     let mut failures = Vec::new();
     for (index, task) in open.iter().enumerate() {
         if interrupt.is_set() {

@@ -36,10 +36,8 @@ pub(super) fn run_all(
     let jobs = Jobs { threads: args.jobs.count(nodes), output, interrupt };
     let tasks: Vec<(SweepRun, PathBuf)> = open.iter().map(|task| (task.run.clone(), task.folder.clone())).collect();
     let plan = args.plan.clone();
-    let work = move |(run, folder): (SweepRun, PathBuf)| SimulatedRun {
-        told: simulate(&run, &folder, &plan),
-        name: run.name,
-    };
+    let work =
+        move |(run, folder): (SweepRun, PathBuf)| SimulatedRun { told: simulate(&run, &folder, &plan), name: run.name };
     let mut failures = Vec::new();
     jobs.run(tasks, work, |SimulatedRun { name, told }| {
         match told {
