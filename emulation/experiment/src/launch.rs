@@ -29,7 +29,6 @@ pub(super) struct LaunchBuilder<'a> {
     pub(super) placement: &'a Placement,
     pub(super) lab: &'a Lab,
     pub(super) binaries: &'a Binaries,
-    /// The files of settings.
     pub(super) hub_settings: &'a Path,
     pub(super) node_settings: &'a Path,
 }

@@ -22,9 +22,8 @@ const PACE: Duration = Duration::from_secs(10);
 const STACK: usize = 8 << 20;
 /// Memory that a run takes at least, and for each node.
 const RUN_BYTES: u64 = 40 << 20;
-const NODE_BYTES: u64 = 600 << 10;
+const NODE_BYTES: u64 = 200 << 10;
 
-/// The number of runs at once.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct JobArgs {
     /// How many runs in virtual time go on at once [default: one on each processor, as memory allows]
@@ -46,7 +45,6 @@ fn fitting(available: Option<u64>, nodes: usize) -> usize {
     available.map_or(usize::MAX, |bytes| (bytes / each) as usize)
 }
 
-/// The memory that programs can take now.
 fn available_bytes() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -219,7 +217,7 @@ mod tests {
 
     #[test]
     fn memory_limits_jobs() {
-        assert_eq!(fitting(Some(1 << 30), 10), 22);
+        assert_eq!(fitting(Some(1 << 30), 10), 24);
         assert_eq!(fitting(Some(1 << 30), 10_000), 0);
         assert_eq!(fitting(None, 10), usize::MAX);
         assert!(available_bytes().is_some_and(|bytes| bytes > 1 << 20));

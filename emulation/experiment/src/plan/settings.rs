@@ -42,7 +42,7 @@ const HUB_KEYS: [&str; 10] = [
     "log_level",
 ];
 
-/// Those that only super nodes have.
+/// Settings that a central server lacks, so that it takes no notice of them.
 const SUPER_NODE_KEYS: [&str; 6] =
     ["summary_rate", "max_standbys", "media", "media_uplink", "media_layers", "media_subscribers"];
 
@@ -71,7 +71,6 @@ const OWN_KEYS: [(&str, &str); 16] = [
 pub struct DaemonSetting {
     pub key: String,
     pub value: Value,
-    /// Its line in the plan, from 1.
     pub line: usize,
 }
 

@@ -26,11 +26,8 @@ pub(super) struct Axis {
     key: Option<PlanKey>,
 }
 
-/// A value of a factor.
 pub(super) struct AxisPoint {
-    /// Its text for people.
     pub(super) label: String,
-    /// The part of a folder's name.
     pub(super) folder: String,
     pub(super) values: Vec<PointValue>,
 }
@@ -38,7 +35,6 @@ pub(super) struct AxisPoint {
 pub(super) struct PointValue {
     pub(super) key: PlanKey,
     pub(super) value: Value,
-    /// Its place in `[sweep]`.
     pub(super) origin: Vec<String>,
 }
 
@@ -124,7 +120,6 @@ fn axis(key: PlanKey, at: &[String], values: Vec<Value>) -> Axis {
     Axis { name: String::new(), points: points.collect(), key: Some(key) }
 }
 
-/// Numbers labels that stand twice.
 fn distinct(labels: impl Iterator<Item = String>) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut number = |(index, label): (usize, String)| {
@@ -135,7 +130,6 @@ fn distinct(labels: impl Iterator<Item = String>) -> Vec<String> {
     labels.enumerate().map(&mut number).collect()
 }
 
-/// Tables of keys that change together.
 fn cases(value: Value) -> Result<Axis, Vec<AxisMistake>> {
     let at = [CASES.to_owned()];
     let tables: Option<Vec<Table>> = match value {

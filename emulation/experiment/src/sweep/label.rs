@@ -4,7 +4,6 @@ use std::path::Path;
 
 use toml::{Table, Value};
 
-/// The verbs of faults.
 const VERBS: [&str; 8] = ["kill", "stop", "start", "freeze", "thaw", "down", "up", "change"];
 
 /// The text of a value: `star-11` for `{ star = { nodes = 11 } }`, a file without its folder and extension, a fault as

@@ -5,13 +5,11 @@ use super::lines::{KeyLine, key_lines, line_of};
 use crate::error::RunError;
 use crate::plan::PlanError;
 
-/// The most mistakes that are told.
 const MAX_TOLD: usize = 20;
 
 /// The mistakes of all runs of a sweep; one that many runs have is told once.
 #[derive(Debug)]
 pub struct SweepMistakes {
-    /// The lines of the plan.
     lines: Vec<KeyLine>,
     runs: usize,
     found: Vec<SweepMistake>,
@@ -36,7 +34,6 @@ impl SweepMistakes {
         self.found.is_empty()
     }
 
-    /// Adds the mistakes of a run.
     pub fn add(&mut self, run: &SweepRun, error: &RunError) {
         let RunError::Plan(plan) = error else { return self.record(run, 0, error.to_string()) };
         let of_run = key_lines(&run.text);

@@ -28,7 +28,6 @@ const MAX_CELLS: usize = 10_000;
 const MAX_NAME: usize = 160;
 const SWEEP: &str = "sweep";
 
-/// The runs of a sweep.
 #[derive(Clone, Debug)]
 pub struct Sweep {
     pub runs: Vec<SweepRun>,

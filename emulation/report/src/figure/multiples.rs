@@ -17,14 +17,14 @@ const PLACES: f64 = 28.0;
 const KEY_ROW: f64 = 20.0;
 
 /// A panel: its name, and its lines, each with its number among all.
-pub(crate) struct Panel {
+pub(crate) struct FigurePanel {
     pub(crate) name: String,
     pub(crate) lines: Vec<(usize, PlotLine)>,
 }
 
 /// Draws panels; `names` are those of all lines.
 pub(crate) fn multiples(
-    panels: &[Panel],
+    panels: &[FigurePanel],
     names: &[String],
     places: &[(f64, String)],
     along: LineAxes<'_>,
@@ -108,8 +108,9 @@ mod tests {
     #[test]
     fn panels_share_axes_and_key() {
         let line = |value: f64| PlotLine::new("all", vec![(1.0, value, Some(0.2)), (2.0, value, None)]);
-        let panel = |n: usize| Panel { name: format!("loss {n}"), lines: vec![(0, line(n as f64)), (1, line(0.5))] };
-        let panels: Vec<Panel> = (0..20).map(panel).collect();
+        let panel =
+            |n: usize| FigurePanel { name: format!("loss {n}"), lines: vec![(0, line(n as f64)), (1, line(0.5))] };
+        let panels: Vec<FigurePanel> = (0..20).map(panel).collect();
         let names = ["client-server".to_owned(), "x".repeat(300), "y".repeat(300)];
         let places = [(1.0, "1".to_owned()), (2.0, "2".to_owned())];
         let sheet = multiples(&panels, &names, &places, LineAxes::with_title("nodes"), |value| value.to_string());

@@ -12,7 +12,7 @@ use crate::measure::Measure;
 pub(crate) struct LevelMean<'a> {
     pub(crate) level: &'a Level,
     pub(crate) mean: Mean,
-    /// One mean for each seed, in the order of the seeds.
+    /// A mean for each seed, in the order of the seeds.
     by_seed: Vec<f64>,
 }
 

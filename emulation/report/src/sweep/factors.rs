@@ -15,16 +15,13 @@ const TOPOLOGY: &str = "topology";
 const NODES: &str = "nodes";
 const SEED: &str = "seed";
 
-/// A value of a factor.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Level {
-    /// The value in the records.
     value: String,
     pub(crate) name: String,
     number: Option<f64>,
 }
 
-/// A key that a sweep varies.
 #[derive(Clone, Debug)]
 pub(crate) struct Factor {
     key: String,
@@ -78,7 +75,6 @@ impl Factor {
         if self.unit.is_empty() { level.name.clone() } else { format!("{} {}", level.name, self.unit) }
     }
 
-    /// The level that a run has.
     pub(crate) fn level<'a>(&'a self, point: &RunSummary) -> Option<&'a Level> {
         let value = value_of(point, &self.key)?;
         self.levels.iter().find(|level| level.value == value)
@@ -173,7 +169,6 @@ fn has_sizes(points: &[&RunSummary]) -> bool {
 /// The place of a cell on a page.
 #[derive(Clone, Debug)]
 pub(crate) struct CellPlace {
-    /// The section.
     pub(crate) family: String,
     pub(crate) panel: String,
     pub(crate) series: String,
@@ -183,9 +178,7 @@ pub(crate) struct CellPlace {
 /// The rule by which runs find their places in figures.
 #[derive(Clone, Debug)]
 pub(crate) enum Layout {
-    /// By the factors of a sweep.
     Factors(FactorAxes),
-    /// By whatever differs between the runs.
     Differences(Axes),
 }
 
@@ -318,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_no_sweep_differ_by_settings() {
+    fn other_runs_differ_by_settings() {
         assert!(matches!(layout(&[run(&[("rate", "1")]), run(&[])]), Layout::Differences(_)));
         assert!(matches!(layout(&[run(&[("seed", "1")]), run(&[("seed", "2")])]), Layout::Differences(_)));
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use roost_statistics::welch;
 
 use super::{FactorEffect, Mean, Overview, SeedGroup, axes, union, with_half};
-use crate::figure::{self, Figure, FigureBar, Ink, LineAxes, MAX_PANELS, Panel, PlotLine};
+use crate::figure::{self, Figure, FigureBar, FigurePanel, Ink, LineAxes, MAX_PANELS, PlotLine};
 use crate::measure::{Measure, MeasureKind, RoomFigure};
 use crate::text_format::{capital, three};
 
@@ -81,12 +81,12 @@ impl Overview<'_> {
     }
 
     /// The panels with their lines, in the order of the cells.
-    fn panels(&self, measure: &Measure, cells: &[&SeedGroup<'_>], names: &[String]) -> Vec<Panel> {
-        let mut panels: Vec<Panel> = Vec::new();
+    fn panels(&self, measure: &Measure, cells: &[&SeedGroup<'_>], names: &[String]) -> Vec<FigurePanel> {
+        let mut panels: Vec<FigurePanel> = Vec::new();
         for cell in cells {
             let Some(mean) = cell.mean(measure) else { continue };
             if panels.last().is_none_or(|panel| panel.name != cell.panel) {
-                panels.push(Panel { name: cell.panel.clone(), lines: Vec::new() });
+                panels.push(FigurePanel { name: cell.panel.clone(), lines: Vec::new() });
             }
             let number = names.iter().position(|name| *name == cell.series).unwrap_or(0);
             let Some(panel) = panels.last_mut() else { continue };

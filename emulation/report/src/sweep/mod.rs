@@ -112,7 +112,6 @@ pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
 
 /// The figures of a page about several runs.
 pub(super) struct SweepFigures {
-    /// By the family of the topology.
     pub(super) families: Vec<(String, Vec<Figure>)>,
     pub(super) effects: Vec<Figure>,
 }

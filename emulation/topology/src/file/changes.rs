@@ -46,7 +46,6 @@ with_shape!(NetChange {
 
 with_shape!(LegChange { up: Shape, down: Shape });
 
-/// Values that replace those of a leg.
 struct LegChangeSet {
     values: LegOverrides,
     /// A new limit of the queue, which stays as it is otherwise.

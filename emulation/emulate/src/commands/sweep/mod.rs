@@ -23,7 +23,6 @@ use crate::failure::{CommandResult, Failure};
 
 /// The most runs that are listed at the end; `runs.csv` has all.
 const MAX_LISTED: usize = 200;
-/// The most failures that are named.
 const MAX_FAILURES: usize = 20;
 
 /// `emulate sweep`.
@@ -100,7 +99,6 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
     failed.map_or_else(|| require_trusted(&untrusted, output), Err)
 }
 
-/// Names the runs that failed.
 fn did_not_come(failures: &[String], all: usize) -> String {
     let named = failures.iter().take(MAX_FAILURES).map(|failure| format!("\n  {failure}")).collect::<String>();
     let more = failures.len().saturating_sub(MAX_FAILURES);

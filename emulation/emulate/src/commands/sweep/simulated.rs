@@ -13,7 +13,6 @@ use super::{SweepArgs, full};
 use crate::failure::CommandResult;
 
 enum RunFailure {
-    /// This run alone.
     Own(String),
     /// The disk is full or gone: every other run fails as well.
     Disk(String),
@@ -25,7 +24,6 @@ struct SimulatedRun {
     told: Result<Vec<String>, RunFailure>,
 }
 
-/// Simulates open runs; returns the failures.
 pub(super) fn run_all(
     args: &SweepArgs,
     open: &[&SweepTask],
@@ -50,7 +48,6 @@ pub(super) fn run_all(
     Ok(failures)
 }
 
-/// Simulates a run, and makes its page.
 fn simulate(run: &SweepRun, folder: &Path, plan: &Path) -> Result<Vec<String>, RunFailure> {
     let own = |error: &dyn ToString| RunFailure::Own(error.to_string());
     remove_remains(folder).map_err(|error| own(&RunError::file("remove", folder, &error)))?;
