@@ -219,16 +219,13 @@ fn twice(axes: &[Axis]) -> Vec<AxisMistake> {
     for (place, axis) in axes.iter().enumerate() {
         let earlier = || axes[..place].iter().flat_map(|axis| &axis.points).flat_map(|point| &point.values);
         let clash = axis.points.iter().flat_map(|point| &point.values).find(|one| {
-            earlier().any(|other| one.key.0.starts_with(&other.key.0) && !is_topology(&other.key, &other.value))
+            // A topology as a whole comes before changes of it.
+            earlier()
+                .any(|other| one.key.0.starts_with(&other.key.0) && (one.key == other.key || !other.key.is("topology")))
         });
         wrong.extend(clash.map(|one| mistake(&one.origin, format!("`{}` is varied twice in [sweep]", one.key))));
     }
     wrong
-}
-
-/// True for a topology as a whole, which comes before changes of it.
-fn is_topology(key: &PlanKey, _: &Value) -> bool {
-    key.is("topology")
 }
 
 /// Names each factor by the fewest last names of its key that no other has.

@@ -113,7 +113,7 @@ mod tests {
         for text in ["", "a b", "a = 1\nb", "a..b", "[a]", "a.{b = 1}"] {
             assert!(PlanKey::parse(text).is_err(), "{text}");
         }
-        assert!(PlanKey::parse(&"a.".repeat(5000).trim_end_matches('.')).is_err());
+        assert!(PlanKey::parse("a.".repeat(5000).trim_end_matches('.')).is_err());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use roost_statistics::mean_and_half_width;
 
 use super::factors::{Factor, Level};
-use super::{Mean, Overview, RunSummary};
+use super::{Mean, Overview};
 use crate::measure::Measure;
 
 /// A level of a factor, and the mean of a measure over the values of all other factors.
@@ -37,6 +37,13 @@ impl FactorEffect<'_> {
     }
 }
 
+/// Runs that differ in one factor alone.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Block {
+    seed: u64,
+    others: Vec<Option<usize>>,
+}
+
 impl Overview<'_> {
     /// The effects of all factors on a measure.
     ///
@@ -47,29 +54,21 @@ impl Overview<'_> {
     }
 
     fn effect<'a>(&'a self, factor: &'a Factor, measure: &Measure) -> Option<FactorEffect<'a>> {
-        let points = || self.cells.iter().flat_map(|cell| cell.points.iter().copied());
-        let others = |point: &RunSummary| -> Vec<Option<&Level>> {
-            let others = self.axes.factors().iter().filter(|other| other.title != factor.title);
-            others.map(|other| other.level(point)).collect()
-        };
-        let mut blocks: Vec<(Vec<Option<&Level>>, u64, BTreeMap<usize, f64>)> = Vec::new();
+        let others: Vec<&Factor> = self.axes.factors().iter().filter(|other| other.title != factor.title).collect();
+        let mut blocks: BTreeMap<Block, BTreeMap<usize, f64>> = BTreeMap::new();
         let mut few = false;
-        for point in points() {
+        for point in self.cells.iter().flat_map(|cell| cell.points.iter().copied()) {
             let found = point.measures.iter().find(|(one, _)| one.kind == measure.kind);
-            let place = factor.levels.iter().position(|level| Some(level) == factor.level(point));
-            let (Some((one, value)), Some(place)) = (found, place) else { continue };
+            let (Some((one, value)), Some(place)) = (found, factor.index(point)) else { continue };
             few |= one.few;
-            let (rest, seed) = (others(point), point.run.seed);
-            match blocks.iter_mut().find(|(known, of, _)| *of == seed && *known == rest) {
-                Some((_, _, values)) => drop(values.insert(place, *value)),
-                None => blocks.push((rest, seed, BTreeMap::from([(place, *value)]))),
-            }
+            let others = others.iter().map(|other| other.index(point)).collect();
+            blocks.entry(Block { seed: point.run.seed, others }).or_default().insert(place, *value);
         }
-        blocks.retain(|(_, _, values)| values.len() == factor.levels.len());
+        blocks.retain(|_, values| values.len() == factor.levels.len());
         let levels = factor.levels.iter().enumerate().filter_map(|(place, level)| {
             let mut by_seed: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
-            for (_, seed, values) in &blocks {
-                let (sum, count) = by_seed.entry(*seed).or_default();
+            for (block, values) in &blocks {
+                let (sum, count) = by_seed.entry(block.seed).or_default();
                 *sum += values[&place];
                 *count += 1.0;
             }
@@ -92,6 +91,7 @@ mod tests {
 
     use super::*;
     use crate::measure::MeasureKind;
+    use crate::sweep::RunSummary;
 
     #[test]
     fn effects_are_means_over_the_others() {

@@ -80,9 +80,15 @@ impl Factor {
         self.levels.iter().find(|level| level.value == value)
     }
 
+    /// The number of the level that a run has.
+    pub(super) fn index(&self, point: &RunSummary) -> Option<usize> {
+        let value = value_of(point, &self.key)?;
+        self.levels.iter().position(|level| level.value == value)
+    }
+
     fn place(&self, point: &RunSummary) -> AxisPlace {
         let level = self.level(point);
-        let index = self.levels.iter().position(|one| Some(one) == level).unwrap_or(0) as f64;
+        let index = self.index(point).unwrap_or(0) as f64;
         let number = level.and_then(|level| level.number).filter(|_| self.is_numeric());
         let place = number.map_or(index, |number| if self.is_logarithmic() { number.log10() } else { number });
         AxisPlace { place, name: level.map(|level| level.name.clone()).unwrap_or_default() }
@@ -252,10 +258,7 @@ impl Layout {
     /// The order of panels and of lines: by the levels of their factors.
     pub(super) fn order(&self, point: &RunSummary) -> Vec<usize> {
         let Self::Factors(axes) = self else { return Vec::new() };
-        let index = |factor: &Factor| {
-            let level = factor.level(point);
-            factor.levels.iter().position(|one| Some(one) == level).unwrap_or(0)
-        };
+        let index = |factor: &Factor| factor.index(point).unwrap_or(0);
         axes.panels.iter().chain(&axes.line).map(index).collect()
     }
 }
