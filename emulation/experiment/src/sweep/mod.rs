@@ -128,12 +128,17 @@ fn sweep_table(plan: &mut Table, extras: &SweepExtras) -> Result<Table, String> 
     Ok(table)
 }
 
+struct RunPoint<'a> {
+    axis: &'a Axis,
+    point: &'a AxisPoint,
+}
+
 /// The points of the run of this number: the last factor varies fastest.
-fn points(axes: &[Axis], number: usize) -> Vec<(&Axis, &AxisPoint)> {
+fn points(axes: &[Axis], number: usize) -> Vec<RunPoint<'_>> {
     let mut rest = number;
     let mut points = Vec::with_capacity(axes.len());
     for axis in axes.iter().rev() {
-        points.push((axis, &axis.points[rest % axis.points.len()]));
+        points.push(RunPoint { axis, point: &axis.points[rest % axis.points.len()] });
         rest /= axis.points.len();
     }
     points.reverse();
@@ -142,12 +147,12 @@ fn points(axes: &[Axis], number: usize) -> Vec<(&Axis, &AxisPoint)> {
 
 fn run_of(
     plan: &Table,
-    points: &[(&Axis, &AxisPoint)],
+    points: &[RunPoint<'_>],
     file: &Path,
     line: &impl Fn(&[String]) -> usize,
 ) -> Result<SweepRun, PlanError> {
     let mut plan = plan.clone();
-    let mut values: Vec<_> = points.iter().flat_map(|(_, point)| &point.values).collect();
+    let mut values: Vec<_> = points.iter().flat_map(|one| &one.point.values).collect();
     // A table as a whole comes before keys of it.
     values.sort_by_key(|value| value.key.0.len());
     let mut keys = Vec::with_capacity(values.len());
@@ -156,8 +161,8 @@ fn run_of(
         set(&mut plan, &value.key, value.value.clone()).map_err(|message| PlanError::new(file, at, message))?;
         keys.push((value.key.clone(), at));
     }
-    let name = points.iter().map(|(_, point)| plain(&point.folder)).collect::<Vec<_>>().join("_");
-    let varied = points.iter().map(|(axis, point)| (axis.name.clone(), point.label.clone())).collect();
+    let name = points.iter().map(|one| plain(&one.point.folder)).collect::<Vec<_>>().join("_");
+    let varied = points.iter().map(|one| (one.axis.name.clone(), one.point.label.clone())).collect();
     Ok(SweepRun { name, varied, text: write(&plan, file)?, keys })
 }
 
