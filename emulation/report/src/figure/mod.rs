@@ -22,7 +22,7 @@ pub use self::canvas::Sheet;
 pub(super) use self::forest::forest;
 pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
-pub(crate) use self::multiples::{FigurePanel, MAX_PANELS, multiples};
+pub(crate) use self::multiples::{FigurePanel, MAX_PANELS, Multiples};
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// The most links, and the most daemons, that are shown.

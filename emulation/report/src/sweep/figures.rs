@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use roost_statistics::welch;
 
 use super::{FactorEffect, Mean, Overview, SeedGroup, axes, union, with_half};
-use crate::figure::{self, Figure, FigureBar, FigurePanel, Ink, LineAxes, MAX_PANELS, PlotLine};
+use crate::figure::{self, Figure, FigureBar, FigurePanel, Ink, LineAxes, MAX_PANELS, Multiples, PlotLine};
 use crate::measure::{Measure, MeasureKind, RoomFigure};
 use crate::text_format::{capital, three};
 
@@ -54,7 +54,9 @@ impl Overview<'_> {
                 let lines: Vec<PlotLine> = only.lines.iter().map(|(_, line)| line.clone()).collect();
                 figure::lines(&lines, &places, along, |value| axis.show(value))
             }
-            several => figure::multiples(several, &names, &places, along, |value| axis.show(value)),
+            several => {
+                Multiples { panels: several, names: &names, places: &places, along }.sheet(|value| axis.show(value))
+            }
         };
         let more = panels.len().saturating_sub(MAX_PANELS);
         let more = if more > 0 { format!(" The table has {more} panels more.") } else { String::new() };
