@@ -22,10 +22,8 @@ pub(crate) struct FigurePanel {
     pub(crate) lines: Vec<(usize, PlotLine)>,
 }
 
-/// Panels over the same places.
 pub(crate) struct Multiples<'a> {
     pub(crate) panels: &'a [FigurePanel],
-    /// The names of all lines.
     pub(crate) names: &'a [String],
     pub(crate) places: &'a [(f64, String)],
     pub(crate) along: LineAxes<'a>,
@@ -85,7 +83,6 @@ impl Multiples<'_> {
     }
 }
 
-/// The names of lines, in rows that fit.
 fn key_rows(names: &[String]) -> Vec<Vec<KeyName>> {
     let mut rows: Vec<Vec<KeyName>> = Vec::new();
     let mut free_from = f64::INFINITY;
