@@ -120,10 +120,16 @@ enum EmulateCommand {
 ")]
     Place(commands::place::PlaceArgs),
     #[allow(rustdoc::broken_intra_doc_links, reason = "it is the help, printed as it stands")]
-    /// Run every combination of what a plan's [sweep] table lists
+    /// Run a plan with every combination of values: of its network, overlay, daemons, faults, seeds
+    ///
+    /// A table [sweep] of the plan lists the values, or --vary does. A key leads to any value of the plan:
+    /// links.NAME.delay, topology.link.NAME.queue.limit, settings.hub.lease, faults.1.at. What lies in
+    /// [[sweep.cases]] changes together. Runs that are complete are not repeated.
     #[command(before_help = "Examples:
   emulate sweep plans/first.toml
   emulate sweep plans/first.toml --check
+  emulate sweep plan.toml --simulate --seeds 10 --vary architecture=client-server,super-node
+  emulate sweep plan.toml --simulate --vary links.net.delay=5ms,50ms,500ms --vary seed=1..20
 ")]
     Sweep(commands::sweep::SweepArgs),
     /// Make the published experiments again: every figure and table, and what the papers claim

@@ -99,10 +99,22 @@ impl Fleet {
         std::fs::create_dir_all(LOG_FOLDER).map_err(|error| RunError::file("make", Path::new(LOG_FOLDER), &error))?;
         let group = Path::new(RUN_FOLDER).join("group");
         identities::make_group(binaries, &group)?;
-        // An empty file, so that the settings of this machine's daemons are not read.
-        let empty = Path::new(RUN_FOLDER).join("empty.toml");
-        std::fs::write(&empty, "").map_err(|error| RunError::file("write", &empty, &error))?;
-        let builder = LaunchBuilder { plan, placement, lab, binaries, empty: &empty };
+        // Files even without settings, so that those of this machine's daemons are not read.
+        let write = |name: &str, settings: &str| {
+            let path = Path::new(RUN_FOLDER).join(name);
+            std::fs::write(&path, settings).map_err(|error| RunError::file("write", &path, &error))?;
+            Ok::<_, RunError>(path)
+        };
+        let hub_settings = write("hub.toml", &plan.settings.hub_file(plan.architecture))?;
+        let node_settings = write("node.toml", &plan.settings.node_file())?;
+        let builder = LaunchBuilder {
+            plan,
+            placement,
+            lab,
+            binaries,
+            hub_settings: &hub_settings,
+            node_settings: &node_settings,
+        };
         let mut launches = Vec::new();
         for index in 0..placement.hubs.len() {
             launches.push(builder.hub(index)?);

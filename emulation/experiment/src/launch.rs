@@ -29,7 +29,8 @@ pub(super) struct LaunchBuilder<'a> {
     pub(super) placement: &'a Placement,
     pub(super) lab: &'a Lab,
     pub(super) binaries: &'a Binaries,
-    pub(super) empty: &'a Path,
+    pub(super) hub_settings: &'a Path,
+    pub(super) node_settings: &'a Path,
 }
 
 impl LaunchBuilder<'_> {
@@ -37,7 +38,14 @@ impl LaunchBuilder<'_> {
         let hub = &self.placement.hubs[index];
         let program = self.plan.architecture.hub_program();
         let mut args =
-            self.common(&hub.name, hub.host, |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT })?;
+            self.common(
+                self.hub_settings,
+                &hub.name,
+                hub.host,
+                |scheme| {
+                    if scheme == Scheme::Quic { QUIC_PORT } else { PORT }
+                },
+            )?;
         let caching = self.plan.architecture.hub_role() == roost_wire::Role::Server;
         for parent in &hub.parents {
             let flag = if caching { "--cache-of" } else { "--parent" };
@@ -56,7 +64,7 @@ impl LaunchBuilder<'_> {
 
     pub(super) fn node(&self, index: usize) -> Result<Launch, RunError> {
         let node: &PlacedNode = &self.placement.nodes[index];
-        let mut args = self.common(&node.name, node.host, |_| 0)?;
+        let mut args = self.common(self.node_settings, &node.name, node.host, |_| 0)?;
         let flag = match self.plan.architecture.hub_role() {
             roost_wire::Role::Server => "--server",
             _ => "--super",
@@ -69,15 +77,23 @@ impl LaunchBuilder<'_> {
         }
         let services: Vec<&str> = Service::ALL.iter().map(|service| service.name()).collect();
         args.extend(["--at".into(), node.cell.to_string().into(), "--services".into(), services.join(",").into()]);
-        // All others may request from one node at once; the paper has no limit.
-        let streams = self.placement.nodes.len().max(8);
-        args.extend(["--max-streams".into(), streams.to_string().into()]);
+        if self.plan.settings.node_value("max_streams").is_none() {
+            // All others may request from one node at once; the paper has no limit.
+            let streams = self.placement.nodes.len().max(8);
+            args.extend(["--max-streams".into(), streams.to_string().into()]);
+        }
         self.launch(Role::Node(index), &node.name, node.host, &node.class, "overlay-node", args)
     }
 
-    fn common(&self, name: &str, host: HostIndex, port: impl Fn(Scheme) -> u16) -> Result<Vec<OsString>, RunError> {
+    fn common(
+        &self,
+        settings: &Path,
+        name: &str,
+        host: HostIndex,
+        port: impl Fn(Scheme) -> u16,
+    ) -> Result<Vec<OsString>, RunError> {
         let hosts = self.hosts(host)?;
-        let mut args: Vec<OsString> = vec!["--config".into(), self.empty.into()];
+        let mut args: Vec<OsString> = vec!["--config".into(), settings.into()];
         args.extend(["--identity".into(), identity(name).into()]);
         args.extend(["--socket".into(), socket(name).into()]);
         for scheme in Scheme::ALL {

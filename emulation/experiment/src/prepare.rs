@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use roost_topology::file::TraceKey;
+use roost_results::TOPOLOGY_FILE;
+use roost_topology::file::{TraceKey, changes};
 use roost_topology::generate::GenerateError;
 use roost_topology::model::{Action, Event, HostIndex, NetIndex, NetKind, Topology, TopologyChange};
 use roost_topology::suggest::did_you_mean;
@@ -50,8 +51,12 @@ impl Prepared {
     /// # Errors
     /// As [`Self::load`].
     pub fn from_text(text: &str, file: &Path) -> Result<Self, RunError> {
-        let plan = Plan::parse(text, file)?;
+        let mut plan = Plan::parse(text, file)?;
         let mut network = network(&plan.topology, file)?;
+        if change_network(&mut network, text, file)? && !matches!(plan.topology, TopologySource::File(_)) {
+            // No generator makes this network: the file in the results has it.
+            plan.topology = TopologySource::File(TOPOLOGY_FILE.into());
+        }
         set_links(&plan, &mut network, file)?;
         set_traces(&plan, &mut network, file)?;
         Self::from_plan(plan, network, file)
@@ -169,6 +174,18 @@ fn network(source: &TopologySource, file: &Path) -> Result<Topology, RunError> {
         TopologySource::Forest(forest) => forest.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
         TopologySource::Tree(tree) => tree.topology().map_err(|error| RunError::Topology(in_plan(file, &error))),
     }
+}
+
+/// Applies the changes in the plan's table `topology`; false if there are none.
+fn change_network(network: &mut Topology, text: &str, file: &Path) -> Result<bool, PlanError> {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    changes::apply(network, folder, text).map_err(|notes| {
+        let mut wrong = PlanErrors::default();
+        for note in &notes {
+            wrong.record_error(Err(PlanError::new(file, note.line as usize, note.text.clone())));
+        }
+        wrong.joined().unwrap_or_else(|| PlanError::new(file, 0, "its topology cannot be changed"))
+    })
 }
 
 /// Applies the plan's changes of links and LANs.

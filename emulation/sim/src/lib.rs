@@ -56,6 +56,7 @@ use roost_topology::addresses::AddressError;
 pub use invariants::Violation;
 pub use record::{ProgressListener, ServiceCounts, SimProgress};
 pub use roost_transport::simulated::Detail;
+pub use world::check_settings;
 
 use record::Recorder;
 

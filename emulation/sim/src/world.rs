@@ -3,6 +3,7 @@
 mod configuration;
 mod frozen;
 mod life;
+mod settings;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -27,6 +28,7 @@ use super::network::SimNetwork;
 use super::{Detail, SimulateError, TrafficBreakdown};
 use configuration::{hub_port, hub_role, id_of, media_port, node_port};
 use frozen::Frozen;
+pub use settings::check_settings;
 
 /// The start of the first machine. It is not 0, so that earlier times exist.
 const DAWN: Time = Time::from_nanos(1_000_000_000);
@@ -104,6 +106,7 @@ enum SimWorldTimer {
 
 impl<'a> SimWorld<'a> {
     pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
+        check_settings(prepared)?;
         let placement = &prepared.placement;
         let wire = SimNetwork::new(&prepared.topology, prepared.plan.seed)?;
         let hubs =
@@ -134,7 +137,8 @@ impl<'a> SimWorld<'a> {
             },
         });
         let connections = SimConnections::new(wire, sites.collect(), detail, prepared.plan.handshake);
-        let hub = hub::HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
+        let mut hub = hub::HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
+        settings::configure_hub(prepared, &mut hub);
         let count = casts.len();
         let mut world = Self {
             prepared,

@@ -11,6 +11,7 @@ mod format;
 pub(crate) mod generate;
 pub(crate) mod growth;
 mod interrupt;
+mod jobs;
 mod lab;
 pub(crate) mod linktest;
 pub(crate) mod place;

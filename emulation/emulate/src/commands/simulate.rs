@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use roost_experiment::{Architecture, Plan, Prepared, RunError};
+use roost_lab::Interrupt;
 use roost_results::metrics::{self, RoomUse};
 use roost_sim::{Detail, ProgressListener, ServiceCounts, SimOutcome as Simulated, SimProgress, SimulateError};
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::units::{format_duration, parse_length};
 use serde::Serialize;
 
+use super::jobs::{JobArgs, Jobs};
 use super::rooms;
 use crate::failure::{CommandResult, Failure};
 
@@ -40,6 +42,8 @@ pub(crate) struct SimulateArgs {
     /// The number of seeds, counted from the first; the output names those that fail
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     seeds: Option<u32>,
+    #[command(flatten)]
+    jobs: JobArgs,
     /// Another duration than the plan's
     #[arg(long, visible_alias = "for", value_name = "TIME", value_parser = parse_length)]
     duration: Option<Duration>,
@@ -66,43 +70,74 @@ struct SimulateJson<'a> {
 
 /// Simulates a plan, with one seed or several.
 pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
-    let mut prepared = prepare(args)?;
+    let prepared = prepare(args)?;
     prepared.unused().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     if prepared.plan.capture.is_some() {
         output.say("warning: `capture` has no use here: packets in virtual time have lengths, but are no frames");
     }
+    match args.seeds {
+        Some(count) if count > 1 => run_seeds(args, prepared, count, output),
+        _ => run_one(args, &prepared, output),
+    }
+}
+
+fn run_one(args: &SimulateArgs, prepared: &Prepared, output: Output) -> CommandResult {
+    let (seed, tell) = (prepared.plan.seed, ProgressLog::create_callback(output));
+    let simulated = roost_sim::simulate_with_progress(prepared, args.level, args.output.as_deref(), tell)?;
+    if let Some(folder) = &args.output {
+        let written = roost_report::write(folder).map_err(super::report::failure)?;
+        written.remarks.iter().for_each(|remark| output.say(remark));
+        look_at(&written.page, output);
+    }
+    if output.is_json() {
+        output.json(&object(seed, &simulated))?;
+    } else if !output.is_quiet() {
+        show(prepared, &simulated, output)?;
+    }
+    tell_violations(args, seed, &simulated, output);
+    require_sound(u32::from(!simulated.is_sound()), 1)
+}
+
+/// Simulates a plan with this many seeds, as many at once as there are processors.
+fn run_seeds(args: &SimulateArgs, prepared: Prepared, count: u32, output: Output) -> CommandResult {
     let first = prepared.plan.seed;
-    let mut failed = 0;
-    let count = u64::from(args.seeds.unwrap_or(1));
-    for seed in first..first.saturating_add(count) {
+    let seeds: Vec<u64> = (first..first.saturating_add(count.into())).collect();
+    let interrupt = Interrupt::listen()?;
+    let jobs = Jobs { threads: args.jobs.count(prepared.placement.nodes.len()), output, interrupt: &interrupt };
+    let (all, level) = (args.output.clone(), args.level);
+    let work = move |seed: u64| -> CommandResult<(u64, Simulated, Vec<String>)> {
         // No other part of a prepared plan depends on its seed.
+        let mut prepared = prepared.clone();
         prepared.plan.seed = seed;
-        let folder = args.output.as_ref().map(|folder| match count {
-            1 => folder.clone(),
-            _ => folder.join(format!("seed-{seed}")),
-        });
-        let tell =
-            ProgressLog::create_callback(output, if count > 1 { format!("seed {seed}, ") } else { String::new() });
-        let simulated = roost_sim::simulate_with_progress(&prepared, args.level, folder.as_deref(), tell)?;
-        if let Some(folder) = folder {
-            page(&folder, count == 1, output)?;
-        }
+        let Some(all) = &all else { return Ok((seed, roost_sim::simulate(&prepared, level)?, Vec::new())) };
+        let folder = all.join(format!("seed-{seed}"));
+        let simulated = roost_sim::simulate_into(&prepared, level, &folder)?;
+        let written = roost_report::write(&folder).map_err(super::report::failure)?;
+        Ok((seed, simulated, written.remarks))
+    };
+    let mut failed = 0;
+    jobs.run(seeds, work, |ended| {
+        let (seed, simulated, remarks) = ended?;
+        remarks.iter().for_each(|remark| output.say(remark));
         if output.is_json() {
             output.json(&object(seed, &simulated))?;
-        } else if count == 1 && !output.is_quiet() {
-            show(&prepared, &simulated, output)?;
         }
-        failed += u64::from(!simulated.is_sound());
+        failed += u32::from(!simulated.is_sound());
         tell_violations(args, seed, &simulated, output);
-    }
-    if let Some(folder) = args.output.as_ref().filter(|_| count > 1) {
+        Ok(())
+    })?;
+    if let Some(folder) = &args.output {
         let written = roost_report::combine(folder).map_err(super::report::failure)?;
         written.remarks.iter().for_each(|remark| output.say(remark));
         look_at(&written.page, output);
     }
-    if count > 1 && !output.is_json() && !output.is_quiet() {
+    if !output.is_json() && !output.is_quiet() {
         output.data(&format!("{} of {count} seeds passed.\n", count - failed))?;
     }
+    require_sound(failed, count)
+}
+
+fn require_sound(failed: u32, count: u32) -> CommandResult {
     match failed {
         0 => Ok(()),
         _ => Err(Failure::failed(format!("invariants were violated with {failed} of {count} seeds"))),
@@ -224,15 +259,6 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn page(folder: &Path, is_only: bool, output: Output) -> CommandResult {
-    let written = roost_report::write(folder).map_err(super::report::failure)?;
-    written.remarks.iter().for_each(|remark| output.say(remark));
-    if is_only {
-        look_at(&written.page, output);
-    }
-    Ok(())
-}
-
 fn look_at(page: &Path, output: Output) {
     if !output.is_json() {
         output.say(format!("Look at {}", page.display()));
@@ -246,14 +272,13 @@ const PACE: Duration = Duration::from_secs(10);
 /// Prints progress lines now and then, even without a terminal.
 struct ProgressLog {
     output: Output,
-    of: String,
     began: Instant,
     next: Duration,
 }
 
 impl ProgressLog {
-    fn create_callback(output: Output, of: String) -> ProgressListener {
-        let mut sparse = Self { output, of, began: Instant::now(), next: SILENCE };
+    fn create_callback(output: Output) -> ProgressListener {
+        let mut sparse = Self { output, began: Instant::now(), next: SILENCE };
         Box::new(move |at| {
             if let Some(line) = sparse.line(at, sparse.began.elapsed()) {
                 sparse.output.say(line);
@@ -267,13 +292,13 @@ impl ProgressLog {
             return None;
         }
         self.next = passed + PACE;
-        let (of, seconds) = (&self.of, passed.as_secs());
+        let seconds = passed.as_secs();
         Some(match at {
-            SimProgress::Joining { joined, of: all } => format!("{of}{seconds} s: {joined} of {all} nodes have a home"),
-            SimProgress::Running { now, of: all } if now > all => format!("{of}{seconds} s: draining"),
+            SimProgress::Joining { joined, of: all } => format!("{seconds} s: {joined} of {all} nodes have a home"),
+            SimProgress::Running { now, of: all } if now > all => format!("{seconds} s: draining"),
             SimProgress::Running { now, of: all } => {
                 let part = now.as_secs_f64() / all.as_secs_f64().max(1e-9);
-                format!("{of}{seconds} s: {:.0} % of {} simulated", part * 100.0, format_duration(all))
+                format!("{seconds} s: {:.0} % of {} simulated", part * 100.0, format_duration(all))
             }
         })
     }
@@ -316,7 +341,6 @@ mod tests {
     fn progress_is_told_now_and_then() {
         let mut sparse = ProgressLog {
             output: OutputArgs { quiet: true, no_color: true, ..OutputArgs::default() }.output(),
-            of: String::new(),
             began: Instant::now(),
             next: SILENCE,
         };

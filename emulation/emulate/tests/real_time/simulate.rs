@@ -137,7 +137,7 @@ fn link_sweep_runs_in_virtual_time() {
     assert_eq!(runs, ["10ms_seed-1", "10ms_seed-2", "200ms_seed-1", "200ms_seed-2"]);
     // The delay is an axis and a side of a comparison, and tracks are later by the additional delay.
     let page = fs::read_to_string(folder.path().join("out/index.html")).unwrap();
-    assert!(page.contains("links.net.delay") && page.contains("All runs were simulated"), "{page}");
+    assert!(page.contains("delay, ms") && page.contains("All runs were simulated"), "{page}");
     let compared = emulate(folder.path(), &["compare", "out/10ms", "out/200ms"]);
     let told = said(&compared);
     assert!(compared.status.success() && told.contains("links.net.delay: 10ms → 200ms"), "{told}");
@@ -149,7 +149,58 @@ fn link_sweep_runs_in_virtual_time() {
     // The sweep resumes with the missing run.
     fs::remove_dir_all(folder.path().join("out/200ms_seed-2")).unwrap();
     let again = emulate(folder.path(), &sweep);
-    assert!(again.status.success() && said(&again).contains("1 of 1: 200ms_seed-2"), "{}", said(&again));
+    let is_there = folder.path().join("out/200ms_seed-2/run.json").is_file();
+    assert!(again.status.success() && is_there, "{}", said(&again));
+}
+
+#[test]
+fn sweep_runs_alike_on_all_processors() {
+    let topology = "'net.ns'";
+    let plan = PLAN.replace("{ star = { nodes = 5, delay = '40ms', server_delay = '60ms' } }", topology);
+    let text = "[sweep]\narchitecture = ['client-server', 'super-node']\nfaults = [[], [{ at = '50%', kill = 'hub' }]]\n\
+                settings.hub.lease = ['5s']\n";
+    let folder = folder_with(&format!("{plan}{text}"));
+    let star = emulate(folder.path(), &["topo", "star", "--nodes", "5"]);
+    fs::write(folder.path().join("net.toml"), &star.stdout).unwrap();
+    let ns = emulate(folder.path(), &["convert", "net.toml", "--to", "ns"]);
+    fs::write(folder.path().join("net.ns"), &ns.stdout).unwrap();
+    let queue = "topology.lan.net.queue.limit=5,50";
+    for (jobs, out) in [("1", "one"), ("3", "three")] {
+        let sweep = ["sweep", "trial.toml", "--simulate", "--vary", queue, "--seeds", "2", "-j", jobs, "-o", out];
+        let output = emulate(folder.path(), &sweep);
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let read = |out: &str, file: &str| fs::read_to_string(folder.path().join(out).join(file)).unwrap();
+    for file in ["runs.csv", "cells.csv", "effects.csv"] {
+        assert_eq!(read("one", file), read("three", file), "{file}");
+    }
+    let cells = read("three", "cells.csv");
+    assert!(cells.contains("faults=kill hub at 50% lease=5s limit=50"), "{cells}");
+    assert!(read("three", "index.html").contains("The effect of each factor"));
+    // The network in the results is the changed one, and the plan there repeats the run.
+    let names: Vec<String> = fs::read_dir(folder.path().join("three"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.contains("limit-5_") || name.ends_with("limit-5"))
+        .collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    assert!(read("three", &format!("{}/topology.toml", names[0])).contains("limit = 5"));
+    let again = emulate(folder.path(), &["simulate", &format!("three/{}/plan.toml", names[0]), "-o", "again"]);
+    assert!(again.status.success(), "{}", said(&again));
+    assert_eq!(read("again", "events.jsonl"), read("three", &format!("{}/events.jsonl", names[0])));
+}
+
+#[test]
+fn sweep_mistakes_come_before_any_run() {
+    let text = "[sweep]\nlinks.net.dealy = ['1s']\n[[sweep.cases]]\nsettings.hub.media = 'off'\n";
+    let folder = folder_with(&format!("{PLAN}{text}"));
+    let output =
+        emulate(folder.path(), &["sweep", "trial.toml", "--simulate", "--vary", "duration=5s,0s", "-o", "out"]);
+    let told = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("`dealy` is no key of a link; did you mean `delay`?"), "{told}");
+    assert!(told.contains("it must be longer than nothing (in the run "), "{told}");
+    assert!(!folder.path().join("out").exists());
 }
 
 #[test]

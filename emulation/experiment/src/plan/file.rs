@@ -17,6 +17,7 @@ use toml::Spanned;
 use super::capture::CaptureFile;
 use super::fault::{FaultFile, LinkFile};
 use super::room::{RoomFile, RoomPlan};
+use super::settings::SettingsFile;
 use super::{
     Architecture, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality, MAX_SPEED,
     MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, Room, SuperNodes,
@@ -102,6 +103,8 @@ struct PlanFile {
     rooms: BTreeMap<Spanned<String>, RoomFile>,
     movement: Option<MovementFile>,
     capture: Option<Spanned<CaptureFile>>,
+    #[serde(default)]
+    settings: SettingsFile,
     #[serde(default)]
     lab: LabSettings,
     /// Read by the sweep.
@@ -240,6 +243,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     }
     let capture = file.capture.map(|capture| CaptureFile::read(&capture, &lines)).transpose();
     let capture = wrong.value_or(capture, None);
+    let settings = file.settings.read(&lines, &mut wrong);
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -267,6 +271,7 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         rooms,
         movement: wrong.value_or(movement, None),
         capture,
+        settings,
         lab: file.lab,
     };
     tell(&mut wrong);

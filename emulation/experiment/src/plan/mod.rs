@@ -28,6 +28,7 @@ mod fault;
 mod file;
 mod mix;
 mod room;
+mod settings;
 mod source;
 mod write;
 
@@ -52,6 +53,7 @@ pub(crate) use error::PlanErrors;
 pub use fault::{DaemonAction, DaemonRef, Fault, FaultKind};
 pub use mix::{Draw, Mix, Participation};
 pub use room::{Room, RoomMembers};
+pub use settings::{DaemonSetting, DaemonSettings};
 pub use source::TopologySource;
 pub(crate) use write::write;
 
@@ -100,6 +102,8 @@ pub struct Plan {
     pub movement: Option<Movement>,
     /// The links whose packets are kept; in a lab only.
     pub capture: Option<CapturePlan>,
+    /// Settings of all nodes and of all hubs.
+    pub settings: DaemonSettings,
     pub lab: LabSettings,
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use roost_topology::generate::{Forest, GenerateError, LegParameters, Star, Tree, TreeShape};
 use roost_topology::units::Rate;
 use serde::Deserialize;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::file::DurationText;
 
@@ -67,12 +67,39 @@ struct ForestFile {
     root_delay: Option<DurationText>,
 }
 
+/// `topology` as a table: its source, and changes, which [`apply`](roost_topology::file::changes::apply) reads.
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Generator {
-    Star(StarFile),
-    Tree(TreeFile),
-    Forest(ForestFile),
+#[serde(deny_unknown_fields)]
+struct TopologyTable {
+    file: Option<PathBuf>,
+    star: Option<StarFile>,
+    tree: Option<TreeFile>,
+    forest: Option<ForestFile>,
+    #[serde(rename = "host")]
+    _host: Option<IgnoredAny>,
+    #[serde(rename = "link")]
+    _link: Option<IgnoredAny>,
+    #[serde(rename = "lan")]
+    _lan: Option<IgnoredAny>,
+    #[serde(rename = "routing")]
+    _routing: Option<IgnoredAny>,
+}
+
+impl TopologyTable {
+    fn source<E: de::Error>(self) -> Result<TopologySource, E> {
+        let Self { file, star, tree, forest, .. } = self;
+        let tree = tree.map(|tree| tree.tree().map_err(E::custom)).transpose()?;
+        let sources = [
+            file.map(TopologySource::File),
+            star.map(|star| TopologySource::Star(star.star())),
+            tree.map(TopologySource::Tree),
+            forest.map(|forest| TopologySource::Forest(forest.forest())),
+        ];
+        match <[TopologySource; 1]>::try_from(sources.into_iter().flatten().collect::<Vec<_>>()) {
+            Ok([source]) => Ok(source),
+            Err(_) => Err(E::custom("it has one of file, star, tree or forest")),
+        }
+    }
 }
 
 impl ForestFile {
@@ -149,10 +176,6 @@ impl<'de> Visitor<'de> for TopologySourceVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<TopologySource, A::Error> {
-        match Generator::deserialize(de::value::MapAccessDeserializer::new(map))? {
-            Generator::Star(star) => Ok(TopologySource::Star(star.star())),
-            Generator::Forest(forest) => Ok(TopologySource::Forest(forest.forest())),
-            Generator::Tree(tree) => tree.tree().map(TopologySource::Tree).map_err(de::Error::custom),
-        }
+        TopologyTable::deserialize(de::value::MapAccessDeserializer::new(map))?.source()
     }
 }

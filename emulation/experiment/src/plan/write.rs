@@ -11,7 +11,8 @@ use roost_topology::units::format_duration;
 use roost_wire::Role;
 
 use super::{
-    BackendChoice, Fault, FaultKind, LinkTrace, Locality, Mix, Named, Participation, Plan, Room, RoomMembers,
+    BackendChoice, DaemonSetting, Fault, FaultKind, LinkTrace, Locality, Mix, Named, Participation, Plan, Room,
+    RoomMembers,
     TopologySource,
 };
 use crate::placement::Placement;
@@ -61,6 +62,8 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     lines.extend(plan.faults.iter().flat_map(fault));
     lines.extend(plan.rooms.iter().flat_map(room));
     lines.extend(plan.movement.map(|movement| format!("\n[movement]\nspeed = {}", float(movement.speed))));
+    lines.extend(settings("node", &plan.settings.node));
+    lines.extend(settings("hub", &plan.settings.hub));
     let backend = match plan.lab.backend {
         BackendChoice::Auto => "auto",
         BackendChoice::Tap => "tap",
@@ -167,6 +170,11 @@ fn net_fault(net: &Named, from: Option<&Named>, changes: &[TopologyChange]) -> V
     lines.extend(from.map(|host| format!("from = {}", quoted(&host.name))));
     lines.extend(values(changes));
     lines
+}
+
+fn settings(role: &str, settings: &[DaemonSetting]) -> Vec<String> {
+    let heading = (!settings.is_empty()).then(|| format!("\n[settings.{role}]"));
+    heading.into_iter().chain(settings.iter().map(DaemonSetting::line_of_file)).collect()
 }
 
 fn link(plan: &Plan, net: &Named, changes: &[TopologyChange]) -> Vec<String> {

@@ -9,6 +9,8 @@ use super::scale::AxisScale;
 const MAX_NAMES: f64 = 150.0;
 const APART: f64 = 15.0;
 const DOT: f64 = 3.4;
+/// The distance of points over one word.
+const BESIDE: f64 = 9.0;
 
 #[derive(Clone, Debug)]
 pub struct PlotLine {
@@ -18,15 +20,22 @@ pub struct PlotLine {
     pub points: Vec<(f64, f64, Option<f64>)>,
     /// True for a bound, drawn in dashes, in place of measured values.
     pub is_bound: bool,
+    /// The shift of its points, which stand over words and have no line between them.
+    pub shift: Option<f64>,
 }
 
 impl PlotLine {
     pub fn new(name: &str, points: Vec<(f64, f64, Option<f64>)>) -> Self {
-        Self { name: name.to_owned(), points, is_bound: false }
+        Self { name: name.to_owned(), points, is_bound: false, shift: None }
     }
 
     pub fn dashed(self) -> Self {
         Self { is_bound: true, ..self }
+    }
+
+    /// Points over words: beside those of the other lines, of which there are `count`.
+    pub fn over_words(self, number: usize, count: usize) -> Self {
+        Self { shift: Some((number as f64 - (count.max(1) - 1) as f64 / 2.0) * BESIDE), ..self }
     }
 
     fn ink(&self, n: usize) -> Ink {
@@ -49,10 +58,8 @@ impl<'a> LineAxes<'a> {
 
 /// Draws the lines over these places; `show` formats a value.
 pub fn lines(lines: &[PlotLine], places: &[(f64, String)], along: LineAxes<'_>, show: impl Fn(f64) -> String) -> Sheet {
-    let tops = lines.iter().flat_map(|line| &line.points).map(|(_, value, half)| value + half.unwrap_or(0.0));
-    let highest = tops.fold(0.0, f64::max).min(along.most);
     let (top, bottom) = (14.0, 226.0);
-    let y = AxisScale::from_zero(highest, bottom, top);
+    let y = plot_scale(lines, along, bottom, top);
     let left = y.ticks(4).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
     // Bold letters are a tenth wider.
     let names = lines.iter().map(|line| width_of(&line.name, WORDS) * 1.1).fold(0.0, f64::max).min(MAX_NAMES);
@@ -61,7 +68,7 @@ pub fn lines(lines: &[PlotLine], places: &[(f64, String)], along: LineAxes<'_>, 
     let right = WIDTH - names - marked - 12.0;
     let ends = (places.first().map_or(0.0, |place| place.0), places.last().map_or(1.0, |place| place.0));
     // Space on both sides, so that the first interval does not touch the axis.
-    let air = (ends.1 - ends.0) * 0.05;
+    let air = (ends.1 - ends.0) * if lines.iter().any(|line| line.shift.is_some()) { 0.2 } else { 0.05 };
     let frame = PlotArea { left, right, top, bottom, x: AxisScale::exact(ends.0 - air, ends.1 + air, left, right), y };
     Canvas::sheet(270.0, |canvas| {
         frame.rows(canvas, 4, &show);
@@ -81,8 +88,20 @@ pub fn lines(lines: &[PlotLine], places: &[(f64, String)], along: LineAxes<'_>, 
     })
 }
 
+/// The scale of values: from zero over all intervals, but not beyond the most that is possible.
+pub(super) fn plot_scale<'a>(
+    lines: impl IntoIterator<Item = &'a PlotLine>,
+    along: LineAxes<'_>,
+    from: f64,
+    to: f64,
+) -> AxisScale {
+    let points = lines.into_iter().flat_map(|line| &line.points);
+    let tops = points.map(|(_, value, half)| value + half.filter(|half| half.is_finite()).unwrap_or(0.0));
+    AxisScale::from_zero(tops.fold(0.0, f64::max).min(along.most), from, to)
+}
+
 /// Draws the names of the places, as far as there is room.
-fn draw_places(canvas: &mut Canvas<'_>, frame: &PlotArea, places: &[(f64, String)]) {
+pub(super) fn draw_places(canvas: &mut Canvas<'_>, frame: &PlotArea, places: &[(f64, String)]) {
     let mut free_from = f64::NEG_INFINITY;
     for (place, name) in places {
         let x = frame.x.at(*place);
@@ -95,16 +114,18 @@ fn draw_places(canvas: &mut Canvas<'_>, frame: &PlotArea, places: &[(f64, String
     }
 }
 
-fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, line: &PlotLine, n: usize) {
+pub(super) fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, line: &PlotLine, n: usize) {
     let ink = line.ink(n);
-    let at = |place: f64, value: f64| (frame.x.at(place), frame.y.at(value));
+    let at = |place: f64, value: f64| (frame.x.at(place) + line.shift.unwrap_or(0.0), frame.y.at(value));
     // The ends have different widths, since intervals at one place overlap.
     let end_half = 3.0 + (n % Ink::KINDS.len()) as f64 * 0.8;
     let points: Vec<(f64, f64)> = line.points.iter().map(|(place, value, _)| at(*place, *value)).collect();
     if line.is_bound {
         return points.windows(2).for_each(|pair| canvas.dashes(pair[0], pair[1], ink));
     }
-    canvas.line(&points, ink, 2.0);
+    if line.shift.is_none() {
+        canvas.line(&points, ink, 2.0);
+    }
     for (place, value, half) in &line.points {
         if let Some(half) = half.filter(|half| half.is_finite()) {
             let ((x, low), (_, high)) = (at(*place, value - half), at(*place, value + half));

@@ -7,6 +7,7 @@ mod forest;
 mod ink;
 mod latency;
 mod lines;
+mod multiples;
 mod network;
 mod plot_area;
 mod rates;
@@ -27,6 +28,7 @@ pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
 pub use self::trace::trace;
 pub use self::network::{NetworkMarks, network};
+pub(crate) use self::multiples::{FigurePanel, MAX_PANELS, Multiples};
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// The most links, and the most daemons, that are shown.

@@ -6,9 +6,8 @@ use std::path::Path;
 use maud::{Markup, html};
 
 use super::{Page, gallery, notice, row, table};
-use crate::figure::Figure;
 use crate::measure::{Measure, MeasureKind};
-use crate::sweep::{Overview, RunSummary, SeedGroup, union};
+use crate::sweep::{Factor, FactorEffect, Overview, RunSummary, SeedGroup, SweepFigures, union};
 use crate::text_format::{capital, counted, seconds};
 
 /// A longer list of runs is folded.
@@ -19,7 +18,7 @@ pub(crate) fn of_sweep(
     folder: &Path,
     points: &[RunSummary],
     overview: &Overview<'_>,
-    figures: &[(String, Vec<Figure>)],
+    figures: &SweepFigures,
     remarks: &[String],
 ) -> String {
     let name = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
@@ -41,7 +40,12 @@ pub(crate) fn of_sweep(
             }
         },
         main: html! {
-            @for (family, figures) in figures {
+            @if !figures.effects.is_empty() {
+                h2 { "The effect of each factor" }
+                (gallery(&figures.effects))
+                (effects(overview))
+            }
+            @for (family, figures) in &figures.families {
                 h2 { (if is_only(family) { "What was seen".to_owned() } else { capital(family) }) }
                 (gallery(figures))
                 (means(overview, family))
@@ -52,6 +56,9 @@ pub(crate) fn of_sweep(
         footer: html! {
             "Beside this page: every figure of every run in " a href="runs.csv" { "runs.csv" }
             ", means and intervals in " a href="cells.csv" { "cells.csv" }
+            @if !overview.axes.factors().is_empty() {
+                ", the effect of each factor in " a href="effects.csv" { "effects.csv" }
+            }
             ", and each figure as SVG in " a href="figures/" { "figures/" } "."
             p { "Written from the runs' records alone; emulate report writes it again." }
         },
@@ -148,20 +155,68 @@ fn in_table(kind: &MeasureKind) -> bool {
     }
 }
 
+/// The means at each value of each factor, over all others.
+fn effects(overview: &Overview<'_>) -> Markup {
+    let mut shown = union(overview.cells.iter().flat_map(|cell| cell.points.iter().copied()));
+    shown.retain(|measure| in_table(&measure.kind));
+    let by_measure: Vec<Vec<FactorEffect<'_>>> = shown.iter().map(|measure| overview.effects(measure)).collect();
+    let names = shown.iter().map(|measure| measure.name.as_str());
+    let headings: Vec<&str> = [""].into_iter().chain(names).collect();
+    let found = |effects: &[FactorEffect<'_>], title: &str, level: &str| {
+        let effect = effects.iter().find(|effect| effect.factor.title == title);
+        let one = effect.and_then(|effect| effect.levels.iter().find(|one| one.level.name == level));
+        one.map_or_else(|| "–".to_owned(), |one| one.mean.mean_text())
+    };
+    let values = |title: &str, level: &str| -> Vec<String> {
+        by_measure.iter().map(|effects| found(effects, title, level)).collect()
+    };
+    html! {
+        (table(&headings, &html! {
+            @for factor in overview.axes.factors() {
+                @for level in &factor.levels {
+                    (row("", &factor.spoken(level), values(&factor.title, &level.name)))
+                }
+            }
+        }))
+        p.lead {
+            "Each row is a mean over all values of the other factors, with the half-width of its 95 % interval over the \
+             seeds. Only combinations count that have all values of the factor."
+        }
+    }
+}
+
 fn means(overview: &Overview<'_>, family: &str) -> Markup {
     let cells: Vec<&SeedGroup<'_>> = overview.cells.iter().filter(|cell| cell.family == family).collect();
     let mut shown = union(cells.iter().flat_map(|cell| cell.points.iter().copied()));
     shown.retain(|measure| in_table(&measure.kind));
     let names = shown.iter().map(|measure| measure.name.as_str());
-    let headings: Vec<&str> = ["", overview.axes.x_title.as_str(), "runs"].into_iter().chain(names).collect();
-    let values = |cell: &SeedGroup<'_>| {
-        let value = |measure: &Measure| cell.mean(measure).map_or_else(|| "–".to_owned(), |mean| mean.mean_text());
-        [cell.x.name.clone(), cell.points.len().to_string()]
-            .into_iter()
-            .chain(shown.iter().map(value))
-            .collect::<Vec<_>>()
+    let (factors, x_title) = (overview.axes.factors(), overview.axes.x_title());
+    let own: Vec<&str> = match factors {
+        [] => vec!["", x_title.as_str()],
+        factors => factors.iter().map(|factor| factor.title.as_str()).collect(),
     };
-    table(&headings, &html! { @for cell in cells { (row("", &cell.series, values(cell))) } })
+    let headings: Vec<&str> = own.into_iter().chain(["runs"]).chain(names).collect();
+    let place = |cell: &SeedGroup<'_>| -> Vec<String> {
+        let level = |factor: &Factor| factor.level(cell.points[0]).map(|level| factor.value_text(level));
+        match factors {
+            [] => vec![cell.series.clone(), cell.x.name.clone()],
+            factors => factors.iter().map(|factor| level(factor).unwrap_or_default()).collect(),
+        }
+    };
+    let values = |cell: &SeedGroup<'_>, place: &[String]| {
+        let value = |measure: &Measure| cell.mean(measure).map_or_else(|| "–".to_owned(), |mean| mean.mean_text());
+        let rest = place.iter().skip(1).cloned().chain([cell.points.len().to_string()]);
+        rest.chain(shown.iter().map(value)).collect::<Vec<_>>()
+    };
+    table(
+        &headings,
+        &html! {
+            @for cell in cells {
+                @let place = place(cell);
+                (row("", &place[0], values(cell, &place)))
+            }
+        },
+    )
 }
 
 /// Lists all runs, each with a link to its own page.

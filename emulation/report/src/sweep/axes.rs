@@ -32,7 +32,7 @@ impl AxisPlace {
 /// The assignment of differences to parts of a figure.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Axes {
-    pub(crate) x_title: String,
+    pub(super) x_title: String,
     /// The text after a value of the axis in a sentence; it comes before a value that is a word.
     x_unit: String,
     /// The setting along the axis; `None` means the number of nodes.
@@ -201,7 +201,7 @@ pub(super) fn rank(series: &str) -> (usize, &str) {
 }
 
 /// The topology's name without its size: `star-11` and `star-26` are `star`.
-fn family(run: &RunRecord) -> String {
+pub(super) fn family(run: &RunRecord) -> String {
     let name = run.topology.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['-', '_', '.', ' ']);
     if name.is_empty() { run.topology.clone() } else { name.to_owned() }
 }
@@ -225,8 +225,11 @@ fn mixed(runs: &[&RunRecord]) -> BTreeSet<String> {
     mixed
 }
 
-/// A setting's number and unit: durations in milliseconds, rates in Mbit/s.
-fn number(text: &str) -> Option<(f64, &'static str)> {
+/// A setting's number and unit: durations in milliseconds, rates in Mbit/s, parts in percent.
+pub(super) fn number(text: &str) -> Option<(f64, &'static str)> {
+    if let Some(percent) = text.strip_suffix('%') {
+        return percent.trim().parse::<f64>().ok().filter(|percent| percent.is_finite()).map(|percent| (percent, "%"));
+    }
     if let Ok(plain) = text.parse::<f64>() {
         return plain.is_finite().then_some((plain, ""));
     }

@@ -1,12 +1,11 @@
 //! Figures across several runs.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 
 use roost_statistics::welch;
 
-use super::{Mean, Overview, SeedGroup, axes, union, with_half};
-use crate::figure::{self, Figure, FigureBar, Ink, LineAxes, PlotLine};
+use super::{FactorEffect, Mean, Overview, SeedGroup, axes, union, with_half};
+use crate::figure::{self, Figure, FigureBar, FigurePanel, Ink, LineAxes, MAX_PANELS, Multiples, PlotLine};
 use crate::measure::{Measure, MeasureKind, RoomFigure};
 use crate::text_format::{capital, three};
 
@@ -35,34 +34,93 @@ impl Overview<'_> {
     fn figure(&self, measure: &Measure, cells: &[&SeedGroup<'_>], family: &str) -> Option<Figure> {
         let name = file_name(&measure.kind)?;
         let name = if family.is_empty() { name } else { format!("{}-{name}", file_safe(family)) };
-        let mut lines: BTreeMap<(usize, &str), PlotLine> = BTreeMap::new();
-        for cell in cells {
-            let Some(mean) = cell.mean(measure) else { continue };
-            let line = lines
-                .entry((axes::rank(&cell.series).0, &cell.series))
-                .or_insert_with(|| PlotLine::new(&cell.series, Vec::new()));
-            line.points.push((cell.x.place, mean.mean, mean.half));
-        }
-        let lines: Vec<PlotLine> = lines.into_values().collect();
         let places = places(cells);
         let title = self.title(measure, cells, &places);
-        let sheet = if places.len() > 1 {
-            // An interval may exceed all of it; the axis does not.
-            let is_part = matches!(measure.kind, MeasureKind::Success | MeasureKind::Room(RoomFigure::Came));
-            let most = if is_part { 1.0 } else { f64::INFINITY };
-            let along = LineAxes { title: &self.axes.x_title, most };
-            figure::lines(&lines, &places, along, |value| measure.show(value))
-        } else {
-            figure::bars(&lines.iter().filter_map(|line| bar(measure, line)).collect::<Vec<_>>(), &[])
+        // An interval may exceed all of it; the axis does not.
+        let is_part = matches!(measure.kind, MeasureKind::Success | MeasureKind::Room(RoomFigure::Came));
+        let most = if is_part { 1.0 } else { f64::INFINITY };
+        let x_title = self.axes.x_title();
+        let along = LineAxes { title: &x_title, most };
+        // A value of the axis is no guess.
+        let axis = Measure { few: false, ..measure.clone() };
+        let names = self.line_names(cells);
+        let panels = self.panels(measure, cells, &names);
+        let sheet = match panels.as_slice() {
+            [] => return None,
+            [only] if places.len() == 1 => {
+                figure::bars(&only.lines.iter().filter_map(|(_, line)| bar(measure, line)).collect::<Vec<_>>(), &[])
+            }
+            [only] => {
+                let lines: Vec<PlotLine> = only.lines.iter().map(|(_, line)| line.clone()).collect();
+                figure::lines(&lines, &places, along, |value| axis.show(value))
+            }
+            several => {
+                Multiples { panels: several, names: &names, places: &places, along }.sheet(|value| axis.show(value))
+            }
         };
+        let more = panels.len().saturating_sub(MAX_PANELS);
+        let more = if more > 0 { format!(" The table has {more} panels more.") } else { String::new() };
         let has_seeds = cells.iter().any(|cell| cell.points.len() > 1);
         let of = if has_seeds { WITH_SEEDS } else { "One run each, so no interval." };
-        Some(Figure { name, title, caption: format!("{}. {of}", capital(&measure.name)), sheet })
+        Some(Figure { name, title, caption: format!("{}. {of}{more}", capital(&measure.name)), sheet })
+    }
+
+    /// The names of all lines, in the order of their inks.
+    fn line_names(&self, cells: &[&SeedGroup<'_>]) -> Vec<String> {
+        let mut names: Vec<(Vec<usize>, (usize, &str))> = Vec::new();
+        for cell in cells {
+            // The last factor of the order makes the lines.
+            let order: Vec<usize> = self.axes.order(cell.points[0]).last().copied().into_iter().collect();
+            let name = (order, axes::rank(&cell.series));
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names.sort();
+        let mut names: Vec<String> = names.into_iter().map(|(_, (_, name))| name.to_owned()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The panels with their lines, in the order of the cells.
+    fn panels(&self, measure: &Measure, cells: &[&SeedGroup<'_>], names: &[String]) -> Vec<FigurePanel> {
+        let mut panels: Vec<FigurePanel> = Vec::new();
+        for cell in cells {
+            let Some(mean) = cell.mean(measure) else { continue };
+            if panels.last().is_none_or(|panel| panel.name != cell.panel) {
+                panels.push(FigurePanel { name: cell.panel.clone(), lines: Vec::new() });
+            }
+            let number = names.iter().position(|name| *name == cell.series).unwrap_or(0);
+            let Some(panel) = panels.last_mut() else { continue };
+            if panel.lines.iter().all(|(known, _)| *known != number) {
+                let line = PlotLine::new(&cell.series, Vec::new());
+                let is_line = self.axes.is_continuous();
+                panel.lines.push((number, if is_line { line } else { line.over_words(number, names.len()) }));
+            }
+            if let Some((_, line)) = panel.lines.iter_mut().find(|(known, _)| *known == number) {
+                line.points.push((cell.x.place, mean.mean, mean.half));
+            }
+        }
+        panels
+    }
+
+    /// A figure for each measure with the effects of all factors, if there are several.
+    pub(super) fn effect_figures(&self) -> Vec<Figure> {
+        if self.axes.factors().len() < 2 {
+            return Vec::new();
+        }
+        let mut drawn = union(self.cells.iter().flat_map(|cell| cell.points.iter().copied()));
+        drawn.retain(|measure| file_name(&measure.kind).is_some());
+        drawn.sort_by_key(|measure| order(&measure.kind));
+        drawn.iter().filter_map(|measure| effect_figure(measure, &self.effects(measure))).collect()
     }
 
     fn title(&self, measure: &Measure, cells: &[&SeedGroup<'_>], places: &[(f64, String)]) -> String {
         let name = capital(&measure.name);
         let Some((last, place)) = places.last() else { return name };
+        if cells.iter().any(|cell| cell.panel != cells[0].panel) {
+            return name;
+        }
         let at_last = cells.iter().filter(|cell| cell.x.place.total_cmp(last).is_eq());
         let mut seen: Vec<(&SeedGroup<'_>, Mean)> =
             at_last.filter_map(|cell| Some((*cell, cell.mean(measure)?))).collect();
@@ -70,13 +128,54 @@ impl Overview<'_> {
         let place = if places.len() > 1 { self.axes.at(place) } else { String::new() };
         match seen.as_slice() {
             [] => name,
-            [(_, only)] => format!("{name}{place}: {}", measure.show(only.mean)),
+            [(only, mean)] => {
+                let first = cells.iter().find(|cell| cell.series == only.series && cell.x != only.x);
+                let first = first.and_then(|cell| Some((cell, cell.mean(measure)?)));
+                let from = first.map_or_else(String::new, |(cell, first)| {
+                    format!("{}{}, ", measure.show(first.mean), self.axes.at(&cell.x.name))
+                });
+                format!("{name}: {from}{}{place}", measure.show(mean.mean))
+            }
             [first, rest @ ..] if first.1.mean > 0.0 => {
                 format!("{name}{place}: {}", beside(measure, first, rest))
             }
             _ => name,
         }
     }
+}
+
+/// Bars for each value of each factor: means over the others.
+fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figure> {
+    let name = format!("effects-{}", file_name(&measure.kind)?);
+    let mut by_size: Vec<(f64, String)> = effects
+        .iter()
+        .filter_map(|effect| {
+            let (ratio, half) = effect.ratio()?;
+            let half =
+                half.map_or_else(String::new, |half| format!(" ({}–{})", three(ratio - half), three(ratio + half)));
+            Some((ratio, format!("{} {} ×{half}", effect.factor.title, three(ratio))))
+        })
+        .collect();
+    by_size.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let told: Vec<String> = by_size.into_iter().map(|(_, told)| told).collect();
+    let told = if told.is_empty() { String::new() } else { format!(": {}", told.join(", ")) };
+    let bars_of = effects.iter().enumerate().flat_map(|(number, effect)| {
+        effect.levels.iter().map(move |one| FigureBar {
+            name: effect.factor.spoken(one.level),
+            parts: vec![(one.mean.mean, Ink::kind(number))],
+            value: one.mean.mean_text(),
+        })
+    });
+    let bars_of: Vec<FigureBar> = bars_of.collect();
+    (!bars_of.is_empty()).then(|| Figure {
+        name,
+        title: format!("{}{told}", capital(&measure.name)),
+        caption:
+            "Means over the values of the other factors, with 95 % intervals over the seeds. In the title a factor's \
+                  largest mean over its smallest, seed by seed."
+                .into(),
+        sheet: figure::bars(&bars_of, &[]),
+    })
 }
 
 /// The series that is farthest from the first, and the certainty of that.

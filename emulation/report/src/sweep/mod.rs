@@ -1,6 +1,8 @@
 //! Several runs side by side: their differences, and their means over seeds.
 
 mod axes;
+mod effects;
+mod factors;
 mod figures;
 mod files;
 mod find;
@@ -13,9 +15,13 @@ use roost_results::record::RunRecord;
 use roost_results::{Results, read};
 use roost_statistics::mean_and_half_width;
 
-use self::axes::{Axes, AxisPlace};
+use self::axes::AxisPlace;
+pub(super) use self::effects::FactorEffect;
+pub(super) use self::factors::Factor;
+use self::factors::{CellPlace, Layout};
 pub use self::find::runs;
 use super::comparability::{FactMap, NETWORK, decided, kind, platform_differences, unusable};
+use super::figure::Figure;
 use super::measure::{Measure, measures};
 use super::page;
 use super::text_format::percent;
@@ -57,6 +63,7 @@ impl RunSummary {
 pub(super) struct SeedGroup<'a> {
     /// The topologies in the same figure, which differ only in size.
     pub(super) family: String,
+    pub(super) panel: String,
     pub(super) series: String,
     pub(super) x: AxisPlace,
     /// At least one.
@@ -77,12 +84,16 @@ pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
         put(&folder.join("runs.csv"), &files::runs(&points))?,
         put(&folder.join("cells.csv"), &files::cells(&overview))?,
     ];
-    let figures = overview.figures();
-    for figure in figures.iter().flat_map(|(_, figures)| figures) {
+    if !overview.axes.factors().is_empty() {
+        files.push(put(&folder.join("effects.csv"), &files::effects(&overview))?);
+    }
+    let (figures, effects) = (overview.figures(), overview.effect_figures());
+    for figure in figures.iter().flat_map(|(_, figures)| figures).chain(&effects) {
         let path = folder.join("figures").join(format!("{}.svg", figure.name));
         files.push(put(&path, &figure.sheet.standing(&figure.title))?);
     }
-    let page = put(&folder.join("index.html"), &page::of_sweep(folder, &points, &overview, &figures, &remarks))?;
+    let shown = SweepFigures { families: figures, effects };
+    let page = put(&folder.join("index.html"), &page::of_sweep(folder, &points, &overview, &shown, &remarks))?;
     files.push(page.clone());
     let headline = vec![
         ("runs".to_owned(), points.len().to_string()),
@@ -97,6 +108,12 @@ pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
         files,
         remarks,
     })
+}
+
+/// The figures of a page about several runs.
+pub(super) struct SweepFigures {
+    pub(super) families: Vec<(String, Vec<Figure>)>,
+    pub(super) effects: Vec<Figure>,
 }
 
 /// The summaries of all runs, and irregularities. A run that cannot be read is named and left out, unless all
@@ -127,7 +144,7 @@ fn read_all(folder: &Path) -> Result<(Vec<RunSummary>, Vec<String>), WriteError>
 
 /// The cells of several runs, and their differences.
 pub(super) struct Overview<'a> {
-    pub(super) axes: Axes,
+    pub(super) axes: Layout,
     /// By family, series and position.
     pub(super) cells: Vec<SeedGroup<'a>>,
     pub(super) left_out: Vec<&'a RunSummary>,
@@ -143,23 +160,28 @@ impl<'a> Overview<'a> {
             points.iter().partition(|point| point.unusable().is_empty());
         let is_untrusted = usable.is_empty();
         let (shown, left_out) = if is_untrusted { (rest, usable) } else { (usable, rest) };
-        let axes = Axes::from_points(&shown);
+        let axes = Layout::from_points(&shown);
         let mut cells: Vec<SeedGroup<'a>> = Vec::new();
+        let mut groups: BTreeMap<(&FactMap, Vec<usize>), usize> = BTreeMap::new();
         let ground = platform_differences(shown.iter().map(|point| &point.run));
         let ground = ground.map(|ground| format!("The runs do not stand on the same ground: {ground}."));
         let mut warnings: Vec<String> = ground.into_iter().collect();
         for point in shown {
-            match cells.iter_mut().find(|cell| cell.points[0].kind == point.kind) {
-                Some(cell) => cell.points.push(point),
+            let key = (&point.kind, axes.order(point));
+            match groups.get(&key) {
+                Some(index) => cells[*index].points.push(point),
                 None => {
-                    let (family, series, x) = axes.place(point);
-                    cells.push(SeedGroup { family, series, x, points: vec![point] });
+                    groups.insert(key, cells.len());
+                    let CellPlace { family, panel, series, x } = axes.place(point);
+                    cells.push(SeedGroup { family, panel, series, x, points: vec![point] });
                 }
             }
         }
         warnings.extend(name_apart(&mut cells));
         cells.sort_by(|a, b| {
-            let names = a.family.cmp(&b.family).then_with(|| axes::rank(&a.series).cmp(&axes::rank(&b.series)));
+            let factors = || axes.order(a.points[0]).cmp(&axes.order(b.points[0]));
+            let names = a.family.cmp(&b.family).then_with(factors);
+            let names = names.then_with(|| axes::rank(&a.series).cmp(&axes::rank(&b.series)));
             names.then_with(|| a.x.cmp(&b.x))
         });
         Self { axes, cells, left_out, is_untrusted, warnings }
@@ -184,7 +206,8 @@ fn name_apart(cells: &mut [SeedGroup<'_>]) -> Vec<String> {
         let cell = &mut rest[0];
         let first = cell.points[0];
         let mut alike = before.iter().filter(|other| {
-            (&other.family, other.x.place.to_bits()) == (&cell.family, cell.x.place.to_bits())
+            (&other.family, &other.panel, other.x.place.to_bits())
+                == (&cell.family, &cell.panel, cell.x.place.to_bits())
                 && other.points[0].run.architecture == first.run.architecture
                 && (other.series == cell.series || other.series.starts_with(&format!("{} (", cell.series)))
         });

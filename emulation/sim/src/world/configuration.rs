@@ -9,7 +9,7 @@ use roost_experiment::workload::generator;
 use roost_wire::random::{RootSecret, SplitMix64};
 use roost_wire::{Address, DeliveryClasses, Labels, NodeId, Role, Scheme, ServiceSet};
 
-use super::{MachineRole, SimParticipant, SimWorld};
+use super::{MachineRole, SimParticipant, SimWorld, settings};
 use crate::connections::MachineId;
 use crate::media;
 
@@ -18,11 +18,9 @@ const HUB_PORT: u16 = 7700;
 const NODE_PORT: u16 = 7710;
 impl SimWorld<'_> {
     pub(super) fn hub_config(&self, machine: MachineId, place: usize) -> hub::HubConfig {
-        let kind = match hub_role(self.prepared) {
-            Role::Server => HubKind::Server,
-            _ => HubKind::SuperNode,
-        };
+        let kind = hub_kind(self.prepared);
         let mut config = hub::HubConfig::new(self.casts[machine].id, kind, self.seed(machine));
+        settings::configure_hub(self.prepared, &mut config);
         config.addresses = self.addresses(machine);
         config.reflection = self.media_address(machine).map(|media| ReflectionConfig {
             media,
@@ -42,7 +40,7 @@ impl SimWorld<'_> {
     pub(super) fn node_config(&self, machine: MachineId, place: usize) -> NodeConfig {
         let placement = &self.prepared.placement;
         let node = &placement.nodes[place];
-        NodeConfig {
+        let mut config = NodeConfig {
             node: self.casts[machine].id,
             name: String::new(),
             labels: Labels::default(),
@@ -64,7 +62,9 @@ impl SimWorld<'_> {
             discovery: self.architecture().discovery().unwrap_or_default(),
             seed: self.seed(machine),
             secret: RootSecret::of_seed(self.seed(machine)),
-        }
+        };
+        settings::configure_node(self.prepared, &mut config);
+        config
     }
 
     /// True if machines have media ports.
@@ -105,6 +105,13 @@ impl SimWorld<'_> {
 
 pub(super) fn hub_role(prepared: &Prepared) -> Role {
     prepared.plan.architecture.hub_role()
+}
+
+pub(super) fn hub_kind(prepared: &Prepared) -> HubKind {
+    match hub_role(prepared) {
+        Role::Server => HubKind::Server,
+        _ => HubKind::SuperNode,
+    }
 }
 
 pub(super) const fn media_port(part: MachineRole) -> u16 {

@@ -154,11 +154,16 @@ fn described(within: &str, key: &str) -> String {
         ("classes", _) => "a class".to_owned(),
         ("links", _) => "a link".to_owned(),
         ("rooms", _) => "a room".to_owned(),
+        ("topology", "host" | "link" | "lan") => format!("{key}s of the topology"),
+        ("hosts of the topology", _) => "a host".to_owned(),
+        ("links of the topology", _) => "a link".to_owned(),
+        ("lans of the topology", _) => "a LAN".to_owned(),
         (_, "event") => "an event".to_owned(),
         (_, "faults") => "a fault".to_owned(),
         (_, "lan") => "a LAN".to_owned(),
         (_, "up" | "down") => "a direction".to_owned(),
         ("motion", "host") => "a host in motion".to_owned(),
+        ("a leg", _) if !matches!(key, "burst" | "queue") => "a leg".to_owned(),
         (
             _,
             "classes" | "contention" | "defaults" | "lab" | "links" | "motion" | "movement" | "red" | "rooms"

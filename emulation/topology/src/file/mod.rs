@@ -3,6 +3,7 @@
 //! Values of a link or LAN are end to end and are split over its legs as Emulab does; values of a single leg
 //! are used unchanged.
 
+pub mod changes;
 pub mod extras;
 pub mod fields;
 mod hosts;

@@ -35,7 +35,7 @@ macro_rules! with_shape {
             jitter: Option<std::time::Duration>,
             burst: Option<::toml::Spanned<crate::file::values::Switch<crate::file::shape::BurstFile>>>,
             reorder: Option<bool>,
-            queue: Option<::toml::Spanned<crate::file::shape::QueueFile>>,
+            pub(super) queue: Option<::toml::Spanned<crate::file::shape::QueueFile>>,
             trace: Option<::toml::Spanned<crate::file::trace::TraceKey>>,
         }
 
@@ -77,16 +77,22 @@ pub struct BurstFile {
 pub struct QueueFile {
     limit: Option<Packets>,
     #[serde(rename = "in")]
-    unit: Unit,
+    unit: Option<Unit>,
     red: Option<Switch<RedFile>>,
 }
 
-#[derive(Default, PartialEq, Deserialize)]
+#[derive(PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Unit {
-    #[default]
     Packets,
     Bytes,
+}
+
+impl QueueFile {
+    /// The limit, if the table gives nothing else.
+    pub(super) fn only_limit(&self) -> Option<u32> {
+        self.limit.filter(|_| self.unit.is_none() && self.red.is_none()).map(|limit| limit.0)
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -127,6 +133,30 @@ impl LegOverrides {
         leg.queue = self.queue.unwrap_or(leg.queue);
         if let Some(trace) = &self.trace {
             leg.trace.clone_from(trace);
+        }
+    }
+
+    /// Splits end-to-end values of a LAN over the sender's and the receiver's legs.
+    pub(super) fn halves(&self) -> (Self, Self) {
+        let mut whole = Leg::default();
+        self.lay_over(&mut whole);
+        let (to_net, from_net) = whole.halves();
+        // Behind a switch the legs to the receivers queue as well.
+        let from_net = Leg { queue: whole.queue, ..from_net };
+        (self.with_values_of(&to_net), self.with_values_of(&from_net))
+    }
+
+    fn with_values_of(&self, leg: &Leg) -> Self {
+        Self {
+            rate: self.rate.map(|_| leg.rate),
+            delay: self.delay.map(|_| leg.delay),
+            loss: self.loss.map(|_| leg.loss),
+            jitter: self.jitter.map(|_| leg.jitter),
+            burst: self.burst.map(|_| leg.burst),
+            order: self.order.map(|_| leg.order),
+            queue: self.queue.map(|_| leg.queue),
+            trace: self.trace.as_ref().map(|_| leg.trace.clone()),
+            is_trace_wrong: self.is_trace_wrong,
         }
     }
 
@@ -171,7 +201,7 @@ pub fn burst(source: &SourceText<'_>, given: &Spanned<Switch<BurstFile>>) -> Opt
 /// The queue that a key gives. Reports what is wrong.
 pub fn queue(source: &SourceText<'_>, given: &Spanned<QueueFile>) -> Option<Queue> {
     let QueueFile { limit, unit, red } = given.get_ref();
-    let in_bytes = *unit == Unit::Bytes;
+    let in_bytes = *unit == Some(Unit::Bytes);
     let limit = limit.map(|limit| limit.0);
     if in_bytes {
         source.required(given.span().start, "a queue", "limit", limit, "64000")?;

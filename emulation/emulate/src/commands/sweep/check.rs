@@ -1,0 +1,81 @@
+//! `emulate sweep --check`: the runs, and the time that they take.
+
+use std::time::{Duration, Instant};
+
+use roost_sim::Detail;
+use roost_terminal::{Output, SCHEMA, Table};
+use roost_topology::units::format_duration;
+use serde_json::json;
+
+use super::super::jobs::span;
+use super::tasks::SweepTask;
+use super::{RunMode, SweepArgs};
+use crate::failure::CommandResult;
+
+/// The longest run that is simulated for an estimate, in nodes × seconds.
+const MAX_TRIAL: f64 = 20_000.0;
+
+pub(super) fn show(args: &SweepArgs, tasks: &[SweepTask], output: Output) -> CommandResult {
+    let keep_invalid = args.keep_invalid;
+    let due: Vec<&SweepTask> = tasks.iter().filter(|task| task.is_due(keep_invalid)).collect();
+    let expected = expected_seconds(args, &due);
+    if output.is_json() {
+        let run = |task: &SweepTask| {
+            json!({
+                "run": task.run.name,
+                "varied": task.run.varied,
+                "nodes": task.nodes,
+                "architecture": task.architecture,
+                "at_most_s": task.longest.as_secs_f64(),
+                "is": task.state.name(keep_invalid),
+                "due": task.is_due(keep_invalid),
+            })
+        };
+        let runs: Vec<_> = tasks.iter().map(run).collect();
+        return Ok(output.json(&json!({ "schema": SCHEMA, "runs": runs, "expected_s": expected }))?);
+    }
+    let mut table = Table::new(&["RUN", ">NODES", "ARCHITECTURE", ">AT MOST", "IS"]);
+    for task in tasks {
+        table.row([
+            task.run.name.clone(),
+            task.nodes.to_string(),
+            task.architecture.to_owned(),
+            format_duration(task.longest),
+            task.state.name(keep_invalid).to_owned(),
+        ]);
+    }
+    output.table(&table)?;
+    let time = match (expected, args.how()) {
+        (_, _) if due.is_empty() => "nothing is left to run".to_owned(),
+        (Some(seconds), RunMode::Emulated) => format!("one after the other, at most {}", span(seconds)),
+        (Some(seconds), RunMode::Simulated) => {
+            format!("{} at once, about {}, as one of them tells", jobs(args, &due), span(seconds))
+        }
+        (None, _) => format!("{} at once; they are too large for an estimate", jobs(args, &due)),
+    };
+    Ok(output.data(&format!("\n{} of {} runs to make: {time}.\n", due.len(), tasks.len()))?)
+}
+
+fn jobs(args: &SweepArgs, due: &[&SweepTask]) -> usize {
+    let nodes = due.iter().map(|task| task.nodes).max().unwrap_or(0);
+    args.jobs.count(nodes).min(due.len())
+}
+
+/// The time for all due runs; those in virtual time take as long for a node and second as one of them, which is tried.
+fn expected_seconds(args: &SweepArgs, due: &[&SweepTask]) -> Option<f64> {
+    if args.how() == RunMode::Emulated || due.is_empty() {
+        return Some(due.iter().map(|task| task.longest).sum::<Duration>().as_secs_f64());
+    }
+    let cost = |task: &SweepTask| task.nodes as f64 * task.longest.as_secs_f64();
+    let mut by_cost: Vec<&SweepTask> = due.to_vec();
+    by_cost.sort_by(|a, b| cost(a).total_cmp(&cost(b)));
+    let trial = by_cost[by_cost.len() / 2];
+    if cost(trial) > MAX_TRIAL {
+        return None;
+    }
+    let prepared = trial.prepare(&args.plan).ok()?;
+    let began = Instant::now();
+    roost_sim::simulate(&prepared, Detail::default()).ok()?;
+    let each = began.elapsed().as_secs_f64() / cost(trial).max(1e-9);
+    Some(due.iter().map(|task| cost(task)).sum::<f64>() * each / jobs(args, due) as f64)
+}

@@ -1,0 +1,129 @@
+//! The effect of each factor of a sweep: means over all others.
+
+use std::collections::BTreeMap;
+
+use roost_statistics::mean_and_half_width;
+
+use super::factors::{Factor, Level};
+use super::{Mean, Overview};
+use crate::measure::Measure;
+
+/// A level of a factor, and the mean of a measure over the values of all other factors.
+pub(crate) struct LevelMean<'a> {
+    pub(crate) level: &'a Level,
+    pub(crate) mean: Mean,
+    /// A mean for each seed, in the order of the seeds.
+    by_seed: Vec<f64>,
+}
+
+/// The means of a measure at the levels of a factor.
+pub(crate) struct FactorEffect<'a> {
+    pub(crate) factor: &'a Factor,
+    pub(crate) levels: Vec<LevelMean<'a>>,
+}
+
+impl FactorEffect<'_> {
+    /// The ratio of the largest mean to the smallest, and the half-width of its interval: the levels are compared within
+    /// each seed.
+    pub(super) fn ratio(&self) -> Option<(f64, Option<f64>)> {
+        let by_mean = |a: &&LevelMean<'_>, b: &&LevelMean<'_>| a.mean.mean.total_cmp(&b.mean.mean);
+        let (low, high) = (self.levels.iter().min_by(by_mean)?, self.levels.iter().max_by(by_mean)?);
+        let ratios: Vec<f64> = low.by_seed.iter().zip(&high.by_seed).map(|(low, high)| high / low).collect();
+        if low.mean.mean <= 0.0 || ratios.iter().any(|ratio| !ratio.is_finite()) {
+            return None;
+        }
+        let half = mean_and_half_width(&ratios)?.1.filter(|_| !low.mean.measure.few);
+        Some((high.mean.mean / low.mean.mean, half))
+    }
+}
+
+/// Runs that differ in one factor alone.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Block {
+    seed: u64,
+    others: Vec<Option<usize>>,
+}
+
+impl Overview<'_> {
+    /// The effects of all factors on a measure.
+    ///
+    /// Only combinations of the other factors count that have a value at each level, so that the levels are compared on
+    /// the same ground. The interval is over the seeds, each with one mean.
+    pub(crate) fn effects(&self, measure: &Measure) -> Vec<FactorEffect<'_>> {
+        self.axes.factors().iter().filter_map(|factor| self.effect(factor, measure)).collect()
+    }
+
+    fn effect<'a>(&'a self, factor: &'a Factor, measure: &Measure) -> Option<FactorEffect<'a>> {
+        let others: Vec<&Factor> = self.axes.factors().iter().filter(|other| other.title != factor.title).collect();
+        let mut blocks: BTreeMap<Block, BTreeMap<usize, f64>> = BTreeMap::new();
+        let mut few = false;
+        for point in self.cells.iter().flat_map(|cell| cell.points.iter().copied()) {
+            let found = point.measures.iter().find(|(one, _)| one.kind == measure.kind);
+            let (Some((one, value)), Some(place)) = (found, factor.index(point)) else { continue };
+            few |= one.few;
+            let others = others.iter().map(|other| other.index(point)).collect();
+            blocks.entry(Block { seed: point.run.seed, others }).or_default().insert(place, *value);
+        }
+        blocks.retain(|_, values| values.len() == factor.levels.len());
+        let levels = factor.levels.iter().enumerate().filter_map(|(place, level)| {
+            let mut by_seed: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+            for (block, values) in &blocks {
+                let (sum, count) = by_seed.entry(block.seed).or_default();
+                *sum += values[&place];
+                *count += 1.0;
+            }
+            let means: Vec<f64> = by_seed.values().map(|(sum, count)| sum / count).collect();
+            let (mean, half) = mean_and_half_width(&means)?;
+            let half = half.filter(|_| !few);
+            let measure = Measure { few, ..measure.clone() };
+            Some(LevelMean { level, mean: Mean { measure, runs: means.len(), mean, half }, by_seed: means })
+        });
+        let levels: Vec<LevelMean<'a>> = levels.collect();
+        (levels.len() > 1).then_some(FactorEffect { factor, levels })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use roost_results::testing::SyntheticShape;
+
+    use super::*;
+    use crate::measure::MeasureKind;
+    use crate::sweep::RunSummary;
+
+    #[test]
+    fn effects_are_means_over_the_others() {
+        let mut points = Vec::new();
+        for (delay, of_delay) in [("5ms", 100.0), ("50ms", 50.0)] {
+            for (architecture, of_architecture) in [("client-server", 1.0), ("super-node", 2.0)] {
+                for seed in 1..=3_u64 {
+                    let mut results = SyntheticShape { seed, requests: 20, ..SyntheticShape::default() }.make().results;
+                    results.plan = None;
+                    let varied = [("delay", delay), ("architecture", architecture)];
+                    results.run.varied = varied.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+                    let mut point = RunSummary::from_results(PathBuf::from("run"), &results);
+                    point.measures.retain_mut(|(measure, value)| {
+                        *value = of_delay * of_architecture + seed as f64;
+                        measure.kind == MeasureKind::Completed
+                    });
+                    points.push(point);
+                }
+            }
+        }
+        // A cell at one level alone has no weight.
+        points.retain(|point| !(point.run.seed == 3 && point.run.varied["delay"] == "5ms"));
+        let overview = Overview::from_points(&points);
+        let measure = points[0].measures[0].0.clone();
+        let effects = overview.effects(&measure);
+        let told: Vec<(&str, Vec<f64>)> = effects
+            .iter()
+            .map(|effect| (effect.factor.title.as_str(), effect.levels.iter().map(|one| one.mean.mean).collect()))
+            .collect();
+        assert_eq!(told[1], ("delay", vec![151.5, 76.5]));
+        assert_eq!((told[0].0, told[0].1.len()), ("architecture", 2));
+        assert!(effects[1].levels.iter().all(|one| one.mean.runs == 2 && one.mean.half.is_some()));
+        assert!(effects[1].ratio().is_some_and(|(ratio, half)| (ratio - 151.5 / 76.5).abs() < 1e-9 && half.is_some()));
+    }
+}
