@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::{
-    LinkRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord,
+    LinkRecord, MeasurementRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord,
     RunRecord, SCHEMA, SampleRecord, TrafficRecord,
 };
 
@@ -48,6 +48,8 @@ pub struct Results {
     pub positions: Vec<PositionRecord>,
     /// The streams of rooms, those of one member together.
     pub room_streams: Vec<RoomStreamRecord>,
+    /// What programs have measured, in the order of arrival.
+    pub measurements: Vec<MeasurementRecord>,
     /// Irregularities of the files, one sentence each.
     pub remarks: Vec<String>,
 }
@@ -158,6 +160,7 @@ impl Results {
             traffic: Vec::new(),
             positions: Vec::new(),
             room_streams: Vec::new(),
+            measurements: Vec::new(),
             remarks: Vec::new(),
         }
     }
@@ -222,6 +225,7 @@ impl Results {
             Record::Traffic(traffic) => self.traffic.push(traffic),
             Record::Position(position) => self.positions.push(position),
             Record::RoomStream(stream) => self.room_streams.push(stream),
+            Record::Measurement(measurement) => self.measurements.push(measurement),
         }
     }
 
@@ -232,8 +236,19 @@ impl Results {
 
 /// True if the line is a record of a kind that a later version may have added.
 fn is_unknown(line: &[u8]) -> bool {
-    const KNOWN: [&str; 10] =
-        ["request", "incident", "sample", "load", "node", "link", "program", "traffic", "position", "room-stream"];
+    const KNOWN: [&str; 11] = [
+        "request",
+        "incident",
+        "sample",
+        "load",
+        "node",
+        "link",
+        "program",
+        "traffic",
+        "position",
+        "room-stream",
+        "measurement",
+    ];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     let kind = value.as_ref().and_then(|value| value.get("record")).and_then(serde_json::Value::as_str);
     kind.is_some_and(|kind| !KNOWN.contains(&kind))

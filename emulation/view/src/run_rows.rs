@@ -69,7 +69,7 @@ impl<'a> RunRows<'a> {
             Record::Position(position) => self.position(&position),
             Record::RoomStream(stream) => self.room_stream(&stream),
             Record::Link(link) => vec![total(&link)],
-            Record::Node(_) | Record::Program(_) | Record::Traffic(_) => Vec::new(),
+            Record::Node(_) | Record::Program(_) | Record::Traffic(_) | Record::Measurement(_) => Vec::new(),
         }
     }
 
