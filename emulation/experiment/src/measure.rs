@@ -62,7 +62,7 @@ impl RunRecorder<'_> {
         let mut run = RunRecord { machine, binaries, ..self.facts(&ready) };
         write_run(&run)?;
         let journal = Rc::new(Journal::create(Path::new(EVENTS_FILE))?);
-        let stagehands = FaultInjector::new(self.lab, &journal, self.job.script.clone(), &self.job.base)?;
+        let stagehands = FaultInjector::new(self.lab, &journal, self.job)?;
         if self.warm_up() > Duration::ZERO {
             self.let_warm_up(fleet, &journal, &ready.ids).await?;
         }
@@ -185,7 +185,10 @@ impl RunRecorder<'_> {
             schema: SCHEMA,
             name: (*name).to_owned(),
             architecture: architecture.to_owned(),
-            transport: plan.map_or("none", |prepared| prepared.plan.transport.name()).to_owned(),
+            transport: plan
+                .filter(|prepared| prepared.plan.architecture.has_daemons())
+                .map_or("none", |prepared| prepared.plan.transport.name())
+                .to_owned(),
             topology: topology.name.clone(),
             nodes: placement.map_or(0, |placement| u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX)),
             hubs: hubs.iter().map(|hub| topology.hosts[hub.host].name.clone()).collect(),

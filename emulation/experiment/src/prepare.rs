@@ -12,6 +12,7 @@ use roost_topology::{amend, file};
 use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::plan_programs::{self, ProgramSettings};
 use super::rooms;
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
 
@@ -32,6 +33,8 @@ pub struct Prepared {
     pub placement: Placement,
     /// The schedule beside the workload.
     pub(super) script: RunSchedule,
+    /// The settings of the programs of `topology`, in their order.
+    pub(super) program_settings: Vec<ProgramSettings>,
 }
 
 impl Prepared {
@@ -62,11 +65,13 @@ impl Prepared {
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;
         name_hub(&mut plan, &network, &placement);
+        plan_programs::find_folders(&mut plan, file)?;
         let mut topology = network.clone();
+        let program_settings = plan_programs::add(&plan, &mut topology, file)?;
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
         let mut script = RunSchedule::from_topology(&topology);
         daemons.into_iter().for_each(|item| script.add(Some(item)));
-        Ok(Self { plan, file: file.to_owned(), network, topology, placement, script })
+        Ok(Self { plan, file: file.to_owned(), network, topology, placement, script, program_settings })
     }
 
     /// Describes the run for people, as pairs of a title and a value.
@@ -99,6 +104,7 @@ impl Prepared {
             ),
             ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
             ("transport", plan.transport.name().to_owned()),
+            ("programs", self.topology.programs.len().to_string()),
             ("warm-up", duration(plan.warm_up)),
             ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
             ("seed", plan.seed.to_string()),

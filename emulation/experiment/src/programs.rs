@@ -1,26 +1,38 @@
 //! The programs of a topology: commands run by `sh` in the hosts.
 //!
 //! Each runs in its own process group, without input; its output goes to `programs/NAME.out` and
-//! `programs/NAME.err` in the results. The system's name is that of its host.
+//! `programs/NAME.err` in the results, its measurements to the records, and its own files to `programs/NAME`. The
+//! system's name is that of its host.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use roost_lab::Lab;
-use roost_results::record::{self, ProgramEnd};
+use roost_lab::{Lab, ProgramRoot, ROOT_RESULTS, ROOT_SOCKET, Usage};
+use roost_results::record::{self, MeasurementRecord, ProgramEnd};
 use roost_topology::model::{HostProgram, ProgramAction};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::error::RunError;
+use super::job::RunSpec;
+use super::plan_programs::ProgramSettings;
+use super::private::RUN_FOLDER;
+use super::program_environment::{ProgramFacts, StartClock};
+use super::program_output::ProgramOutput;
+use super::program_reader::ProgramReaders;
 use super::redirection;
 
 /// The folder of outputs in the results.
 const FOLDER: &str = "programs";
 /// The time for a program to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(1);
+/// The search path of programs with a root of their own.
+const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// The longest path of a Unix socket, bytes.
+const MAX_SOCKET: usize = 107;
 
 /// The programs of a topology, running or not.
 #[derive(Debug)]
@@ -30,6 +42,14 @@ pub(super) struct Programs {
     /// The start of relative folders: the folder of the topology's file.
     base: PathBuf,
     running: Vec<Option<RunningProgram>>,
+    /// By program; a topology's own programs have none but defaults.
+    settings: Vec<ProgramSettings>,
+    facts: ProgramFacts,
+    /// The hosts on which a node's daemon runs.
+    nodes: BTreeSet<usize>,
+    /// The absolute folder of the results.
+    results: PathBuf,
+    readers: ProgramReaders,
     /// Process groups, in which a program may have left processes.
     groups: Vec<Pid>,
 }
@@ -45,6 +65,8 @@ struct RunningProgram {
     deadline: Option<Duration>,
     /// The reason why it was asked to end.
     asked: Option<ProgramEnd>,
+    /// The usage of its group; the memory is the most that was seen.
+    usage: Option<Usage>,
 }
 
 #[derive(Clone, Debug)]
@@ -56,15 +78,31 @@ pub(super) struct EndedProgram {
 
 impl Programs {
     /// The programs of the lab's topology; none is running yet.
-    pub(super) fn from_topology(lab: &Lab, base: &Path) -> Result<Self, RunError> {
+    pub(super) fn from_topology(lab: &Lab, job: &RunSpec<'_>) -> Result<Self, RunError> {
         let topology = lab.topology();
         let all = topology.programs.clone();
+        let results = std::env::current_dir().map_err(|error| RunError::file("find", Path::new("."), &error))?;
+        let plan = job.plan.map(|prepared| &prepared.plan);
+        let mut settings = job.plan.map(|prepared| prepared.program_settings.clone()).unwrap_or_default();
+        settings.resize_with(all.len(), ProgramSettings::default);
+        let nodes = job.plan.iter().flat_map(|prepared| &prepared.placement.nodes).map(|node| node.host).collect();
         if !all.is_empty() {
             std::fs::create_dir_all(FOLDER).map_err(|error| RunError::file("make", Path::new(FOLDER), &error))?;
         }
         let hosts = topology.hosts.iter().map(|host| host.name.clone()).collect();
         let running = all.iter().map(|_| None).collect();
-        Ok(Self { all, hosts, base: base.to_owned(), running, groups: Vec::new() })
+        Ok(Self {
+            all,
+            hosts,
+            base: job.base.clone(),
+            running,
+            settings,
+            facts: ProgramFacts::new(job.seed, job.length, plan, lab),
+            nodes,
+            results,
+            readers: ProgramReaders::new(),
+            groups: Vec::new(),
+        })
     }
 
     pub(super) fn is_any_running(&self) -> bool {
@@ -119,7 +157,8 @@ impl Programs {
             let program = &self.all[index];
             match running.child.try_wait() {
                 Ok(Some(status)) => {
-                    ended.push(running.ended(program, &self.hosts[program.host], status, now));
+                    let is_of_plan = self.settings[index].is_of_plan;
+                    ended.push(running.ended(program, is_of_plan, &self.hosts[program.host], (status, now)));
                     *place = None;
                 }
                 _ => running.force_end(now),
@@ -153,46 +192,160 @@ impl Programs {
         if self.running[index].is_some() {
             return Some(not_started(program, host, item, now, "it runs already"));
         }
-        match self.spawn(lab, program) {
+        let (timeout, command) = (program.timeout, program.command.clone());
+        match self.spawn(lab, index, now) {
             Ok(child) => {
                 self.groups.push(Pid::from_child(&child));
-                let deadline = program.timeout.map(|timeout| now + timeout);
-                let command = program.command.clone();
-                self.running[index] = Some(RunningProgram { child, item, began: now, command, deadline, asked: None });
+                let deadline = timeout.map(|timeout| now + timeout);
+                let running = RunningProgram { child, item, began: now, command, deadline, asked: None, usage: None };
+                self.running[index] = Some(running);
                 None
             }
-            Err(error) => Some(not_started(program, host, item, now, &error)),
+            Err(error) => {
+                let program = &self.all[index];
+                Some(not_started(program, &self.hosts[program.host], item, now, &error))
+            }
         }
     }
 
-    fn spawn(&self, lab: &Lab, program: &HostProgram) -> Result<Child, String> {
+    fn spawn(&mut self, lab: &Lab, index: usize, now: Duration) -> Result<Child, String> {
+        let (program, settings) = (&self.all[index], &self.settings[index]);
         if program.command.trim().is_empty() {
             return Err("it has no command".to_owned());
         }
+        let own = self.results.join(FOLDER).join(&program.name);
+        std::fs::create_dir_all(&own).map_err(|error| format!("{} cannot be made: {error}", own.display()))?;
+        let root = self.root(index, &own)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", &redirection::for_sh(&program.command)]).stdin(Stdio::null()).process_group(0);
         let folder = self.base.join(program.folder.as_deref().unwrap_or(""));
-        if !folder.is_dir() {
+        if root.is_some() {
+            command.env_clear().env("PATH", ROOT_PATH).env("HOME", "/root").current_dir("/");
+        } else if folder.is_dir() {
+            command.current_dir(folder);
+        } else {
             return Err(format!("its folder {} is not there", folder.display()));
         }
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", &redirection::for_sh(&program.command)])
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .stdout(output(&program.name, "out")?)
-            .stderr(output(&program.name, "err")?)
-            .process_group(0);
-        let spawned = lab.run_in(program.host, || command.spawn()).map_err(|error| error.to_string())?;
-        spawned.map_err(|error| format!("sh cannot be started: {error}"))
+        let address = lab.address(program.host).map(|address| address.to_string());
+        let shown = if root.is_some() { Path::new(ROOT_RESULTS) } else { &own };
+        let host = (self.hosts[program.host].as_str(), address);
+        command.envs(self.facts.variables(program, host, StartClock::before(now), shown));
+        self.offer_daemon(&mut command, index, root.is_some());
+        command.envs(&settings.environment);
+        let (log, err) = (output(&program.name, "out")?, output(&program.name, "err")?);
+        let reader = if settings.is_silent {
+            command.stdout(log);
+            None
+        } else {
+            let (from, to) = std::io::pipe().map_err(|error| format!("a pipe cannot be made: {error}"))?;
+            command.stdout(to);
+            Some((from, log))
+        };
+        command.stderr(err);
+        let enter = || root.as_ref().map_or(Ok(()), ProgramRoot::enter);
+        let spawned = lab.run_in(program.host, || enter().map(|()| command.spawn()));
+        let spawned = spawned.map_err(|error| error.to_string())?;
+        let spawned = spawned.map_err(|error| format!("its root cannot be used: {error}"))?;
+        let child = spawned.map_err(|error| format!("sh cannot be started: {error}"))?;
+        // The pipe ends with the program's own copies of its other end.
+        drop(command);
+        if let Some((from, log)) = reader {
+            let origin = std::time::Instant::now().checked_sub(now).unwrap_or_else(std::time::Instant::now);
+            let output = ProgramOutput::new(&program.name, &self.hosts[program.host]);
+            // Without a reader the program would wait for ever.
+            self.readers.spawn(output, from, log, origin).map_err(|error| format!("a thread is refused: {error}"))?;
+        }
+        Ok(child)
+    }
+
+    fn root(&self, index: usize, own: &Path) -> Result<Option<ProgramRoot>, String> {
+        let Some(folder) = &self.settings[index].root else { return Ok(None) };
+        let socket = self.socket(index);
+        let root = ProgramRoot::new(folder, own, socket.as_deref());
+        root.map(Some).map_err(|error| format!("a folder for its root cannot be made: {error}"))
+    }
+
+    /// The socket of the daemon on a program's host.
+    fn socket(&self, index: usize) -> Option<PathBuf> {
+        let host = self.all[index].host;
+        let socket = || self.results.join(RUN_FOLDER).join(format!("{}.sock", self.hosts[host]));
+        self.nodes.contains(&host).then(socket)
+    }
+
+    /// Tells a program of a plan where its host's daemon is, and where the commands are.
+    fn offer_daemon(&self, command: &mut Command, index: usize, has_root: bool) {
+        if !self.settings[index].is_of_plan {
+            return;
+        }
+        // A daemon of this machine is none of the run.
+        command.env_remove("ROOST_SOCKET");
+        if has_root {
+            if self.nodes.contains(&self.all[index].host) {
+                command.env("ROOST_SOCKET", ROOT_SOCKET);
+            }
+            return;
+        }
+        let own = std::env::current_exe().ok();
+        if let Some(folder) = own.as_deref().and_then(Path::parent) {
+            let mut path = folder.as_os_str().to_owned();
+            path.push(":");
+            path.push(std::env::var_os("PATH").unwrap_or_default());
+            command.env("PATH", path);
+        }
+        let Some(socket) = self.socket(index) else { return };
+        let is_short = socket.as_os_str().len() <= MAX_SOCKET;
+        // The working folder of this process is that of the results.
+        let short = || {
+            let name = socket.file_name().unwrap_or_default();
+            Path::new("/proc").join(std::process::id().to_string()).join("cwd").join(RUN_FOLDER).join(name)
+        };
+        command.env("ROOST_SOCKET", if is_short { socket.clone() } else { short() });
+    }
+
+    /// The measurements since the last call.
+    pub(super) fn measurements(&mut self) -> Vec<MeasurementRecord> {
+        self.readers.measurements()
+    }
+
+    /// The last measurements, and a sentence for each program whose output is incomplete. Call it when all programs
+    /// have ended.
+    pub(super) fn end_readers(&mut self) -> (Vec<MeasurementRecord>, Vec<String>) {
+        self.kill_groups();
+        std::mem::replace(&mut self.readers, ProgramReaders::new()).end()
+    }
+
+    /// Looks at the usage of running programs. Returns the time for which each has waited for a processor since it
+    /// began, seconds, if the system tells, and the time at which it began.
+    pub(super) fn look_at_usage(&mut self) -> Vec<(String, f64, f64)> {
+        let groups: BTreeSet<u32> = self.running.iter().flatten().map(|running| running.child.id()).collect();
+        let usages = if groups.is_empty() { BTreeMap::new() } else { Usage::read_groups(&groups).unwrap_or_default() };
+        let mut waits = Vec::new();
+        for (program, running) in self.all.iter().zip(&mut self.running) {
+            let Some(running) = running else { continue };
+            let Some(now) = usages.get(&running.child.id()) else { continue };
+            let before = running.usage.unwrap_or_default();
+            running.usage = Some(Usage {
+                cpu: now.cpu.max(before.cpu),
+                waited: now.waited.max(before.waited),
+                peak_memory_bytes: now.peak_memory_bytes.max(before.peak_memory_bytes),
+            });
+            waits.push((program.name.clone(), running.began.as_secs_f64(), now.waited.as_secs_f64()));
+        }
+        waits
+    }
+
+    fn kill_groups(&mut self) {
+        for group in self.groups.drain(..) {
+            // Most groups are empty by now.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
     }
 }
 
 impl Drop for Programs {
     /// A run that breaks off leaves no process behind.
     fn drop(&mut self) {
-        for group in self.groups.drain(..) {
-            // Most groups are empty by now.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
+        self.kill_groups();
     }
 }
 
@@ -214,6 +367,8 @@ fn not_started(program: &HostProgram, host: &str, item: usize, now: Duration, wh
         end: ProgramEnd::NotStarted,
         error: Some(why.to_owned()),
         as_expected: false,
+        cpu_s: None,
+        memory_bytes: None,
     };
     EndedProgram { item, record }
 }
@@ -241,14 +396,20 @@ impl RunningProgram {
         }
     }
 
-    fn ended(&self, program: &HostProgram, host: &str, status: ExitStatus, now: Duration) -> EndedProgram {
+    fn ended(
+        &self,
+        program: &HostProgram,
+        is_of_plan: bool,
+        host: &str,
+        (status, now): (ExitStatus, Duration),
+    ) -> EndedProgram {
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let end = self.asked.unwrap_or(ProgramEnd::Exited);
         let as_expected = match end {
             ProgramEnd::Exited => code == Some(program.expected_exit.unwrap_or(0)),
             // A time-out is a normal end, unless an exit code is expected.
             ProgramEnd::TimedOut => program.expected_exit.is_none(),
-            _ => true,
+            _ => !is_of_plan || program.expected_exit.is_none_or(|expected| code == Some(expected)),
         };
         let record = record::ProgramRecord {
             t: self.began.as_secs_f64(),
@@ -260,6 +421,8 @@ impl RunningProgram {
             end,
             error: None,
             as_expected,
+            cpu_s: self.usage.map(|usage| usage.cpu.as_secs_f64()),
+            memory_bytes: self.usage.map(|usage| usage.peak_memory_bytes),
         };
         EndedProgram { item: self.item, record }
     }

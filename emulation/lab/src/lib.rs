@@ -25,6 +25,7 @@
 pub mod carrier;
 mod device;
 mod error;
+mod group_usage;
 mod hosts;
 mod interrupt;
 pub mod kernel;
@@ -34,6 +35,7 @@ mod names;
 pub mod namespace;
 pub mod netlink;
 pub(crate) mod plan;
+mod root;
 pub mod sandbox;
 mod tcp;
 mod usage;
@@ -60,6 +62,7 @@ use self::names::LabNames;
 use self::namespace::Namespace;
 use self::plan::HostPlan;
 pub use self::plan::LOOPBACK;
+pub use self::root::{ProgramRoot, RESULTS as ROOT_RESULTS, SOCKET as ROOT_SOCKET};
 pub use self::tcp::TcpCongestion;
 pub use self::usage::Usage;
 

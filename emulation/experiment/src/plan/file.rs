@@ -15,10 +15,12 @@ use serde::de::{self, Deserializer};
 use toml::Spanned;
 
 use super::fault::{FaultFile, LinkFile};
+use super::program::{ProgramFile, VariablesFile, variables};
 use super::room::{RoomFile, RoomPlan};
 use super::{
     Architecture, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality, MAX_SPEED,
-    MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, Room, SuperNodes,
+    MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors,
+    PlanProgram, Room, SuperNodes,
     TopologySource, TransportChoice,
 };
 
@@ -100,6 +102,10 @@ struct PlanFile {
     #[serde(default)]
     rooms: BTreeMap<Spanned<String>, RoomFile>,
     movement: Option<MovementFile>,
+    #[serde(default)]
+    environment: VariablesFile,
+    #[serde(default, rename = "program")]
+    programs: Vec<ProgramFile>,
     #[serde(default)]
     lab: LabSettings,
     /// Read by the sweep.
@@ -225,6 +231,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     if !has_rooms {
         wrong.record_error(idle_needs_room(&classes, &lines));
     }
+    let environment = wrong.value_or(variables(file.environment, &lines), BTreeMap::new());
+    let programs = programs_of(file.programs, file.architecture, duration, &lines, &mut wrong);
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -250,6 +258,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         faults,
         rooms,
         movement: wrong.value_or(movement, None),
+        environment,
+        programs,
         lab: file.lab,
     };
     wrong.into_result().map(|()| plan)
@@ -264,6 +274,21 @@ fn rooms_of(
 ) -> Vec<Room> {
     let rooms = files.into_iter().map(|(name, room)| room.read(&name, plan, lines).map(Some));
     rooms.filter_map(|room| wrong.value_or(room, None)).collect()
+}
+
+fn programs_of(
+    files: Vec<ProgramFile>,
+    architecture: Architecture,
+    duration: Duration,
+    lines: &PlanLines<'_>,
+    wrong: &mut PlanErrors,
+) -> Vec<PlanProgram> {
+    if files.is_empty() && !architecture.has_daemons() {
+        let message = "an architecture of programs needs a [[program]] with name, host and command";
+        wrong.record_error(Err(lines.error(0, message)));
+    }
+    let programs = files.into_iter().map(|program| program.read(lines, duration).map(Some));
+    programs.filter_map(|program| wrong.value_or(program, None)).collect()
 }
 
 /// Reads the key `reflect`, which only super nodes can follow.

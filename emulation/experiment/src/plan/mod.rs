@@ -26,6 +26,7 @@ mod error;
 mod fault;
 mod file;
 mod mix;
+mod program;
 mod room;
 mod source;
 mod write;
@@ -47,6 +48,7 @@ pub use error::PlanError;
 pub(crate) use error::PlanErrors;
 pub use fault::{DaemonAction, DaemonRef, Fault, FaultKind};
 pub use mix::{Draw, Mix, Participation};
+pub use program::{PlanProgram, ProgramHosts};
 pub use room::{Room, RoomMembers};
 pub use source::TopologySource;
 pub(crate) use write::write;
@@ -93,6 +95,10 @@ pub struct Plan {
     /// Sorted by name, as the keys of the file are.
     pub rooms: Vec<Room>,
     pub movement: Option<Movement>,
+    /// The variables of all programs.
+    pub environment: BTreeMap<String, String>,
+    /// In the order of the file.
+    pub programs: Vec<PlanProgram>,
     pub lab: LabSettings,
 }
 
@@ -118,16 +124,19 @@ pub enum Architecture {
     SuperNodeMulticast,
     /// Discovery in one of both ways, as each node decides; data from node to node.
     SuperNodeAuto,
+    /// No daemons: only the plan's own programs.
+    Programs,
 }
 
 impl Architecture {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::ClientServer,
         Self::ClientServerCaching,
         Self::SuperNode,
         Self::Multicast,
         Self::SuperNodeMulticast,
         Self::SuperNodeAuto,
+        Self::Programs,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -138,6 +147,7 @@ impl Architecture {
             Self::Multicast => "multicast",
             Self::SuperNodeMulticast => "super-node-multicast",
             Self::SuperNodeAuto => "super-node-auto",
+            Self::Programs => "programs",
         }
     }
 
@@ -145,7 +155,11 @@ impl Architecture {
     pub const fn hub_role(self) -> Role {
         match self {
             Self::ClientServer | Self::ClientServerCaching => Role::Server,
-            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast | Self::SuperNodeAuto => Role::SuperNode,
+            Self::SuperNode
+            | Self::Multicast
+            | Self::SuperNodeMulticast
+            | Self::SuperNodeAuto
+            | Self::Programs => Role::SuperNode,
         }
     }
 
@@ -170,13 +184,18 @@ impl Architecture {
 
     /// True if it has super nodes, which reflect streams and keep rooms.
     pub const fn has_rooms(self) -> bool {
-        !self.has_server() && !matches!(self, Self::Multicast)
+        !self.has_server() && !matches!(self, Self::Multicast | Self::Programs)
+    }
+
+    /// True if nodes run, and not only the plan's own programs.
+    pub const fn has_daemons(self) -> bool {
+        !matches!(self, Self::Programs)
     }
 
     /// The nodes' setting `discovery`; `None` for the default.
     pub const fn discovery(self) -> Option<Discovery> {
         match self {
-            Self::ClientServer | Self::ClientServerCaching | Self::SuperNode => None,
+            Self::ClientServer | Self::ClientServerCaching | Self::SuperNode | Self::Programs => None,
             Self::Multicast => Some(Discovery::Multicast),
             Self::SuperNodeMulticast => Some(Discovery::Both),
             Self::SuperNodeAuto => Some(Discovery::Auto),

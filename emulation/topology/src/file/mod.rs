@@ -31,6 +31,7 @@ use super::validate::{self, TopologyLines, ValidationPolicy};
 
 pub(super) use self::names::compress;
 
+pub use self::names::expand as expand_names;
 pub use self::write::{most_common, whole_of, write};
 
 #[derive(Default, Deserialize)]
