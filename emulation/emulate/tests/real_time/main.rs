@@ -10,6 +10,7 @@ mod bench_transport;
 mod bench_watch;
 mod common;
 mod network;
+mod programs;
 mod run;
 mod shell;
 mod simulate;
