@@ -1,5 +1,6 @@
 """The task over Roost: a super node on the hub's host, a daemon on each other one."""
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -7,24 +8,20 @@ import threading
 import time
 from pathlib import Path
 
-from common import END, HOST, MESSAGES, OBJECT_BYTES, ANSWER, OWN, PROVIDERS, REQUESTERS, SHARED, TIMEOUT, Messages
+from common import ANSWER, END, HOST, MESSAGES, OBJECT, OWN, PROVIDERS, REQUESTERS, SHARED, TIMEOUT, Messages
 from common import Node as BaseNode
 from common import now, wait_for
 
-HUB = "udp://{0}:7700,tcp://{0}:7700,quic://{0}:7701"
-
-
-def _address() -> str:
-    import os
-
-    return os.environ["EMULATE_ADDRESS"]
+ADDRESS = os.environ["EMULATE_ADDRESS"]
+HOSTS = dict(pair.split("=") for pair in os.environ["EMULATE_HOSTS"].split())
+HUB = "udp://{0}:7700,tcp://{0}:7700,quic://{0}:7701".format(HOSTS["hub"])
 
 
 def _daemon(program: str, port: int, quic: int, *more: str) -> "subprocess.Popen[bytes]":
     empty = OWN / "empty.toml"
     empty.write_text("")
-    listen = [f"{scheme}://{_address()}:{port}" for scheme in ("udp", "tcp")] + [f"quic://{_address()}:{quic}"]
-    args = [program, "--config", empty, "--identity", SHARED / f"{HOST}.id", *more]
+    listen = [f"{scheme}://{ADDRESS}:{port}" for scheme in ("udp", "tcp")] + [f"quic://{ADDRESS}:{quic}"]
+    args = [program, "--config", empty, "--identity", SHARED / f"{HOST}.id", "--drain", "1s", *more]
     for endpoint in listen:
         args += ["--listen", endpoint]
     return subprocess.Popen(list(map(str, args)), stderr=(OWN / "daemon.log").open("wb"))
@@ -51,7 +48,7 @@ class Node(BaseNode):
         socket = self.folder / "s"
         wait_for(SHARED / "hub.id")
         x, y = PROVIDERS.get(HOST, (0, len(HOST) + int(HOST[1:])))
-        hub = HUB.format(_hub_address())
+        hub = HUB
         self.daemon = _daemon("overlay-node", 0, 0, "--socket", str(socket), "--super", hub, "--at", f"{x},{y}")
         while not self._is_attached(socket):
             time.sleep(0.1)
@@ -79,7 +76,7 @@ class Node(BaseNode):
 
         offers = [
             ("test/answer:object", lambda incoming: incoming.answer(ANSWER)),
-            ("test/object:object", lambda incoming: incoming.answer(bytes(OBJECT_BYTES))),
+            ("test/object:object", lambda incoming: incoming.answer(OBJECT)),
             ("test/messages:stream", stream),
         ]
         for service, answer in offers:
@@ -112,9 +109,3 @@ class Node(BaseNode):
         self.daemon.terminate()
         self.daemon.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _hub_address() -> str:
-    import os
-
-    return dict(pair.split("=") for pair in os.environ["EMULATE_HOSTS"].split())["hub"]

@@ -3,7 +3,7 @@
 import json
 
 import zenoh
-from common import ANSWER, HOST, IS_SECURE, OBJECT_BYTES, PROVIDERS, SHARED, TIMEOUT, Messages
+from common import ANSWER, HOST, IS_SECURE, OBJECT, PROVIDERS, SHARED, TIMEOUT, Messages
 from common import Node as BaseNode
 from common import now, wait_for
 
@@ -42,7 +42,7 @@ class Node(BaseNode):
 
     def provide(self) -> None:
         place = _place(HOST)
-        for kind, data in (("answer", ANSWER), ("object", bytes(OBJECT_BYTES))):
+        for kind, data in (("answer", ANSWER), ("object", OBJECT)):
             key = f"{place}/{kind}"
             answer = lambda query, data=data: query.reply(query.key_expr, data)
             self.declared.append(self.session.declare_queryable(key, answer, complete=True))

@@ -75,7 +75,10 @@ impl RunRecorder<'_> {
         let (mut sampler, origin) = Sampler::begin(self.lab, fleet)?;
         let stage = Rc::new(self.stage(origin, &journal, &ready.ids));
         let cast = RequesterTasks::spawn_requesters(self.job.plan, fleet, &stage);
-        let start = Start { gap: origin.elapsed(), asked_before: origin.saturating_duration_since(asked), unheard };
+        // Without requesters nothing begins but what the schedule starts, and that has a limit of its own.
+        let has_requesters = self.job.plan.is_none_or(|prepared| prepared.plan.architecture.has_daemons());
+        let gap = if has_requesters { origin.elapsed() } else { Duration::ZERO };
+        let start = Start { gap, asked_before: origin.saturating_duration_since(asked), unheard };
         run.started_unix_s = unix_seconds();
         let conductor = RunLoop {
             job: self.job,

@@ -21,9 +21,17 @@ pub(super) struct ProgramSettings {
     pub(super) is_silent: bool,
 }
 
-/// Makes the folders of a plan's programs absolute, so that a copy of the plan finds them.
-pub(super) fn find_folders(plan: &mut Plan, file: &Path) -> Result<(), PlanError> {
+/// Adds the plan's programs and their starts and stops to its network, and makes their folders absolute. Returns the
+/// settings of all programs of the network, in their order.
+pub(super) fn add(plan: &mut Plan, topology: &mut Topology, file: &Path) -> Result<Vec<ProgramSettings>, PlanError> {
     let mut wrong = PlanErrors::default();
+    find_folders(plan, file, &mut wrong);
+    let settings = add_all(plan, topology, file, &mut wrong);
+    wrong.into_result().map(|()| settings)
+}
+
+/// Makes folders absolute, so that a copy of the plan finds them.
+fn find_folders(plan: &mut Plan, file: &Path, wrong: &mut PlanErrors) {
     let base = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let absolute = |folder: &str| {
         let folder = base.join(folder);
@@ -47,14 +55,10 @@ pub(super) fn find_folders(plan: &mut Plan, file: &Path) -> Result<(), PlanError
             program.folder = Some(folder.display().to_string());
         }
     }
-    wrong.into_result()
 }
 
-/// Adds the plan's programs and their starts and stops to its network. Returns the settings of all programs of the
-/// network, in their order.
-pub(super) fn add(plan: &Plan, topology: &mut Topology, file: &Path) -> Result<Vec<ProgramSettings>, PlanError> {
+fn add_all(plan: &Plan, topology: &mut Topology, file: &Path, wrong: &mut PlanErrors) -> Vec<ProgramSettings> {
     let mut settings = vec![ProgramSettings::default(); topology.programs.len()];
-    let mut wrong = PlanErrors::default();
     for program in &plan.programs {
         let hosts = wrong.value_or(hosts(program, topology, file), Vec::new());
         for host in &hosts {
@@ -81,7 +85,7 @@ pub(super) fn add(plan: &Plan, topology: &mut Topology, file: &Path) -> Result<V
             break;
         }
     }
-    wrong.into_result().map(|()| settings)
+    settings
 }
 
 fn add_one(program: &PlanProgram, named: HostProgram, topology: &mut Topology) {
@@ -154,8 +158,7 @@ mod tests {
         let text = "[[program]]\nname = 'a'\nhost = 'nod1'\ncommand = 'x'\n[[program]]\nname = 'b'\nclass = 'low'\n\
             command = 'x'\n[[program]]\nname = 'c'\nhost = 'node1'\ncommand = 'x'\nroot = 'no/such'\n";
         let told = prepared(text).unwrap_err();
-        assert!(told.contains("p.toml:15: there is no folder"), "{told}");
-        let told = prepared(&text.replace("root = 'no/such'", "")).unwrap_err();
+        assert!(told.contains("p.toml:16: there is no folder"), "{told}");
         assert!(told.starts_with("p.toml:6: the topology has no host `nod1`; did you mean `node1`?"), "{told}");
         assert!(told.contains("p.toml:10: no host is of class `low`"), "{told}");
     }
@@ -168,7 +171,7 @@ mod tests {
         };
         assert_eq!(with("exit = 3"), "");
         assert!(with("exit = 300").contains("p.toml:8: an exit code is from 0 to 255"));
-        assert!(with("start = '60s'").contains("p.toml:8: it starts at 1m"));
+        assert!(with("start = '60s'").contains("p.toml:8: it starts at 60s"));
         assert!(with("start = '5s'\nstop = '5s'").contains("p.toml:9: it stops at 5s"));
         assert!(with("environment = { EMULATE_SEED = 1 }").contains("set by the run"));
         assert!(with("environment = { 'a b' = 1 }").contains("names no variable"));

@@ -65,9 +65,8 @@ impl Prepared {
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;
         name_hub(&mut plan, &network, &placement);
-        plan_programs::find_folders(&mut plan, file)?;
         let mut topology = network.clone();
-        let program_settings = plan_programs::add(&plan, &mut topology, file)?;
+        let program_settings = plan_programs::add(&mut plan, &mut topology, file)?;
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
         let mut script = RunSchedule::from_topology(&topology);
         daemons.into_iter().for_each(|item| script.add(Some(item)));

@@ -89,7 +89,8 @@ mod tests {
 
     fn variables(seed: u64, name: &str) -> BTreeMap<String, String> {
         let shared = BTreeMap::from([("SYSTEM".to_owned(), "a".to_owned())]);
-        let facts = ProgramFacts { seed, length: Some(Duration::from_millis(1500)), shared, hosts: "a=10.1.1.2".into() };
+        let facts =
+            ProgramFacts { seed, length: Some(Duration::from_millis(1500)), shared, hosts: "a=10.1.1.2".into() };
         let program = HostProgram { name: name.to_owned(), ..HostProgram::default() };
         let start = StartClock { unix: Duration::from_micros(5_000_007), monotonic: Duration::ZERO };
         facts.variables(&program, ("a", Some("10.1.1.2".to_owned())), start, Path::new("/x"))

@@ -261,7 +261,8 @@ mod tests {
 
     #[test]
     fn measurements_have_three_kinds() {
-        let latency = only(r#"{"measure":"latency","value":12.5,"unit":"ms","better":"lower","labels":{"n":3,"x":"y"}}"#);
+        let latency =
+            only(r#"{"measure":"latency","value":12.5,"unit":"ms","better":"lower","labels":{"n":3,"x":"y"}}"#);
         assert_eq!((latency.t, latency.value, latency.unit.as_str()), (2.5, 12.5, "ms"));
         assert_eq!((latency.better, latency.kind), (Some(Better::Lower), MeasurementKind::Value));
         assert_eq!(latency.labels["n"], "3");
@@ -318,7 +319,8 @@ mod tests {
         let found: usize = (0..100).map(|_| output.add_bytes(0.0, line.as_bytes()).measurements.len()).sum();
         assert_eq!((found, output.losses.measurements), (10_000, 90_000));
         assert_eq!(output.add_bytes(1.0, line.as_bytes()).measurements.len(), 1000);
-        let many: u64 = (0..1000).map(|t| output.add_bytes(f64::from(t), line.as_bytes()).measurements.len() as u64).sum();
+        let many: u64 =
+            (0..1000).map(|t| output.add_bytes(f64::from(t), line.as_bytes()).measurements.len() as u64).sum();
         assert_eq!(many + 11_000, MAX_MEASUREMENTS);
     }
 

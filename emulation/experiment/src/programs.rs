@@ -220,7 +220,8 @@ impl Programs {
         command.args(["-c", &redirection::for_sh(&program.command)]).stdin(Stdio::null()).process_group(0);
         let folder = self.base.join(program.folder.as_deref().unwrap_or(""));
         if root.is_some() {
-            command.env_clear().env("PATH", ROOT_PATH).env("HOME", "/root").current_dir("/");
+            command.env_clear().env("PATH", ROOT_PATH).env("HOME", "/root");
+            command.current_dir(program.folder.as_deref().unwrap_or("/"));
         } else if folder.is_dir() {
             command.current_dir(folder);
         } else {

@@ -56,7 +56,10 @@ impl Sampler {
         windows.add_sample(0.0, processors, waited);
         let last = Last { lateness: first.clone(), processors, daemons: 0.0 };
         let load = LoadMeter::default();
-        Ok((Self { lans, before, overruns, first, unread, last, seconds, windows, programs: BTreeSet::new(), load }, at))
+        Ok((
+            Self { lans, before, overruns, first, unread, last, seconds, windows, programs: BTreeSet::new(), load },
+            at,
+        ))
     }
 
     /// The counters of each direction since the beginning. The carrier is queried on another thread, so that

@@ -9,9 +9,7 @@ use std::io;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::mount::{
-    MountFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, unmount,
-};
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, mount_bind_recursive, unmount};
 use rustix::process::{chdir, pivot_root};
 use rustix::thread::UnshareFlags;
 use tempfile::TempDir;

@@ -6,8 +6,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::{
-    LinkRecord, MeasurementRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord,
-    RunRecord, SCHEMA, SampleRecord, TrafficRecord,
+    LinkRecord, MeasurementRecord, NodeRecord, PositionRecord, ProgramRecord, Record, RequestOutcome, RequestRecord,
+    RoomStreamRecord, RunRecord, SCHEMA, SampleRecord, TrafficRecord,
 };
 
 /// The events, one JSON object for each line.

@@ -218,7 +218,8 @@ fn sweep_compares_measurements() {
     assert!(cells.contains("SYSTEM a,") && cells.contains("\"cost, mean\",15,"), "{cells}");
     assert!(trial.folder.path().join("all/figures/cost-median.svg").is_file());
     let output = trial.emulate(&["compare", "all/a", "all/b", "--json"]);
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
+    let told: serde_json::Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output)));
     let rows = told["rows"].as_array().unwrap();
     let cost = rows.iter().find(|row| row["measure"]["name"] == "cost, mean").unwrap_or_else(|| panic!("{told}"));
     assert_eq!((cost["ratio"].as_f64(), cost["measure"]["unit"].as_str()), (Some(2.0), Some("ms")));

@@ -19,9 +19,8 @@ use super::program::{ProgramFile, VariablesFile, variables};
 use super::room::{RoomFile, RoomPlan};
 use super::{
     Architecture, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality, MAX_SPEED,
-    MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors,
-    PlanProgram, Room, SuperNodes,
-    TopologySource, TransportChoice,
+    MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, PlanProgram, Room,
+    SuperNodes, TopologySource, TransportChoice,
 };
 
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);

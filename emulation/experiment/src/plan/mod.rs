@@ -155,11 +155,9 @@ impl Architecture {
     pub const fn hub_role(self) -> Role {
         match self {
             Self::ClientServer | Self::ClientServerCaching => Role::Server,
-            Self::SuperNode
-            | Self::Multicast
-            | Self::SuperNodeMulticast
-            | Self::SuperNodeAuto
-            | Self::Programs => Role::SuperNode,
+            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast | Self::SuperNodeAuto | Self::Programs => {
+                Role::SuperNode
+            }
         }
     }
 

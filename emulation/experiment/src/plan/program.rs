@@ -185,10 +185,7 @@ fn hosts(
 }
 
 /// Reads variables for programs.
-pub(super) fn variables(
-    file: VariablesFile,
-    lines: &PlanLines<'_>,
-) -> Result<BTreeMap<String, String>, PlanError> {
+pub(super) fn variables(file: VariablesFile, lines: &PlanLines<'_>) -> Result<BTreeMap<String, String>, PlanError> {
     if file.len() > MAX_VARIABLES {
         return Err(lines.error(0, format!("has more than {MAX_VARIABLES} variables in one environment")));
     }

@@ -1,7 +1,7 @@
 //! The table of what programs have measured.
 
 use maud::{Markup, html};
-use roost_results::metrics::{Metrics, MeasurementSummary};
+use roost_results::metrics::{MeasurementSummary, Metrics};
 use roost_results::record::MeasurementKind;
 
 use super::table;
@@ -33,9 +33,8 @@ fn row(summary: &MeasurementSummary) -> Markup {
         or_dash(value, |value| measure.show(value))
     };
     let is_value = summary.kind == MeasurementKind::Value;
-    let quantile = |value: Option<f64>, thousandths| {
-        show(value.filter(|_| is_value), !values.is_quantile_reliable(thousandths))
-    };
+    let quantile =
+        |value: Option<f64>, thousandths| show(value.filter(|_| is_value), !values.is_quantile_reliable(thousandths));
     let sum = (summary.kind == MeasurementKind::Count).then_some(values.sum);
     let better = summary.better.map_or("–", |better| match better {
         roost_results::record::Better::Lower => "lower",
