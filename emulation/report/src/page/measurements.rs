@@ -11,7 +11,7 @@ use crate::measurements::unit;
 use crate::text_format::{count, or_dash};
 
 pub(super) fn all(metrics: &Metrics) -> Markup {
-    let headings = ["measurement", "count", "mean", "least", "median", "p95", "p99", "most", "in all", "<better"];
+    let headings = ["measurement", "count", "mean", "least", "median", "p95", "p99", "most", "in all"];
     let rows = html! { @for summary in metrics.measurements.iter().take(MOST) { (row(summary)) } };
     let length = metrics.measurements.len();
     html! {
@@ -36,10 +36,6 @@ fn row(summary: &MeasurementSummary) -> Markup {
     let quantile =
         |value: Option<f64>, thousandths| show(value.filter(|_| is_value), !values.is_quantile_reliable(thousandths));
     let sum = (summary.kind == MeasurementKind::Count).then_some(values.sum);
-    let better = summary.better.map_or("–", |better| match better {
-        roost_results::record::Better::Lower => "lower",
-        roost_results::record::Better::Higher => "higher",
-    });
     html! {
         tr {
             th scope="row" { (summary.name) }
@@ -51,7 +47,6 @@ fn row(summary: &MeasurementSummary) -> Markup {
             td { (quantile(values.p99, 990)) }
             td { (show(values.max.filter(|_| is_value), false)) }
             td { (show(sum, false)) }
-            td.words { (better) }
         }
     }
 }
