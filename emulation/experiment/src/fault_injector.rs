@@ -41,7 +41,6 @@ pub(super) struct ScheduleResult {
 }
 
 impl<'a> FaultInjector<'a> {
-    /// Prepares the schedule of a run.
     pub(super) fn new(lab: &'a Lab, journal: &'a Journal, job: &RunSpec<'_>) -> Result<Self, RunError> {
         let (programs, traffic) = (Programs::from_topology(lab, job)?, Some(TrafficAgents::start_agents(lab)?));
         let script = job.script.clone();

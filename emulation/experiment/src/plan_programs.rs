@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_of_programs_are_told_at_once() {
+    fn all_mistakes_of_programs_are_told() {
         let text = "[[program]]\nname = 'a'\nhost = 'nod1'\ncommand = 'x'\n[[program]]\nname = 'b'\nclass = 'low'\n\
             command = 'x'\n[[program]]\nname = 'c'\nhost = 'node1'\ncommand = 'x'\nroot = 'no/such'\n";
         let told = prepared(text).unwrap_err();
@@ -177,7 +177,7 @@ mod tests {
         assert!(with("environment = { 'a b' = 1 }").contains("names no variable"));
         assert!(with("class = 'low'").contains("either host = \"a\" or class"));
         assert!(with("[[program]]\nname = 'a'\nhost = 'node2'\ncommand = 'x'").contains("two programs have the name"));
-        assert!(with("comand = 'x'").contains("comand"));
+        assert!(with("starts = '1s'").contains("starts"));
         assert!(prepared("").unwrap_err().contains("needs a [[program]]"));
     }
 }

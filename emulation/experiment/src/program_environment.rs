@@ -38,7 +38,6 @@ pub(super) struct ProgramFacts {
     pub(super) seed: u64,
     /// The length of the run, if it is known before.
     pub(super) length: Option<Duration>,
-    /// The plan's own variables.
     pub(super) shared: BTreeMap<String, String>,
     /// `name=address` of all hosts, or nothing if there are too many.
     pub(super) hosts: String,

@@ -13,21 +13,17 @@ const MAX_LINE: usize = 4096;
 /// The longest name of a measurement, of a unit, and of a label and its value, characters.
 const MAX_NAME: usize = 64;
 const MAX_UNIT: usize = 16;
-/// The most labels of a measurement.
 const MAX_LABELS: usize = 8;
-/// The most names that a program measures.
 const MAX_NAMES: usize = 64;
 /// The most measurements of a program: a thousand a second for some minutes.
 const MAX_MEASUREMENTS: u64 = 250_000;
 /// The most measurements in a second, beyond a first [`BURST`].
 const RATE: f64 = 1000.0;
 const BURST: f64 = 10_000.0;
-/// The most bytes of a program's log.
 const MAX_LOG: u64 = 64 << 20;
 /// The longest time that a program may give, seconds.
 const MAX_TIME: f64 = 1e9;
 
-/// A measurement as a program prints it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct MeasurementFile {
@@ -42,12 +38,10 @@ struct MeasurementFile {
     labels: BTreeMap<String, serde_json::Value>,
 }
 
-/// A line of a program's output.
 #[derive(Debug, PartialEq)]
 enum OutputLine {
     Log,
     Measurement(Box<MeasurementRecord>),
-    /// A measurement with a mistake.
     Wrong(String),
 }
 
@@ -72,7 +66,6 @@ pub(super) struct ProgramOutput {
 /// The parts of an output that are not in the records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct OutputLosses {
-    /// Measurements beyond a limit.
     pub(super) measurements: u64,
     pub(super) log_bytes: u64,
     /// Lines that were to be measurements, and the first mistake.

@@ -102,7 +102,6 @@ struct OutputReader {
     log: File,
     origin: Instant,
     sender: SyncSender<MeasurementRecord>,
-    /// Measurements that found no room.
     lost: u64,
 }
 

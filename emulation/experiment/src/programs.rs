@@ -47,7 +47,6 @@ pub(super) struct Programs {
     facts: ProgramFacts,
     /// The hosts on which a node's daemon runs.
     nodes: BTreeSet<usize>,
-    /// The absolute folder of the results.
     results: PathBuf,
     readers: ProgramReaders,
     /// Process groups, in which a program may have left processes.
@@ -303,7 +302,6 @@ impl Programs {
         command.env("ROOST_SOCKET", if is_short { socket.clone() } else { short() });
     }
 
-    /// The measurements since the last call.
     pub(super) fn measurements(&mut self) -> Vec<MeasurementRecord> {
         self.readers.measurements()
     }

@@ -24,7 +24,6 @@ pub const SOCKET: &str = "/run/roost.sock";
 /// The place of the system's own root while the new one is being furnished.
 const OLD: &str = "/.emulate-old";
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// The files that name hosts.
 const NAMES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf"];
 
 /// A root file system, and what a program sees in it besides.
@@ -69,14 +68,15 @@ impl ProgramRoot {
         self.bind_own()?;
         for (file, text) in names {
             if let Some(text) = text {
-                write_name(Path::new(file), &text)?;
+                let written = write_name(Path::new(file), &text);
+                written
+                    .map_err(|error| named("name hosts in /etc (its files must be of your user and group)", &error))?;
             }
         }
         step("leave the old one", unmount(OLD, UnmountFlags::DETACH))?;
         fs::remove_dir(OLD)
     }
 
-    /// Lays memory over the folder.
     fn overlay(&self, space: &Path) -> io::Result<PathBuf> {
         // A link without the letters that an overlay's options give a meaning.
         let lower = space.join("lower");
@@ -112,7 +112,6 @@ impl ProgramRoot {
     }
 }
 
-/// Adds `/proc`, devices and `/tmp`.
 fn furnish() -> io::Result<()> {
     for folder in ["/proc", "/dev", "/tmp", "/etc"] {
         fs::create_dir_all(folder)?;
@@ -140,7 +139,7 @@ fn furnish() -> io::Result<()> {
 
 /// Replaces a file, which may be a link.
 fn write_name(file: &Path, text: &[u8]) -> io::Result<()> {
-    // It may not exist.
+    // The file may not exist.
     let _ = fs::remove_file(file);
     fs::write(file, text)
 }

@@ -14,7 +14,6 @@ pub enum MeasureUnit {
     Part,
     Ms,
     Bytes,
-    /// A unit that a program named.
     #[serde(untagged)]
     Own(String),
 }

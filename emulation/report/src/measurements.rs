@@ -89,7 +89,6 @@ pub(super) fn csv(measurements: &[MeasurementRecord]) -> String {
     )
 }
 
-/// The rows of `summary.csv`: a name's figures.
 pub(super) fn summary_rows(summary: &MeasurementSummary) -> Vec<(String, f64)> {
     let values = &summary.values;
     let figures = match summary.kind {

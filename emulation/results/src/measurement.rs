@@ -10,11 +10,10 @@ pub struct MeasurementRecord {
     pub t: f64,
     pub program: String,
     pub host: String,
-    /// Its name; those with the same name belong together.
+    /// Measurements with the same name belong together.
     pub measure: String,
     #[serde(default, skip_serializing_if = "MeasurementKind::is_value")]
     pub kind: MeasurementKind,
-    /// 1 or 0 of a [`MeasurementKind::Ok`].
     pub value: f64,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub unit: String,
@@ -24,11 +23,10 @@ pub struct MeasurementRecord {
     pub labels: BTreeMap<String, String>,
 }
 
-/// The meaning of a measurement's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeasurementKind {
-    /// One of many values, which have a distribution.
+    /// A value among many, which have a distribution.
     #[default]
     Value,
     /// A success or a failure; all of them have a share.

@@ -95,9 +95,7 @@ pub struct Plan {
     /// Sorted by name, as the keys of the file are.
     pub rooms: Vec<Room>,
     pub movement: Option<Movement>,
-    /// The variables of all programs.
     pub environment: BTreeMap<String, String>,
-    /// In the order of the file.
     pub programs: Vec<PlanProgram>,
     pub lab: LabSettings,
 }

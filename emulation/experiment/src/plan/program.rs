@@ -14,9 +14,7 @@ use super::{Named, PlanError};
 /// The longest name of a variable, and the longest value, bytes: the system takes 128 KiB for both.
 const MAX_VARIABLE: usize = 255;
 const MAX_VALUE: usize = 32 << 10;
-/// The most variables of a program.
 const MAX_VARIABLES: usize = 256;
-/// The longest command, bytes.
 const MAX_COMMAND: usize = 64 << 10;
 
 /// A program, on each of some hosts.
@@ -24,7 +22,6 @@ const MAX_COMMAND: usize = 64 << 10;
 pub struct PlanProgram {
     pub name: Named,
     pub hosts: ProgramHosts,
-    /// The command for `sh`.
     pub command: String,
     /// The folder in which it starts, relative to the plan's.
     pub folder: Option<String>,
@@ -47,7 +44,6 @@ pub enum ProgramHosts {
     Class(Named),
 }
 
-/// `[[program]]` in the file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProgramFile {
@@ -184,7 +180,6 @@ fn hosts(
     Ok(ProgramHosts::Hosts(named))
 }
 
-/// Reads variables for programs.
 pub(super) fn variables(file: VariablesFile, lines: &PlanLines<'_>) -> Result<BTreeMap<String, String>, PlanError> {
     if file.len() > MAX_VARIABLES {
         return Err(lines.error(0, format!("has more than {MAX_VARIABLES} variables in one environment")));

@@ -19,14 +19,12 @@ pub struct MeasurementSummary {
     pub values: MeasurementValues,
 }
 
-/// The unit to which values were converted.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeasuredUnit {
     Number,
     Ms,
     Bytes,
-    /// Of 1.
     Part,
     #[serde(untagged)]
     Own(String),

@@ -44,7 +44,6 @@ pub struct Metrics {
     pub timeline: Vec<Second>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rooms: Vec<RoomUse>,
-    /// What programs have measured, by name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub measurements: Vec<MeasurementSummary>,
 }
