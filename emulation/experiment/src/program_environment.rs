@@ -43,6 +43,13 @@ pub(super) struct ProgramFacts {
     pub(super) hosts: String,
 }
 
+#[derive(Clone, Debug)]
+pub(super) struct HostFacts<'a> {
+    pub(super) name: &'a str,
+    /// Absent if the host is on no net.
+    pub(super) address: Option<String>,
+}
+
 impl ProgramFacts {
     pub(super) fn new(seed: u64, length: Option<Duration>, plan: Option<&Plan>, lab: &Lab) -> Self {
         let shared = plan.map(|plan| plan.environment.clone()).unwrap_or_default();
@@ -52,11 +59,11 @@ impl ProgramFacts {
         Self { seed, length, shared, hosts: hosts.unwrap_or_default() }
     }
 
-    /// The variables of one program on a host with this name and address.
+    /// The variables of one program on this host, with its folder.
     pub(super) fn variables(
         &self,
         program: &HostProgram,
-        (host, address): (&str, Option<String>),
+        host: &HostFacts<'_>,
         start: StartClock,
         folder: &Path,
     ) -> BTreeMap<String, String> {
@@ -67,7 +74,7 @@ impl ProgramFacts {
             ("SEED", self.seed.to_string()),
             ("PROGRAM_SEED", drawn.to_string()),
             ("PROGRAM", program.name.clone()),
-            ("HOST", host.to_owned()),
+            ("HOST", host.name.to_owned()),
             ("HOSTS", self.hosts.clone()),
             ("START", seconds(start.unix)),
             ("START_MONOTONIC", seconds(start.monotonic)),
@@ -75,7 +82,7 @@ impl ProgramFacts {
         ]
         .map(|(name, value)| (format!("EMULATE_{name}"), value))
         .into();
-        variables.extend(address.map(|address| ("EMULATE_ADDRESS".to_owned(), address)));
+        variables.extend(host.address.clone().map(|address| ("EMULATE_ADDRESS".to_owned(), address)));
         variables.extend(self.length.map(|length| ("EMULATE_DURATION".to_owned(), seconds(length))));
         variables.extend(self.shared.clone());
         variables
@@ -92,7 +99,8 @@ mod tests {
             ProgramFacts { seed, length: Some(Duration::from_millis(1500)), shared, hosts: "a=10.1.1.2".into() };
         let program = HostProgram { name: name.to_owned(), ..HostProgram::default() };
         let start = StartClock { unix: Duration::from_micros(5_000_007), monotonic: Duration::ZERO };
-        facts.variables(&program, ("a", Some("10.1.1.2".to_owned())), start, Path::new("/x"))
+        let host = HostFacts { name: "a", address: Some("10.1.1.2".to_owned()) };
+        facts.variables(&program, &host, start, Path::new("/x"))
     }
 
     #[test]

@@ -4,14 +4,15 @@
 //! `programs/NAME.err` in the results, its measurements to the records, and its own files to `programs/NAME`. The
 //! system's name is that of its host.
 
+mod start;
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-use roost_lab::{Lab, ProgramRoot, ROOT_RESULTS, ROOT_SOCKET, Usage};
+use roost_lab::{Lab, Usage};
 use roost_results::record::{self, MeasurementRecord, ProgramEnd};
 use roost_topology::model::{HostProgram, ProgramAction};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -19,20 +20,13 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::error::RunError;
 use super::job::RunSpec;
 use super::plan_programs::ProgramSettings;
-use super::private::RUN_FOLDER;
-use super::program_environment::{ProgramFacts, StartClock};
-use super::program_output::ProgramOutput;
+use super::program_environment::ProgramFacts;
 use super::program_reader::ProgramReaders;
-use super::redirection;
 
 /// The folder of outputs in the results.
 const FOLDER: &str = "programs";
 /// The time for a program to end after it was asked to.
 const GRACE: Duration = Duration::from_secs(1);
-/// The search path of programs with a root of their own.
-const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-/// The longest path of a Unix socket, bytes.
-const MAX_SOCKET: usize = 107;
 
 /// The programs of a topology, running or not.
 #[derive(Debug)]
@@ -66,6 +60,12 @@ struct RunningProgram {
     asked: Option<ProgramEnd>,
     /// The usage of its group; the memory is the most that was seen.
     usage: Option<Usage>,
+}
+
+struct EndingProgram<'a> {
+    program: &'a HostProgram,
+    host: &'a str,
+    is_of_plan: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -156,8 +156,8 @@ impl Programs {
             let program = &self.all[index];
             match running.child.try_wait() {
                 Ok(Some(status)) => {
-                    let is_of_plan = self.settings[index].is_of_plan;
-                    ended.push(running.ended(program, is_of_plan, &self.hosts[program.host], (status, now)));
+                    let (host, is_of_plan) = (&self.hosts[program.host], self.settings[index].is_of_plan);
+                    ended.push(running.ended(&EndingProgram { program, host, is_of_plan }, status, now));
                     *place = None;
                 }
                 _ => running.force_end(now),
@@ -207,101 +207,6 @@ impl Programs {
         }
     }
 
-    fn spawn(&mut self, lab: &Lab, index: usize, now: Duration) -> Result<Child, String> {
-        let (program, settings) = (&self.all[index], &self.settings[index]);
-        if program.command.trim().is_empty() {
-            return Err("it has no command".to_owned());
-        }
-        let own = self.results.join(FOLDER).join(&program.name);
-        std::fs::create_dir_all(&own).map_err(|error| format!("{} cannot be made: {error}", own.display()))?;
-        let root = self.root(index, &own)?;
-        let mut command = Command::new("sh");
-        command.args(["-c", &redirection::for_sh(&program.command)]).stdin(Stdio::null()).process_group(0);
-        let folder = self.base.join(program.folder.as_deref().unwrap_or(""));
-        if root.is_some() {
-            command.env_clear().env("PATH", ROOT_PATH).env("HOME", "/root");
-            command.current_dir(program.folder.as_deref().unwrap_or("/"));
-        } else if folder.is_dir() {
-            command.current_dir(folder);
-        } else {
-            return Err(format!("its folder {} is not there", folder.display()));
-        }
-        let address = lab.address(program.host).map(|address| address.to_string());
-        let shown = if root.is_some() { Path::new(ROOT_RESULTS) } else { &own };
-        let host = (self.hosts[program.host].as_str(), address);
-        command.envs(self.facts.variables(program, host, StartClock::before(now), shown));
-        self.offer_daemon(&mut command, index, root.is_some());
-        command.envs(&settings.environment);
-        let (log, err) = (output(&program.name, "out")?, output(&program.name, "err")?);
-        let reader = if settings.is_silent {
-            command.stdout(log);
-            None
-        } else {
-            let (from, to) = std::io::pipe().map_err(|error| format!("a pipe cannot be made: {error}"))?;
-            command.stdout(to);
-            Some((from, log))
-        };
-        command.stderr(err);
-        let enter = || root.as_ref().map_or(Ok(()), ProgramRoot::enter);
-        let spawned = lab.run_in(program.host, || enter().map(|()| command.spawn()));
-        let spawned = spawned.map_err(|error| error.to_string())?;
-        let spawned = spawned.map_err(|error| format!("its root cannot be used: {error}"))?;
-        let child = spawned.map_err(|error| format!("sh cannot be started: {error}"))?;
-        // The pipe ends with the program's own copies of its other end.
-        drop(command);
-        if let Some((from, log)) = reader {
-            let origin = std::time::Instant::now().checked_sub(now).unwrap_or_else(std::time::Instant::now);
-            let output = ProgramOutput::new(&program.name, &self.hosts[program.host]);
-            // Without a reader the program would wait for ever.
-            self.readers.spawn(output, from, log, origin).map_err(|error| format!("a thread is refused: {error}"))?;
-        }
-        Ok(child)
-    }
-
-    fn root(&self, index: usize, own: &Path) -> Result<Option<ProgramRoot>, String> {
-        let Some(folder) = &self.settings[index].root else { return Ok(None) };
-        let socket = self.socket(index);
-        let root = ProgramRoot::new(folder, own, socket.as_deref());
-        root.map(Some).map_err(|error| format!("a folder for its root cannot be made: {error}"))
-    }
-
-    /// The socket of the daemon on a program's host.
-    fn socket(&self, index: usize) -> Option<PathBuf> {
-        let host = self.all[index].host;
-        let socket = || self.results.join(RUN_FOLDER).join(format!("{}.sock", self.hosts[host]));
-        self.nodes.contains(&host).then(socket)
-    }
-
-    /// Tells a program of a plan where its host's daemon is, and where the commands are.
-    fn offer_daemon(&self, command: &mut Command, index: usize, has_root: bool) {
-        if !self.settings[index].is_of_plan {
-            return;
-        }
-        // A daemon of this machine is none of the run.
-        command.env_remove("ROOST_SOCKET");
-        if has_root {
-            if self.nodes.contains(&self.all[index].host) {
-                command.env("ROOST_SOCKET", ROOT_SOCKET);
-            }
-            return;
-        }
-        let own = std::env::current_exe().ok();
-        if let Some(folder) = own.as_deref().and_then(Path::parent) {
-            let mut path = folder.as_os_str().to_owned();
-            path.push(":");
-            path.push(std::env::var_os("PATH").unwrap_or_default());
-            command.env("PATH", path);
-        }
-        let Some(socket) = self.socket(index) else { return };
-        let is_short = socket.as_os_str().len() <= MAX_SOCKET;
-        // The working folder of this process is that of the results.
-        let short = || {
-            let name = socket.file_name().unwrap_or_default();
-            Path::new("/proc").join(std::process::id().to_string()).join("cwd").join(RUN_FOLDER).join(name)
-        };
-        command.env("ROOST_SOCKET", if is_short { socket.clone() } else { short() });
-    }
-
     pub(super) fn measurements(&mut self) -> Vec<MeasurementRecord> {
         self.readers.measurements()
     }
@@ -348,13 +253,6 @@ impl Drop for Programs {
     }
 }
 
-/// The file of a program's output; later starts append to it.
-fn output(name: &str, kind: &str) -> Result<File, String> {
-    let path = Path::new(FOLDER).join(format!("{name}.{kind}"));
-    let opened = OpenOptions::new().create(true).append(true).open(&path);
-    opened.map_err(|error| format!("{} cannot be opened: {error}", path.display()))
-}
-
 fn not_started(program: &HostProgram, host: &str, item: usize, now: Duration, why: &str) -> EndedProgram {
     let record = record::ProgramRecord {
         t: now.as_secs_f64(),
@@ -395,13 +293,8 @@ impl RunningProgram {
         }
     }
 
-    fn ended(
-        &self,
-        program: &HostProgram,
-        is_of_plan: bool,
-        host: &str,
-        (status, now): (ExitStatus, Duration),
-    ) -> EndedProgram {
+    fn ended(&self, program: &EndingProgram<'_>, status: ExitStatus, now: Duration) -> EndedProgram {
+        let EndingProgram { program, host, is_of_plan } = *program;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let end = self.asked.unwrap_or(ProgramEnd::Exited);
         let as_expected = match end {
