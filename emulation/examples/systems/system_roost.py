@@ -98,7 +98,9 @@ class Node(BaseNode):
         area = self.roost.Area.at(*PROVIDERS[provider])
         while len(messages.delays) < MESSAGES and now() < END - 1:
             try:
-                with self.node.request("test/messages", area, duration=END - now()) as stream:
+                # With this profile all messages come, in order, also after a break.
+                options = {"duration": END - now(), "profile": "surveillance"}
+                with self.node.request("test/messages", area, **options) as stream:
                     for datagram in stream:
                         messages.add(datagram)
             except Exception as error:

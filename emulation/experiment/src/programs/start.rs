@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use roost_lab::{Lab, ProgramRoot, ROOT_RESULTS, ROOT_SOCKET};
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{FOLDER, Programs};
 use crate::private::RUN_FOLDER;
@@ -66,8 +67,11 @@ impl Programs {
         if let Some((from, log)) = reader {
             let origin = Instant::now().checked_sub(now).unwrap_or_else(Instant::now);
             let output = ProgramOutput::new(&program.name, &self.hosts[program.host]);
-            // Without a reader the program would wait for ever.
-            self.readers.spawn(output, from, log, origin).map_err(|error| format!("a thread is refused: {error}"))?;
+            if let Err(error) = self.readers.spawn(output, from, log, origin) {
+                // Without a reader the program would wait for ever.
+                let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
+                return Err(format!("a thread is refused: {error}"));
+            }
         }
         Ok(child)
     }
