@@ -234,3 +234,34 @@ fn simulation_refuses_programs() {
     let told = said(&output);
     assert!(output.status.code() == Some(2) && told.contains("the program p needs real time"), "{told}");
 }
+
+/// The text of a plan that is kept beside the examples, for another folder.
+fn kept_plan(name: &str) -> String {
+    let emulation = PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned();
+    let text = fs::read_to_string(emulation.join("plans").join(name)).unwrap();
+    text.replace("../examples", &emulation.join("examples").display().to_string())
+}
+
+#[test]
+fn plan_of_systems_is_sound() {
+    let trial = ProgramTrial::new(&kept_plan("systems.toml"));
+    let output = trial.emulate(&["sweep", "trial.toml", "--check"]);
+    let told = said(&output);
+    assert!(output.status.success() && told.contains("zenoh_seed-2_satellite"), "{told}");
+    assert_eq!(told.matches("programs").count(), 36, "{told}");
+}
+
+#[test]
+fn iperf3_is_measured_if_installed() {
+    let is_there = |program| Command::new(program).arg("--version").output().is_ok_and(|one| one.status.success());
+    if !is_there("iperf3") || !is_there("python3") {
+        eprintln!("skipped: install iperf3 and python3 to test the example with them");
+        return;
+    }
+    let plan = kept_plan("iperf3.toml").replace("-t 12", "-t 3").replace("20s", "8s");
+    let (code, results) = ProgramTrial::new(&plan).run();
+    assert!(matches!(code, 0 | 4), "{:?}", results.programs);
+    let rates = values(&results, "throughput");
+    assert!(rates.len() >= 3 && rates.iter().all(|rate| (0.5..30.0).contains(rate)), "{rates:?}");
+    assert_eq!(values(&results, "retransmits").len(), 1);
+}

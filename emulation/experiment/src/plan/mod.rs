@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "star-11"
 //! topology = { star = { nodes = 11, delay = "50ms", server_delay = "125ms" } }
-//! architecture = "super-node"   # or "client-server", "client-server-caching", "multicast", "super-node-multicast", "super-node-auto"
+//! architecture = "super-node"   # or "client-server", "client-server-caching", "multicast", "super-node-multicast", "super-node-auto", "programs"
 //! duration = "60s"
 //! seed = 1
 //!
