@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::{Page, gallery, notice, row, table};
 use crate::figure::Figure;
-use crate::measure::{Measure, MeasureKind};
+use crate::measure::{Measure, MeasureKind, MeasuredFigure};
 use crate::sweep::{Overview, RunSummary, SeedGroup, union};
 use crate::text_format::{capital, counted, seconds};
 
@@ -143,7 +143,10 @@ fn in_table(kind: &MeasureKind) -> bool {
         | MeasureKind::OfferedEach
         | MeasureKind::Overhead
         | MeasureKind::Room(_) => true,
-        MeasureKind::Latency(_, thousandths) => *thousandths == 500,
+        MeasureKind::Latency(_, thousandths) | MeasureKind::Measured(_, MeasuredFigure::Quantile(thousandths)) => {
+            *thousandths == 500
+        }
+        MeasureKind::Measured(_, figure) => *figure != MeasuredFigure::Mean,
         _ => false,
     }
 }
