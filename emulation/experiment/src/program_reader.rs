@@ -1,15 +1,14 @@
 //! Threads that read what programs print, so that a program never waits for the run.
 
 use std::fs::File;
-use std::io::{PipeReader, Read, Write};
+use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use roost_results::record::MeasurementRecord;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 
 use super::program_output::{OutputLosses, OutputNews, ProgramOutput};
 
@@ -17,17 +16,19 @@ use super::program_output::{OutputLosses, OutputNews, ProgramOutput};
 const MAX_WAITING: usize = 65_536;
 /// The most measurements of all programs of a run.
 const MAX_OF_RUN: u64 = 2_000_000;
-/// Time after which a reader looks whether the run has ended.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Bytes that a reader takes at once: as many as a pipe holds.
-const PART: usize = 64 << 10;
+/// Bytes that a reader takes at once: every program has a reader.
+const PART: usize = 16 << 10;
+/// The most parts that a reader takes after the end of the run: more than a pipe holds.
+const LAST_PARTS: usize = 16;
 
 /// The readers of all programs, and the measurements that they found.
 #[derive(Debug)]
 pub(super) struct ProgramReaders {
     sender: SyncSender<MeasurementRecord>,
     found: Receiver<MeasurementRecord>,
-    is_over: Arc<AtomicBool>,
+    /// A pipe whose one end is closed when the run is over, which wakes all readers at the other.
+    run: Option<PipeWriter>,
+    over: Arc<PipeReader>,
     threads: Vec<(String, JoinHandle<OutputLosses>)>,
     count: u64,
     /// Measurements beyond the limit of the run.
@@ -35,9 +36,10 @@ pub(super) struct ProgramReaders {
 }
 
 impl ProgramReaders {
-    pub(super) fn new() -> Self {
+    pub(super) fn new() -> std::io::Result<Self> {
         let (sender, found) = sync_channel(MAX_WAITING);
-        Self { sender, found, is_over: Arc::default(), threads: Vec::new(), count: 0, beyond: 0 }
+        let (over, run) = std::io::pipe()?;
+        Ok(Self { sender, found, run: Some(run), over: Arc::new(over), threads: Vec::new(), count: 0, beyond: 0 })
     }
 
     /// Reads the output of a program until its end; times count from `origin`.
@@ -49,8 +51,8 @@ impl ProgramReaders {
         origin: Instant,
     ) -> std::io::Result<()> {
         let reader = OutputReader { output, from, log, origin, sender: self.sender.clone(), lost: 0 };
-        let (name, is_over) = (reader.output.program().to_owned(), Arc::clone(&self.is_over));
-        let thread = thread::Builder::new().name("program-output".to_owned()).spawn(move || reader.run(&is_over))?;
+        let (name, over) = (reader.output.program().to_owned(), Arc::clone(&self.over));
+        let thread = thread::Builder::new().name("program-output".to_owned()).spawn(move || reader.run(&over))?;
         self.threads.push((name, thread));
         Ok(())
     }
@@ -67,8 +69,8 @@ impl ProgramReaders {
 
     /// Waits for the readers of programs that have ended; the rest of a process that left its group is not read.
     /// Returns the last measurements, and a sentence for each program whose output is incomplete.
-    pub(super) fn end(mut self) -> (Vec<MeasurementRecord>, Vec<String>) {
-        self.is_over.store(true, Relaxed);
+    pub(super) fn end(&mut self) -> (Vec<MeasurementRecord>, Vec<String>) {
+        self.run = None;
         let (mut last, mut losses) = (Vec::new(), Vec::new());
         for (name, thread) in std::mem::take(&mut self.threads) {
             while !thread.is_finished() {
@@ -106,26 +108,25 @@ struct OutputReader {
 }
 
 impl OutputReader {
-    fn run(mut self, is_over: &AtomicBool) -> OutputLosses {
-        let mut part = vec![0; PART];
-        loop {
-            // The last round after the end finds all that was printed before it.
-            let is_last = is_over.load(Relaxed);
-            let mut ready = [PollFd::new(&self.from, PollFlags::IN)];
-            let ready = poll(&mut ready, Some(&LOOK)).unwrap_or(0) > 0;
-            if ready {
-                match self.from.read(&mut part) {
-                    Ok(0) | Err(_) => break,
-                    Ok(length) => {
-                        let t = self.origin.elapsed().as_secs_f64();
-                        let news = self.output.add_bytes(t, &part[..length]);
-                        self.pass_on(news);
-                    }
-                }
+    fn run(mut self, over: &PipeReader) -> OutputLosses {
+        let (mut part, mut rest) = (vec![0; PART], LAST_PARTS);
+        while rest > 0 {
+            let mut ready = [PollFd::new(&self.from, PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+            if poll(&mut ready, None).is_err() {
+                continue;
             }
-            if is_last {
+            let [has_output, is_over] = ready.map(|one| !one.revents().is_empty());
+            if !has_output {
                 break;
             }
+            // A process that left its group may print for ever.
+            rest -= usize::from(is_over);
+            let length = self.from.read(&mut part).unwrap_or(0);
+            if length == 0 {
+                break;
+            }
+            let news = self.output.add_bytes(self.origin.elapsed().as_secs_f64(), &part[..length]);
+            self.pass_on(news);
         }
         let news = self.output.end(self.origin.elapsed().as_secs_f64());
         self.pass_on(news);

@@ -99,9 +99,13 @@ impl Programs {
             facts: ProgramFacts::new(job.seed, job.length, plan, lab),
             nodes,
             results,
-            readers: ProgramReaders::new(),
+            readers: Self::readers()?,
             groups: Vec::new(),
         })
+    }
+
+    fn readers() -> Result<ProgramReaders, RunError> {
+        ProgramReaders::new().map_err(|error| RunError::Failed(format!("cannot make a pipe for programs: {error}")))
     }
 
     pub(super) fn is_any_running(&self) -> bool {
@@ -215,7 +219,7 @@ impl Programs {
     /// have ended.
     pub(super) fn end_readers(&mut self) -> (Vec<MeasurementRecord>, Vec<String>) {
         self.kill_groups();
-        std::mem::replace(&mut self.readers, ProgramReaders::new()).end()
+        self.readers.end()
     }
 
     /// Looks at the usage of running programs. Returns the time for which each has waited for a processor since it
