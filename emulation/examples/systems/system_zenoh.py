@@ -15,6 +15,8 @@ def _config(mode: str, **endpoints: list[str]) -> zenoh.Config:
         "mode": mode,
         # The router is known: nothing is sought by multicast.
         "scouting": {"multicast": {"enabled": False}},
+        # All hosts share the memory of this machine: without this, large data would not cross the links.
+        "transport": {"shared_memory": {"enabled": False}},
         **{key: {"endpoints": value} for key, value in endpoints.items()},
     }
     if mode == "client":
@@ -25,7 +27,7 @@ def _config(mode: str, **endpoints: list[str]) -> zenoh.Config:
         files = {f"{end}_{what}": str(SHARED / f"{HOST}.{file}") for end in ("listen", "connect")
                  for what, file in (("private_key", "key"), ("certificate", "pem"))}
         tls = {"root_ca_certificate": str(SHARED / "ca.pem"), "enable_mtls": True, "verify_name_on_connect": True}
-        settings["transport"] = {"link": {"tls": tls | files}}
+        settings["transport"]["link"] = {"tls": tls | files}
     return zenoh.Config.from_json5(json.dumps(settings))
 
 
