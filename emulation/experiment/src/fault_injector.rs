@@ -12,7 +12,7 @@ use super::final_stats::AHEAD;
 use super::fleet::Fleet;
 use super::job::RunSpec;
 use super::journal::Journal;
-use super::programs::{EndedProgram, Programs};
+use super::programs::{EndedProgram, ProgramWait, Programs};
 use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use super::traffic::TrafficAgents;
 
@@ -170,8 +170,7 @@ impl<'a> FaultInjector<'a> {
         }
     }
 
-    /// The times for which programs have waited for a processor, and the times at which they began.
-    pub(super) fn program_waits(&mut self) -> Vec<(String, f64, f64)> {
+    pub(super) fn program_waits(&mut self) -> Vec<ProgramWait> {
         self.programs.look_at_usage()
     }
 

@@ -204,12 +204,12 @@ impl ProgramOutput {
             None => t,
         };
         let (program, host, better) = (self.program.clone(), self.host.clone(), file.better);
-        let labels = file.labels.into_iter().map(label).collect::<Result<_, _>>()?;
+        let labels = file.labels.into_iter().map(|(name, value)| label(name, value)).collect::<Result<_, _>>()?;
         Ok(MeasurementRecord { t, program, host, measure: file.measure, kind, value, unit, better, labels })
     }
 }
 
-fn label((name, value): (String, serde_json::Value)) -> Result<(String, String), String> {
+fn label(name: String, value: serde_json::Value) -> Result<(String, String), String> {
     let value = match value {
         serde_json::Value::String(text) => text,
         serde_json::Value::Number(number) => number.to_string(),

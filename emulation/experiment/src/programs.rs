@@ -62,6 +62,14 @@ struct RunningProgram {
     usage: Option<Usage>,
 }
 
+/// The time for which a running program has waited for a processor since it began, seconds.
+#[derive(Clone, Debug)]
+pub(super) struct ProgramWait {
+    pub(super) program: String,
+    pub(super) began: f64,
+    pub(super) waited: f64,
+}
+
 struct EndingProgram<'a> {
     program: &'a HostProgram,
     host: &'a str,
@@ -222,9 +230,8 @@ impl Programs {
         self.readers.end()
     }
 
-    /// Looks at the usage of running programs. Returns the time for which each has waited for a processor since it
-    /// began, seconds, if the system tells, and the time at which it began.
-    pub(super) fn look_at_usage(&mut self) -> Vec<(String, f64, f64)> {
+    /// Looks at the usage of running programs, if the system tells it.
+    pub(super) fn look_at_usage(&mut self) -> Vec<ProgramWait> {
         let groups: BTreeSet<u32> = self.running.iter().flatten().map(|running| running.child.id()).collect();
         let usages = if groups.is_empty() { BTreeMap::new() } else { Usage::read_groups(&groups).unwrap_or_default() };
         let mut waits = Vec::new();
@@ -237,7 +244,11 @@ impl Programs {
                 waited: now.waited.max(before.waited),
                 peak_memory_bytes: now.peak_memory_bytes.max(before.peak_memory_bytes),
             });
-            waits.push((program.name.clone(), running.began.as_secs_f64(), now.waited.as_secs_f64()));
+            waits.push(ProgramWait {
+                program: program.name.clone(),
+                began: running.began.as_secs_f64(),
+                waited: now.waited.as_secs_f64(),
+            });
         }
         waits
     }

@@ -13,6 +13,7 @@ use roost_topology::model::NetKind;
 
 use super::error::RunError;
 use super::fleet::Fleet;
+use super::programs::ProgramWait;
 use super::verdict::{LateSeconds, Observed};
 use super::windows::Windows;
 use crate::host_facts::Processors;
@@ -119,9 +120,8 @@ impl Sampler {
         Ok((sample, self.load.measure(t, links)))
     }
 
-    /// Adds the waits of programs for a processor, with the times at which they began.
-    pub(super) fn add_program_waits(&mut self, t: f64, waits: Vec<(String, f64, f64)>) {
-        for (program, began, waited) in waits {
+    pub(super) fn add_program_waits(&mut self, t: f64, waits: Vec<ProgramWait>) {
+        for ProgramWait { program, began, waited } in waits {
             if self.programs.insert(program.clone()) {
                 self.windows.add_sample(began, None, vec![(program.clone(), Some(0.0))]);
             }
