@@ -50,10 +50,9 @@ pub enum MeasureKind {
     Measured(String, MeasuredFigure),
 }
 
-/// A figure of a program's measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MeasuredFigure {
-    /// A quantile, in thousandths.
+    /// In thousandths, as that of a latency.
     Quantile(u32),
     Mean,
     Share,

@@ -1,4 +1,4 @@
-//! Measurements that programs print.
+//! Measurements that programs print, as the run records them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What programs have measured, by name.
+//! What programs have measured: the figures of each name.
 
 use std::collections::BTreeMap;
 
