@@ -98,22 +98,28 @@ impl MeasurementValues {
     }
 }
 
+#[derive(Default)]
+struct MeasuredGroup {
+    better: Option<Better>,
+    values: Vec<f64>,
+}
+
 /// The summaries in the order of the names.
 pub(super) fn summaries(records: &[MeasurementRecord]) -> Vec<MeasurementSummary> {
-    let mut groups: BTreeMap<(&str, MeasurementKind, MeasuredUnit), (Option<Better>, Vec<f64>)> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, MeasurementKind, MeasuredUnit), MeasuredGroup> = BTreeMap::new();
     for record in records {
         let (unit, factor) = match record.kind {
             MeasurementKind::Ok => (MeasuredUnit::Part, 1.0),
             _ => MeasuredUnit::parse(&record.unit),
         };
-        let (better, values) = groups.entry((&record.measure, record.kind, unit)).or_default();
-        *better = better.or(record.better);
-        values.push(record.value * factor);
+        let group = groups.entry((&record.measure, record.kind, unit)).or_default();
+        group.better = group.better.or(record.better);
+        group.values.push(record.value * factor);
     }
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     groups.keys().for_each(|(name, ..)| *uses.entry(*name).or_default() += 1);
     let mut summaries = Vec::with_capacity(groups.len());
-    for ((name, kind, unit), (better, values)) in groups {
+    for ((name, kind, unit), MeasuredGroup { better, values }) in groups {
         let is_only = uses.get(name).is_none_or(|uses| *uses == 1);
         let name = if is_only { name.to_owned() } else { format!("{name} ({} {})", kind.name(), unit.name()) };
         let better = better.or((kind == MeasurementKind::Ok).then_some(Better::Higher));
