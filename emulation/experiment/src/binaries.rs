@@ -44,6 +44,9 @@ impl Binaries {
 /// # Errors
 /// Fails when a program is missing.
 pub fn hashes(architecture: Architecture) -> Result<BTreeMap<String, String>, RunError> {
+    if !architecture.has_daemons() {
+        return own_hash();
+    }
     let binaries = Binaries::beside_this()?;
     let mut paths = vec![("emulate", OWN.into())];
     for name in ["roost", "overlay-node", architecture.hub_program()] {

@@ -1,18 +1,18 @@
 //! Execution of the schedule beside the workload: daemons are killed and started, programs and traffic run,
 //! links change.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use roost_lab::Lab;
-use roost_results::record::Record;
+use roost_results::record::{ProgramRecord, Record};
 use roost_topology::model::ProgramAction;
 
 use super::error::RunError;
 use super::final_stats::AHEAD;
 use super::fleet::Fleet;
+use super::job::RunSpec;
 use super::journal::Journal;
-use super::programs::{EndedProgram, Programs};
+use super::programs::{EndedProgram, ProgramWait, Programs};
 use super::script::{RunSchedule, ScheduleItem, ScheduledAction};
 use super::traffic::TrafficAgents;
 
@@ -23,10 +23,12 @@ pub(super) struct FaultInjector<'a> {
     programs: Programs,
     traffic: Option<TrafficAgents>,
     had_work: bool,
+    /// True if unexpected ends of programs make the run invalid.
+    is_plan: bool,
     /// Daemons that end before this time have been asked for their final counters.
     heard: Duration,
     late: Option<Duration>,
-    /// Failed actions on traffic agents, one sentence each.
+    /// Failed actions on traffic agents, and programs of a plan that did not end as expected, one sentence each.
     undone: Vec<String>,
 }
 
@@ -39,12 +41,13 @@ pub(super) struct ScheduleResult {
 }
 
 impl<'a> FaultInjector<'a> {
-    /// Prepares a schedule; relative folders of programs start at `base`.
-    pub(super) fn new(lab: &'a Lab, journal: &'a Journal, script: RunSchedule, base: &Path) -> Result<Self, RunError> {
-        let (programs, traffic) = (Programs::from_topology(lab, base)?, Some(TrafficAgents::start_agents(lab)?));
+    pub(super) fn new(lab: &'a Lab, journal: &'a Journal, job: &RunSpec<'_>) -> Result<Self, RunError> {
+        let (programs, traffic) = (Programs::from_topology(lab, job)?, Some(TrafficAgents::start_agents(lab)?));
+        let script = job.script.clone();
         let had_work = script.has_work();
         let (heard, late, undone) = (Duration::ZERO, None, Vec::new());
-        Ok(Self { lab, journal, script, programs, traffic, had_work, heard, late, undone })
+        let is_plan = job.plan.is_some();
+        Ok(Self { lab, journal, script, programs, traffic, had_work, is_plan, heard, late, undone })
     }
 
     /// The time of the next call of [`Self::run_due`], unless a program ends earlier.
@@ -69,6 +72,7 @@ impl<'a> FaultInjector<'a> {
     pub(super) fn run_due(&mut self, fleet: &mut Fleet, origin: Instant) -> Result<bool, RunError> {
         let ended = self.programs.collect_ended(origin.elapsed());
         self.record_ended(ended);
+        self.record_measurements();
         while let Some((place, item)) = self.script.next(origin.elapsed()) {
             if self.carry_out(fleet, place, item, origin.elapsed())? {
                 return Ok(true);
@@ -146,16 +150,41 @@ impl<'a> FaultInjector<'a> {
     /// Records programs that have ended; items that wait for them become due.
     fn record_ended(&mut self, ended: Vec<EndedProgram>) {
         for EndedProgram { item, record } in ended {
-            self.journal.write(&Record::Program(record));
             self.script.program_ended(item);
+            self.record_program(record);
         }
+    }
+
+    fn record_program(&mut self, record: ProgramRecord) {
+        if self.is_plan && !record.as_expected {
+            let code = record.code.map_or_else(String::new, |code| format!(" with code {code}"));
+            let how = record.error.clone().unwrap_or_else(|| format!("{}{code}", record.end.name()));
+            self.undone.push(format!("the program {} did not end as expected: {how}", record.program));
+        }
+        self.journal.write(&Record::Program(record));
+    }
+
+    fn record_measurements(&mut self) {
+        for measurement in self.programs.measurements() {
+            self.journal.write(&Record::Measurement(measurement));
+        }
+    }
+
+    pub(super) fn program_waits(&mut self) -> Vec<ProgramWait> {
+        self.programs.look_at_usage()
     }
 
     /// Ends everything that still runs, and records its counters.
     pub(super) fn end(mut self, now: Duration) -> ScheduleResult {
+        self.programs.look_at_usage();
         for EndedProgram { record, .. } in self.programs.end(now) {
-            self.journal.write(&Record::Program(record));
+            self.record_program(record);
         }
+        let (measurements, losses) = self.programs.end_readers();
+        for measurement in measurements {
+            self.journal.write(&Record::Measurement(measurement));
+        }
+        self.undone.extend(losses);
         let Self { late, mut undone, .. } = self;
         for (record, loss) in self.traffic.take().map(TrafficAgents::end).unwrap_or_default() {
             self.journal.write(&Record::Traffic(record));

@@ -63,7 +63,7 @@ impl RunRecorder<'_> {
         let mut run = RunRecord { machine, binaries, ..self.facts(&ready) };
         write_run(&run)?;
         let journal = Rc::new(Journal::create(Path::new(EVENTS_FILE))?);
-        let stagehands = FaultInjector::new(self.lab, &journal, self.job.script.clone(), &self.job.base)?;
+        let stagehands = FaultInjector::new(self.lab, &journal, self.job)?;
         if self.warm_up() > Duration::ZERO {
             self.let_warm_up(fleet, &journal, &ready.ids).await?;
         }
@@ -76,7 +76,10 @@ impl RunRecorder<'_> {
         let (mut sampler, origin) = Sampler::begin(self.lab, fleet)?;
         let stage = Rc::new(self.stage(origin, &journal, &ready.ids));
         let cast = RequesterTasks::spawn_requesters(self.job.plan, fleet, &stage);
-        let start = Start { gap: origin.elapsed(), asked_before: origin.saturating_duration_since(asked), unheard };
+        // Without requesters nothing begins but what the schedule starts, and that has a limit of its own.
+        let has_requesters = self.job.plan.is_none_or(|prepared| prepared.plan.architecture.has_daemons());
+        let gap = if has_requesters { origin.elapsed() } else { Duration::ZERO };
+        let start = Start { gap, asked_before: origin.saturating_duration_since(asked), unheard };
         run.started_unix_s = unix_seconds();
         let conductor = RunLoop {
             job: self.job,
@@ -183,7 +186,10 @@ impl RunRecorder<'_> {
             schema: SCHEMA,
             name: (*name).to_owned(),
             architecture: architecture.to_owned(),
-            transport: plan.map_or("none", |prepared| prepared.plan.transport.name()).to_owned(),
+            transport: plan
+                .filter(|prepared| prepared.plan.architecture.has_daemons())
+                .map_or("none", |prepared| prepared.plan.transport.name())
+                .to_owned(),
             topology: topology.name.clone(),
             nodes: placement.map_or(0, |placement| u32::try_from(placement.nodes.len()).unwrap_or(u32::MAX)),
             hubs: hubs.iter().map(|hub| topology.hosts[hub.host].name.clone()).collect(),

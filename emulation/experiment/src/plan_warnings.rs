@@ -22,6 +22,19 @@ impl Prepared {
         Ok(())
     }
 
+    /// Checks that the plan needs nothing that virtual time lacks.
+    ///
+    /// # Errors
+    /// Fails when it does.
+    pub fn check_for_simulation(&self) -> Result<(), RunError> {
+        let Some(program) = self.plan.programs.first() else { return Ok(()) };
+        let message = format!(
+            "the program {} needs real time: run the plan with emulate run, or leave its [[program]] out",
+            program.name.name
+        );
+        Err(PlanError::new(&self.file, program.name.line, message).into())
+    }
+
     /// Settings that the plan's architecture does not use, one sentence each.
     pub fn unused(&self) -> Vec<String> {
         let Plan { architecture, caches, server, .. } = &self.plan;
@@ -40,7 +53,7 @@ impl Prepared {
     pub fn warnings(&self) -> Vec<String> {
         let Plan { drain, timeout, stream, .. } = self.plan;
         let longest = timeout + stream;
-        let cuts = drain < longest;
+        let cuts = drain < longest && self.plan.architecture.has_daemons();
         let duration = roost_topology::units::format_duration;
         let cut = || {
             format!(

@@ -15,6 +15,7 @@ use roost_topology::{amend, file};
 use super::error::RunError;
 use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, LinkTrace, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::plan_programs::{self, ProgramSettings};
 use super::rooms;
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
 
@@ -35,6 +36,8 @@ pub struct Prepared {
     pub placement: Placement,
     /// The schedule beside the workload.
     pub(super) script: RunSchedule,
+    /// The settings of the programs of `topology`, in their order.
+    pub(super) program_settings: Vec<ProgramSettings>,
 }
 
 impl Prepared {
@@ -78,10 +81,11 @@ impl Prepared {
         }
         name_hub(&mut plan, &network, &placement);
         let mut topology = network.clone();
+        let program_settings = plan_programs::add(&mut plan, &mut topology, file)?;
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
         let mut script = RunSchedule::from_topology(&topology);
         daemons.into_iter().for_each(|item| script.add(Some(item)));
-        Ok(Self { plan, file: file.to_owned(), network, topology, placement, script })
+        Ok(Self { plan, file: file.to_owned(), network, topology, placement, script, program_settings })
     }
 
     /// Describes the run for people, as pairs of a title and a value.
@@ -114,6 +118,7 @@ impl Prepared {
             ),
             ("nodes", format!("{} ({})", placement.nodes.len(), classes.join(", "))),
             ("transport", plan.transport.name().to_owned()),
+            ("programs", self.topology.programs.len().to_string()),
             ("warm-up", duration(plan.warm_up)),
             ("nodes ask for", format!("{}, then at most {} to end", duration(plan.duration), duration(plan.drain))),
             ("seed", plan.seed.to_string()),

@@ -1,21 +1,27 @@
 //! The programs of a topology: commands run by `sh` in the hosts.
 //!
 //! Each runs in its own process group, without input; its output goes to `programs/NAME.out` and
-//! `programs/NAME.err` in the results. The system's name is that of its host.
+//! `programs/NAME.err` in the results, its measurements to the records, and its own files to `programs/NAME`. The
+//! system's name is that of its host.
 
-use std::fs::{File, OpenOptions};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+mod start;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::time::Duration;
 
-use roost_lab::Lab;
-use roost_results::record::{self, ProgramEnd};
+use roost_lab::{Lab, Usage};
+use roost_results::record::{self, MeasurementRecord, ProgramEnd};
 use roost_topology::model::{HostProgram, ProgramAction};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::error::RunError;
-use super::redirection;
+use super::job::RunSpec;
+use super::plan_programs::ProgramSettings;
+use super::program_environment::ProgramFacts;
+use super::program_reader::ProgramReaders;
 
 /// The folder of outputs in the results.
 const FOLDER: &str = "programs";
@@ -30,6 +36,13 @@ pub(super) struct Programs {
     /// The start of relative folders: the folder of the topology's file.
     base: PathBuf,
     running: Vec<Option<RunningProgram>>,
+    /// By program; a topology's own programs have none but defaults.
+    settings: Vec<ProgramSettings>,
+    facts: ProgramFacts,
+    /// The hosts on which a node's daemon runs.
+    nodes: BTreeSet<usize>,
+    results: PathBuf,
+    readers: ProgramReaders,
     /// Process groups, in which a program may have left processes.
     groups: Vec<Pid>,
 }
@@ -45,6 +58,22 @@ struct RunningProgram {
     deadline: Option<Duration>,
     /// The reason why it was asked to end.
     asked: Option<ProgramEnd>,
+    /// The usage of its group; the memory is the most that was seen.
+    usage: Option<Usage>,
+}
+
+/// The time for which a running program has waited for a processor since it began, seconds.
+#[derive(Clone, Debug)]
+pub(super) struct ProgramWait {
+    pub(super) program: String,
+    pub(super) began: f64,
+    pub(super) waited: f64,
+}
+
+struct EndingProgram<'a> {
+    program: &'a HostProgram,
+    host: &'a str,
+    is_of_plan: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -56,15 +85,35 @@ pub(super) struct EndedProgram {
 
 impl Programs {
     /// The programs of the lab's topology; none is running yet.
-    pub(super) fn from_topology(lab: &Lab, base: &Path) -> Result<Self, RunError> {
+    pub(super) fn from_topology(lab: &Lab, job: &RunSpec<'_>) -> Result<Self, RunError> {
         let topology = lab.topology();
         let all = topology.programs.clone();
+        let results = std::env::current_dir().map_err(|error| RunError::file("find", Path::new("."), &error))?;
+        let plan = job.plan.map(|prepared| &prepared.plan);
+        let mut settings = job.plan.map(|prepared| prepared.program_settings.clone()).unwrap_or_default();
+        settings.resize_with(all.len(), ProgramSettings::default);
+        let nodes = job.plan.iter().flat_map(|prepared| &prepared.placement.nodes).map(|node| node.host).collect();
         if !all.is_empty() {
             std::fs::create_dir_all(FOLDER).map_err(|error| RunError::file("make", Path::new(FOLDER), &error))?;
         }
         let hosts = topology.hosts.iter().map(|host| host.name.clone()).collect();
         let running = all.iter().map(|_| None).collect();
-        Ok(Self { all, hosts, base: base.to_owned(), running, groups: Vec::new() })
+        Ok(Self {
+            all,
+            hosts,
+            base: job.base.clone(),
+            running,
+            settings,
+            facts: ProgramFacts::new(job.seed, job.length, plan, lab),
+            nodes,
+            results,
+            readers: Self::readers()?,
+            groups: Vec::new(),
+        })
+    }
+
+    fn readers() -> Result<ProgramReaders, RunError> {
+        ProgramReaders::new().map_err(|error| RunError::Failed(format!("cannot make a pipe for programs: {error}")))
     }
 
     pub(super) fn is_any_running(&self) -> bool {
@@ -119,7 +168,8 @@ impl Programs {
             let program = &self.all[index];
             match running.child.try_wait() {
                 Ok(Some(status)) => {
-                    ended.push(running.ended(program, &self.hosts[program.host], status, now));
+                    let (host, is_of_plan) = (&self.hosts[program.host], self.settings[index].is_of_plan);
+                    ended.push(running.ended(&EndingProgram { program, host, is_of_plan }, status, now));
                     *place = None;
                 }
                 _ => running.force_end(now),
@@ -153,42 +203,57 @@ impl Programs {
         if self.running[index].is_some() {
             return Some(not_started(program, host, item, now, "it runs already"));
         }
-        match self.spawn(lab, program) {
+        let (timeout, command) = (program.timeout, program.command.clone());
+        match self.spawn(lab, index, now) {
             Ok(child) => {
                 self.groups.push(Pid::from_child(&child));
-                let deadline = program.timeout.map(|timeout| now + timeout);
-                let command = program.command.clone();
-                self.running[index] = Some(RunningProgram { child, item, began: now, command, deadline, asked: None });
+                let deadline = timeout.map(|timeout| now + timeout);
+                let running = RunningProgram { child, item, began: now, command, deadline, asked: None, usage: None };
+                self.running[index] = Some(running);
                 None
             }
-            Err(error) => Some(not_started(program, host, item, now, &error)),
+            Err(error) => {
+                let program = &self.all[index];
+                Some(not_started(program, &self.hosts[program.host], item, now, &error))
+            }
         }
     }
 
-    fn spawn(&self, lab: &Lab, program: &HostProgram) -> Result<Child, String> {
-        if program.command.trim().is_empty() {
-            return Err("it has no command".to_owned());
-        }
-        let folder = self.base.join(program.folder.as_deref().unwrap_or(""));
-        if !folder.is_dir() {
-            return Err(format!("its folder {} is not there", folder.display()));
-        }
-        let mut command = Command::new("sh");
-        command
-            .args(["-c", &redirection::for_sh(&program.command)])
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .stdout(output(&program.name, "out")?)
-            .stderr(output(&program.name, "err")?)
-            .process_group(0);
-        let spawned = lab.run_in(program.host, || command.spawn()).map_err(|error| error.to_string())?;
-        spawned.map_err(|error| format!("sh cannot be started: {error}"))
+    pub(super) fn measurements(&mut self) -> Vec<MeasurementRecord> {
+        self.readers.measurements()
     }
-}
 
-impl Drop for Programs {
-    /// A run that breaks off leaves no process behind.
-    fn drop(&mut self) {
+    /// The last measurements, and a sentence for each program whose output is incomplete. Call it when all programs
+    /// have ended.
+    pub(super) fn end_readers(&mut self) -> (Vec<MeasurementRecord>, Vec<String>) {
+        self.kill_groups();
+        self.readers.end()
+    }
+
+    /// Looks at the usage of running programs, if the system tells it.
+    pub(super) fn look_at_usage(&mut self) -> Vec<ProgramWait> {
+        let groups: BTreeSet<u32> = self.running.iter().flatten().map(|running| running.child.id()).collect();
+        let usages = if groups.is_empty() { BTreeMap::new() } else { Usage::read_groups(&groups).unwrap_or_default() };
+        let mut waits = Vec::new();
+        for (program, running) in self.all.iter().zip(&mut self.running) {
+            let Some(running) = running else { continue };
+            let Some(now) = usages.get(&running.child.id()) else { continue };
+            let before = running.usage.unwrap_or_default();
+            running.usage = Some(Usage {
+                cpu: now.cpu.max(before.cpu),
+                waited: now.waited.max(before.waited),
+                peak_memory_bytes: now.peak_memory_bytes.max(before.peak_memory_bytes),
+            });
+            waits.push(ProgramWait {
+                program: program.name.clone(),
+                began: running.began.as_secs_f64(),
+                waited: now.waited.as_secs_f64(),
+            });
+        }
+        waits
+    }
+
+    fn kill_groups(&mut self) {
         for group in self.groups.drain(..) {
             // Most groups are empty by now.
             let _ = kill_process_group(group, Signal::KILL);
@@ -196,11 +261,11 @@ impl Drop for Programs {
     }
 }
 
-/// The file of a program's output; later starts append to it.
-fn output(name: &str, kind: &str) -> Result<File, String> {
-    let path = Path::new(FOLDER).join(format!("{name}.{kind}"));
-    let opened = OpenOptions::new().create(true).append(true).open(&path);
-    opened.map_err(|error| format!("{} cannot be opened: {error}", path.display()))
+impl Drop for Programs {
+    /// A run that breaks off leaves no process behind.
+    fn drop(&mut self) {
+        self.kill_groups();
+    }
 }
 
 fn not_started(program: &HostProgram, host: &str, item: usize, now: Duration, why: &str) -> EndedProgram {
@@ -214,6 +279,8 @@ fn not_started(program: &HostProgram, host: &str, item: usize, now: Duration, wh
         end: ProgramEnd::NotStarted,
         error: Some(why.to_owned()),
         as_expected: false,
+        cpu_s: None,
+        memory_bytes: None,
     };
     EndedProgram { item, record }
 }
@@ -241,14 +308,15 @@ impl RunningProgram {
         }
     }
 
-    fn ended(&self, program: &HostProgram, host: &str, status: ExitStatus, now: Duration) -> EndedProgram {
+    fn ended(&self, program: &EndingProgram<'_>, status: ExitStatus, now: Duration) -> EndedProgram {
+        let EndingProgram { program, host, is_of_plan } = *program;
         let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
         let end = self.asked.unwrap_or(ProgramEnd::Exited);
         let as_expected = match end {
             ProgramEnd::Exited => code == Some(program.expected_exit.unwrap_or(0)),
             // A time-out is a normal end, unless an exit code is expected.
             ProgramEnd::TimedOut => program.expected_exit.is_none(),
-            _ => true,
+            _ => !is_of_plan || program.expected_exit.is_none_or(|expected| code == Some(expected)),
         };
         let record = record::ProgramRecord {
             t: self.began.as_secs_f64(),
@@ -260,6 +328,8 @@ impl RunningProgram {
             end,
             error: None,
             as_expected,
+            cpu_s: self.usage.map(|usage| usage.cpu.as_secs_f64()),
+            memory_bytes: self.usage.map(|usage| usage.peak_memory_bytes),
         };
         EndedProgram { item: self.item, record }
     }

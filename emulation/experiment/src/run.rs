@@ -189,7 +189,9 @@ impl RunSession<'_> {
     }
 
     fn fleet(&self, lab: &Lab, steps: &Steps) -> Result<Fleet, RunError> {
-        let Some(prepared) = self.job.plan else { return Ok(Fleet::empty()) };
+        let Some(prepared) = self.job.plan.filter(|prepared| prepared.plan.architecture.has_daemons()) else {
+            return Ok(Fleet::empty());
+        };
         steps.say("making identities");
         let binaries = Binaries::beside_this()?;
         let Prepared { plan, placement, .. } = prepared;

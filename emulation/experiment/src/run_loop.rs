@@ -89,7 +89,7 @@ impl RunLoop<'_> {
         let mut ticks = Ticks { seconds: ticks(Duration::from_secs(1)), looks: ticks(LOOK), children };
         let end = self.job.length.map(|length| Instant::from_std(self.stage.origin) + length);
         let end = match (self.job.plan, end) {
-            (Some(_), Some(end)) => PhaseEnd::At(end),
+            (Some(prepared), Some(end)) if prepared.plan.architecture.has_daemons() => PhaseEnd::At(end),
             (_, end) => PhaseEnd::Idle(end),
         };
         self.until(end, &mut ticks, &mut course).await?;
@@ -150,6 +150,7 @@ impl RunLoop<'_> {
         motion.iter().for_each(|record| self.stage.journal.write(record));
         let (t, active, tally) = (self.stage.seconds(), self.stage.active.get(), self.stage.journal.tally());
         let (sample, load) = self.sampler.sample(self.lab, self.fleet, t, (active, tally)).await?;
+        self.sampler.add_program_waits(t, self.fault_injector.program_waits());
         self.stage.journal.write(&Record::Sample(sample));
         load.into_iter().for_each(|load| self.stage.journal.write(&Record::Load(load)));
         let (programs, left) = self.fault_injector.busy();

@@ -13,6 +13,7 @@ use roost_topology::model::NetKind;
 
 use super::error::RunError;
 use super::fleet::Fleet;
+use super::programs::ProgramWait;
 use super::verdict::{LateSeconds, Observed};
 use super::windows::Windows;
 use crate::host_facts::Processors;
@@ -31,6 +32,8 @@ pub(super) struct Sampler {
     last: Last,
     seconds: LateSeconds,
     windows: Windows,
+    /// Programs whose waits are in the windows.
+    programs: BTreeSet<String>,
     load: LoadMeter,
 }
 
@@ -54,7 +57,10 @@ impl Sampler {
         windows.add_sample(0.0, processors, waited);
         let last = Last { lateness: first.clone(), processors, daemons: 0.0 };
         let load = LoadMeter::default();
-        Ok((Self { lans, before, overruns, first, unread, last, seconds, windows, load }, at))
+        Ok((
+            Self { lans, before, overruns, first, unread, last, seconds, windows, programs: BTreeSet::new(), load },
+            at,
+        ))
     }
 
     /// The counters of each direction since the beginning. The carrier is queried on another thread, so that
@@ -112,6 +118,15 @@ impl Sampler {
             cpu_busy,
         };
         Ok((sample, self.load.measure(t, links)))
+    }
+
+    pub(super) fn add_program_waits(&mut self, t: f64, waits: Vec<ProgramWait>) {
+        for ProgramWait { program, began, waited } in waits {
+            if self.programs.insert(program.clone()) {
+                self.windows.add_sample(began, None, vec![(program.clone(), Some(0.0))]);
+            }
+            self.windows.add_sample(t, None, vec![(program, Some(waited))]);
+        }
     }
 
     /// The fraction of the processors in use since the last sample.

@@ -11,6 +11,8 @@ use roost_results::record::{
     TrafficRecord,
 };
 
+use super::measurements;
+
 pub(super) type CsvFile = (&'static str, String);
 
 /// All files; those about programs, traffic agents, positions and rooms only if there are any.
@@ -42,6 +44,9 @@ pub(super) fn files(results: &Results, metrics: &Metrics) -> Vec<CsvFile> {
     }
     if !results.room_streams.is_empty() {
         files.push(("rooms.csv", rooms(&results.room_streams)));
+    }
+    if !results.measurements.is_empty() {
+        files.push(("measurements.csv", measurements::csv(&results.measurements)));
     }
     files
 }
@@ -103,6 +108,12 @@ fn summary(run: &RunRecord, metrics: &Metrics) -> String {
         let figures = [("mean", latency.mean), ("p50", latency.p50), ("p95", latency.p95), ("p99", latency.p99)];
         for (name, value) in figures {
             row(&format!("latency-{name}"), &service.service, maybe(value), "ms");
+        }
+    }
+    for summary in &metrics.measurements {
+        for (name, value) in measurements::summary_rows(summary) {
+            let unit = if name == "measured-count" { "measurements" } else { summary.unit.name() };
+            row(&name, &summary.name, number(value), unit);
         }
     }
     for (reason, count) in &metrics.failures {
@@ -305,6 +316,8 @@ fn programs(programs: &[ProgramRecord]) -> String {
             ("code", |one| whole(one.code)),
             ("as_expected", |one| flag(one.as_expected)),
             ("error", |one| one.error.clone().unwrap_or_default()),
+            ("cpu_s", |one| maybe(one.cpu_s)),
+            ("memory_bytes", |one| whole(one.memory_bytes)),
         ],
     )
 }

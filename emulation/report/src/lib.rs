@@ -12,12 +12,13 @@ mod compare;
 mod csv;
 pub mod figure;
 mod measure;
+mod measurements;
 pub mod page;
 mod sweep;
 pub mod text_format;
 mod write;
 
 pub use compare::{Comparison, ComparisonFinding, ComparisonRow, ComparisonSide, Difference, compare};
-pub use measure::{Measure, MeasureDirection, MeasureKind, MeasureUnit, measures};
+pub use measure::{Measure, MeasureDirection, MeasureKind, MeasureUnit, MeasuredFigure, measures};
 pub use sweep::{combine, runs};
 pub use write::{WriteError, WrittenReport, write};

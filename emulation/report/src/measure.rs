@@ -4,15 +4,18 @@ use roost_results::metrics::{Distribution, Metrics, RoomUse};
 use serde::Serialize;
 
 use super::figure::part_name;
+use super::measurements;
 use super::text_format::{bytes, count, milliseconds, percent, three};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MeasureUnit {
     Count,
     Part,
     Ms,
     Bytes,
+    #[serde(untagged)]
+    Own(String),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -43,6 +46,17 @@ pub enum MeasureKind {
     /// Processor time of the busiest hub, as a part of one processor.
     HubCpu,
     Room(RoomFigure),
+    /// A figure of the measurements of one name, which programs printed.
+    Measured(String, MeasuredFigure),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum MeasuredFigure {
+    /// In thousandths, as that of a latency.
+    Quantile(u32),
+    Mean,
+    Share,
+    Sum,
 }
 
 /// A figure over all streams of all rooms.
@@ -80,21 +94,23 @@ impl Measure {
     }
 
     fn plain(&self, value: f64) -> String {
-        match self.unit {
+        match &self.unit {
             MeasureUnit::Count if value.fract() == 0.0 && value >= 0.0 => count(value as u64),
             MeasureUnit::Count => three(value),
             MeasureUnit::Part => percent(value),
             MeasureUnit::Ms => milliseconds(value),
             MeasureUnit::Bytes => bytes(value),
+            MeasureUnit::Own(unit) => format!("{} {unit}", three(value)),
         }
     }
 
-    pub(super) const fn unit_name(&self) -> &'static str {
-        match self.unit {
+    pub(super) fn unit_name(&self) -> &str {
+        match &self.unit {
             MeasureUnit::Count => "",
             MeasureUnit::Part => "part",
             MeasureUnit::Ms => "ms",
             MeasureUnit::Bytes => "bytes",
+            MeasureUnit::Own(unit) => unit,
         }
     }
 }
@@ -107,12 +123,14 @@ pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
     let mut all: Vec<(Measure, Option<f64>)> = Vec::new();
     let mut add = |kind, name: &str, unit, better, value| all.push((Measure::new(kind, name, unit, better), value));
     let requests = &metrics.requests;
+    // Without requests, but with programs that measure, nothing could be completed.
+    let has_workload = requests.asked > 0 || metrics.measurements.is_empty();
     add(
         MeasureKind::Completed,
         "completed services",
         MeasureUnit::Count,
         MeasureDirection::Higher,
-        Some(requests.completed as f64),
+        has_workload.then_some(requests.completed as f64),
     );
     add(MeasureKind::Success, "success", MeasureUnit::Part, MeasureDirection::Higher, requests.success_ratio());
     for one in &metrics.services {
@@ -177,6 +195,7 @@ pub fn measures(metrics: &Metrics) -> Vec<(Measure, f64)> {
     let busiest = hubs.filter_map(|hub| hub.cpu_share).reduce(f64::max);
     add(MeasureKind::HubCpu, "processor of the busiest hub", MeasureUnit::Part, MeasureDirection::Lower, busiest);
     all.extend(of_rooms(&metrics.rooms));
+    all.extend(measurements::measures(&metrics.measurements));
     all.into_iter().filter_map(|(measure, value)| Some((measure, value.filter(|value| value.is_finite())?))).collect()
 }
 

@@ -11,7 +11,7 @@ use roost_results::{ReadError, read};
 
 use super::measure::measures;
 use super::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, slowest};
-use super::{csv, figure, page};
+use super::{csv, figure, measurements, page};
 
 #[derive(Clone, Debug)]
 pub struct WrittenReport {
@@ -92,7 +92,8 @@ pub(super) fn distrust_reasons(run: &RunRecord) -> Vec<String> {
 
 fn headline(metrics: &Metrics) -> Vec<(String, String)> {
     let (requests, traffic) = (&metrics.requests, &metrics.traffic);
-    let rooms = rooms(metrics);
+    let measured = metrics.measurements.iter().map(|one| (one.name.clone(), measurements::headline(one)));
+    let rooms = rooms(metrics).chain(measured);
     if requests.asked == 0 {
         let offered = or_dash(traffic.offered_bytes.map(|bytes| bytes as f64), bytes);
         return rooms.chain([("offered by hosts".to_owned(), offered)]).collect();
@@ -260,6 +261,8 @@ mod tests {
             end: ProgramEnd::Exited,
             error: None,
             as_expected: false,
+            cpu_s: Some(0.5),
+            memory_bytes: None,
         });
         run.results.traffic.push(TrafficRecord {
             agent: "cbr0".into(),
@@ -271,7 +274,7 @@ mod tests {
         assert!(text.contains("ping -c 5 &lt;n2&gt;") && text.contains("0 of 1 ended as they should"));
         let files = csv::files(&run.results, &Metrics::from_results(&run.results));
         let programs = &files.iter().find(|(name, _)| *name == "programs.csv").unwrap().1;
-        assert!(programs.ends_with("ask,n1,\"ping -c 5 <n2>, twice\",1,4.1,exited,1,0,\n"), "{programs}");
+        assert!(programs.ends_with("ask,n1,\"ping -c 5 <n2>, twice\",1,4.1,exited,1,0,,0.5,\n"), "{programs}");
         assert!(files.iter().any(|(name, text)| *name == "agents.csv" && text.contains("cbr0,,,,12,12000")));
     }
 

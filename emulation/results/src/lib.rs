@@ -6,6 +6,7 @@
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
 mod load;
+mod measurement;
 pub mod metrics;
 mod read;
 pub mod record;

@@ -6,8 +6,8 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use super::record::{
-    LinkLoad, LinkRecord, LinkStateRecord, MotionRecord, NodeRecord, PositionRecord, ProgramRecord, Record,
-    RequestOutcome, RequestRecord, RoomStreamRecord, RunRecord, SCHEMA, SampleRecord, TrafficRecord,
+    LinkLoad, LinkRecord, LinkStateRecord, MeasurementRecord, MotionRecord, NodeRecord, PositionRecord, ProgramRecord,
+    Record, RequestOutcome, RequestRecord, RoomStreamRecord, RunRecord, SCHEMA, SampleRecord, TrafficRecord,
 };
 
 /// The events, one JSON object for each line.
@@ -52,6 +52,8 @@ pub struct Results {
     pub link_states: Vec<LinkStateRecord>,
     /// The streams of rooms, those of one member together.
     pub room_streams: Vec<RoomStreamRecord>,
+    /// What programs have measured, in the order of arrival.
+    pub measurements: Vec<MeasurementRecord>,
     /// Irregularities of the files, one sentence each.
     pub remarks: Vec<String>,
 }
@@ -173,6 +175,7 @@ impl Results {
             motions: Vec::new(),
             link_states: Vec::new(),
             room_streams: Vec::new(),
+            measurements: Vec::new(),
             remarks: Vec::new(),
         }
     }
@@ -241,6 +244,7 @@ impl Results {
             Record::Motion(motion) => self.motions.push(motion),
             Record::LinkState(state) => self.link_states.push(state),
             Record::RoomStream(stream) => self.room_streams.push(stream),
+            Record::Measurement(measurement) => self.measurements.push(measurement),
         }
     }
 
@@ -251,7 +255,7 @@ impl Results {
 
 /// True if the line is a record of a kind that a later version may have added.
 fn is_unknown(line: &[u8]) -> bool {
-    const KNOWN: [&str; 12] = [
+    const KNOWN: [&str; 13] = [
         "request",
         "incident",
         "sample",
@@ -264,6 +268,7 @@ fn is_unknown(line: &[u8]) -> bool {
         "motion",
         "link-state",
         "room-stream",
+        "measurement",
     ];
     let value: Option<serde_json::Value> = serde_json::from_slice(line).ok();
     let kind = value.as_ref().and_then(|value| value.get("record")).and_then(serde_json::Value::as_str);

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use super::measurement::{Better, MeasurementKind, MeasurementRecord};
+
 pub const SCHEMA: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,6 +43,8 @@ pub enum Record {
     LinkState(LinkStateRecord),
     /// The stream of one member of a room at another: recorded when the other one leaves the room.
     RoomStream(RoomStreamRecord),
+    /// A measurement that a program has printed.
+    Measurement(MeasurementRecord),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -317,8 +321,14 @@ pub struct ProgramRecord {
     pub end: ProgramEnd,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// True if the topology expects this end.
+    /// True if the topology or the plan expects this end.
     pub as_expected: bool,
+    /// Processor time of its process group, seconds, as last seen; unknown if it ended before anybody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// The most memory of its process group that was seen at once, bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
 }
 
 /// The way in which a program ended.

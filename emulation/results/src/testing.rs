@@ -70,7 +70,8 @@ impl Synthetic {
             .chain(results.samples.iter().cloned().map(Record::Sample))
             .chain(spans.map(|span| Record::Node(span.last.clone())))
             .chain(results.links.iter().cloned().map(Record::Link))
-            .chain(results.room_streams.iter().cloned().map(Record::RoomStream));
+            .chain(results.room_streams.iter().cloned().map(Record::RoomStream))
+            .chain(results.measurements.iter().cloned().map(Record::Measurement));
         let lines: String = records.map(|record| serde_json::to_string(&record).unwrap() + "\n").collect();
         fs::write(folder.join(EVENTS_FILE), lines).unwrap();
     }

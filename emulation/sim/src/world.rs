@@ -107,6 +107,7 @@ enum SimWorldTimer {
 impl<'a> SimWorld<'a> {
     pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
         check_settings(prepared)?;
+        prepared.check_for_simulation()?;
         let placement = &prepared.placement;
         let wire = SimNetwork::new(&prepared.topology, prepared.plan.seed)?;
         let hubs =

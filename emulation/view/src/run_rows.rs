@@ -69,7 +69,7 @@ impl<'a> RunRows<'a> {
             Record::Link(link) => vec![total(&link)],
             // The page shows cells alone.
             Record::Motion(_) | Record::LinkState(_) => Vec::new(),
-            Record::Node(_) | Record::Program(_) | Record::Traffic(_) => Vec::new(),
+            Record::Node(_) | Record::Program(_) | Record::Traffic(_) | Record::Measurement(_) => Vec::new(),
         }
     }
 

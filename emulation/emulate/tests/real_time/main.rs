@@ -11,6 +11,7 @@ mod bench_watch;
 mod capture;
 mod common;
 mod network;
+mod programs;
 mod run;
 mod shell;
 mod simulate;

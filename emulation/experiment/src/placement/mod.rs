@@ -84,6 +84,9 @@ impl Placement {
 pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Placement, PlanError> {
     let placer = Placer { plan, topology, file, map: DistanceMap::from_topology(topology) };
     placer.check_classes()?;
+    if !plan.architecture.has_daemons() {
+        return Ok(Placement { nodes: Vec::new(), hubs: Vec::new(), classes: BTreeMap::new() });
+    }
     let mut nodes = placer.nodes()?;
     let hubs = placer.hubs(&nodes)?;
     placer.choose_targets(&mut nodes)?;
@@ -100,7 +103,7 @@ pub(super) fn host(topology: &Topology, named: &Named, file: &Path) -> Result<Ho
 }
 
 /// The class of a host. A host without one is of class `node`, except for one whose name is a passive class.
-fn class_of(topology: &Topology, host: HostIndex) -> &str {
+pub(super) fn class_of(topology: &Topology, host: HostIndex) -> &str {
     let host = &topology.hosts[host];
     let by_name = || PASSIVE.into_iter().find(|name| *name == host.name).unwrap_or(CLASSLESS);
     host.class.as_deref().unwrap_or_else(by_name)

@@ -44,7 +44,7 @@ impl Placer<'_> {
             (Architecture::ClientServerCaching, _) => {
                 Ok(vec![self.places(nodes, &self.plan.caches, "caches")?, vec![self.server()?]])
             }
-            (Architecture::Multicast, _) => Ok(Vec::new()),
+            (Architecture::Multicast | Architecture::Programs, _) => Ok(Vec::new()),
             (_, SuperNodes::Flat(places)) => Ok(vec![self.places(nodes, places, "super nodes")?]),
             (_, SuperNodes::Hosts(tiers)) => tiers.iter().map(|hosts| self.named(hosts)).collect(),
             (_, SuperNodes::Tiers(count)) => self.by_class(*count),

@@ -16,12 +16,13 @@ use toml::Spanned;
 
 use super::capture::CaptureFile;
 use super::fault::{FaultFile, LinkFile};
+use super::program::{ProgramFile, VariablesFile, variables};
 use super::room::{RoomFile, RoomPlan};
 use super::settings::SettingsFile;
 use super::{
     Architecture, Class, DaemonAction, DaemonRef, Fault, FaultKind, HubSelection, LabSettings, Locality, MAX_SPEED,
-    MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, Room, SuperNodes,
-    TopologySource, TransportChoice,
+    MAX_TIERS, MIN_SPEED, Mix, Movement, Named, Participation, Plan, PlanError, PlanErrors, PlanProgram, Room,
+    SuperNodes, TopologySource, TransportChoice,
 };
 
 const MAX_LENGTH: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -105,6 +106,10 @@ struct PlanFile {
     capture: Option<Spanned<CaptureFile>>,
     #[serde(default)]
     settings: SettingsFile,
+    #[serde(default)]
+    environment: VariablesFile,
+    #[serde(default, rename = "program")]
+    programs: Vec<ProgramFile>,
     #[serde(default)]
     lab: LabSettings,
     /// Read by the sweep.
@@ -244,6 +249,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
     let capture = file.capture.map(|capture| CaptureFile::read(&capture, &lines)).transpose();
     let capture = wrong.value_or(capture, None);
     let settings = file.settings.read(&lines, &mut wrong);
+    let environment = wrong.value_or(variables(file.environment, &lines), BTreeMap::new());
+    let programs = programs_of(file.programs, file.architecture, duration, &lines, &mut wrong);
     let mut length = |span, default| wrong.value_or(lines.length(span, default), default);
     let plan = Plan {
         name: file.name.map_or(own_name, Spanned::into_inner),
@@ -272,6 +279,8 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         movement: wrong.value_or(movement, None),
         capture,
         settings,
+        environment,
+        programs,
         lab: file.lab,
     };
     tell(&mut wrong);
@@ -287,6 +296,21 @@ fn rooms_of(
 ) -> Vec<Room> {
     let rooms = files.into_iter().map(|(name, room)| room.read(&name, plan, lines).map(Some));
     rooms.filter_map(|room| wrong.value_or(room, None)).collect()
+}
+
+fn programs_of(
+    files: Vec<ProgramFile>,
+    architecture: Architecture,
+    duration: Duration,
+    lines: &PlanLines<'_>,
+    wrong: &mut PlanErrors,
+) -> Vec<PlanProgram> {
+    if files.is_empty() && !architecture.has_daemons() {
+        let message = "an architecture of programs needs a [[program]] with name, host and command";
+        wrong.record_error(Err(lines.error(0, message)));
+    }
+    let programs = files.into_iter().map(|program| program.read(lines, duration).map(Some));
+    programs.filter_map(|program| wrong.value_or(program, None)).collect()
 }
 
 /// Reads the key `reflect`, which only super nodes can follow.

@@ -3,7 +3,7 @@
 //! ```toml
 //! name = "star-11"
 //! topology = { star = { nodes = 11, delay = "50ms", server_delay = "125ms" } }
-//! architecture = "super-node"   # or "client-server", "client-server-caching", "multicast", "super-node-multicast", "super-node-auto"
+//! architecture = "super-node"   # or "client-server", "client-server-caching", "multicast", "super-node-multicast", "super-node-auto", "programs"
 //! duration = "60s"
 //! seed = 1
 //!
@@ -27,6 +27,7 @@ mod error;
 mod fault;
 mod file;
 mod mix;
+mod program;
 mod room;
 mod settings;
 mod source;
@@ -52,6 +53,7 @@ pub use error::PlanError;
 pub(crate) use error::PlanErrors;
 pub use fault::{DaemonAction, DaemonRef, Fault, FaultKind};
 pub use mix::{Draw, Mix, Participation};
+pub use program::{PlanProgram, ProgramHosts};
 pub use room::{Room, RoomMembers};
 pub use settings::{DaemonSetting, DaemonSettings};
 pub use source::TopologySource;
@@ -104,6 +106,8 @@ pub struct Plan {
     pub capture: Option<CapturePlan>,
     /// Settings of all nodes and of all hubs.
     pub settings: DaemonSettings,
+    pub environment: BTreeMap<String, String>,
+    pub programs: Vec<PlanProgram>,
     pub lab: LabSettings,
 }
 
@@ -137,16 +141,19 @@ pub enum Architecture {
     SuperNodeMulticast,
     /// Discovery in one of both ways, as each node decides; data from node to node.
     SuperNodeAuto,
+    /// No daemons: only the plan's own programs.
+    Programs,
 }
 
 impl Architecture {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::ClientServer,
         Self::ClientServerCaching,
         Self::SuperNode,
         Self::Multicast,
         Self::SuperNodeMulticast,
         Self::SuperNodeAuto,
+        Self::Programs,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -157,6 +164,7 @@ impl Architecture {
             Self::Multicast => "multicast",
             Self::SuperNodeMulticast => "super-node-multicast",
             Self::SuperNodeAuto => "super-node-auto",
+            Self::Programs => "programs",
         }
     }
 
@@ -164,7 +172,9 @@ impl Architecture {
     pub const fn hub_role(self) -> Role {
         match self {
             Self::ClientServer | Self::ClientServerCaching => Role::Server,
-            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast | Self::SuperNodeAuto => Role::SuperNode,
+            Self::SuperNode | Self::Multicast | Self::SuperNodeMulticast | Self::SuperNodeAuto | Self::Programs => {
+                Role::SuperNode
+            }
         }
     }
 
@@ -189,13 +199,18 @@ impl Architecture {
 
     /// True if it has super nodes, which reflect streams and keep rooms.
     pub const fn has_rooms(self) -> bool {
-        !self.has_server() && !matches!(self, Self::Multicast)
+        !self.has_server() && !matches!(self, Self::Multicast | Self::Programs)
+    }
+
+    /// True if nodes run, and not only the plan's own programs.
+    pub const fn has_daemons(self) -> bool {
+        !matches!(self, Self::Programs)
     }
 
     /// The nodes' setting `discovery`; `None` for the default.
     pub const fn discovery(self) -> Option<Discovery> {
         match self {
-            Self::ClientServer | Self::ClientServerCaching | Self::SuperNode => None,
+            Self::ClientServer | Self::ClientServerCaching | Self::SuperNode | Self::Programs => None,
             Self::Multicast => Some(Discovery::Multicast),
             Self::SuperNodeMulticast => Some(Discovery::Both),
             Self::SuperNodeAuto => Some(Discovery::Auto),

@@ -1,5 +1,6 @@
 //! Writing of a plan with every default filled in.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_results::TOPOLOGY_FILE;
@@ -11,9 +12,8 @@ use roost_topology::units::format_duration;
 use roost_wire::Role;
 
 use super::{
-    BackendChoice, DaemonSetting, Fault, FaultKind, LinkTrace, Locality, Mix, Named, Participation, Plan, Room,
-    RoomMembers,
-    TopologySource,
+    BackendChoice, DaemonSetting, Fault, FaultKind, LinkTrace, Locality, Mix, Named, Participation, Plan, PlanProgram,
+    ProgramHosts, Room, RoomMembers, TopologySource,
 };
 use crate::placement::Placement;
 
@@ -61,6 +61,8 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     lines.extend(plan.links.iter().flat_map(|(net, changes)| link(plan, net, changes)));
     lines.extend(plan.faults.iter().flat_map(fault));
     lines.extend(plan.rooms.iter().flat_map(room));
+    lines.extend(environment(&plan.environment));
+    lines.extend(plan.programs.iter().flat_map(program));
     lines.extend(plan.movement.map(|movement| format!("\n[movement]\nspeed = {}", float(movement.speed))));
     lines.extend(settings("node", &plan.settings.node));
     lines.extend(settings("hub", &plan.settings.hub));
@@ -141,6 +143,38 @@ fn fault(fault: &Fault) -> Vec<String> {
             lines.extend(daemon.hub.then(|| "hub = true".to_owned()));
         }
         FaultKind::Net { net, from, changes } => lines.extend(net_fault(net, from.as_ref(), changes)),
+    }
+    lines
+}
+
+fn environment(variables: &BTreeMap<String, String>) -> Vec<String> {
+    if variables.is_empty() {
+        return Vec::new();
+    }
+    let heading = std::iter::once("\n[environment]".to_owned());
+    heading.chain(variables.iter().map(|(name, value)| format!("{name} = {}", quoted(value)))).collect()
+}
+
+fn program(program: &PlanProgram) -> Vec<String> {
+    let mut lines = vec!["\n[[program]]".to_owned(), format!("name = {}", quoted(&program.name.name))];
+    lines.push(match &program.hosts {
+        ProgramHosts::Class(class) => format!("class = {}", quoted(&class.name)),
+        ProgramHosts::Hosts(hosts) => {
+            let hosts: Vec<String> = hosts.iter().map(|host| quoted(&host.name)).collect();
+            format!("host = [{}]", hosts.join(", "))
+        }
+    });
+    lines.push(format!("command = {}", quoted(&program.command)));
+    lines.extend(program.folder.as_ref().map(|folder| format!("folder = {}", quoted(folder))));
+    lines.extend(program.root.as_ref().map(|root| format!("root = {}", quoted(&root.name))));
+    lines.push(format!("start = {}", span(program.start)));
+    lines.extend(program.stop.map(|stop| format!("stop = {}", span(stop))));
+    lines.extend(program.timeout.map(|timeout| format!("timeout = {}", span(timeout))));
+    lines.extend(program.exit.map(|code| format!("exit = {code}")));
+    lines.extend((!program.measure).then(|| "measure = false".to_owned()));
+    if !program.environment.is_empty() {
+        let pairs = program.environment.iter().map(|(name, value)| format!("{name} = {}", quoted(value)));
+        lines.push(format!("environment = {{ {} }}", pairs.collect::<Vec<_>>().join(", ")));
     }
     lines
 }

@@ -51,7 +51,7 @@ fn groups(topology: &Topology) -> Vec<Option<HostIndex>> {
         }
         host
     };
-    for net in topology.wired_nets().filter(|net| !plays_trace(net)) {
+    for net in topology.wired_nets().iter().filter(|net| !plays_trace(net)) {
         for pair in net.members.windows(2) {
             let (a, b) = (find(&parent, pair[0].host), find(&parent, pair[1].host));
             parent[a.max(b)] = a.min(b);

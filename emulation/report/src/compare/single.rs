@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use roost_results::Results;
-use roost_results::metrics::Metrics;
-use roost_results::record::{RequestOutcome, RequestRecord};
+use roost_results::metrics::{MeasurementSummary, Metrics};
+use roost_results::record::{MeasurementKind, RequestOutcome, RequestRecord};
 use roost_statistics::{RatioInterval, blocks, latencies};
 
 use super::ComparisonRow;
-use crate::measure::{MeasureKind, QUANTILES};
+use crate::measure::{MeasureKind, MeasuredFigure, QUANTILES};
 
 /// A fixed seed, so that the draws are the same each time.
 const SEED: u64 = 1;
@@ -25,6 +25,7 @@ type SingleRun = (Results, Metrics);
 /// have none.
 pub(super) fn intervals(a: &SingleRun, b: &SingleRun, rows: &mut [ComparisonRow]) {
     latency_intervals(&a.1, &b.1, rows);
+    measurement_intervals(&a.1, &b.1, rows);
     block_intervals(&a.0, &b.0, rows);
 }
 
@@ -38,6 +39,25 @@ fn latency_intervals(a: &Metrics, b: &Metrics, rows: &mut [ComparisonRow]) {
         let kinds = QUANTILES.map(|thousandths| MeasureKind::Latency(name.clone(), thousandths));
         for (kind, interval) in kinds.into_iter().chain([MeasureKind::MeanLatency(name.clone())]).zip(found) {
             put(rows, &kind, interval);
+        }
+    }
+}
+
+/// Intervals of measurements from the values themselves; a ratio needs positive ones.
+fn measurement_intervals(a: &Metrics, b: &Metrics, rows: &mut [ComparisonRow]) {
+    let quantiles = QUANTILES.map(|thousandths| f64::from(thousandths) / 1000.0);
+    for (index, summary) in a.measurements.iter().enumerate() {
+        let is_it = |one: &&MeasurementSummary| (&one.name, one.kind) == (&summary.name, summary.kind);
+        let Some(other) = b.measurements.iter().find(is_it) else { continue };
+        let is_positive = |one: &MeasurementSummary| one.values.min.is_some_and(|least| least > 0.0);
+        if summary.kind != MeasurementKind::Value || !is_positive(summary) || !is_positive(other) {
+            continue;
+        }
+        let seed = SEED + index as u64;
+        let found = latencies(&summary.values.sorted, &other.values.sorted, &quantiles, seed);
+        let figures = QUANTILES.map(MeasuredFigure::Quantile).into_iter().chain([MeasuredFigure::Mean]);
+        for (figure, interval) in figures.zip(found) {
+            put(rows, &MeasureKind::Measured(summary.name.clone(), figure), interval);
         }
     }
 }

@@ -26,9 +26,9 @@ pub use self::canvas::Sheet;
 pub(super) use self::forest::forest;
 pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
-pub use self::trace::trace;
-pub use self::network::{NetworkMarks, network};
 pub(crate) use self::multiples::{FigurePanel, MAX_PANELS, Multiples};
+pub use self::network::{NetworkMarks, network};
+pub use self::trace::trace;
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
 /// The most links, and the most daemons, that are shown.

@@ -1,6 +1,7 @@
 //! HTML pages: one file each, without external resources.
 
 mod compare;
+mod measurements;
 mod programs;
 mod rooms;
 mod run;

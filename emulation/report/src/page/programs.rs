@@ -41,12 +41,14 @@ fn programs(programs: &[ProgramRecord]) -> Markup {
                     (program.error.as_deref().unwrap_or(program.end.name()))
                 }
                 td { @if let Some(code) = program.code { (code) } @else { "–" } }
+                td { (or_dash(program.cpu_s, seconds)) }
+                td { (or_dash(program.memory_bytes.map(|memory| memory as f64), bytes)) }
             }
         }
     };
     let (good, all) = as_expected(programs);
     html! {
-        (table(&["program", "<host", "<command", "started", "ran", "<end", "code"], &rows))
+        (table(&["program", "<host", "<command", "started", "ran", "<end", "code", "processor", "memory"], &rows))
         p.lead { (good) " of " (all) " ended as they should. What they printed is in programs/." }
     }
 }

@@ -7,7 +7,7 @@ use roost_results::metrics::{Metrics, Service};
 use roost_results::record::{RunRecord, RunVerdict};
 use roost_results::{PLAN_FILE, Results, TOPOLOGY_FILE};
 
-use super::{Page, drawings, gallery, notice, number, programs, tables};
+use super::{Page, drawings, gallery, measurements, notice, number, programs, tables};
 use crate::figure;
 use crate::text_format::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
@@ -31,6 +31,7 @@ pub(crate) fn of_run(results: &Results, metrics: &Metrics) -> String {
             h2 { "What was seen" }
             (gallery(&figure::of_run(results, metrics)))
             (incidents(results))
+            @if !metrics.measurements.is_empty() { (measurements::all(metrics)) }
             (programs::all(results))
             (tables::all(results, metrics))
             (facts(results))
@@ -273,10 +274,11 @@ const TABLES: [&str; 6] = ["summary", "services", "latency", "nodes", "links", "
 
 fn footer(results: &Results) -> Markup {
     let rooms = (!results.room_streams.is_empty()).then_some("rooms");
+    let measurements = (!results.measurements.is_empty()).then_some("measurements");
     let version = results.run.versions.get("emulate").map_or_else(String::new, |version| format!(" {version}"));
     html! {
         "Beside this page: "
-        @for name in TABLES.into_iter().chain(rooms) { a href={ (name) ".csv" } { (name) ".csv" } ", " }
+        @for name in TABLES.into_iter().chain(rooms).chain(measurements) { a href={ (name) ".csv" } { (name) ".csv" } ", " }
         "the raw " a href="events.jsonl" { "events.jsonl" } " and " a href="run.json" { "run.json" }
         ", and each figure as SVG in " a href="figures/" { "figures/" } "."
         p { "Written by emulate" (version) " from the records alone; emulate report writes it again." }

@@ -6,7 +6,7 @@ use std::path::Path;
 use maud::{Markup, html};
 
 use super::{Page, gallery, notice, row, table};
-use crate::measure::{Measure, MeasureKind};
+use crate::measure::{Measure, MeasureKind, MeasuredFigure};
 use crate::sweep::{Factor, FactorEffect, Overview, RunSummary, SeedGroup, SweepFigures, union};
 use crate::text_format::{capital, counted, seconds};
 
@@ -150,7 +150,10 @@ fn in_table(kind: &MeasureKind) -> bool {
         | MeasureKind::OfferedEach
         | MeasureKind::Overhead
         | MeasureKind::Room(_) => true,
-        MeasureKind::Latency(_, thousandths) => *thousandths == 500,
+        MeasureKind::Latency(_, thousandths) | MeasureKind::Measured(_, MeasuredFigure::Quantile(thousandths)) => {
+            *thousandths == 500
+        }
+        MeasureKind::Measured(_, figure) => *figure != MeasuredFigure::Mean,
         _ => false,
     }
 }

@@ -12,6 +12,10 @@ use crate::text_format::three;
 /// Settings that runs usually state themselves: they make lines only if runs that state the same differ in
 /// them.
 const OWN: [&str; 7] = ["architecture", "transport", "topology", "nodes", "server", "caches", "super_nodes"];
+/// The architecture of programs alone, whose lines their settings name.
+const PROGRAMS: &str = "programs";
+/// The words that a plan gives to its programs.
+const ENVIRONMENT: &str = "environment.";
 /// The architecture whose hubs are one server and its caches.
 const CACHING: &str = "client-server-caching";
 /// The position and name of a run without the setting.
@@ -63,7 +67,11 @@ impl Axes {
         };
         let mut settings: Vec<String> = keys.into_iter().filter(tells_apart).cloned().collect();
         let by_size = differ(&|point| point.run.nodes.to_string()) || settings.is_empty();
-        let along = if by_size { None } else { Some(settings.remove(0)) };
+        // Words for programs name lines: they have no order.
+        let is_word = |key: &str| {
+            key.starts_with(ENVIRONMENT) && points.iter().any(|point| number(setting(point, key)).is_none())
+        };
+        let along = settings.iter().position(|key| !by_size && !is_word(key)).map(|at| settings.remove(at));
         let values: BTreeSet<&str> = points.iter().filter_map(|point| Some(setting(point, along.as_ref()?))).collect();
         let units: BTreeSet<&str> = values.iter().filter_map(|value| Some(number(value)?.1)).collect();
         let words = values.iter().any(|value| number(value).is_none());
@@ -108,7 +116,8 @@ impl Axes {
         }
         for key in &self.apart {
             if let Some(value) = point.decided.get(key) {
-                series = format!("{series}, {} {}", spoken(key), value.replace(['[', ']', '"'], ""));
+                let said = format!("{} {}", spoken(key), value.replace(['[', ']', '"'], ""));
+                series = if series == PROGRAMS { said } else { format!("{series}, {said}") };
             }
         }
         let family = Some(family(run)).filter(|family| !self.mixed.contains(family));
@@ -185,6 +194,7 @@ fn is_told(points: &[&RunSummary], key: &str) -> bool {
 
 /// A setting for people: `topology.star.server_delay` is `server delay`, `faults.1.at` is `fault 1 at`.
 fn spoken(key: &str) -> String {
+    let key = key.strip_prefix(ENVIRONMENT).unwrap_or(key);
     if let Some(fault) = key.strip_prefix("faults.") {
         return format!("fault {}", fault.replace(['.', '_'], " "));
     }

@@ -6,7 +6,7 @@ use roost_statistics::welch;
 
 use super::{FactorEffect, Mean, Overview, SeedGroup, axes, union, with_half};
 use crate::figure::{self, Figure, FigureBar, FigurePanel, Ink, LineAxes, MAX_PANELS, Multiples, PlotLine};
-use crate::measure::{Measure, MeasureKind, RoomFigure};
+use crate::measure::{Measure, MeasureKind, MeasuredFigure, RoomFigure};
 use crate::text_format::{capital, three};
 
 /// Ratios of means with a smaller logarithm are no difference for a title.
@@ -37,7 +37,8 @@ impl Overview<'_> {
         let places = places(cells);
         let title = self.title(measure, cells, &places);
         // An interval may exceed all of it; the axis does not.
-        let is_part = matches!(measure.kind, MeasureKind::Success | MeasureKind::Room(RoomFigure::Came));
+        let is_part = matches!(measure.kind, MeasureKind::Success | MeasureKind::Room(RoomFigure::Came))
+            || matches!(measure.kind, MeasureKind::Measured(_, MeasuredFigure::Share));
         let most = if is_part { 1.0 } else { f64::INFINITY };
         let x_title = self.axes.x_title();
         let along = LineAxes { title: &x_title, most };
@@ -223,6 +224,9 @@ fn file_name(kind: &MeasureKind) -> Option<String> {
         MeasureKind::Overhead => "overhead-per-service".into(),
         MeasureKind::Latency(service, 500) => format!("latency-{}", file_safe(service)),
         MeasureKind::HubCpu => "hub-processor".into(),
+        MeasureKind::Measured(name, MeasuredFigure::Quantile(500)) => format!("{}-median", file_safe(name)),
+        MeasureKind::Measured(name, MeasuredFigure::Share) => format!("{}-share", file_safe(name)),
+        MeasureKind::Measured(name, MeasuredFigure::Sum) => format!("{}-sum", file_safe(name)),
         MeasureKind::Room(RoomFigure::Came) => "rooms-came".into(),
         MeasureKind::Room(RoomFigure::MedianFirstPacket) => "rooms-first-packet".into(),
         MeasureKind::Room(RoomFigure::LatestFirstPacket) => "rooms-latest-first-packet".into(),

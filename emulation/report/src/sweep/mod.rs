@@ -301,7 +301,7 @@ pub(super) fn with_half(measure: &Measure, mean: f64, half: Option<f64>) -> Stri
 mod tests {
     use std::fs;
 
-    use roost_results::record::RoomStreamRecord;
+    use roost_results::record::{MeasurementRecord, RoomStreamRecord};
     use roost_results::testing::SyntheticShape;
 
     use super::*;
@@ -440,6 +440,32 @@ mod tests {
         let page = fs::read_to_string(&written.page).unwrap();
         assert!(page.contains("streams of rooms that came"));
         assert!(folder.path().join("figures/rooms-came.svg").is_file());
+    }
+
+    /// Words for programs name the lines, and what the programs measured is compared.
+    #[test]
+    fn words_for_programs_name_lines() {
+        let folder = tempfile::tempdir().unwrap();
+        for (system, seed) in [("a", 1), ("a", 2), ("b", 1), ("b", 2)] {
+            let shape = SyntheticShape { architecture: "programs", seed, requests: 0, ..SyntheticShape::default() };
+            let mut run = shape.make();
+            run.results.plan =
+                Some(format!("architecture = \"programs\"\nseed = {seed}\n[environment]\nsystem = \"{system}\"\n"));
+            run.results.measurements = (1..=40).map(|n| delay(f64::from(n) * seed as f64)).collect();
+            run.write(&folder.path().join(format!("{system}-{seed}")));
+        }
+        let written = combine(folder.path()).unwrap();
+        assert_eq!(written.headline[2].1, "2");
+        let cells = fs::read_to_string(folder.path().join("cells.csv")).unwrap();
+        assert!(cells.contains("star,system a,10,nodes,2,\"delay, median\",30.75,"), "{cells}");
+        assert!(!cells.contains("completed services"), "{cells}");
+        assert!(folder.path().join("figures/delay-median.svg").is_file());
+        let page = fs::read_to_string(&written.page).unwrap();
+        assert!(page.contains("Delay, median: about 30.8 ms for all"), "{page}");
+    }
+
+    fn delay(value: f64) -> MeasurementRecord {
+        MeasurementRecord { measure: "delay".into(), value, unit: "ms".into(), ..MeasurementRecord::default() }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The figures of a run: pure arithmetic over its records.
 
 mod latency;
+mod measurements;
 mod parts;
 mod rooms;
 mod tally;
@@ -13,6 +14,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use latency::{Distribution, has_enough_values};
+pub use measurements::{MeasuredUnit, MeasurementSummary, MeasurementValues};
 pub use parts::TrafficPart;
 pub use parts::host_of;
 pub use rooms::{RoomUse, room_uses};
@@ -42,6 +44,8 @@ pub struct Metrics {
     pub timeline: Vec<Second>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rooms: Vec<RoomUse>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub measurements: Vec<MeasurementSummary>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -78,6 +82,7 @@ impl Metrics {
             links: traffic::links(results),
             timeline: timeline::timeline(&results.samples),
             rooms: room_uses(&results.room_streams),
+            measurements: measurements::summaries(&results.measurements),
         }
     }
 

@@ -207,7 +207,9 @@ mod tests {
         let mut topology = parse("t", TOPOLOGY).unwrap();
         let plan = format!("duration = '9s'\n[topology]\nfile = 't.toml'\n{text}");
         let told = |notes: Vec<Note>| notes.iter().map(|note| format!("{}: {}\n", note.line, note.text)).collect();
-        apply(&mut topology, Path::new(""), &plan).map_err(|notes: Vec<Note>| -> String { told(notes) }).map(|_| topology)
+        apply(&mut topology, Path::new(""), &plan)
+            .map_err(|notes: Vec<Note>| -> String { told(notes) })
+            .map(|_| topology)
     }
 
     #[test]

@@ -41,6 +41,7 @@ use super::validate::{self, TopologyLines, ValidationPolicy};
 
 pub(super) use self::names::compress;
 
+pub use self::names::expand as expand_names;
 pub use self::shape::{BurstFile, QueueFile, burst, order, queue};
 pub use self::stanza::{burst_value, queue_value};
 pub use self::trace::{TraceFile, TraceKey};

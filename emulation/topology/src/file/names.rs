@@ -11,7 +11,7 @@ const MAX_DIGITS: usize = 9;
 ///
 /// # Errors
 /// Fails when the brackets hold no range, or one with too many numbers.
-pub(super) fn expand(word: &str) -> Result<Vec<String>, String> {
+pub fn expand(word: &str) -> Result<Vec<String>, String> {
     let Some((before, rest)) = word.split_once('[') else {
         return Ok(vec![word.to_owned()]);
     };

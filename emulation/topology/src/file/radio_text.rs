@@ -1,7 +1,7 @@
 //! Writing of `[[radio]]`, so that it reads back as it was.
 
 use super::names;
-use super::stanza::{Stanza, list, queue_text, quote, table};
+use super::stanza::{Stanza, list, queue_value, quote, table};
 use super::write::words_value;
 use crate::model::{Contention, Net, PathLoss, Queue, Radio, RadioLinks, RadioLoss, RadioRate, Station, Topology};
 use crate::units::{Rate, format_duration};
@@ -24,7 +24,7 @@ fn radio_stanza(topology: &Topology, net: &Net, radio: &Radio) -> Stanza {
         stanza.text("delay", &format_duration(radio.delay));
     }
     if radio.queue != Queue::DEFAULT {
-        stanza.raw("queue", queue_text(&radio.queue));
+        stanza.raw("queue", queue_value(&radio.queue));
     }
     if net.cost.to_bits() != 1.0_f64.to_bits() {
         stanza.raw("cost", format!("{:?}", net.cost));
