@@ -368,7 +368,7 @@ impl SimConnections {
         self.counted[machine][0] += u64::from(bytes);
         let way = PacketDestination::Media { from: (site.address, site.media_port), to };
         let packet = WirePacket { way, bytes, content };
-        self.wire.send(now, site.host, AddressedPacket { to: to.0, bytes, hops: 0, packet });
+        self.wire.send(now, site.host, AddressedPacket { to: to.0, bytes, packet });
     }
 
     /// Gives an end a message, which leaves with [`Self::flush`]: messages of one time are sent together, as by
@@ -559,7 +559,7 @@ impl SimConnections {
                 PacketDestination::Connection { from, to, scheme, connection: ConnectionId(connection.0 ^ 1), path };
             let packet = WirePacket { way, bytes: parcel.bytes, content: parcel.content };
             self.counted[end.machine][0] += u64::from(parcel.bytes);
-            let addressed = AddressedPacket { to: to.0, bytes: parcel.bytes, hops: 0, packet };
+            let addressed = AddressedPacket { to: to.0, bytes: parcel.bytes, packet };
             self.wire.send(now, site.host, addressed);
         }
     }

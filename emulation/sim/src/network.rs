@@ -1,7 +1,7 @@
 //! Packets from host to host: the links and LANs of a topology, and the hosts
 //! that forward.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
@@ -13,13 +13,12 @@ use roost_topology::addresses::{self, AddressError};
 use roost_topology::model::{HostIndex, Topology};
 use roost_topology::routes::{self, HostRoute};
 use roost_wire::Time;
+use rustc_hash::FxHashMap;
 
 use super::fingerprint::RunFingerprint;
 
 /// Time of a packet between two programs of one host.
 const LOOPBACK: Duration = Duration::from_micros(20);
-/// The default multicast group.
-const GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 77, 5);
 /// The most hosts that may forward a packet: IP's default time to live.
 const HOPS: u8 = 64;
 
@@ -28,15 +27,30 @@ pub(super) struct AddressedPacket<P> {
     pub(super) to: Ipv4Addr,
     /// Headers of IP and above included.
     pub(super) bytes: u32,
-    pub(super) hops: u8,
     pub(super) packet: P,
+}
+
+/// The most next hops that are remembered.
+const MAX_HOPS: usize = 1 << 22;
+
+/// A packet on its way. A port stands for its host's interface.
+#[derive(Clone, Debug)]
+struct RoutedPacket<P> {
+    /// `None` for the multicast group.
+    to: Option<Port>,
+    bytes: u32,
+    hops: u8,
+    packet: P,
 }
 
 /// The network, its hosts' routing tables, and the packets inside.
 pub(super) struct SimNetwork<P> {
-    network: Network<AddressedPacket<P>>,
+    network: Network<RoutedPacket<P>>,
     wiring: Wiring,
-    members: HashMap<Ipv4Addr, SimInterface>,
+    members: FxHashMap<Ipv4Addr, SimInterface>,
+    /// Next hops from a host to an interface, as far as they were needed: the port by which a packet leaves, and the
+    /// port it goes to.
+    next_hops: FxHashMap<(HostIndex, Port), Option<(Port, Port)>>,
     /// A host's routes beyond its own nets.
     routes: Vec<Vec<HostRoute>>,
     /// The host and address of each port.
@@ -73,7 +87,8 @@ impl<P: Clone> SimNetwork<P> {
         let mut wire = Self {
             network,
             wiring,
-            members: HashMap::new(),
+            members: FxHashMap::default(),
+            next_hops: FxHashMap::default(),
             routes: routes::compute(&topology),
             hosts: Vec::new(),
             addresses: Vec::new(),
@@ -129,12 +144,14 @@ impl<P: Clone> SimNetwork<P> {
         self.network.overflows()
     }
 
-    /// Sends a packet of a program on `host`.
+    /// Sends a packet of a program on `host`; one to an address that nobody has is dropped.
     pub(super) fn send(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
-        if self.members.get(&packet.to).is_some_and(|to| to.host == host) {
-            self.local.push_back(SimArrival { at: now + LOOPBACK, host, packet: packet.packet });
+        let AddressedPacket { to, bytes, packet } = packet;
+        let Some(to) = self.members.get(&to) else { return };
+        if to.host == host {
+            self.local.push_back(SimArrival { at: now + LOOPBACK, host, packet });
         } else {
-            self.forward(now, host, packet);
+            self.forward(now, host, RoutedPacket { to: Some(to.port), bytes, hops: 0, packet });
         }
     }
 
@@ -143,25 +160,39 @@ impl<P: Clone> SimNetwork<P> {
     pub(super) fn multicast(&mut self, now: Time, host: HostIndex, bytes: u32, packet: impl Fn(Ipv4Addr) -> P) {
         for (_, port) in self.ports[host].clone() {
             let from = self.addresses[port.index()];
-            let addressed = AddressedPacket { to: GROUP, bytes, hops: 0, packet: packet(from) };
-            self.network.send(now, port, Destination::Others, bytes + HEADER_BYTES as u32, addressed);
+            let routed = RoutedPacket { to: None, bytes, hops: 0, packet: packet(from) };
+            self.network.send(now, port, Destination::Others, bytes + HEADER_BYTES as u32, routed);
         }
     }
 
     /// Forwards a packet; one without a route is dropped.
-    fn forward(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
-        if let Some((from, to)) = self.hop(host, packet.to) {
+    fn forward(&mut self, now: Time, host: HostIndex, packet: RoutedPacket<P>) {
+        let Some(target) = packet.to else { return };
+        let next = match self.next_hops.get(&(host, target)) {
+            Some(next) => *next,
+            None => self.find_hop(host, target),
+        };
+        if let Some((from, to)) = next {
             let bytes = packet.bytes + HEADER_BYTES as u32;
             self.network.send(now, from, Destination::Port(to), bytes, packet);
         }
     }
 
+    fn find_hop(&mut self, host: HostIndex, target: Port) -> Option<(Port, Port)> {
+        if self.next_hops.len() >= MAX_HOPS {
+            self.next_hops.clear();
+        }
+        let next = self.hop(host, target);
+        self.next_hops.insert((host, target), next);
+        next
+    }
+
     /// The port by which a packet leaves a host, and the port it goes to.
-    fn hop(&self, host: HostIndex, to: Ipv4Addr) -> Option<(Port, Port)> {
+    fn hop(&self, host: HostIndex, target: Port) -> Option<(Port, Port)> {
         let own = |net: usize| self.ports[host].iter().find(|(of, _)| *of == net).map(|(_, port)| *port);
-        let target = self.members.get(&to)?;
-        if let Some(from) = own(target.net) {
-            return Some((from, target.port));
+        let to = self.addresses[target.index()];
+        if let Some(from) = own(self.members.get(&to)?.net) {
+            return Some((from, target));
         }
         let fits = |route: &&HostRoute| route.subnet().contains(to);
         let route = self.routes[host].iter().filter(fits).max_by_key(|route| route.prefix)?;
@@ -184,7 +215,7 @@ impl<P: Clone> SimNetwork<P> {
             let host = self.hosts[delivery.port.index()];
             let mut packet = delivery.packet;
             // Multicast packets are not forwarded.
-            if packet.to == GROUP || self.members.get(&packet.to).is_some_and(|to| to.host == host) {
+            if packet.to.is_none_or(|to| self.hosts[to.index()] == host) {
                 return Some(SimArrival { at: delivery.due, host, packet: packet.packet });
             }
             packet.hops += 1;
@@ -210,7 +241,7 @@ mod tests {
         let mut wire = SimNetwork::new(topology, 1).unwrap();
         let host = |name| topology.host_index(name).unwrap();
         let to = wire.address(host(to)).unwrap();
-        wire.send(Time::ZERO, host(from), AddressedPacket { to, bytes: 1000, hops: 0, packet: 7 });
+        wire.send(Time::ZERO, host(from), AddressedPacket { to, bytes: 1000, packet: 7 });
         let end = Time::ZERO + Duration::from_secs(10);
         wire.poll(end, &mut RunFingerprint::default()).map(|arrival| {
             assert_eq!(arrival.packet, 7);

@@ -48,7 +48,9 @@ impl Stream {
             }
         }
         let length = self.written.len().min(most);
-        (length > 0).then(|| self.written.split_to(length).freeze())
+        let segment = (length > 0).then(|| self.written.split_to(length).freeze());
+        release(&mut self.written);
+        segment
     }
 
     /// Handles a segment, and delivers the messages that it completes. A record is opened when all of it has arrived.
@@ -58,13 +60,22 @@ impl Stream {
             && self.sealed.len() >= RECORD_HEAD + length
         {
             self.sealed.advance(RECORD_HEAD);
-            let content = self.sealed.split_to(length);
-            self.opened.extend_from_slice(&content);
+            self.opened.extend_from_slice(&self.sealed[..length]);
+            self.sealed.advance(length);
         }
         // The remote end runs the same code and sends no other frames.
         while let Ok(Some(Frame::Message(message))) = frame::take_frame(&mut self.opened) {
             deliver(message);
         }
+        release(&mut self.sealed);
+        release(&mut self.opened);
+    }
+}
+
+/// Gives the memory of an empty buffer back: a network has many idle connections.
+fn release(buffer: &mut BytesMut) {
+    if buffer.is_empty() {
+        *buffer = BytesMut::new();
     }
 }
 
