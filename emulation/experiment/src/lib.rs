@@ -29,6 +29,7 @@ mod motion_recorder;
 mod participants;
 mod placement;
 pub mod plan;
+mod plan_links;
 mod plan_programs;
 mod plan_warnings;
 mod prepare;

@@ -5,16 +5,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use roost_results::TOPOLOGY_FILE;
-use roost_topology::file::{TraceKey, changes};
+use roost_topology::file::changes;
 use roost_topology::generate::GenerateError;
-use roost_topology::model::{Action, Event, HostIndex, NetIndex, NetKind, Topology, TopologyChange};
-use roost_topology::suggest::did_you_mean;
-use roost_topology::trace::{self, TraceSide, TraceStore};
-use roost_topology::{amend, file};
+use roost_topology::model::{Action, Event, HostIndex, Topology, TopologyChange};
+use roost_topology::{file, trace};
 
 use super::error::RunError;
 use super::placement::{self, Placement};
-use super::plan::{Architecture, Fault, FaultKind, LinkTrace, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
+use super::plan_links;
 use super::plan_programs::{self, ProgramSettings};
 use super::rooms;
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
@@ -60,8 +59,7 @@ impl Prepared {
             // No generator makes this network: the file in the results has it.
             plan.topology = TopologySource::File(TOPOLOGY_FILE.into());
         }
-        set_links(&plan, &mut network, file)?;
-        set_traces(&plan, &mut network, file)?;
+        plan_links::apply(&plan, &mut network, file)?;
         Self::from_plan(plan, network, file)
     }
 
@@ -71,7 +69,7 @@ impl Prepared {
     /// Fails when the two do not fit.
     pub fn from_plan(mut plan: Plan, mut network: Topology, file: &Path) -> Result<Self, RunError> {
         trace::gather(&mut network);
-        name_traces(&mut plan, &network);
+        plan_links::name_traces(&mut plan, &network);
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;
         plan.capture.iter().try_for_each(|capture| capture.nets(&network, file).map(drop))?;
@@ -193,64 +191,6 @@ fn change_network(network: &mut Topology, text: &str, file: &Path) -> Result<boo
     })
 }
 
-/// Applies the plan's changes of links and LANs.
-fn set_links(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), PlanError> {
-    let mut wrong = PlanErrors::default();
-    for (named, changes) in &plan.links {
-        match net(network, named, file) {
-            Ok(index) => changes.iter().for_each(|change| amend(network, index, None, *change)),
-            Err(error) => wrong.record_error(Err(error)),
-        }
-    }
-    wrong.into_result()
-}
-
-/// Gives links and LANs the plan's traces.
-fn set_traces(plan: &Plan, network: &mut Topology, file: &Path) -> Result<(), PlanError> {
-    let mut wrong = PlanErrors::default();
-    let store = TraceStore::new(file.parent().unwrap_or(Path::new("")));
-    for given in &plan.traces {
-        wrong.record_error(set_trace(given, network, &store, file));
-    }
-    wrong.into_result()
-}
-
-fn set_trace(given: &LinkTrace, network: &mut Topology, store: &TraceStore, file: &Path) -> Result<(), PlanError> {
-    let error = |message: String| PlanError::new(file, given.net.line, message);
-    let index = net(network, &given.net, file)?;
-    let net = &mut network.nets[index];
-    if given.side != TraceSide::All && net.kind != NetKind::Link {
-        let message = format!("`{}` is a LAN, and has no up and down: write trace for all of it", net.name);
-        return Err(error(message));
-    }
-    let playback = match &given.key {
-        TraceKey::Off => None,
-        TraceKey::File(key) => Some(key.load(store).map_err(|wrong| error(wrong.to_string()))?),
-    };
-    trace::play(net, given.side, playback.as_ref());
-    Ok(())
-}
-
-/// Gives the plan's traces the names that they have in results.
-fn name_traces(plan: &mut Plan, network: &Topology) {
-    for given in &mut plan.traces {
-        let net = network.net_index(&given.net.name).map(|net| &network.nets[net]);
-        let member = net.and_then(|net| net.members.get(usize::from(given.side == TraceSide::Down)));
-        let playback = member.and_then(|member| member.to_net.trace.as_ref());
-        if let (TraceKey::File(key), Some(playback)) = (&mut given.key, playback) {
-            key.file.clone_from(&playback.file);
-        }
-    }
-}
-
-/// The link or LAN of this name.
-fn net(topology: &Topology, named: &Named, file: &Path) -> Result<NetIndex, PlanError> {
-    topology.net_index(&named.name).ok_or_else(|| {
-        let near = did_you_mean(&named.name, topology.nets.iter().map(|net| net.name.as_str()));
-        PlanError::new(file, named.line, format!("the topology has no link or LAN `{}`{near}", named.name))
-    })
-}
-
 fn in_plan(file: &Path, error: &GenerateError) -> String {
     format!("{}: topology: {error}", file.display())
 }
@@ -290,7 +230,7 @@ impl Faults<'_> {
         changes: &[TopologyChange],
         topology: &mut Topology,
     ) -> Result<(), PlanError> {
-        let index = self::net(topology, net, self.file)?;
+        let index = plan_links::net(topology, net, self.file)?;
         let host = |named: &Named| placement::host(topology, named, self.file);
         let side = from.map(host).transpose()?;
         if let Some((side, named)) = side.zip(from)

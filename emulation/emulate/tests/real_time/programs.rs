@@ -215,7 +215,10 @@ fn sweep_compares_measurements() {
     let output = trial.emulate(&["sweep", "trial.toml", "-o", "all"]);
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
     let cells = fs::read_to_string(trial.folder.path().join("all/cells.csv")).unwrap();
-    assert!(cells.contains(",a,SYSTEM,2,\"cost, mean\",15,") && cells.contains(",b,SYSTEM,2,\"cost, mean\",30,"), "{cells}");
+    assert!(
+        cells.contains(",a,SYSTEM,2,\"cost, mean\",15,") && cells.contains(",b,SYSTEM,2,\"cost, mean\",30,"),
+        "{cells}"
+    );
     assert!(trial.folder.path().join("all/figures/cost-median.svg").is_file());
     let output = trial.emulate(&["compare", "all/a", "all/b", "--json"]);
     let told: serde_json::Value =

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roost_results::Results;
 use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
-use roost_topology::file::parse;
+use roost_topology::file::parse_in;
 
 pub use self::bars::{FigureBar, bars};
 pub use self::canvas::Sheet;
@@ -84,7 +84,7 @@ const MAX_DRAWN: usize = 1000;
 
 /// The drawing of a run's network, and of the paths of its nodes.
 pub(super) fn of_network(results: &Results) -> Vec<Figure> {
-    let topology = results.topology.as_deref().and_then(|text| parse("network", text).ok());
+    let topology = results.topology.as_deref().and_then(|text| parse_in(&results.folder, "network", text).ok());
     let Some(topology) = topology.filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
         return Vec::new();
     };
