@@ -60,8 +60,8 @@ fn put_host(text: &mut String, host: &Host, fills: &BTreeMap<&str, &'static str>
         put(text, format_args!(", class={}, fillcolor=\"{}\"", quoted(class), fills.get(class).unwrap_or(&"white")));
     }
     if let Some((x, y)) = host.cell {
-        // Rows of cells count downwards.
-        put(text, format_args!(", pos=\"{},{}!\"", f64::from(x) * CELL_INCHES, -f64::from(y) * CELL_INCHES));
+        let inches = |cells: i32| (f64::from(cells) * CELL_INCHES * 1e3).round() / 1e3;
+        put(text, format_args!(", pos=\"{},{}!\"", inches(x), inches(y)));
     }
     text.push_str("];\n");
 }
@@ -102,7 +102,7 @@ mod tests {
         for line in [
             "// Made by hand.",
             "graph \"three\" {",
-            "  \"a\" [shape=ellipse, class=\"air\", fillcolor=\"#cfe6f5\", pos=\"1.3,-2.6!\"];",
+            "  \"a\" [shape=ellipse, class=\"air\", fillcolor=\"#cfe6f5\", pos=\"1.3,2.6!\"];",
             "  \"hub\" [shape=ellipse];",
             "  \"net\" [shape=box, fillcolor=\"#eef1f5\", label=\"net\\n10Mbit, 2ms\"];",
             "  \"b\" -- \"net\" [tooltip=\"b on net: 10Mbit, 2ms\"];",

@@ -53,15 +53,17 @@ impl Grid {
         let extent = |of: fn(&Cell) -> i32| {
             (cells().map(of).min().unwrap_or_default(), cells().map(of).max().unwrap_or_default())
         };
-        let ((left, right), (upper, lower)) = (extent(|cell| cell.x), extent(|cell| cell.y));
-        let [columns, rows] = [(left, right), (upper, lower)].map(|(low, high)| f64::from(high) - f64::from(low) + 1.0);
+        let ((left, right), (lower, upper)) = (extent(|cell| cell.x), extent(|cell| cell.y));
+        let [columns, rows] = [(left, right), (lower, upper)].map(|(low, high)| f64::from(high) - f64::from(low) + 1.0);
         let cell = ((WIDTH - 2.0 * RIM) / columns.max(rows)).min(LARGEST_CELL);
         Self { left, upper, columns, rows, cell }
     }
 
     fn place(&self, Cell { x, y }: Cell) -> Spot {
-        let middle = |value: i32, first: i32| (f64::from(value) - f64::from(first) + 0.5) * self.cell + RIM;
-        Spot { x: middle(x, self.left), y: middle(y, self.upper) }
+        let middle = |cells: f64| (cells + 0.5) * self.cell + RIM;
+        // Rows count northwards, and north is up.
+        let (column, row) = (f64::from(x) - f64::from(self.left), f64::from(self.upper) - f64::from(y));
+        Spot { x: middle(column), y: middle(row) }
     }
 
     /// The place of a node in its cell, so that paths through the same cells lie beside each other.
@@ -123,7 +125,7 @@ impl Grid {
         };
         let corner = |cell: Spot| format!("cell {}, {}", cell.x, cell.y);
         let first = Spot { x: f64::from(self.left), y: f64::from(self.upper) };
-        let last = Spot { x: first.x + self.columns - 1.0, y: first.y + self.rows - 1.0 };
+        let last = Spot { x: first.x + self.columns - 1.0, y: first.y - self.rows + 1.0 };
         html! {
             @for x in along(self.columns) { (rule(Spot { x, y: RIM }, Spot { x, y: lower })) }
             @for y in along(self.rows) { (rule(Spot { x: RIM, y }, Spot { x: right, y })) }
@@ -161,6 +163,13 @@ mod tests {
         let far = [position("a", i32::MIN, i32::MAX), position("a", i32::MAX, i32::MIN), position("b", 0, 0)];
         let svg = paths(&Topology::default(), &far).unwrap().standing("paths");
         assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 2));
+    }
+
+    #[test]
+    fn north_is_up() {
+        let path = vec![Cell { x: 0, y: 3 }, Cell { x: 0, y: 12 }];
+        let grid = Grid::around(&BTreeMap::from([("a", path.clone())]));
+        assert!(grid.place(path[1]).y < grid.place(path[0]).y);
     }
 
     #[test]
