@@ -298,9 +298,9 @@ impl<P: Clone> Network<P> {
         self.watch.next()
     }
 
-    /// Packets at watched pipes that the caller was too slow to fetch.
-    pub fn missed_sightings(&self) -> u64 {
-        self.watch.missed()
+    /// Packets at watched pipes that the caller was too slow to fetch, by pipe, since the last call.
+    pub fn drain_missed_sightings(&mut self) -> BTreeMap<PipeId, u64> {
+        self.watch.drain_missed()
     }
 
     fn run(&mut self, now: Time) {

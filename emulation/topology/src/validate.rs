@@ -7,6 +7,7 @@ use std::net::Ipv4Addr;
 
 use self::reach::{parts, unrouted};
 use super::addresses::{self, Subnet, broadcast, network};
+use super::file_name::is_file_name;
 use super::model::{
     Action, Discipline, HostIndex, MAX_EVENTS, MAX_HOSTS, MAX_MEMBERS, MAX_NETS, MAX_PROGRAMS, MAX_ROUTES, Net,
     NetKind, Note, ProgramAction, Queue, Red, RouteTarget, Routing, Topology, TopologyChange,
@@ -125,6 +126,12 @@ impl TopologyCheck<'_> {
         for (kind, (name, line)) in kinds {
             if name.is_empty() || name.chars().any(char::is_control) {
                 self.error(line, format!("{kind} `{}` needs a name that can be written", name.escape_default()));
+            }
+            // Results have files of these names.
+            if !is_file_name(name) {
+                self.doubt(line, format!("{kind} `{}`: a name has no `/`, and is not `.` or `..`", name.escape_default()));
+            } else if kind == "program" && (name.ends_with(".out") || name.ends_with(".err")) {
+                self.doubt(line, format!("program `{name}`: choose a name that does not end in .out or .err, as its output's"));
             }
             if let Some((other, first)) = seen.insert(name, (kind, line)) {
                 let place = if first == 0 { String::new() } else { format!(" in line {first}") };
