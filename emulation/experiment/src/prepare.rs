@@ -7,7 +7,9 @@ use std::time::Duration;
 use roost_results::TOPOLOGY_FILE;
 use roost_topology::file::{TraceKey, changes};
 use roost_topology::generate::GenerateError;
-use roost_topology::model::{Action, Event, HostIndex, NetIndex, NetKind, Topology, TopologyChange};
+use roost_topology::model::{
+    Action, Event, HostIndex, NetIndex, NetKind, Topology, TopologyChange, no_change_of_radio,
+};
 use roost_topology::suggest::did_you_mean;
 use roost_topology::trace::{self, TraceSide, TraceStore};
 use roost_topology::{amend, file};
@@ -243,12 +245,16 @@ fn name_traces(plan: &mut Plan, network: &Topology) {
     }
 }
 
-/// The link or LAN of this name.
+/// The link or LAN of this name, which a plan may change.
 fn net(topology: &Topology, named: &Named, file: &Path) -> Result<NetIndex, PlanError> {
-    topology.net_index(&named.name).ok_or_else(|| {
+    let found = topology.net_index(&named.name).ok_or_else(|| {
         let near = did_you_mean(&named.name, topology.nets.iter().map(|net| net.name.as_str()));
         PlanError::new(file, named.line, format!("the topology has no link or LAN `{}`{near}", named.name))
-    })
+    })?;
+    match topology.radio(found) {
+        Some(_) => Err(PlanError::new(file, named.line, no_change_of_radio(&named.name))),
+        None => Ok(found),
+    }
 }
 
 fn in_plan(file: &Path, error: &GenerateError) -> String {
@@ -457,6 +463,30 @@ mod tests {
         assert!(wrong("'a'", "'c'").contains("p.toml:5: the trace"), "{}", wrong("'a'", "'c'"));
         assert!(wrong("leave = 0.5", "leave = 0.0").contains("p.toml:7: "));
         assert!(wrong("enter = 0.1, ", "").contains("p.toml:7: a burst needs `enter`"));
+    }
+
+    #[test]
+    fn radios_are_not_changed_or_captured() {
+        let folder = tempfile::tempdir().unwrap();
+        let topology = "lenient = true\n[[host]]\nname = ['a', 'b']\n[[motion.host]]\nname = 'a'\nposition = [0, 0]\n\
+            [[motion.host]]\nname = 'b'\nposition = [9, 0]\n[[radio]]\nname = 'r'\nmembers = ['a', 'b']\n\
+            frequency = '2.4GHz'\npower = '20dBm'\nbandwidth = '20MHz'\nrate = '8Mbit'\nrange = '1km'\n";
+        std::fs::write(folder.path().join("n.toml"), topology).unwrap();
+        let told = |more: &str| {
+            let plan = format!("topology = 'n.toml'\narchitecture = 'multicast'\nduration = '60s'\n{more}\n");
+            Prepared::from_text(&plan, &folder.path().join("p.toml")).map_err(|error| error.to_string())
+        };
+        assert!(told("").is_ok(), "{:?}", told(""));
+        for more in [
+            "[links.r]\ndelay = '9ms'",
+            "[links.r]\ntrace = 'x'",
+            "[[faults]]\nat = '9s'\ndown = 'r'",
+            "[[faults]]\nat = '9s'\nchange = 'r'\nloss = 0.5",
+            "capture = 'r'",
+            "capture = 'all'",
+        ] {
+            assert!(told(more).unwrap_err().contains("`r` is a radio"), "{more}");
+        }
     }
 
     #[test]

@@ -229,3 +229,44 @@ fn comment(kind: SightingKind) -> Option<&'static str> {
         DropCause::Limit => "dropped: limit of the emulator",
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use roost_netcore::{Network, PipeConfig};
+
+    use super::*;
+
+    #[test]
+    fn missed_packets_count_as_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut network: Network<()> = Network::new(1);
+        let [a, _] = network.add_link(PipeConfig::default(), PipeConfig::default());
+        let pipe = network.to_net(a).unwrap();
+        let net = || CapturedNet { name: "../x".to_owned(), pipes: vec![NamedPipe { pipe, name: "x".to_owned() }] };
+        let start = || Capture::start(vec![net()], folder.path(), CaptureLimits::default(), SystemTime::now()).unwrap();
+        let (capture, sender) = start();
+        sender.miss(pipe, 7);
+        drop(sender);
+        let summary = capture.finish(None).remove(0);
+        assert_eq!((summary.packets, summary.not_written), (0, 7));
+        assert_eq!(summary.file, folder.path().join("..%2Fx.pcapng"));
+        let whole = std::fs::metadata(&summary.file).unwrap().len();
+        // One that nobody ends writes its last blocks, too.
+        let (capture, sender) = start();
+        drop((sender, capture));
+        assert_eq!(std::fs::metadata(&summary.file).unwrap().len(), whole);
+    }
+
+    #[test]
+    fn problem_alone_is_a_doubt() {
+        let summary = CaptureSummary {
+            link: "x".to_owned(),
+            file: PathBuf::new(),
+            packets: 1,
+            not_written: 0,
+            zero_unix_ns: None,
+            problem: Some("no space".to_owned()),
+        };
+        assert!(summary.doubt().unwrap().contains("no space"));
+    }
+}

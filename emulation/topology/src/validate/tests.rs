@@ -41,7 +41,8 @@ fn names_stay_in_their_folder() {
     let mut topology = chain();
     topology.nets[0].name = "../x".to_owned();
     topology.nets[1].name = "..".to_owned();
-    topology.programs = ["a.out", "a/b"].map(|name| crate::model::HostProgram { name: name.to_owned(), ..Default::default() }).to_vec();
+    topology.programs =
+        ["a.out", "a/b"].map(|name| crate::model::HostProgram { name: name.to_owned(), ..Default::default() }).to_vec();
     let seen = errors(&topology);
     assert_eq!(seen.len(), 4, "{seen:?}");
     assert_eq!(seen[0], "net `../x`: a name has no `/`, and is not `.` or `..`");
