@@ -140,7 +140,7 @@ mod tests {
         let text = "lenient = true\n[[host]]\nname = ['a', 'b']\n[[motion.host]]\nname = 'a'\nposition = [0, 0]\n\
             [[motion.host]]\nname = 'b'\nposition = [9, 0]\n[[radio]]\nname = 'r'\nmembers = ['a', 'b']\n\
             frequency = '2.4GHz'\npower = '20dBm'\nbandwidth = '20MHz'\nrate = '8Mbit'\nrange = '1km'\nlinks = 'shared'\n\
-            [[link]]\nname = 'l'\nbetween = ['a', 'b']\n";
+            [[link]]\nname = 'l'\nbetween = ['a', 'b']\nrate = '1Mbit'\n";
         let mut topology = parse("radio", text).unwrap();
         let net = topology.net_index("l").unwrap();
         let content = TraceContent::Opportunities(vec![1]);

@@ -181,7 +181,7 @@ impl RunSession<'_> {
             return Ok(());
         }
         let summaries = match lab.end_capture() {
-            // It has ended before.
+            // A run ends its capture once.
             Ok(summaries) if summaries.is_empty() => return Ok(()),
             Ok(summaries) => summaries,
             Err(error) => {

@@ -145,7 +145,6 @@ mod tests {
 
     #[test]
     fn device_is_no_topology() {
-        // It has no end.
         let told = load(Path::new("/dev/zero")).unwrap_err().to_string();
         assert!(told.contains("it is no file"), "{told}");
         assert!(read_text(Path::new("/dev/zero")).unwrap_err().contains("is no file"));

@@ -129,7 +129,6 @@ impl CaptureSender {
 pub(crate) struct Capture {
     names: Vec<String>,
     not_sent: Arc<Mutex<Vec<u64>>>,
-    /// `None` once it is joined.
     thread: Option<JoinHandle<Vec<CaptureFile>>>,
     base: Duration,
 }
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!((summary.packets, summary.not_written), (0, 7));
         assert_eq!(summary.file, folder.path().join("..%2Fx.pcapng"));
         let whole = std::fs::metadata(&summary.file).unwrap().len();
-        // One that nobody ends writes its last blocks, too.
+        // A capture that nobody ends writes its last blocks, too.
         let (capture, sender) = start();
         drop((sender, capture));
         assert_eq!(std::fs::metadata(&summary.file).unwrap().len(), whole);

@@ -104,7 +104,7 @@ fn play_begins_anew_from_start() {
 }
 
 #[test]
-fn link_is_down_while_its_trace_says_so() {
+fn trace_takes_link_down() {
     let step = |at, is_up| TraceStep { at, values: TraceValues { is_up: Some(is_up), ..TraceValues::default() } };
     let steps = Steps::new(vec![step(0, true), step(MS, false)], 2 * MS).unwrap();
     let config = playing(playback(TraceContent::Steps(steps)), 10);
