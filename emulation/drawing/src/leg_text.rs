@@ -5,7 +5,11 @@ use roost_topology::units::format_duration;
 
 /// Rate, delay and loss: `1Mbit, 40ms, 1 % loss`. A value that has no effect is left out.
 fn summary(leg: &Leg) -> String {
-    let mut words = vec![leg.rate.to_string()];
+    let has_rate = leg.rate_trace().is_some();
+    let mut words = vec![if has_rate { "trace".to_owned() } else { leg.rate.to_string() }];
+    if leg.trace.is_some() && !has_rate {
+        words.push("trace".to_owned());
+    }
     if !leg.delay.is_zero() {
         words.push(format_duration(leg.delay));
     }

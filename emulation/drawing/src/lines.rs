@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use roost_topology::Topology;
-use roost_topology::model::{Net, NetKind};
+use roost_topology::model::{Net, NetKind, NetMember, RadioLinks};
 
 use crate::leg_text::both_directions;
 
@@ -52,8 +52,12 @@ pub fn lines(topology: &Topology) -> Lines {
 impl Lines {
     fn add_lan(&mut self, topology: &Topology, index: usize, net: &Net) {
         let vertex = topology.hosts.len() + index;
-        let legs: Vec<String> =
-            net.members.iter().map(|member| both_directions(&member.to_net, &member.from_net)).collect();
+        let radio = topology.radio(index).map(|radio| radio_values(&radio.links));
+        let values = |member: &NetMember| match radio {
+            Some(radio) => radio.to_owned(),
+            None => both_directions(&member.to_net, &member.from_net),
+        };
+        let legs: Vec<String> = net.members.iter().map(values).collect();
         let common = most_common(legs.iter().map(String::as_str)).map(|(common, _)| common).unwrap_or_default();
         self.lans.push(LanLabel { vertex, name: net.name.clone(), values: common.clone() });
         for (member, values) in net.members.iter().zip(&legs) {
@@ -82,6 +86,15 @@ impl Lines {
     }
 }
 
+/// The links of a radio, which follow from places.
+const fn radio_values(links: &RadioLinks) -> &'static str {
+    match links {
+        RadioLinks::Pairs => "radio, pairs",
+        RadioLinks::Shared(_) => "radio, shared",
+        RadioLinks::Access(_) => "radio, access",
+    }
+}
+
 /// The values of a leg that are not among the common ones; all if it has fewer than they, or other ones each way.
 fn difference(values: &str, common: &str) -> String {
     let parts = |text: &'_ str| text.split(", ").map(str::to_owned).collect::<Vec<_>>();
@@ -101,8 +114,12 @@ fn most_common<'a>(texts: impl Iterator<Item = &'a str>) -> Option<(String, usiz
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use super::*;
     use roost_topology::file::parse;
+    use roost_topology::trace::{Playback, Trace, TraceContent, TraceSide};
 
     #[test]
     fn exceptions_alone_have_labels() {
@@ -116,6 +133,23 @@ mod tests {
         assert_eq!(lines.lans, [label]);
         let labels: Vec<_> = lines.lines.iter().map(|line| line.label.as_deref()).collect();
         assert_eq!(labels, [None, None, None, None, Some("2Mbit")]);
+    }
+
+    #[test]
+    fn radios_and_traces_have_words() {
+        let text = "lenient = true\n[[host]]\nname = ['a', 'b']\n[[motion.host]]\nname = 'a'\nposition = [0, 0]\n\
+            [[motion.host]]\nname = 'b'\nposition = [9, 0]\n[[radio]]\nname = 'r'\nmembers = ['a', 'b']\n\
+            frequency = '2.4GHz'\npower = '20dBm'\nbandwidth = '20MHz'\nrate = '8Mbit'\nrange = '1km'\nlinks = 'shared'\n\
+            [[link]]\nname = 'l'\nbetween = ['a', 'b']\nrate = '1Mbit'\n";
+        let mut topology = parse("radio", text).unwrap();
+        let net = topology.net_index("l").unwrap();
+        let content = TraceContent::Opportunities(vec![1]);
+        let trace = Arc::new(Trace { path: "t".into(), sha256: String::new(), content });
+        let playback = Arc::new(Playback { file: "t".to_owned(), start: Duration::ZERO, once: false, trace });
+        roost_topology::trace::play(&mut topology.nets[net], TraceSide::All, Some(&playback));
+        let lines = lines(&topology);
+        assert_eq!(lines.lans[0].values, "radio, shared");
+        assert!(lines.lines.iter().any(|line| line.label.as_deref() == Some("trace")), "{:?}", lines.lines);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use roost_topology::amend;
 use roost_topology::file::TraceKey;
-use roost_topology::model::{NetIndex, NetKind, NetMember, Topology, TopologyChange};
+use roost_topology::model::{NetIndex, NetKind, NetMember, Topology, TopologyChange, no_change_of_radio};
 use roost_topology::suggest::did_you_mean;
 use roost_topology::trace::{self, Playback, TraceSide, TraceStore};
 
@@ -103,12 +103,16 @@ pub(super) fn name_traces(plan: &mut Plan, network: &Topology) {
     }
 }
 
-/// The link or LAN of this name.
+/// The link or LAN of this name, which a plan may change.
 pub(super) fn net(topology: &Topology, named: &Named, file: &Path) -> Result<NetIndex, PlanError> {
-    topology.net_index(&named.name).ok_or_else(|| {
+    let found = topology.net_index(&named.name).ok_or_else(|| {
         let near = did_you_mean(&named.name, topology.nets.iter().map(|net| net.name.as_str()));
         PlanError::new(file, named.line, format!("the topology has no link or LAN `{}`{near}", named.name))
-    })
+    })?;
+    match topology.radio(found) {
+        Some(_) => Err(PlanError::new(file, named.line, no_change_of_radio(&named.name))),
+        None => Ok(found),
+    }
 }
 
 #[cfg(test)]

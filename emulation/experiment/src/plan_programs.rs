@@ -170,6 +170,11 @@ mod tests {
             prepared(&text).map(|_| String::new()).unwrap_or_else(|told| told)
         };
         assert_eq!(with("exit = 3"), "");
+        assert!(
+            prepared("[[program]]\nname = 'a.out'\nhost = 'node1'\ncommand = 'x'\n")
+                .unwrap_err()
+                .contains("p.toml:5: ")
+        );
         assert!(with("exit = 300").contains("p.toml:8: an exit code is from 0 to 255"));
         assert!(with("start = '60s'").contains("p.toml:8: it starts at 60s"));
         assert!(with("start = '5s'\nstop = '5s'").contains("p.toml:9: it stops at 5s"));

@@ -400,6 +400,30 @@ mod tests {
     }
 
     #[test]
+    fn radios_are_not_changed_or_captured() {
+        let folder = tempfile::tempdir().unwrap();
+        let topology = "lenient = true\n[[host]]\nname = ['a', 'b']\n[[motion.host]]\nname = 'a'\nposition = [0, 0]\n\
+            [[motion.host]]\nname = 'b'\nposition = [9, 0]\n[[radio]]\nname = 'r'\nmembers = ['a', 'b']\n\
+            frequency = '2.4GHz'\npower = '20dBm'\nbandwidth = '20MHz'\nrate = '8Mbit'\nrange = '1km'\n";
+        std::fs::write(folder.path().join("n.toml"), topology).unwrap();
+        let told = |more: &str| {
+            let plan = format!("topology = 'n.toml'\narchitecture = 'multicast'\nduration = '60s'\n{more}\n");
+            Prepared::from_text(&plan, &folder.path().join("p.toml")).map_err(|error| error.to_string())
+        };
+        assert!(told("").is_ok(), "{:?}", told(""));
+        for more in [
+            "[links.r]\ndelay = '9ms'",
+            "[links.r]\ntrace = 'x'",
+            "[[faults]]\nat = '9s'\ndown = 'r'",
+            "[[faults]]\nat = '9s'\nchange = 'r'\nloss = 0.5",
+            "capture = 'r'",
+            "capture = 'all'",
+        ] {
+            assert!(told(more).unwrap_err().contains("`r` is a radio"), "{more}");
+        }
+    }
+
+    #[test]
     fn fault_after_workload_is_refused() {
         let fault = |at: &str| prepared(&format!("[[faults]]\nat = '{at}'\nkill = 'node2'\n"));
         assert_eq!(fault("60s").unwrap_err(), "p.toml:5: at 60s nodes ask no more: the plan's duration is 60s");

@@ -141,17 +141,29 @@ impl RunSession<'_> {
         let lab = Arc::new(Lab::start(self.job.topology, &options(&self.job.lab, self.job.seed))?);
         let linktest = self.linktest(&lab, &steps)?;
         self.capture(&lab)?;
+        let found = PreRunFacts { linktest, machine, binaries };
+        let result = self.record(&lab, found, steps).await;
+        // The capture of a run that could not start.
+        self.end_capture(&lab)?;
+        result
+    }
+
+    async fn record(
+        &self,
+        lab: &Arc<Lab>,
+        found: PreRunFacts,
+        steps: Steps,
+    ) -> Result<(RunRecord, RequestCounts), RunError> {
         steps.advance();
-        let mut fleet = self.fleet(&lab, &steps)?;
-        let ready = self.start(&lab, &mut fleet, &steps).await?;
+        let mut fleet = self.fleet(lab, &steps)?;
+        let ready = self.start(lab, &mut fleet, &steps).await?;
         steps.end();
         lab.warnings().iter().for_each(|warning| self.output.say(format!("warning: {warning}")));
         let bar = RunProgressBar::start(self.output, self.job);
-        let measurement = RunRecorder { job: self.job, lab: &lab, interrupt: &self.interrupt, bar: &bar };
-        let found = PreRunFacts { linktest, machine, binaries };
+        let measurement = RunRecorder { job: self.job, lab, interrupt: &self.interrupt, bar: &bar };
         let result = measurement.record_run(&mut fleet, ready, found).await;
         drop(bar);
-        self.end_capture(&lab)?;
+        self.end_capture(lab)?;
         fleet.shut_down().await;
         result
     }
@@ -169,6 +181,8 @@ impl RunSession<'_> {
             return Ok(());
         }
         let summaries = match lab.end_capture() {
+            // A run ends its capture once.
+            Ok(summaries) if summaries.is_empty() => return Ok(()),
             Ok(summaries) => summaries,
             Err(error) => {
                 self.output.say(format!("warning: the capture has no end: {error}"));

@@ -1,5 +1,6 @@
 //! The files of a description's motion, read into it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_topology::model::{
@@ -100,7 +101,11 @@ fn choose<'t>(
     names: &[Option<String>],
     host_name: impl Fn(HostIndex) -> &'t str,
 ) -> Result<Vec<(HostIndex, usize)>, String> {
-    let find = |name: &str| names.iter().position(|it| it.as_deref() == Some(name));
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    for (place, name) in names.iter().enumerate() {
+        name.iter().for_each(|name| _ = places.entry(name).or_insert(place));
+    }
+    let find = |name: &str| places.get(name).copied();
     if let Some(track) = &file.track {
         let place = find(track).ok_or_else(|| format!("has no `{track}`{}", listed(names)))?;
         return Ok(file.hosts.iter().map(|host| (*host, place)).collect());

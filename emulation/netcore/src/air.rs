@@ -106,7 +106,8 @@ impl<P: Clone> Network<P> {
         }
         for medium in 0..self.air.media.len() {
             if self.air.media[medium].deadline().is_some_and(|at| at <= due) {
-                let step = self.air.media[medium].step(due);
+                let room = self.limits.network_packets.saturating_sub(self.held);
+                let step = self.air.media[medium].step(due, room);
                 self.receive(medium, step);
             }
         }
@@ -114,7 +115,8 @@ impl<P: Clone> Network<P> {
     }
 
     fn receive(&mut self, medium: usize, step: MediumStep<P>) {
-        let MediumStep { deliveries, entered, left } = step;
+        let MediumStep { deliveries, entered, left, overflows } = step;
+        self.overflows += overflows;
         self.held = self.held + entered - left;
         for delivery in deliveries {
             let port = self.air.media[medium].port(delivery.station);
@@ -127,6 +129,11 @@ impl<P: Clone> Network<P> {
     pub(super) fn offer(&mut self, medium: usize, from: Port, header: Header, packet: P) {
         let medium = &mut self.air.media[medium];
         let station = medium.station(from);
+        if self.held >= self.limits.network_packets {
+            medium.refuse(station, header);
+            self.overflows += 1;
+            return;
+        }
         if medium.offer(self.clock, station, header, packet).is_ok() {
             self.held += 1;
         }

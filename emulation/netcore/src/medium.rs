@@ -37,6 +37,8 @@ pub(super) struct MediumStep<P> {
     /// Packets that came into being or left otherwise.
     pub(super) entered: usize,
     pub(super) left: usize,
+    /// Copies for which the network had no room.
+    pub(super) overflows: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -170,6 +172,13 @@ impl<P: Clone> Medium<P> {
         Ok(())
     }
 
+    /// Counts a packet for which the network has no room.
+    pub(super) fn refuse(&mut self, station: usize, header: Header) {
+        let flow = flow(&mut self.stations[station].sent, header.to);
+        flow.arrived += PacketCount::one(header.bytes);
+        flow.dropped_limit += PacketCount::one(header.bytes);
+    }
+
     /// A station with a first packet begins to contend.
     fn contend(&mut self, now: Time, station: usize) {
         let rules = self.rules;
@@ -191,16 +200,17 @@ impl<P: Clone> Medium<P> {
         access.chain(ends).chain(arrivals).min()
     }
 
-    /// Runs what happens at `now`, which is the [`Self::deadline`]: frames end before others begin.
-    pub(super) fn step(&mut self, now: Time) -> MediumStep<P> {
-        let mut step = MediumStep { deliveries: Vec::new(), entered: 0, left: 0 };
+    /// Runs what happens at `now`, which is the [`Self::deadline`]: frames end before others begin. Copies of
+    /// packets come into being while there is `room`.
+    pub(super) fn step(&mut self, now: Time, room: usize) -> MediumStep<P> {
+        let mut step = MediumStep { deliveries: Vec::new(), entered: 0, left: 0, overflows: 0 };
         // Stations whose count ends now send, whatever begins or ends at the same time.
         let ready: Vec<usize> = (0..self.stations.len())
             .filter(|station| self.stations[*station].access_at(&self.rules).is_some_and(|at| at <= now))
             .collect();
         while let Some(place) = self.on_air.iter().position(|frame| frame.end <= now) {
             let frame = self.on_air.swap_remove(place);
-            self.end_frame(now, frame, &mut step);
+            self.end_frame(now, frame, room, &mut step);
         }
         for station in ready {
             self.send(now, station);
@@ -262,14 +272,14 @@ impl<P: Clone> Medium<P> {
         }
     }
 
-    fn end_frame(&mut self, now: Time, frame: OnAir, step: &mut MediumStep<P>) {
+    fn end_frame(&mut self, now: Time, frame: OnAir, room: usize, step: &mut MediumStep<P>) {
         if frame.is_acknowledgement {
             return self.release(now, &frame);
         }
         match frame.to {
             None => {
                 self.release(now, &frame);
-                self.broadcast_ended(now, &frame, step);
+                self.broadcast_ended(now, &frame, room, step);
             }
             Some(to) if self.is_received(&frame, to) => self.acknowledge(now, frame, to),
             Some(_) => {
@@ -317,17 +327,25 @@ impl<P: Clone> Medium<P> {
         }
     }
 
-    fn broadcast_ended(&mut self, now: Time, frame: &OnAir, step: &mut MediumStep<P>) {
+    fn broadcast_ended(&mut self, now: Time, frame: &OnAir, room: usize, step: &mut MediumStep<P>) {
         let Some((header, packet)) = self.next_packet(frame.from) else { return };
         let sent = flow(&mut self.stations[frame.from].sent, header.to);
         sent.in_flight -= PacketCount::one(header.bytes);
         sent.delivered += PacketCount::one(header.bytes);
         step.left += 1;
         for station in (0..self.stations.len()).filter(|station| *station != frame.from) {
-            if self.is_received(frame, station) {
+            if !self.is_received(frame, station) {
+                continue;
+            }
+            if step.entered < room {
                 let delay = self.link(frame.from, station).delay;
                 self.fly(now + delay, MediumDelivery { station, header, packet: packet.clone() });
                 step.entered += 1;
+            } else {
+                let received = flow(&mut self.stations[station].received, header.to);
+                received.arrived += PacketCount::one(header.bytes);
+                received.dropped_limit += PacketCount::one(header.bytes);
+                step.overflows += 1;
             }
         }
     }

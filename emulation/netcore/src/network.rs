@@ -75,7 +75,7 @@ pub struct ScheduleFull(pub usize);
 #[derive(Clone, Debug)]
 pub struct Network<P> {
     pub(super) seed: u64,
-    limits: NetworkLimits,
+    pub(super) limits: NetworkLimits,
     pub(super) pipes: Vec<Pipe<P>>,
     exits: Vec<Exit>,
     pub(super) ports: Vec<Attachment>,
@@ -88,7 +88,7 @@ pub struct Network<P> {
     pub(super) clock: Time,
     sequence: u64,
     pub(super) held: usize,
-    overflows: u64,
+    pub(super) overflows: u64,
     watch: Watch<P>,
 }
 
@@ -264,7 +264,7 @@ impl<P: Clone> Network<P> {
 
     /// True if a pipe is up and takes packets.
     pub fn is_up(&self, pipe: PipeId) -> bool {
-        self.pipes.get(pipe.0 as usize).is_some_and(Pipe::is_up)
+        self.pipes.get(pipe.0 as usize).is_some_and(|pipe| pipe.is_up(self.clock))
     }
 
     /// The pipe for packets from a port.
@@ -298,9 +298,9 @@ impl<P: Clone> Network<P> {
         self.watch.next()
     }
 
-    /// Packets at watched pipes that the caller was too slow to fetch.
-    pub fn missed_sightings(&self) -> u64 {
-        self.watch.missed()
+    /// Packets at watched pipes that the caller was too slow to fetch, by pipe, since the last call.
+    pub fn drain_missed_sightings(&mut self) -> BTreeMap<PipeId, u64> {
+        self.watch.drain_missed()
     }
 
     fn run(&mut self, now: Time) {

@@ -92,9 +92,10 @@ impl<P> Pipe<P> {
         self.when_up.as_ref().unwrap_or(&self.config)
     }
 
-    /// True if nothing has taken it down; a trace may.
-    pub(super) fn is_up(&self) -> bool {
-        self.when_up.is_none()
+    /// True if neither a change nor its trace has it down.
+    pub(super) fn is_up(&self, now: Time) -> bool {
+        let given = self.player.as_ref().and_then(|player| player.values(now).is_up);
+        self.when_up.is_none() && given != Some(false)
     }
 
     /// The rate in force at a time; 1 bit a second if it stands still.
@@ -195,7 +196,7 @@ impl<P> Pipe<P> {
 
     fn judge(&mut self, now: Time, bytes: u32, room: usize) -> Result<(), DropCause> {
         let given = self.player.as_ref().map(|player| player.values(now)).unwrap_or_default();
-        if !self.is_up() || given.is_up == Some(false) {
+        if self.when_up.is_some() || given.is_up == Some(false) {
             return Err(DropCause::Down);
         }
         let loss = given.loss.unwrap_or(self.config.loss);
@@ -240,10 +241,17 @@ impl<P> Pipe<P> {
 
     /// Moves a packet before those that come out after it.
     fn sort_in(&mut self, from: usize) {
-        let mut place = from;
-        while place > 0 && self.inside[place - 1].due > self.inside[place].due {
-            self.inside.swap(place - 1, place);
-            place -= 1;
+        let due = self.inside[from].due;
+        if from == 0 || self.inside[from - 1].due <= due {
+            return;
+        }
+        let (mut low, mut high) = (0, from);
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            if self.inside[middle].due <= due { low = middle + 1 } else { high = middle }
+        }
+        if let Some(packet) = self.inside.remove(from) {
+            self.inside.insert(low, packet);
         }
     }
 

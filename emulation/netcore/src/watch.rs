@@ -1,6 +1,6 @@
 //! Packets that enter and leave watched pipes, for captures.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use roost_wire::Time;
 
@@ -33,12 +33,12 @@ pub(super) struct Watch<P> {
     /// By the number of the pipe; pipes beyond the end are not watched.
     pipes: Vec<bool>,
     sightings: VecDeque<Sighting<P>>,
-    missed: u64,
+    missed: BTreeMap<PipeId, u64>,
 }
 
 impl<P> Watch<P> {
     pub(super) const fn new() -> Self {
-        Self { pipes: Vec::new(), sightings: VecDeque::new(), missed: 0 }
+        Self { pipes: Vec::new(), sightings: VecDeque::new(), missed: BTreeMap::new() }
     }
 
     pub(super) fn set(&mut self, pipe: usize, is_watched: bool) {
@@ -56,7 +56,7 @@ impl<P> Watch<P> {
         if self.sightings.len() < MAX_SIGHTINGS {
             self.sightings.push_back(sighting);
         } else {
-            self.missed += 1;
+            *self.missed.entry(sighting.pipe).or_default() += 1;
         }
     }
 
@@ -64,7 +64,7 @@ impl<P> Watch<P> {
         self.sightings.pop_front()
     }
 
-    pub(super) const fn missed(&self) -> u64 {
-        self.missed
+    pub(super) fn drain_missed(&mut self) -> BTreeMap<PipeId, u64> {
+        std::mem::take(&mut self.missed)
     }
 }

@@ -46,6 +46,8 @@ pub enum WiringError {
     NoSuchNet(NetIndex),
     #[error("host number {host} is not on link or LAN number {net}")]
     NotAMember { net: NetIndex, host: HostIndex },
+    #[error("link or LAN number {0} is a radio, and its links follow from places")]
+    Radio(NetIndex),
     /// Too many changes are scheduled at a time.
     #[error(transparent)]
     Full(#[from] ScheduleFull),
@@ -55,6 +57,7 @@ pub enum WiringError {
 struct WiredNet {
     name: String,
     is_link: bool,
+    is_radio: bool,
     members: Vec<WiredMember>,
 }
 
@@ -132,7 +135,7 @@ impl Wiring {
     /// Translates a change of a net, or of one host's legs of it, into changes of pipes.
     ///
     /// # Errors
-    /// Fails when there is no such net, or the host is not on it.
+    /// Fails when there is no such net, it is a radio, or the host is not on it.
     pub fn changes(
         &self,
         net: NetIndex,
@@ -140,6 +143,9 @@ impl Wiring {
         change: TopologyChange,
     ) -> Result<Vec<PipeChange>, WiringError> {
         let wired = self.nets.get(net).ok_or(WiringError::NoSuchNet(net))?;
+        if wired.is_radio {
+            return Err(WiringError::Radio(net));
+        }
         let concerned = |member: &&WiredMember| from.is_none_or(|host| host == member.host);
         let members: Vec<&WiredMember> = wired.members.iter().filter(concerned).collect();
         if let (Some(host), true) = (from, members.is_empty()) {
@@ -225,7 +231,12 @@ impl Wiring {
             members.push(WiredMember { host: member.host, name, port, to_net, from_net });
             self.places.push((index, place));
         }
-        self.nets.push(WiredNet { name: net.name.clone(), is_link: pair.is_some(), members });
+        self.nets.push(WiredNet {
+            name: net.name.clone(),
+            is_link: pair.is_some(),
+            is_radio: radio.is_some(),
+            members,
+        });
     }
 }
 

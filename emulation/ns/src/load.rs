@@ -40,8 +40,12 @@ pub enum LoadError {
 /// Fails when the file cannot be read, or is wrong: each mistake with its line.
 pub fn load(path: &Path) -> Result<Topology, LoadError> {
     let unreadable = |source| LoadError::Unreadable { path: path.to_owned(), source };
-    let size = std::fs::metadata(path).map_err(unreadable)?.len();
-    if size > MAX_FILE {
+    let facts = std::fs::metadata(path).map_err(unreadable)?;
+    if !facts.is_file() {
+        // A pipe would wait for ever.
+        return Err(unreadable(io::Error::new(io::ErrorKind::InvalidInput, "it is no file")));
+    }
+    if facts.len() > MAX_FILE {
         let message = format!("it is larger than {} MiB", MAX_FILE >> 20);
         return Err(unreadable(io::Error::new(io::ErrorKind::FileTooLarge, message)));
     }
@@ -52,6 +56,9 @@ pub fn load(path: &Path) -> Result<Topology, LoadError> {
 /// The text of a file of positions.
 fn read_text(path: &Path) -> Result<String, String> {
     let mut bytes = Vec::new();
+    if !std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?.is_file() {
+        return Err("is no file".to_owned());
+    }
     let file = std::fs::File::open(path).map_err(|error| format!("cannot be read: {error}"))?;
     let read = file.take(MAX_MOTION_FILE + 1).read_to_end(&mut bytes);
     read.map_err(|error| format!("cannot be read: {error}"))?;
@@ -130,4 +137,16 @@ fn format_problems(path: &Path, problems: &[Note]) -> String {
         let _ = write!(text, "\n… and {} more", problems.len() - MAX_TOLD);
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_is_no_topology() {
+        let told = load(Path::new("/dev/zero")).unwrap_err().to_string();
+        assert!(told.contains("it is no file"), "{told}");
+        assert!(read_text(Path::new("/dev/zero")).unwrap_err().contains("is no file"));
+    }
 }

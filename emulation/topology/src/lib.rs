@@ -20,6 +20,7 @@ mod amend;
 pub mod describe;
 pub mod emulab;
 pub mod file;
+mod file_name;
 pub mod generate;
 pub mod model;
 pub mod routes;
@@ -32,4 +33,5 @@ pub mod units;
 pub mod validate;
 
 pub use amend::amend;
+pub use file_name::file_name;
 pub use model::Topology;

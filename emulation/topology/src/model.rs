@@ -19,7 +19,10 @@ pub use leg::{Burst, Discipline, Leg, PacketOrder, Queue, Red};
 pub use motion::{
     DEFAULT_STEP, HostCourse, HostMotion, MAX_WAYPOINTS, Motion, MotionFile, MotionFormat, Position, Waypoint,
 };
-pub use radio::{Access, Contention, MAX_RADIO_MEMBERS, PathLoss, Radio, RadioLinks, RadioLoss, RadioRate, Station};
+pub use radio::{
+    Access, Contention, MAX_RADIO_MEMBERS, PathLoss, Radio, RadioLinks, RadioLoss, RadioRate, Station,
+    no_change_of_radio,
+};
 pub use schedule::{Action, Event, HostProgram, ProgramAction, TopologyChange, TrafficAction, TrafficAgent};
 
 /// The most hosts of a topology: as many as a small machine can simulate.

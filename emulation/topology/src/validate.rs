@@ -7,9 +7,10 @@ use std::net::Ipv4Addr;
 
 use self::reach::{parts, unrouted};
 use super::addresses::{self, Subnet, broadcast, network};
+use super::file_name::is_file_name;
 use super::model::{
     Action, Discipline, HostIndex, MAX_EVENTS, MAX_HOSTS, MAX_MEMBERS, MAX_NETS, MAX_PROGRAMS, MAX_ROUTES, Net,
-    NetKind, Note, ProgramAction, Queue, Red, RouteTarget, Routing, Topology, TopologyChange,
+    NetKind, Note, ProgramAction, Queue, Red, RouteTarget, Routing, Topology, TopologyChange, no_change_of_radio,
 };
 
 const MAX_NAME: usize = 63;
@@ -125,6 +126,18 @@ impl TopologyCheck<'_> {
         for (kind, (name, line)) in kinds {
             if name.is_empty() || name.chars().any(char::is_control) {
                 self.error(line, format!("{kind} `{}` needs a name that can be written", name.escape_default()));
+            }
+            // Results have files of these names.
+            if !is_file_name(name) {
+                self.doubt(
+                    line,
+                    format!("{kind} `{}`: a name has no `/`, and is not `.` or `..`", name.escape_default()),
+                );
+            } else if kind == "program" && (name.ends_with(".out") || name.ends_with(".err")) {
+                self.doubt(
+                    line,
+                    format!("program `{name}`: choose a name that does not end in .out or .err, as its output's"),
+                );
             }
             if let Some((other, first)) = seen.insert(name, (kind, line)) {
                 let place = if first == 0 { String::new() } else { format!(" in line {first}") };
@@ -270,6 +283,11 @@ impl TopologyCheck<'_> {
                 && let Some(wrong) = crossed(queue)
             {
                 self.doubt(event.line, format!("RED after an event of `{}`: {wrong}", event.object));
+            }
+            if let Action::Net { net, .. } = event.action
+                && self.topology.radio(net).is_some()
+            {
+                self.error(event.line, no_change_of_radio(&self.topology.nets[net].name));
             }
             let Some(after) = event.after else { continue };
             let awaited = self.topology.events.get(after).map(|event| &event.action);

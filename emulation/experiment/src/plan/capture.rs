@@ -80,7 +80,7 @@ impl CapturePlan {
     /// The links and LANs of a network that it names.
     ///
     /// # Errors
-    /// Fails when one of them does not exist, or there are too many.
+    /// Fails when one of them does not exist or is a radio, or there are too many.
     pub fn nets(&self, topology: &Topology, file: &Path) -> Result<Vec<NetIndex>, PlanError> {
         let (mut nets, mut wrong) = (Vec::new(), PlanErrors::default());
         if self.links.iter().any(|name| name == ALL) && topology.net_index(ALL).is_none() {
@@ -94,6 +94,11 @@ impl CapturePlan {
             }
             nets.sort_unstable();
             nets.dedup();
+        }
+        for net in nets.iter().filter(|net| topology.radio(**net).is_some()) {
+            let name = &topology.nets[*net].name;
+            let message = format!("`{name}` is a radio, and captures show links and LANs: name those to capture");
+            wrong.record_error(Err(PlanError::new(file, self.line, message)));
         }
         if nets.len() > MAX_CAPTURED {
             let message = format!("at most {MAX_CAPTURED} links are captured at a time, not {}: name some", nets.len());

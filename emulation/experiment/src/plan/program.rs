@@ -100,6 +100,10 @@ impl ProgramFile {
             let message = format!("a command has 1 to {MAX_COMMAND} bytes, and no NUL");
             return Err(lines.error(command.line, message));
         }
+        if name.name.ends_with(".out") || name.name.ends_with(".err") {
+            let message = "the name of a program does not end in .out or .err, as the files of its output do";
+            return Err(lines.error(name.line, message));
+        }
         if !is_program_name(&name.name) {
             let message = "the name of a program is 1 to 63 letters, digits, `-`, `_` or `.`, and begins with a letter";
             return Err(lines.error(name.line, message));

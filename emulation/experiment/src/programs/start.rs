@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use roost_lab::{Lab, ProgramRoot, ROOT_RESULTS, ROOT_SOCKET};
+use roost_topology::file_name;
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{FOLDER, Programs};
@@ -27,7 +28,7 @@ impl Programs {
         if program.command.trim().is_empty() {
             return Err("it has no command".to_owned());
         }
-        let own = self.results.join(FOLDER).join(&program.name);
+        let own = self.results.join(FOLDER).join(file_name(&program.name));
         std::fs::create_dir_all(&own).map_err(|error| format!("{} cannot be made: {error}", own.display()))?;
         let root = self.root(index, &own)?;
         let mut command = Command::new("sh");
@@ -123,7 +124,7 @@ impl Programs {
 
 /// The file of a program's output; later starts append to it.
 fn output(name: &str, kind: &str) -> Result<File, String> {
-    let path = Path::new(FOLDER).join(format!("{name}.{kind}"));
+    let path = Path::new(FOLDER).join(format!("{}.{kind}", file_name(name)));
     let opened = OpenOptions::new().create(true).append(true).open(&path);
     opened.map_err(|error| format!("{} cannot be opened: {error}", path.display()))
 }

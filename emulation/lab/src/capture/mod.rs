@@ -16,6 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use roost_netcore::wiring::NamedPipe;
 use roost_netcore::{DropCause, PipeId, Sighting, SightingKind};
+use roost_topology::file_name;
 use roost_wire::Time;
 use serde::Serialize;
 
@@ -74,7 +75,8 @@ impl CaptureSummary {
         );
         let Self { link, not_written, packets, .. } = self;
         let all = packets + not_written;
-        (*not_written > 0).then(|| format!("{link}: {not_written} of {all} packets are not in the capture: {why}"))
+        let is_whole = *not_written == 0 && self.problem.is_none();
+        (!is_whole).then(|| format!("{link}: {not_written} of {all} packets are not in the capture: {why}"))
     }
 }
 
@@ -99,11 +101,22 @@ pub(crate) struct CaptureSender {
 
 impl CaptureSender {
     pub(crate) fn send(&self, sighting: Sighting<CarrierFrame>) {
-        let Ok(found) = self.places.binary_search_by_key(&sighting.pipe, |(pipe, _)| *pipe) else { return };
-        let (file, interface) = self.places[found].1;
+        let pipe = sighting.pipe;
+        let Some((file, interface)) = self.place(pipe) else { return };
         if self.packets.try_send(CapturedPacket { file, interface, sighting }).is_err() {
-            self.not_sent.lock().unwrap_or_else(PoisonError::into_inner)[file] += 1;
+            self.miss(pipe, 1);
         }
+    }
+
+    /// Counts packets that are in no file.
+    pub(crate) fn miss(&self, pipe: PipeId, count: u64) {
+        if let Some((file, _)) = self.place(pipe) {
+            self.not_sent.lock().unwrap_or_else(PoisonError::into_inner)[file] += count;
+        }
+    }
+
+    fn place(&self, pipe: PipeId) -> Option<(usize, u32)> {
+        self.places.binary_search_by_key(&pipe, |(pipe, _)| *pipe).ok().map(|found| self.places[found].1)
     }
 
     pub(crate) fn pipes(&self) -> impl Iterator<Item = PipeId> {
@@ -111,12 +124,12 @@ impl CaptureSender {
     }
 }
 
-/// A running capture. It ends once its sender is gone.
+/// A running capture. It ends once its sender is gone, and waits for that when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Capture {
     names: Vec<String>,
     not_sent: Arc<Mutex<Vec<u64>>>,
-    thread: JoinHandle<Vec<CaptureFile>>,
+    thread: Option<JoinHandle<Vec<CaptureFile>>>,
     base: Duration,
 }
 
@@ -134,7 +147,7 @@ impl Capture {
         for (number, net) in nets.iter().enumerate() {
             let interfaces: Vec<String> = net.pipes.iter().map(|pipe| pipe.name.clone()).collect();
             let comment = format!("{}: inbound packets enter the link, outbound ones leave it", net.name);
-            let path = folder.join(format!("{}.pcapng", net.name));
+            let path = folder.join(format!("{}.pcapng", file_name(&net.name)));
             files.push(CaptureFile::create(path, &interfaces, &comment, limits)?);
             // A net has far fewer than 2^32 directions.
             places.extend(net.pipes.iter().enumerate().map(|(place, pipe)| (pipe.pipe, (number, place as u32))));
@@ -145,16 +158,16 @@ impl Capture {
         let thread = thread::Builder::new().name("capture".to_owned());
         let thread = thread.spawn(move || write_all(&receiver, files, base, limits.snap))?;
         let names = nets.into_iter().map(|net| net.name).collect();
-        let capture = Self { names, not_sent: Arc::clone(&not_sent), thread, base };
+        let capture = Self { names, not_sent: Arc::clone(&not_sent), thread: Some(thread), base };
         Ok((capture, CaptureSender { places, packets, not_sent }))
     }
 
     /// Waits until all is written. The sender must be gone.
-    pub(crate) fn finish(self, zero: Option<Time>) -> Vec<CaptureSummary> {
-        let Ok(files) = self.thread.join() else { return Vec::new() };
+    pub(crate) fn finish(mut self, zero: Option<Time>) -> Vec<CaptureSummary> {
+        let Some(Ok(files)) = self.thread.take().map(JoinHandle::join) else { return Vec::new() };
         let not_sent = self.not_sent.lock().unwrap_or_else(PoisonError::into_inner);
         let zero_unix_ns = zero.map(|zero| unix_ns(self.base, zero));
-        let named = self.names.into_iter().zip(files).zip(not_sent.iter());
+        let named = std::mem::take(&mut self.names).into_iter().zip(files).zip(not_sent.iter());
         let summary = |((link, file), not_sent): ((String, CaptureFile), &u64)| CaptureSummary {
             link,
             file: file.path().to_owned(),
@@ -164,6 +177,16 @@ impl Capture {
             problem: file.problem,
         };
         named.map(summary).collect()
+    }
+}
+
+impl Drop for Capture {
+    /// The files are whole whichever way a capture ends.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread ends its files alone.
+            let _ = thread.join();
+        }
     }
 }
 
@@ -204,4 +227,45 @@ fn comment(kind: SightingKind) -> Option<&'static str> {
         DropCause::Down => "dropped: down",
         DropCause::Limit => "dropped: limit of the emulator",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use roost_netcore::{Network, PipeConfig};
+
+    use super::*;
+
+    #[test]
+    fn missed_packets_count_as_not_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut network: Network<()> = Network::new(1);
+        let [a, _] = network.add_link(PipeConfig::default(), PipeConfig::default());
+        let pipe = network.to_net(a).unwrap();
+        let net = || CapturedNet { name: "../x".to_owned(), pipes: vec![NamedPipe { pipe, name: "x".to_owned() }] };
+        let start = || Capture::start(vec![net()], folder.path(), CaptureLimits::default(), SystemTime::now()).unwrap();
+        let (capture, sender) = start();
+        sender.miss(pipe, 7);
+        drop(sender);
+        let summary = capture.finish(None).remove(0);
+        assert_eq!((summary.packets, summary.not_written), (0, 7));
+        assert_eq!(summary.file, folder.path().join("..%2Fx.pcapng"));
+        let whole = std::fs::metadata(&summary.file).unwrap().len();
+        // A capture that nobody ends writes its last blocks, too.
+        let (capture, sender) = start();
+        drop((sender, capture));
+        assert_eq!(std::fs::metadata(&summary.file).unwrap().len(), whole);
+    }
+
+    #[test]
+    fn problem_alone_is_a_doubt() {
+        let summary = CaptureSummary {
+            link: "x".to_owned(),
+            file: PathBuf::new(),
+            packets: 1,
+            not_written: 0,
+            zero_unix_ns: None,
+            problem: Some("no space".to_owned()),
+        };
+        assert!(summary.doubt().unwrap().contains("no space"));
+    }
 }

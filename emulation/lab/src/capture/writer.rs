@@ -1,7 +1,7 @@
 //! Files of captures, written on a thread of their own.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek as _, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::CaptureLimits;
@@ -18,6 +18,9 @@ pub(super) struct CaptureFile {
     limits: CaptureLimits,
     file: Option<File>,
     waiting: Vec<u8>,
+    waiting_packets: u64,
+    /// Bytes of the present file that the system has taken.
+    taken: u64,
     /// Bytes in the present file, with those that wait.
     bytes: u64,
     pub(super) packets: u64,
@@ -39,6 +42,8 @@ impl CaptureFile {
             limits,
             file: None,
             waiting: Vec::new(),
+            waiting_packets: 0,
+            taken: 0,
             bytes: 0,
             packets: 0,
             not_written: 0,
@@ -55,17 +60,26 @@ impl CaptureFile {
 
     /// Adds a packet. Once the disk or the limit refuses one, those after it are only counted.
     pub(super) fn add(&mut self, packet: &PacketBlock<'_>) {
-        if self.problem.is_none()
-            && let Err(error) = self.write(packet)
-        {
-            self.problem = Some(format!("{}: {error}", self.path.display()));
-            self.waiting.clear();
-        }
         if self.problem.is_some() {
             self.not_written += 1;
-        } else {
-            self.packets += 1;
+            return;
         }
+        let counted = self.packets + self.not_written;
+        let written = self.write(packet);
+        self.keep_problem(written);
+        if self.packets + self.not_written == counted {
+            self.not_written += 1;
+        }
+    }
+
+    /// Keeps the first problem; packets that still wait then are lost.
+    fn keep_problem(&mut self, result: io::Result<()>) {
+        let Err(error) = result else { return };
+        let problem = format!("{}: {error}", self.path.display());
+        self.problem.get_or_insert(problem);
+        self.waiting.clear();
+        self.packets -= self.waiting_packets;
+        self.not_written += std::mem::take(&mut self.waiting_packets);
     }
 
     /// Writes what waits, and counts of packets that are not there.
@@ -73,17 +87,15 @@ impl CaptureFile {
         for interface in 0..self.interfaces {
             self.waiting.extend(pcapng::statistics(interface, unix_ns, self.not_written));
         }
-        if let Err(error) = self.flush() {
-            let problem = format!("{}: {error}", self.path.display());
-            self.problem.get_or_insert(problem);
-        }
+        let written = self.flush();
+        self.keep_problem(written);
         self.file = None;
     }
 
     fn begin(&mut self) -> io::Result<()> {
         self.file = Some(File::create(&self.path)?);
         self.waiting.clone_from(&self.header);
-        self.bytes = self.header.len() as u64;
+        (self.bytes, self.taken) = (self.header.len() as u64, 0);
         self.flush()
     }
 
@@ -97,6 +109,8 @@ impl CaptureFile {
             pcapng::packet(packet, &mut self.waiting);
         }
         self.bytes += more;
+        self.packets += 1;
+        self.waiting_packets += 1;
         if self.waiting.len() >= CHUNK { self.flush() } else { Ok(()) }
     }
 
@@ -107,19 +121,25 @@ impl CaptureFile {
 
     /// Begins a new file of a ring, and keeps the last one beside it.
     fn make_room(&mut self) -> io::Result<()> {
+        self.flush()?;
         if !self.limits.is_ring {
             return Err(io::Error::other("the limit of its size is reached"));
         }
-        self.flush()?;
         fs::rename(&self.path, self.path.with_extension("before.pcapng"))?;
         self.begin()
     }
 
     fn flush(&mut self) -> io::Result<()> {
         if let Some(file) = &mut self.file {
-            file.write_all(&self.waiting)?;
+            if let Err(error) = file.write_all(&self.waiting) {
+                // A part of a packet would end the file for readers; a device has no length.
+                let _ = file.set_len(self.taken).and_then(|()| file.seek(SeekFrom::Start(self.taken)));
+                return Err(error);
+            }
         }
+        self.taken += self.waiting.len() as u64;
         self.waiting.clear();
+        self.waiting_packets = 0;
         Ok(())
     }
 }
@@ -142,6 +162,17 @@ mod tests {
         }
     }
 
+    /// The packet blocks in a file: type 6, and a length behind the type.
+    fn packet_blocks(path: &Path) -> u64 {
+        let (bytes, mut at, mut count) = (fs::read(path).unwrap(), 0, 0);
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+        while at < bytes.len() {
+            count += u64::from(word(at) == 6);
+            at += word(at + 4) as usize;
+        }
+        count
+    }
+
     #[test]
     fn file_ends_at_its_limit() {
         let folder = tempfile::tempdir().unwrap();
@@ -149,6 +180,7 @@ mod tests {
         add(&mut file, 20);
         file.finish(0);
         assert_eq!((file.packets, file.not_written), (9, 11));
+        assert_eq!(packet_blocks(file.path()), 9);
         assert!(file.problem.as_ref().unwrap().contains("limit"), "{:?}", file.problem);
         // The statistics at the end are short.
         assert!(fs::metadata(file.path()).unwrap().len() < 10_100);
@@ -174,6 +206,6 @@ mod tests {
         add(&mut file, 1000);
         file.finish(0);
         assert!(file.problem.as_ref().unwrap().contains("No space left"), "{:?}", file.problem);
-        assert!(file.not_written > 0 && file.packets + file.not_written == 1000);
+        assert_eq!((file.packets, file.not_written), (0, 1000));
     }
 }

@@ -63,6 +63,9 @@ impl Core {
     pub(super) fn capture(&mut self, capture: Option<CaptureSender>) {
         self.hand_on_sightings();
         let before = std::mem::replace(&mut self.capture, capture);
+        for (pipe, count) in self.network.drain_missed_sightings() {
+            before.iter().for_each(|capture| capture.miss(pipe, count));
+        }
         let set = |network: &mut Network<CarrierFrame>, capture: &CaptureSender, watching| {
             capture.pipes().for_each(|pipe| network.set_watched(pipe, watching));
         };

@@ -149,9 +149,7 @@ fn try_paths<W: ProbeCarrier>(
 
 /// The paths to measure in one test.
 fn jobs(topology: &Topology, options: &LinktestOptions, test: LinktestKind) -> Vec<PathTest> {
-    // The links of radios change with their places.
-    let is_wired = |net: &NetIndex| topology.radio(*net).is_none();
-    let chosen = |net: &NetIndex| is_wired(net) && (options.nets.is_empty() || options.nets.contains(net));
+    let chosen = |net: &NetIndex| options.nets.is_empty() || options.nets.contains(net);
     let nets: Vec<NetIndex> = (0..topology.nets.len()).filter(chosen).collect();
     let pairs: usize = nets.iter().map(|net| topology.nets[*net].members.len().pow(2)).sum();
     let thorough = !options.quick && pairs <= ALL_PAIRS;
@@ -162,7 +160,8 @@ fn jobs(topology: &Topology, options: &LinktestOptions, test: LinktestKind) -> V
         LinktestKind::Rate => paths::rates(net),
     };
     let of_net = |net: NetIndex| {
-        let pairs = pairs(&topology.nets[net]);
+        // A radio is not measured, and one entry says so.
+        let pairs = if topology.radio(net).is_some() { vec![(0, 1)] } else { pairs(&topology.nets[net]) };
         pairs.into_iter().filter_map(move |(from, to)| plan::job(topology, test, net, from, to, options))
     };
     nets.into_iter().flat_map(of_net).collect()

@@ -26,6 +26,7 @@ const FRAME_TIME: f64 = 0.05;
 /// The fraction of a path's rate that probes for loss use, so that nothing queues.
 const LOSS_LOAD: f64 = 0.5;
 const TRACE: &str = "a trace changes it all the time; `emulate bench trace` measures how exactly traces are played";
+const RADIO: &str = "its links follow from the places of hosts";
 /// The extra time for arrivals on a busy machine.
 const PATIENCE: Duration = Duration::from_millis(150);
 
@@ -73,7 +74,11 @@ pub(super) fn job(
         LinktestKind::Loss => (losses(&path, size), Duration::ZERO),
         LinktestKind::Rate => flood(&path, size),
     };
-    let flow = if path.plays_trace() { Err(TRACE) } else { flow };
+    let flow = match topology.radio(net) {
+        Some(_) => Err(RADIO),
+        None if path.plays_trace() => Err(TRACE),
+        None => flow,
+    };
     let flow = flow.and_then(|draft| {
         let address = members[to].address.ok_or("the interface has no address")?;
         let longest = path.longest(draft.frame) + drain;

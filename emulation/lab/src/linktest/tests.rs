@@ -240,3 +240,15 @@ fn what_passed_is_not_measured_again() {
     let Ok(_) = measure(&described, &options, &mut model, &mut |_| {});
     assert_eq!(model.flows_carried, 4, "two, and one of them twice more");
 }
+
+#[test]
+fn radio_is_skipped_with_a_reason() {
+    let text = "lenient = true\n[[host]]\nname = ['a', 'b']\n[[motion.host]]\nname = 'a'\nposition = [0, 0]\n\
+        [[motion.host]]\nname = 'b'\nposition = [9, 0]\n[[radio]]\nname = 'r'\nmembers = ['a', 'b']\n\
+        frequency = '2.4GHz'\npower = '20dBm'\nbandwidth = '20MHz'\nrate = '8Mbit'\nrange = '1km'\n";
+    let topology = addresses::assign(&roost_topology::file::parse("radio", text).unwrap()).unwrap();
+    let options = LinktestOptions { reach: false, ..LinktestOptions::default() };
+    let Ok(report) = measure(&topology, &options, &mut Model::from_topology(&topology), &mut |_| {});
+    assert_eq!(report.not_measured().len(), LinktestKind::ALL.len());
+    assert!(report.measurements.iter().all(|one| one.outcome == LinktestOutcome::Skipped));
+}

@@ -11,7 +11,7 @@ use roost_wire::Time;
 use super::packets;
 use crate::medium::Medium;
 use crate::pipe::Header;
-use crate::{Destination, Network, Port};
+use crate::{Destination, Network, NetworkLimits, Port};
 
 /// The parameters of table II: the physical header takes 128 us at 1 Mbit/s, the MAC header 272 bits.
 const BIANCHI: Contention = Contention {
@@ -59,7 +59,7 @@ fn saturated(medium: &mut Medium<u32>, ports: &[Port], until: Time) -> u64 {
     }
     let mut delivered = 0;
     while let Some(at) = medium.deadline().filter(|at| *at <= until) {
-        for delivery in medium.step(at).deliveries {
+        for delivery in medium.step(at, usize::MAX).deliveries {
             let from = delivery.packet as usize;
             medium.offer(at, from, next(from), delivery.packet).unwrap();
             delivered += 1;
@@ -121,7 +121,9 @@ fn lone_station_waits_half_a_window() {
 fn us(medium: &mut Medium<u32>) -> Vec<(u64, usize)> {
     let mut out = Vec::new();
     while let Some(at) = medium.deadline() {
-        out.extend(medium.step(at).deliveries.iter().map(|delivery| (at.as_nanos() / 1000, delivery.station)));
+        out.extend(
+            medium.step(at, usize::MAX).deliveries.iter().map(|delivery| (at.as_nanos() / 1000, delivery.station)),
+        );
     }
     out
 }
@@ -162,7 +164,7 @@ fn hidden_stations_collide_more() {
         for round in 0..200_u64 {
             let at = Time::from_nanos(round * 40_000_000);
             while medium.deadline().is_some_and(|due| due <= at) {
-                medium.step(medium.deadline().unwrap());
+                medium.step(medium.deadline().unwrap(), usize::MAX);
             }
             medium.offer(at, 0, to(ports[2]), 0).unwrap();
             medium.offer(at + Duration::from_millis(1), 1, to(ports[2]), 0).unwrap();
@@ -182,6 +184,26 @@ fn unreachable_station_is_given_up() {
     assert_eq!(us(&mut medium), []);
     let sent = medium.sent(0).total();
     assert_eq!((sent.dropped_loss.packets, sent.in_flight.packets), (1, 0));
+}
+
+#[test]
+fn shared_channel_obeys_limit_of_network() {
+    let limits = NetworkLimits { network_packets: 2, ..NetworkLimits::default() };
+    let mut network = Network::with_limits(1, limits);
+    let ports = network.add_medium(4, packets(100), BIANCHI);
+    for from in 0..4 {
+        let others = (0..4).filter(|to| *to != from);
+        others.for_each(|to| network.air.media[0].set_link(from, to, link(BIANCHI.basic_rate)));
+    }
+    for _ in 0..20 {
+        network.send(Time::ZERO, ports[0], Destination::Others, 500, 0);
+        network.poll_delivery(Time::ZERO);
+    }
+    while let Some(at) = network.poll_deadline() {
+        while network.poll_delivery(at).is_some() {}
+        assert!(network.held() <= 3, "{}", network.held());
+    }
+    assert!(network.overflows() > 10, "{}", network.overflows());
 }
 
 proptest! {
@@ -209,13 +231,13 @@ proptest! {
             for (number, (at_us, from, to, bytes)) in sorted.into_iter().enumerate() {
                 let at = Time::from_nanos(at_us * 1000);
                 while let Some(due) = medium.deadline().filter(|due| *due <= at) {
-                    out.extend(medium.step(due).deliveries.iter().map(|it| (due, it.station, it.packet)));
+                    out.extend(medium.step(due, usize::MAX).deliveries.iter().map(|it| (due, it.station, it.packet)));
                 }
                 let to = ports.get(to).filter(|_| to != from).map_or(Destination::Others, |port| Destination::Port(*port));
                 let _ = medium.offer(at, from, Header { bytes, to }, number as u32);
             }
             while let Some(due) = medium.deadline() {
-                out.extend(medium.step(due).deliveries.iter().map(|it| (due, it.station, it.packet)));
+                out.extend(medium.step(due, usize::MAX).deliveries.iter().map(|it| (due, it.station, it.packet)));
             }
             let counters: Vec<_> = (0..5).flat_map(|station| [medium.sent(station), medium.received(station)]).collect();
             (out, counters)

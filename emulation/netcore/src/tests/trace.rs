@@ -104,6 +104,19 @@ fn play_begins_anew_from_start() {
 }
 
 #[test]
+fn trace_takes_link_down() {
+    let step = |at, is_up| TraceStep { at, values: TraceValues { is_up: Some(is_up), ..TraceValues::default() } };
+    let steps = Steps::new(vec![step(0, true), step(MS, false)], 2 * MS).unwrap();
+    let config = playing(playback(TraceContent::Steps(steps)), 10);
+    let mut network: Network<u32> = Network::new(1);
+    let [a, _] = network.add_link(config, PipeConfig::default());
+    let pipe = network.to_net(a).unwrap();
+    assert!(network.is_up(pipe));
+    network.poll_delivery(Time::from_nanos(MS + 1));
+    assert!(!network.is_up(pipe));
+}
+
+#[test]
 fn delay_loss_and_down_follow_trace() {
     let step = |ms: u64, delay: u64, loss: f64, is_up: bool| TraceStep {
         at: ms * MS,

@@ -125,6 +125,10 @@ fn mistakes_are_told_with_their_lines() {
         with("access = \"sat\"\n", ""),
         ["48: a radio with links = \"access\" needs `access`: write access = [\"mast1\"]"]
     );
+    assert_eq!(
+        with("queue = { limit = 20 }", "queue = { limit = 20, red = true }"),
+        ["31: a radio with links = \"shared\" has no RED: give its queue a limit alone"]
+    );
     assert_eq!(with("links = \"shared\"\n", ""), ["31: `contention` belongs to a radio with links = \"shared\""]);
     assert_eq!(with("name = \"sat\"\nelements", "name = \"sat\"\nelement").len(), 1);
     let file = "elements = [\"1 25544U\", \"2 25544\"]";

@@ -11,8 +11,8 @@ use super::quantity::{Frequency, Gain, Height, Meters, Power, Spread};
 use super::shape::{self, QueueFile};
 use super::values::{self, Whole, Words};
 use crate::model::{
-    Access, Contention, HostIndex, Leg, MAX_RADIO_MEMBERS, NetKind, PathLoss, Queue, Radio, RadioLinks, RadioLoss,
-    RadioRate, Station,
+    Access, Contention, Discipline, HostIndex, Leg, MAX_RADIO_MEMBERS, NetKind, PathLoss, Queue, Radio, RadioLinks,
+    RadioLoss, RadioRate, Station,
 };
 use crate::units::Rate;
 
@@ -182,6 +182,9 @@ impl TopologyReader<'_> {
         let (rate, loss) = (self.radio_rate(at, file), self.radio_loss(at, file));
         let stations = file.station.iter().flat_map(|station| self.stations(station, members)).collect();
         let queue = file.queue.as_ref().map_or(Some(Queue::DEFAULT), |queue| shape::queue(self.source, queue));
+        if file.links == LinksFile::Shared && queue.is_some_and(|queue| queue.discipline != Discipline::DropTail) {
+            self.source.refuse(at, "a radio with links = \"shared\" has no RED: give its queue a limit alone");
+        }
         let frequency = self.source.required(at, "a radio", "frequency", file.frequency, "\"2.4GHz\"");
         let power = self.source.required(at, "a radio", "power", file.power, "\"20dBm\"");
         let bandwidth = self.source.required(at, "a radio", "bandwidth", file.bandwidth, "\"20MHz\"");

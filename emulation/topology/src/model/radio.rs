@@ -134,3 +134,10 @@ pub enum RadioLoss {
     Snr(Vec<(f64, f64)>),
     Distance(Vec<(f64, f64)>),
 }
+
+/// The reason why a radio takes no changes and no traces, for people.
+pub fn no_change_of_radio(name: &str) -> String {
+    format!(
+        "`{name}` is a radio, and its links follow from places: give its [[radio]] other keys, or kill or stop a host"
+    )
+}

@@ -37,6 +37,20 @@ fn a_name_stands_for_one_thing() {
 }
 
 #[test]
+fn names_stay_in_their_folder() {
+    let mut topology = chain();
+    topology.nets[0].name = "../x".to_owned();
+    topology.nets[1].name = "..".to_owned();
+    topology.programs =
+        ["a.out", "a/b"].map(|name| crate::model::HostProgram { name: name.to_owned(), ..Default::default() }).to_vec();
+    let seen = errors(&topology);
+    assert_eq!(seen.len(), 4, "{seen:?}");
+    assert_eq!(seen[0], "net `../x`: a name has no `/`, and is not `.` or `..`");
+    // Emulab takes such names.
+    assert_eq!(warnings(&topology), seen);
+}
+
+#[test]
 fn link_has_two_lan_members_once() {
     let mut topology = chain();
     topology.nets[0].members[1].host = 0;

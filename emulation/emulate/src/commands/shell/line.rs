@@ -130,6 +130,9 @@ fn change(words: &[&str], topology: &Topology) -> Result<NetChange, String> {
         [name, ..] => return Err(no_such_net(name)),
         [] => return Err(format!("which link? {HOW}")),
     };
+    if topology.radio(net).is_some() {
+        return Err(roost_topology::model::no_change_of_radio(&topology.nets[net].name));
+    }
     let is_member = |host: HostIndex| topology.nets[net].members.iter().any(|member| member.host == host);
     if let Some(host) = from.filter(|host| !is_member(*host)) {
         return Err(format!("{} is not on {}", topology.hosts[host].name, topology.nets[net].name));

@@ -286,7 +286,7 @@ mod tests {
         for host in &topology.hosts {
             assert!(svg.contains(&format!(">{}</text>", host.name)), "{} has no label", host.name);
         }
-        assert!(!svg.contains("no room"), "{svg}");
+        assert!(!svg.contains("Without room here"), "{svg}");
     }
 
     #[test]
