@@ -123,9 +123,11 @@ fn axis(key: PlanKey, at: &[String], values: Vec<Value>) -> Axis {
 fn distinct(labels: impl Iterator<Item = String>) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut number = |(index, label): (usize, String)| {
-        let label = if known.contains(&label) { format!("{label}-{}", index + 1) } else { label };
-        known.insert(label.clone());
-        label
+        if known.insert(label.clone()) {
+            return label;
+        }
+        let mut numbered = (index + 1..).map(|number| format!("{label}-{number}"));
+        numbered.find(|one| known.insert(one.clone())).unwrap_or(label)
     };
     labels.enumerate().map(&mut number).collect()
 }

@@ -114,7 +114,7 @@ fn emulate_all(plan: &Path, open: &[&SweepTask], output: Output, interrupt: &Int
             return Err(interrupted());
         }
         output.say(format!("{} of {}: {}", index + 1, open.len(), task.run.name));
-        remove_remains(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
+        remove_remains(&task.folder, &task.run.name).map_err(|error| Failure::file("remove", &task.folder, &error))?;
         let prepared = task.prepare(plan)?;
         match roost_experiment::run(&prepared, &task.folder, &task.run.varied, output, interrupt) {
             Ok(finished) => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -153,9 +154,32 @@ fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes
 }
 
 /// Removes a run that broke off or is not valid: its content is useless.
-pub(super) fn remove_remains(folder: &Path) -> io::Result<()> {
+pub(super) fn remove_remains(folder: &Path, run: &str) -> io::Result<()> {
+    // `..` and the like have no file name, so the folder of the sweep itself never goes.
+    if folder.file_name() != Some(OsStr::new(run)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no folder below that of the sweep"));
+    }
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_runs_are_removed() {
+        let holder = tempfile::tempdir().unwrap();
+        let sweep = holder.path().join("sweep");
+        std::fs::create_dir_all(sweep.join("run")).unwrap();
+        for name in ["", ".", "..", "run/..", "run/."] {
+            assert!(remove_remains(&sweep.join(name), name).is_err(), "{name}");
+        }
+        assert!(sweep.join("run").is_dir());
+        remove_remains(&sweep.join("run"), "run").unwrap();
+        remove_remains(&sweep.join("run"), "run").unwrap();
+        assert!(!sweep.join("run").exists() && sweep.is_dir());
     }
 }
