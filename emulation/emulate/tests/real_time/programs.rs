@@ -233,6 +233,22 @@ fn simulation_refuses_programs() {
     let output = trial.emulate(&["simulate", "trial.toml"]);
     let told = said(&output);
     assert!(output.status.code() == Some(2) && told.contains("the program p needs real time"), "{told}");
+    let output = trial.emulate(&["sweep", "trial.toml", "--simulate", "--seeds", "2", "-o", "all"]);
+    let told = said(&output);
+    assert!(output.status.code() == Some(2) && told.contains("the program p needs real time"), "{told}");
+    assert!(!trial.out().with_file_name("all").exists(), "{told}");
+}
+
+#[test]
+fn simulated_sweep_tells_parts_left_out() {
+    let plan = "topology = 'net.toml'\narchitecture = 'super-node'\nduration = '9s'\n".to_owned()
+        + "capture = 'all'\n[sweep]\nseed = [1, 2]\n";
+    let trial = ProgramTrial::new(&plan);
+    let net = String::from_utf8(trial.emulate(&["topo", "star", "--nodes", "4"]).stdout).unwrap();
+    fs::write(trial.folder.path().join("net.toml"), net + &program("p", "node1", "true")).unwrap();
+    let told = said(&trial.emulate(&["sweep", "trial.toml", "--simulate", "--check"]));
+    assert_eq!(told.matches("`capture` has no use here").count(), 1, "{told}");
+    assert_eq!(told.matches("leaves out the programs of the topology, 1 in all").count(), 1, "{told}");
 }
 
 /// The text of a plan that is kept beside the examples, for another folder.

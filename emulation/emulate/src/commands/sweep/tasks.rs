@@ -78,6 +78,9 @@ pub(super) fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)
         let state = state(&folder, &prepared, args.how(), &mut programs)?;
         let mut warnings = prepared.warnings();
         warnings.extend(is_of_one.then(|| prepared.unused()).into_iter().flatten());
+        if args.how() == RunMode::Simulated {
+            warnings.extend(prepared.unused_in_simulation());
+        }
         tasks.push(SweepTask {
             folder,
             state,
@@ -99,10 +102,13 @@ fn prepare(run: &SweepRun, args: &SweepArgs) -> Result<Prepared, RunError> {
     let prepared = Prepared::from_text(&run.text, &args.plan)?;
     match args.how() {
         RunMode::Emulated => prepared.check_for_daemons()?,
-        RunMode::Simulated => roost_sim::check_settings(&prepared).map_err(|error| match error {
-            SimulateError::Run(error) => error,
-            other => RunError::Failed(other.to_string()),
-        })?,
+        RunMode::Simulated => {
+            prepared.check_for_simulation()?;
+            roost_sim::check_settings(&prepared).map_err(|error| match error {
+                SimulateError::Run(error) => error,
+                other => RunError::Failed(other.to_string()),
+            })?;
+        }
     }
     Ok(prepared)
 }
