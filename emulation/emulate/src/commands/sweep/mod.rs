@@ -156,10 +156,9 @@ struct SweepJson<'a> {
 
 /// Shows all runs; returns the reasons to distrust some.
 fn show(tasks: &[SweepTask], output: Output) -> CommandResult<Vec<String>> {
-    // Runs that did not start are reported separately.
-    let all = tasks.iter().filter_map(|task| Some((task, roost_results::read(&task.folder).ok()?)));
-    let all: Vec<(&SweepTask, Results)> = all.collect();
-    let rows: Vec<SweepRow<'_>> = all.iter().map(|(task, results)| row(task, results)).collect();
+    // Runs that did not start are reported separately. The records of one run are in memory at a time.
+    let rows: Vec<SweepRow<'_>> =
+        tasks.iter().filter_map(|task| Some(row(task, &roost_results::read(&task.folder).ok()?))).collect();
     let (invalid, count) = (rows.iter().filter(|row| !row.valid).count(), rows.len());
     if output.is_json() {
         output.json(&SweepJson { schema: SCHEMA, runs: rows })?;
