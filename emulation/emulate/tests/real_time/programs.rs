@@ -92,6 +92,17 @@ fn programs_measure_and_end_the_run() {
 }
 
 #[test]
+fn all_programs_learn_one_start() {
+    let told = "echo $EMULATE_START $EMULATE_START_MONOTONIC";
+    let plan = format!("{PLAN}{}{}start = '1s'\n", program("a", "node[1-3]", told), program("b", "server", told));
+    let trial = ProgramTrial::new(&plan);
+    trial.run();
+    let read = |name| fs::read_to_string(trial.out().join("programs").join(name)).unwrap();
+    let starts = ["a-node1.out", "a-node2.out", "a-node3.out", "b.out"].map(read);
+    assert!(starts[0].len() > 10 && starts.iter().all(|start| *start == starts[0]), "{starts:?}");
+}
+
+#[test]
 fn unexpected_ends_make_run_invalid() {
     let plan = format!(
         "{PLAN}{}{}{}exit = 3\n{}exit = 0\nstop = '2s'\n{}stop = '2s'\n{}timeout = '1s'\nexit = 0\n",

@@ -4,14 +4,13 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use roost_lab::{Lab, ProgramRoot, ROOT_RESULTS, ROOT_SOCKET};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{FOLDER, Programs};
 use crate::private::RUN_FOLDER;
-use crate::program_environment::{HostFacts, StartClock};
+use crate::program_environment::HostFacts;
 use crate::program_output::ProgramOutput;
 use crate::redirection;
 
@@ -21,9 +20,10 @@ const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 const MAX_SOCKET: usize = 107;
 
 impl Programs {
-    /// Starts the program of this index, `now` after the beginning.
-    pub(super) fn spawn(&mut self, lab: &Lab, index: usize, now: Duration) -> Result<Child, String> {
+    /// Starts the program of this index.
+    pub(super) fn spawn(&mut self, lab: &Lab, index: usize) -> Result<Child, String> {
         let (program, settings) = (&self.all[index], &self.settings[index]);
+        let start = self.start.ok_or("the run has not begun")?;
         if program.command.trim().is_empty() {
             return Err("it has no command".to_owned());
         }
@@ -44,7 +44,7 @@ impl Programs {
         let address = lab.address(program.host).map(|address| address.to_string());
         let shown = if root.is_some() { Path::new(ROOT_RESULTS) } else { &own };
         let host = HostFacts { name: &self.hosts[program.host], address };
-        command.envs(self.facts.variables(program, &host, StartClock::before(now), shown));
+        command.envs(self.facts.variables(program, &host, start, shown));
         self.offer_daemon(&mut command, index, root.as_ref());
         command.envs(&settings.environment);
         let (log, err) = (output(&program.name, "out")?, output(&program.name, "err")?);
@@ -65,9 +65,8 @@ impl Programs {
         // The pipe ends with the program's own copies of its other end.
         drop(command);
         if let Some((from, log)) = reader {
-            let origin = Instant::now().checked_sub(now).unwrap_or_else(Instant::now);
             let output = ProgramOutput::new(&program.name, &self.hosts[program.host]);
-            if let Err(error) = self.readers.spawn(output, from, log, origin) {
+            if let Err(error) = self.readers.spawn(output, from, log, start.origin) {
                 // Without a reader the program would wait for ever.
                 let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                 return Err(format!("a thread is refused: {error}"));
