@@ -196,7 +196,7 @@ impl Programs {
         for running in self.running.iter_mut().flatten() {
             running.ask(ProgramEnd::Cut, now);
         }
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let mut ended = self.collect_ended(now + began.elapsed());
         while self.is_any_running() {
             std::thread::sleep(Duration::from_millis(10));

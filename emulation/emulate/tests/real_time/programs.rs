@@ -127,6 +127,7 @@ fn unexpected_ends_make_run_invalid() {
 fn hostile_output_is_cut_and_told() {
     let flood = "i=0; while [ $i -lt 300 ]; do cat flood; i=$((i+1)); done";
     let endless = "head -c 80000000 /dev/zero";
+    let silent = "cat flood; head -c 70000000 /dev/zero; head -c 80000000 /dev/zero >&2";
     let wrong = "echo '{\"measure\":\"x\",\"value\":\"fast\"}'; printf '{\"measure\":\"y\",\"count\":2}'";
     let escape = "setsid yes & echo '{\"measure\":\"z\",\"ok\":true}'";
     let plan = format!(
@@ -135,7 +136,7 @@ fn hostile_output_is_cut_and_told() {
         program("endless", "node2", endless),
         program("wrong", "node3", wrong),
         program("escape", "node3", escape),
-        program("silent", "node3", "cat flood")
+        program("silent", "node3", silent)
     );
     let trial = ProgramTrial::new(&plan);
     fs::write(trial.folder.path().join("flood"), "{\"measure\":\"n\",\"value\":1}\n".repeat(1000)).unwrap();
@@ -150,7 +151,7 @@ fn hostile_output_is_cut_and_told() {
     assert!(told.contains("flood measured too often"), "{told}");
     assert!(told.contains("wrong printed 1 lines that are no measurements; the first is line 1"), "{told}");
     let size = |file: &str| fs::metadata(trial.out().join("programs").join(file)).unwrap().len();
-    assert_eq!((size("endless.out"), size("silent.out")), (64 << 20, 26_000));
+    assert_eq!(["endless.out", "silent.out", "silent.err"].map(size), [64 << 20; 3]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The start of a program: its variables, its root, and the reader of its output.
+//! The start of a program: its variables, its root, and the readers of its output.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
@@ -47,25 +47,20 @@ impl Programs {
         command.envs(self.facts.variables(program, &host, start, shown));
         self.offer_daemon(&mut command, index, root.as_ref());
         command.envs(&settings.environment);
-        let (log, err) = (output(&program.name, "out")?, output(&program.name, "err")?);
-        let reader = if settings.is_silent {
-            command.stdout(log);
-            None
-        } else {
-            let (from, to) = std::io::pipe().map_err(|error| format!("a pipe cannot be made: {error}"))?;
-            command.stdout(to);
-            Some((from, log))
-        };
-        command.stderr(err);
+        let pipe = || std::io::pipe().map_err(|error| format!("a pipe cannot be made: {error}"));
+        let ((from_out, out), (from_err, err)) = (pipe()?, pipe()?);
+        let logs = [(from_out, output(&program.name, "out")?), (from_err, output(&program.name, "err")?)];
+        command.stdout(out).stderr(err);
         let enter = || root.as_ref().map_or(Ok(()), ProgramRoot::enter);
         let spawned = lab.run_in(program.host, || enter().map(|()| command.spawn()));
         let spawned = spawned.map_err(|error| error.to_string())?;
         let spawned = spawned.map_err(|error| format!("its root cannot be used: {error}"))?;
         let child = spawned.map_err(|error| format!("sh cannot be started: {error}"))?;
-        // The pipe ends with the program's own copies of its other end.
+        // The pipes end with the program's own copies of their other ends.
         drop(command);
-        if let Some((from, log)) = reader {
-            let output = ProgramOutput::new(&program.name, &self.hosts[program.host]);
+        let output = || ProgramOutput::new(&program.name, &self.hosts[program.host]);
+        let first = if settings.is_silent { output().without_measurements() } else { output() };
+        for (output, (from, log)) in [first, output().without_measurements()].into_iter().zip(logs) {
             if let Err(error) = self.readers.spawn(output, from, log, start.origin) {
                 // Without a reader the program would wait for ever.
                 let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
