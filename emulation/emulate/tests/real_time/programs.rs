@@ -172,6 +172,18 @@ fn programs_beside_daemons_reach_them() {
     assert_eq!(read("none.out"), "socket none\n");
 }
 
+#[test]
+fn roots_with_links_are_refused() {
+    let plan = format!("{PLAN}{}root = 'root'\n", program("inside", "node1", "true"));
+    let trial = ProgramTrial::new(&plan);
+    let root = trial.folder.path().join("root");
+    fs::create_dir(&root).unwrap();
+    std::os::unix::fs::symlink("/.emulate-old/etc", root.join("etc")).unwrap();
+    let (code, results) = trial.run();
+    let told = ended(&results, "inside").error.clone().unwrap_or_default();
+    assert!(code != 0 && told.contains("/etc is a link in"), "{code} {told}");
+}
+
 /// A root from the static `busybox`, if this machine has one.
 #[test]
 fn program_with_root_sees_only_that() {
