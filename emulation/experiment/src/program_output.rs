@@ -50,7 +50,6 @@ enum OutputLine {
 pub(super) struct ProgramOutput {
     program: String,
     host: String,
-    /// False if all lines are log.
     has_measurements: bool,
     line: Vec<u8>,
     /// True while a line is longer than a measurement can be.

@@ -39,7 +39,6 @@ pub(super) struct Programs {
     /// By program; a topology's own programs have none but defaults.
     settings: Vec<ProgramSettings>,
     facts: ProgramFacts,
-    /// Known when the run has begun.
     start: Option<StartClock>,
     /// The hosts on which a node's daemon runs.
     nodes: BTreeSet<usize>,

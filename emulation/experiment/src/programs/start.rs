@@ -20,7 +20,6 @@ const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 const MAX_SOCKET: usize = 107;
 
 impl Programs {
-    /// Starts the program of this index.
     pub(super) fn spawn(&mut self, lab: &Lab, index: usize) -> Result<Child, String> {
         let (program, settings) = (&self.all[index], &self.settings[index]);
         let start = self.start.ok_or("the run has not begun")?;
