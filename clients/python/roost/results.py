@@ -119,6 +119,21 @@ class Run:
         return self.frame("positions")
 
     @property
+    def motion(self) -> DataFrame:
+        """The place of each host in motion, second by second."""
+        return self.frame("motion")
+
+    @property
+    def link_states(self) -> DataFrame:
+        """The links of radios: a row for each change of a direction."""
+        return self.frame("link-states")
+
+    @property
+    def measurements(self) -> DataFrame:
+        """What programs measured."""
+        return self.frame("measurements")
+
+    @property
     def rooms(self) -> DataFrame:
         """The stream of each member of a room at each other."""
         return self.frame("rooms")
@@ -156,9 +171,12 @@ class Sweep:
         return Sweep(self.folder, tuple(runs))
 
     def rows(self, kind: str) -> list[Row]:
-        """The rows of all runs, each with the name of its folder in ``run`` and the factors."""
+        """The rows of all runs, each with the name of its folder in ``run`` and the factors.
+
+        Where a record has a value of the same name as a factor, ``loss`` is the factor and ``record_loss`` the value.
+        """
         return [
-            {"run": str(run.folder.relative_to(self.folder)), **run.factors, **row}
+            _beside({"run": str(run.folder.relative_to(self.folder)), **run.factors}, row)
             for run in self.runs
             for row in run.rows(kind)
         ]
@@ -171,12 +189,10 @@ class Sweep:
         """A row for each run: its factors, whether it is valid, and how long it ran."""
         told = ("name", "topology", "transport", "nodes", "ran_s", "interrupted")
         rows: list[Row] = [
-            {
-                "run": str(run.folder.relative_to(self.folder)),
-                **run.factors,
-                **{key: run.facts.get(key) for key in told},
-                "valid": run.is_valid,
-            }
+            _beside(
+                {"run": str(run.folder.relative_to(self.folder)), **run.factors},
+                {**{key: run.facts.get(key) for key in told}, "valid": run.is_valid},
+            )
             for run in self.runs
         ]
         return _frame(rows, "facts")
@@ -208,6 +224,18 @@ class Sweep:
     @property
     def positions(self) -> DataFrame:
         return self.frame("positions")
+
+    @property
+    def motion(self) -> DataFrame:
+        return self.frame("motion")
+
+    @property
+    def link_states(self) -> DataFrame:
+        return self.frame("link-states")
+
+    @property
+    def measurements(self) -> DataFrame:
+        return self.frame("measurements")
 
     @property
     def rooms(self) -> DataFrame:
@@ -293,7 +321,17 @@ def _number(text: object) -> object:
     try:
         return int(str(text))
     except ValueError:
+        pass
+    try:
+        number = float(str(text))
+    except ValueError:
         return text
+    # A value may be named nan or inf.
+    return number if math.isfinite(number) else text
+
+
+def _beside(factors: Row, row: Row) -> Row:
+    return {**factors, **{f"record_{name}" if name in factors else name: value for name, value in row.items()}}
 
 
 def _requests(records: dict[str, list[Row]]) -> list[Row]:
@@ -341,6 +379,8 @@ _TABLES: dict[str, Any] = {
     "load": _load,
     "nodes": _nodes,
     "positions": _plain("position"),
+    "link-states": _plain("link-state"),
+    "measurements": _plain("measurement"),
     "rooms": _plain("room-stream"),
     "programs": _plain("program"),
 }

@@ -82,6 +82,28 @@ class FilesByHand(unittest.TestCase):
         self.assertEqual((row["run"], row["delay"], row["nodes"], row["seed"]), ("a", "50ms", 11, 3))
         self.assertEqual(([run.name for run in sweep.trusted.runs], sweep.runs[1].reasons), (["a"], ["late"]))
 
+    def test_factors_keep_their_names(self) -> None:
+        state: dict[str, object] = {"record": "link-state", "t": 1.0, "loss": 0.5, "run": 7}
+        write_run(self.path / "a", [state], varied={"loss": "0.01", "case": "nan", "nodes": "4"}, nodes=5)
+        sweep = Sweep.open(self.path)
+        for kind in ("link-state", "link-states"):
+            row = sweep.rows(kind)[0]
+            told = (row["loss"], row["record_loss"], row["run"], row["record_run"], row["case"])
+            self.assertEqual(told, (0.01, 0.5, "a", 7, "nan"))
+        if pandas is not None:
+            self.assertEqual((sweep.facts["nodes"][0], sweep.facts["record_nodes"][0]), (4, 5))
+
+    def test_measurements_and_motion_have_tables(self) -> None:
+        records: list[dict[str, object]] = [
+            {"record": "measurement", "measure": "rtt", "value": 3},
+            {"record": "motion", "host": "a"},
+        ]
+        run = Run.open(write_run(self.path / "one", records))
+        self.assertEqual(run.rows("measurements"), [{"measure": "rtt", "value": 3}])
+        self.assertEqual(run.rows("motion"), [{"host": "a"}])
+        if pandas is not None:
+            self.assertEqual((len(run.measurements), len(run.motion), len(run.link_states)), (1, 1, 0))
+
     def test_broken_files_are_named(self) -> None:
         folder = write_run(self.path / "one", [])
         (folder / "events.jsonl").write_text('{"record": "sample", "t": 1}\n{"record": "sam')

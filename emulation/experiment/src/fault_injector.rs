@@ -70,6 +70,7 @@ impl<'a> FaultInjector<'a> {
 
     /// Runs all due actions of a run that began at `origin`; true if one of them ends the run.
     pub(super) fn run_due(&mut self, fleet: &mut Fleet, origin: Instant) -> Result<bool, RunError> {
+        self.programs.begin(origin);
         let ended = self.programs.collect_ended(origin.elapsed());
         self.record_ended(ended);
         self.record_measurements();

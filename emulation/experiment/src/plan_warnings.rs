@@ -35,6 +35,16 @@ impl Prepared {
         Err(PlanError::new(&self.file, program.name.line, message).into())
     }
 
+    /// Parts of the plan and its topology that virtual time leaves out, one sentence each.
+    pub fn unused_in_simulation(&self) -> Vec<String> {
+        let (file, programs) = (self.file.display(), self.network.programs.len());
+        let capture =
+            || format!("{file}: `capture` has no use here: packets in virtual time have lengths, but are no frames");
+        let left_out = || format!("{file}: virtual time leaves out the programs of the topology, {programs} in all");
+        let all = [self.plan.capture.is_some().then(capture), (programs > 0).then(left_out)];
+        all.into_iter().flatten().collect()
+    }
+
     /// Settings that the plan's architecture does not use, one sentence each.
     pub fn unused(&self) -> Vec<String> {
         let Plan { architecture, caches, server, .. } = &self.plan;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use roost_lab::Lab;
 use roost_topology::model::HostProgram;
@@ -14,21 +14,23 @@ use super::workload::generator;
 /// The longest list of hosts in a variable, bytes: the system takes 128 KiB.
 const MAX_HOSTS: usize = 64 << 10;
 
-/// The time 0 of a run, by two clocks.
+/// The time 0 of a run, by several clocks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct StartClock {
     pub(super) unix: Duration,
     pub(super) monotonic: Duration,
+    pub(super) origin: Instant,
 }
 
 impl StartClock {
-    /// The clocks of a run that began `elapsed` ago.
-    pub(super) fn before(elapsed: Duration) -> Self {
+    /// The clocks of a run that began then. It reads them anew: make one for a run, not for each program.
+    pub(super) fn at(origin: Instant) -> Self {
+        let elapsed = origin.elapsed();
         let now = clock_gettime(ClockId::Monotonic);
         let seconds = Duration::from_secs(now.tv_sec.try_into().unwrap_or(0));
         let monotonic = seconds + Duration::from_nanos(now.tv_nsec.try_into().unwrap_or(0));
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { unix: unix.saturating_sub(elapsed), monotonic: monotonic.saturating_sub(elapsed) }
+        Self { unix: unix.saturating_sub(elapsed), monotonic: monotonic.saturating_sub(elapsed), origin }
     }
 }
 
@@ -98,7 +100,8 @@ mod tests {
         let facts =
             ProgramFacts { seed, length: Some(Duration::from_millis(1500)), shared, hosts: "a=10.1.1.2".into() };
         let program = HostProgram { name: name.to_owned(), ..HostProgram::default() };
-        let start = StartClock { unix: Duration::from_micros(5_000_007), monotonic: Duration::ZERO };
+        let start =
+            StartClock { unix: Duration::from_micros(5_000_007), monotonic: Duration::ZERO, origin: Instant::now() };
         let host = HostFacts { name: "a", address: Some("10.1.1.2".to_owned()) };
         facts.variables(&program, &host, start, Path::new("/x"))
     }

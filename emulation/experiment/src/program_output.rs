@@ -50,6 +50,7 @@ enum OutputLine {
 pub(super) struct ProgramOutput {
     program: String,
     host: String,
+    has_measurements: bool,
     line: Vec<u8>,
     /// True while a line is longer than a measurement can be.
     is_long: bool,
@@ -85,6 +86,7 @@ impl ProgramOutput {
         Self {
             program: program.to_owned(),
             host: host.to_owned(),
+            has_measurements: true,
             line: Vec::new(),
             is_long: false,
             number: 0,
@@ -97,6 +99,11 @@ impl ProgramOutput {
         }
     }
 
+    /// An output that is nothing but a log.
+    pub(super) fn without_measurements(self) -> Self {
+        Self { has_measurements: false, ..self }
+    }
+
     pub(super) fn program(&self) -> &str {
         &self.program
     }
@@ -104,6 +111,10 @@ impl ProgramOutput {
     /// Reads a part of the output, which came `t` seconds after the beginning.
     pub(super) fn add_bytes(&mut self, t: f64, bytes: &[u8]) -> OutputNews {
         let mut news = OutputNews::default();
+        if !self.has_measurements {
+            self.log(bytes, &mut news);
+            return news;
+        }
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
             if self.is_long || self.line.len() + part.len() > MAX_LINE {
                 let begun = std::mem::take(&mut self.line);
@@ -303,6 +314,16 @@ mod tests {
         assert_eq!(output.losses.log_bytes, 1100 * (1 << 16) - MAX_LOG);
         let news = output.add_bytes(0.0, b"\n{\"measure\":\"x\",\"value\":1}\n");
         assert_eq!(news.measurements.len(), 1);
+    }
+
+    #[test]
+    fn mere_log_is_cut_too() {
+        let mut output = output().without_measurements();
+        let line = "{\"measure\":\"x\",\"value\":1}\n";
+        let news = output.add_bytes(0.0, line.as_bytes());
+        assert_eq!((news.measurements.len(), news.log.as_slice()), (0, line.as_bytes()));
+        let logged: usize = (0..1100).map(|_| output.add_bytes(0.0, &[b'x'; 1 << 16]).log.len()).sum();
+        assert_eq!((logged + line.len()) as u64, MAX_LOG);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use roost_lab::{Lab, Usage};
 use roost_results::record::{self, MeasurementRecord, ProgramEnd};
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::error::RunError;
 use super::job::RunSpec;
 use super::plan_programs::ProgramSettings;
-use super::program_environment::ProgramFacts;
+use super::program_environment::{ProgramFacts, StartClock};
 use super::program_reader::ProgramReaders;
 
 /// The folder of outputs in the results.
@@ -39,6 +39,7 @@ pub(super) struct Programs {
     /// By program; a topology's own programs have none but defaults.
     settings: Vec<ProgramSettings>,
     facts: ProgramFacts,
+    start: Option<StartClock>,
     /// The hosts on which a node's daemon runs.
     nodes: BTreeSet<usize>,
     results: PathBuf,
@@ -105,6 +106,7 @@ impl Programs {
             running,
             settings,
             facts: ProgramFacts::new(job.seed, job.length, plan, lab),
+            start: None,
             nodes,
             results,
             readers: Self::readers()?,
@@ -114,6 +116,11 @@ impl Programs {
 
     fn readers() -> Result<ProgramReaders, RunError> {
         ProgramReaders::new().map_err(|error| RunError::Failed(format!("cannot make a pipe for programs: {error}")))
+    }
+
+    /// Begins the run. Later calls change nothing.
+    pub(super) fn begin(&mut self, origin: Instant) {
+        self.start.get_or_insert_with(|| StartClock::at(origin));
     }
 
     pub(super) fn is_any_running(&self) -> bool {
@@ -188,7 +195,7 @@ impl Programs {
         for running in self.running.iter_mut().flatten() {
             running.ask(ProgramEnd::Cut, now);
         }
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let mut ended = self.collect_ended(now + began.elapsed());
         while self.is_any_running() {
             std::thread::sleep(Duration::from_millis(10));
@@ -204,7 +211,7 @@ impl Programs {
             return Some(not_started(program, host, item, now, "it runs already"));
         }
         let (timeout, command) = (program.timeout, program.command.clone());
-        match self.spawn(lab, index, now) {
+        match self.spawn(lab, index) {
             Ok(child) => {
                 self.groups.push(Pid::from_child(&child));
                 let deadline = timeout.map(|timeout| now + timeout);

@@ -4,8 +4,9 @@
 //! reaches the folder. `/proc`, a few devices and the names of the lab's hosts are added, and its own folder of the
 //! results at [`RESULTS`].
 
+use std::ffi::CStr;
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
@@ -21,8 +22,11 @@ pub const RESULTS: &str = "/results";
 /// The socket of the daemon of its host, if there is one.
 pub const SOCKET: &str = "/run/roost.sock";
 
-/// The place of the system's own root while the new one is being furnished.
-const OLD: &str = "/.emulate-old";
+/// Folders that are furnished. As links they would lead to files of the system's own root.
+const FURNISHED: [&str; 6] = ["/proc", "/dev", "/tmp", "/etc", "/run", RESULTS];
+/// The most memory for what a program writes, and for its `/dev` with `/dev/shm`.
+const SPACE: &CStr = c"mode=0755,size=1g";
+const DEVICE_SPACE: &CStr = c"mode=0755,size=256m";
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 const NAMES: [&str; 3] = ["/etc/hosts", "/etc/resolv.conf", "/etc/nsswitch.conf"];
 
@@ -54,18 +58,20 @@ impl ProgramRoot {
     /// # Errors
     /// Fails when the system refuses it; the message names the step.
     pub fn enter(&self) -> io::Result<()> {
+        refuse_links(&self.folder)?;
         let names = NAMES.map(|file| (file, fs::read(file).ok()));
         let space = self.space.path();
         kernel::unshare(UnshareFlags::NEWNS)?;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        step("make memory for it", mount("tmpfs", space, "tmpfs", flags, Some(c"mode=0755")))?;
+        step("make memory for it", mount("tmpfs", space, "tmpfs", flags, Some(SPACE)))?;
         let root = self.overlay(space)?;
-        fs::create_dir(root.join(OLD.trim_start_matches('/')))?;
-        let old = root.join(OLD.trim_start_matches('/'));
-        step("change to it", pivot_root(&root, &old))?;
+        // No link of the tree knows this name.
+        let name = tempfile::Builder::new().prefix(".emulate-").rand_bytes(16).tempdir_in(&root)?.keep();
+        step("change to it", pivot_root(&root, &name))?;
         step("change to it", chdir("/"))?;
-        furnish()?;
-        self.bind_own()?;
+        let old = Path::new("/").join(name.file_name().unwrap_or_default());
+        furnish(&old)?;
+        self.bind_own(&old)?;
         for (file, text) in names {
             if let Some(text) = text {
                 let written = write_name(Path::new(file), &text);
@@ -73,8 +79,8 @@ impl ProgramRoot {
                     .map_err(|error| named("name hosts in /etc (its files must be of your user and group)", &error))?;
             }
         }
-        step("leave the old one", unmount(OLD, UnmountFlags::DETACH))?;
-        fs::remove_dir(OLD)
+        step("leave the old one", unmount(&old, UnmountFlags::DETACH))?;
+        fs::remove_dir(&old)
     }
 
     fn overlay(&self, space: &Path) -> io::Result<PathBuf> {
@@ -101,28 +107,36 @@ impl ProgramRoot {
         Ok(root)
     }
 
-    fn bind_own(&self) -> io::Result<()> {
-        let old = |path: &Path| Path::new(OLD).join(path.strip_prefix("/").unwrap_or(path));
+    fn bind_own(&self, old: &Path) -> io::Result<()> {
+        let old = |path: &Path| old.join(path.strip_prefix("/").unwrap_or(path));
         fs::create_dir_all(RESULTS)?;
         step("show the results", mount_bind(old(&self.results), RESULTS))?;
         let Some(socket) = &self.socket else { return Ok(()) };
         fs::create_dir_all("/run")?;
-        fs::write(SOCKET, "")?;
+        write_name(Path::new(SOCKET), b"")?;
         step("show the daemon's socket", mount_bind(old(socket), SOCKET))
     }
 }
 
-fn furnish() -> io::Result<()> {
+/// Fails if a folder that is furnished is a link in this tree.
+fn refuse_links(tree: &Path) -> io::Result<()> {
+    let is_link = |name: &&&str| tree.join(name.trim_start_matches('/')).is_symlink();
+    FURNISHED.iter().find(is_link).map_or(Ok(()), |name| {
+        Err(io::Error::other(format!("{name} is a link in {}: make it a folder, or remove it", tree.display())))
+    })
+}
+
+fn furnish(old: &Path) -> io::Result<()> {
     for folder in ["/proc", "/dev", "/tmp", "/etc"] {
         fs::create_dir_all(folder)?;
     }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     let proc = mount("proc", "/proc", "proc", flags, None);
     // Refused in containers that hide parts of /proc.
-    step("show /proc", proc.or_else(|_| mount_bind_recursive(Path::new(OLD).join("proc"), "/proc")))?;
-    step("make /dev", mount("tmpfs", "/dev", "tmpfs", MountFlags::NOSUID | MountFlags::NOEXEC, Some(c"mode=0755")))?;
+    step("show /proc", proc.or_else(|_| mount_bind_recursive(old.join("proc"), "/proc")))?;
+    step("make /dev", mount("tmpfs", "/dev", "tmpfs", MountFlags::NOSUID | MountFlags::NOEXEC, Some(DEVICE_SPACE)))?;
     for device in DEVICES {
-        let (from, to) = (Path::new(OLD).join("dev").join(device), Path::new("/dev").join(device));
+        let (from, to) = (old.join("dev").join(device), Path::new("/dev").join(device));
         fs::write(&to, "")?;
         // A system may lack one of them.
         let _ = mount_bind(from, to);
@@ -141,7 +155,7 @@ fn furnish() -> io::Result<()> {
 fn write_name(file: &Path, text: &[u8]) -> io::Result<()> {
     // The file may not exist.
     let _ = fs::remove_file(file);
-    fs::write(file, text)
+    fs::File::create_new(file)?.write_all(text)
 }
 
 fn step(what: &str, result: rustix::io::Result<()>) -> io::Result<()> {
@@ -150,4 +164,21 @@ fn step(what: &str, result: rustix::io::Result<()>) -> io::Result<()> {
 
 fn named(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_to_furnished_folders_are_refused() {
+        for name in FURNISHED {
+            let tree = tempfile::tempdir().unwrap();
+            refuse_links(tree.path()).unwrap();
+            symlink("/.emulate-old/etc", tree.path().join(&name[1..])).unwrap();
+            let root = ProgramRoot::new(tree.path(), Path::new("/nowhere"), None).unwrap();
+            let told = root.enter().unwrap_err().to_string();
+            assert!(told.starts_with(&format!("{name} is a link in")), "{told}");
+        }
+    }
 }

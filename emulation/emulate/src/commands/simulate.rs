@@ -71,10 +71,8 @@ struct SimulateJson<'a> {
 /// Simulates a plan, with one seed or several.
 pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
     let prepared = prepare(args)?;
-    prepared.unused().iter().for_each(|warning| output.say(format!("warning: {warning}")));
-    if prepared.plan.capture.is_some() {
-        output.say("warning: `capture` has no use here: packets in virtual time have lengths, but are no frames");
-    }
+    let warnings = prepared.unused().into_iter().chain(prepared.unused_in_simulation());
+    warnings.for_each(|warning| output.say(format!("warning: {warning}")));
     match args.seeds {
         Some(count) if count > 1 => run_seeds(args, prepared, count, output),
         _ => run_one(args, &prepared, output),

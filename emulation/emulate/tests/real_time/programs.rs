@@ -92,6 +92,17 @@ fn programs_measure_and_end_the_run() {
 }
 
 #[test]
+fn all_programs_learn_one_start() {
+    let told = "echo $EMULATE_START $EMULATE_START_MONOTONIC";
+    let plan = format!("{PLAN}{}{}start = '1s'\n", program("a", "node[1-3]", told), program("b", "server", told));
+    let trial = ProgramTrial::new(&plan);
+    trial.run();
+    let read = |name| fs::read_to_string(trial.out().join("programs").join(name)).unwrap();
+    let starts = ["a-node1.out", "a-node2.out", "a-node3.out", "b.out"].map(read);
+    assert!(starts[0].len() > 10 && starts.iter().all(|start| *start == starts[0]), "{starts:?}");
+}
+
+#[test]
 fn unexpected_ends_make_run_invalid() {
     let plan = format!(
         "{PLAN}{}{}{}exit = 3\n{}exit = 0\nstop = '2s'\n{}stop = '2s'\n{}timeout = '1s'\nexit = 0\n",
@@ -116,6 +127,7 @@ fn unexpected_ends_make_run_invalid() {
 fn hostile_output_is_cut_and_told() {
     let flood = "i=0; while [ $i -lt 300 ]; do cat flood; i=$((i+1)); done";
     let endless = "head -c 80000000 /dev/zero";
+    let silent = "cat flood; head -c 70000000 /dev/zero; head -c 80000000 /dev/zero >&2";
     let wrong = "echo '{\"measure\":\"x\",\"value\":\"fast\"}'; printf '{\"measure\":\"y\",\"count\":2}'";
     let escape = "setsid yes & echo '{\"measure\":\"z\",\"ok\":true}'";
     let plan = format!(
@@ -124,7 +136,7 @@ fn hostile_output_is_cut_and_told() {
         program("endless", "node2", endless),
         program("wrong", "node3", wrong),
         program("escape", "node3", escape),
-        program("silent", "node3", "cat flood")
+        program("silent", "node3", silent)
     );
     let trial = ProgramTrial::new(&plan);
     fs::write(trial.folder.path().join("flood"), "{\"measure\":\"n\",\"value\":1}\n".repeat(1000)).unwrap();
@@ -139,7 +151,7 @@ fn hostile_output_is_cut_and_told() {
     assert!(told.contains("flood measured too often"), "{told}");
     assert!(told.contains("wrong printed 1 lines that are no measurements; the first is line 1"), "{told}");
     let size = |file: &str| fs::metadata(trial.out().join("programs").join(file)).unwrap().len();
-    assert_eq!((size("endless.out"), size("silent.out")), (64 << 20, 26_000));
+    assert_eq!(["endless.out", "silent.out", "silent.err"].map(size), [64 << 20; 3]);
 }
 
 #[test]
@@ -158,6 +170,18 @@ fn programs_beside_daemons_reach_them() {
     assert!(read("ask/status").contains("node2"), "{}", read("ask.err"));
     assert_eq!(values(&results, "code"), [0.0], "{}", read("ask.err"));
     assert_eq!(read("none.out"), "socket none\n");
+}
+
+#[test]
+fn roots_with_links_are_refused() {
+    let plan = format!("{PLAN}{}root = 'root'\n", program("inside", "node1", "true"));
+    let trial = ProgramTrial::new(&plan);
+    let root = trial.folder.path().join("root");
+    fs::create_dir(&root).unwrap();
+    std::os::unix::fs::symlink("/.emulate-old/etc", root.join("etc")).unwrap();
+    let (code, results) = trial.run();
+    let told = ended(&results, "inside").error.clone().unwrap_or_default();
+    assert!(code != 0 && told.contains("/etc is a link in"), "{code} {told}");
 }
 
 /// A root from the static `busybox`, if this machine has one.
@@ -236,6 +260,22 @@ fn simulation_refuses_programs() {
     let output = trial.emulate(&["simulate", "trial.toml"]);
     let told = said(&output);
     assert!(output.status.code() == Some(2) && told.contains("the program p needs real time"), "{told}");
+    let output = trial.emulate(&["sweep", "trial.toml", "--simulate", "--seeds", "2", "-o", "all"]);
+    let told = said(&output);
+    assert!(output.status.code() == Some(2) && told.contains("the program p needs real time"), "{told}");
+    assert!(!trial.out().with_file_name("all").exists(), "{told}");
+}
+
+#[test]
+fn simulated_sweep_tells_parts_left_out() {
+    let plan = "topology = 'net.toml'\narchitecture = 'super-node'\nduration = '9s'\n".to_owned()
+        + "capture = 'all'\n[sweep]\nseed = [1, 2]\n";
+    let trial = ProgramTrial::new(&plan);
+    let net = String::from_utf8(trial.emulate(&["topo", "star", "--nodes", "4"]).stdout).unwrap();
+    fs::write(trial.folder.path().join("net.toml"), net + &program("p", "node1", "true")).unwrap();
+    let told = said(&trial.emulate(&["sweep", "trial.toml", "--simulate", "--check"]));
+    assert_eq!(told.matches("`capture` has no use here").count(), 1, "{told}");
+    assert_eq!(told.matches("leaves out the programs of the topology, 1 in all").count(), 1, "{told}");
 }
 
 /// The text of a plan that is kept beside the examples, for another folder.

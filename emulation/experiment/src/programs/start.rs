@@ -1,10 +1,9 @@
-//! The start of a program: its variables, its root, and the reader of its output.
+//! The start of a program: its variables, its root, and the readers of its output.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use roost_lab::{Lab, ProgramRoot, ROOT_RESULTS, ROOT_SOCKET};
 use roost_topology::file_name;
@@ -12,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::{FOLDER, Programs};
 use crate::private::RUN_FOLDER;
-use crate::program_environment::{HostFacts, StartClock};
+use crate::program_environment::HostFacts;
 use crate::program_output::ProgramOutput;
 use crate::redirection;
 
@@ -22,9 +21,9 @@ const ROOT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin
 const MAX_SOCKET: usize = 107;
 
 impl Programs {
-    /// Starts the program of this index, `now` after the beginning.
-    pub(super) fn spawn(&mut self, lab: &Lab, index: usize, now: Duration) -> Result<Child, String> {
+    pub(super) fn spawn(&mut self, lab: &Lab, index: usize) -> Result<Child, String> {
         let (program, settings) = (&self.all[index], &self.settings[index]);
+        let start = self.start.ok_or("the run has not begun")?;
         if program.command.trim().is_empty() {
             return Err("it has no command".to_owned());
         }
@@ -45,30 +44,24 @@ impl Programs {
         let address = lab.address(program.host).map(|address| address.to_string());
         let shown = if root.is_some() { Path::new(ROOT_RESULTS) } else { &own };
         let host = HostFacts { name: &self.hosts[program.host], address };
-        command.envs(self.facts.variables(program, &host, StartClock::before(now), shown));
+        command.envs(self.facts.variables(program, &host, start, shown));
         self.offer_daemon(&mut command, index, root.as_ref());
         command.envs(&settings.environment);
-        let (log, err) = (output(&program.name, "out")?, output(&program.name, "err")?);
-        let reader = if settings.is_silent {
-            command.stdout(log);
-            None
-        } else {
-            let (from, to) = std::io::pipe().map_err(|error| format!("a pipe cannot be made: {error}"))?;
-            command.stdout(to);
-            Some((from, log))
-        };
-        command.stderr(err);
+        let pipe = || std::io::pipe().map_err(|error| format!("a pipe cannot be made: {error}"));
+        let ((from_out, out), (from_err, err)) = (pipe()?, pipe()?);
+        let logs = [(from_out, output(&program.name, "out")?), (from_err, output(&program.name, "err")?)];
+        command.stdout(out).stderr(err);
         let enter = || root.as_ref().map_or(Ok(()), ProgramRoot::enter);
         let spawned = lab.run_in(program.host, || enter().map(|()| command.spawn()));
         let spawned = spawned.map_err(|error| error.to_string())?;
         let spawned = spawned.map_err(|error| format!("its root cannot be used: {error}"))?;
         let child = spawned.map_err(|error| format!("sh cannot be started: {error}"))?;
-        // The pipe ends with the program's own copies of its other end.
+        // The pipes end with the program's own copies of their other ends.
         drop(command);
-        if let Some((from, log)) = reader {
-            let origin = Instant::now().checked_sub(now).unwrap_or_else(Instant::now);
-            let output = ProgramOutput::new(&program.name, &self.hosts[program.host]);
-            if let Err(error) = self.readers.spawn(output, from, log, origin) {
+        let output = || ProgramOutput::new(&program.name, &self.hosts[program.host]);
+        let first = if settings.is_silent { output().without_measurements() } else { output() };
+        for (output, (from, log)) in [first, output().without_measurements()].into_iter().zip(logs) {
+            if let Err(error) = self.readers.spawn(output, from, log, start.origin) {
                 // Without a reader the program would wait for ever.
                 let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
                 return Err(format!("a thread is refused: {error}"));

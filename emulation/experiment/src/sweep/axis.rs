@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use roost_topology::file::quote;
 use toml::{Table, Value};
 
 use super::key::PlanKey;
@@ -82,7 +83,7 @@ pub(super) fn axes(sweep: Table, first_seed: u64) -> Result<Vec<Axis>, Vec<AxisM
 /// A key with dots in quotes is a dotted key: `"topology.link.sat.delay"`.
 fn quoted(key: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '"');
-    if key.chars().all(is_plain) && !key.is_empty() { key.to_owned() } else { format!("{key:?}") }
+    if key.chars().all(is_plain) && !key.is_empty() { key.to_owned() } else { quote(key) }
 }
 
 fn push(axes: &mut Vec<Axis>, key: &str, at: &[String], values: Vec<Value>) {
@@ -123,9 +124,11 @@ fn axis(key: PlanKey, at: &[String], values: Vec<Value>) -> Axis {
 fn distinct(labels: impl Iterator<Item = String>) -> Vec<String> {
     let mut known = BTreeSet::new();
     let mut number = |(index, label): (usize, String)| {
-        let label = if known.contains(&label) { format!("{label}-{}", index + 1) } else { label };
-        known.insert(label.clone());
-        label
+        if known.insert(label.clone()) {
+            return label;
+        }
+        let mut numbered = (index + 1..).map(|number| format!("{label}-{number}"));
+        numbered.find(|one| known.insert(one.clone())).unwrap_or(label)
     };
     labels.enumerate().map(&mut number).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use roost_topology::file::quote;
 use toml::{Table, Value};
 
 /// The most names of a key: no value of a plan lies deeper.
@@ -53,9 +54,10 @@ impl PlanKey {
 impl fmt::Display for PlanKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, name) in self.0.iter().enumerate() {
-            let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+            let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            let is_plain = !name.is_empty() && name.chars().all(is_letter);
             let dot = if place == 0 { "" } else { "." };
-            if is_plain { write!(f, "{dot}{name}")? } else { write!(f, "{dot}{name:?}")? }
+            if is_plain { write!(f, "{dot}{name}")? } else { write!(f, "{dot}{}", quote(name))? }
         }
         Ok(())
     }
@@ -112,6 +114,10 @@ mod tests {
         }
         for text in ["", "a b", "a = 1\nb", "a..b", "[a]", "a.{b = 1}"] {
             assert!(PlanKey::parse(text).is_err(), "{text}");
+        }
+        for name in ["", "a\u{7f}b", "zero\u{200b}width", "tab\tand\nline", "\"\\"] {
+            let key = PlanKey(vec!["links".to_owned(), name.to_owned()]);
+            assert_eq!(PlanKey::parse(&key.to_string()), Ok(key));
         }
         assert!(PlanKey::parse("a.".repeat(5000).trim_end_matches('.')).is_err());
     }

@@ -47,6 +47,15 @@ pub(super) fn plain(words: &str) -> String {
     words.chars().map(|c| if is_plain(c) { c } else { '-' }).collect()
 }
 
+/// A name that no path takes for the folder itself or the one above.
+pub(super) fn folder_name(name: &str) -> String {
+    match name {
+        "" => "empty".to_owned(),
+        dots if dots.bytes().all(|byte| byte == b'.') => format!("dots-{}", dots.len()),
+        other => other.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

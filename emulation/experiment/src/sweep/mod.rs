@@ -14,7 +14,7 @@ use toml::{Table, Value};
 
 use self::axis::{Axis, AxisPoint, SEEDS};
 use self::key::set;
-use self::label::plain;
+use self::label::{folder_name, plain};
 use self::lines::{key_lines, line_of};
 use super::plan::{PlanError, PlanErrors};
 
@@ -94,14 +94,20 @@ pub fn read_sweep(text: &str, file: &Path, extras: &SweepExtras) -> Result<Sweep
     let (mut runs, mut names) = (Vec::with_capacity(count), BTreeSet::new());
     for number in 0..count {
         let mut run = run_of(&plan, &points(&axes, number), file, &line)?;
-        if run.name.len() > MAX_NAME || !names.insert(run.name.clone()) {
-            run.name.truncate(MAX_NAME);
-            run.name = format!("{}_{}", run.name, number + 1);
-            names.insert(run.name.clone());
-        }
+        run.name = distinct_name(run.name, number + 1, &mut names);
         runs.push(run);
     }
     Ok(Sweep { runs, factors: axes.into_iter().map(|axis| axis.name).collect() })
+}
+
+/// The name, shorter or with a number if it is too long or taken.
+fn distinct_name(mut name: String, number: usize, names: &mut BTreeSet<String>) -> String {
+    if name.len() <= MAX_NAME && names.insert(name.clone()) {
+        return name;
+    }
+    name.truncate(MAX_NAME);
+    let mut numbered = (number..).map(|number| format!("{name}_{number}"));
+    numbered.find(|one| names.insert(one.clone())).unwrap_or(name)
 }
 
 /// Removes the table `[sweep]` from a plan, and adds what the command line varies.
@@ -161,7 +167,7 @@ fn run_of(
         set(&mut plan, &value.key, value.value.clone()).map_err(|message| PlanError::new(file, at, message))?;
         keys.push((value.key.clone(), at));
     }
-    let name = points.iter().map(|one| plain(&one.point.folder)).collect::<Vec<_>>().join("_");
+    let name = folder_name(&points.iter().map(|one| plain(&one.point.folder)).collect::<Vec<_>>().join("_"));
     let varied = points.iter().map(|one| (one.axis.name.clone(), one.point.label.clone())).collect();
     Ok(SweepRun { name, varied, text: write(&plan, file)?, keys })
 }
@@ -321,6 +327,25 @@ mod tests {
     fn runs_never_share_a_name() {
         let cells = sweep("[sweep]\ntopology = ['a/star.toml', 'b/star.toml', 'a b']\n").unwrap();
         assert_eq!(cells.iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(), ["star", "star-2", "a-b"]);
+    }
+
+    #[test]
+    fn names_stay_below_the_folder() {
+        let runs = sweep("[sweep]\ntopology = ['', '.', '..', '...']\n").unwrap();
+        assert_eq!(names(&runs), ["empty", "dots-1", "dots-2", "dots-3"]);
+        let case = |name: &str| format!("[[sweep.cases]]\nname = '{name}'\nseed = 3\n");
+        let runs = sweep(&["", ".", ".."].map(case).concat()).unwrap();
+        assert_eq!(names(&runs), ["empty", "dots-1", "dots-2"]);
+        let runs = sweep("[sweep]\ntopology = ['', '..']\nseed = [1]\n").unwrap();
+        assert_eq!(names(&runs), ["seed-1_", "seed-1_.."]);
+    }
+
+    #[test]
+    fn numbered_names_are_not_taken() {
+        let runs = sweep("[sweep]\ntopology = ['a-b_3', 'a b', 'a-b']\n").unwrap();
+        assert_eq!(names(&runs), ["a-b_3", "a-b", "a-b_4"]);
+        let runs = sweep("[sweep]\ntopology = ['a', 'a-3', 'a']\n").unwrap();
+        assert_eq!(runs.iter().map(|run| run.varied["topology"].as_str()).collect::<Vec<_>>(), ["a", "a-3", "a-4"]);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub(super) use self::names::compress;
 
 pub use self::names::expand as expand_names;
 pub use self::shape::{BurstFile, QueueFile, burst, order, queue};
-pub use self::stanza::{burst_value, queue_value};
+pub use self::stanza::{burst_value, queue_value, quote};
 pub use self::trace::{TraceFile, TraceKey};
 pub use self::values::Switch;
 pub use self::write::{most_common, whole_of, write};

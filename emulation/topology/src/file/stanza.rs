@@ -91,7 +91,8 @@ pub(super) fn list(items: impl Iterator<Item = String>) -> String {
     format!("[{}]", items.collect::<Vec<_>>().join(", "))
 }
 
-pub(super) fn quote(text: &str) -> String {
+/// A text as a TOML string on one line, which may be a key, too.
+pub fn quote(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {
         match c {

@@ -114,7 +114,7 @@ fn emulate_all(plan: &Path, open: &[&SweepTask], output: Output, interrupt: &Int
             return Err(interrupted());
         }
         output.say(format!("{} of {}: {}", index + 1, open.len(), task.run.name));
-        remove_remains(&task.folder).map_err(|error| Failure::file("remove", &task.folder, &error))?;
+        remove_remains(&task.folder, &task.run.name).map_err(|error| Failure::file("remove", &task.folder, &error))?;
         let prepared = task.prepare(plan)?;
         match roost_experiment::run(&prepared, &task.folder, &task.run.varied, output, interrupt) {
             Ok(finished) => {
@@ -156,10 +156,9 @@ struct SweepJson<'a> {
 
 /// Shows all runs; returns the reasons to distrust some.
 fn show(tasks: &[SweepTask], output: Output) -> CommandResult<Vec<String>> {
-    // Runs that did not start are reported separately.
-    let all = tasks.iter().filter_map(|task| Some((task, roost_results::read(&task.folder).ok()?)));
-    let all: Vec<(&SweepTask, Results)> = all.collect();
-    let rows: Vec<SweepRow<'_>> = all.iter().map(|(task, results)| row(task, results)).collect();
+    // Runs that did not start are reported separately. The records of one run are in memory at a time.
+    let rows: Vec<SweepRow<'_>> =
+        tasks.iter().filter_map(|task| Some(row(task, &roost_results::read(&task.folder).ok()?))).collect();
     let (invalid, count) = (rows.iter().filter(|row| !row.valid).count(), rows.len());
     if output.is_json() {
         output.json(&SweepJson { schema: SCHEMA, runs: rows })?;

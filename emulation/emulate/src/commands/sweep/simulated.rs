@@ -50,7 +50,7 @@ pub(super) fn run_all(
 
 fn simulate(run: &SweepRun, folder: &Path, plan: &Path) -> Result<Vec<String>, RunFailure> {
     let own = |error: &dyn ToString| RunFailure::Own(error.to_string());
-    remove_remains(folder).map_err(|error| own(&RunError::file("remove", folder, &error)))?;
+    remove_remains(folder, &run.name).map_err(|error| own(&RunError::file("remove", folder, &error)))?;
     let prepared = Prepared::from_text(&run.text, plan).map_err(|error| own(&error))?;
     let seen = roost_sim::simulate_varied(&prepared, folder, &run.varied).map_err(|error| match &error {
         SimulateError::File { .. } => RunFailure::Disk(error.to_string()),

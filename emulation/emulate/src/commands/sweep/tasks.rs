@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,6 +78,9 @@ pub(super) fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)
         let state = state(&folder, &prepared, args.how(), &mut programs)?;
         let mut warnings = prepared.warnings();
         warnings.extend(is_of_one.then(|| prepared.unused()).into_iter().flatten());
+        if args.how() == RunMode::Simulated {
+            warnings.extend(prepared.unused_in_simulation());
+        }
         tasks.push(SweepTask {
             folder,
             state,
@@ -98,10 +102,13 @@ fn prepare(run: &SweepRun, args: &SweepArgs) -> Result<Prepared, RunError> {
     let prepared = Prepared::from_text(&run.text, &args.plan)?;
     match args.how() {
         RunMode::Emulated => prepared.check_for_daemons()?,
-        RunMode::Simulated => roost_sim::check_settings(&prepared).map_err(|error| match error {
-            SimulateError::Run(error) => error,
-            other => RunError::Failed(other.to_string()),
-        })?,
+        RunMode::Simulated => {
+            prepared.check_for_simulation()?;
+            roost_sim::check_settings(&prepared).map_err(|error| match error {
+                SimulateError::Run(error) => error,
+                other => RunError::Failed(other.to_string()),
+            })?;
+        }
     }
     Ok(prepared)
 }
@@ -153,9 +160,32 @@ fn state(folder: &Path, prepared: &Prepared, how: RunMode, programs: &mut Hashes
 }
 
 /// Removes a run that broke off or is not valid: its content is useless.
-pub(super) fn remove_remains(folder: &Path) -> io::Result<()> {
+pub(super) fn remove_remains(folder: &Path, run: &str) -> io::Result<()> {
+    // `..` and the like have no file name, so the folder of the sweep itself never goes.
+    if folder.file_name() != Some(OsStr::new(run)) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no folder below that of the sweep"));
+    }
     match std::fs::remove_dir_all(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         removed => removed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_folders_of_runs_are_removed() {
+        let holder = tempfile::tempdir().unwrap();
+        let sweep = holder.path().join("sweep");
+        std::fs::create_dir_all(sweep.join("run")).unwrap();
+        for name in ["", ".", "..", "run/..", "run/."] {
+            assert!(remove_remains(&sweep.join(name), name).is_err(), "{name}");
+        }
+        assert!(sweep.join("run").is_dir());
+        remove_remains(&sweep.join("run"), "run").unwrap();
+        remove_remains(&sweep.join("run"), "run").unwrap();
+        assert!(!sweep.join("run").exists() && sweep.is_dir());
     }
 }
