@@ -130,12 +130,12 @@ impl CaptureFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        if let Some(file) = &mut self.file {
-            if let Err(error) = file.write_all(&self.waiting) {
-                // A part of a packet would end the file for readers; a device has no length.
-                let _ = file.set_len(self.taken).and_then(|()| file.seek(SeekFrom::Start(self.taken)));
-                return Err(error);
-            }
+        if let Some(file) = &mut self.file
+            && let Err(error) = file.write_all(&self.waiting)
+        {
+            // A part of a packet would end the file for readers; a device has no length.
+            let _ = file.set_len(self.taken).and_then(|()| file.seek(SeekFrom::Start(self.taken)));
+            return Err(error);
         }
         self.taken += self.waiting.len() as u64;
         self.waiting.clear();
