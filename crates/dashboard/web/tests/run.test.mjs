@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -238,8 +238,16 @@ describe("the page over a run", () => {
     await page.close();
   });
 
+  test("lists the runs of a folder", () => {
+    const listed = runs.emulate("view", runs.folder);
+    assert.match(listed, /^ *1 +growing +super-node/m);
+    assert.match(listed, /^ *2 +small +super-node/m);
+    assert.throws(() => runs.emulate("view", runs.folder, "--run", "7"), /there is no run `7` in .* lists 2/);
+  });
+
   test("refuses what is no run", () => {
-    assert.throws(() => runs.emulate("view", runs.folder), /is no folder of a run: name one .*, such as .*growing/s);
+    mkdirSync(runs.path("empty"));
+    assert.throws(() => runs.emulate("view", runs.path("empty")), /is no folder of a run: name one /);
     assert.throws(() => runs.emulate("view", results, "--listen", "0.0.0.0:7791"), /open to other machines/);
   });
 });
