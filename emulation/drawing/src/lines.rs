@@ -68,7 +68,7 @@ impl Lines {
         }
     }
 
-    /// Where many links have the same values, one sentence tells them.
+    /// A sentence tells the values that many links have in common.
     fn drop_common(&mut self, hosts: usize) {
         let is_link = |line: &Line| line.ends[1] < hosts;
         let labels = self.lines.iter().filter(|line| is_link(line)).filter_map(|line| line.label.as_deref());

@@ -52,7 +52,7 @@ pub struct Results {
     pub link_states: Vec<LinkStateRecord>,
     /// The streams of rooms, those of one member together.
     pub room_streams: Vec<RoomStreamRecord>,
-    /// What programs have measured, in the order of arrival.
+    /// The measurements of all programs, in the order of arrival.
     pub measurements: Vec<MeasurementRecord>,
     /// Irregularities of the files, one sentence each.
     pub remarks: Vec<String>,

@@ -26,7 +26,7 @@ const NODE_BYTES: u64 = 200 << 10;
 
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct JobArgs {
-    /// How many runs in virtual time go on at once [default: one on each processor, as memory allows]
+    /// The most runs in virtual time at once [default: one on each processor, as memory allows]
     #[arg(short, long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 }

@@ -16,7 +16,7 @@ delay = "20ms"
 queue = { limit = 3 }
 "#;
 
-/// What `tshark` prints of the fields of each packet; `None` if it is not installed.
+/// The fields of each packet as `tshark` prints them; `None` if it is not installed.
 fn fields(file: &Path, filter: &str, fields: &[&str]) -> Option<Vec<Vec<String>>> {
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(file).args(["-n", "-Y", filter, "-T", "fields"]);

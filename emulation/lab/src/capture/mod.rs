@@ -34,7 +34,7 @@ pub const MAX_CAPTURED: usize = 256;
 /// The largest frame with its header and tags is 1522 bytes.
 const WHOLE_FRAME: u32 = 1522;
 
-/// How much of a link's packets is kept.
+/// The limits of what a capture keeps of a link's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CaptureLimits {
     /// The most bytes that are kept of each packet.
@@ -51,7 +51,7 @@ impl Default for CaptureLimits {
     }
 }
 
-/// What became of the capture of a link.
+/// The capture of a link after its end, with all that is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CaptureSummary {
     pub link: String,
@@ -67,7 +67,7 @@ pub struct CaptureSummary {
 }
 
 impl CaptureSummary {
-    /// What is missing in the file, in a sentence.
+    /// A sentence about packets that are missing in the file.
     pub fn doubt(&self) -> Option<String> {
         let why = self.problem.as_ref().map_or_else(
             || "the disk was slower than the link".to_owned(),

@@ -17,7 +17,7 @@ const ABOVE: f64 = 36.0;
 const POINTS: u32 = 600;
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// What one panel shows: its name, and points of seconds and values.
+/// A panel with its name, and points of seconds and values.
 struct TracePanel {
     name: &'static str,
     ink: Ink,

@@ -1,4 +1,4 @@
-//! What programs have measured: the figures of each name.
+//! The figures of measurements that programs have printed, by name.
 
 use std::collections::BTreeMap;
 

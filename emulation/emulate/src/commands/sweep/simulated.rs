@@ -18,7 +18,7 @@ enum RunFailure {
     Disk(String),
 }
 
-/// What one run told: sentences, and its failure.
+/// The sentences of one run, or the failure that ended it.
 struct SimulatedRun {
     name: String,
     told: Result<Vec<String>, RunFailure>,
