@@ -65,6 +65,7 @@ mod counters;
 mod loss;
 mod medium;
 mod network;
+mod parts;
 mod pipe;
 mod player;
 mod queue;
@@ -80,6 +81,7 @@ mod tests;
 pub use config::{NetworkLimits, PipeChange, PipeConfig};
 pub use counters::{FlowCounters, PacketCount, PipeCounters};
 pub use network::{Delivery, Destination, Network, PipeId, Port, ScheduleFull, SendOutcome, Watching};
+pub use parts::{Crossing, PartId};
 pub use pipe::DropCause;
 pub use watch::{Sighting, SightingKind};
 

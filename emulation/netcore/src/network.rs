@@ -7,6 +7,7 @@ use roost_topology::units::Rate;
 use roost_wire::Time;
 
 use super::loss::PipeRng;
+use super::parts::NetworkPart;
 use super::pipe::{DropCause, Header, Pipe};
 use super::radio::{Air, LanRadio};
 use super::timer_queue::TimerQueue;
@@ -77,10 +78,12 @@ pub struct Network<P> {
     pub(super) seed: u64,
     pub(super) limits: NetworkLimits,
     pub(super) pipes: Vec<Pipe<P>>,
-    exits: Vec<Exit>,
+    pub(super) exits: Vec<Exit>,
     pub(super) ports: Vec<Attachment>,
     pub(super) lans: Vec<Vec<Port>>,
     pub(super) air: Air<P>,
+    /// The part of a larger network that this one is.
+    pub(super) part: Option<Box<NetworkPart<P>>>,
     pub(super) agenda: TimerQueue,
     changes: BTreeMap<(Time, u64), PipeChange>,
     pub(super) ready: VecDeque<Delivery<P>>,
@@ -97,7 +100,7 @@ pub(super) struct Attachment {
     pub(super) to_net: PipeId,
     pub(super) from_net: PipeId,
     /// The opposite port of a link; `None` on a LAN.
-    other_end: Option<Port>,
+    pub(super) other_end: Option<Port>,
     /// The LAN, if `other_end` is `None`.
     pub(super) lan: usize,
 }
@@ -125,6 +128,7 @@ impl<P: Clone> Network<P> {
             ports: Vec::new(),
             lans: Vec::new(),
             air: Air::empty(),
+            part: None,
             agenda: TimerQueue::default(),
             changes: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -233,7 +237,7 @@ impl<P: Clone> Network<P> {
             return Some(delivery.due);
         }
         let packet = self.agenda.first().map(|((due, _), _)| due);
-        [packet, self.next_change(), self.air.deadline()].into_iter().flatten().min()
+        [packet, self.next_change(), self.air.deadline(), self.next_crossing()].into_iter().flatten().min()
     }
 
     /// The time up to which all events are done.
@@ -310,7 +314,7 @@ impl<P: Clone> Network<P> {
 
     /// Runs the next event that is due by `now`; false if there is none.
     fn step(&mut self, now: Time) -> bool {
-        if self.step_air(now) {
+        if self.step_air(now) || self.step_crossing(now) {
             return true;
         }
         let change = self.changes.first_entry().filter(|entry| entry.key().0 <= now);
@@ -346,9 +350,11 @@ impl<P: Clone> Network<P> {
         let Some((header, packet)) = packet else { return };
         self.add_sighting(PipeId(id), SightingKind::Left, number, &packet);
         match self.exits[id as usize] {
-            Exit::Port(port) => {
+            Exit::Port(port) if self.is_own(port) => {
                 self.ready.push_back(Delivery { due: self.clock, port, bytes: header.bytes, packet });
             }
+            // It has crossed to another part.
+            Exit::Port(_) => self.held -= 1,
             Exit::Switch(from) => {
                 self.held -= 1;
                 self.switch(from, header, packet);
@@ -356,18 +362,21 @@ impl<P: Clone> Network<P> {
         }
     }
 
-    fn switch(&mut self, from: Port, header: Header, packet: P) {
+    /// Sends a packet on from a switch, as far as its receivers are of this part.
+    pub(super) fn switch(&mut self, from: Port, header: Header, packet: P) {
         let lan = self.ports[from.index()].lan;
         if let Some(LanRadio::Shared(medium)) = self.air.lan(lan) {
             return self.offer(*medium, from, header, packet);
         }
         if let Destination::Port(to) = header.to {
-            self.enter(self.way_out(from, to), header, || packet);
+            if self.is_own(to) {
+                self.enter(self.way_out(from, to), header, || packet);
+            }
             return;
         }
         for member in 0..self.lans[lan].len() {
             let port = self.lans[lan][member];
-            if port != from {
+            if port != from && self.is_own(port) {
                 self.enter(self.way_out(from, port), header, || packet.clone());
             }
         }

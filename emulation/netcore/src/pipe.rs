@@ -34,11 +34,11 @@ pub(super) struct Header {
 
 /// A packet inside. `due` is the time it comes out, once its transmission is over.
 #[derive(Clone, Debug)]
-struct Inside<P> {
-    header: Header,
-    due: Time,
-    sequence: u64,
-    packet: P,
+pub(super) struct Inside<P> {
+    pub(super) header: Header,
+    pub(super) due: Time,
+    pub(super) sequence: u64,
+    pub(super) packet: P,
 }
 
 /// A pipe. Its packets are in one row: `departed` ones in flight, then the one in transmission, then those that
@@ -176,6 +176,12 @@ impl<P> Pipe<P> {
         flow.in_flight -= PacketCount::one(header.bytes);
         flow.delivered += PacketCount::one(header.bytes);
         Some((header, packet))
+    }
+
+    /// The packets that are transmitted by `now` and have not come out.
+    pub(super) fn in_flight(&mut self, now: Time) -> impl Iterator<Item = &Inside<P>> {
+        self.advance(now);
+        self.inside.iter().take(self.departed)
     }
 
     /// Changes the pipe; transmissions up to `now` are completed with the old settings first.

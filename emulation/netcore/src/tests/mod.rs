@@ -4,6 +4,7 @@ mod changes;
 mod lan;
 mod loss;
 mod medium;
+mod parts;
 mod property;
 mod queues;
 mod radio;
@@ -14,7 +15,7 @@ mod watching;
 
 use std::time::Duration;
 
-use roost_topology::model::{Discipline, Queue, TopologyChange};
+use roost_topology::model::{Discipline, PacketOrder, Queue, TopologyChange};
 use roost_topology::units::Rate;
 use roost_wire::Time;
 
