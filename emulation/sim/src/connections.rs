@@ -2,20 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_netcore::HEADER_BYTES;
+use roost_netcore::{Crossing, HEADER_BYTES, PartId};
 use roost_topology::model::HostIndex;
 use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent, multicast_bytes};
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::address::MAX_HOSTS;
 use roost_wire::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Time};
+use rustc_hash::FxHashMap;
 
 use super::TrafficBreakdown;
 use super::event_queue::SimEventQueue;
 use super::fingerprint::RunFingerprint;
-use super::network::{AddressedPacket, SimArrival, SimNetwork};
+use super::network::{AddressedPacket, RoutedPacket, SimArrival, SimNetwork};
+use super::partition::Partition;
 
 /// The index of a machine among all machines.
 pub(super) type MachineId = usize;
@@ -102,12 +105,16 @@ pub(super) struct SimConnections {
     detail: Detail,
     /// The time-out of a handshake, if it does not depend on the path.
     handshake: Option<Duration>,
-    sites: Vec<MachineEndpoint>,
-    listeners: BTreeMap<SocketAddrV4, MachineId>,
+    sites: Arc<[MachineEndpoint]>,
+    listeners: Arc<FxHashMap<SocketAddrV4, MachineId>>,
     /// By machine, true while it runs: packets for others are lost.
     running: Vec<bool>,
     /// By number. A connection's two ends have an even number and the next one.
     ends: Vec<Option<Box<SimConnectionEnd>>>,
+    /// The part of the network that this is, and the number of parts: each numbers connections of its own.
+    part: PartId,
+    parts: PartId,
+    dialed: u64,
     of_machine: Vec<BTreeSet<ConnectionId>>,
     pending_dials: BTreeMap<(MachineId, DialId), SimPendingDial>,
     timers: SimEventQueue<Timer>,
@@ -166,13 +173,15 @@ enum Timer {
 }
 
 impl SimConnections {
-    pub(super) fn new(
+    /// The connections of each part of a network.
+    pub(super) fn in_parts(
         wire: SimNetwork<WirePacket>,
+        partition: &Partition,
         sites: Vec<MachineEndpoint>,
         detail: Detail,
         handshake: Option<Duration>,
-    ) -> Self {
-        let mut listeners = BTreeMap::new();
+    ) -> Vec<Self> {
+        let mut listeners = FxHashMap::default();
         for (machine, site) in sites.iter().enumerate() {
             for (scheme, address) in
                 Scheme::ALL.into_iter().flat_map(|scheme| wire.addresses(site.host).map(move |at| (scheme, at)))
@@ -183,15 +192,19 @@ impl SimConnections {
                 listeners.insert((address, site.media_port), machine);
             }
         }
+        let (sites, listeners): (Arc<[_]>, _) = (sites.into(), Arc::new(listeners));
         let count = sites.len();
-        Self {
+        let part = |(part, wire)| Self {
             wire,
             detail,
             handshake,
-            sites,
-            listeners,
+            sites: Arc::clone(&sites),
+            listeners: Arc::clone(&listeners),
             running: vec![false; count],
             ends: Vec::new(),
+            part,
+            parts: partition.count(),
+            dialed: 0,
             of_machine: vec![BTreeSet::new(); count],
             pending_dials: BTreeMap::new(),
             timers: SimEventQueue::new(),
@@ -201,7 +214,8 @@ impl SimConnections {
             held: (0..count).map(|_| None).collect(),
             counted: vec![[0; 2]; count],
             shares: TrafficBreakdown::default(),
-        }
+        };
+        (0..).zip(wire.split(partition)).map(part).collect()
     }
 
     pub(super) fn wire(&mut self) -> &mut SimNetwork<WirePacket> {
@@ -326,10 +340,16 @@ impl SimConnections {
             up_since: None,
             armed: None,
         };
-        let connection = ConnectionId(self.ends.len() as u64);
-        self.ends.extend([Some(Box::new(end)), None]);
+        let connection = self.next_number();
+        *self.slot(connection) = Some(Box::new(end));
         self.of_machine[machine].insert(connection);
         self.drive_end(now, connection);
+    }
+
+    /// The number of the next connection that is dialed in this part.
+    fn next_number(&mut self) -> ConnectionId {
+        self.dialed += 1;
+        ConnectionId(2 * ((self.dialed - 1) * u64::from(self.parts) + u64::from(self.part)))
     }
 
     /// The paths of a connection from one machine to another. QUIC gets one for each net that both hosts are
@@ -399,11 +419,20 @@ impl SimConnections {
         [self.wire.deadline(), self.timers.next()].into_iter().flatten().min()
     }
 
-    /// Handles one event that is due by `now`, if there is one.
-    pub(super) fn work(&mut self, now: Time, trace: &mut RunFingerprint) {
-        if let Some(arrival) = self.wire.poll(now, trace) {
-            return self.arrive(arrival);
-        }
+    pub(super) fn next_timer(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// Moves packets on until one comes to a machine's host by `until`; its time.
+    pub(super) fn carry(&mut self, until: Time, trace: &mut RunFingerprint) -> Option<Time> {
+        let arrival = self.wire.poll(until, trace)?;
+        let at = arrival.at;
+        self.arrive(arrival);
+        Some(at)
+    }
+
+    /// Handles one timer that is due by `now`, if there is one.
+    pub(super) fn handle_timer(&mut self, now: Time) {
         match self.timers.take_due(now) {
             Some(Timer::End(connection)) => self.time_out(now, connection),
             Some(Timer::NextAttempt(machine, dial)) if self.has_more(machine, dial) => {
@@ -429,6 +458,15 @@ impl SimConnections {
         }
     }
 
+    /// The packets that come to hosts of other parts before `until`.
+    pub(super) fn crossings(&mut self, until: Time) -> Vec<Crossing<RoutedPacket<WirePacket>>> {
+        self.wire.crossings(until)
+    }
+
+    pub(super) fn add_crossings(&mut self, crossings: Vec<Crossing<RoutedPacket<WirePacket>>>) {
+        self.wire.add_crossings(crossings);
+    }
+
     pub(super) fn poll(&mut self) -> Option<(MachineId, MachineInput)> {
         self.news.pop_front()
     }
@@ -447,8 +485,12 @@ impl SimConnections {
     }
 
     fn slot(&mut self, connection: ConnectionId) -> &mut Option<Box<SimConnectionEnd>> {
-        // Only this type assigns numbers, so that they are valid indices.
-        &mut self.ends[connection.0 as usize]
+        // Only this type assigns numbers, and they are dense.
+        let index = connection.0 as usize;
+        if index >= self.ends.len() {
+            self.ends.resize_with(index + 1, || None);
+        }
+        &mut self.ends[index]
     }
 
     /// Handles a packet that has come to a host.

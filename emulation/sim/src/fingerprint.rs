@@ -14,6 +14,15 @@ impl Default for RunFingerprint {
 }
 
 impl RunFingerprint {
+    /// The fingerprint of a run in parts; of a single part its own.
+    pub(super) fn joined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let join = |mut joined: Self, Self(part)| {
+            joined.mix(part);
+            joined
+        };
+        parts.into_iter().reduce(join).unwrap_or_default()
+    }
+
     pub(super) const fn record_event(&mut self, at: Time, place: u64, size: u64) {
         self.mix(at.as_nanos());
         self.mix(place << 32 ^ size);

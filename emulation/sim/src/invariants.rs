@@ -49,6 +49,8 @@ pub(super) struct InvariantChecker {
     machines: BTreeMap<NodeId, MachineId>,
     /// By machine: the time of its death.
     dead: Vec<Option<Time>>,
+    /// Machines that have died or started since the last fetch, for other parts of the network.
+    changes: Vec<(MachineId, Option<Time>)>,
     /// By machine: the time of its last check.
     looked: Vec<Time>,
     /// The last version that each node published.
@@ -70,6 +72,7 @@ impl InvariantChecker {
             requests: vec![MAX_REQUESTS; count],
             machines,
             dead: vec![None; count],
+            changes: Vec::new(),
             looked: vec![Time::ZERO; count],
             published: vec![None; count],
             held: BTreeMap::new(),
@@ -90,11 +93,23 @@ impl InvariantChecker {
 
     pub(super) fn started(&mut self, machine: MachineId) {
         self.dead[machine] = None;
+        self.changes.push((machine, None));
     }
 
     /// Marks a machine as dead to others: it sends nothing for now.
     pub(super) fn fell_silent(&mut self, now: Time, machine: MachineId) {
-        self.dead[machine].get_or_insert(now);
+        let died = *self.dead[machine].get_or_insert(now);
+        self.changes.push((machine, Some(died)));
+    }
+
+    /// The machines that have died or started since the last call, with the times of their deaths.
+    pub(super) fn fetch_changes(&mut self) -> Vec<(MachineId, Option<Time>)> {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Adds the deaths and starts in another part of the network.
+    pub(super) fn add_changes(&mut self, changes: &[(MachineId, Option<Time>)]) {
+        changes.iter().for_each(|(machine, died)| self.dead[*machine] = *died);
     }
 
     pub(super) fn died(&mut self, now: Time, machine: MachineId) {

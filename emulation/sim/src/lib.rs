@@ -7,12 +7,14 @@
 //! | file | its part |
 //! |---|---|
 //! | `network` | packets from host to host, forwarding included |
+//! | `partition` | the parts of a large network, which run side by side |
 //! | `connections` | dials, both ends of each connection, their packets and timers |
 //! | `machine` | a node or a hub with the parts of its daemon |
 //! | `media` | reflected streams: the media ports of nodes and hubs |
 //! | `world` | all machines, started, driven, frozen, killed |
 //! | `requester` | the workload |
 //! | `rooms` | the members of rooms |
+//! | `part` | one part of a run: its machines, and the requests of their nodes |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
 //! | `invariants` | invariants of every run |
 //! | [`growth`] | one network in several sizes, measured |
@@ -36,6 +38,8 @@ mod invariants;
 mod machine;
 mod media;
 mod network;
+mod part;
+mod partition;
 mod record;
 mod requester;
 mod rooms;
@@ -113,6 +117,19 @@ pub struct TrafficBreakdown {
 }
 
 impl TrafficBreakdown {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            hub_bytes: self.hub_bytes + other.hub_bytes,
+            relayed_bytes: self.relayed_bytes + other.relayed_bytes,
+            handshake_bytes: self.handshake_bytes + other.handshake_bytes,
+            node_bytes: self.node_bytes + other.node_bytes,
+            multicast_bytes: self.multicast_bytes + other.multicast_bytes,
+            control_messages: self.control_messages + other.control_messages,
+            shared_control_messages: self.shared_control_messages + other.shared_control_messages,
+            control_message_bytes: self.control_message_bytes + other.control_message_bytes,
+        }
+    }
+
     fn add(&mut self, is_hubs: bool, is_greeting: bool, bytes: u64) {
         let share = match (is_hubs, is_greeting) {
             (true, _) => &mut self.hub_bytes,

@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use roost_netcore::HEADER_BYTES;
 use roost_netcore::wiring::{self, Wiring, WiringError};
-use roost_netcore::{Destination, Network, Port};
+use roost_netcore::{Crossing, Destination, Network, PartId, Port};
 use roost_results::record;
 use roost_topology::addresses::{self, AddressError};
 use roost_topology::model::{HostIndex, Topology};
@@ -16,6 +17,7 @@ use roost_wire::Time;
 use rustc_hash::FxHashMap;
 
 use super::fingerprint::RunFingerprint;
+use super::partition::Partition;
 
 /// Time of a packet between two programs of one host.
 const LOOPBACK: Duration = Duration::from_micros(20);
@@ -35,7 +37,7 @@ const MAX_HOPS: usize = 1 << 22;
 
 /// A packet on its way. A port stands for its host's interface.
 #[derive(Clone, Debug)]
-struct RoutedPacket<P> {
+pub(super) struct RoutedPacket<P> {
     /// `None` for the multicast group.
     to: Option<Port>,
     bytes: u32,
@@ -44,13 +46,21 @@ struct RoutedPacket<P> {
 }
 
 /// The network, its hosts' routing tables, and the packets inside.
+#[derive(Clone, Debug)]
 pub(super) struct SimNetwork<P> {
     network: Network<RoutedPacket<P>>,
-    wiring: Wiring,
-    members: FxHashMap<Ipv4Addr, SimInterface>,
+    map: Arc<NetworkMap>,
     /// Next hops from a host to an interface, as far as they were needed: the port by which a packet leaves, and the
     /// port it goes to.
     next_hops: FxHashMap<(HostIndex, Port), Option<(Port, Port)>>,
+    local: VecDeque<SimArrival<P>>,
+}
+
+/// The fixed part of a network.
+#[derive(Debug)]
+struct NetworkMap {
+    wiring: Wiring,
+    members: FxHashMap<Ipv4Addr, SimInterface>,
     /// A host's routes beyond its own nets.
     routes: Vec<Vec<HostRoute>>,
     /// The host and address of each port.
@@ -60,7 +70,6 @@ pub(super) struct SimNetwork<P> {
     mains: Vec<Option<Ipv4Addr>>,
     /// By host: its ports, by net.
     ports: Vec<Vec<(usize, Port)>>,
-    local: VecDeque<SimArrival<P>>,
 }
 
 /// A packet that has come to the programs of a host.
@@ -84,47 +93,67 @@ impl<P: Clone> SimNetwork<P> {
         let topology = addresses::assign(topology)?;
         let (network, wiring) = wiring::build(&topology, seed);
         let count = topology.hosts.len();
-        let mut wire = Self {
-            network,
+        let mut map = NetworkMap {
             wiring,
             members: FxHashMap::default(),
-            next_hops: FxHashMap::default(),
             routes: routes::compute(&topology),
             hosts: Vec::new(),
             addresses: Vec::new(),
             mains: vec![None; count],
             ports: vec![Vec::new(); count],
-            local: VecDeque::new(),
         };
         for (net, members) in topology.nets.iter().map(|net| &net.members).enumerate() {
             for (place, member) in members.iter().enumerate() {
-                let (Some(port), Some(address)) = (wire.wiring.port(net, place), member.address) else { continue };
+                let (Some(port), Some(address)) = (map.wiring.port(net, place), member.address) else { continue };
                 // Ports are numbered in this very order.
-                wire.hosts.push(member.host);
-                wire.addresses.push(address);
-                wire.ports[member.host].push((net, port));
-                wire.mains[member.host].get_or_insert(address);
-                wire.members.insert(address, SimInterface { host: member.host, net, port });
+                map.hosts.push(member.host);
+                map.addresses.push(address);
+                map.ports[member.host].push((net, port));
+                map.mains[member.host].get_or_insert(address);
+                map.members.insert(address, SimInterface { host: member.host, net, port });
             }
         }
-        Ok(wire)
+        Ok(Self { network, map: Arc::new(map), next_hops: FxHashMap::default(), local: VecDeque::new() })
+    }
+
+    /// Copies of an empty network, one for each part.
+    pub(super) fn split(self, partition: &Partition) -> Vec<Self> {
+        if partition.count() == 1 {
+            return vec![self];
+        }
+        let parts: Vec<PartId> = self.map.hosts.iter().map(|host| partition.part(*host)).collect();
+        let copy = |own| {
+            let mut copy = self.clone();
+            copy.network.set_part(own, parts.clone());
+            copy
+        };
+        (0..partition.count()).map(copy).collect()
+    }
+
+    /// The packets that come to hosts of other parts before `until`.
+    pub(super) fn crossings(&mut self, until: Time) -> Vec<Crossing<RoutedPacket<P>>> {
+        self.network.crossings(until)
+    }
+
+    pub(super) fn add_crossings(&mut self, crossings: Vec<Crossing<RoutedPacket<P>>>) {
+        self.network.add_crossings(crossings);
     }
 
     pub(super) fn address(&self, host: HostIndex) -> Option<Ipv4Addr> {
-        self.mains.get(host).copied().flatten()
+        self.map.mains.get(host).copied().flatten()
     }
 
     /// The addresses of a host, one for each net that it is on.
     pub(super) fn addresses(&self, host: HostIndex) -> impl Iterator<Item = Ipv4Addr> {
-        self.ports[host].iter().map(|(_, port)| self.addresses[port.index()])
+        self.map.ports[host].iter().map(|(_, port)| self.map.addresses[port.index()])
     }
 
     /// The paths between two hosts: their addresses on each net that both are on, that of `first` before the
     /// others.
     pub(super) fn paths(&self, from: HostIndex, to: HostIndex, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
-        let address = |port: &Port| self.addresses[port.index()];
-        let on = |net: usize| self.ports[to].iter().find(|(other, _)| *other == net);
-        let shared = self.ports[from].iter().filter_map(|(net, here)| Some((here, &on(*net)?.1)));
+        let address = |port: &Port| self.map.addresses[port.index()];
+        let on = |net: usize| self.map.ports[to].iter().find(|(other, _)| *other == net);
+        let shared = self.map.ports[from].iter().filter_map(|(net, here)| Some((here, &on(*net)?.1)));
         let mut ways: Vec<_> = shared.map(|(here, there)| (address(here), address(there))).collect();
         ways.sort_by_key(|(_, there)| *there != first);
         ways
@@ -132,11 +161,11 @@ impl<P: Clone> SimNetwork<P> {
 
     /// Schedules the topology's changes of its nets from `begin` on.
     pub(super) fn begin(&mut self, begin: Time) -> Result<(), WiringError> {
-        self.wiring.begin(&mut self.network, begin)
+        self.map.wiring.begin(&mut self.network, begin)
     }
 
     pub(super) fn counters(&self) -> Vec<record::LinkRecord> {
-        self.wiring.name(self.wiring.count(&self.network))
+        self.map.wiring.name(self.map.wiring.count(&self.network))
     }
 
     /// Packets dropped at a limit of the network itself.
@@ -147,7 +176,7 @@ impl<P: Clone> SimNetwork<P> {
     /// Sends a packet of a program on `host`; one to an address that nobody has is dropped.
     pub(super) fn send(&mut self, now: Time, host: HostIndex, packet: AddressedPacket<P>) {
         let AddressedPacket { to, bytes, packet } = packet;
-        let Some(to) = self.members.get(&to) else { return };
+        let Some(to) = self.map.members.get(&to) else { return };
         if to.host == host {
             self.local.push_back(SimArrival { at: now + LOOPBACK, host, packet });
         } else {
@@ -158,8 +187,8 @@ impl<P: Clone> SimNetwork<P> {
     /// Sends a packet of a program on `host` to the host's links and LANs; no host forwards it. `packet` makes
     /// it from the address that it leaves from.
     pub(super) fn multicast(&mut self, now: Time, host: HostIndex, bytes: u32, packet: impl Fn(Ipv4Addr) -> P) {
-        for (_, port) in self.ports[host].clone() {
-            let from = self.addresses[port.index()];
+        for (_, port) in self.map.ports[host].clone() {
+            let from = self.map.addresses[port.index()];
             let routed = RoutedPacket { to: None, bytes, hops: 0, packet: packet(from) };
             self.network.send(now, port, Destination::Others, bytes + HEADER_BYTES as u32, routed);
         }
@@ -189,33 +218,31 @@ impl<P: Clone> SimNetwork<P> {
 
     /// The port by which a packet leaves a host, and the port it goes to.
     fn hop(&self, host: HostIndex, target: Port) -> Option<(Port, Port)> {
-        let own = |net: usize| self.ports[host].iter().find(|(of, _)| *of == net).map(|(_, port)| *port);
-        let to = self.addresses[target.index()];
-        if let Some(from) = own(self.members.get(&to)?.net) {
+        let own = |net: usize| self.map.ports[host].iter().find(|(of, _)| *of == net).map(|(_, port)| *port);
+        let to = self.map.addresses[target.index()];
+        if let Some(from) = own(self.map.members.get(&to)?.net) {
             return Some((from, target));
         }
         let fits = |route: &&HostRoute| route.subnet().contains(to);
-        let route = self.routes[host].iter().filter(fits).max_by_key(|route| route.prefix)?;
-        let gateway = self.members.get(&route.via.unwrap_or(to))?;
+        let route = self.map.routes[host].iter().filter(fits).max_by_key(|route| route.prefix)?;
+        let gateway = self.map.members.get(&route.via.unwrap_or(to))?;
         Some((own(route.net)?, gateway.port))
     }
 
-    /// The next packet for a program by `now`, with its time. Hosts on its path have forwarded it at once.
-    pub(super) fn poll(&mut self, now: Time, trace: &mut RunFingerprint) -> Option<SimArrival<P>> {
+    /// The next packet for a program by `until`, with its time. Hosts on its path have forwarded it at once.
+    pub(super) fn poll(&mut self, until: Time, trace: &mut RunFingerprint) -> Option<SimArrival<P>> {
         loop {
-            let network = self.network.poll_deadline().filter(|at| *at <= now);
-            if let Some(arrival) = self.local.front().filter(|arrival| arrival.at <= now)
-                && network.is_none_or(|network| arrival.at <= network)
-            {
-                return self.local.pop_front();
-            }
-            let delivery = self.network.poll_delivery(network?);
-            let Some(delivery) = delivery else { continue };
+            // Packets within a host come before all others of their time.
+            let local = self.local.front().map(|arrival| arrival.at).filter(|at| *at <= until);
+            let before = local.map_or(until, |at| Time::from_nanos(at.as_nanos() - 1));
+            let Some(delivery) = self.network.poll_delivery(before) else {
+                return local.and_then(|_| self.local.pop_front());
+            };
             trace.record_event(delivery.due, delivery.port.index() as u64, u64::from(delivery.bytes));
-            let host = self.hosts[delivery.port.index()];
+            let host = self.map.hosts[delivery.port.index()];
             let mut packet = delivery.packet;
             // Multicast packets are not forwarded.
-            if packet.to.is_none_or(|to| self.hosts[to.index()] == host) {
+            if packet.to.is_none_or(|to| self.map.hosts[to.index()] == host) {
                 return Some(SimArrival { at: delivery.due, host, packet: packet.packet });
             }
             packet.hops += 1;
@@ -279,7 +306,7 @@ mod tests {
         let end = Time::ZERO + Duration::from_secs(10);
         let mut reached = Vec::new();
         while let Some(arrival) = wire.poll(end, &mut RunFingerprint::default()) {
-            assert_eq!(wire.members[&arrival.packet].host, from);
+            assert_eq!(wire.map.members[&arrival.packet].host, from);
             reached.push(arrival.host);
         }
         reached.sort_unstable();

@@ -9,15 +9,16 @@ use std::time::Duration;
 use roost_experiment::{Prepared, RunError, since};
 use roost_results::metrics::Distribution;
 use roost_results::record::{
-    LinkRecord, NodeRecord, PositionRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord, RunRecord,
-    RunVerdict, SCHEMA, SIMULATION, SampleRecord,
+    LinkRecord, NodeRecord, Record, RequestOutcome, RequestRecord, RoomStreamRecord, RunRecord, RunVerdict, SCHEMA,
+    SIMULATION, SampleRecord,
 };
 use roost_results::{EVENTS_FILE, LoadMeter, PLAN_FILE, RUN_FILE, Results, TOPOLOGY_FILE};
 use roost_topology::Topology;
 use roost_topology::model::NetKind;
 use serde::Serialize;
 
-use super::world::{MachineRole, SimWorld};
+use super::part::{RunNote, RunPart};
+use super::world::MachineRole;
 use super::{Detail, SimulateError, Violation};
 
 /// The outcome of the requests for one service.
@@ -93,8 +94,13 @@ impl Recorder {
         Ok(Self { sink: Sink::File(BufWriter::new(File::create(path)?)), ..Self::new(topology) })
     }
 
-    fn keeping(topology: &Topology) -> Self {
+    pub(super) fn keeping(topology: &Topology) -> Self {
         Self { sink: Sink::Memory(Vec::new()), ..Self::new(topology) }
+    }
+
+    /// The records that were kept in memory.
+    pub(super) fn into_records(self) -> Vec<Record> {
+        if let Sink::Memory(records) = self.sink { records } else { Vec::new() }
     }
 
     pub(super) fn telling(self, tell: Option<ProgressListener>) -> Self {
@@ -107,8 +113,14 @@ impl Recorder {
         }
     }
 
-    pub(super) fn position(&mut self, position: PositionRecord) {
-        self.write(Record::Position(position));
+    /// Records what a part has noted at `at`.
+    pub(super) fn note(&mut self, at: Duration, note: RunNote) {
+        match note {
+            RunNote::Request(request) => self.request(request),
+            RunNote::RoomStream(stream) => self.room_stream(stream),
+            RunNote::Position(position) => self.write(Record::Position(position)),
+            RunNote::Incident { object, what } => self.incident(at, &object, what),
+        }
     }
 
     pub(super) fn motion(&mut self, record: Record) {
@@ -137,12 +149,12 @@ impl Recorder {
         }
     }
 
-    pub(super) fn begin(&mut self, world: &mut SimWorld<'_>) {
-        self.nodes(world, 0.0);
-        self.before = world.connections.wire().counters();
+    pub(super) fn begin(&mut self, parts: &mut [RunPart<'_>]) {
+        self.nodes(parts, 0.0);
+        self.before = counters(parts);
     }
 
-    pub(super) fn request(&mut self, request: RequestRecord) {
+    fn request(&mut self, request: RequestRecord) {
         let (service, latencies) = self.services.entry(request.service.clone()).or_default();
         service.requested += 1;
         let counter = match request.outcome {
@@ -157,7 +169,7 @@ impl Recorder {
         self.write(Record::Request(request));
     }
 
-    pub(super) fn room_stream(&mut self, stream: RoomStreamRecord) {
+    fn room_stream(&mut self, stream: RoomStreamRecord) {
         self.room_streams.push(stream.clone());
         self.write(Record::RoomStream(stream));
     }
@@ -170,11 +182,11 @@ impl Recorder {
         self.write(Record::Incident { t: at.as_secs_f64(), object: object.to_owned(), what });
     }
 
-    pub(super) fn sample(&mut self, world: &mut SimWorld<'_>, t: Duration, active: u32) {
+    pub(super) fn sample(&mut self, parts: &mut [RunPart<'_>], t: Duration, active: u32) {
         if matches!(self.sink, Sink::Nowhere) {
             return;
         }
-        let links = self.links(world);
+        let links = self.links(parts);
         let to_net = || links.iter().filter(|link| link.direction == "to-net");
         let crossed = to_net().filter(|link| !self.lans.contains(&link.link));
         let out = links.iter().filter(|link| link.direction == "from-net" && self.lans.contains(&link.link));
@@ -194,23 +206,23 @@ impl Recorder {
         load.into_iter().for_each(|load| self.write(Record::Load(load)));
     }
 
-    pub(super) fn end(&mut self, world: &mut SimWorld<'_>, ran: Duration) {
-        self.nodes(world, ran.as_secs_f64());
-        for link in self.links(world) {
+    pub(super) fn end(&mut self, parts: &mut [RunPart<'_>], ran: Duration) {
+        self.nodes(parts, ran.as_secs_f64());
+        for link in self.links(parts) {
             self.write(Record::Link(link));
         }
     }
 
-    fn links(&self, world: &mut SimWorld<'_>) -> Vec<LinkRecord> {
-        let now = world.connections.wire().counters();
-        now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect()
+    fn links(&self, parts: &mut [RunPart<'_>]) -> Vec<LinkRecord> {
+        counters(parts).into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect()
     }
 
-    fn nodes(&mut self, world: &SimWorld<'_>, t: f64) {
+    fn nodes(&mut self, parts: &[RunPart<'_>], t: f64) {
         if matches!(self.sink, Sink::Nowhere) {
             return;
         }
-        for (machine, cast) in world.participants().iter().enumerate() {
+        for (machine, cast) in parts[0].world.participants().iter().enumerate() {
+            let Some(RunPart { world, .. }) = parts.iter().find(|part| part.world.has(machine)) else { continue };
             let [sent_bytes, received_bytes] = world.connections.counted(machine);
             let sent = world.sent[machine].iter().map(|(traffic, bytes)| (traffic.name().to_owned(), *bytes));
             let role = match cast.part {
@@ -240,6 +252,14 @@ impl Recorder {
         });
         summed.collect()
     }
+}
+
+/// The counters of all directions. Only one part has packets in each.
+fn counters(parts: &mut [RunPart<'_>]) -> Vec<LinkRecord> {
+    let of_parts = parts.iter_mut().map(|part| part.world.connections.wire().counters());
+    let busier = |a: LinkRecord, b: LinkRecord| if b.packets_in > a.packets_in { b } else { a };
+    let joined = of_parts.reduce(|some, more| some.into_iter().zip(more).map(|(a, b)| busier(a, b)).collect());
+    joined.unwrap_or_default()
 }
 
 /// Simulates a plan and writes the results of an emulated run to `folder`.
@@ -284,9 +304,7 @@ pub(super) fn simulate_to_memory(
     let mut recorder = Recorder::keeping(&prepared.topology);
     let outcome = super::run::run(prepared, detail, &mut recorder)?;
     let mut results = Results::new(Path::new(""), facts(prepared, detail, &outcome), Some(prepared.effective()));
-    if let Sink::Memory(records) = recorder.sink {
-        records.into_iter().for_each(|record| results.add_record(record));
-    }
+    recorder.into_records().into_iter().for_each(|record| results.add_record(record));
     Ok((outcome, results))
 }
 

@@ -14,7 +14,7 @@ use super::world::{MachineRole, SimWorld};
 /// The first ticket of rooms, beyond those of any requester.
 const FIRST_TICKET: u64 = 1 << 32;
 
-/// The members of all rooms of a run. Times are those of the run, whose time 0 is `begin` in the world.
+/// The members of all rooms in a part of a run. Times are those of the run, whose time 0 is `begin` in the world.
 pub(super) struct SimRooms {
     members: Vec<SimRoomMember>,
     ids: Vec<NodeId>,
@@ -60,7 +60,7 @@ impl SimRooms {
         let member = |stay: RoomStay| SimRoomMember { machine: machine(stay.node), stays: RoomStays::new(stay) };
         let ids = (0..prepared.placement.nodes.len()).map(|node| world.participants()[machine(node)].id);
         Self {
-            members: prepared.room_stays().into_iter().map(member).collect(),
+            members: prepared.room_stays().into_iter().map(member).filter(|member| world.has(member.machine)).collect(),
             ids: ids.collect(),
             tickets: FIRST_TICKET,
             purposes: BTreeMap::new(),

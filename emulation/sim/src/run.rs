@@ -1,26 +1,23 @@
 //! A plan from its machines' start to its last request.
 
 use std::collections::HashMap;
+use std::thread;
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
-use roost_core::node::{NodeCommand, NodeEvent, Ticket};
 use roost_experiment::describe_change;
-use roost_experiment::mobility::Mobility;
-use roost_experiment::plan::{DaemonAction, FaultKind};
-use roost_experiment::workload::Workload;
-use roost_experiment::{MotionRecorder, Prepared, RequestEnd, RequestSettings};
+use roost_experiment::plan::FaultKind;
+use roost_experiment::{MotionRecorder, Prepared};
 use roost_results::metrics::room_uses;
-use roost_results::record;
-use roost_wire::{Cell, NodeId, Scheme, Time};
+use roost_topology::model::HostIndex;
+use roost_wire::{NodeId, Time};
 
-use super::connections::MachineId;
 use super::event_queue::SimEventQueue;
+use super::fingerprint::RunFingerprint;
+use super::part::{RunPart, StageEnd};
+use super::partition::Partition;
 use super::record::{Recorder, SimProgress};
-use super::requester::{RequesterAction, SimRequestContext, SimRequester};
-use super::rooms::{RoomProgress, SimRooms};
 use super::world::{MachineRole, SimWorld};
-use super::{Detail, SimOutcome, SimulateError, Violation};
+use super::{Detail, SimOutcome, SimulateError, TrafficBreakdown, Violation};
 
 /// The longest time until all nodes have a home.
 const READY: Duration = Duration::from_secs(120);
@@ -29,317 +26,252 @@ const SETTLE: Duration = Duration::from_secs(1);
 /// The pause between a warm-up and the workload, as in emulation.
 const WARM_UP_PAUSE: Duration = Duration::from_millis(200);
 const SAMPLE: Duration = Duration::from_secs(1);
+/// The longest time that passes between two reports of progress.
+const WINDOW: Duration = Duration::from_millis(100);
+const INSTANT: Duration = Duration::from_nanos(1);
 
-/// A run in progress. Its times count from the start of the workload.
-pub(super) struct SimRun<'a, 'r> {
+/// A run in progress.
+struct SimRun<'a, 'r> {
     prepared: &'a Prepared,
-    world: SimWorld<'a>,
-    stage: SimRequestContext<'a>,
-    requesters: Vec<SimRequester>,
-    rooms: SimRooms,
-    calendar: SimEventQueue<SimRunTimer>,
+    parts: Vec<RunPart<'a>>,
+    /// The time that the parts may run alone.
+    lookahead: Duration,
+    schedule: SimEventQueue<RunTimer>,
     recorder: &'r mut Recorder,
     motion: MotionRecorder,
     begin: Time,
-    is_warm_up: bool,
-    /// Nodes without a home, before the workload begins.
-    without_home: usize,
-    active: u32,
 }
 
+/// An event that concerns all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum SimRunTimer {
+enum RunTimer {
     /// A fault, by its index in the plan.
     Fault(usize),
-    /// A requester acts.
-    Ask(usize),
-    /// A request times out.
-    Late(usize, Ticket),
-    Move,
     Sample,
-    /// A member enters or leaves its room, or requests a stream again.
-    Room(usize),
 }
 
 pub(super) fn run(prepared: &Prepared, detail: Detail, recorder: &mut Recorder) -> Result<SimOutcome, SimulateError> {
     run_with_hook(prepared, detail, recorder, |_| {})
 }
 
-/// Runs a plan; `meddle` may change the world when the workload begins.
+/// Runs a plan; `meddle` may change the world when the workload begins, or that of the first part.
 pub(super) fn run_with_hook(
     prepared: &Prepared,
     detail: Detail,
     recorder: &mut Recorder,
     meddle: impl FnOnce(&mut SimWorld<'_>),
 ) -> Result<SimOutcome, SimulateError> {
-    let started = Instant::now();
-    let world = SimWorld::new(prepared, detail)?;
-    let places: HashMap<NodeId, usize> =
-        world.participants().iter().filter_map(|cast| cast.part.node().map(|place| (cast.id, place))).collect();
+    let partition = Partition::of_topology(&prepared.topology, &hosts_of_machines(prepared));
+    run_in_parts(prepared, detail, &partition, recorder, meddle)
+}
+
+fn hosts_of_machines(prepared: &Prepared) -> Vec<HostIndex> {
     let placement = &prepared.placement;
+    placement.hubs.iter().map(|hub| hub.host).chain(placement.nodes.iter().map(|node| node.host)).collect()
+}
+
+fn run_in_parts(
+    prepared: &Prepared,
+    detail: Detail,
+    partition: &Partition,
+    recorder: &mut Recorder,
+    meddle: impl FnOnce(&mut SimWorld<'_>),
+) -> Result<SimOutcome, SimulateError> {
+    let started = Instant::now();
     let plan = &prepared.plan;
+    let worlds = SimWorld::in_parts(prepared, detail, partition)?;
+    let participants = worlds[0].participants().iter();
+    let places: HashMap<NodeId, usize> =
+        participants.filter_map(|cast| cast.part.node().map(|place| (cast.id, place))).collect();
     let mut run = SimRun {
         prepared,
-        begin: world.now,
-        is_warm_up: false,
-        rooms: SimRooms::new(prepared, &world),
-        without_home: placement.nodes.iter().filter(|node| !node.hubs.is_empty()).count(),
-        world,
-        stage: SimRequestContext {
-            placement,
-            settings: RequestSettings::from_plan(plan),
-            places: &places,
-            walk: Mobility::from_prepared(prepared),
-        },
-        requesters: (0..placement.nodes.len()).map(SimRequester::new).collect(),
-        calendar: SimEventQueue::new(),
+        begin: worlds[0].now,
+        parts: worlds.into_iter().map(|world| RunPart::new(prepared, world, &places)).collect(),
+        lookahead: partition.lookahead.unwrap_or(WINDOW),
+        schedule: SimEventQueue::new(),
         recorder,
         motion: MotionRecorder::new(&prepared.topology, plan.seed),
-        active: 0,
     };
     run.attach()?;
     run.warm_up();
     run.begin()?;
-    meddle(&mut run.world);
+    meddle(&mut run.parts[0].world);
     run.run_until_drained(plan.duration, plan.duration + plan.drain);
     Ok(run.conclude(started))
 }
 
 impl SimRun<'_, '_> {
-    fn now(&self) -> Time {
-        Time::ZERO + self.world.now.since(self.begin)
+    /// The time of all parts, between their windows.
+    fn clock(&self) -> Time {
+        self.parts[0].world.now
     }
 
-    fn node(&self, machine: MachineId) -> Option<usize> {
-        self.world.participants()[machine].part.node()
+    fn set_clock(&mut self, now: Time) {
+        self.parts.iter_mut().for_each(|part| part.world.now = now);
+    }
+
+    /// The time since the start of the workload.
+    fn now(&self) -> Duration {
+        self.clock().since(self.begin)
+    }
+
+    fn active(&self) -> u32 {
+        self.parts.iter().map(RunPart::active).sum()
+    }
+
+    fn is_at(&self, end: StageEnd) -> bool {
+        self.parts.iter().all(|part| part.is_at(end))
+    }
+
+    /// Runs to just before `until`, or to the end of the stage, if that is earlier; true if it has ended.
+    fn run_before(&mut self, until: Time, end: StageEnd) -> bool {
+        while self.clock() < until {
+            if self.is_at(end) {
+                return true;
+            }
+            self.run_window(until.min(self.clock() + self.lookahead), end);
+            self.write_notes();
+        }
+        self.is_at(end)
+    }
+
+    /// Runs all parts to just before `until`, which is at most the lookahead away, each on a thread of its own.
+    fn run_window(&mut self, until: Time, end: StageEnd) {
+        if let [whole] = self.parts.as_mut_slice() {
+            return whole.run_before(until, end);
+        }
+        self.exchange_packets(until);
+        let is_busy = |part: &&mut RunPart<'_>| part.deadline().is_some_and(|at| at < until);
+        let mut busy: Vec<_> = self.parts.iter_mut().filter(is_busy).collect();
+        let first = busy.pop();
+        thread::scope(|threads| {
+            for part in busy {
+                threads.spawn(|| part.run_before(until, StageEnd::TimeUp));
+            }
+            first.into_iter().for_each(|part| part.run_before(until, StageEnd::TimeUp));
+        });
+        self.set_clock(until);
+        self.exchange_deaths();
+    }
+
+    /// Gives each part the packets that come to it before `until`.
+    fn exchange_packets(&mut self, until: Time) {
+        let crossings: Vec<_> =
+            self.parts.iter_mut().flat_map(|part| part.world.connections.crossings(until)).collect();
+        let mut inboxes: Vec<Vec<_>> = self.parts.iter().map(|_| Vec::new()).collect();
+        crossings.into_iter().for_each(|crossing| inboxes[usize::from(crossing.to)].push(crossing));
+        for (part, inbox) in self.parts.iter_mut().zip(inboxes) {
+            part.world.connections.add_crossings(inbox);
+        }
+    }
+
+    /// Gives each part the deaths in the others, which its hubs learn of no sooner.
+    fn exchange_deaths(&mut self) {
+        for index in 0..self.parts.len() {
+            let changes = self.parts[index].world.checks.fetch_changes();
+            let others = self.parts.iter_mut().enumerate().filter(|(other, _)| *other != index);
+            others.for_each(|(_, part)| part.world.checks.add_changes(&changes));
+        }
+    }
+
+    /// Writes what the parts have recorded, in order of time.
+    fn write_notes(&mut self) {
+        let mut notes: Vec<_> = self.parts.iter_mut().flat_map(RunPart::fetch_notes).collect();
+        notes.sort_by_key(|(at, _)| *at);
+        notes.into_iter().for_each(|(at, note)| self.recorder.note(at - Time::ZERO, note));
     }
 
     /// Starts all machines, and waits until every node that should have a home has one.
     fn attach(&mut self) -> Result<(), SimulateError> {
-        let mut attached = vec![false; self.world.participants().len()];
-        let until = self.world.now + READY;
-        // Nodes start one after the other.
-        let last = attached.len() - 1;
-        let nodes = self.without_home;
-        while self.without_home > 0 || !self.world.runs(last) {
-            if !self.world.step(until) {
-                let mut casts = attached.iter().zip(self.world.participants());
-                let lost = casts.find(|(attached, cast)| !**attached && cast.part.node().is_some());
-                return Err(SimulateError::NotReady(lost.map(|(_, cast)| cast.name.clone()).unwrap_or_default()));
+        let until = self.clock() + READY;
+        let without_home = |run: &Self| run.parts.iter().map(RunPart::without_home).sum::<usize>();
+        let nodes = without_home(self);
+        while !self.run_before(until.min(self.clock() + WINDOW), StageEnd::Attached) {
+            if self.clock() >= until {
+                let lost = self.parts.iter().filter_map(RunPart::first_without_home).min();
+                let name = lost.map(|machine| self.parts[0].world.participants()[machine].name.clone());
+                return Err(SimulateError::NotReady(name.unwrap_or_default()));
             }
-            while let Some((machine, event)) = self.world.poll() {
-                if matches!(event, NodeEvent::Attached { .. }) && !std::mem::replace(&mut attached[machine], true) {
-                    self.without_home -= 1;
-                    self.recorder
-                        .report_progress(SimProgress::Joining { joined: nodes - self.without_home, of: nodes });
-                }
-            }
+            let joined = nodes - without_home(self);
+            self.recorder.report_progress(SimProgress::Joining { joined, of: nodes });
         }
+        self.recorder.report_progress(SimProgress::Joining { joined: nodes, of: nodes });
         Ok(())
     }
 
-    /// Runs the warm-up until its last request has ended. Nothing of it counts.
+    /// Runs the warm-up until its last request has ended.
     fn warm_up(&mut self) {
         let plan = &self.prepared.plan;
         if plan.warm_up.is_zero() {
             return;
         }
-        (self.begin, self.is_warm_up) = (self.world.now, true);
-        let nodes = &self.prepared.placement.nodes;
-        self.start_workloads(nodes.iter().map(|node| Workload::warm_up_from_plan(plan, node)).collect());
+        self.begin = self.clock();
+        self.parts.iter_mut().for_each(RunPart::begin_warm_up);
         self.run_until_drained(plan.warm_up, plan.warm_up + plan.timeout + plan.stream);
-        let breath = self.world.now + WARM_UP_PAUSE;
-        while self.world.step(breath) {
-            self.handle_events();
-        }
-        (self.world.now, self.is_warm_up) = (breath, false);
-        self.calendar = SimEventQueue::new();
-    }
-
-    fn start_workloads(&mut self, workloads: Vec<Workload>) {
-        for (place, workload) in workloads.into_iter().enumerate() {
-            self.requesters[place].start_workload(workload);
-            self.calendar.push(self.now(), SimRunTimer::Ask(place));
-        }
+        let breath = self.clock() + WARM_UP_PAUSE;
+        self.run_to(breath);
+        self.parts.iter_mut().for_each(RunPart::end_warm_up);
     }
 
     fn begin(&mut self) -> Result<(), SimulateError> {
-        self.begin = self.world.now;
-        self.world.connections.wire().begin(self.begin)?;
+        self.begin = self.clock();
+        for part in &mut self.parts {
+            part.world.connections.wire().begin(self.begin)?;
+        }
         for (place, fault) in self.prepared.plan.faults.iter().enumerate() {
-            self.calendar.push(Time::ZERO + fault.at, SimRunTimer::Fault(place));
+            self.schedule.push(Time::ZERO + fault.at, RunTimer::Fault(place));
         }
-        let Prepared { plan, placement, .. } = self.prepared;
-        self.start_workloads(placement.nodes.iter().map(|node| Workload::from_plan(plan, node)).collect());
-        self.calendar.push(Time::ZERO + SAMPLE, SimRunTimer::Sample);
-        self.rooms.entries().for_each(|(index, at)| self.calendar.push(at, SimRunTimer::Room(index)));
-        {
-            let Self { recorder, world, .. } = self;
-            recorder.begin(world);
-        }
+        self.schedule.push(Time::ZERO + SAMPLE, RunTimer::Sample);
+        self.recorder.begin(&mut self.parts);
         self.record_motion();
-        if self.stage.walk.deadline().is_some() {
-            (0..placement.nodes.len()).for_each(|node| self.record_position(node, self.stage.walk.cell(node)));
-        }
-        self.move_nodes();
+        self.parts.iter_mut().for_each(RunPart::begin);
+        self.write_notes();
         Ok(())
     }
 
     /// Runs while requests are made, and then until all have ended or the time is up.
     fn run_until_drained(&mut self, asking: Duration, longest: Duration) {
-        let (asking, longest) = (Time::ZERO + asking, self.begin + longest);
+        let longest = self.begin + longest;
         loop {
-            let own = self.calendar.next().map(|at| self.begin + (at - Time::ZERO));
-            let next = [own, self.world.deadline()].into_iter().flatten().min();
-            let Some(next) = next.filter(|at| *at <= longest) else { return self.world.now = longest };
-            if own.is_some_and(|own| own <= next) {
-                self.world.now = self.world.now.max(next);
-                if let Some(due) = self.calendar.take_due(self.now()) {
-                    self.act(due);
+            let next = self.schedule.next().map(|at| self.begin + (at - Time::ZERO)).filter(|at| *at <= longest);
+            let end = StageEnd::Idle(Time::ZERO + asking);
+            match next {
+                Some(at) if self.run_before(at, end) => return,
+                Some(_) => {}
+                None => {
+                    return if !self.run_before(longest + INSTANT, end) {
+                        self.set_clock(longest)
+                    };
                 }
-            } else {
-                self.world.step(next);
             }
-            self.handle_events();
-            if self.active == 0 && self.now() >= asking {
-                return;
+            while let Some(due) = self.schedule.take_due(Time::ZERO + self.now()) {
+                self.act(due);
             }
         }
     }
 
-    fn act(&mut self, due: SimRunTimer) {
+    /// Runs all events up to `last`.
+    fn run_to(&mut self, last: Time) {
+        self.run_before(last + INSTANT, StageEnd::TimeUp);
+        self.set_clock(last);
+    }
+
+    fn act(&mut self, due: RunTimer) {
         match due {
-            SimRunTimer::Fault(place) => self.inject_fault(place),
-            SimRunTimer::Ask(place) => self.ask(place),
-            SimRunTimer::Move => self.move_nodes(),
-            SimRunTimer::Room(index) => self.visit_room(index),
-            SimRunTimer::Late(place, ticket) => {
-                if self.requesters[place].ticket() == Some(ticket) {
-                    self.give_up(place, record::RequestOutcome::TimedOut);
-                }
-            }
-            SimRunTimer::Sample => {
+            RunTimer::Fault(place) => self.inject_fault(place),
+            RunTimer::Sample => {
                 self.record_motion();
-                let Self { recorder, world, .. } = self;
-                recorder.sample(world, world.now.since(self.begin), self.active);
-                recorder.report_progress(SimProgress::Running {
-                    now: world.now.since(self.begin),
-                    of: self.prepared.plan.duration,
-                });
-                self.calendar.push(self.now() + SAMPLE, SimRunTimer::Sample);
+                let (now, active) = (self.now(), self.active());
+                self.recorder.sample(&mut self.parts, now, active);
+                self.recorder.report_progress(SimProgress::Running { now, of: self.prepared.plan.duration });
+                self.schedule.push(Time::ZERO + now + SAMPLE, RunTimer::Sample);
             }
-        }
-    }
-
-    fn visit_room(&mut self, index: usize) {
-        let progress = self.rooms.poll_stay(self.now(), &mut self.world, index);
-        self.apply_room_progress(progress);
-    }
-
-    fn apply_room_progress(&mut self, progress: RoomProgress) {
-        let RoomProgress { deadline, records, incident } = progress;
-        deadline.into_iter().for_each(|(index, at)| self.calendar.push(at, SimRunTimer::Room(index)));
-        records.into_iter().for_each(|record| self.recorder.room_stream(record));
-        if let Some((node, what)) = incident {
-            let name = &self.prepared.placement.nodes[node].name;
-            self.recorder.incident(self.now() - Time::ZERO, name, what);
         }
     }
 
     fn record_motion(&mut self) {
-        let now = self.now() - Time::ZERO;
-        self.motion.records_until(now).into_iter().for_each(|record| self.recorder.motion(record));
-    }
-
-    fn record_position(&mut self, node: usize, cell: Cell) {
-        let (t, name) = ((self.now() - Time::ZERO).as_secs_f64(), self.prepared.placement.nodes[node].name.clone());
-        self.recorder.position(record::PositionRecord { t, node: name, x: cell.x, y: cell.y });
-    }
-
-    fn move_nodes(&mut self) {
-        while let Some((node, cell)) = self.stage.walk.step(self.now() - Time::ZERO) {
-            let machine = self.world.machine_of(MachineRole::Node(node));
-            self.world.command(machine, NodeCommand::Move(cell.into()));
-            self.record_position(node, cell);
-        }
-        let next = self.stage.walk.deadline();
-        next.into_iter().for_each(|at| self.calendar.push(Time::ZERO + at, SimRunTimer::Move));
-    }
-
-    fn ask(&mut self, place: usize) {
-        let machine = self.world.machine_of(MachineRole::Node(place));
-        // A node sends no requests while its daemon is dead; it continues when the daemon starts.
-        if !self.world.runs(machine) || self.requesters[place].ticket().is_some() {
-            return;
-        }
         let now = self.now();
-        match self.requesters[place].poll(now, &self.stage) {
-            RequesterAction::Ask(ticket, wanted, deadline) => {
-                self.active += 1;
-                self.calendar.push(deadline, SimRunTimer::Late(place, ticket));
-                self.world.command(
-                    machine,
-                    NodeCommand::Request { ticket, request: *wanted, provider: None, body: Bytes::new() },
-                );
-            }
-            RequesterAction::Wait(until) => self.calendar.push(until, SimRunTimer::Ask(place)),
-            RequesterAction::Busy | RequesterAction::Done => {}
-        }
-    }
-
-    fn handle_events(&mut self) {
-        while let Some((machine, event)) = self.world.poll() {
-            let Some(place) = self.node(machine) else { continue };
-            let now = self.now();
-            if let Some(progress) = self.rooms.handle_event(now, &mut self.world, machine, &event) {
-                self.apply_room_progress(progress);
-                continue;
-            }
-            let Some((ticket, ends)) = about(&event) else { continue };
-            let current = self.requesters[place].ticket();
-            if ends {
-                self.world.checks.ended(self.world.now, machine, ticket, current);
-            }
-            if current != Some(ticket) {
-                continue;
-            }
-            if let NodeEvent::Accepted { provider, scheme, relayed: false, .. } = &event {
-                let first = self.is_first_contact(machine, place, *provider, *scheme);
-                self.requesters[place].record_contact(first);
-            }
-            if let Some(request) = self.requesters[place].handle_event(now, event, &self.stage) {
-                self.ended(place, request);
-            }
-        }
-    }
-
-    /// True if the connection to the provider came up after the request began.
-    fn is_first_contact(&self, machine: MachineId, place: usize, provider: NodeId, scheme: Scheme) -> Option<bool> {
-        let provider = self.world.machine_of(MachineRole::Node(*self.stage.places.get(&provider)?));
-        let up = self.world.connections.up_since(machine, provider, scheme)?;
-        let began = self.begin + (self.requesters[place].began()? - Time::ZERO);
-        Some(up >= began)
-    }
-
-    fn give_up(&mut self, place: usize, outcome: record::RequestOutcome) {
-        let machine = self.world.machine_of(MachineRole::Node(place));
-        let (now, ticket) = (self.now(), self.requesters[place].ticket());
-        if let Some(request) = self.requesters[place].end(now, RequestEnd::new(outcome), &self.stage) {
-            self.ended(place, request);
-        }
-        if let Some(ticket) = ticket {
-            self.world.cancel(machine, ticket);
-        }
-    }
-
-    /// Ends a request; the node goes on.
-    fn ended(&mut self, place: usize, mut request: record::RequestRecord) {
-        self.active -= 1;
-        request.drained = self.now() > Time::ZERO + self.prepared.plan.duration;
-        if !self.is_warm_up {
-            self.recorder.request(request);
-        }
-        self.calendar.push(self.now(), SimRunTimer::Ask(place));
+        self.motion.records_until(now).into_iter().for_each(|record| self.recorder.motion(record));
     }
 
     fn record_link_fault(&mut self, place: usize) {
@@ -360,84 +292,56 @@ impl SimRun<'_, '_> {
         };
         let network = &self.prepared.network;
         let host = network.host_index(&daemon.host.name);
-        let casts = self.world.participants();
         let fits = |part: MachineRole| matches!(part, MachineRole::Hub(_)) == daemon.hub;
-        let Some(machine) = casts.iter().position(|cast| Some(cast.host) == host && fits(cast.part)) else { return };
+        let mut participants = self.parts[0].world.participants().iter();
+        let Some(machine) = participants.position(|cast| Some(cast.host) == host && fits(cast.part)) else { return };
         self.recorder.incident(fault.at, &daemon.host.name, daemon.describe_action(*deed));
-        match deed {
-            DaemonAction::Kill => self.world.kill(machine),
-            DaemonAction::Stop => self.world.leave(machine),
-            DaemonAction::Start => self.world.start(machine),
-            DaemonAction::Freeze => self.world.freeze(machine),
-            DaemonAction::Thaw => self.world.thaw(machine),
+        if let Some(part) = self.parts.iter_mut().find(|part| part.world.has(machine)) {
+            part.inject(machine, *deed);
         }
-        self.after_fault(machine);
-    }
-
-    /// Ends the requests and stays of a machine that is gone, and starts those of one that is back.
-    fn after_fault(&mut self, machine: MachineId) {
-        self.handle_events();
-        let Some(place) = self.node(machine) else { return };
-        let now = self.now();
-        if self.world.runs(machine) {
-            self.calendar.push(now, SimRunTimer::Ask(place));
-            return self.rooms.of_machine(machine).into_iter().for_each(|index| self.visit_room(index));
-        }
-        let progress = self.rooms.machine_gone(now, &mut self.world, machine);
-        progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
-        if let Some(request) = self.requesters[place].end(now, RequestEnd::daemon_gone(), &self.stage) {
-            self.ended(place, request);
-        }
+        self.exchange_deaths();
     }
 
     /// Ends requests in progress, checks everything once more, and sums up.
     fn conclude(mut self, started: Instant) -> SimOutcome {
-        let (ran, drained) = (self.world.now.since(self.begin), self.prepared.plan.duration);
-        let progress = self.rooms.end(self.now(), &mut self.world);
-        progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
-        for place in 0..self.requesters.len() {
-            let now = self.now();
-            self.requesters[place].stop(now);
-            self.give_up(place, record::RequestOutcome::Cut);
-        }
-        let end = self.world.now + SETTLE;
-        while self.world.step(end) {
-            self.handle_events();
-        }
-        self.handle_events();
-        (0..self.world.participants().len()).for_each(|machine| self.world.look_at_end(machine));
-        let Self { recorder, mut world, begin, prepared, .. } = self;
-        recorder.end(&mut world, ran);
-        let overflows = world.connections.wire().overflows();
-        let violations = world.checks.found().iter().map(|(at, machine, what)| Violation {
-            t: at.since(begin).as_secs_f64(),
-            machine: world.participants()[*machine].name.clone(),
-            what: what.clone(),
-        });
+        let (ran, drained) = (self.now(), self.prepared.plan.duration);
+        self.parts.iter_mut().for_each(RunPart::stop);
+        self.run_to(self.clock() + SETTLE);
+        self.parts.iter_mut().for_each(RunPart::look_at_end);
+        let Self { recorder, mut parts, begin, prepared, .. } = self;
+        recorder.end(&mut parts, ran);
         let by_service = recorder.by_service();
         SimOutcome {
-            trace_hash: world.trace.value(),
+            trace_hash: RunFingerprint::joined(parts.iter().map(|part| part.world.trace)).value(),
             requested: by_service.values().map(|service| service.requested).sum(),
             completed: by_service.values().map(|service| service.completed).sum(),
             virtual_s: ran.as_secs_f64(),
             drain_s: ran.saturating_sub(drained).as_secs_f64(),
             wall_s: started.elapsed().as_secs_f64(),
             nodes: prepared.placement.nodes.len(),
-            steps: world.steps,
-            shares: world.shares(),
+            steps: parts.iter().map(|part| part.world.steps).sum(),
+            shares: parts
+                .iter()
+                .map(|part| part.world.shares())
+                .fold(TrafficBreakdown::default(), TrafficBreakdown::plus),
             by_service,
             rooms: room_uses(recorder.room_streams()),
-            violations: violations.collect(),
-            overflows,
+            violations: violations(&parts, begin),
+            overflows: parts.iter_mut().map(|part| part.world.connections.wire().overflows()).sum(),
         }
     }
 }
 
-/// The ticket of an event, and true if the event ends it.
-const fn about(event: &NodeEvent) -> Option<(Ticket, bool)> {
-    match event {
-        NodeEvent::Accepted { ticket, .. } | NodeEvent::Data { ticket, .. } => Some((*ticket, false)),
-        NodeEvent::Finished { ticket, .. } | NodeEvent::Failed { ticket, .. } => Some((*ticket, true)),
-        _ => None,
-    }
+fn violations(parts: &[RunPart<'_>], begin: Time) -> Vec<Violation> {
+    let mut found: Vec<_> = parts.iter().flat_map(|part| part.world.checks.found()).collect();
+    found.sort_by_key(|(at, ..)| *at);
+    let violation = |(at, machine, what): &(Time, usize, String)| Violation {
+        t: at.since(begin).as_secs_f64(),
+        machine: parts[0].world.participants()[*machine].name.clone(),
+        what: what.clone(),
+    };
+    found.into_iter().map(violation).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,6 +25,7 @@ use super::invariants::InvariantChecker;
 use super::machine::{Machine, MachineOutput};
 use super::media::MediaDatagram;
 use super::network::SimNetwork;
+use super::partition::Partition;
 use super::{Detail, SimulateError, TrafficBreakdown};
 use configuration::{hub_port, hub_role, id_of, media_port, node_port};
 use frozen::Frozen;
@@ -44,6 +45,8 @@ pub(super) struct SimWorld<'a> {
     pub(super) checks: InvariantChecker,
     pub(super) connections: SimConnections,
     casts: Vec<SimParticipant>,
+    /// By machine, true if it is of this part of the network.
+    own: Vec<bool>,
     machines: Vec<Option<Machine>>,
     frozen: Vec<Option<Frozen>>,
     /// The time of each machine's entry in the event queue.
@@ -60,6 +63,24 @@ pub(super) struct SimWorld<'a> {
     control_messages: ControlMessages,
     /// Bytes of data to or from hubs.
     relayed_bytes: u64,
+}
+
+/// The hubs of a plan, and then its nodes.
+fn participants<P: Clone>(prepared: &Prepared, wire: &SimNetwork<P>) -> Result<Vec<SimParticipant>, SimulateError> {
+    let placement = &prepared.placement;
+    let hubs =
+        placement.hubs.iter().enumerate().map(|(at, hub)| (MachineRole::Hub(at), hub.host, &hub.name, &hub.class));
+    let nodes = placement
+        .nodes
+        .iter()
+        .enumerate()
+        .map(|(at, node)| (MachineRole::Node(at), node.host, &node.name, &node.class));
+    let participant = |(part, host, name, class): (_, _, &String, &String)| {
+        let address = wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
+        let (name, class, id) = (name.clone(), class.clone(), id_of(prepared.plan.seed, name));
+        Ok(SimParticipant { name, class, part, host, id, address, starts: 0 })
+    };
+    hubs.chain(nodes).map(participant).collect()
 }
 
 /// Messages, and their bytes without headers of any kind.
@@ -105,25 +126,22 @@ enum SimWorldTimer {
 }
 
 impl<'a> SimWorld<'a> {
+    /// The machines of a plan whose network stays whole.
     pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
+        let mut parts = Self::in_parts(prepared, detail, &Partition::whole(&prepared.topology))?;
+        Ok(parts.remove(0))
+    }
+
+    /// The machines of a plan, in the parts of its network.
+    pub(super) fn in_parts(
+        prepared: &'a Prepared,
+        detail: Detail,
+        partition: &Partition,
+    ) -> Result<Vec<Self>, SimulateError> {
         check_settings(prepared)?;
         prepared.check_for_simulation()?;
-        let placement = &prepared.placement;
         let wire = SimNetwork::new(&prepared.topology, prepared.plan.seed)?;
-        let hubs =
-            placement.hubs.iter().enumerate().map(|(at, hub)| (MachineRole::Hub(at), hub.host, &hub.name, &hub.class));
-        let nodes = placement
-            .nodes
-            .iter()
-            .enumerate()
-            .map(|(at, node)| (MachineRole::Node(at), node.host, &node.name, &node.class));
-        let mut casts = Vec::new();
-        for (part, host, name, class) in hubs.chain(nodes) {
-            let address = wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
-            let id = id_of(prepared.plan.seed, name);
-            let (name, class) = (name.clone(), class.clone());
-            casts.push(SimParticipant { name, class, part, host, id, address, starts: 0 });
-        }
+        let casts = participants(prepared, &wire)?;
         let role = hub_role(prepared);
         let sites = casts.iter().map(|cast| MachineEndpoint {
             host: cast.host,
@@ -137,7 +155,14 @@ impl<'a> SimWorld<'a> {
                 labels: Labels::default(),
             },
         });
-        let connections = SimConnections::new(wire, sites.collect(), detail, prepared.plan.handshake);
+        let handshake = prepared.plan.handshake;
+        let parts = SimConnections::in_parts(wire, partition, sites.collect(), detail, handshake);
+        let own = |part| casts.iter().map(|cast| partition.part(cast.host) == part).collect();
+        let part = |(part, connections)| Self::part(prepared, connections, casts.clone(), own(part));
+        Ok((0..).zip(parts).map(part).collect())
+    }
+
+    fn part(prepared: &'a Prepared, connections: SimConnections, casts: Vec<SimParticipant>, own: Vec<bool>) -> Self {
         let mut hub = hub::HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
         settings::configure_hub(prepared, &mut hub);
         let count = casts.len();
@@ -147,6 +172,7 @@ impl<'a> SimWorld<'a> {
             trace: RunFingerprint::default(),
             checks: InvariantChecker::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
             connections,
+            own,
             machines: (0..count).map(|_| None).collect(),
             frozen: (0..count).map(|_| None).collect(),
             armed: vec![None; count],
@@ -160,14 +186,20 @@ impl<'a> SimWorld<'a> {
             relayed_bytes: 0,
             casts,
         };
-        let hubs = placement.hubs.len();
-        (0..hubs).for_each(|hub| world.calendar.push(DAWN, SimWorldTimer::Start(hub)));
-        let mut at = DAWN + NODES_AFTER;
-        for node in hubs..count {
-            world.calendar.push(at, SimWorldTimer::Start(node));
-            at = at + BETWEEN_NODES;
+        let hubs = prepared.placement.hubs.len();
+        let starts = (0..count).map(|machine| match machine.checked_sub(hubs) {
+            None => (machine, DAWN),
+            Some(node) => (machine, DAWN + NODES_AFTER + BETWEEN_NODES * node as u32),
+        });
+        for (machine, at) in starts.filter(|(machine, _)| world.own[*machine]) {
+            world.calendar.push(at, SimWorldTimer::Start(machine));
         }
-        Ok(world)
+        world
+    }
+
+    /// True if a machine is of this part of the network.
+    pub(super) fn has(&self, machine: MachineId) -> bool {
+        self.own[machine]
     }
 
     pub(super) const fn architecture(&self) -> Architecture {
@@ -230,13 +262,22 @@ impl<'a> SimWorld<'a> {
 
     /// Processes the next event that is due by `until`; `false` if there is none.
     pub(super) fn step(&mut self, until: Time) -> bool {
-        let Some(at) = self.deadline().filter(|at| *at <= until) else { return false };
-        self.now = at.max(self.now);
-        self.steps += 1;
-        match self.calendar.take_due(self.now) {
-            Some(due) => self.act(due),
-            None => self.connections.work(self.now, &mut self.trace),
+        // Of one time, timers of machines come first, then packets, then timers of connections.
+        let (own, connections) = (self.calendar.next(), self.connections.next_timer());
+        let before_own = own.map(|at| Time::from_nanos(at.as_nanos() - 1));
+        let carried = [Some(until), before_own, connections].into_iter().flatten().min().unwrap_or(until);
+        if let Some(at) = self.connections.carry(carried, &mut self.trace) {
+            self.now = at.max(self.now);
+        } else {
+            let next = [own, connections].into_iter().flatten().min();
+            let Some(at) = next.filter(|at| *at <= until) else { return false };
+            self.now = at.max(self.now);
+            match self.calendar.take_due(self.now) {
+                Some(due) => self.act(due),
+                None => self.connections.handle_timer(self.now),
+            }
         }
+        self.steps += 1;
         self.deliver_inputs();
         true
     }

@@ -79,7 +79,7 @@ impl FromStr for Detail {
 }
 
 /// The operations of each kind of end; see [`ConnectionEnd`].
-pub(crate) trait SimulatedEnd {
+pub(crate) trait SimulatedEnd: Send {
     fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes);
     fn close(&mut self, now: Instant, reason: &str);
     fn abort(&mut self, now: Instant, reason: &str);
