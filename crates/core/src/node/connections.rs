@@ -1,6 +1,5 @@
 //! The connections that a node has.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use roost_policy::Policy;
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
+use super::boxed_map::BoxedMap;
 use crate::allowance::Allowance;
 use crate::connections::{Connection, Rtt, excess};
 
@@ -161,7 +161,7 @@ impl NodeConnection {
 /// All connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
-    connections: BTreeMap<ConnectionId, NodeConnection>,
+    connections: BoxedMap<ConnectionId, NodeConnection>,
     /// The group's policy, if it has one.
     policy: Option<Arc<Policy>>,
     next_way: u64,

@@ -27,6 +27,7 @@
 
 mod action;
 mod api;
+mod boxed_map;
 mod commands;
 mod connections;
 mod core;

@@ -56,6 +56,7 @@ use self::sentences::sentence;
 use self::subscription::SubscriptionState;
 use self::trace::Traces;
 use super::api::{Discovery, NodeConfig, NodeEvent, Provider, RequestStatus, Ticket};
+use super::boxed_map::BoxedMap;
 use super::core::Core;
 use super::home::HomeRegistration;
 use super::timers::Timer;
@@ -89,7 +90,7 @@ pub(super) struct WantedService {
 /// Requests and lookups under way.
 #[derive(Debug)]
 pub(super) struct OutgoingRequests {
-    asked: BTreeMap<RequestId, OutgoingRequest>,
+    asked: BoxedMap<RequestId, OutgoingRequest>,
     tickets: BTreeMap<Ticket, RequestId>,
     early: EarlyFlowData,
     pub(super) traces: Traces,
@@ -105,7 +106,7 @@ pub(super) struct OutgoingRequests {
 impl OutgoingRequests {
     pub(super) fn new(config: &NodeConfig) -> Self {
         Self {
-            asked: BTreeMap::new(),
+            asked: BoxedMap::default(),
             tickets: BTreeMap::new(),
             early: EarlyFlowData::default(),
             traces: Traces::default(),

@@ -268,7 +268,7 @@ impl OutgoingRequests {
         loss: ConnectionLoss<'_>,
     ) {
         let (mut over, mut parted) = (Vec::new(), Vec::new());
-        for (id, asked) in &mut self.asked {
+        for (id, asked) in self.asked.iter_mut() {
             let RequestPhase::Receiving(receiving) = &mut asked.phase else { continue };
             if receiving.connection == connection {
                 receiving.record_way_lost(core.now, loss.reason);

@@ -38,6 +38,7 @@ use self::serve_request::{PushedObject, ServeRequest, SessionFlowKey};
 use self::session::{Session, SessionPhase};
 use self::unreachable::UnreachableNodes;
 use super::api::{NodeConfig, SessionId, SessionStatus};
+use super::boxed_map::BoxedMap;
 use super::core::Core;
 use super::timers::Timer;
 use crate::address_filter;
@@ -62,7 +63,7 @@ const MAX_DEADLINE: Duration = Duration::from_secs(600);
 /// The node's sessions.
 #[derive(Debug)]
 pub(super) struct ProviderSessions {
-    sessions: BTreeMap<SessionId, Session>,
+    sessions: BoxedMap<SessionId, Session>,
     /// The sessions under way.
     live: BTreeSet<SessionId>,
     /// The sessions that are over.
@@ -82,7 +83,7 @@ pub(super) struct ProviderSessions {
 impl ProviderSessions {
     pub(super) fn new(config: &NodeConfig) -> Self {
         Self {
-            sessions: BTreeMap::new(),
+            sessions: BoxedMap::default(),
             live: BTreeSet::new(),
             done: BTreeSet::new(),
             index: BTreeMap::new(),
