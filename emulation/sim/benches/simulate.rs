@@ -1,8 +1,8 @@
 //! The cost of a simulation's step, and its growth with the number of nodes.
 //!
 //! Run with `cargo bench -p roost-sim --bench simulate`. Each size of a forest is brought up and makes
-//! requests for two seconds of virtual time, at message level; one element is one step: a packet, a timer, a
-//! start. Building the network is part of the measured time, as in `emulate simulate`.
+//! requests for two seconds of virtual time, at message level; one element is one step: a packet that
+//! arrives, a timer, a start. Building the network is part of the measured time, as in `emulate simulate`.
 #![allow(clippy::expect_used, reason = "a benchmark may stop where it stands")]
 
 use std::path::Path;

@@ -77,7 +77,7 @@ pub struct SimOutcome {
     /// Real time of the computation, seconds.
     pub wall_s: f64,
     pub nodes: usize,
-    /// Events processed: packets, timers, starts.
+    /// Events processed: packets that arrive, timers, starts.
     pub steps: u64,
     /// The outcome of the requests for each service.
     pub by_service: BTreeMap<String, ServiceCounts>,
