@@ -11,7 +11,6 @@ use roost_wire::Time;
 use super::network::{Attachment, Delivery, Destination, Exit, Network, PipeId, Port};
 use super::pipe::Header;
 
-/// The number of a part.
 pub type PartId = u8;
 
 /// A packet that comes out in another part.
@@ -28,8 +27,7 @@ pub struct Crossing<P> {
 #[derive(Clone, Debug)]
 pub(super) struct NetworkPart<P> {
     own: PartId,
-    /// By port.
-    parts: Vec<PartId>,
+    parts_of_ports: Vec<PartId>,
     /// The pipes whose packets may come out in other parts.
     pipes: Vec<PipeId>,
     /// The time up to which their packets have crossed.
@@ -40,21 +38,26 @@ pub(super) struct NetworkPart<P> {
 
 impl<P> NetworkPart<P> {
     fn is_own(&self, port: Port) -> bool {
-        self.parts[port.index()] == self.own
+        self.parts_of_ports[port.index()] == self.own
     }
 }
 
 impl<P: Clone> Network<P> {
     /// Makes this copy of a network, which must be empty, the part `own` of it. `parts` gives the part of each port.
     pub fn set_part(&mut self, own: PartId, parts: Vec<PartId>) {
-        let mut part = NetworkPart { own, parts, pipes: Vec::new(), crossed: Time::ZERO, arrivals: VecDeque::new() };
+        let mut part = NetworkPart {
+            own,
+            parts_of_ports: parts,
+            pipes: Vec::new(),
+            crossed: Time::ZERO,
+            arrivals: VecDeque::new(),
+        };
         let own_ports = self.ports.iter().enumerate().filter(|(index, _)| part.is_own(Port::from_index(*index)));
         let crosses = |port: &Attachment| self.far_ports(port).any(|far| !part.is_own(far));
         part.pipes = own_ports.filter(|(_, port)| crosses(port)).map(|(_, port)| port.to_net).collect();
         self.part = Some(Box::new(part));
     }
 
-    /// The other port of a link, or all ports of a LAN.
     fn far_ports(&self, port: &Attachment) -> impl Iterator<Item = Port> {
         let lan = if port.other_end.is_none() { self.lans[port.lan].as_slice() } else { &[] };
         port.other_end.into_iter().chain(lan.iter().copied())
@@ -79,11 +82,11 @@ impl<P: Clone> Network<P> {
                 };
                 let parts = match (inside.header.to, self.exits[id.0 as usize]) {
                     (Destination::Port(to), _) | (Destination::Others, Exit::Port(to)) => {
-                        BTreeSet::from([part.parts[to.index()]])
+                        BTreeSet::from([part.parts_of_ports[to.index()]])
                     }
                     (Destination::Others, Exit::Switch(from)) => {
                         let lan = &self.lans[self.ports[from.index()].lan];
-                        lan.iter().map(|port| part.parts[port.index()]).collect()
+                        lan.iter().map(|port| part.parts_of_ports[port.index()]).collect()
                     }
                 };
                 found.extend(parts.into_iter().filter(|to| *to != part.own).map(crossing));

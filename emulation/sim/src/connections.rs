@@ -173,7 +173,6 @@ enum Timer {
 }
 
 impl SimConnections {
-    /// The connections of each part of a network.
     pub(super) fn in_parts(
         wire: SimNetwork<WirePacket>,
         partition: &Partition,

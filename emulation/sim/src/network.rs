@@ -56,7 +56,7 @@ pub(super) struct SimNetwork<P> {
     local: VecDeque<SimArrival<P>>,
 }
 
-/// The fixed part of a network.
+/// Addresses, routes and ports, which all parts share.
 #[derive(Debug)]
 struct NetworkMap {
     wiring: Wiring,

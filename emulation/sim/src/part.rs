@@ -38,10 +38,8 @@ pub(super) struct RunPart<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PartTimer {
-    /// A requester acts.
     Ask(usize),
-    /// A request times out.
-    Late(usize, Ticket),
+    TimeOut(usize, Ticket),
     Move,
     /// A member enters or leaves its room, or requests a stream again.
     Room(usize),
@@ -59,11 +57,9 @@ pub(super) enum RunNote {
 /// The end of a stage of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StageEnd {
-    /// All nodes have a home.
     Attached,
     /// No request is in progress, at this time or later.
     Idle(Time),
-    /// Its time is up.
     TimeUp,
 }
 
@@ -105,7 +101,6 @@ impl<'a> RunPart<'a> {
         self.without_home
     }
 
-    /// Requests in progress.
     pub(super) const fn active(&self) -> u32 {
         self.active
     }
@@ -137,7 +132,6 @@ impl<'a> RunPart<'a> {
         }
     }
 
-    /// The time of the next event.
     pub(super) fn deadline(&self) -> Option<Time> {
         [self.own_deadline(), self.world.deadline()].into_iter().flatten().min()
     }
@@ -183,7 +177,6 @@ impl<'a> RunPart<'a> {
         self.forget_timers();
     }
 
-    /// Starts the workload.
     pub(super) fn begin(&mut self) {
         self.begin = self.world.now;
         self.start_workloads(Workload::from_plan);
@@ -213,7 +206,7 @@ impl<'a> RunPart<'a> {
             PartTimer::Ask(place) => self.ask(place),
             PartTimer::Move => self.move_nodes(),
             PartTimer::Room(index) => self.visit_room(index),
-            PartTimer::Late(place, ticket) => {
+            PartTimer::TimeOut(place, ticket) => {
                 if self.requesters[place].ticket() == Some(ticket) {
                     self.give_up(place, RequestOutcome::TimedOut);
                 }
@@ -263,7 +256,7 @@ impl<'a> RunPart<'a> {
         match self.requesters[place].poll(now, &self.stage) {
             RequesterAction::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
-                self.calendar.push(deadline, PartTimer::Late(place, ticket));
+                self.calendar.push(deadline, PartTimer::TimeOut(place, ticket));
                 self.world.command(
                     machine,
                     NodeCommand::Request { ticket, request: *wanted, provider: None, body: Bytes::new() },

@@ -16,7 +16,6 @@ const MIN_LOOKAHEAD: Duration = Duration::from_millis(1);
 /// The smaller of the two parts has at least this share of the machines.
 const MIN_SHARE: f64 = 0.25;
 
-/// The part of each host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Partition {
     parts: Vec<PartId>,
@@ -139,14 +138,14 @@ mod tests {
     }
 
     #[test]
-    fn a_star_is_split_at_its_links() {
+    fn star_is_split_at_links() {
         let star = Star::published(600).topology().unwrap();
         let partition = Partition::of_topology(&star, &all(&star));
         assert_eq!(partition.count(), 2);
     }
 
     #[test]
-    fn what_changes_or_is_small_stays_whole() {
+    fn changing_and_small_networks_stay_whole() {
         let small = Forest::for_nodes(400).topology().unwrap();
         assert_eq!(Partition::of_topology(&small, &all(&small)), Partition::whole(&small));
         let mut changing = Forest::for_nodes(4_000).topology().unwrap();

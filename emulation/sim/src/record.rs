@@ -98,7 +98,6 @@ impl Recorder {
         Self { sink: Sink::Memory(Vec::new()), ..Self::new(topology) }
     }
 
-    /// The records that were kept in memory.
     pub(super) fn into_records(self) -> Vec<Record> {
         if let Sink::Memory(records) = self.sink { records } else { Vec::new() }
     }
@@ -114,7 +113,7 @@ impl Recorder {
     }
 
     /// Records what a part has noted at `at`.
-    pub(super) fn note(&mut self, at: Duration, note: RunNote) {
+    pub(super) fn record(&mut self, at: Duration, note: RunNote) {
         match note {
             RunNote::Request(request) => self.request(request),
             RunNote::RoomStream(stream) => self.room_stream(stream),

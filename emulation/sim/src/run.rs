@@ -30,11 +30,10 @@ const SAMPLE: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_millis(100);
 const INSTANT: Duration = Duration::from_nanos(1);
 
-/// A run in progress.
 struct SimRun<'a, 'r> {
     prepared: &'a Prepared,
     parts: Vec<RunPart<'a>>,
-    /// The time that the parts may run alone.
+    /// The time for which parts may run without an exchange of packets.
     lookahead: Duration,
     schedule: SimEventQueue<RunTimer>,
     recorder: &'r mut Recorder,
@@ -42,7 +41,6 @@ struct SimRun<'a, 'r> {
     begin: Time,
 }
 
-/// An event that concerns all parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RunTimer {
     /// A fault, by its index in the plan.
@@ -110,7 +108,6 @@ impl SimRun<'_, '_> {
         self.parts.iter_mut().for_each(|part| part.world.now = now);
     }
 
-    /// The time since the start of the workload.
     fn now(&self) -> Duration {
         self.clock().since(self.begin)
     }
@@ -178,7 +175,7 @@ impl SimRun<'_, '_> {
     fn write_notes(&mut self) {
         let mut notes: Vec<_> = self.parts.iter_mut().flat_map(RunPart::fetch_notes).collect();
         notes.sort_by_key(|(at, _)| *at);
-        notes.into_iter().for_each(|(at, note)| self.recorder.note(at - Time::ZERO, note));
+        notes.into_iter().for_each(|(at, note)| self.recorder.record(at - Time::ZERO, note));
     }
 
     /// Starts all machines, and waits until every node that should have a home has one.
@@ -250,7 +247,6 @@ impl SimRun<'_, '_> {
         }
     }
 
-    /// Runs all events up to `last`.
     fn run_to(&mut self, last: Time) {
         self.run_before(last + INSTANT, StageEnd::TimeUp);
         self.set_clock(last);

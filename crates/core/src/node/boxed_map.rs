@@ -1,9 +1,8 @@
-//! An ordered map for few large values.
+//! An ordered map whose values lie on the heap.
 
 use std::collections::BTreeMap;
 
-/// A map whose values are on the heap: a leaf of a B-tree has room for eleven values, and a node seldom has more than
-/// two of these.
+/// A B-tree's leaf has room for eleven values, and a node seldom has more than two of the large ones that this is for.
 #[derive(Debug)]
 pub(super) struct BoxedMap<K, V>(BTreeMap<K, Box<V>>);
 

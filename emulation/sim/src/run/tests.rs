@@ -89,7 +89,7 @@ fn faults_reach_their_part() {
 }
 
 #[test]
-fn requests_are_recorded_in_order_of_time() {
+fn requests_are_recorded_by_time() {
     let prepared = prepared("");
     let mut recorder = Recorder::keeping(&prepared.topology);
     let partition = Partition::halves(&prepared.topology, &hosts_of_machines(&prepared)).unwrap();
