@@ -353,7 +353,7 @@ impl<P: Clone> Network<P> {
             Exit::Port(port) if self.is_own(port) => {
                 self.ready.push_back(Delivery { due: self.clock, port, bytes: header.bytes, packet });
             }
-            // The other part has the packet.
+            // Another part has the packet.
             Exit::Port(_) => self.held -= 1,
             Exit::Switch(from) => {
                 self.held -= 1;

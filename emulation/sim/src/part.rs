@@ -1,4 +1,4 @@
-//! One part of a run: its machines, and the requests of their nodes.
+//! A part of a run: its machines, and the requests of their nodes.
 
 use std::collections::HashMap;
 
