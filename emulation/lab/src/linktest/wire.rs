@@ -4,12 +4,14 @@ use std::io;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::net::UdpSocket;
 use std::time::Instant;
 
 use roost_topology::Topology;
 
 use super::flow::{LinktestFlow, LinktestTrace};
 use super::probe::{self, Prober};
+use super::remote::SpreadProbeCarrier;
 use super::{LinktestOptions, LinktestReport, ProbeCarrier, measure};
 use crate::{Lab, LabError};
 
@@ -32,11 +34,7 @@ pub fn run(
     let began = Instant::now();
     let (overruns, lateness) = (lab.overruns()?, lab.lateness());
     let described = with_addresses(described, lab.topology());
-    let sockets = (0..described.hosts.len()).map(|host| {
-        let failed = |error| LabError::kernel(format!("open a socket in {}", described.hosts[host].name), error);
-        lab.run_in(host, probe::open)?.map_err(failed)
-    });
-    let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
+    let sockets = open_sockets(lab)?;
     let realtime = lab.facts().get("realtime").is_some_and(|text| text.starts_with("yes"));
     let body = || {
         // Both are best effort: without them probes are sent and read a little late.
@@ -44,8 +42,14 @@ pub fn run(
         if realtime {
             let _ = crate::kernel::become_realtime(PRIORITY);
         }
-        let mut wire = LabProbeCarrier { prober: Prober::new(sockets)?, stop };
-        measure(&described, options, &mut wire, watch)
+        let prober = Prober::new(sockets, lab.carrier.origin())?;
+        match &lab.spread {
+            Some(spread) => {
+                let mut wire = SpreadProbeCarrier::open(prober, lab, spread, stop).map_err(io::Error::other)?;
+                measure(&described, options, &mut wire, watch)
+            }
+            None => measure(&described, options, &mut LabProbeCarrier { prober, stop }, watch),
+        }
     };
     // A separate thread, since its priority ends with it.
     let result = thread::scope(|scope| {
@@ -57,6 +61,15 @@ pub fn run(
     report.lateness_p99_ms = lab.lateness().since(&lateness).quantile(0.99).as_secs_f64() * 1e3;
     report.overruns = lab.overruns()?.saturating_sub(overruns);
     Ok(report)
+}
+
+/// Sockets for the probes of all hosts of this machine.
+pub(super) fn open_sockets(lab: &Lab) -> Result<Vec<Option<UdpSocket>>, LabError> {
+    let open = |host: usize| {
+        let failed = |error| LabError::kernel(format!("open a socket in {}", lab.topology.hosts[host].name), error);
+        lab.is_here(host).then(|| lab.run_in(host, probe::open)?.map_err(failed)).transpose()
+    };
+    (0..lab.topology.hosts.len()).map(open).collect()
 }
 
 fn with_addresses(described: &Topology, lab: &Topology) -> Topology {
