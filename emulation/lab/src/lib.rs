@@ -50,18 +50,20 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_netcore::wiring::{self, Wiring};
 use roost_netcore::Network;
+use roost_netcore::wiring::{self, Wiring};
 use roost_results::record;
 use roost_topology::addresses;
-use roost_topology::shares::Shares;
 use roost_topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
+use roost_topology::shares::Shares;
 use roost_wire::Time;
 use rustix::thread::UnshareFlags;
 
 use self::capture::{Capture, CapturedNet};
 pub use self::capture::{CaptureLimits, CaptureSummary, MAX_CAPTURED, parse_size};
-use self::carrier::{Carrier, CarrierFrame, CarrierShare, HostWire, Lateness, PortShare, RemotePort, ScheduleStart, WireCounts};
+use self::carrier::{
+    Carrier, CarrierFrame, CarrierShare, HostWire, Lateness, PortShare, RemotePort, ScheduleStart, WireCounts,
+};
 pub use self::device::DeviceBackend;
 pub use self::error::LabError;
 use self::hosts::LabHost;
@@ -270,9 +272,15 @@ impl Lab {
     /// # Errors
     /// Fails when there is no such net, or the host is not on it, or the carrier has ended.
     pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Result<(), LabError> {
-        if self.spread.as_ref().is_some_and(|spread| spread.shares.carriers.get(net).is_some_and(|carrier| *carrier > 0)) {
+        if self
+            .spread
+            .as_ref()
+            .is_some_and(|spread| spread.shares.carriers.get(net).is_some_and(|carrier| *carrier > 0))
+        {
             let name = &self.topology.nets[net].name;
-            return Err(LabError::NoSuch(format!("{name} is carried by another machine, and changes by its schedule only")));
+            return Err(LabError::NoSuch(format!(
+                "{name} is carried by another machine, and changes by its schedule only"
+            )));
         }
         Ok(self.carrier.apply(net, from, change)?)
     }
@@ -310,7 +318,8 @@ impl Lab {
     /// Fails when a file cannot be made, or the carrier has ended.
     pub fn capture(&self, nets: &[NetIndex], folder: &Path, limits: CaptureLimits) -> Result<(), LabError> {
         self.end_capture()?;
-        let is_elsewhere = |net: &&NetIndex| self.spread.as_ref().is_some_and(|spread| spread.shares.carriers[**net] > 0);
+        let is_elsewhere =
+            |net: &&NetIndex| self.spread.as_ref().is_some_and(|spread| spread.shares.carriers[**net] > 0);
         if let Some(net) = nets.iter().find(is_elsewhere) {
             let name = &self.topology.nets[*net].name;
             return Err(LabError::NoSuch(format!("{name} is carried by another machine, where nothing is captured")));
@@ -431,7 +440,10 @@ fn carrier_share(
         for (place, member) in found.members.iter().enumerate() {
             let Some(port) = wiring.port(net, place) else { continue };
             let (host, carrier) = (shares.hosts[member.host], shares.carriers[net]);
-            ports.resize(ports.len().max(port.index() + 1), PortShare { host: settings.machine, carrier: settings.machine });
+            ports.resize(
+                ports.len().max(port.index() + 1),
+                PortShare { host: settings.machine, carrier: settings.machine },
+            );
             ports[port.index()] = PortShare { host, carrier };
             if host != carrier {
                 let pipes = [network.to_net(port), network.from_net(port)];

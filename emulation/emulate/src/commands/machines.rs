@@ -32,7 +32,11 @@ pub(crate) struct MachineArgs {
     #[arg(long, alias = "hosts", value_name = "NAME", value_delimiter = ',')]
     machines: Vec<String>,
     /// The command that starts `emulate` on a machine
-    #[arg(long, value_name = "COMMAND", default_value = "ssh -o BatchMode=yes -o ServerAliveInterval=5 {machine} emulate")]
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        default_value = "ssh -o BatchMode=yes -o ServerAliveInterval=5 {machine} emulate"
+    )]
     via: String,
     /// Make this host on that machine; this machine is `here`. May be given more than once
     #[arg(long, value_name = "HOST=MACHINE", value_delimiter = ',')]

@@ -87,6 +87,7 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
         RunInput::Plan(prepared) => roost_experiment::run(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
         RunInput::Network(solo) => roost_experiment::run_network(solo, &folder, output, &interrupt)?,
     };
+    machines.iter().for_each(|machines| output.say(machines.summary()));
     let finished = figures(finished, output)?;
     let results = roost_results::read(&finished.folder).map_err(|error| failure(error.into()))?;
     if output.is_json() || !output.is_quiet() {

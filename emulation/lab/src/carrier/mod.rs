@@ -70,8 +70,8 @@ use self::lateness::Histogram;
 pub(crate) use self::lateness::Histogram as LatenessHistogram;
 pub use self::lateness::Lateness;
 use self::switch::{Switch, SwitchPort};
-pub(crate) use self::trunk_wire::{CarrierShare, PortShare, RemotePort};
 use self::trunk_wire::TrunkWire;
+pub(crate) use self::trunk_wire::{CarrierShare, PortShare, RemotePort};
 use self::worker::{CarrierCommand, CarrierWorker, Core};
 use crate::capture::CaptureSender;
 use crate::trunk::LineCounts;
@@ -174,7 +174,8 @@ impl Carrier {
         let members: Vec<RemotePort> = here.chain(remote).collect();
         let places = places(&network, &members);
         let members: Vec<Port> = members.iter().map(|member| member.port).collect();
-        let trunk = share.map(|share| TrunkWire::open(share, &members)).transpose().map_err(system("open its trunk"))?;
+        let trunk =
+            share.map(|share| TrunkWire::open(share, &members)).transpose().map_err(system("open its trunk"))?;
         let switch = Switch::new(places).map_err(|second| CarrierError::SameAddress { address: second.address })?;
         let losses = |wire: HostWire| (KernelLosses::before(&wire.fd, wire.statistics), wire.fd);
         let (losses, fds) = wires.into_iter().map(losses).unzip();

@@ -27,6 +27,7 @@ pub(crate) use flow::{LinktestFlow, LinktestTrace};
 use plan::PathTest;
 pub(crate) use remote::RemoteProbes;
 pub use report::{LinktestKind, LinktestMeasurement, LinktestOutcome, LinktestReport, LinktestSummary, Reachability};
+pub(crate) use wire::ProbePriority;
 pub use wire::run;
 
 use roost_topology::model::{Net, NetIndex, Topology};

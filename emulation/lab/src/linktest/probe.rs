@@ -197,7 +197,8 @@ impl<'a> LinktestRun<'a> {
         let is_here = |host: usize| sockets.get(host).is_some_and(Option::is_some);
         let due = flows.iter().enumerate().filter(|(_, flow)| flow.count > 0 && is_here(flow.from));
         let arriving = flows.iter().filter(|flow| is_here(flow.to) && !is_here(flow.from));
-        let ends = arriving.clone().map(|flow| now + nanos(flow.start + flow.length() + flow.patience + REMOTE_PATIENCE));
+        let ends =
+            arriving.clone().map(|flow| now + nanos(flow.start + flow.length() + flow.patience + REMOTE_PATIENCE));
         Self {
             flows,
             due: due.map(|(index, flow)| Reverse((now + nanos(flow.start), index))).collect(),

@@ -102,10 +102,10 @@ fn join(flows: &[LinktestFlow], traces: &[Vec<LinktestTrace>], hosts: &[usize], 
     let here = |time: u64, machine: usize| time.saturating_add_signed(-ahead.get(machine).copied().unwrap_or(0));
     let trace = |(index, flow): (usize, &LinktestFlow)| {
         let (from, to) = (hosts[flow.from], hosts[flow.to]);
-        let arrivals = traces[to][index].arrivals.iter().map(|arrival| LinktestArrival {
-            sent: here(arrival.sent, from),
-            received: here(arrival.received, to),
-        });
+        let arrivals = traces[to][index]
+            .arrivals
+            .iter()
+            .map(|arrival| LinktestArrival { sent: here(arrival.sent, from), received: here(arrival.received, to) });
         LinktestTrace { sent: traces[from][index].sent, arrivals: arrivals.collect() }
     };
     flows.iter().enumerate().map(trace).collect()

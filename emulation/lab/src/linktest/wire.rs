@@ -1,10 +1,10 @@
 //! The link test of a running lab.
 
 use std::io;
+use std::net::UdpSocket;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::net::UdpSocket;
 use std::time::Instant;
 
 use roost_topology::Topology;
@@ -35,13 +35,9 @@ pub fn run(
     let (overruns, lateness) = (lab.overruns()?, lab.lateness());
     let described = with_addresses(described, lab.topology());
     let sockets = open_sockets(lab)?;
-    let realtime = lab.facts().get("realtime").is_some_and(|text| text.starts_with("yes"));
+    let priority = ProbePriority::for_lab(lab);
     let body = || {
-        // Both are best effort: without them probes are sent and read a little late.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        if realtime {
-            let _ = crate::kernel::become_realtime(PRIORITY);
-        }
+        priority.apply();
         let prober = Prober::new(sockets, lab.carrier.origin())?;
         match &lab.spread {
             Some(spread) => {
@@ -61,6 +57,25 @@ pub fn run(
     report.lateness_p99_ms = lab.lateness().since(&lateness).quantile(0.99).as_secs_f64() * 1e3;
     report.overruns = lab.overruns()?.saturating_sub(overruns);
     Ok(report)
+}
+
+/// The priority of a thread of probes: that of the carrier.
+pub(crate) struct ProbePriority {
+    realtime: bool,
+}
+
+impl ProbePriority {
+    pub(crate) fn for_lab(lab: &Lab) -> Self {
+        Self { realtime: lab.facts().get("realtime").is_some_and(|text| text.starts_with("yes")) }
+    }
+
+    /// Sets the calling thread up, as well as the system allows: without it probes are sent and read a little late.
+    pub(crate) fn apply(&self) {
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        if self.realtime {
+            let _ = crate::kernel::become_realtime(PRIORITY);
+        }
+    }
 }
 
 /// Sockets for the probes of all hosts of this machine.

@@ -24,9 +24,11 @@ use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::process;
-use super::protocol::{Answer, Call, Hello, Message, Observation, PROTOCOL, Packet, SpawnCall, StartCall, stays_inside};
+use super::protocol::{
+    Answer, Call, Hello, Message, Observation, PROTOCOL, Packet, ProbeCall, SpawnCall, StartCall, stays_inside,
+};
 use crate::kernel;
-use crate::linktest::RemoteProbes;
+use crate::linktest::{self, RemoteProbes};
 use crate::{Lab, LabError, LabOptions, LabShare, TcpCongestion, Usage};
 
 /// The time without any message after which the command counts as gone.
@@ -148,15 +150,7 @@ impl Agent {
             Call::Connect { path } => self.connect(id, &path),
             Call::OpenProbes => self.open_probes(),
             Call::Probe(probe) => {
-                let (probes, ending, speech) = (Arc::clone(&self.probes), Arc::clone(&self.ending), Arc::clone(&self.speech));
-                ending.store(false, Relaxed);
-                thread::spawn(move || {
-                    let traces = match &mut *lock(&probes) {
-                        Some(probes) => probes.carry(&probe, &ending).map_err(|error| error.to_string()),
-                        None => Err("no probes are open".to_owned()),
-                    };
-                    speech.answer(id, traces.map(Answer::Traces));
-                });
+                self.probe(id, probe);
                 return None;
             }
             Call::EndProbes => {
@@ -165,7 +159,11 @@ impl Agent {
             }
             Call::Stop { drain } => {
                 self.end_programs();
-                self.lab.take().map_or(Ok(()), |lab| lab.stop(drain)).map(|()| Answer::Done).map_err(|error| error.to_string())
+                self.lab
+                    .take()
+                    .map_or(Ok(()), |lab| lab.stop(drain))
+                    .map(|()| Answer::Done)
+                    .map_err(|error| error.to_string())
             }
         };
         Some(answer)
@@ -244,7 +242,8 @@ impl Agent {
 
     fn usage(&self, process: u64) -> Result<Answer, String> {
         let pid = lock(&self.parts).processes.get(&process).copied().ok_or("the program has ended")?;
-        let usage = Usage::read_process(pid.as_raw_nonzero().get().unsigned_abs()).map_err(|error| error.to_string())?;
+        let usage =
+            Usage::read_process(pid.as_raw_nonzero().get().unsigned_abs()).map_err(|error| error.to_string())?;
         Ok(Answer::Usage { cpu: usage.cpu, waited: usage.waited, peak_memory_bytes: usage.peak_memory_bytes })
     }
 
@@ -269,6 +268,21 @@ impl Agent {
             let _ = speech.say(&Message::End { id }, &[]);
         });
         Ok(Answer::Done)
+    }
+
+    /// Sends and awaits probes on a thread of its own, and answers then.
+    fn probe(&self, id: u64, probe: ProbeCall) {
+        let (probes, ending, speech) = (Arc::clone(&self.probes), Arc::clone(&self.ending), Arc::clone(&self.speech));
+        ending.store(false, Relaxed);
+        let priority = self.lab.as_ref().map(linktest::ProbePriority::for_lab);
+        thread::spawn(move || {
+            priority.iter().for_each(linktest::ProbePriority::apply);
+            let traces = match &mut *lock(&probes) {
+                Some(probes) => probes.carry(&probe, &ending).map_err(|error| error.to_string()),
+                None => Err("no probes are open".to_owned()),
+            };
+            speech.answer(id, traces.map(Answer::Traces));
+        });
     }
 
     fn open_probes(&self) -> Result<Answer, String> {

@@ -36,8 +36,8 @@ use roost_topology::shares::{ShareRequest, Shares};
 
 pub use self::agent::{AgentSetting, TopologyReader, serve};
 pub use self::process::{HostCommand, HostProcess};
-pub(crate) use self::protocol::{Answer, Call, Observation, ProbeCall};
 use self::protocol::SpawnCall;
+pub(crate) use self::protocol::{Answer, Call, Observation, ProbeCall};
 pub(crate) use self::remote::RemoteMachine;
 pub(crate) use self::spread::{Spread, start, unexpected};
 use crate::LabError;
@@ -120,10 +120,13 @@ impl Machines {
         let traffic = topology.traffic.iter().map(|agent| agent.host);
         let mut placed: BTreeMap<usize, usize> = programs.chain(traffic).map(|host| (host, 0)).collect();
         for (host, name) in &self.0.placed {
-            let index = topology.host_index(host).ok_or_else(|| wrong(format!("there is no host `{host}` to place")))?;
+            let index =
+                topology.host_index(host).ok_or_else(|| wrong(format!("there is no host `{host}` to place")))?;
             let machine = machine(name)?;
             if placed.get(&index) == Some(&0) && machine != 0 {
-                return Err(wrong(format!("`{host}` has programs or traffic of the topology, which run on this machine only")));
+                return Err(wrong(format!(
+                    "`{host}` has programs or traffic of the topology, which run on this machine only"
+                )));
             }
             placed.insert(index, machine);
         }

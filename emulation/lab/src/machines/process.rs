@@ -45,12 +45,7 @@ impl HostCommand {
 }
 
 /// Starts a program of Roost. Its settings come from its arguments alone.
-pub(super) fn start(
-    program: &Path,
-    args: &[OsString],
-    socket: &Path,
-    messages: impl Into<Stdio>,
-) -> io::Result<Child> {
+pub(super) fn start(program: &Path, args: &[OsString], socket: &Path, messages: impl Into<Stdio>) -> io::Result<Child> {
     // A killed process leaves its socket behind.
     let _ = std::fs::remove_file(socket);
     Command::new(program)

@@ -24,14 +24,27 @@ const MAX_BYTES: u32 = 128 << 20;
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Message {
     Hello(Hello),
-    Call { id: u64, call: Call },
-    Answer { id: u64, answer: Result<Answer, String> },
+    Call {
+        id: u64,
+        call: Call,
+    },
+    Answer {
+        id: u64,
+        answer: Result<Answer, String>,
+    },
     /// Bytes of a connection, or of a program's messages, in the body.
-    Data { id: u64 },
+    Data {
+        id: u64,
+    },
     /// The end of a connection.
-    End { id: u64 },
+    End {
+        id: u64,
+    },
     /// The end of a program, with its status as the system gives it.
-    Exited { id: u64, status: i32 },
+    Exited {
+        id: u64,
+        status: i32,
+    },
     /// A sign of life.
     Beat,
 }
@@ -55,17 +68,28 @@ pub(crate) enum Call {
     Counters,
     Observe,
     /// Writes the body into a file.
-    Put { path: PathBuf },
+    Put {
+        path: PathBuf,
+    },
     Spawn(SpawnCall),
-    Signal { process: u64, signal: i32 },
-    Usage { process: u64 },
+    Signal {
+        process: u64,
+        signal: i32,
+    },
+    Usage {
+        process: u64,
+    },
     /// Connects to a Unix socket; the call's id is the connection's.
-    Connect { path: PathBuf },
+    Connect {
+        path: PathBuf,
+    },
     OpenProbes,
     Probe(ProbeCall),
     /// Ends a test of links early.
     EndProbes,
-    Stop { drain: Duration },
+    Stop {
+        drain: Duration,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -106,10 +130,18 @@ pub(crate) struct ProbeCall {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
     Done,
-    Started { interfaces: Vec<String>, facts: BTreeMap<String, String>, warnings: Vec<String> },
+    Started {
+        interfaces: Vec<String>,
+        facts: BTreeMap<String, String>,
+        warnings: Vec<String>,
+    },
     Links(Vec<LinkRecord>),
     Observed(Box<Observation>),
-    Usage { cpu: Duration, waited: Duration, peak_memory_bytes: u64 },
+    Usage {
+        cpu: Duration,
+        waited: Duration,
+        peak_memory_bytes: u64,
+    },
     /// By host; 0 for those of other machines.
     Ports(Vec<u16>),
     Traces(Vec<LinktestTrace>),

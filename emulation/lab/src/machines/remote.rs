@@ -54,7 +54,12 @@ pub(crate) struct PendingAnswer {
 
 impl RemoteMachine {
     /// Waits for the agent's first message, and begins the conversation. `address` is where its trunk is, if it is given.
-    pub(crate) fn greet(name: &str, stream: UnixStream, address: Option<IpAddr>, version: &str) -> Result<Self, LabError> {
+    pub(crate) fn greet(
+        name: &str,
+        stream: UnixStream,
+        address: Option<IpAddr>,
+        version: &str,
+    ) -> Result<Self, LabError> {
         let failed = |why: String| LabError::Machine { machine: name.to_owned(), why };
         stream.set_read_timeout(Some(HELLO)).map_err(|error| failed(error.to_string()))?;
         let mut reader = stream.try_clone().map_err(|error| failed(error.to_string()))?;
@@ -150,7 +155,11 @@ impl RemoteLink {
         self.send_as(id, call, body)
     }
 
-    fn send_with_stream(self: &Arc<Self>, call: Call, stream: Option<Sender<Vec<u8>>>) -> Result<PendingAnswer, LabError> {
+    fn send_with_stream(
+        self: &Arc<Self>,
+        call: Call,
+        stream: Option<Sender<Vec<u8>>>,
+    ) -> Result<PendingAnswer, LabError> {
         let id = self.next.fetch_add(1, Relaxed);
         // Before the call: its first bytes may come with the answer.
         stream.map(|stream| lock(&self.streams).insert(id, stream));

@@ -13,9 +13,9 @@ use roost_topology::shares::Shares;
 use roost_topology::units::format_duration;
 use roost_topology::{Topology, addresses, file, trace};
 
+use super::Machines;
 use super::protocol::{Answer, Call, Observation, StartCall};
 use super::remote::{PendingAnswer, RemoteMachine};
-use super::Machines;
 use crate::trunk::datagram::{TrunkToken, new_token};
 use crate::trunk::{LineCounts, TrunkSettings};
 use crate::{Lab, LabError, LabOptions, LabShare};
@@ -25,6 +25,8 @@ const MAKE: Duration = Duration::from_secs(300);
 /// The longest time until all machines know each other's clocks.
 const CLOCKS: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
+/// The time after which the first pings, which waited for their machine, are forgotten.
+const SETTLE: Duration = Duration::from_millis(800);
 /// The longest time for an answer about counters.
 const ANSWER: Duration = Duration::from_secs(20);
 
@@ -120,7 +122,10 @@ impl Spread {
             let all = std::iter::once(own.as_slice()).chain(observed.iter().map(|one| one.lines.as_slice()));
             let missing = all.enumerate().find_map(|(number, lines)| Some((number, unknown(lines, number)?)));
             match missing {
-                None => return self.judge_ways(lab, &own, hold),
+                None => {
+                    thread::sleep(SETTLE);
+                    return self.judge_ways(lab, hold);
+                }
                 Some((from, to)) if began.elapsed() > CLOCKS => {
                     let far = self.others[from.max(to) - 1].name.clone();
                     let why = format!(
@@ -135,12 +140,14 @@ impl Spread {
         }
     }
 
-    fn judge_ways(&self, lab: &mut Lab, lines: &[LineCounts], hold: Duration) -> Result<(), LabError> {
+    fn judge_ways(&self, lab: &mut Lab, hold: Duration) -> Result<(), LabError> {
+        let lines = lab.carrier.lines()?;
         for (machine, line) in self.others.iter().zip(&lines[1..]) {
-            let [_, median, longest] = line.round_trips.map(|trip| trip / 2);
+            let [_, median, longest] = line.round_trips.map(|trip| Duration::from_micros(trip.as_micros() as u64 / 2));
             let (half, most) = (format_duration(median), format_duration(longest));
             if median > hold / 2 {
-                let why = format!("the way there takes {half}: give a --hold of at least {}", format_duration(median * 4));
+                let why =
+                    format!("the way there takes {half}: give a --hold of at least {}", format_duration(median * 4));
                 return Err(LabError::Machine { machine: machine.name.clone(), why });
             }
             lab.facts.insert(format!("way to {}", machine.name), format!("{half} one way, the longest {most}"));
@@ -266,4 +273,3 @@ fn copy(machine: &RemoteMachine, path: &Path) -> Result<(), LabError> {
     let body = fs::read(path).map_err(failed)?;
     machine.send(Call::Put { path: path.to_owned() }, &body)?.wait(ANSWER).map(drop)
 }
-

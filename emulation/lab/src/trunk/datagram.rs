@@ -1,6 +1,5 @@
 //! Datagrams of the trunk: a header of 38 bytes, and a frame.
 
-
 /// A secret of the run, so that datagrams of others are not taken for its own.
 pub(crate) type TrunkToken = [u8; 16];
 
@@ -94,4 +93,3 @@ pub(crate) fn new_token() -> std::io::Result<TrunkToken> {
     }
     Ok(token)
 }
-

@@ -7,7 +7,7 @@ use roost_wire::Time;
 use serde::{Deserialize, Serialize};
 
 use super::clock::RemoteClock;
-use crate::carrier::{LatenessHistogram, Lateness};
+use crate::carrier::{Lateness, LatenessHistogram};
 
 #[derive(Debug)]
 pub(super) struct TrunkLine {

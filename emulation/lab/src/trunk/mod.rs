@@ -78,7 +78,13 @@ pub(crate) enum TrunkInput<'a> {
     /// An answer to send back.
     Answer(Vec<u8>),
     /// A frame, which the caller stores and gives to [`Trunk::hold`].
-    Frame { machine: usize, sequence: u64, left: u64, port: Port, bytes: &'a [u8] },
+    Frame {
+        machine: usize,
+        sequence: u64,
+        left: u64,
+        port: Port,
+        bytes: &'a [u8],
+    },
 }
 
 impl Trunk {

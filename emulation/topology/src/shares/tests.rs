@@ -62,7 +62,13 @@ fn network_without_delay_is_refused() {
 fn scheduled_short_delay_counts() {
     let mut topology = links(2, &[(0, 1, 20)]);
     let action = Action::Net { net: 0, from: None, change: TopologyChange::Delay(Duration::from_millis(1)) };
-    topology.events.push(crate::model::Event { at: Duration::ZERO, after: None, object: String::new(), line: 0, action });
+    topology.events.push(crate::model::Event {
+        at: Duration::ZERO,
+        after: None,
+        object: String::new(),
+        line: 0,
+        action,
+    });
     assert!(divide(&topology, &request(2, &[])).is_err());
 }
 
