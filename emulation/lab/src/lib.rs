@@ -251,11 +251,12 @@ impl Lab {
     /// # Errors
     /// Fails when the schedule is too long, or the carrier has ended.
     pub fn begin(&self) -> Result<ScheduleStart, LabError> {
-        let others = self.spread.as_ref().map(|spread| spread.send_all(|| Call::Begin)).transpose()?;
+        // The others first, so that nothing is waited for after time 0 here.
+        let others = self.spread.as_ref().map(Spread::begin).transpose()?;
         let mut begun = self.carrier.begin()?;
         *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
         if let (Some(spread), Some(others)) = (&self.spread, others) {
-            begun.links = spread.merge(begun.links, others)?;
+            begun.links = spread.merge(begun.links, others);
         }
         Ok(begun)
     }
@@ -351,10 +352,10 @@ impl Lab {
     /// # Errors
     /// Fails when the carrier has ended.
     pub fn counters(&self) -> Result<Vec<record::LinkRecord>, LabError> {
-        let others = self.spread.as_ref().map(|spread| spread.send_all(|| Call::Counters)).transpose()?;
+        let pending = self.spread.as_ref().map(|spread| spread.send_all(|| Call::Counters)).transpose()?;
         let own = self.carrier.counters()?;
-        match (&self.spread, others) {
-            (Some(spread), Some(others)) => spread.merge(own, others),
+        match (&self.spread, pending) {
+            (Some(spread), Some(pending)) => Ok(spread.merge(own, spread.links(pending)?)),
             _ => Ok(own),
         }
     }

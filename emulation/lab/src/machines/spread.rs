@@ -177,22 +177,29 @@ impl Spread {
         self.others.iter().map(|machine| machine.send(call(), &[])).collect()
     }
 
+    /// Begins the schedule on the other machines; returns the counters there at that time.
+    pub(crate) fn begin(&self) -> Result<Vec<Vec<LinkRecord>>, LabError> {
+        self.links(self.send_all(|| Call::Begin)?)
+    }
+
+    /// The counters of all links, by machine.
+    pub(crate) fn links(&self, pending: Vec<PendingAnswer>) -> Result<Vec<Vec<LinkRecord>>, LabError> {
+        let answers = pending.into_iter().zip(&self.others).map(|(answer, machine)| match answer.wait(ANSWER)? {
+            Answer::Links(links) => Ok(links),
+            _ => Err(unexpected(machine)),
+        });
+        answers.collect()
+    }
+
     /// Takes the counters of each link from the machine that carries it. All machines list the same links in the same
     /// order.
-    pub(crate) fn merge(&self, own: Vec<LinkRecord>, others: Vec<PendingAnswer>) -> Result<Vec<LinkRecord>, LabError> {
-        let mut lists = vec![own];
-        for (answer, machine) in others.into_iter().zip(&self.others) {
-            match answer.wait(ANSWER)? {
-                Answer::Links(links) if links.len() == lists[0].len() => lists.push(links),
-                _ => return Err(unexpected(machine)),
-            }
-        }
-        let count = lists[0].len();
-        let from = |place: usize| {
-            let carrier = self.carriers.get(&lists[0][place].link).copied().unwrap_or(0);
-            lists[carrier][place].clone()
-        };
-        Ok((0..count).map(from).collect())
+    pub(crate) fn merge(&self, own: Vec<LinkRecord>, others: Vec<Vec<LinkRecord>>) -> Vec<LinkRecord> {
+        let merged = own.into_iter().enumerate().map(|(place, own)| {
+            let carrier = self.carriers.get(&own.link).copied().unwrap_or(0);
+            let theirs = carrier.checked_sub(1).and_then(|other| others.get(other)?.get(place));
+            theirs.cloned().unwrap_or(own)
+        });
+        merged.collect()
     }
 
     /// The state of the other machines' carriers.
