@@ -68,7 +68,7 @@ pub use self::device::DeviceBackend;
 pub use self::error::LabError;
 use self::hosts::LabHost;
 pub use self::interrupt::Interrupt;
-use self::machines::{Call, Spread};
+use self::machines::{AgentCall, Spread};
 pub use self::machines::{HostCommand, HostProcess, Machines};
 use self::names::LabNames;
 use self::namespace::Namespace;
@@ -251,7 +251,7 @@ impl Lab {
     /// # Errors
     /// Fails when the schedule is too long, or the carrier has ended.
     pub fn begin(&self) -> Result<ScheduleStart, LabError> {
-        // The others first, so that nothing is waited for after time 0 here.
+        // This machine comes last, so that nothing is waited for after its time 0.
         let others = self.spread.as_ref().map(Spread::begin).transpose()?;
         let mut begun = self.carrier.begin()?;
         *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
@@ -352,7 +352,7 @@ impl Lab {
     /// # Errors
     /// Fails when the carrier has ended.
     pub fn counters(&self) -> Result<Vec<record::LinkRecord>, LabError> {
-        let pending = self.spread.as_ref().map(|spread| spread.send_all(|| Call::Counters)).transpose()?;
+        let pending = self.spread.as_ref().map(|spread| spread.send_all(|| AgentCall::Counters)).transpose()?;
         let own = self.carrier.counters()?;
         match (&self.spread, pending) {
             (Some(spread), Some(pending)) => Ok(spread.merge(own, spread.links(pending)?)),

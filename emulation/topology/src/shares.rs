@@ -15,7 +15,6 @@ use std::time::Duration;
 use super::model::{Action, HostIndex, Leg, Net, NetIndex, NetKind, Topology, TopologyChange};
 use super::units::format_duration;
 
-/// The most machines of a lab.
 pub const MAX_MACHINES: usize = 16;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +28,6 @@ pub struct Shares {
 #[derive(Clone, Debug, Default)]
 pub struct ShareRequest {
     pub machines: usize,
-    /// Hosts whose machine is given.
     pub placed: BTreeMap<HostIndex, usize>,
     /// The least delay of a link or leg between machines.
     pub hold: Duration,
@@ -127,9 +125,7 @@ fn least_scheduled(topology: &Topology, net: NetIndex, host: HostIndex, is_link:
     scheduled.min()
 }
 
-/// Hosts that have to stay together.
 pub(crate) struct Groups {
-    /// By host, its group.
     of_host: Vec<usize>,
     members: Vec<Vec<HostIndex>>,
     /// By host, a net that joins it to its group.

@@ -41,7 +41,7 @@ fn spread(folder: &Folder, args: &[&str]) -> Output {
 }
 
 #[test]
-fn hosts_of_two_machines_reach_each_other() {
+fn hosts_reach_hosts_of_another_machine() {
     let _turn = crate::beside();
     let folder = Folder::with("pairs.toml", PAIRS);
     let output = spread(&folder, &["linktest", "pairs.toml", "--only", "routes", "--json", "--place", "a1=here"]);

@@ -378,7 +378,6 @@ fn places(network: &Network<CarrierFrame>, members: &[RemotePort]) -> Vec<Switch
     members.iter().map(place).collect()
 }
 
-/// A frame of these bytes.
 #[cfg(test)]
 pub(crate) fn testing_frame(bytes: &[u8]) -> CarrierFrame {
     let mut pool = frame::FramePool::new();

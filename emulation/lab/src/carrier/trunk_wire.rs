@@ -15,7 +15,6 @@ use crate::trunk::{HeldInput, Trunk, TrunkInput, TrunkSettings};
 const DATAGRAMS_PER_VISIT: usize = 64;
 /// A frame with its header, and one byte more than any.
 const DATAGRAM_BYTES: usize = 2048;
-/// The requested buffers of the socket.
 const BUFFER_BYTES: usize = 8 << 20;
 
 /// A carrier's part of a network that other machines share.
@@ -24,15 +23,12 @@ pub(crate) struct CarrierShare {
     /// The socket of the trunk, made outside of the sandbox.
     pub(crate) socket: UdpSocket,
     pub(crate) settings: TrunkSettings,
-    /// By port, its machines.
     pub(crate) ports: Vec<PortShare>,
-    /// Interfaces of hosts on other machines.
     pub(crate) remote: Vec<RemotePort>,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PortShare {
-    /// The machine of the host.
     pub(crate) host: usize,
     /// The machine that carries the link or LAN.
     pub(crate) carrier: usize,
@@ -77,12 +73,11 @@ impl TrunkWire {
         self.ports.get(port.index()).copied()
     }
 
-    /// The other machine that carries a port's net; `None` if this one does.
+    /// Returns another machine that carries a port's net; `None` if this one does.
     pub(super) fn other_carrier(&self, port: Port) -> Option<usize> {
         self.share(port).map(|share| share.carrier).filter(|machine| *machine != self.trunk.machine())
     }
 
-    /// The other machine that has a port's host.
     pub(super) fn other_host(&self, port: Port) -> Option<usize> {
         self.share(port).map(|share| share.host).filter(|machine| *machine != self.trunk.machine())
     }

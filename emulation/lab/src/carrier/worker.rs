@@ -32,7 +32,6 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 30);
 const PRIORITY: u8 = 1;
 /// The event descriptor's token, in place of a wire's index.
 const WAKE: u64 = u64::MAX;
-/// The token of the trunk's socket.
 const TRUNK: u64 = u64::MAX - 1;
 
 /// Work for the carrier's thread, which passes the time.

@@ -9,7 +9,7 @@ use super::ProbeCarrier;
 use super::flow::{LinktestArrival, LinktestFlow, LinktestTrace};
 use super::probe::Prober;
 use super::wire::open_sockets;
-use crate::machines::{Answer, Call, ProbeCall, RemoteMachine, Spread, unexpected};
+use crate::machines::{AgentCall, Answer, ProbeCall, RemoteMachine, Spread, unexpected};
 use crate::{Lab, LabError};
 
 /// The time from a call to the first probe, so that all machines listen before.
@@ -17,7 +17,6 @@ const LEAD: Duration = Duration::from_millis(200);
 /// The longest time beyond that of the flows.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The probes of an agent's hosts.
 pub(crate) struct RemoteProbes(Prober);
 
 impl RemoteProbes {
@@ -63,7 +62,7 @@ impl<'a> SpreadProbeCarrier<'a> {
     ) -> Result<Self, LabError> {
         let mut ports = prober.ports().to_vec();
         for machine in &spread.others {
-            let Answer::Ports(theirs) = machine.call(Call::OpenProbes)? else { return Err(unexpected(machine)) };
+            let Answer::Ports(theirs) = machine.call(AgentCall::OpenProbes)? else { return Err(unexpected(machine)) };
             ports.iter_mut().zip(theirs).filter(|(_, port)| *port != 0).for_each(|(known, port)| *known = port);
         }
         prober.set_ports(ports);
@@ -73,11 +72,11 @@ impl<'a> SpreadProbeCarrier<'a> {
     fn carry(&mut self, flows: &[LinktestFlow]) -> Result<Vec<LinktestTrace>, LabError> {
         let token = self.prober.new_token();
         let ports = self.prober.ports().to_vec();
-        let call = || Call::Probe(ProbeCall { token, ports: ports.clone(), flows: flows.to_vec() });
+        let call = || AgentCall::Probe(ProbeCall { token, ports: ports.clone(), flows: flows.to_vec() });
         let pending = self.spread.send_all(call)?;
         let own = self.prober.carry_as(token, flows, self.stop, LEAD);
         if self.stopped() {
-            self.spread.send_all(|| Call::EndProbes)?;
+            self.spread.send_all(|| AgentCall::EndProbes)?;
         }
         let length = flows.iter().map(|flow| flow.start + flow.length() + flow.patience).max().unwrap_or_default();
         let mut traces = vec![own.map_err(|error| LabError::kernel("send probes", error))?];

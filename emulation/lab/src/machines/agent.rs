@@ -25,7 +25,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::process;
 use super::protocol::{
-    Answer, Call, Hello, Message, Observation, PROTOCOL, Packet, ProbeCall, SpawnCall, StartCall, stays_inside,
+    AgentCall, Answer, Hello, Message, Observation, PROTOCOL, Packet, ProbeCall, SpawnCall, StartCall, stays_inside,
 };
 use crate::kernel;
 use crate::linktest::{self, RemoteProbes};
@@ -47,7 +47,6 @@ pub struct AgentSetting {
     /// The descriptor of the trunk, a UDP socket made outside of the sandbox.
     pub trunk: i32,
     pub version: String,
-    /// The folder of Roost's programs.
     pub programs: PathBuf,
     pub read: TopologyReader,
 }
@@ -137,27 +136,27 @@ impl Agent {
     }
 
     /// Does what a call says; `None` if the answer comes later.
-    fn perform(&mut self, id: u64, call: Call, body: &[u8]) -> Option<Result<Answer, String>> {
+    fn perform(&mut self, id: u64, call: AgentCall, body: &[u8]) -> Option<Result<Answer, String>> {
         let answer = match call {
-            Call::Start(start) => self.start(*start),
-            Call::Begin => self.with_lab(|lab| Ok(Answer::Links(lab.begin()?.links))),
-            Call::Counters => self.with_lab(|lab| Ok(Answer::Links(lab.counters()?))),
-            Call::Observe => self.with_lab(|lab| Ok(Answer::Observed(Box::new(observe(lab)?)))),
-            Call::Put { path } => put(&path, body),
-            Call::Spawn(spawn) => self.spawn(id, &spawn),
-            Call::Signal { process, signal } => self.signal(process, signal),
-            Call::Usage { process } => self.usage(process),
-            Call::Connect { path } => self.connect(id, &path),
-            Call::OpenProbes => self.open_probes(),
-            Call::Probe(probe) => {
+            AgentCall::Start(start) => self.start(*start),
+            AgentCall::Begin => self.with_lab(|lab| Ok(Answer::Links(lab.begin()?.links))),
+            AgentCall::Counters => self.with_lab(|lab| Ok(Answer::Links(lab.counters()?))),
+            AgentCall::Observe => self.with_lab(|lab| Ok(Answer::Observed(Box::new(observe(lab)?)))),
+            AgentCall::Put { path } => put(&path, body),
+            AgentCall::Spawn(spawn) => self.spawn(id, &spawn),
+            AgentCall::Signal { process, signal } => self.signal(process, signal),
+            AgentCall::Usage { process } => self.usage(process),
+            AgentCall::Connect { path } => self.connect(id, &path),
+            AgentCall::OpenProbes => self.open_probes(),
+            AgentCall::Probe(probe) => {
                 self.probe(id, probe);
                 return None;
             }
-            Call::EndProbes => {
+            AgentCall::EndProbes => {
                 self.ending.store(true, Relaxed);
                 Ok(Answer::Done)
             }
-            Call::Stop { drain } => {
+            AgentCall::Stop { drain } => {
                 self.end_programs();
                 self.lab
                     .take()

@@ -37,7 +37,7 @@ use roost_topology::shares::{ShareRequest, Shares};
 pub use self::agent::{AgentSetting, TopologyReader, serve};
 pub use self::process::{HostCommand, HostProcess};
 use self::protocol::SpawnCall;
-pub(crate) use self::protocol::{Answer, Call, Observation, ProbeCall};
+pub(crate) use self::protocol::{AgentCall, Answer, Observation, ProbeCall};
 pub(crate) use self::remote::RemoteMachine;
 pub(crate) use self::spread::{Spread, start, unexpected};
 use crate::LabError;
@@ -56,7 +56,7 @@ pub struct CalledMachine {
     pub descriptor: i32,
 }
 
-/// The other machines of a lab.
+/// Machines beside this one that make a part of a lab's hosts.
 #[derive(Clone, Debug)]
 pub struct Machines(Arc<MachinesInner>);
 
@@ -146,7 +146,7 @@ pub(crate) fn spawn(
 ) -> Result<HostProcess, LabError> {
     let program = command.program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let args = command.args.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-    let call = Call::Spawn(SpawnCall { host, program, args, socket: command.socket.clone() });
+    let call = AgentCall::Spawn(SpawnCall { host, program, args, socket: command.socket.clone() });
     let process = machine.spawn(call, log)?;
     machine.forward(&command.socket).map_err(|error| LabError::kernel("offer a socket", error))?;
     Ok(HostProcess::There(process))

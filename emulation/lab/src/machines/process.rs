@@ -23,12 +23,12 @@ const LOOK: Duration = Duration::from_millis(5);
 /// A program of Roost for a host, with its files.
 #[derive(Clone, Debug)]
 pub struct HostCommand {
-    /// Its path; on another machine the program of the same name beside that machine's `emulate`.
+    /// A path; on another machine the program of the same name beside that machine's `emulate` runs.
     pub program: PathBuf,
     pub args: Vec<OsString>,
     /// The file to which its messages are appended.
     pub log: PathBuf,
-    /// Its Unix socket, which can be used here under this path wherever the program runs.
+    /// The path of its Unix socket, which can be used here wherever the program runs.
     pub socket: PathBuf,
 }
 
@@ -68,7 +68,7 @@ pub enum HostProcess {
 }
 
 impl HostProcess {
-    /// Its exit status once it has ended.
+    /// Returns the exit status of a program that has ended.
     ///
     /// # Errors
     /// Fails when the system does not tell.

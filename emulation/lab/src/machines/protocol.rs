@@ -15,7 +15,6 @@ use crate::carrier::{Lateness, WireCounts};
 use crate::linktest::{LinktestFlow, LinktestTrace};
 use crate::trunk::{LineCounts, TrunkSettings};
 
-/// The version of the messages.
 pub(crate) const PROTOCOL: u32 = 1;
 /// The longest head or body: a trace in its longest form.
 const MAX_BYTES: u32 = 128 << 20;
@@ -26,7 +25,7 @@ pub(crate) enum Message {
     Hello(Hello),
     Call {
         id: u64,
-        call: Call,
+        call: AgentCall,
     },
     Answer {
         id: u64,
@@ -36,7 +35,6 @@ pub(crate) enum Message {
     Data {
         id: u64,
     },
-    /// The end of a connection.
     End {
         id: u64,
     },
@@ -45,29 +43,25 @@ pub(crate) enum Message {
         id: u64,
         status: i32,
     },
-    /// A sign of life.
     Beat,
 }
 
-/// The first message of an agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Hello {
     pub(crate) protocol: u32,
     pub(crate) version: String,
-    /// The port of its trunk.
     pub(crate) port: u16,
-    /// Its own address as SSH names it.
+    /// The agent's own address as SSH names it.
     pub(crate) address: Option<std::net::IpAddr>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Call {
+pub(crate) enum AgentCall {
     Start(Box<StartCall>),
     Begin,
     Counters,
     Observe,
-    /// Writes the body into a file.
     Put {
         path: PathBuf,
     },
@@ -85,7 +79,6 @@ pub(crate) enum Call {
     },
     OpenProbes,
     Probe(ProbeCall),
-    /// Ends a test of links early.
     EndProbes,
     Stop {
         drain: Duration,
@@ -111,7 +104,6 @@ pub(crate) struct StartCall {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SpawnCall {
     pub(crate) host: usize,
-    /// Its name, in the agent's own folder.
     pub(crate) program: String,
     pub(crate) args: Vec<String>,
     /// A socket that an earlier process may have left.
@@ -121,7 +113,6 @@ pub(crate) struct SpawnCall {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ProbeCall {
     pub(crate) token: u64,
-    /// By host.
     pub(crate) ports: Vec<u16>,
     pub(crate) flows: Vec<LinktestFlow>,
 }
@@ -147,7 +138,6 @@ pub(crate) enum Answer {
     Traces(Vec<LinktestTrace>),
 }
 
-/// The state of a machine's carrier.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Observation {
     pub(crate) lateness: Lateness,
@@ -218,14 +208,14 @@ mod tests {
     fn messages_return_as_written() {
         let mut bytes = Vec::new();
         Packet::write(&Message::Data { id: 7 }, b"body", &mut bytes).unwrap();
-        Packet::write(&Message::Call { id: 8, call: Call::Observe }, b"", &mut bytes).unwrap();
+        Packet::write(&Message::Call { id: 8, call: AgentCall::Observe }, b"", &mut bytes).unwrap();
         let mut from = &bytes[..];
         let first = Packet::read(&mut from).unwrap().unwrap();
         assert!(matches!(first.message, Message::Data { id: 7 }));
         assert_eq!(first.body, b"body");
         assert!(matches!(
             Packet::read(&mut from).unwrap().unwrap().message,
-            Message::Call { id: 8, call: Call::Observe }
+            Message::Call { id: 8, call: AgentCall::Observe }
         ));
         assert!(Packet::read(&mut from).unwrap().is_none());
     }

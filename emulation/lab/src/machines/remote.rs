@@ -11,14 +11,13 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use super::protocol::{Answer, Call, Message, PROTOCOL, Packet};
+use super::protocol::{AgentCall, Answer, Message, PROTOCOL, Packet};
 use crate::LabError;
 
 /// The longest time for an answer, and for the first message of an agent.
 const ANSWER: Duration = Duration::from_secs(20);
 /// The longest time for an agent to begin: a person may have to unlock a key.
 const HELLO: Duration = Duration::from_secs(60);
-/// The interval of signs of life.
 const BEAT: Duration = Duration::from_secs(2);
 /// Bytes of a connection in one message.
 const CHUNK: usize = 64 * 1024;
@@ -27,7 +26,6 @@ const CHUNK: usize = 64 * 1024;
 #[derive(Debug)]
 pub(crate) struct RemoteMachine {
     pub(crate) name: String,
-    /// The address of its trunk.
     pub(crate) address: SocketAddr,
     link: Arc<RemoteLink>,
 }
@@ -45,7 +43,6 @@ struct RemoteLink {
     gone: OnceLock<String>,
 }
 
-/// A call that was sent.
 pub(crate) struct PendingAnswer {
     pub(crate) id: u64,
     receiver: Receiver<Result<Answer, String>>,
@@ -92,17 +89,17 @@ impl RemoteMachine {
         Ok(Self { name: name.to_owned(), address: SocketAddr::new(address, hello.port), link })
     }
 
-    pub(crate) fn call(&self, call: Call) -> Result<Answer, LabError> {
+    pub(crate) fn call(&self, call: AgentCall) -> Result<Answer, LabError> {
         self.send(call, &[])?.wait(ANSWER)
     }
 
     /// Sends a call without waiting for its answer.
-    pub(crate) fn send(&self, call: Call, body: &[u8]) -> Result<PendingAnswer, LabError> {
+    pub(crate) fn send(&self, call: AgentCall, body: &[u8]) -> Result<PendingAnswer, LabError> {
         RemoteLink::send(&self.link, call, body)
     }
 
     /// Starts a program there. Its messages are appended to `log` here.
-    pub(crate) fn spawn(&self, call: Call, mut log: std::fs::File) -> Result<RemoteProcess, LabError> {
+    pub(crate) fn spawn(&self, call: AgentCall, mut log: std::fs::File) -> Result<RemoteProcess, LabError> {
         let (sender, receiver) = mpsc::channel::<Vec<u8>>();
         let pending = RemoteLink::send_with_stream(&self.link, call, Some(sender))?;
         let id = pending.id;
@@ -130,7 +127,6 @@ impl RemoteMachine {
         Ok(())
     }
 
-    /// Removes all sockets that were forwarded.
     pub(crate) fn end_sockets(&self) {
         for path in lock(&self.link.sockets).drain(..) {
             let _ = std::fs::remove_file(path);
@@ -150,14 +146,14 @@ impl PendingAnswer {
 }
 
 impl RemoteLink {
-    fn send(self: &Arc<Self>, call: Call, body: &[u8]) -> Result<PendingAnswer, LabError> {
+    fn send(self: &Arc<Self>, call: AgentCall, body: &[u8]) -> Result<PendingAnswer, LabError> {
         let id = self.next.fetch_add(1, Relaxed);
         self.send_as(id, call, body)
     }
 
     fn send_with_stream(
         self: &Arc<Self>,
-        call: Call,
+        call: AgentCall,
         stream: Option<Sender<Vec<u8>>>,
     ) -> Result<PendingAnswer, LabError> {
         let id = self.next.fetch_add(1, Relaxed);
@@ -166,7 +162,7 @@ impl RemoteLink {
         self.send_as(id, call, &[])
     }
 
-    fn send_as(self: &Arc<Self>, id: u64, call: Call, body: &[u8]) -> Result<PendingAnswer, LabError> {
+    fn send_as(self: &Arc<Self>, id: u64, call: AgentCall, body: &[u8]) -> Result<PendingAnswer, LabError> {
         let (sender, receiver) = mpsc::channel();
         lock(&self.waiting).insert(id, sender);
         if self.gone.get().is_some() || self.write(&Message::Call { id, call }, body).is_err() {
@@ -224,7 +220,7 @@ impl RemoteLink {
     /// Joins a client here with the socket there.
     fn connect(self: &Arc<Self>, path: &Path, mut client: UnixStream) -> Result<(), LabError> {
         let (sender, receiver) = mpsc::channel();
-        let pending = self.send_with_stream(Call::Connect { path: path.to_owned() }, Some(sender))?;
+        let pending = self.send_with_stream(AgentCall::Connect { path: path.to_owned() }, Some(sender))?;
         let id = pending.id;
         let mut to_client = client.try_clone().map_err(|error| LabError::kernel("use a connection", error))?;
         thread::spawn(move || {
@@ -252,7 +248,6 @@ impl RemoteLink {
     }
 }
 
-/// A program on another machine.
 #[derive(Debug)]
 pub struct RemoteProcess {
     id: u64,
@@ -260,19 +255,19 @@ pub struct RemoteProcess {
 }
 
 impl RemoteProcess {
-    /// Its status as the system gives it, once it has ended. One whose machine is gone counts as killed.
+    /// Returns the status, as the system gives it, of a program that has ended. Without its machine it counts as killed.
     pub(super) fn status(&self) -> Option<i32> {
         let ended = lock(&self.link.exits).get(&self.id).copied();
         ended.or_else(|| self.link.gone.get().map(|_| libc::SIGKILL))
     }
 
     pub(super) fn signal(&self, signal: i32) -> Result<(), LabError> {
-        let call = Call::Signal { process: self.id, signal };
+        let call = AgentCall::Signal { process: self.id, signal };
         RemoteLink::send(&self.link, call, &[])?.wait(ANSWER).map(drop)
     }
 
     pub(super) fn usage(&self) -> Result<Answer, LabError> {
-        RemoteLink::send(&self.link, Call::Usage { process: self.id }, &[])?.wait(ANSWER)
+        RemoteLink::send(&self.link, AgentCall::Usage { process: self.id }, &[])?.wait(ANSWER)
     }
 }
 

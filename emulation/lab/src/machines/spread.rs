@@ -14,7 +14,7 @@ use roost_topology::units::format_duration;
 use roost_topology::{Topology, addresses, file, trace};
 
 use super::Machines;
-use super::protocol::{Answer, Call, Observation, StartCall};
+use super::protocol::{AgentCall, Answer, Observation, StartCall};
 use super::remote::{PendingAnswer, RemoteMachine};
 use crate::trunk::datagram::{TrunkToken, new_token};
 use crate::trunk::{LineCounts, TrunkSettings};
@@ -30,7 +30,7 @@ const SETTLE: Duration = Duration::from_millis(800);
 /// The longest time for an answer about counters.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// The other machines of a running lab.
+/// A running lab's machines beside this one, and their shares.
 #[derive(Debug)]
 pub(crate) struct Spread {
     pub(crate) others: Vec<Arc<RemoteMachine>>,
@@ -41,7 +41,6 @@ pub(crate) struct Spread {
     observed: Mutex<Vec<Observation>>,
 }
 
-/// Starts a lab on several machines.
 pub(crate) fn start(machines: &Machines, topology: &Topology, options: &LabOptions) -> Result<Lab, LabError> {
     let assigned = addresses::assign(topology).map_err(|error| LabError::Topology(error.to_string()))?;
     let shares = machines.divide(&assigned)?;
@@ -105,7 +104,7 @@ impl Spread {
                 carriers: self.shares.carriers.clone(),
                 trunk: settings(machines, place + 1, token),
             };
-            pending.push(machine.send(Call::Start(Box::new(start)), &[])?);
+            pending.push(machine.send(AgentCall::Start(Box::new(start)), &[])?);
         }
         pending.into_iter().try_for_each(|answer| answer.wait(MAKE).map(drop))
     }
@@ -173,13 +172,13 @@ impl Spread {
     }
 
     /// Sends a call to all other machines.
-    pub(crate) fn send_all(&self, call: impl Fn() -> Call) -> Result<Vec<PendingAnswer>, LabError> {
+    pub(crate) fn send_all(&self, call: impl Fn() -> AgentCall) -> Result<Vec<PendingAnswer>, LabError> {
         self.others.iter().map(|machine| machine.send(call(), &[])).collect()
     }
 
     /// Begins the schedule on the other machines; returns the counters there at that time.
     pub(crate) fn begin(&self) -> Result<Vec<Vec<LinkRecord>>, LabError> {
-        self.links(self.send_all(|| Call::Begin)?)
+        self.links(self.send_all(|| AgentCall::Begin)?)
     }
 
     /// The counters of all links, by machine.
@@ -204,7 +203,7 @@ impl Spread {
 
     /// The state of the other machines' carriers.
     pub(crate) fn observe(&self) -> Result<Vec<Observation>, LabError> {
-        let answers = self.send_all(|| Call::Observe)?;
+        let answers = self.send_all(|| AgentCall::Observe)?;
         let mut observed = Vec::with_capacity(answers.len());
         for (answer, machine) in answers.into_iter().zip(&self.others) {
             match answer.wait(ANSWER)? {
@@ -229,7 +228,7 @@ impl Spread {
 
     pub(crate) fn stop(&self, drain: Duration) -> Result<(), LabError> {
         self.others.iter().for_each(|machine| machine.end_sockets());
-        let answers = self.send_all(|| Call::Stop { drain })?;
+        let answers = self.send_all(|| AgentCall::Stop { drain })?;
         answers.into_iter().try_for_each(|answer| answer.wait(MAKE).map(drop))
     }
 }
@@ -238,7 +237,7 @@ impl Drop for Spread {
     fn drop(&mut self) {
         self.others.iter().for_each(|machine| machine.end_sockets());
         // A machine that does not hear it ends with the conversation.
-        let _ = self.send_all(|| Call::Stop { drain: Duration::ZERO });
+        let _ = self.send_all(|| AgentCall::Stop { drain: Duration::ZERO });
     }
 }
 
@@ -264,7 +263,7 @@ fn send_traces(machine: &RemoteMachine, topology: &Topology) -> Result<(), LabEr
     trace::keep(topology, folder.path()).map_err(failed)?;
     for name in traces.keys() {
         let body = fs::read(folder.path().join(name)).map_err(failed)?;
-        machine.send(Call::Put { path: name.into() }, &body)?.wait(MAKE)?;
+        machine.send(AgentCall::Put { path: name.into() }, &body)?.wait(MAKE)?;
     }
     Ok(())
 }
@@ -278,5 +277,5 @@ fn copy(machine: &RemoteMachine, path: &Path) -> Result<(), LabError> {
         return Ok(());
     }
     let body = fs::read(path).map_err(failed)?;
-    machine.send(Call::Put { path: path.to_owned() }, &body)?.wait(ANSWER).map(drop)
+    machine.send(AgentCall::Put { path: path.to_owned() }, &body)?.wait(ANSWER).map(drop)
 }

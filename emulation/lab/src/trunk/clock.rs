@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use roost_wire::Time;
 
-/// Pings that are kept.
 const WINDOW: usize = 64;
 /// Pings before the clock counts as known.
 const ENOUGH: usize = 16;
@@ -48,7 +47,7 @@ impl RemoteClock {
         self.samples.push_back(ClockSample { round_trip, ahead });
     }
 
-    /// The other clock less this one, nanoseconds.
+    /// Nanoseconds by which that clock is ahead of this one.
     pub(crate) fn ahead(&self) -> Option<i64> {
         if self.samples.len() < ENOUGH {
             return None;

@@ -23,7 +23,6 @@ pub(crate) enum Datagram<'a> {
         frames: u64,
     },
     Pong {
-        /// The ping's time of sending.
         sent: u64,
         received: u64,
         answered: u64,

@@ -28,7 +28,7 @@ pub(crate) struct LineCounts {
     pub(crate) announced: u64,
     /// Frames that did not fit into the hold.
     pub(crate) dropped: u64,
-    /// The other clock less this one, nanoseconds; `None` before the first pings.
+    /// Nanoseconds by which that clock is ahead of this one; `None` before the first pings.
     pub(crate) clock_ahead_ns: Option<i64>,
     /// Round trips of the latest pings: the shortest, the median and the 99th percentile.
     pub(crate) round_trips: [Duration; 3],
@@ -37,7 +37,6 @@ pub(crate) struct LineCounts {
 }
 
 impl LineCounts {
-    /// Frames that are missing here.
     pub(crate) const fn lost(&self) -> u64 {
         self.announced.saturating_sub(self.received) + self.dropped
     }

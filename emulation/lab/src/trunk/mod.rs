@@ -37,7 +37,6 @@ const MAX_HELD: usize = 1 << 20;
 /// The settings of a trunk, the same on all machines.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TrunkSettings {
-    /// This machine's number.
     pub(crate) machine: usize,
     pub(crate) token: TrunkToken,
     /// The time from a frame's departure on one machine to its arrival on the other.
@@ -46,7 +45,6 @@ pub(crate) struct TrunkSettings {
     pub(crate) addresses: Vec<Option<SocketAddr>>,
 }
 
-/// A frame whose hold has ended.
 #[derive(Debug)]
 pub(crate) struct TrunkArrival {
     pub(crate) due: Time,
@@ -57,7 +55,6 @@ pub(crate) struct TrunkArrival {
 #[derive(Debug)]
 pub(crate) struct Trunk {
     settings: TrunkSettings,
-    /// By machine; its own is unused.
     lines: Vec<TrunkLine>,
     held: BinaryHeap<Reverse<HeldFrame>>,
     next_ping: Time,
@@ -75,7 +72,6 @@ struct HeldFrame {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TrunkInput<'a> {
     Nothing,
-    /// An answer to send back.
     Answer(Vec<u8>),
     /// A frame, which the caller stores and gives to [`Trunk::hold`].
     Frame {
@@ -202,7 +198,6 @@ impl Trunk {
     }
 }
 
-/// A frame to be held, as it was read.
 #[derive(Debug)]
 pub(crate) struct HeldInput {
     pub(crate) machine: usize,

@@ -31,7 +31,6 @@ struct Search<'a> {
     load: Vec<usize>,
 }
 
-/// The machine of each host.
 pub(super) fn search(topology: &Topology, near: &[Vec<bool>], groups: &Groups, limits: &Limits) -> Vec<usize> {
     let mut search = Search::begin(topology, near, groups, limits);
     for _ in 0..PASSES {

@@ -73,7 +73,7 @@ fn scheduled_short_delay_counts() {
 }
 
 #[test]
-fn near_legs_of_lan_are_with_its_carrier() {
+fn near_legs_are_with_their_carrier() {
     let mut topology = testing::nets(4, &[&[0, 1, 2, 3]]);
     for (place, member) in topology.nets[0].members.iter_mut().enumerate() {
         let delay = Duration::from_millis(if place < 2 { 1 } else { 10 });
