@@ -24,25 +24,27 @@ const SELF: &str = "/proc/self/exe";
 /// The place of the machine's name in the command that reaches it.
 const MACHINE: &str = "{machine}";
 
+const HEADING: &str = "Machines";
+const SSH: &str = "ssh -o BatchMode=yes -o ServerAliveInterval=5 {machine} emulate";
+
 /// Other machines, and the hosts that they make.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Machines")]
 pub(crate) struct MachineArgs {
     /// Other machines that make a part of the hosts: names for ssh, or NAME=ADDRESS
-    #[arg(long, alias = "hosts", value_name = "NAME", value_delimiter = ',')]
+    #[arg(long, alias = "hosts", value_name = "NAME", value_delimiter = ',', help_heading = HEADING)]
     machines: Vec<String>,
     /// The command that starts `emulate` on a machine
     #[arg(
         long,
         value_name = "COMMAND",
-        default_value = "ssh -o BatchMode=yes -o ServerAliveInterval=5 {machine} emulate"
+        default_value = SSH, help_heading = HEADING
     )]
     via: String,
     /// Make this host on that machine; this machine is `here`. May be given more than once
-    #[arg(long, value_name = "HOST=MACHINE", value_delimiter = ',')]
+    #[arg(long, value_name = "HOST=MACHINE", value_delimiter = ',', help_heading = HEADING)]
     place: Vec<String>,
     /// The time for which packets are kept on their way between machines: no link between them has a shorter delay
-    #[arg(long, value_name = "TIME", value_parser = parse_length, default_value = "2ms")]
+    #[arg(long, value_name = "TIME", value_parser = parse_length, default_value = "2ms", help_heading = HEADING)]
     hold: Duration,
 }
 

@@ -16,6 +16,13 @@ pub(super) struct Limits {
     pub(super) pinned: Vec<Option<usize>>,
 }
 
+/// A link or LAN of a group, with the number of members that the group has on it.
+#[derive(Clone, Copy)]
+struct GroupNet {
+    net: NetIndex,
+    members: usize,
+}
+
 struct Search<'a> {
     topology: &'a Topology,
     near: &'a [Vec<bool>],
@@ -25,8 +32,8 @@ struct Search<'a> {
     counts: Vec<Vec<usize>>,
     /// By net, the price of a member on another machine than its carrier: dearer if the delay is short.
     prices: Vec<f64>,
-    /// By group, its links as pairs of a net and a number of members.
-    nets: Vec<Vec<(NetIndex, usize)>>,
+    /// By group, its links and LANs.
+    nets: Vec<Vec<GroupNet>>,
     machine: Vec<usize>,
     load: Vec<usize>,
 }
@@ -44,13 +51,13 @@ pub(super) fn search(topology: &Topology, near: &[Vec<bool>], groups: &Groups, l
 
 impl<'a> Search<'a> {
     fn begin(topology: &'a Topology, near: &'a [Vec<bool>], groups: &'a Groups, limits: &'a Limits) -> Self {
-        let mut nets: Vec<Vec<(NetIndex, usize)>> = vec![Vec::new(); groups.members.len()];
+        let mut nets: Vec<Vec<GroupNet>> = vec![Vec::new(); groups.members.len()];
         for (index, net) in topology.nets.iter().enumerate() {
             for member in &net.members {
                 let of_group = &mut nets[groups.of_host[member.host]];
                 match of_group.last_mut() {
-                    Some((last, count)) if *last == index => *count += 1,
-                    _ => of_group.push((index, 1)),
+                    Some(last) if last.net == index => last.members += 1,
+                    _ => of_group.push(GroupNet { net: index, members: 1 }),
                 }
             }
         }
@@ -64,7 +71,7 @@ impl<'a> Search<'a> {
         let (mut counts, mut load) = (vec![vec![0; limits.machines]; topology.nets.len()], vec![0; limits.machines]);
         for (group, &machine) in machine.iter().enumerate() {
             load[machine] += groups.members[group].len();
-            nets[group].iter().for_each(|(net, members)| counts[*net][machine] += members);
+            nets[group].iter().for_each(|one| counts[one.net][machine] += one.members);
         }
         Self { topology, near, groups, limits, counts, prices, nets, machine, load }
     }
@@ -100,7 +107,7 @@ impl<'a> Search<'a> {
         let size = self.groups.members[group].len();
         self.load[before] -= size;
         self.load[machine] += size;
-        for (net, members) in &self.nets[group] {
+        for GroupNet { net, members } in &self.nets[group] {
             self.counts[*net][before] -= members;
             self.counts[*net][machine] += members;
         }
@@ -108,7 +115,7 @@ impl<'a> Search<'a> {
 
     /// The price of all nets of a group.
     fn cost(&self, group: usize) -> f64 {
-        self.nets[group].iter().map(|(net, _)| self.prices[*net] * self.away(*net) as f64).sum()
+        self.nets[group].iter().map(|one| self.prices[one.net] * self.away(one.net) as f64).sum()
     }
 
     /// Members of a net on other machines than its carrier's.
@@ -125,7 +132,7 @@ impl<'a> Search<'a> {
 }
 
 /// Fills the machines one after the other along a walk through the network.
-fn first_machines(groups: &Groups, nets: &[Vec<(NetIndex, usize)>], limits: &Limits) -> Vec<usize> {
+fn first_machines(groups: &Groups, nets: &[Vec<GroupNet>], limits: &Limits) -> Vec<usize> {
     let total: usize = groups.of_host.len();
     let mut load = vec![0; limits.machines];
     let mut machine = vec![0; groups.members.len()];
@@ -157,11 +164,11 @@ fn first_machines(groups: &Groups, nets: &[Vec<(NetIndex, usize)>], limits: &Lim
 }
 
 /// All groups, each after one that it has a link to.
-fn walk(groups: &Groups, nets: &[Vec<(NetIndex, usize)>]) -> Vec<usize> {
-    let last = nets.iter().flatten().map(|(net, _)| net + 1).max().unwrap_or(0);
+fn walk(groups: &Groups, nets: &[Vec<GroupNet>]) -> Vec<usize> {
+    let last = nets.iter().flatten().map(|one| one.net + 1).max().unwrap_or(0);
     let mut of_net: Vec<Vec<usize>> = vec![Vec::new(); last];
     for (group, nets) in nets.iter().enumerate() {
-        nets.iter().for_each(|(net, _)| of_net[*net].push(group));
+        nets.iter().for_each(|one| of_net[one.net].push(group));
     }
     // The ends of a network first: a group with few links.
     let mut order: Vec<usize> = (0..groups.members.len()).collect();
@@ -174,8 +181,8 @@ fn walk(groups: &Groups, nets: &[Vec<(NetIndex, usize)>]) -> Vec<usize> {
         }
         while let Some(group) = next.pop_front() {
             walked.push(group);
-            for (net, _) in &nets[group] {
-                for other in std::mem::take(&mut of_net[*net]) {
+            for one in &nets[group] {
+                for other in std::mem::take(&mut of_net[one.net]) {
                     if !std::mem::replace(&mut seen[other], true) {
                         next.push_back(other);
                     }
