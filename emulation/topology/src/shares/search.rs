@@ -32,7 +32,6 @@ struct Search<'a> {
     counts: Vec<Vec<usize>>,
     /// By net, the price of a member on another machine than its carrier: dearer if the delay is short.
     prices: Vec<f64>,
-    /// By group, its links and LANs.
     nets: Vec<Vec<GroupNet>>,
     machine: Vec<usize>,
     load: Vec<usize>,

@@ -1,4 +1,4 @@
-//! Tests of divisions.
+//! Divisions of small networks made by hand, and of any topology.
 
 use proptest::prelude::*;
 
