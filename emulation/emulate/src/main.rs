@@ -194,6 +194,11 @@ enum EmulateCommand {
     Growth(commands::growth::GrowthArgs),
     /// Check whether this machine can run labs, and say how to fix what it lacks
     Doctor(commands::doctor::DoctorArgs),
+    /// Make a share of a lab for `emulate` on another machine, which starts this
+    ///
+    /// It speaks on standard input and output, as `emulate run --machines` does at the other end,
+    /// and ends with it. Nothing of it remains.
+    Agent,
     /// Print the completion script of a shell
     #[command(before_help = "Examples:
   emulate completions bash > /etc/bash_completion.d/emulate
@@ -239,6 +244,7 @@ fn run(command: &EmulateCommand, output: Output) -> CommandResult {
         EmulateCommand::Simulate(args) => commands::simulate::run(args, output),
         EmulateCommand::Place(args) => commands::place::run(args, output),
         EmulateCommand::Sweep(args) => commands::sweep::run(args, output),
+        EmulateCommand::Agent => commands::agent::run(),
         EmulateCommand::Man(args) => commands::generate::man(args, output),
     }
 }

@@ -26,6 +26,10 @@ impl Binaries {
         Ok(Self { folder: own.parent().unwrap_or(Path::new("/")).to_owned() })
     }
 
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     pub fn path(&self, name: &str) -> Result<PathBuf, RunError> {
         let path = self.folder.join(name);
         if path.is_file() {

@@ -2,16 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use roost_api::{Client, Status};
-use roost_lab::{Lab, Usage};
+use roost_lab::{HostCommand, HostProcess, Lab, Usage};
 use roost_topology::model::HostIndex;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
 use super::error::RunError;
 
@@ -47,7 +45,7 @@ pub struct Launch {
 #[derive(Debug)]
 pub struct Daemon {
     pub launch: Launch,
-    child: Option<Child>,
+    child: Option<HostProcess>,
     /// The end of its latest process.
     ended: Option<ExitStatus>,
     before: Usage,
@@ -90,25 +88,9 @@ impl Daemon {
 
     /// Starts it in its host's namespace and appends to its log.
     pub fn start(&mut self, lab: &Lab) -> Result<(), RunError> {
-        let Launch { program, args, socket, log, .. } = &self.launch;
-        let file = OpenOptions::new().create(true).append(true).open(log);
-        let file = file.map_err(|error| RunError::file("open", log, &error))?;
-        // A killed process leaves its socket behind.
-        let _ = std::fs::remove_file(socket);
-        let mut command = Command::new(program);
-        command
-            .args(args)
-            // Settings of this machine must not leak into the run.
-            .env_clear()
-            .envs(std::env::var_os("RUST_BACKTRACE").map(|value| ("RUST_BACKTRACE", value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(file)
-            // Ctrl-C is meant for the experiment, not for its daemons.
-            .process_group(0);
-        let spawned = lab.run_in(self.launch.host, || command.spawn())?;
-        let cannot = |error| RunError::Failed(format!("cannot start {}: {error}", program.display()));
-        self.child = Some(spawned.map_err(cannot)?);
+        let Launch { program, args, socket, log, .. } = self.launch.clone();
+        let command = HostCommand { program, args, socket, log };
+        self.child = Some(lab.spawn(self.launch.host, &command)?);
         self.ended = None;
         Ok(())
     }
@@ -171,7 +153,7 @@ impl Daemon {
 
     /// Updates the current usage; true if it succeeded.
     fn look_at_usage(&mut self) -> bool {
-        let Some(usage) = self.child.as_ref().and_then(|child| Usage::read_process(child.id()).ok()) else {
+        let Some(usage) = self.child.as_ref().and_then(|child| child.usage().ok()) else {
             return false;
         };
         self.last = usage;
@@ -182,9 +164,7 @@ impl Daemon {
     pub(super) fn kill(&mut self) {
         self.usage();
         if let Some(child) = &mut self.child {
-            // A process that has ended already need not be killed.
-            let _ = child.kill();
-            self.ended = child.wait().ok();
+            self.ended = child.kill();
             self.child = None;
             self.before = add(self.before, std::mem::take(&mut self.last));
         }
@@ -206,8 +186,7 @@ impl Daemon {
 
     fn signal(&self, signal: Signal) {
         if let Some(child) = &self.child {
-            // A process that has ended already needs no signal.
-            let _ = kill_process(Pid::from_child(child), signal);
+            child.signal(signal);
         }
     }
 }

@@ -125,6 +125,8 @@ impl Fleet {
         for launch in &launches {
             RunError::check(interrupt)?;
             identities::issue(binaries, &group, &launch.name, launch.certified.name(), &identity(&launch.name))?;
+            let files = [hub_settings.clone(), node_settings.clone(), identity(&launch.name)];
+            lab.copy_to(launch.host, &files)?;
             step();
         }
         Ok(Self { members: launches.into_iter().map(FleetDaemon::new).collect() })

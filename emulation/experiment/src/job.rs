@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roost_lab::Machines;
 use roost_topology::model::{Action, ProgramAction, Topology, TrafficAction};
 
 use super::error::RunError;
@@ -24,6 +25,8 @@ pub struct NetworkRun {
     pub linktest: bool,
     pub lab: LabSettings,
     pub capture: Option<CapturePlan>,
+    /// Other machines that make a part of the hosts.
+    pub machines: Option<Machines>,
 }
 
 impl NetworkRun {
@@ -35,7 +38,7 @@ impl NetworkRun {
         let mut topology = roost_ns::load(path).map_err(|error| RunError::Topology(error.to_string()))?;
         roost_topology::trace::gather(&mut topology);
         let (file, lab) = (path.to_owned(), LabSettings::default());
-        Ok(Self { file, topology, seed: 1, length: None, linktest: true, lab, capture: None })
+        Ok(Self { file, topology, seed: 1, length: None, linktest: true, lab, capture: None, machines: None })
     }
 
     /// Describes the run for people, as pairs of a title and a value.
@@ -99,6 +102,7 @@ pub(super) struct RunSpec<'a> {
     pub(super) base: PathBuf,
     pub(super) seed: u64,
     pub(super) lab: LabSettings,
+    pub(super) machines: Option<&'a Machines>,
     pub(super) linktest: bool,
     pub(super) capture: Option<&'a CapturePlan>,
     /// The time for which nodes send requests, or the network runs.
@@ -118,6 +122,7 @@ impl<'a> RunSpec<'a> {
             base: folder_of(&prepared.topology_file()),
             seed: plan.seed,
             lab: plan.lab.clone(),
+            machines: prepared.machines.as_ref(),
             linktest: plan.linktest,
             capture: plan.capture.as_ref(),
             length: Some(plan.duration),
@@ -137,6 +142,7 @@ impl<'a> RunSpec<'a> {
             base: folder_of(&solo.file),
             seed: solo.seed,
             lab: solo.lab.clone(),
+            machines: solo.machines.as_ref(),
             linktest: solo.linktest,
             capture: solo.capture.as_ref(),
             length: solo.length,
@@ -164,7 +170,7 @@ mod tests {
         let file = PathBuf::from("pair.toml");
         let topology = roost_ns::load_text(&file, &format!("{PAIR}{events}")).unwrap();
         let (seed, linktest, lab) = (1, false, LabSettings::default());
-        NetworkRun { file, topology, seed, length, linktest, lab, capture: None }
+        NetworkRun { file, topology, seed, length, linktest, lab, capture: None, machines: None }
             .check()
             .map_err(|error| error.to_string())
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use roost_lab::Machines;
 use roost_results::TOPOLOGY_FILE;
 use roost_topology::file::changes;
 use roost_topology::generate::GenerateError;
@@ -33,6 +34,8 @@ pub struct Prepared {
     /// The network, with the plan's faults among its events.
     pub topology: Topology,
     pub placement: Placement,
+    /// Other machines that make a part of the hosts.
+    pub machines: Option<Machines>,
     /// The schedule beside the workload.
     pub(super) script: RunSchedule,
     /// The settings of the programs of `topology`, in their order.
@@ -83,7 +86,7 @@ impl Prepared {
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
         let mut script = RunSchedule::from_topology(&topology);
         daemons.into_iter().for_each(|item| script.add(Some(item)));
-        Ok(Self { plan, file: file.to_owned(), network, topology, placement, script, program_settings })
+        Ok(Self { plan, file: file.to_owned(), network, topology, placement, machines: None, script, program_settings })
     }
 
     /// Describes the run for people, as pairs of a title and a value.

@@ -19,7 +19,7 @@ use super::error::RunError;
 use super::fleet::{Fleet, LOG_FOLDER, ReadyFleet};
 use super::job::{NetworkRun, RunSpec};
 use super::measure::{PreRunFacts, RunRecorder};
-use super::plan::{BackendChoice, LabSettings};
+use super::plan::BackendChoice;
 use super::prepare::Prepared;
 use super::private::Private;
 use super::verdict::Linktest;
@@ -138,7 +138,7 @@ impl RunSession<'_> {
             placement.nodes.len() + placement.hubs.len()
         });
         let steps = Steps::start(self.output, "making the network", 2 * daemons + 1);
-        let lab = Arc::new(Lab::start(self.job.topology, &options(&self.job.lab, self.job.seed))?);
+        let lab = Arc::new(Lab::start(self.job.topology, &options(self.job))?);
         let linktest = self.linktest(&lab, &steps)?;
         self.capture(&lab)?;
         let found = PreRunFacts { linktest, machine, binaries };
@@ -242,13 +242,15 @@ impl RunSession<'_> {
     }
 }
 
-fn options(lab: &LabSettings, seed: u64) -> roost_lab::LabOptions {
+fn options(job: &RunSpec<'_>) -> roost_lab::LabOptions {
+    let lab = &job.lab;
     let backend = match lab.backend {
         BackendChoice::Auto => roost_lab::DeviceBackend::Auto,
         BackendChoice::Tap => roost_lab::DeviceBackend::Tap,
         BackendChoice::Veth => roost_lab::DeviceBackend::Veth,
     };
-    roost_lab::LabOptions { seed, backend, realtime: lab.realtime, tcp: lab.tcp.clone() }
+    let (realtime, tcp) = (lab.realtime, lab.tcp.clone());
+    roost_lab::LabOptions { seed: job.seed, backend, realtime, tcp, machines: job.machines.cloned() }
 }
 
 /// Restores the working folder when it is dropped.

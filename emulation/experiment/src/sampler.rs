@@ -51,8 +51,8 @@ impl Sampler {
         let nets = &lab.topology().nets;
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
         let (waited, overruns, processors) = (fleet.processor_waits(), lab.overruns()?, Processors::now());
-        let ScheduleStart { at, links: before, .. } = lab.begin()?;
         let (first, unread, seconds) = (lab.lateness(), lab.unread(), LateSeconds::default());
+        let ScheduleStart { at, links: before, .. } = lab.begin()?;
         let mut windows = Windows::default();
         windows.add_sample(0.0, processors, waited);
         let last = Last { lateness: first.clone(), processors, daemons: 0.0 };

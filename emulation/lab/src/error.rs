@@ -22,6 +22,9 @@ pub enum LabError {
     Carrier(#[from] CarrierError),
     #[error("{0}")]
     Topology(String),
+    /// Another machine of the lab is gone, or refuses a request.
+    #[error("machine {machine}: {why}")]
+    Machine { machine: String, why: String },
     /// The host, the net, or the host's interface on it does not exist.
     #[error("{0}")]
     NoSuch(String),

@@ -297,13 +297,25 @@ pub fn release_signals(signals: &[c_int]) -> io::Result<()> {
 /// # Errors
 /// Fails when there is no such descriptor, or it is no stream socket.
 pub fn inherit(number: i32) -> io::Result<OwnedFd> {
+    inherit_kind(number, libc::SOCK_STREAM)
+}
+
+/// As [`inherit`], of a socket of datagrams.
+///
+/// # Errors
+/// Fails when there is no such descriptor, or it is another socket.
+pub fn inherit_datagram(number: i32) -> io::Result<OwnedFd> {
+    inherit_kind(number, libc::SOCK_DGRAM)
+}
+
+fn inherit_kind(number: i32, expected: c_int) -> io::Result<OwnedFd> {
     let mut kind: c_int = 0;
     let mut length = size_of::<c_int>() as libc::socklen_t;
     let place: *mut c_void = (&raw mut kind).cast();
     // SAFETY: the kernel writes at most `length` bytes, the size of `kind`; a
     // number that is no socket is refused.
     check(unsafe { libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_TYPE, place, &raw mut length) })?;
-    if kind != libc::SOCK_STREAM {
+    if kind != expected {
         return Err(io::ErrorKind::InvalidInput.into());
     }
     // SAFETY: a number that is no open descriptor is refused by the kernel.

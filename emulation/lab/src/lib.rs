@@ -32,6 +32,7 @@ mod interrupt;
 pub mod kernel;
 mod limits;
 pub mod linktest;
+pub mod machines;
 mod names;
 pub mod namespace;
 pub mod netlink;
@@ -39,35 +40,43 @@ pub(crate) mod plan;
 mod root;
 pub mod sandbox;
 mod tcp;
+mod trunk;
 mod usage;
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
-use std::path::Path;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use roost_netcore::wiring;
+use roost_netcore::Network;
+use roost_netcore::wiring::{self, Wiring};
 use roost_results::record;
 use roost_topology::addresses;
 use roost_topology::model::{HostIndex, MAX_LAB_HOSTS, NetIndex, Topology, TopologyChange};
+use roost_topology::shares::Shares;
 use roost_wire::Time;
 use rustix::thread::UnshareFlags;
 
 use self::capture::{Capture, CapturedNet};
 pub use self::capture::{CaptureLimits, CaptureSummary, MAX_CAPTURED, parse_size};
-use self::carrier::{Carrier, HostWire, Lateness, ScheduleStart, WireCounts};
+use self::carrier::{
+    Carrier, CarrierFrame, CarrierShare, HostWire, Lateness, PortShare, RemotePort, ScheduleStart, WireCounts,
+};
 pub use self::device::DeviceBackend;
 pub use self::error::LabError;
 use self::hosts::LabHost;
 pub use self::interrupt::Interrupt;
+use self::machines::{AgentCall, Spread};
+pub use self::machines::{HostCommand, HostProcess, Machines};
 use self::names::LabNames;
 use self::namespace::Namespace;
 use self::plan::HostPlan;
 pub use self::plan::LOOPBACK;
 pub use self::root::{ProgramRoot, RESULTS as ROOT_RESULTS, SOCKET as ROOT_SOCKET};
 pub use self::tcp::TcpCongestion;
+use self::trunk::TrunkSettings;
 pub use self::usage::Usage;
 
 #[derive(Clone, Debug, Default)]
@@ -80,6 +89,23 @@ pub struct LabOptions {
     pub realtime: bool,
     /// The congestion control of TCP in hosts.
     pub tcp: TcpCongestion,
+    /// Other machines that make a part of the hosts.
+    pub machines: Option<Machines>,
+}
+
+/// This machine's share of a lab that several machines make.
+#[derive(Debug)]
+pub(crate) struct LabShare {
+    /// The socket of the trunk, made outside of the sandbox.
+    pub(crate) socket: UdpSocket,
+    pub(crate) settings: TrunkSettings,
+    pub(crate) shares: Shares,
+}
+
+impl LabShare {
+    fn has(&self, host: HostIndex) -> bool {
+        self.shares.hosts.get(host) == Some(&self.settings.machine)
+    }
 }
 
 /// A running network. Dropping it ends it.
@@ -90,7 +116,11 @@ pub struct LabOptions {
 pub struct Lab {
     // First, so that it stops before the namespaces go.
     carrier: Carrier,
-    hosts: Vec<Namespace>,
+    /// By host; none for hosts of other machines.
+    hosts: Vec<Option<Namespace>>,
+    spread: Option<Spread>,
+    /// The congestion control that hosts were given.
+    tcp: Option<String>,
     topology: Topology,
     begun: Mutex<Option<Time>>,
     capture: Mutex<Option<Capture>>,
@@ -111,6 +141,18 @@ impl Lab {
     /// Fails when the topology has too many hosts or no addresses left, or the system refuses. Hosts made before are
     /// removed.
     pub fn start(topology: &Topology, options: &LabOptions) -> Result<Self, LabError> {
+        match &options.machines {
+            Some(machines) => machines::start(machines, topology, options),
+            None => Self::start_share(topology, options, None),
+        }
+    }
+
+    /// Makes this machine's share of the hosts, or all.
+    pub(crate) fn start_share(
+        topology: &Topology,
+        options: &LabOptions,
+        share: Option<LabShare>,
+    ) -> Result<Self, LabError> {
         let started = Instant::now();
         sandbox::expect_inside()?;
         if topology.hosts.len() > MAX_LAB_HOSTS {
@@ -122,17 +164,23 @@ impl Lab {
         let topology = addresses::assign(topology).map_err(|error| LabError::Topology(error.to_string()))?;
         let backend = options.backend.choose().map_err(no_tap)?;
         let tcp = options.tcp.choose()?;
-        let plans = plan::plan(&topology);
+        let is_here = |host: HostIndex| share.as_ref().is_none_or(|share| share.has(host));
+        let here: Vec<HostIndex> = (0..topology.hosts.len()).filter(|host| is_here(*host)).collect();
+        let all = plan::plan(&topology);
+        let plans: Vec<HostPlan> = here.iter().map(|host| all[*host].clone()).collect();
         let count = plans.iter().map(|plan| plan.interfaces.len()).sum();
         limits::raise_open_files(plans.len(), count)?;
         let warnings = tcp.warning.into_iter().chain(plan::warning(&topology.nets)).collect();
-        let (network, wiring) = wiring::build(&topology, options.seed);
+        let (mut network, wiring) = wiring::build(&topology, options.seed);
+        let share = share.map(|share| carrier_share(share, &mut network, &wiring, &topology));
         let hosts = hosts::make(&plans, backend, tcp.given.as_deref())?;
         let buffer = hosts.iter().flat_map(|host| &host.interfaces).find_map(device::receive_buffer);
-        let (hosts, wires) = split(hosts, &plans, &wiring);
+        let (namespaces, wires) = split(hosts, &plans, &wiring);
+        let mut hosts: Vec<Option<Namespace>> = topology.hosts.iter().map(|_| None).collect();
+        here.into_iter().zip(namespaces).for_each(|(host, namespace)| hosts[host] = Some(namespace));
         let name = |wire: &HostWire| interface_name(&topology, wire);
         let interfaces = wires.iter().map(name).collect();
-        let carrier = Carrier::start(network, wiring, wires, options.realtime)?;
+        let carrier = Carrier::start_share(network, wiring, wires, options.realtime, share)?;
         let mut facts = carrier.facts();
         // A system may not allow this; then hosts have no names.
         let names = LabNames::publish(&topology);
@@ -146,6 +194,8 @@ impl Lab {
         Ok(Self {
             carrier,
             hosts,
+            spread: None,
+            tcp: tcp.given,
             topology,
             begun: Mutex::default(),
             capture: Mutex::default(),
@@ -178,6 +228,8 @@ impl Lab {
     pub fn run_in<T: Send>(&self, host: HostIndex, call: impl FnOnce() -> T + Send) -> Result<T, LabError> {
         let missing = || LabError::NoSuch(format!("there is no host number {host}"));
         let namespace = self.hosts.get(host).ok_or_else(missing)?;
+        let elsewhere = || LabError::NoSuch(format!("{} is on another machine", self.topology.hosts[host].name));
+        let namespace = namespace.as_ref().ok_or_else(elsewhere)?;
         let name = &self.topology.hosts[host].name;
         thread::scope(|scope| {
             let body = || {
@@ -199,8 +251,13 @@ impl Lab {
     /// # Errors
     /// Fails when the schedule is too long, or the carrier has ended.
     pub fn begin(&self) -> Result<ScheduleStart, LabError> {
-        let begun = self.carrier.begin()?;
+        // This machine comes last, so that nothing is waited for after its time 0.
+        let others = self.spread.as_ref().map(Spread::begin).transpose()?;
+        let mut begun = self.carrier.begin()?;
         *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
+        if let (Some(spread), Some(others)) = (&self.spread, others) {
+            begun.links = spread.merge(begun.links, others);
+        }
         Ok(begun)
     }
 
@@ -216,7 +273,44 @@ impl Lab {
     /// # Errors
     /// Fails when there is no such net, or the host is not on it, or the carrier has ended.
     pub fn apply(&self, net: NetIndex, from: Option<HostIndex>, change: TopologyChange) -> Result<(), LabError> {
+        if self
+            .spread
+            .as_ref()
+            .is_some_and(|spread| spread.shares.carriers.get(net).is_some_and(|carrier| *carrier > 0))
+        {
+            let name = &self.topology.nets[net].name;
+            return Err(LabError::NoSuch(format!(
+                "{name} is carried by another machine, and changes by its schedule only"
+            )));
+        }
         Ok(self.carrier.apply(net, from, change)?)
+    }
+
+    /// Starts a program of Roost in a host, on the machine of the host.
+    ///
+    /// # Errors
+    /// Fails when it cannot be started.
+    pub fn spawn(&self, host: HostIndex, command: &HostCommand) -> Result<HostProcess, LabError> {
+        let log = command.open_log()?;
+        if let Some(machine) = self.spread.as_ref().and_then(|spread| spread.machine(host)) {
+            return machines::spawn(machine, host, command, log);
+        }
+        let cannot = |error| LabError::kernel(format!("start {}", command.program.display()), error);
+        let started = self.run_in(host, || command.spawn(log))?;
+        Ok(HostProcess::Here(started.map_err(cannot)?))
+    }
+
+    /// Copies files and folders, given by relative paths, to the machine of a host, unless that is this one.
+    ///
+    /// # Errors
+    /// Fails when one cannot be read or written.
+    pub fn copy_to(&self, host: HostIndex, paths: &[PathBuf]) -> Result<(), LabError> {
+        self.spread.as_ref().map_or(Ok(()), |spread| spread.copy(host, paths))
+    }
+
+    /// True if a host is on this machine.
+    pub fn is_here(&self, host: HostIndex) -> bool {
+        self.hosts.get(host).is_some_and(Option::is_some)
     }
 
     /// Captures these links and LANs from now on, each into a file `LINK.pcapng` in a folder. A capture before ends.
@@ -225,6 +319,12 @@ impl Lab {
     /// Fails when a file cannot be made, or the carrier has ended.
     pub fn capture(&self, nets: &[NetIndex], folder: &Path, limits: CaptureLimits) -> Result<(), LabError> {
         self.end_capture()?;
+        let is_elsewhere =
+            |net: &&NetIndex| self.spread.as_ref().is_some_and(|spread| spread.shares.carriers[**net] > 0);
+        if let Some(net) = nets.iter().find(is_elsewhere) {
+            let name = &self.topology.nets[*net].name;
+            return Err(LabError::NoSuch(format!("{name} is carried by another machine, where nothing is captured")));
+        }
         let name = |net: NetIndex| self.topology.nets.get(net).map(|found| found.name.clone());
         let net = |net: &NetIndex| Some(CapturedNet { name: name(*net)?, pipes: self.carrier.pipes(*net) });
         let nets = nets.iter().filter_map(net).collect();
@@ -252,17 +352,31 @@ impl Lab {
     /// # Errors
     /// Fails when the carrier has ended.
     pub fn counters(&self) -> Result<Vec<record::LinkRecord>, LabError> {
-        Ok(self.carrier.counters()?)
+        let pending = self.spread.as_ref().map(|spread| spread.send_all(|| AgentCall::Counters)).transpose()?;
+        let own = self.carrier.counters()?;
+        match (&self.spread, pending) {
+            (Some(spread), Some(pending)) => Ok(spread.merge(own, spread.links(pending)?)),
+            _ => Ok(own),
+        }
     }
 
+    /// The lateness of deliveries on all machines.
     pub fn lateness(&self) -> Lateness {
-        self.carrier.lateness()
+        let mut sum = self.carrier.lateness();
+        self.others().iter().for_each(|other| sum.add(&other.lateness));
+        sum
+    }
+
+    fn others(&self) -> Vec<machines::Observation> {
+        self.spread.as_ref().map(Spread::observe_or_latest).unwrap_or_default()
     }
 
     /// The time that packets may have waited in the hosts before the carrier read them, until now: see
     /// [`Carrier::unread`].
     pub fn unread(&self) -> Lateness {
-        self.carrier.unread()
+        let mut sum = self.carrier.unread();
+        self.others().iter().for_each(|other| sum.add(&other.unread));
+        sum
     }
 
     /// Packets lost until now because this machine was too slow, or because the core's limits were exceeded. If
@@ -271,12 +385,20 @@ impl Lab {
     /// # Errors
     /// Fails when the carrier has ended.
     pub fn overruns(&self) -> Result<u64, LabError> {
-        Ok(self.carrier.overruns() + self.carrier.overflows()?)
+        let others = self.spread.as_ref().map_or_else(|| Ok(Vec::new()), Spread::observe)?;
+        Ok(self.own_overruns()? + others.iter().map(|other| other.overruns).sum::<u64>())
+    }
+
+    /// Packets lost by this machine, or on their way to it from others.
+    fn own_overruns(&self) -> Result<u64, LabError> {
+        let on_trunk = self.carrier.lines()?.iter().map(trunk::LineCounts::lost).sum::<u64>();
+        Ok(self.carrier.overruns() + self.carrier.overflows()? + on_trunk)
     }
 
     /// The frame counters of each interface, in the order of hosts and their interfaces.
     pub fn wires(&self) -> Vec<WireCounts> {
-        self.carrier.wires()
+        let others = self.others().into_iter().flat_map(|other| other.wires);
+        self.carrier.wires().into_iter().chain(others).collect()
     }
 
     /// The names of the interfaces of [`wires`](Self::wires), as `HOST on NET`.
@@ -300,12 +422,44 @@ impl Lab {
     /// # Errors
     /// The cause, if the carrier had ended before.
     pub fn stop(self, drain: Duration) -> Result<(), LabError> {
-        Ok(self.carrier.stop(drain)?)
+        let others = self.spread.as_ref().map_or(Ok(()), |spread| spread.stop(drain));
+        self.carrier.stop(drain)?;
+        others
     }
 }
 
+/// The carrier's share, and the model with delays that are shorter by the hold for hosts on other machines.
+fn carrier_share(
+    share: LabShare,
+    network: &mut Network<CarrierFrame>,
+    wiring: &Wiring,
+    topology: &Topology,
+) -> CarrierShare {
+    let LabShare { socket, settings, shares } = share;
+    let (mut ports, mut remote) = (Vec::new(), Vec::new());
+    for (net, found) in topology.nets.iter().enumerate() {
+        for (place, member) in found.members.iter().enumerate() {
+            let Some(port) = wiring.port(net, place) else { continue };
+            let (host, carrier) = (shares.hosts[member.host], shares.carriers[net]);
+            ports.resize(
+                ports.len().max(port.index() + 1),
+                PortShare { host: settings.machine, carrier: settings.machine },
+            );
+            ports[port.index()] = PortShare { host, carrier };
+            if host != carrier {
+                let pipes = [network.to_net(port), network.from_net(port)];
+                pipes.into_iter().flatten().for_each(|pipe| network.set_outside(pipe, settings.hold));
+            }
+            if let Some(address) = member.address.filter(|_| host != settings.machine) {
+                remote.push(RemotePort { port, net, address });
+            }
+        }
+    }
+    CarrierShare { socket, settings, ports, remote }
+}
+
 /// Separates the hosts' namespaces from the carrier's ends of their interfaces.
-fn split(hosts: Vec<LabHost>, plans: &[HostPlan], wiring: &wiring::Wiring) -> (Vec<Namespace>, Vec<HostWire>) {
+fn split(hosts: Vec<LabHost>, plans: &[HostPlan], wiring: &Wiring) -> (Vec<Namespace>, Vec<HostWire>) {
     let mut namespaces = Vec::with_capacity(hosts.len());
     let mut wires = Vec::new();
     for (host, plan) in hosts.into_iter().zip(plans) {

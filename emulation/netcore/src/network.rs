@@ -1,6 +1,7 @@
 //! Pipes joined into links and LANs, and their events in order of time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use roost_topology::model::PacketOrder;
 use roost_topology::units::Rate;
@@ -23,6 +24,11 @@ impl Port {
     /// The number, as an index for tables of the caller.
     pub const fn index(self) -> usize {
         self.0 as usize
+    }
+
+    /// The port of a number that another network of the same description gave. A number without a port is unreachable.
+    pub const fn from_number(number: u32) -> Self {
+        Self(number)
     }
 
     /// The port of a number that was a port's.
@@ -238,6 +244,15 @@ impl<P: Clone> Network<P> {
         }
         let packet = self.agenda.first().map(|((due, _), _)| due);
         [packet, self.next_change(), self.air.deadline(), self.next_crossing()].into_iter().flatten().min()
+    }
+
+    /// Takes `outside` from the delay of each packet that a pipe transmits from now on: the caller keeps packets for
+    /// so long before they come in, or after they come out. Of a shorter delay nothing is left.
+    pub fn set_outside(&mut self, pipe: PipeId, outside: Duration) {
+        if let Some(found) = self.pipes.get_mut(pipe.0 as usize) {
+            found.set_outside(outside);
+            self.agenda.set(pipe.0, found.next());
+        }
     }
 
     /// The time up to which all events are done.

@@ -58,6 +58,8 @@ pub(super) struct Pipe<P> {
     extra: Duration,
     /// The time at which the packet that departed last comes out: none may overtake it.
     last_due: Time,
+    /// The part of the delay for which packets are outside, before they come in or after they come out.
+    outside: Duration,
     losses: LossState,
     early: EarlyDetection,
     streams: PipeRng,
@@ -77,6 +79,7 @@ impl<P> Pipe<P> {
             transmitter: Transmitter::new(),
             extra: Duration::ZERO,
             last_due: Time::ZERO,
+            outside: Duration::ZERO,
             losses: LossState::default(),
             early: EarlyDetection::default(),
             streams,
@@ -107,6 +110,10 @@ impl<P> Pipe<P> {
     /// The bytes that its trace could have carried by a time; `None` if no trace gives its rate.
     pub(super) fn capacity(&self, now: Time) -> Option<u64> {
         self.player.as_ref()?.capacity(now)
+    }
+
+    pub(super) fn set_outside(&mut self, outside: Duration) {
+        self.outside = outside;
     }
 
     /// Begins its trace at a time. A packet in service is transmitted anew.
@@ -285,7 +292,8 @@ impl<P> Pipe<P> {
     fn due_of_served(&self) -> Time {
         let end = self.transmitter.end();
         let given = self.player.as_ref().and_then(|player| player.values(end).delay);
-        let due = end + given.unwrap_or(self.config.delay) + self.extra;
+        let delay = given.unwrap_or(self.config.delay) + self.extra;
+        let due = end + delay.saturating_sub(self.outside);
         match self.config.order {
             PacketOrder::Kept => self.last_due.max(due),
             PacketOrder::Free => due,

@@ -9,6 +9,7 @@
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
 //! - [`describe`] shows it to people and programs.
 //! - [`rspec`] writes it for CloudLab and other systems.
+//! - [`shares`] divides it among machines.
 //! - [`emulab`] shows its events and programs as Emulab would.
 //! - [`amend()`] updates a description as the network changes.
 //! - [`trace`] has the values of a link over time.
@@ -25,6 +26,7 @@ pub mod generate;
 pub mod model;
 pub mod routes;
 pub mod rspec;
+pub mod shares;
 pub mod suggest;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

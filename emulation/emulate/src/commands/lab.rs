@@ -9,6 +9,7 @@ use roost_terminal::Output;
 use roost_topology::Topology;
 use roost_topology::model::HostIndex;
 
+use super::machines::MachineArgs;
 use crate::failure::{CommandResult, Failure};
 
 /// The network, and how it is carried.
@@ -26,6 +27,8 @@ pub(crate) struct LabArgs {
     /// Never ask for real-time priority
     #[arg(long, help_heading = "Network")]
     pub(crate) no_realtime: bool,
+    #[command(flatten)]
+    pub(crate) machines: MachineArgs,
 }
 
 /// Reads the topology, enters the sandbox, and brings the network up in it.
@@ -35,7 +38,8 @@ pub(crate) struct LabArgs {
 /// has a second thread.
 pub(crate) fn open(args: &LabArgs, output: Output) -> CommandResult<Lab> {
     // Outside first: mistakes in the file are reported even where no lab is possible.
-    let topology = read(&args.file)?;
+    let mut topology = read(&args.file)?;
+    args.machines.call()?;
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
     }
@@ -43,11 +47,24 @@ pub(crate) fn open(args: &LabArgs, output: Output) -> CommandResult<Lab> {
         let place = if note.line == 0 { String::new() } else { format!(":{}", note.line) };
         output.say(format!("{}{place}: warning: {}", args.file.display(), note.text));
     }
-    let options =
-        LabOptions { seed: args.seed, backend: args.backend, realtime: !args.no_realtime, ..LabOptions::default() };
+    let machines = args.machines.greet()?;
+    if machines.is_some() {
+        roost_topology::trace::gather(&mut topology);
+    }
+    let summary_of_machines = machines.clone();
+    let options = LabOptions {
+        seed: args.seed,
+        backend: args.backend,
+        realtime: !args.no_realtime,
+        machines,
+        ..LabOptions::default()
+    };
     let lab = Lab::start(&topology, &options)?;
     lab.warnings().iter().for_each(|warning| output.say(format!("warning: {warning}")));
     output.detail(summary(&lab));
+    if let Some(machines) = summary_of_machines {
+        output.say(machines.summary());
+    }
     Ok(lab)
 }
 

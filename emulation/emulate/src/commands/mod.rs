@@ -1,5 +1,6 @@
 //! The commands of `emulate`, one module each: `NameArgs` is its part of the command line, `run` executes it.
 
+pub(crate) mod agent;
 pub(crate) mod bench;
 mod capture;
 pub(crate) mod check;
@@ -14,6 +15,7 @@ mod interrupt;
 mod jobs;
 mod lab;
 pub(crate) mod linktest;
+mod machines;
 pub(crate) mod place;
 mod process;
 pub(crate) mod report;

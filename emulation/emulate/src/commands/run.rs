@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::capture::CaptureArgs;
+use super::machines::MachineArgs;
 use super::report::{failure, require_trusted};
 use super::rooms;
 use crate::failure::{CommandResult, Failure, FailureCode};
@@ -43,6 +44,8 @@ pub(crate) struct RunArgs {
     no_linktest: bool,
     #[command(flatten)]
     capture: CaptureArgs,
+    #[command(flatten)]
+    machines: MachineArgs,
     /// Say what would run and for how long, and end
     #[arg(long)]
     check: bool,
@@ -55,7 +58,7 @@ enum RunInput {
 
 /// Runs a plan or a topology, makes its figures and prints a summary.
 pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
-    let subject = subject(args)?;
+    let mut subject = subject(args)?;
     if let RunInput::Plan(prepared) = &subject {
         prepared.check_for_daemons()?;
     }
@@ -63,10 +66,16 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
         warnings(&subject).iter().for_each(|warning| output.say(warning));
         return check(&subject, output);
     }
+    args.machines.call()?;
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
     }
     warnings(&subject).iter().for_each(|warning| output.say(warning));
+    let machines = args.machines.greet()?;
+    match &mut subject {
+        RunInput::Plan(prepared) => prepared.machines.clone_from(&machines),
+        RunInput::Network(solo) => solo.machines.clone_from(&machines),
+    }
     let interrupt = Interrupt::listen()?;
     let name = match &subject {
         RunInput::Plan(prepared) => &prepared.plan.name,
@@ -78,6 +87,7 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
         RunInput::Plan(prepared) => roost_experiment::run(prepared, &folder, &BTreeMap::new(), output, &interrupt)?,
         RunInput::Network(solo) => roost_experiment::run_network(solo, &folder, output, &interrupt)?,
     };
+    machines.iter().for_each(|machines| output.say(machines.summary()));
     let finished = figures(finished, output)?;
     let results = roost_results::read(&finished.folder).map_err(|error| failure(error.into()))?;
     if output.is_json() || !output.is_quiet() {

@@ -10,6 +10,7 @@ mod bench_transport;
 mod bench_watch;
 mod capture;
 mod common;
+mod machines;
 mod network;
 mod programs;
 mod run;

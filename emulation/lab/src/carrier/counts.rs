@@ -7,13 +7,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use serde::{Deserialize, Serialize};
+
 use crate::kernel;
 
 /// The longest device list that is read, bytes: some 500 devices.
 const MAX_DEVICE_BYTES: usize = 64 * 1024;
 
 /// Frames of one wire since the carrier started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WireCounts {
     pub read: u64,
     pub written: u64,

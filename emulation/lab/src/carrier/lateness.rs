@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Buckets for each doubling, so that a bucket is at most 1/32 (3 %) wide.
 const PER_OCTAVE: u32 = 32;
 /// Lateness from 2³⁶ ns (69 s) on counts in the last bucket.
@@ -11,19 +13,19 @@ const BUCKETS: usize = ((OCTAVES - PER_OCTAVE.trailing_zeros() + 1) * PER_OCTAVE
 
 /// The carrier's histogram: one thread writes, any may read, nobody waits.
 #[derive(Debug)]
-pub(super) struct Histogram {
+pub(crate) struct Histogram {
     buckets: Box<[AtomicU64]>,
     max: AtomicU64,
 }
 
 impl Histogram {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(), max: AtomicU64::new(0) }
     }
 
     /// Counts one packet. Only the carrier's thread calls it, so that a load and a store suffice instead of a
     /// locked instruction.
-    pub(super) fn record(&self, late: Duration) {
+    pub(crate) fn record(&self, late: Duration) {
         let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
         if let Some(bucket) = self.buckets.get(index(nanos)) {
             bucket.store(bucket.load(Relaxed) + 1, Relaxed);
@@ -34,7 +36,7 @@ impl Histogram {
     }
 
     /// The counts until now. Packets counted at the same time may be missing.
-    pub(super) fn snapshot(&self) -> Lateness {
+    pub(crate) fn snapshot(&self) -> Lateness {
         let buckets = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
         Lateness { buckets, max: Duration::from_nanos(self.max.load(Relaxed)) }
     }
@@ -46,7 +48,7 @@ impl Histogram {
 /// from its due time to the start of the system call that delivered it. Values are exact to 3 %; the maximum is
 /// exact. The time for which a packet waited to be read ([`Carrier::unread`](super::Carrier::unread), which has
 /// the same form) and the wake-up of the receiving program are not included.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lateness {
     buckets: Vec<u64>,
     max: Duration,

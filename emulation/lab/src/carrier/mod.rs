@@ -37,6 +37,7 @@ mod error;
 mod frame;
 mod lateness;
 mod switch;
+mod trunk_wire;
 mod unread;
 mod worker;
 
@@ -66,10 +67,14 @@ pub use self::error::CarrierError;
 use self::error::system;
 pub use self::frame::{CarrierFrame, MAX_FRAME_BYTES, Mac};
 use self::lateness::Histogram;
+pub(crate) use self::lateness::Histogram as LatenessHistogram;
 pub use self::lateness::Lateness;
 use self::switch::{Switch, SwitchPort};
+use self::trunk_wire::TrunkWire;
+pub(crate) use self::trunk_wire::{CarrierShare, PortShare, RemotePort};
 use self::worker::{CarrierCommand, CarrierWorker, Core};
 use crate::capture::CaptureSender;
+use crate::trunk::LineCounts;
 
 /// The time before a due time at which the thread stops sleeping and polls: about the time that waking up
 /// takes. Measured with 93 hosts and 90 streams on two processors, half the frames were 19 us late without it
@@ -152,15 +157,32 @@ impl Carrier {
         wires: Vec<HostWire>,
         realtime: bool,
     ) -> Result<Self, CarrierError> {
+        Self::start_share(network, wiring, wires, realtime, None)
+    }
+
+    /// As [`start`](Self::start), of a network whose other hosts are on other machines.
+    pub(crate) fn start_share(
+        network: Network<CarrierFrame>,
+        wiring: Wiring,
+        wires: Vec<HostWire>,
+        realtime: bool,
+        share: Option<CarrierShare>,
+    ) -> Result<Self, CarrierError> {
         let ports: Vec<Port> = wires.iter().map(|wire| wire.port).collect();
-        let places = places(&network, &wires);
+        let here = wires.iter().map(|wire| RemotePort { port: wire.port, net: wire.net, address: wire.address });
+        let remote = share.iter().flat_map(|share| share.remote.iter().copied());
+        let members: Vec<RemotePort> = here.chain(remote).collect();
+        let places = places(&network, &members);
+        let members: Vec<Port> = members.iter().map(|member| member.port).collect();
+        let trunk =
+            share.map(|share| TrunkWire::open(share, &members)).transpose().map_err(system("open its trunk"))?;
         let switch = Switch::new(places).map_err(|second| CarrierError::SameAddress { address: second.address })?;
         let losses = |wire: HostWire| (KernelLosses::before(&wire.fd, wire.statistics), wire.fd);
         let (losses, fds) = wires.into_iter().map(losses).unzip();
         let shared = Arc::new(CarrierShared::new(fds)?);
         let (commands, receiver) = mpsc::channel();
         let wiring = Arc::new(wiring);
-        let core = Core { network, wiring: Arc::clone(&wiring), has_begun: false, capture: None };
+        let core = Core { network, wiring: Arc::clone(&wiring), has_begun: false, capture: None, trunk };
         let worker = CarrierWorker::new(core, switch, ports, Arc::clone(&shared), receiver, SPIN)?;
         let (thread, realtime) = spawn(worker, Arc::clone(&shared), realtime)?;
         Ok(Self { shared, losses: Mutex::new(losses), wiring, commands, thread: Some(thread), realtime })
@@ -260,6 +282,19 @@ impl Carrier {
         self.wires().iter().map(WireCounts::overruns).sum()
     }
 
+    /// The counters of the trunk's lines, by machine; none without a trunk.
+    ///
+    /// # Errors
+    /// Fails when the carrier has ended.
+    pub(crate) fn lines(&self) -> Result<Vec<LineCounts>, CarrierError> {
+        self.call(|core, _now| core.trunk.as_ref().map(|wire| wire.trunk.counts()).unwrap_or_default())
+    }
+
+    /// Time 0 of the carrier by this process's clock.
+    pub(crate) fn origin(&self) -> Instant {
+        self.shared.origin
+    }
+
     /// Facts about the carrying of frames, for the record of a run.
     pub fn facts(&self) -> BTreeMap<String, String> {
         let exact = self.shared.exact_timers.load(Relaxed);
@@ -329,18 +364,25 @@ impl CarrierShared {
     }
 }
 
-/// The ports of the wires. On a link, the pipe for one end's frames is the pipe towards the other end.
-fn places(network: &Network<CarrierFrame>, wires: &[HostWire]) -> Vec<SwitchPort> {
-    let exits = wires.iter().filter_map(|wire| Some((network.from_net(wire.port)?, wire.port)));
+/// The ports of the members. On a link, the pipe for one end's frames is the pipe towards the other end.
+fn places(network: &Network<CarrierFrame>, members: &[RemotePort]) -> Vec<SwitchPort> {
+    let exits = members.iter().filter_map(|member| Some((network.from_net(member.port)?, member.port)));
     let exits: BTreeMap<PipeId, Port> = exits.collect();
-    let other_end = |wire: &HostWire| exits.get(&network.to_net(wire.port)?).copied();
-    let place = |wire: &HostWire| SwitchPort {
-        net: wire.net,
-        port: wire.port,
-        address: wire.address,
-        other_end: other_end(wire),
+    let other_end = |member: &RemotePort| exits.get(&network.to_net(member.port)?).copied();
+    let place = |member: &RemotePort| SwitchPort {
+        net: member.net,
+        port: member.port,
+        address: member.address,
+        other_end: other_end(member),
     };
-    wires.iter().map(place).collect()
+    members.iter().map(place).collect()
+}
+
+#[cfg(test)]
+pub(crate) fn testing_frame(bytes: &[u8]) -> CarrierFrame {
+    let mut pool = frame::FramePool::new();
+    pool.space()[..bytes.len()].copy_from_slice(bytes);
+    pool.take_frame(bytes.len())
 }
 
 fn spawn(

@@ -17,6 +17,7 @@ use super::CarrierShared;
 use super::error::{CarrierError, system};
 use super::frame::{CarrierFrame, FramePool};
 use super::switch::{FrameRefusal, Switch, SwitchDecision};
+use super::trunk_wire::TrunkWire;
 use super::unread::UnreadSince;
 use crate::capture::CaptureSender;
 use crate::kernel;
@@ -24,13 +25,14 @@ use crate::kernel;
 /// Frames read from one wire before the other wires and due frames get their turn.
 const FRAMES_PER_VISIT: usize = 16;
 /// Frames written before wires are read again.
-const DELIVERIES_PER_PASS: usize = 64;
+pub(super) const DELIVERIES_PER_PASS: usize = 64;
 /// The longest sleep, for the limits of the kernel's arithmetic.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1 << 30);
 /// The lowest real-time priority: it precedes only threads that are not real-time.
 const PRIORITY: u8 = 1;
 /// The event descriptor's token, in place of a wire's index.
 const WAKE: u64 = u64::MAX;
+const TRUNK: u64 = u64::MAX - 1;
 
 /// Work for the carrier's thread, which passes the time.
 type Call = Box<dyn FnOnce(&mut Core, Time) + Send>;
@@ -47,6 +49,8 @@ pub(super) struct Core {
     pub(super) wiring: Arc<Wiring>,
     pub(super) has_begun: bool,
     pub(super) capture: Option<CaptureSender>,
+    /// The way to other machines, if they share the network.
+    pub(super) trunk: Option<TrunkWire>,
 }
 
 impl Core {
@@ -83,15 +87,15 @@ impl Core {
 }
 
 pub(super) struct CarrierWorker {
-    core: Core,
-    switch: Switch,
-    shared: Arc<CarrierShared>,
+    pub(super) core: Core,
+    pub(super) switch: Switch,
+    pub(super) shared: Arc<CarrierShared>,
     /// The port of each wire, and the wire of each port.
     ports: Vec<Port>,
     wires: Vec<Option<usize>>,
     commands: Receiver<CarrierCommand>,
     poll: Poll,
-    pool: FramePool,
+    pub(super) pool: FramePool,
     unread: UnreadSince,
     /// The time before a due time at which the thread stops sleeping and polls.
     spin: Duration,
@@ -101,7 +105,7 @@ pub(super) struct CarrierWorker {
 /// Each poll must report every wire that has frames: [`UnreadSince`] takes a wire that is not reported for
 /// empty.
 fn room_for_events(wires: usize) -> Vec<Event> {
-    Vec::with_capacity(wires + 1)
+    Vec::with_capacity(wires + 2)
 }
 
 impl CarrierWorker {
@@ -113,7 +117,7 @@ impl CarrierWorker {
         commands: Receiver<CarrierCommand>,
         spin: Duration,
     ) -> Result<Self, CarrierError> {
-        let poll = Poll::new(&shared)?;
+        let poll = Poll::new(&shared, core.trunk.as_ref())?;
         let mut wires = vec![None; ports.iter().map(|port| port.index() + 1).max().unwrap_or(0)];
         for (wire, port) in ports.iter().enumerate() {
             wires[port.index()] = Some(wire);
@@ -126,7 +130,7 @@ impl CarrierWorker {
     pub(super) fn run(&mut self) -> Result<(), CarrierError> {
         let mut events = room_for_events(self.ports.len());
         loop {
-            let written = self.deliver();
+            let written = self.run_trunk() + self.deliver();
             self.core.hand_on_sightings();
             if self.has_ended(written) {
                 return Ok(());
@@ -139,6 +143,7 @@ impl CarrierWorker {
             for &Event { data, flags } in &events {
                 match data.u64() {
                     WAKE => self.run_commands(),
+                    TRUNK => self.visit_trunk(),
                     wire => self.visit(wire as usize, flags),
                 }
                 self.deliver();
@@ -157,7 +162,7 @@ impl CarrierWorker {
     }
 
     fn hand_over(&mut self, delivery: Delivery<CarrierFrame>, now: Time) {
-        let Some(&Some(wire)) = self.wires.get(delivery.port.index()) else { return };
+        let Some(&Some(wire)) = self.wires.get(delivery.port.index()) else { return self.hand_to_trunk(delivery) };
         if self.write(wire, delivery.packet.bytes()) {
             self.shared.lateness.record(now.since(delivery.due));
             self.shared.tallies[wire].written.count();
@@ -165,8 +170,18 @@ impl CarrierWorker {
         self.pool.give_back(delivery.packet);
     }
 
+    /// Sends a delivery to the machine of its host, which writes it when the hold has passed.
+    fn hand_to_trunk(&mut self, delivery: Delivery<CarrierFrame>) {
+        if let Some(trunk) = &mut self.core.trunk
+            && let Some(machine) = trunk.other_host(delivery.port)
+        {
+            trunk.send(machine, delivery.port, delivery.due, delivery.packet.bytes());
+        }
+        self.pool.give_back(delivery.packet);
+    }
+
     /// Writes a frame, or counts the failure; true if it was written.
-    fn write(&self, wire: usize, frame: &[u8]) -> bool {
+    pub(super) fn write(&self, wire: usize, frame: &[u8]) -> bool {
         let tally = &self.shared.tallies[wire];
         match write(&self.shared.wires[wire], frame) {
             Ok(_) => return true,
@@ -218,9 +233,15 @@ impl CarrierWorker {
     }
 
     fn carry(&mut self, now: Time, wire: usize, to: Destination, bytes: usize) {
+        let port = self.ports[wire];
+        if let Some(trunk) = &mut self.core.trunk
+            && let Some(machine) = trunk.other_carrier(port)
+        {
+            return trunk.send(machine, port, now, &self.pool.space()[..bytes]);
+        }
         let frame = self.pool.take_frame(bytes);
         // The network counts its drops itself.
-        let _fate = self.core.network.send(now, self.ports[wire], to, bytes as u32, frame);
+        let _fate = self.core.network.send(now, port, to, bytes as u32, frame);
     }
 
     /// Stops reading a wire whose host is gone; the others go on.
@@ -248,13 +269,15 @@ impl CarrierWorker {
 
     /// True if the time to stop has passed, or everything was delivered before.
     fn has_ended(&self, written: usize) -> bool {
-        let is_empty = written == 0 && self.core.network.held() == 0;
+        let held = self.core.trunk.as_ref().map_or(0, |wire| wire.trunk.held());
+        let is_empty = written == 0 && self.core.network.held() + held == 0;
         self.ending.is_some_and(|at| is_empty || self.shared.now() >= at)
     }
 
     /// The time until the next event; `None` if nothing is inside.
     fn until_next(&self) -> Option<Duration> {
-        let next = [self.core.network.poll_deadline(), self.ending].into_iter().flatten().min()?;
+        let trunk = self.core.trunk.as_ref().map(|wire| wire.trunk.poll_deadline());
+        let next = [self.core.network.poll_deadline(), trunk, self.ending].into_iter().flatten().min()?;
         Some(next.since(self.shared.now()).saturating_sub(self.spin))
     }
 }
@@ -265,13 +288,17 @@ struct Poll {
 }
 
 impl Poll {
-    fn new(shared: &CarrierShared) -> Result<Self, CarrierError> {
+    fn new(shared: &CarrierShared, trunk: Option<&TrunkWire>) -> Result<Self, CarrierError> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("wait for packets"))?;
         let add = |fd: &OwnedFd, number| epoll::add(&epoll, fd, EventData::new_u64(number), EventFlags::IN);
         add(&shared.wake, WAKE).map_err(system("wait for commands"))?;
         for (number, wire) in shared.wires.iter().enumerate() {
             rustix::io::ioctl_fionbio(wire, true).map_err(system("read an interface without waiting for it"))?;
             add(wire, number as u64).map_err(system("wait for an interface's packets"))?;
+        }
+        if let Some(trunk) = trunk {
+            epoll::add(&epoll, &trunk.socket, EventData::new_u64(TRUNK), EventFlags::IN)
+                .map_err(system("wait for other machines"))?;
         }
         let poll = Self { epoll };
         // This detects a kernel that cannot wait to the nanosecond.

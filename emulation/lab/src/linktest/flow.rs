@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use roost_topology::model::{HostIndex, NetIndex};
+use serde::{Deserialize, Serialize};
 
 /// Bytes that Ethernet, IPv4 and UDP add to a payload.
 pub(super) const OVERHEAD: u32 = 14 + 20 + 8;
@@ -12,8 +13,8 @@ pub(super) const OVERHEAD: u32 = 14 + 20 + 8;
 pub(super) const SMALLEST_FRAME: u32 = OVERHEAD + 24;
 pub(super) const LARGEST_FRAME: u32 = 1514;
 
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct LinktestFlow {
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LinktestFlow {
     pub(super) from: HostIndex,
     pub(super) to: HostIndex,
     /// The receiver's address on the link or LAN that is measured.
@@ -38,21 +39,21 @@ impl LinktestFlow {
     }
 
     /// From the first probe to one interval after the last.
-    fn length(&self) -> Duration {
+    pub(super) fn length(&self) -> Duration {
         self.interval * self.count
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct LinktestTrace {
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LinktestTrace {
     pub(super) sent: u32,
     /// The probes that arrived, each once, in the order of arrival.
     pub(super) arrivals: Vec<LinktestArrival>,
 }
 
 /// A probe that arrived; times in nanoseconds of one clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct LinktestArrival {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LinktestArrival {
     pub(super) sent: u64,
     pub(super) received: u64,
 }

@@ -16,15 +16,18 @@ mod paths;
 mod plan;
 mod probe;
 mod reach;
+mod remote;
 mod report;
 mod wire;
 
 use std::time::Duration;
 
 use criteria::CriterionResult;
-use flow::{LinktestFlow, LinktestTrace};
+pub(crate) use flow::{LinktestFlow, LinktestTrace};
 use plan::PathTest;
+pub(crate) use remote::RemoteProbes;
 pub use report::{LinktestKind, LinktestMeasurement, LinktestOutcome, LinktestReport, LinktestSummary, Reachability};
+pub(crate) use wire::ProbePriority;
 pub use wire::run;
 
 use roost_topology::model::{Net, NetIndex, Topology};

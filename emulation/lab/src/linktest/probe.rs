@@ -22,12 +22,15 @@ use super::flow::{LARGEST_FRAME, LinktestArrival, LinktestFlow, LinktestTrace, O
 const READS_PER_TURN: usize = 64;
 /// The longest sleep, after which a request to stop is noticed.
 const NAP: Duration = Duration::from_millis(50);
+/// The extra time for probes of other machines, which begin a little later.
+const REMOTE_PATIENCE: Duration = Duration::from_millis(300);
 /// The requested receive buffer; the system may grant less.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Sockets of every host, and the clock.
 pub(super) struct Prober {
-    sockets: Vec<UdpSocket>,
+    /// By host; none for those of other machines.
+    sockets: Vec<Option<UdpSocket>>,
     ports: Vec<u16>,
     epoll: rustix::fd::OwnedFd,
     token: u64,
@@ -44,24 +47,54 @@ pub(super) fn open() -> io::Result<UdpSocket> {
 }
 
 impl Prober {
-    /// A prober over sockets from [`open`], by host.
-    pub(super) fn new(sockets: Vec<UdpSocket>) -> io::Result<Self> {
+    /// A prober over sockets from [`open`], by host, whose times count from `began`.
+    pub(super) fn new(sockets: Vec<Option<UdpSocket>>, began: Instant) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let mut ports = Vec::with_capacity(sockets.len());
         for (index, socket) in sockets.iter().enumerate() {
+            let Some(socket) = socket else {
+                ports.push(0);
+                continue;
+            };
             ports.push(socket.local_addr()?.port());
             epoll::add(&epoll, socket, epoll::EventData::new_u64(index as u64), epoll::EventFlags::IN)?;
         }
         // No secret: it only separates the packets of two tests.
         let token = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
-        Ok(Self { sockets, ports, epoll, token, began: Instant::now() })
+        Ok(Self { sockets, ports, epoll, token, began })
     }
 
     /// Sends all flows and waits for their arrivals, until `stop` is set.
     pub(super) fn carry(&mut self, flows: &[LinktestFlow], stop: &AtomicBool) -> io::Result<Vec<LinktestTrace>> {
-        // Packets of an earlier test must not count in this one.
+        let token = self.new_token();
+        self.carry_as(token, flows, stop, Duration::ZERO)
+    }
+
+    /// A number for the next test. Packets of an earlier one must not count in it.
+    pub(super) const fn new_token(&mut self) -> u64 {
         self.token = self.token.wrapping_add(1);
-        let mut run = LinktestRun::new(flows, self.now());
+        self.token
+    }
+
+    pub(super) fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
+    /// Sets the ports of all hosts, those of other machines included.
+    pub(super) fn set_ports(&mut self, ports: Vec<u16>) {
+        self.ports = ports;
+    }
+
+    /// Sends the flows of hosts that have sockets here, after `lead`, and awaits those to them.
+    pub(super) fn carry_as(
+        &mut self,
+        token: u64,
+        flows: &[LinktestFlow],
+        stop: &AtomicBool,
+        lead: Duration,
+    ) -> io::Result<Vec<LinktestTrace>> {
+        self.token = token;
+        let mut run = LinktestRun::new(flows, self.now() + nanos(lead), &self.sockets);
         while !stop.load(Ordering::Relaxed) {
             let next = run.send_due(self)?;
             let now = self.now();
@@ -98,7 +131,8 @@ impl Prober {
     fn read(&self, host: usize, run: &mut LinktestRun<'_>) -> io::Result<()> {
         let mut buffer = [0; LARGEST_FRAME as usize];
         for _ in 0..READS_PER_TURN {
-            match self.sockets[host].recv(&mut buffer) {
+            let Some(socket) = &self.sockets[host] else { return Ok(()) };
+            match socket.recv(&mut buffer) {
                 Ok(length) => {
                     let received = self.now();
                     if let Some(probe) = Probe::read(&buffer[..length]).filter(|probe| probe.token == self.token) {
@@ -158,15 +192,20 @@ struct LinktestRun<'a> {
 }
 
 impl<'a> LinktestRun<'a> {
-    fn new(flows: &'a [LinktestFlow], now: u64) -> Self {
-        let due = flows.iter().enumerate().filter(|(_, flow)| flow.count > 0);
+    /// Flows from now on. Those of hosts without a socket are sent elsewhere, and awaited here.
+    fn new(flows: &'a [LinktestFlow], now: u64, sockets: &[Option<UdpSocket>]) -> Self {
+        let is_here = |host: usize| sockets.get(host).is_some_and(Option::is_some);
+        let due = flows.iter().enumerate().filter(|(_, flow)| flow.count > 0 && is_here(flow.from));
+        let arriving = flows.iter().filter(|flow| is_here(flow.to) && !is_here(flow.from));
+        let ends =
+            arriving.clone().map(|flow| now + nanos(flow.start + flow.length() + flow.patience + REMOTE_PATIENCE));
         Self {
             flows,
             due: due.map(|(index, flow)| Reverse((now + nanos(flow.start), index))).collect(),
             traces: vec![LinktestTrace::default(); flows.len()],
             seen: flows.iter().map(|flow| vec![false; flow.count as usize]).collect(),
-            expected: 0,
-            deadline: now,
+            expected: arriving.map(|flow| flow.count as usize).sum(),
+            deadline: ends.max().unwrap_or(now),
         }
     }
 
@@ -201,8 +240,9 @@ impl<'a> LinktestRun<'a> {
         Probe { token: prober.token, flow: index as u32, place: trace.sent, sent: now }.write(&mut buffer);
         let to = SocketAddr::V4(SocketAddrV4::new(flow.address, prober.ports[flow.to]));
         let payload = &buffer[..(flow.frame - OVERHEAD) as usize];
-        match prober.sockets[flow.from].send_to(payload, to) {
-            Ok(_) => self.expected += 1,
+        let Some(socket) = &prober.sockets[flow.from] else { return Ok(true) };
+        match socket.send_to(payload, to) {
+            Ok(_) => self.expected += usize::from(prober.sockets[flow.to].is_some()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
             // Without a route it counts as lost, and the test reports it.
             Err(error) if is_unreachable(&error) => {}
@@ -258,7 +298,7 @@ mod tests {
 
     #[test]
     fn probes_return_as_sent() {
-        let mut prober = Prober::new(vec![open().unwrap(), open().unwrap()]).unwrap();
+        let mut prober = Prober::new(vec![open().ok(), open().ok()], Instant::now()).unwrap();
         for _ in 0..2 {
             let traces =
                 prober.carry(&[flow(0, 1, 50), flow(1, 0, 20), flow(0, 1, 0)], &AtomicBool::new(false)).unwrap();
@@ -273,7 +313,7 @@ mod tests {
 
     #[test]
     fn unanswered_flow_times_out_as_lost() {
-        let mut prober = Prober::new(vec![open().unwrap(), open().unwrap()]).unwrap();
+        let mut prober = Prober::new(vec![open().ok(), open().ok()], Instant::now()).unwrap();
         // The port of a closed socket.
         prober.ports[1] = open().unwrap().local_addr().unwrap().port();
         let lost = LinktestFlow { patience: Duration::from_millis(1), ..flow(0, 1, 3) };
@@ -284,7 +324,7 @@ mod tests {
     #[test]
     fn strangers_are_not_counted() {
         let flows = [flow(0, 1, 2)];
-        let mut run = LinktestRun::new(&flows, 0);
+        let mut run = LinktestRun::new(&flows, 0, &[open().ok(), open().ok()]);
         let probe = Probe { token: 0, flow: 0, place: 1, sent: 5 };
         for (host, probe) in [(0, probe), (1, Probe { flow: 9, ..probe }), (1, Probe { place: 2, ..probe })] {
             run.arrived(host, probe, 10);

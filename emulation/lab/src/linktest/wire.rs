@@ -1,6 +1,7 @@
 //! The link test of a running lab.
 
 use std::io;
+use std::net::UdpSocket;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,6 +11,7 @@ use roost_topology::Topology;
 
 use super::flow::{LinktestFlow, LinktestTrace};
 use super::probe::{self, Prober};
+use super::remote::SpreadProbeCarrier;
 use super::{LinktestOptions, LinktestReport, ProbeCarrier, measure};
 use crate::{Lab, LabError};
 
@@ -32,20 +34,18 @@ pub fn run(
     let began = Instant::now();
     let (overruns, lateness) = (lab.overruns()?, lab.lateness());
     let described = with_addresses(described, lab.topology());
-    let sockets = (0..described.hosts.len()).map(|host| {
-        let failed = |error| LabError::kernel(format!("open a socket in {}", described.hosts[host].name), error);
-        lab.run_in(host, probe::open)?.map_err(failed)
-    });
-    let sockets = sockets.collect::<Result<Vec<_>, _>>()?;
-    let realtime = lab.facts().get("realtime").is_some_and(|text| text.starts_with("yes"));
+    let sockets = open_sockets(lab)?;
+    let priority = ProbePriority::for_lab(lab);
     let body = || {
-        // Both are best effort: without them probes are sent and read a little late.
-        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        if realtime {
-            let _ = crate::kernel::become_realtime(PRIORITY);
+        priority.apply();
+        let prober = Prober::new(sockets, lab.carrier.origin())?;
+        match &lab.spread {
+            Some(spread) => {
+                let mut wire = SpreadProbeCarrier::open(prober, lab, spread, stop).map_err(io::Error::other)?;
+                measure(&described, options, &mut wire, watch)
+            }
+            None => measure(&described, options, &mut LabProbeCarrier { prober, stop }, watch),
         }
-        let mut wire = LabProbeCarrier { prober: Prober::new(sockets)?, stop };
-        measure(&described, options, &mut wire, watch)
     };
     // A separate thread, since its priority ends with it.
     let result = thread::scope(|scope| {
@@ -57,6 +57,34 @@ pub fn run(
     report.lateness_p99_ms = lab.lateness().since(&lateness).quantile(0.99).as_secs_f64() * 1e3;
     report.overruns = lab.overruns()?.saturating_sub(overruns);
     Ok(report)
+}
+
+/// The priority of a thread of probes: that of the carrier.
+pub(crate) struct ProbePriority {
+    realtime: bool,
+}
+
+impl ProbePriority {
+    pub(crate) fn for_lab(lab: &Lab) -> Self {
+        Self { realtime: lab.facts().get("realtime").is_some_and(|text| text.starts_with("yes")) }
+    }
+
+    /// Sets the calling thread up, as well as the system allows: without it probes are sent and read a little late.
+    pub(crate) fn apply(&self) {
+        let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+        if self.realtime {
+            let _ = crate::kernel::become_realtime(PRIORITY);
+        }
+    }
+}
+
+/// Sockets for the probes of all hosts of this machine.
+pub(super) fn open_sockets(lab: &Lab) -> Result<Vec<Option<UdpSocket>>, LabError> {
+    let open = |host: usize| {
+        let failed = |error| LabError::kernel(format!("open a socket in {}", lab.topology.hosts[host].name), error);
+        lab.is_here(host).then(|| lab.run_in(host, probe::open)?.map_err(failed)).transpose()
+    };
+    (0..lab.topology.hosts.len()).map(open).collect()
 }
 
 fn with_addresses(described: &Topology, lab: &Topology) -> Topology {

@@ -35,6 +35,23 @@ fn long_run_has_exact_rate() {
 }
 
 #[test]
+fn time_outside_shortens_delay() {
+    let mut network = Network::new(1);
+    let [a, b] = network.add_link(pipe(100, 50), pipe(100, 1));
+    for port in [a, b] {
+        let pipe = up(&network, port);
+        network.set_outside(pipe, Duration::from_millis(2));
+    }
+    network.send(Time::ZERO, a, Destination::Port(b), 1250, 0);
+    network.send(Time::ZERO, b, Destination::Port(a), 1250, 1);
+    // A shorter delay leaves the transmission.
+    assert_eq!(drain(&mut network, at_ms(100)), [(100_000, a.index(), 1), (48_100_000, b.index(), 0)]);
+    plan(&mut network, 200, a, TopologyChange::Delay(Duration::from_millis(30)));
+    network.send(at_ms(300), a, Destination::Port(b), 1250, 2);
+    assert_eq!(drain(&mut network, at_ms(400)), [(328_100_000, b.index(), 2)]);
+}
+
+#[test]
 fn directions_are_apart() {
     let mut network = Network::new(1);
     let [a, b] = network.add_link(pipe(100, 5), pipe(1, 40));
