@@ -15,6 +15,7 @@
 //! | `rooms` | the members of rooms |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
 //! | `invariants` | invariants of every run |
+//! | [`areas`] | searches under churn, beside those of a geographic DHT |
 //! | [`growth`] | one network in several sizes, measured |
 //! | `record` | the same records as a run in emulation |
 //!
@@ -25,6 +26,7 @@
 //! no machine has a certificate.
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
+pub mod areas;
 mod connections;
 mod control_messages;
 mod event_queue;
