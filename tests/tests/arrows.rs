@@ -162,6 +162,7 @@ const ARROWS: [(&str, &[&str]); 40] = [
             "roost-results",
             "roost-topology",
             "roost-lab",
+            "roost-dht",
             "roost-experiment",
             "roost-sim",
             "roost-placement",
