@@ -17,13 +17,20 @@ fn quiet_networks_find_everybody() {
 }
 
 #[test]
-fn churn_costs_both_systems_something() {
-    for system in [AreaSystem::Dht(DhtSettings::default()), AreaSystem::ChurningSuperNodes] {
+fn churn_makes_traffic_and_loses_little() {
+    for system in [AreaSystem::Dht(DhtSettings::default()), AreaSystem::SuperNodes] {
         let [quiet, churn] = [1_000_000, 120].map(|session| measure(&settings(system, session)).unwrap());
-        assert!(churn.recall < quiet.recall && churn.recall > 0.3, "{quiet:?} {churn:?}");
+        assert!(churn.recall > 0.8, "{churn:?}");
         assert!(churn.node_bytes_s > quiet.node_bytes_s, "{quiet:?} {churn:?}");
-        assert_eq!(churn.violations, 0, "{churn:?}");
+        assert_eq!((churn.violations, churn.overflows), (0, 0), "{churn:?}");
     }
+}
+
+#[test]
+fn churn_of_super_nodes_costs_searches() {
+    let figures = measure(&settings(AreaSystem::ChurningSuperNodes, 60)).unwrap();
+    assert!(figures.recall > 0.1 && figures.recall < 0.999, "{figures:?}");
+    assert_eq!((figures.violations, figures.overflows), (0, 0), "{figures:?}");
 }
 
 #[test]
