@@ -6,7 +6,6 @@ use roost_wire::Cell;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DhtId(pub u32);
 
-/// A node that another one knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Contact {
     pub id: DhtId,
@@ -57,7 +56,6 @@ impl BucketKey {
         Self { ring: ring as u8, direction }
     }
 
-    /// The cell in its middle.
     pub(crate) fn middle(self, own: Cell) -> Cell {
         // Cells are at most a few million apart.
         let far = 3_i32 << self.ring.min(22);

@@ -2,10 +2,8 @@
 
 use crate::geometry::{Circle, Contact};
 
-/// Tells what traffic is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// A search of a user.
     Search,
     /// The upkeep of tables: joins, refreshes and probes.
     Upkeep,
@@ -35,7 +33,6 @@ pub enum DhtMessage {
     },
 }
 
-/// Kind, number, position.
 const HEAD: usize = 1 + 4 + 8;
 const CIRCLE: usize = 8 + 4;
 /// Address with port, position, and two bytes of a number that tells restarts apart.

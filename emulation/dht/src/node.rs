@@ -1,4 +1,4 @@
-//! The machine of one node.
+//! The machine of one node: its searches, its questions, its table.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -25,7 +25,6 @@ pub enum DhtInput {
         from: Contact,
         message: DhtMessage,
     },
-    /// The deadline has come.
     Timeout,
 }
 
@@ -79,7 +78,6 @@ pub struct DhtNode {
     next_search: u64,
     next_question: u32,
     next_refresh: Option<Time>,
-    /// Refreshes since the node joined.
     refreshed: u32,
     outputs: VecDeque<DhtOutput>,
 }

@@ -1,4 +1,4 @@
-//! One iterative search: the nodes that it knows, asked in the order of their distance to the area.
+//! Iterative searches: the nodes that a search knows, asked in the order of their distance to the area.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ pub(crate) struct AreaSearch {
 #[derive(Clone, Copy, Debug)]
 struct SearchCandidate {
     contact: Contact,
-    /// Round trips until it was known.
+    /// Round trips until the search knew the node; 0 for the own contacts.
     depth: u32,
     state: CandidateState,
 }
@@ -73,7 +73,6 @@ impl AreaSearch {
         Some(next.contact)
     }
 
-    /// Ends the question to a node.
     pub(crate) fn close(&mut self, contact: Contact, has_answered: Answered) {
         let key = self.key(contact);
         let Some(candidate) = self.candidates.get_mut(&key) else { return };
@@ -155,7 +154,7 @@ mod tests {
         let mut search = AreaSearch::new(Circle { center: Cell::new(0, 0), radius: 0 }, 2, BOTH);
         search.add(&[contact(9), contact(5), contact(7)], None);
         assert_eq!(asked(&mut search), [5, 7]);
-        // Those that a nearer node names come before the rest.
+        // Nodes that a nearer node names come before the rest.
         search.close(contact(5), Answered::Yes);
         search.add(&[contact(2), contact(3)], Some(contact(5)));
         assert_eq!(asked(&mut search), [2]);

@@ -1,4 +1,4 @@
-//! The assumptions of the model.
+//! The assumptions of the model, which no text prescribes.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ pub struct DhtSettings {
     pub bucket: usize,
     /// Questions on their way at once while a search is outside of its area.
     pub parallel: usize,
-    /// The same for nodes inside of the area, each of which must answer for itself.
+    /// Such questions to nodes inside of the area, each of which must answer for itself.
     pub parallel_inside: usize,
     /// How many of the nodes nearest to the area a search asks at least.
     pub near: usize,
-    /// The same for a search that only refreshes a bucket.
+    /// Such a number for a search that only refreshes a bucket.
     pub near_of_refresh: usize,
     /// The most contacts in an answer: with its headers it fits into a packet of 1200 bytes.
     pub answer: usize,
@@ -20,9 +20,8 @@ pub struct DhtSettings {
     pub timeout: Duration,
     /// The time after which a search ends with what it has.
     pub patience: Duration,
-    /// The pause between two refreshed buckets.
     pub refresh: Duration,
-    /// The same until a new node has refreshed each bucket once.
+    /// Such a pause until a new node has refreshed each bucket once.
     pub first_refresh: Duration,
     /// The silence after which a full bucket probes its oldest contact for the sake of a new one.
     pub stale: Duration,

@@ -21,7 +21,6 @@ pub(crate) struct RoutingTable {
 struct Bucket {
     /// The one that was silent for longest comes first.
     contacts: Vec<(Contact, Time)>,
-    /// The newest comes last.
     spares: VecDeque<Contact>,
 }
 
@@ -51,7 +50,7 @@ impl RoutingTable {
         }
         let (oldest, at) = bucket.contacts.first_mut()?;
         let is_stale = now.since(*at) >= self.stale;
-        // One probe at a time: it is renewed by the answer or removed by silence.
+        // Probes of one contact do not overlap: an answer renews it, silence removes it.
         is_stale.then(|| {
             *at = now;
             *oldest

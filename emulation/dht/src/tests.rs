@@ -11,7 +11,6 @@ use super::*;
 
 const DELAY: Duration = Duration::from_millis(40);
 
-/// Nodes and the messages between them.
 struct Network {
     now: Time,
     nodes: Vec<Option<DhtNode>>,
@@ -157,7 +156,7 @@ fn hops_grow_with_logarithm_of_distance() {
         let (_, result) = network.search(from, Circle { center: cell, radius: 0 });
         let Some(took) = result.hops.filter(|_| from != target) else { continue };
         let doublings = own.distance_squared(cell).ilog2() / 2;
-        // One round trip halves the distance at least, and one asks the target itself.
+        // Each round trip halves the distance at least, and the last asks the target itself.
         assert!(took <= doublings + 2, "{took} hops for {doublings} doublings");
         hops.entry(doublings).or_default().push(took);
     }

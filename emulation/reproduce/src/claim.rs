@@ -167,7 +167,7 @@ const WIDEST: f64 = 0.5;
 const UNKNOWN: &str = "The reason is not known.";
 
 impl Claim {
-    /// The same claim with the reason of a different amount.
+    /// Adds the reason of a different amount, where it is known.
     pub(super) fn because(self, why: &'static str) -> Self {
         Self { why, ..self }
     }

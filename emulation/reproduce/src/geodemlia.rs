@@ -31,7 +31,6 @@ pub(super) fn studies(scale: StudyScale) -> Vec<Study> {
     vec![churn(scale), nodes(scale), radius(scale)]
 }
 
-/// A position of all axes.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     nodes: u32,

@@ -21,7 +21,6 @@ use crate::network::{AddressedPacket, SimNetwork};
 
 /// The headers of IPv4 and UDP, bytes.
 const UDP_HEADERS: usize = 28;
-/// The pause between the first joins.
 const BETWEEN_JOINS: Duration = Duration::from_millis(20);
 /// The time until tables are full once all have joined.
 const SETTLE: Duration = Duration::from_secs(120);
@@ -41,7 +40,6 @@ pub(super) struct GeographicNetwork {
     contacts: Vec<Contact>,
     hosts: Vec<HostIndex>,
     addresses: Vec<Ipv4Addr>,
-    /// By host: its node.
     of_host: Vec<Option<usize>>,
     nodes: Vec<Option<DhtNode>>,
     /// The time of each node's entry in the event queue.

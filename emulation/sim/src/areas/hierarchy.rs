@@ -71,7 +71,6 @@ impl<'a> Hierarchy<'a> {
         })
     }
 
-    /// Keeps the ends of searches.
     fn listen(&mut self) {
         while let Some((_, event)) = self.world.poll() {
             match event {

@@ -45,11 +45,9 @@ pub enum AreaSystem {
 pub struct AreaSettings {
     pub system: AreaSystem,
     pub nodes: usize,
-    /// The radius of searches, in cells.
     pub radius: u32,
     /// The mean time from a start to a death. A third of it passes on average until the next start.
     pub session: Duration,
-    /// The time in which searches begin.
     pub length: Duration,
     pub seed: u64,
 }
@@ -75,13 +73,11 @@ pub struct AreaFigures {
     pub p95_ms: f64,
     /// Messages of a search, over all hops.
     pub messages: f64,
-    /// Their bytes, without headers.
     pub bytes: f64,
     /// Bytes that all machines send in a second, with all headers, for each node that is there.
     pub node_bytes_s: f64,
     /// Bytes that the busiest machine sends and receives in a second.
     pub busiest_bytes_s: f64,
-    /// Nodes that are there, on average.
     pub online: f64,
     pub steps: u64,
     pub wall_s: f64,

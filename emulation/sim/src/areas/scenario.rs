@@ -38,13 +38,8 @@ pub(super) enum Participant {
 pub(super) enum ScenarioEvent {
     Kill(Participant),
     Start(Participant),
-    Search {
-        node: usize,
-        circle: Circle,
-    },
-    /// What happens from now on counts.
+    Search { node: usize, circle: Circle },
     Count,
-    /// The time that counts is over.
     CountNoMore,
 }
 
@@ -146,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_is_dead_at_any_time() {
+    fn a_quarter_is_always_dead() {
         let scenario = Scenario::draw(&cells(), &shape(0));
         let mut dead = 0_i32;
         let mut seen = Vec::new();

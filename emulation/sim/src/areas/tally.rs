@@ -19,7 +19,6 @@ pub(super) struct Presence {
 }
 
 impl Presence {
-    /// All nodes live.
     pub(super) fn new(cells: &[Cell], now: Time) -> Self {
         Self { cells: cells.to_vec(), since: vec![Some(now); cells.len()], node_seconds: 0.0, counts_from: None }
     }
@@ -63,7 +62,6 @@ struct OpenSearch {
     inside: Vec<(usize, Time)>,
 }
 
-/// Traffic so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AreaTraffic {
     /// Bytes of all packets when they were sent, with all headers.
