@@ -51,6 +51,13 @@ pub struct SearchResult {
 }
 
 /// A search of the node itself has no ticket.
+#[derive(Clone, Copy, Debug)]
+struct SearchTask {
+    ticket: Option<u64>,
+    circle: Circle,
+    near: usize,
+}
+
 #[derive(Debug)]
 struct RunningSearch {
     ticket: Option<u64>,
@@ -107,7 +114,7 @@ impl DhtNode {
             DhtInput::Join { contacts } => self.join(now, &contacts),
             DhtInput::Search { ticket, circle } => {
                 let known = self.table.closest(&circle, self.settings.near, usize::MAX);
-                self.begin_search(now, Some(ticket), (circle, self.settings.near), &known);
+                self.begin_search(now, SearchTask { ticket: Some(ticket), circle, near: self.settings.near }, &known);
             }
             DhtInput::Message { from, message } => self.handle_message(now, from, message),
             DhtInput::Timeout => self.handle_timeout(now),
@@ -130,12 +137,13 @@ impl DhtNode {
         let near = self.settings.near + self.settings.bucket;
         self.refreshed = 0;
         self.next_refresh = Some(now + self.random.jitter(self.settings.first_refresh));
-        self.begin_search(now, None, (circle, near), contacts);
+        self.begin_search(now, SearchTask { ticket: None, circle, near }, contacts);
     }
 
-    fn begin_search(&mut self, now: Time, ticket: Option<u64>, to: (Circle, usize), first: &[Contact]) {
+    fn begin_search(&mut self, now: Time, task: SearchTask, first: &[Contact]) {
+        let SearchTask { ticket, circle, near } = task;
         let parallel = Parallelism { outside: self.settings.parallel, inside: self.settings.parallel_inside };
-        let mut search = AreaSearch::new(to.0, to.1, parallel);
+        let mut search = AreaSearch::new(circle, near, parallel);
         let others: Vec<Contact> = first.iter().filter(|one| one.id != self.own.id).copied().collect();
         search.add(&others, None);
         let key = self.next_search;
@@ -243,7 +251,7 @@ impl DhtNode {
             Some(center) => {
                 let (circle, near) = (Circle { center, radius: 0 }, self.settings.near_of_refresh);
                 let known = self.table.closest(&circle, near, near);
-                self.begin_search(now, None, (circle, near), &known);
+                self.begin_search(now, SearchTask { ticket: None, circle, near }, &known);
             }
             // The search of a node that joins may still bring contacts.
             None if self.searches.is_empty() => self.outputs.push_back(DhtOutput::Lost),

@@ -15,7 +15,7 @@ use super::study::{Paper, Plot, RunMethod, Study, StudyPoint, StudyScale, StudyU
 
 const DHT: &str = "geographic DHT";
 const STABLE: &str = "super nodes";
-const CHURNING: &str = "super nodes that come and go";
+const CHURNING: &str = "super nodes die";
 const ABSTRACT: &str = "abstract";
 
 /// The middle of each axis, at which the others are varied.
@@ -93,7 +93,7 @@ fn nodes(scale: StudyScale) -> Study {
     let growth = |series: &'static str, id: &str, sentence: &str| {
         let at = |x| MeasureKey::new(series, x, "node.rate");
         let ours = Estimator::Ratio(at(largest), at(smallest));
-        aim(id, sentence, ("at most 1.5 ×", ours), (StudyUnit::Times, Band::Below(1.5)))
+        aim(id, sentence, "at most 1.5 ×", ours).within(StudyUnit::Times, Band::Below(1.5))
     };
     Study {
         id: "geodemlia-nodes",
@@ -129,16 +129,18 @@ fn radius(scale: StudyScale) -> Study {
             aim(
                 "geodemlia-radius-recall",
                 "Within 16 cells the hierarchy finds as many nodes as the DHT.",
-                ("at least 1 ×", ratio("recall", STABLE, DHT, f64::from(WIDE))),
-                (StudyUnit::Times, Band::Above(1.0)),
+                "at least 1 ×",
+                ratio("recall", STABLE, DHT, f64::from(WIDE)),
             )
+            .within(StudyUnit::Times, Band::Above(1.0))
             .because("An answer of the hierarchy names at most 64 providers, the nearest first."),
             aim(
                 "geodemlia-radius-bytes",
                 "And each of its searches there costs no more bytes.",
-                ("at most 1 ×", ratio("search.bytes", STABLE, DHT, f64::from(WIDE))),
-                (StudyUnit::Times, Band::Below(1.0)),
-            ),
+                "at most 1 ×",
+                ratio("search.bytes", STABLE, DHT, f64::from(WIDE)),
+            )
+            .within(StudyUnit::Times, Band::Below(1.0)),
         ],
         ..empty(Vec::new())
     }
@@ -233,10 +235,25 @@ fn papers(x: f64) -> Vec<Claim> {
     ]
 }
 
-fn aim(id: &str, sentence: &str, (aim, ours): (&'static str, Estimator), (unit, holds): (StudyUnit, Band)) -> Claim {
-    let (id, sentence) = (id.to_owned(), sentence.to_owned());
-    let (says, better) = (PaperStatement::Nothing(aim), PreferredAmount::Neither);
-    Claim { id, figure: "our own", sentence, says, ours, unit, holds, better, why: "" }
+/// An aim of our own: a ratio that is at least 1, unless the caller says otherwise.
+fn aim(id: &str, sentence: &str, aim: &'static str, ours: Estimator) -> Claim {
+    Claim {
+        id: id.to_owned(),
+        figure: "our own",
+        sentence: sentence.to_owned(),
+        says: PaperStatement::Nothing(aim),
+        ours,
+        unit: StudyUnit::Times,
+        holds: Band::Above(1.0),
+        better: PreferredAmount::Neither,
+        why: "",
+    }
+}
+
+impl Claim {
+    fn within(self, unit: StudyUnit, holds: Band) -> Self {
+        Self { unit, holds, ..self }
+    }
 }
 
 fn aims(x: f64) -> Vec<Claim> {
@@ -246,35 +263,40 @@ fn aims(x: f64) -> Vec<Claim> {
         aim(
             "geodemlia-busiest",
             "The busiest super node carries no more than ten times what the busiest node of the DHT does.",
-            ("at most 10 ×", ratio("busiest.rate", STABLE, DHT, x)),
-            (StudyUnit::Times, Band::Below(10.0)),
+            "at most 10 ×",
+            ratio("busiest.rate", STABLE, DHT, x),
         )
+        .within(StudyUnit::Times, Band::Below(10.0))
         .because("A home carries the searches and the registrations of its hundred nodes."),
         aim(
             "geodemlia-stale",
             "Of what the hierarchy finds no more than 1 % is gone, though nodes live for ten minutes only.",
-            ("1 %", Estimator::Mean(at(STABLE, "stale"))),
-            (StudyUnit::Part, Band::Below(0.01)),
+            "1 %",
+            Estimator::Mean(at(STABLE, "stale")),
         )
+        .within(StudyUnit::Part, Band::Below(0.01))
         .because("A node that dies without a word is in the directory until its lease ends or a probe fails."),
         aim(
             "geodemlia-stable-success",
             "With super nodes that stay, 99 of 100 searches find something.",
-            ("99 %", share(STABLE)),
-            (StudyUnit::Part, Band::Above(0.99)),
-        ),
+            "99 %",
+            share(STABLE),
+        )
+        .within(StudyUnit::Part, Band::Above(0.99)),
         aim(
             "geodemlia-stable-recall",
             "And they find 95 % of what is there.",
-            ("95 %", Estimator::Mean(at(STABLE, "recall"))),
-            (StudyUnit::Part, Band::Above(0.95)),
-        ),
+            "95 %",
+            Estimator::Mean(at(STABLE, "recall")),
+        )
+        .within(StudyUnit::Part, Band::Above(0.95)),
         aim(
             "geodemlia-churning-recall",
             "With super nodes that come and go as nodes do, too, the hierarchy finds as much as the DHT.",
-            ("at least 1 ×", ratio("recall", CHURNING, DHT, x)),
-            (StudyUnit::Times, Band::Above(1.0)),
-        ),
+            "at least 1 ×",
+            ratio("recall", CHURNING, DHT, x),
+        )
+        .within(StudyUnit::Times, Band::Above(1.0)),
     ]
 }
 
