@@ -65,6 +65,12 @@ struct RunningSearch {
     until: Time,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SearchEnd {
+    AllAsked,
+    TimeUp,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct OpenQuestion {
     to: Contact,
@@ -164,13 +170,13 @@ impl DhtNode {
             self.send(to, DhtMessage::Find { question, circle, purpose });
         }
         if is_over {
-            self.end_search(key, true);
+            self.end_search(key, SearchEnd::AllAsked);
         }
     }
 
-    fn end_search(&mut self, key: u64, is_complete: bool) {
+    fn end_search(&mut self, key: u64, end: SearchEnd) {
         let Some(RunningSearch { ticket: Some(ticket), search, .. }) = self.searches.remove(&key) else { return };
-        let (contacts, hops) = (search.found(), search.hops());
+        let (contacts, hops, is_complete) = (search.found(), search.hops(), end == SearchEnd::AllAsked);
         self.outputs.push_back(DhtOutput::Found(SearchResult { ticket, contacts, is_complete, hops }));
     }
 
@@ -235,7 +241,7 @@ impl DhtNode {
         }
         let late = self.searches.iter().filter(|(_, running)| running.until <= now).map(|(key, _)| *key);
         for key in late.collect::<Vec<_>>() {
-            self.end_search(key, false);
+            self.end_search(key, SearchEnd::TimeUp);
         }
         if self.next_refresh.is_some_and(|at| at <= now) {
             self.refresh(now);
