@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 39] = [
+const ARROWS: [(&str, &[&str]); 40] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -95,6 +95,7 @@ const ARROWS: [(&str, &[&str]); 39] = [
     ("roost-ns", &["roost-topology", "roost-motion"]),
     ("roost-drawing", &["roost-topology"]),
     ("roost-netcore", &["roost-wire", "roost-topology", "roost-motion", "roost-results"]),
+    ("roost-dht", &["roost-wire"]),
     ("roost-lab", &["roost-wire", "roost-statistics", "roost-results", "roost-topology", "roost-netcore"]),
     (
         "roost-experiment",
@@ -122,6 +123,7 @@ const ARROWS: [(&str, &[&str]); 39] = [
             "roost-results",
             "roost-topology",
             "roost-netcore",
+            "roost-dht",
             "roost-experiment",
         ],
     ),
@@ -160,6 +162,7 @@ const ARROWS: [(&str, &[&str]); 39] = [
             "roost-results",
             "roost-topology",
             "roost-lab",
+            "roost-dht",
             "roost-experiment",
             "roost-sim",
             "roost-placement",

@@ -167,6 +167,11 @@ const WIDEST: f64 = 0.5;
 const UNKNOWN: &str = "The reason is not known.";
 
 impl Claim {
+    /// Adds the reason of a different amount, where it is known.
+    pub(super) fn because(self, why: &'static str) -> Self {
+        Self { why, ..self }
+    }
+
     /// Tests the claim against the values of runs.
     pub fn judge(&self, values: &impl StudyValues) -> Judgement {
         let Estimate { value, interval, seeds, remark, is_refuted, is_bound } = self.ours.estimate(values, self.unit);

@@ -71,12 +71,6 @@ fn promise(
     Claim { id, figure, sentence, says, ours, unit, holds, better, why }
 }
 
-impl Claim {
-    fn because(self, why: &'static str) -> Self {
-        Self { why, ..self }
-    }
-}
-
 fn at(nodes: f64, measure: &str) -> MeasureKey {
     MeasureKey::new(FOREST, nodes, measure)
 }

@@ -24,6 +24,7 @@
 //! | `movement` | nodes that move |
 //! | `distance` | hosts from 50 ms to 5 s apart |
 //! | `growth` | more nodes than the papers had |
+//! | `geodemlia` | searches under churn, beside a geographic DHT |
 //! | `sproull` | the studies of Sproull, Lockwood and Meier 2007 |
 //! | `page` | the page for reviewers |
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
@@ -36,6 +37,7 @@ mod distance;
 mod emulated;
 mod estimate;
 mod extended_studies;
+mod geodemlia;
 mod growth;
 mod measures;
 mod movement;
@@ -70,6 +72,7 @@ pub fn catalogue(scale: StudyScale) -> Vec<Study> {
         sproull::studies(scale),
         vec![daemons::study(scale)],
         benches::studies(scale),
+        geodemlia::studies(scale),
         extended_studies::studies(scale),
         movement::studies(scale),
         vec![distance::study(scale), growth::study(scale)],
@@ -181,7 +184,7 @@ mod tests {
                     let (plan, network) = match &point.make {
                         RunMethod::Virtual { plan, network } => (plan, network.clone().unwrap_or_default()),
                         RunMethod::Emulated { plan } => (plan, String::new()),
-                        RunMethod::Growth { .. } | RunMethod::Bench { .. } => continue,
+                        RunMethod::Growth { .. } | RunMethod::Areas(_) | RunMethod::Bench { .. } => continue,
                     };
                     std::fs::write(folder.path().join("network.toml"), network).unwrap();
                     let file = Path::new(folder.path()).join("plan.toml");

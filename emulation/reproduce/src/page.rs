@@ -435,6 +435,7 @@ fn runs(found: StudyResults<'_>) -> Markup {
         RunMethod::Growth { nodes, moving_s, lookups } => {
             format!("emulate growth {nodes} --moving {moving_s}s --lookups {lookups} --seed {}", first.seed)
         }
+        RunMethod::Areas(_) => format!("emulate reproduce {} --seeds 1 -o DIR", study.id),
         RunMethod::Bench { args, .. } => format!("emulate bench {}", args.join(" ")),
     };
     let verdict = |kept: &StoredRun| match kept.lacks.as_slice() {

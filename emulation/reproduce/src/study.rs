@@ -1,5 +1,7 @@
 //! The definition of a study: its runs, its plots, its claims.
 
+use roost_sim::areas::AreaSettings;
+
 use super::claim::{Claim, MeasureKey};
 use super::estimate::Estimator;
 
@@ -13,6 +15,8 @@ pub enum Paper {
     Wars,
     /// The paper of 2004 on SCTP for DRE systems.
     Dre,
+    /// Gross et al. 2012: Geodemlia, a geographic DHT.
+    Gross,
     Beyond,
 }
 
@@ -25,6 +29,9 @@ impl Paper {
             Self::Erum => "Púdelka and Rebok 2009: Enhanced UDP Packet Reflector – Erum",
             Self::Wars => "Sloatbeek 2005: Protocol Wars",
             Self::Dre => "2004: Using SCTP to Improve QoS and Network Fault-Tolerance of DRE Systems",
+            Self::Gross => {
+                "Gross et al. 2012: Geodemlia, A Robust Peer-to-Peer Overlay Supporting Location-Based Search (abstract only)"
+            }
             Self::Beyond => "Beyond the papers",
         }
     }
@@ -106,6 +113,8 @@ pub enum RunMethod {
         /// The number of lookups, and of pairs of nodes that request, at each distance.
         lookups: u16,
     },
+    /// In virtual time and at message level: searches while nodes come and go. The seed is the run's.
+    Areas(AreaSettings),
     /// By `emulate bench` with these arguments, in real time, one at a time.
     Bench {
         args: Vec<String>,

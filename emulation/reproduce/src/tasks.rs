@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use roost_experiment::{Architecture, Prepared, RunError, with_values};
+use roost_sim::areas::AreaSettings;
 use roost_sim::growth;
 
 use super::bench;
@@ -43,6 +44,7 @@ pub(super) enum Work {
         nodes: u32,
         settings: growth::GrowthSettings,
     },
+    Areas(AreaSettings),
     Bench {
         args: Vec<String>,
         by: &'static [&'static str],
@@ -82,6 +84,7 @@ impl StudyTask {
             }
             // With rare requests a second costs far less than with constant ones.
             Work::Growth { nodes, settings } => f64::from(*nodes) * settings.quiet.as_secs_f64() / 5.0,
+            Work::Areas(settings) => settings.nodes as f64 * settings.length.as_secs_f64() / 5.0,
             Work::Emulate { .. } | Work::Bench { .. } => 0.0,
         }
     }
@@ -93,7 +96,7 @@ impl StudyTask {
             // A repetition would give the same, valid or not.
             Work::Simulate { records, .. } => records.as_ref().is_none_or(|folder| has(folder)),
             // This run leaves no records.
-            Work::Growth { .. } => true,
+            Work::Growth { .. } | Work::Areas(_) => true,
             Work::Emulate { records, keeps, .. } => kept.is_whole() && (!keeps || has(records)),
             Work::Bench { .. } => kept.is_whole(),
         }
@@ -118,6 +121,12 @@ pub(super) fn tasks(
                 let (quiet, lookups) = (Duration::from_secs((*moving_s).into()), (*lookups).into());
                 let work =
                     |seed| Work::Growth { nodes: *nodes, settings: growth::GrowthSettings { seed, quiet, lookups } };
+                tasks.extend((1..=point.seeds).map(|seed| task(seed, work(seed), made_of.clone())));
+                continue;
+            }
+            RunMethod::Areas(settings) => {
+                let made_of = made_of(&["areas", &format!("{settings:?}")]);
+                let work = |seed| Work::Areas(AreaSettings { seed, ..*settings });
                 tasks.extend((1..=point.seeds).map(|seed| task(seed, work(seed), made_of.clone())));
                 continue;
             }

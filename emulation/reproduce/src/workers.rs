@@ -85,6 +85,11 @@ fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
         let reasons = super::growth::doubts(&size);
         return Ok(StoredRun::new(task.made_of.clone(), super::growth::measures(&size)).doubted(reasons));
     }
+    if let Work::Areas(settings) = &task.work {
+        let figures = roost_sim::areas::measure(settings)?;
+        let reasons = super::geodemlia::doubts(&figures);
+        return Ok(StoredRun::new(task.made_of.clone(), super::geodemlia::measures(&figures)).doubted(reasons));
+    }
     let Work::Simulate { prepared, records } = &task.work else {
         return Err(RunError::Failed("it is not in virtual time".to_owned()).into());
     };
@@ -113,7 +118,7 @@ fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
 fn measure(task: &StudyTask, interrupt: &AtomicBool) -> Result<Option<StoredRun>, String> {
     let kept = |measures, reasons| StoredRun::new(task.made_of.clone(), measures).doubted(reasons);
     match &task.work {
-        Work::Simulate { .. } | Work::Growth { .. } => Err("it is not in real time".to_owned()),
+        Work::Simulate { .. } | Work::Growth { .. } | Work::Areas(_) => Err("it is not in real time".to_owned()),
         Work::Bench { args, by, .. } => {
             let bench = bench::run(args, by, task.seed, interrupt)?;
             Ok(bench

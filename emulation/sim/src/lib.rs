@@ -17,6 +17,7 @@
 //! | `part` | one part of a run: its machines, and the requests of their nodes |
 //! | `run` | a plan from its machines' start to its last request, with its faults |
 //! | `invariants` | invariants of every run |
+//! | [`areas`] | searches under churn, beside those of a geographic DHT |
 //! | [`growth`] | one network in several sizes, measured |
 //! | `record` | the same records as a run in emulation |
 //!
@@ -27,6 +28,7 @@
 //! no machine has a certificate.
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
+pub mod areas;
 mod connections;
 mod control_messages;
 mod event_queue;

@@ -21,7 +21,7 @@ use population::{Population, TargetDistance};
 pub const MOVE_EVERY: Duration = Duration::from_secs(60);
 /// The time after which hubs are settled once every node has a home: a lease, after which the initial state is
 /// known everywhere.
-const SETTLE: Duration = Duration::from_secs(70);
+pub(super) const SETTLE: Duration = Duration::from_secs(70);
 
 #[derive(Clone, Debug)]
 pub struct GrowthSettings {
@@ -157,7 +157,7 @@ pub fn measure(nodes: usize, settings: &GrowthSettings) -> Result<GrowthResult, 
 }
 
 /// The plan of a size; its mixes are unused.
-fn forest(nodes: usize, seed: u64) -> Result<Prepared, SimulateError> {
+pub(super) fn forest(nodes: usize, seed: u64) -> Result<Prepared, SimulateError> {
     let text = format!(
         "name = 'growth'\ntopology = {{ forest = {{ nodes = {nodes} }} }}\narchitecture = 'super-node'\n\
          transport = 'udp'\nduration = '1s'\nseed = {seed}\n"

@@ -1,0 +1,151 @@
+//! Nodes and super nodes of Roost as a system to search in.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use roost_core::Traffic;
+use roost_core::node::{NodeCommand, NodeEvent, Ticket};
+use roost_dht::Circle;
+use roost_experiment::Prepared;
+use roost_wire::messages::MAX_CANDIDATES;
+use roost_wire::{Area, Metadata, NodeId, Service, Time};
+
+use super::course::SearchedSystem;
+use super::scenario::Participant;
+use super::tally::AreaTraffic;
+use crate::connections::MachineId;
+use crate::growth::SETTLE;
+use crate::world::{MachineRole, SimWorld};
+use crate::{Detail, SimulateError};
+
+/// The longest time until all nodes have a home, beyond a millisecond for each.
+const READY: Duration = Duration::from_secs(120);
+
+pub(super) struct Hierarchy<'a> {
+    world: SimWorld<'a>,
+    places: BTreeMap<NodeId, usize>,
+    found: VecDeque<(u64, Vec<usize>)>,
+}
+
+impl<'a> Hierarchy<'a> {
+    /// Starts all machines and waits until every node is known everywhere.
+    pub(super) fn grown(prepared: &'a Prepared) -> Result<Self, SimulateError> {
+        let world = SimWorld::new(prepared, Detail::Message)?;
+        let casts = world.participants().iter();
+        let places = casts.filter_map(|cast| Some((cast.id, cast.part.node()?))).collect();
+        let mut hierarchy = Self { world, places, found: VecDeque::new() };
+        hierarchy.join()?;
+        let until = hierarchy.world.now + SETTLE;
+        while hierarchy.step(until) {}
+        hierarchy.wait_until(until);
+        Ok(hierarchy)
+    }
+
+    fn join(&mut self) -> Result<(), SimulateError> {
+        let nodes = &self.world.prepared.placement.nodes;
+        let mut homeless = vec![true; nodes.len()];
+        let mut left = nodes.len();
+        let until = self.world.now + READY + Duration::from_millis(left as u64);
+        while left > 0 {
+            if !self.world.step(until) {
+                let lost = homeless.iter().position(|homeless| *homeless).unwrap_or_default();
+                return Err(SimulateError::NotReady(nodes[lost].name.clone()));
+            }
+            while let Some((machine, event)) = self.world.poll() {
+                if let (Some(place), NodeEvent::Attached { .. }) = (self.node(machine), event) {
+                    left -= usize::from(std::mem::take(&mut homeless[place]));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn node(&self, machine: MachineId) -> Option<usize> {
+        self.world.participants()[machine].part.node()
+    }
+
+    fn machine(&self, participant: Participant) -> MachineId {
+        self.world.machine_of(match participant {
+            Participant::Node(node) => MachineRole::Node(node),
+            Participant::Hub(hub) => MachineRole::Hub(hub),
+        })
+    }
+
+    fn listen(&mut self) {
+        while let Some((_, event)) = self.world.poll() {
+            match event {
+                NodeEvent::LookupResult { ticket, found } => {
+                    let places = found.candidates.iter().filter_map(|one| self.places.get(&one.node).copied());
+                    self.found.push_back((ticket.0, places.collect()));
+                }
+                NodeEvent::Failed { ticket, .. } => self.found.push_back((ticket.0, Vec::new())),
+                _ => {}
+            }
+        }
+    }
+}
+
+impl SearchedSystem for Hierarchy<'_> {
+    fn now(&self) -> Time {
+        self.world.now
+    }
+
+    fn step(&mut self, until: Time) -> bool {
+        let has_stepped = self.world.step(until);
+        self.listen();
+        has_stepped
+    }
+
+    fn wait_until(&mut self, until: Time) {
+        self.world.now = self.world.now.max(until);
+    }
+
+    fn start(&mut self, participant: Participant) {
+        self.world.start(self.machine(participant));
+    }
+
+    fn kill(&mut self, participant: Participant) {
+        self.world.kill(self.machine(participant));
+    }
+
+    fn search(&mut self, ticket: u64, node: usize, circle: Circle) {
+        let lookup = NodeCommand::Lookup {
+            ticket: Ticket(ticket),
+            service: Service::Track,
+            area: Area::Radius { center: circle.center, radius: circle.radius },
+            count: MAX_CANDIDATES as u8,
+            names: None,
+            filter: Metadata::EMPTY,
+        };
+        self.world.command(self.machine(Participant::Node(node)), lookup);
+        self.listen();
+    }
+
+    fn poll_found(&mut self) -> Option<(u64, Vec<usize>)> {
+        self.found.pop_front()
+    }
+
+    fn traffic(&self) -> AreaTraffic {
+        let shares = self.world.shares();
+        let said = self.world.said[Traffic::Lookup as usize];
+        let machines = 0..self.world.participants().len();
+        AreaTraffic {
+            bytes: shares.hub_bytes + shares.handshake_bytes + shares.node_bytes + shares.multicast_bytes,
+            machines: machines.map(|machine| self.world.connections.counted(machine).iter().sum()).collect(),
+            search_messages: said.messages,
+            search_bytes: said.bytes,
+        }
+    }
+
+    fn steps(&self) -> u64 {
+        self.world.steps
+    }
+
+    fn violations(&self) -> usize {
+        self.world.checks.found().len()
+    }
+
+    fn overflows(&mut self) -> u64 {
+        self.world.connections.wire().overflows()
+    }
+}
