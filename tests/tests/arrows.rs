@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 39] = [
+const ARROWS: [(&str, &[&str]); 40] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -15,6 +15,8 @@ const ARROWS: [(&str, &[&str]); 39] = [
     ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
     ("roost-client", &["roost-wire", "roost-api"]),
+    // Lines of a recording hold rows of the local API.
+    ("roost-recording", &["roost-wire", "roost-api"]),
     // gpsd's reports are read in one place.
     ("roost-services", &["roost-wire", "roost-geo"]),
     // The page plays what players get.
@@ -60,6 +62,7 @@ const ARROWS: [(&str, &[&str]); 39] = [
             "roost-api",
             "roost-players",
             "roost-dashboard",
+            "roost-recording",
             "roost-services",
             "roost-tak",
             "roost-terminal",

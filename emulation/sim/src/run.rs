@@ -8,7 +8,7 @@ use roost_core::node::{NodeCommand, NodeEvent, Ticket};
 use roost_experiment::describe_change;
 use roost_experiment::mobility::Mobility;
 use roost_experiment::plan::{DaemonAction, FaultKind};
-use roost_experiment::workload::Workload;
+use roost_experiment::workload::{Workload, WorkloadPhase};
 use roost_experiment::{MotionRecorder, Prepared, RequestEnd, RequestSettings};
 use roost_results::metrics::room_uses;
 use roost_results::record;
@@ -17,7 +17,7 @@ use roost_wire::{Cell, NodeId, Scheme, Time};
 use super::connections::MachineId;
 use super::event_queue::SimEventQueue;
 use super::record::{Recorder, SimProgress};
-use super::requester::{RequesterAction, SimRequestContext, SimRequester};
+use super::requester::{RequesterAction, RequesterId, SimRequestContext, SimRequester};
 use super::rooms::{RoomProgress, SimRooms};
 use super::world::{MachineRole, SimWorld};
 use super::{Detail, SimOutcome, SimulateError, Violation};
@@ -35,7 +35,8 @@ pub(super) struct SimRun<'a, 'r> {
     prepared: &'a Prepared,
     world: SimWorld<'a>,
     stage: SimRequestContext<'a>,
-    requesters: Vec<SimRequester>,
+    /// By node; several with a replay.
+    requesters: Vec<Vec<SimRequester>>,
     rooms: SimRooms,
     calendar: SimEventQueue<SimRunTimer>,
     recorder: &'r mut Recorder,
@@ -52,9 +53,9 @@ enum SimRunTimer {
     /// A fault, by its index in the plan.
     Fault(usize),
     /// A requester acts.
-    Ask(usize),
+    Ask(RequesterId),
     /// A request times out.
-    Late(usize, Ticket),
+    Late(RequesterId, Ticket),
     Move,
     Sample,
     /// A member enters or leaves its room, or requests a stream again.
@@ -91,7 +92,7 @@ pub(super) fn run_with_hook(
             places: &places,
             walk: Mobility::from_prepared(prepared),
         },
-        requesters: (0..placement.nodes.len()).map(SimRequester::new).collect(),
+        requesters: placement.nodes.iter().map(|_| Vec::new()).collect(),
         calendar: SimEventQueue::new(),
         recorder,
         motion: MotionRecorder::new(&prepared.topology, plan.seed),
@@ -145,8 +146,7 @@ impl SimRun<'_, '_> {
             return;
         }
         (self.begin, self.is_warm_up) = (self.world.now, true);
-        let nodes = &self.prepared.placement.nodes;
-        self.start_workloads(nodes.iter().map(|node| Workload::warm_up_from_plan(plan, node)).collect());
+        self.start_workloads(Workload::all(self.prepared, WorkloadPhase::WarmUp));
         self.run_until_drained(plan.warm_up, plan.warm_up + plan.timeout + plan.stream);
         let breath = self.world.now + WARM_UP_PAUSE;
         while self.world.step(breath) {
@@ -156,11 +156,30 @@ impl SimRun<'_, '_> {
         self.calendar = SimEventQueue::new();
     }
 
-    fn start_workloads(&mut self, workloads: Vec<Workload>) {
-        for (place, workload) in workloads.into_iter().enumerate() {
-            self.requesters[place].start_workload(workload);
-            self.calendar.push(self.now(), SimRunTimer::Ask(place));
+    fn start_workloads(&mut self, workloads: Vec<(usize, Workload)>) {
+        let mut started = vec![0; self.requesters.len()];
+        for (node, workload) in workloads {
+            let id = RequesterId { node, lane: started[node] };
+            started[node] += 1;
+            if self.requesters[node].len() == id.lane {
+                self.requesters[node].push(SimRequester::new(id));
+            }
+            self.requester(id).start_workload(workload);
+            self.calendar.push(self.now(), SimRunTimer::Ask(id));
         }
+    }
+
+    fn requester(&mut self, id: RequesterId) -> &mut SimRequester {
+        &mut self.requesters[id.node][id.lane]
+    }
+
+    fn lanes(&self, node: usize) -> impl Iterator<Item = RequesterId> + use<> {
+        (0..self.requesters[node].len()).map(move |lane| RequesterId { node, lane })
+    }
+
+    /// The ticket of the requester, if there is one and it has a request under way.
+    fn ticket(&self, id: RequesterId) -> Option<Ticket> {
+        self.requesters[id.node].get(id.lane).and_then(SimRequester::ticket)
     }
 
     fn begin(&mut self) -> Result<(), SimulateError> {
@@ -169,8 +188,8 @@ impl SimRun<'_, '_> {
         for (place, fault) in self.prepared.plan.faults.iter().enumerate() {
             self.calendar.push(Time::ZERO + fault.at, SimRunTimer::Fault(place));
         }
-        let Prepared { plan, placement, .. } = self.prepared;
-        self.start_workloads(placement.nodes.iter().map(|node| Workload::from_plan(plan, node)).collect());
+        let placement = &self.prepared.placement;
+        self.start_workloads(Workload::all(self.prepared, WorkloadPhase::Measured));
         self.calendar.push(Time::ZERO + SAMPLE, SimRunTimer::Sample);
         self.rooms.entries().for_each(|(index, at)| self.calendar.push(at, SimRunTimer::Room(index)));
         {
@@ -210,12 +229,12 @@ impl SimRun<'_, '_> {
     fn act(&mut self, due: SimRunTimer) {
         match due {
             SimRunTimer::Fault(place) => self.inject_fault(place),
-            SimRunTimer::Ask(place) => self.ask(place),
+            SimRunTimer::Ask(id) => self.ask(id),
             SimRunTimer::Move => self.move_nodes(),
             SimRunTimer::Room(index) => self.visit_room(index),
-            SimRunTimer::Late(place, ticket) => {
-                if self.requesters[place].ticket() == Some(ticket) {
-                    self.give_up(place, record::RequestOutcome::TimedOut);
+            SimRunTimer::Late(id, ticket) => {
+                if self.ticket(id) == Some(ticket) {
+                    self.give_up(id, record::RequestOutcome::TimedOut);
                 }
             }
             SimRunTimer::Sample => {
@@ -266,37 +285,38 @@ impl SimRun<'_, '_> {
         next.into_iter().for_each(|at| self.calendar.push(Time::ZERO + at, SimRunTimer::Move));
     }
 
-    fn ask(&mut self, place: usize) {
-        let machine = self.world.machine_of(MachineRole::Node(place));
+    fn ask(&mut self, id: RequesterId) {
+        let machine = self.world.machine_of(MachineRole::Node(id.node));
         // A node sends no requests while its daemon is dead; it continues when the daemon starts.
-        if !self.world.runs(machine) || self.requesters[place].ticket().is_some() {
+        if !self.world.runs(machine) || self.ticket(id).is_some() {
             return;
         }
         let now = self.now();
-        match self.requesters[place].poll(now, &self.stage) {
+        match self.requesters[id.node][id.lane].poll(now, &self.stage) {
             RequesterAction::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
-                self.calendar.push(deadline, SimRunTimer::Late(place, ticket));
+                self.calendar.push(deadline, SimRunTimer::Late(id, ticket));
                 self.world.command(
                     machine,
                     NodeCommand::Request { ticket, request: *wanted, provider: None, body: Bytes::new() },
                 );
             }
-            RequesterAction::Wait(until) => self.calendar.push(until, SimRunTimer::Ask(place)),
+            RequesterAction::Wait(until) => self.calendar.push(until, SimRunTimer::Ask(id)),
             RequesterAction::Busy | RequesterAction::Done => {}
         }
     }
 
     fn handle_events(&mut self) {
         while let Some((machine, event)) = self.world.poll() {
-            let Some(place) = self.node(machine) else { continue };
+            let Some(node) = self.node(machine) else { continue };
             let now = self.now();
             if let Some(progress) = self.rooms.handle_event(now, &mut self.world, machine, &event) {
                 self.apply_room_progress(progress);
                 continue;
             }
             let Some((ticket, ends)) = about(&event) else { continue };
-            let current = self.requesters[place].ticket();
+            let id = RequesterId::of_ticket(node, ticket);
+            let current = self.ticket(id);
             if ends {
                 self.world.checks.ended(self.world.now, machine, ticket, current);
             }
@@ -304,28 +324,28 @@ impl SimRun<'_, '_> {
                 continue;
             }
             if let NodeEvent::Accepted { provider, scheme, relayed: false, .. } = &event {
-                let first = self.is_first_contact(machine, place, *provider, *scheme);
-                self.requesters[place].record_contact(first);
+                let first = self.is_first_contact(machine, id, *provider, *scheme);
+                self.requester(id).record_contact(first);
             }
-            if let Some(request) = self.requesters[place].handle_event(now, event, &self.stage) {
-                self.ended(place, request);
+            if let Some(request) = self.requesters[id.node][id.lane].handle_event(now, event, &self.stage) {
+                self.ended(id, request);
             }
         }
     }
 
     /// True if the connection to the provider came up after the request began.
-    fn is_first_contact(&self, machine: MachineId, place: usize, provider: NodeId, scheme: Scheme) -> Option<bool> {
+    fn is_first_contact(&self, machine: MachineId, id: RequesterId, provider: NodeId, scheme: Scheme) -> Option<bool> {
         let provider = self.world.machine_of(MachineRole::Node(*self.stage.places.get(&provider)?));
         let up = self.world.connections.up_since(machine, provider, scheme)?;
-        let began = self.begin + (self.requesters[place].began()? - Time::ZERO);
+        let began = self.begin + (self.requesters[id.node][id.lane].began()? - Time::ZERO);
         Some(up >= began)
     }
 
-    fn give_up(&mut self, place: usize, outcome: record::RequestOutcome) {
-        let machine = self.world.machine_of(MachineRole::Node(place));
-        let (now, ticket) = (self.now(), self.requesters[place].ticket());
-        if let Some(request) = self.requesters[place].end(now, RequestEnd::new(outcome), &self.stage) {
-            self.ended(place, request);
+    fn give_up(&mut self, id: RequesterId, outcome: record::RequestOutcome) {
+        let machine = self.world.machine_of(MachineRole::Node(id.node));
+        let (now, ticket) = (self.now(), self.ticket(id));
+        if let Some(request) = self.requesters[id.node][id.lane].end(now, RequestEnd::new(outcome), &self.stage) {
+            self.ended(id, request);
         }
         if let Some(ticket) = ticket {
             self.world.cancel(machine, ticket);
@@ -333,13 +353,13 @@ impl SimRun<'_, '_> {
     }
 
     /// Ends a request; the node goes on.
-    fn ended(&mut self, place: usize, mut request: record::RequestRecord) {
+    fn ended(&mut self, id: RequesterId, mut request: record::RequestRecord) {
         self.active -= 1;
         request.drained = self.now() > Time::ZERO + self.prepared.plan.duration;
         if !self.is_warm_up {
             self.recorder.request(request);
         }
-        self.calendar.push(self.now(), SimRunTimer::Ask(place));
+        self.calendar.push(self.now(), SimRunTimer::Ask(id));
     }
 
     fn record_link_fault(&mut self, place: usize) {
@@ -377,16 +397,18 @@ impl SimRun<'_, '_> {
     /// Ends the requests and stays of a machine that is gone, and starts those of one that is back.
     fn after_fault(&mut self, machine: MachineId) {
         self.handle_events();
-        let Some(place) = self.node(machine) else { return };
+        let Some(node) = self.node(machine) else { return };
         let now = self.now();
         if self.world.runs(machine) {
-            self.calendar.push(now, SimRunTimer::Ask(place));
+            self.lanes(node).for_each(|id| self.calendar.push(now, SimRunTimer::Ask(id)));
             return self.rooms.of_machine(machine).into_iter().for_each(|index| self.visit_room(index));
         }
         let progress = self.rooms.machine_gone(now, &mut self.world, machine);
         progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
-        if let Some(request) = self.requesters[place].end(now, RequestEnd::daemon_gone(), &self.stage) {
-            self.ended(place, request);
+        for id in self.lanes(node) {
+            if let Some(request) = self.requesters[id.node][id.lane].end(now, RequestEnd::daemon_gone(), &self.stage) {
+                self.ended(id, request);
+            }
         }
     }
 
@@ -395,10 +417,10 @@ impl SimRun<'_, '_> {
         let (ran, drained) = (self.world.now.since(self.begin), self.prepared.plan.duration);
         let progress = self.rooms.end(self.now(), &mut self.world);
         progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
-        for place in 0..self.requesters.len() {
+        for id in (0..self.requesters.len()).flat_map(|node| self.lanes(node)).collect::<Vec<_>>() {
             let now = self.now();
-            self.requesters[place].stop(now);
-            self.give_up(place, record::RequestOutcome::Cut);
+            self.requester(id).stop(now);
+            self.give_up(id, record::RequestOutcome::Cut);
         }
         let end = self.world.now + SETTLE;
         while self.world.step(end) {

@@ -88,6 +88,8 @@ pub struct Plan {
     /// False if providers leave no sealed stream keys with super nodes; in virtual time only.
     pub sealed_keys: bool,
     pub idle: Duration,
+    /// The file with the requests, relative to the plan, in place of drawn ones.
+    pub replay: Option<Named>,
     /// The seed of the workload and of the losses.
     pub seed: u64,
     /// True to test the links before the run.

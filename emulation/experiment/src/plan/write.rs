@@ -48,6 +48,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         ("idle", plan.idle),
     ];
     lines.extend(spans.map(|(key, length)| format!("{key} = {}", span(length))));
+    lines.extend(plan.replay.iter().map(|replay| format!("replay = {}", quoted(&replay.name))));
     lines.extend(plan.handshake.map(|length| format!("handshake = {}", span(length))));
     lines.extend(plan.reflect.then(|| "reflect = true".to_owned()));
     lines.extend((!plan.sealed_keys).then(|| "sealed_keys = false".to_owned()));
