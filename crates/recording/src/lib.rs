@@ -3,6 +3,8 @@
 //! A recording is that of one host. Each line has the time since its beginning, which no change of a clock moves, and
 //! the wall clock, by which the recordings of several hosts are aligned. Fields are only ever added.
 
+#![allow(missing_docs, reason = "a comment stands where it says more than the name")]
+
 mod daemon_recorder;
 mod line;
 mod read;

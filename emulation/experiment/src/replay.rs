@@ -52,6 +52,13 @@ struct ReplayRow {
     stream_s: Option<f64>,
     #[serde(default)]
     transport: Option<String>,
+    /// What a recording tells about it, for comparisons.
+    #[serde(default, rename = "recorded")]
+    _recorded: Option<String>,
+    #[serde(default, rename = "latency_ms")]
+    _latency_ms: Option<f64>,
+    #[serde(default, rename = "bytes")]
+    _bytes: Option<u64>,
 }
 
 impl Replay {

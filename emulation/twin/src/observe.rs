@@ -1,0 +1,142 @@
+//! What recordings tell together.
+
+use roost_recording::{Recording, RecordingLine};
+use roost_wire::Role;
+
+use crate::align::Aligned;
+use crate::hosts::Hosts;
+use crate::legs::{self, Distances, StarFit};
+use crate::rates::{self, Delays, HostRates};
+use crate::requests::{self, LeftOut, ObservedRequest};
+use crate::round_trips::{self, Paths};
+
+/// The most hosts whose distances are no star: each pair of them gets a link.
+const MAX_MESH: usize = 128;
+/// The most hosts of a star.
+const MAX_STAR: usize = 4096;
+
+/// The merged recordings.
+#[derive(Debug)]
+pub struct Observed {
+    pub(crate) hosts: Hosts,
+    pub(crate) paths: Paths,
+    pub(crate) star: Option<StarFit>,
+    pub(crate) delays: Delays,
+    pub(crate) rates: Vec<HostRates>,
+    pub(crate) requests: Vec<ObservedRequest>,
+    pub(crate) left_out: LeftOut,
+    /// Connections of nodes with nodes at the beginning.
+    pub(crate) warm: Vec<WarmConnection>,
+    pub(crate) length: f64,
+    pub(crate) remarks: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct WarmConnection {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) is_tcp: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TwinError {
+    #[error("there is no recording: give the files that `roost record` wrote")]
+    Nothing,
+    #[error("the recordings have {0} nodes, and a twin needs two: record for longer, or at more hosts")]
+    Nodes(usize),
+    #[error("no hub was seen: a twin needs a super node or a server; record while nodes are attached")]
+    NoHub,
+    #[error("{0} hosts whose distances are no star are more than the {MAX_MESH} that are possible: give the recordings of fewer hosts")]
+    TooMany(usize),
+    #[error("nothing was measured between {0} and other hosts: record for longer, or leave its recording out")]
+    Alone(String),
+}
+
+/// Merges recordings.
+///
+/// # Errors
+/// Fails when they tell no network.
+pub fn observe(recordings: &[Recording]) -> Result<Observed, TwinError> {
+    if recordings.is_empty() {
+        return Err(TwinError::Nothing);
+    }
+    let aligned = Aligned::new(recordings);
+    let hosts = Hosts::find(&aligned);
+    let count = hosts.hosts.len();
+    let nodes = hosts.hosts.iter().filter(|host| host.node.is_some()).count();
+    if nodes < 2 {
+        return Err(TwinError::Nodes(nodes));
+    }
+    if hosts.hosts.iter().all(|host| host.hub.is_none()) {
+        return Err(TwinError::NoHub);
+    }
+    let paths = round_trips::find(&aligned, &hosts);
+    let distances: Distances =
+        paths.iter().filter_map(|(pair, path)| Some((*pair, path.least_ms()? / 2.0))).collect();
+    let star = legs::fit(count, &distances);
+    if count > MAX_STAR || star.is_none() && count > MAX_MESH {
+        return Err(TwinError::TooMany(count));
+    }
+    let delays = match &star {
+        Some(StarFit { legs, .. }) => {
+            let sum = |a: usize, b: usize| distances.get(&(a.min(b), a.max(b))).copied().unwrap_or(legs[a] + legs[b]);
+            (0..count).map(|a| (0..count).map(|b| Some(if a == b { 0.0 } else { sum(a, b) })).collect()).collect()
+        }
+        None => legs::fill(count, &distances),
+    };
+    let is_alone = |host: &usize| distances.keys().all(|(a, b)| a != host && b != host);
+    if let Some(alone) = (0..count).find(is_alone) {
+        return Err(TwinError::Alone(hosts.hosts[alone].name.clone()));
+    }
+    let (requests, left_out) = requests::find(&aligned, &hosts);
+    let rates = rates::find(&aligned, &hosts, &requests, &delays);
+    let warm = warm_connections(&aligned, &hosts);
+    let remarks = remarks(&aligned, &hosts);
+    let length = aligned.length;
+    Ok(Observed { hosts, paths, star, delays, rates, requests, left_out, warm, length, remarks })
+}
+
+/// The connections between nodes that were there before time 0, as the dialing or the dialed end tells.
+fn warm_connections(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<WarmConnection> {
+    let mut warm = Vec::new();
+    for (recording, t, line) in aligned.lines() {
+        let RecordingLine::Connection(row) = &line.line else { continue };
+        let ends = hosts.of_daemon(recording, row.daemon).zip(hosts.of(row.node));
+        let Some((from, to)) = ends.filter(|(from, to)| row.role == Role::Node && from != to) else { continue };
+        // The wall clock may have moved by some milliseconds.
+        if t - row.since_s < -0.1 {
+            let is_tcp = row.transport == roost_wire::Scheme::Tcp;
+            warm.push(WarmConnection { from: from.min(to), to: from.max(to), is_tcp });
+        }
+    }
+    warm.sort();
+    warm.dedup();
+    warm
+}
+
+fn remarks(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<String> {
+    let mut remarks: Vec<String> =
+        aligned.recordings.iter().flat_map(|(_, recording)| recording.remarks.iter().cloned()).collect();
+    if aligned.recordings.len() > 1 {
+        remarks.push("the recordings are aligned by the wall clocks of their hosts".to_owned());
+    }
+    let ahead = aligned.lines().filter_map(|(_, _, line)| match &line.line {
+        RecordingLine::Connection(row) => row.clock_ahead_s.map(i64::unsigned_abs),
+        _ => None,
+    });
+    let ahead = ahead.max().unwrap_or(0);
+    // Clocks are told in whole seconds, and a message takes its time.
+    if ahead > 2 {
+        let remark = format!("clocks of hosts differ by up to {ahead} s, and so do the times of their requests");
+        remarks.push(remark);
+    }
+    let seen = hosts.hosts.iter().filter(|host| {
+        let members = [host.node, host.hub].into_iter().flatten();
+        members.filter_map(|id| hosts.members.get(&id)).all(|member| member.recorded.is_none())
+    });
+    let seen: Vec<&str> = seen.map(|host| host.name.as_str()).collect();
+    if !seen.is_empty() {
+        remarks.push(format!("of {} nothing was recorded but what others saw: their requests are missing", seen.join(", ")));
+    }
+    remarks
+}

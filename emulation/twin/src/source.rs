@@ -1,0 +1,32 @@
+//! Where a value comes from, and how sure it is.
+
+use std::fmt;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcedValue {
+    /// The host, link or key.
+    pub object: String,
+    pub what: &'static str,
+    pub value: String,
+    pub source: String,
+    pub certainty: Certainty,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Certainty {
+    /// Nothing was recorded about it.
+    Assumed,
+    /// It follows from other values, or from few measurements.
+    Estimated,
+    Measured,
+}
+
+impl fmt::Display for Certainty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Assumed => "assumed",
+            Self::Estimated => "estimated",
+            Self::Measured => "measured",
+        })
+    }
+}
