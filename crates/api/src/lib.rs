@@ -49,7 +49,8 @@ mod serving;
 pub mod types;
 
 pub use client::{
-    Client, ClientError, OfferData, OfferStream, RequestFeed, RequestStream, RoomStream, SendStream, TraceOutcome, WatchStream,
+    Client, ClientError, OfferData, OfferStream, RequestFeed, RequestStream, RoomStream, SendStream, TraceOutcome,
+    WatchStream,
 };
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
@@ -62,10 +63,10 @@ pub use types::{
     Accepted, AuditRow, AuditRows, Candidate, ConnectionRow, Connections, DatumStatus, DocumentHolder, DocumentRow,
     DocumentTaken, Documents, DownstreamRow, EarthPlace, Following, Given, HubConnection, HubHoldings, Index,
     IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent, OfferRequest, Outbox, OutboxRow, OutboxState,
-    OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority, Progress, Relation, RequestBegan,
-    RequestEnded, RequestEvent, RequestLine, RequestResult, RoomRow, Rooms,
-    Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace, TraceHop, Transfer,
-    TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
+    OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority, Progress, Relation, RequestBegan, RequestEnded,
+    RequestEvent, RequestLine, RequestResult, RoomRow, Rooms, Roster, SendEvent, ServiceRow, Services, State, Status,
+    StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow,
+    WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

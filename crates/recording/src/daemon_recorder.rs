@@ -45,8 +45,7 @@ impl DaemonRecorder {
 
     pub fn record_connections(&mut self, connections: &Connections) -> Vec<RecordingLine> {
         let rows = connections.connections.iter().map(|row| self.connection_line(row));
-        let rows: BTreeMap<_, _> =
-            rows.map(|row| ((row.node, row.transport, row.address.clone()), row)).collect();
+        let rows: BTreeMap<_, _> = rows.map(|row| ((row.node, row.transport, row.address.clone()), row)).collect();
         let counts = |row: &ConnectionLine| (row.sent_bytes, row.received_bytes, row.lost_packets);
         let is_new = |key, row: &ConnectionLine| self.connections.get(key).map(counts) != Some(counts(row));
         let lines: Vec<_> = rows

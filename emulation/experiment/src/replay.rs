@@ -93,7 +93,8 @@ impl Replay {
     pub fn lanes(&self, plan: &Plan, node: usize, is_warm_up: bool) -> Vec<Vec<ReplayedRequest>> {
         let mut lanes: Vec<(Duration, Vec<ReplayedRequest>)> = Vec::new();
         for request in self.requests[node].iter().filter(|request| request.is_warm_up == is_warm_up) {
-            let stream = if request.service.is_stream() { request.stream.unwrap_or(plan.stream) } else { Duration::ZERO };
+            let stream =
+                if request.service.is_stream() { request.stream.unwrap_or(plan.stream) } else { Duration::ZERO };
             let over = request.at + plan.timeout + stream;
             match lanes.iter_mut().find(|(free, _)| *free < request.at) {
                 Some((free, lane)) => {
@@ -116,7 +117,8 @@ struct ReplayReader<'a> {
 impl ReplayReader<'_> {
     fn read(&self, text: &str) -> Result<Replay, PlanError> {
         let places: BTreeMap<&str, usize> = self.nodes.iter().map(|node| node.name.as_str()).zip(0..).collect();
-        let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
+        let mut reader =
+            csv::ReaderBuilder::new().trim(csv::Trim::All).comment(Some(b'#')).from_reader(text.as_bytes());
         let mut wrong = PlanErrors::default();
         let mut requests = vec![Vec::new(); self.nodes.len()];
         let (mut count, mut told) = (0, 0);
@@ -173,8 +175,14 @@ impl ReplayReader<'_> {
         });
         let transport = row.transport.as_ref().filter(|name| !name.is_empty()).map(|name| name.parse::<Scheme>());
         let transport = transport.transpose().map_err(|_| "a transport is udp, tcp or quic".to_owned())?;
-        let request =
-            ReplayedRequest { at, is_warm_up, service, target: place(&row.target)?, stream: stream.transpose()?, transport };
+        let request = ReplayedRequest {
+            at,
+            is_warm_up,
+            service,
+            target: place(&row.target)?,
+            stream: stream.transpose()?,
+            transport,
+        };
         Ok((place(&row.node)?, request))
     }
 
@@ -227,7 +235,10 @@ mod tests {
         let at = |lane: &Vec<ReplayedRequest>| lane.iter().map(|request| request.at.as_millis()).collect::<Vec<_>>();
         let lanes = replay.lanes(&prepared.plan, 0, false);
         assert_eq!(lanes.iter().map(at).collect::<Vec<_>>(), [vec![0, 14_500], vec![3_000], vec![4_000]]);
-        assert_eq!((lanes[0][1].stream, lanes[0][1].transport), (Some(Duration::from_millis(5_500)), Some(Scheme::Quic)));
+        assert_eq!(
+            (lanes[0][1].stream, lanes[0][1].transport),
+            (Some(Duration::from_millis(5_500)), Some(Scheme::Quic))
+        );
         assert_eq!(at(&replay.lanes(&prepared.plan, 0, true)[0]), [3_000]);
         assert!(replay.lanes(&prepared.plan, 1, false).is_empty());
     }

@@ -25,8 +25,7 @@ impl<'a> Aligned<'a> {
         });
         let under_way = earlier.filter(|at| *at < first && *at >= first - BEFORE_S * 1e3);
         let zero = under_way.fold(first, f64::min);
-        let recordings: Vec<_> =
-            begins.iter().map(|begin| (begin - zero) / 1e3).zip(recordings).collect();
+        let recordings: Vec<_> = begins.iter().map(|begin| (begin - zero) / 1e3).zip(recordings).collect();
         let end = |(offset, recording): &(f64, &Recording)| offset + recording.lines.last().map_or(0.0, |line| line.t);
         let length = recordings.iter().map(end).fold(0.0, f64::max);
         Self { recordings, zero_unix_ms: zero, length }

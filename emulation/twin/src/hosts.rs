@@ -103,6 +103,12 @@ impl Hosts {
         home(one).filter(|first| home(other) == Some(*first)).and_then(|hub| self.of(hub))
     }
 
+    /// The cell of a node that did not record.
+    pub(crate) fn learn_cell(&mut self, node: NodeId, cell: Cell) {
+        let unknown = self.members.get_mut(&node).filter(|member| member.cells.is_empty());
+        unknown.into_iter().for_each(|member| member.cells.push((0.0, cell)));
+    }
+
     /// Puts each node on a host of its own, in the order of names, then each hub on that of the node with its address.
     fn place_members(&mut self) {
         let mut order: Vec<(&NodeId, &Member)> = self.members.iter().collect();

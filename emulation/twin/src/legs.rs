@@ -97,7 +97,8 @@ mod tests {
     #[test]
     fn hierarchy_is_no_star() {
         // Two pairs of near hosts, far from each other.
-        let distances = [((0, 1), 10.0), ((2, 3), 10.0), ((0, 2), 90.0), ((0, 3), 90.0), ((1, 2), 90.0), ((1, 3), 90.0)];
+        let distances =
+            [((0, 1), 10.0), ((2, 3), 10.0), ((0, 2), 90.0), ((0, 3), 90.0), ((1, 2), 90.0), ((1, 3), 90.0)];
         assert_eq!(fit(4, &distances.into()), None);
     }
 

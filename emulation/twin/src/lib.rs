@@ -9,6 +9,7 @@
 
 mod align;
 mod compare;
+mod delivered;
 mod hosts;
 mod legs;
 mod network;

@@ -30,9 +30,14 @@ impl<'a> TwinNetwork<'a> {
         let mut network = Self { observed, lines: Vec::new(), values: Vec::new() };
         let shape = match &observed.star {
             Some(fit) => format!("A star: legs explain the distances of hosts to {:.1} ms.", fit.miss_ms),
-            None => "No star explains the distances of hosts: each pair has a link of its own, behind a leg for each host.".to_owned(),
+            None => {
+                "No star explains the distances of hosts: each pair has a link of its own, behind a leg for each host."
+                    .to_owned()
+            }
         };
-        network.lines.push(format!("# Made of recordings by `emulate twin`; values.csv has the source of each value.\n# {shape}"));
+        network.lines.push(format!(
+            "# Made of recordings by `emulate twin`; values.csv has the source of each value.\n# {shape}"
+        ));
         network.lines.push("name = \"twin\"\n".to_owned());
         network.add_hosts();
         match &observed.star {
@@ -96,7 +101,8 @@ impl<'a> TwinNetwork<'a> {
             legs.push(format!("    {{ host = {}, delay = \"{delay}\"{more}{rates} }},", quote(&name)));
         }
         let names: Vec<String> = self.observed.hosts.hosts.iter().map(|host| quote(&host.name)).collect();
-        self.lines.push(format!("[[lan]]\nname = \"net\"\nmembers = [{}]\nrate = \"unlimited\"\nleg = [", names.join(", ")));
+        self.lines
+            .push(format!("[[lan]]\nname = \"net\"\nmembers = [{}]\nrate = \"unlimited\"\nleg = [", names.join(", ")));
         self.lines.extend(legs);
         self.lines.push("]".to_owned());
     }
@@ -109,7 +115,12 @@ impl<'a> TwinNetwork<'a> {
         }
         for (host, name) in names.iter().enumerate() {
             let rates = self.rates(host, ["up", "down"]).trim_start_matches(", ").replace("}, ", "}\n");
-            let link = format!("[[link]]\nname = {}\nbetween = [{}, {}]\nrate = \"unlimited\"", quote(&format!("leg-{name}")), quote(name), quote(&edge(name)));
+            let link = format!(
+                "[[link]]\nname = {}\nbetween = [{}, {}]\nrate = \"unlimited\"",
+                quote(&format!("leg-{name}")),
+                quote(name),
+                quote(&edge(name))
+            );
             self.lines.push(format!("{link}\n{rates}\n"));
         }
         let losses = self.losses();
@@ -155,11 +166,23 @@ impl<'a> TwinNetwork<'a> {
         let mut text = String::new();
         if jitter_ms >= 0.5 {
             text += &format!(", jitter = \"{}\"", millis(jitter_ms));
-            self.value(object, "jitter", millis(jitter_ms), "spread of the lowest quarter of pings".to_owned(), Certainty::Estimated);
+            self.value(
+                object,
+                "jitter",
+                millis(jitter_ms),
+                "spread of the lowest quarter of pings".to_owned(),
+                Certainty::Estimated,
+            );
         }
         if loss >= 0.0005 {
             text += &format!(", loss = {loss:.4}");
-            self.value(object, "loss", format!("{loss:.4}"), "packets that transports sent again".to_owned(), Certainty::Estimated);
+            self.value(
+                object,
+                "loss",
+                format!("{loss:.4}"),
+                "packets that transports sent again".to_owned(),
+                Certainty::Estimated,
+            );
         }
         text
     }
@@ -180,31 +203,50 @@ impl<'a> TwinNetwork<'a> {
 
     fn source_of_leg(&self, host: usize) -> (String, Certainty) {
         let of = |pair: &(usize, usize)| pair.0 == host || pair.1 == host;
-        let paths: Vec<&PathSamples> = self.observed.paths.iter().filter(|(pair, _)| of(pair)).map(|(_, path)| path).collect();
+        let paths: Vec<&PathSamples> =
+            self.observed.paths.iter().filter(|(pair, _)| of(pair)).map(|(_, path)| path).collect();
         let sure = paths.iter().filter(|path| path.certainty() == Certainty::Measured).count();
         let certainty = if sure >= 3 { Certainty::Measured } else { Certainty::Estimated };
         (format!("least squares over {} paths, {sure} of them with pings enough", paths.len()), certainty)
     }
 
     fn add_motion(&mut self) {
-        let moving: Vec<(String, Vec<(f64, (i32, i32))>)> = self.observed.hosts.hosts.iter().filter_map(|host| {
-            let cells = &self.observed.hosts.members.get(&host.node?)?.cells;
-            (cells.len() > 1).then(|| (host.name.clone(), cells.iter().map(|(t, cell)| (*t, (cell.x, cell.y))).collect()))
-        }).collect();
+        let moving: Vec<(String, Vec<(f64, (i32, i32))>)> = self
+            .observed
+            .hosts
+            .hosts
+            .iter()
+            .filter_map(|host| {
+                let cells = &self.observed.hosts.members.get(&host.node?)?.cells;
+                (cells.len() > 1)
+                    .then(|| (host.name.clone(), cells.iter().map(|(t, cell)| (*t, (cell.x, cell.y))).collect()))
+            })
+            .collect();
         if moving.is_empty() {
             return;
         }
         self.lines.push(format!("\n[motion]\ncell = \"{CELL_M}m\"\n"));
         for (name, cells) in moving {
-            self.value(&name, "motion", format!("{} cells", cells.len()), "its status once a second".to_owned(), Certainty::Measured);
-            let middle = |(x, y): (i32, i32)| format!("[{}, {}]", (f64::from(x) + 0.5) * CELL_M, (f64::from(y) + 0.5) * CELL_M);
+            self.value(
+                &name,
+                "motion",
+                format!("{} cells", cells.len()),
+                "its status once a second".to_owned(),
+                Certainty::Measured,
+            );
+            let middle =
+                |(x, y): (i32, i32)| format!("[{}, {}]", (f64::from(x) + 0.5) * CELL_M, (f64::from(y) + 0.5) * CELL_M);
             let mut points = vec![format!("{{ at = \"0s\", position = {} }}", middle(cells[0].1))];
             for pair in cells.windows(2).take(MAX_STEPS) {
                 let at = pair[1].0.max(0.01);
                 points.push(format!("{{ at = \"{:.3}s\", position = {} }}", at - STEP_S, middle(pair[0].1)));
                 points.push(format!("{{ at = \"{at:.3}s\", position = {} }}", middle(pair[1].1)));
             }
-            self.lines.push(format!("[[motion.host]]\nname = {}\npath = [\n    {},\n]\n", quote(&name), points.join(",\n    ")));
+            self.lines.push(format!(
+                "[[motion.host]]\nname = {}\npath = [\n    {},\n]\n",
+                quote(&name),
+                points.join(",\n    ")
+            ));
         }
     }
 

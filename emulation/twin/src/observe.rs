@@ -4,10 +4,11 @@ use roost_recording::{Recording, RecordingLine};
 use roost_wire::Role;
 
 use crate::align::Aligned;
+use crate::delivered::Delivered;
 use crate::hosts::Hosts;
 use crate::legs::{self, Distances, StarFit};
 use crate::rates::{self, Delays, HostRates};
-use crate::requests::{self, LeftOut, ObservedRequest};
+use crate::requests::{self, FoundRequests, LeftOut, ObservedRequest};
 use crate::round_trips::{self, Paths};
 
 /// The most hosts whose distances are no star: each pair of them gets a link.
@@ -46,7 +47,9 @@ pub enum TwinError {
     Nodes(usize),
     #[error("no hub was seen: a twin needs a super node or a server; record while nodes are attached")]
     NoHub,
-    #[error("{0} hosts whose distances are no star are more than the {MAX_MESH} that are possible: give the recordings of fewer hosts")]
+    #[error(
+        "{0} hosts whose distances are no star are more than the {MAX_MESH} that are possible: give the recordings of fewer hosts"
+    )]
     TooMany(usize),
     #[error("nothing was measured between {0} and other hosts: record for longer, or leave its recording out")]
     Alone(String),
@@ -61,7 +64,7 @@ pub fn observe(recordings: &[Recording]) -> Result<Observed, TwinError> {
         return Err(TwinError::Nothing);
     }
     let aligned = Aligned::new(recordings);
-    let hosts = Hosts::find(&aligned);
+    let mut hosts = Hosts::find(&aligned);
     let count = hosts.hosts.len();
     let nodes = hosts.hosts.iter().filter(|host| host.node.is_some()).count();
     if nodes < 2 {
@@ -71,8 +74,7 @@ pub fn observe(recordings: &[Recording]) -> Result<Observed, TwinError> {
         return Err(TwinError::NoHub);
     }
     let paths = round_trips::find(&aligned, &hosts);
-    let distances: Distances =
-        paths.iter().filter_map(|(pair, path)| Some((*pair, path.least_ms()? / 2.0))).collect();
+    let distances: Distances = paths.iter().filter_map(|(pair, path)| Some((*pair, path.least_ms()? / 2.0))).collect();
     let star = legs::fit(count, &distances);
     if count > MAX_STAR || star.is_none() && count > MAX_MESH {
         return Err(TwinError::TooMany(count));
@@ -88,8 +90,9 @@ pub fn observe(recordings: &[Recording]) -> Result<Observed, TwinError> {
     if let Some(alone) = (0..count).find(is_alone) {
         return Err(TwinError::Alone(hosts.hosts[alone].name.clone()));
     }
-    let (requests, left_out) = requests::find(&aligned, &hosts);
-    let rates = rates::find(&aligned, &hosts, &requests, &delays);
+    let FoundRequests { requests, left_out, cells } = requests::find(&aligned, &hosts);
+    cells.into_iter().for_each(|(node, cell)| hosts.learn_cell(node, cell));
+    let rates = rates::find(&hosts, &requests, &delays, &Delivered::find(&aligned, &hosts));
     let warm = warm_connections(&aligned, &hosts);
     let remarks = remarks(&aligned, &hosts);
     let length = aligned.length;
@@ -136,7 +139,10 @@ fn remarks(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<String> {
     });
     let seen: Vec<&str> = seen.map(|host| host.name.as_str()).collect();
     if !seen.is_empty() {
-        remarks.push(format!("of {} nothing was recorded but what others saw: their requests are missing", seen.join(", ")));
+        remarks.push(format!(
+            "of {} nothing was recorded but what others saw: their requests are missing",
+            seen.join(", ")
+        ));
     }
     remarks
 }

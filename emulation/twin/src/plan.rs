@@ -170,7 +170,8 @@ fn faults(observed: &Observed, duration: f64) -> Vec<(String, SourcedValue)> {
     let mut faults = Vec::new();
     for host in &observed.hosts.hosts {
         for (daemon, is_hub) in [(host.node, false), (host.hub, true)] {
-            let absences = daemon.and_then(|id| observed.hosts.members.get(&id)).map_or(&[][..], |member| &member.absences);
+            let absences =
+                daemon.and_then(|id| observed.hosts.members.get(&id)).map_or(&[][..], |member| &member.absences);
             for (gone, back) in absences {
                 if back.is_none() && *gone > observed.length - ABSENCE_S {
                     continue;
@@ -182,7 +183,10 @@ fn faults(observed: &Observed, duration: f64) -> Vec<(String, SourcedValue)> {
                     let text = format!("\n[[faults]]\nat = \"{at:.3}s\"\n{verb} = {}{of_hub}", quote(&host.name));
                     let source = "its daemon did not answer, which may have been killed or stopped".to_owned();
                     let (object, certainty) = (host.name.clone(), Certainty::Estimated);
-                    faults.push((text, SourcedValue { object, what: verb, value: format!("{at:.1}s"), source, certainty }));
+                    faults.push((
+                        text,
+                        SourcedValue { object, what: verb, value: format!("{at:.1}s"), source, certainty },
+                    ));
                 }
             }
         }
@@ -199,7 +203,8 @@ fn request_values(observed: &Observed, rows: &[RequestRow]) -> Vec<SourcedValue>
         source: source.to_owned(),
         certainty,
     };
-    let mut values = vec![value("replayed", rows.len() as u64, "the feeds of nodes, at their times", Certainty::Measured)];
+    let mut values =
+        vec![value("replayed", rows.len() as u64, "the feeds of nodes, at their times", Certainty::Measured)];
     let unknown = rows.iter().filter(|row| row.recorded.is_none()).count() as u64;
     let reasons = [
         ("without an end", unknown, "the recording ended, or the caller went away: the comparison leaves them out"),

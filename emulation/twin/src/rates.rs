@@ -1,15 +1,17 @@
-//! The rates of the two directions of each host, from the time that small objects take.
+//! The rates of the two directions of each host: its legs.
 //!
-//! A small object fits into the first flight of its transport. What its first byte takes beyond the delays of its way is
-//! then the time that the object takes at the slowest leg. A larger object, and what a host received in some seconds,
-//! tell rates that were reached, and hence are not above the leg's.
+//! - A leg whose streams lose packets, while it delivers as much as it ever does, has the rate that it delivers.
+//! - A small object fits into the first flight of its transport. What its first byte takes beyond the delays of its way is
+//!   the time that the object takes at the slower of its two legs, and one packet's at the other.
+//! - A leg that has delivered more than this is not that slower leg.
+//!
+//! Where nothing tells a rate, the leg has none.
 
 use std::collections::BTreeMap;
 
-use roost_recording::RecordingLine;
 use roost_statistics::quantile;
 
-use crate::align::Aligned;
+use crate::delivered::{Delivered, Direction};
 use crate::hosts::Hosts;
 use crate::requests::ObservedRequest;
 use crate::source::Certainty;
@@ -18,18 +20,25 @@ use crate::source::Certainty;
 const FLIGHT_BYTES: u64 = 14_000;
 /// Headers of an object's packets, as a part of its bytes.
 const HEADERS: f64 = 1.06;
-/// Headers of a datagram: Ethernet, IP and UDP.
-const DATAGRAM_HEADERS: u64 = 42;
+/// A full packet with its headers.
+const PACKET_BITS: f64 = 1_514.0 * 8.0;
 /// The part of a larger object that comes after its first byte, at least.
 const AFTER_FIRST: f64 = 0.85;
 /// The most work of hosts on a request's way, milliseconds: more is the network's.
 const MOST_WORK_MS: f64 = 8.0;
-/// An object that takes less than this is no measurement of a rate.
-const LEAST_MS: f64 = 1.5;
-/// Seconds over which received bytes make a rate.
-const WINDOW_S: f64 = 3.0;
+/// An object that takes less than this, beyond the work of hosts, is no measurement of a rate.
+const LEAST_MS: f64 = 3.0;
+/// A leg that has delivered this much more than small objects tell is not what slowed them.
+const EXCEEDED: f64 = 1.15;
+/// A stream that loses this part, and so many packets, has met a full queue, or a lossy link.
+const LOSSY: f64 = 0.03;
+const LOST_PACKETS: u64 = 10;
+/// A leg is full if it delivers this part of what it ever does.
+const FULL: f64 = 0.9;
 /// The measurements that make a rate sure.
 const SURE: usize = 3;
+/// Rounds in which the packet at the faster leg is taken off.
+const ROUNDS: usize = 4;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LegRate {
@@ -37,10 +46,10 @@ pub(crate) struct LegRate {
     pub(crate) bps: Option<f64>,
     /// The greatest rate that was reached.
     pub(crate) reached_bps: f64,
-    /// Small objects that told it.
-    pub(crate) objects: usize,
-    /// True if the rate is that of the other direction.
-    pub(crate) is_mirrored: bool,
+    /// Small objects over it, and streams that lost packets while it was full.
+    objects: usize,
+    streams: usize,
+    is_mirrored: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,64 +61,75 @@ pub(crate) struct HostRates {
 /// One-way delays in milliseconds between hosts.
 pub(crate) type Delays = Vec<Vec<Option<f64>>>;
 
-pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts, requests: &[ObservedRequest], delays: &Delays) -> Vec<HostRates> {
-    let mut rates = vec![HostRates::default(); hosts.hosts.len()];
-    let work = work_ms(hosts, requests, delays);
-    let mut least: BTreeMap<(usize, usize), (f64, usize)> = BTreeMap::new();
+/// The least time that small objects took on a way, with their bits and their number.
+#[derive(Clone, Copy, Debug)]
+struct SmallObjects {
+    took_s: f64,
+    bits: f64,
+    count: usize,
+}
+
+pub(crate) fn find(
+    hosts: &Hosts,
+    requests: &[ObservedRequest],
+    delays: &Delays,
+    delivered: &Delivered,
+) -> Vec<HostRates> {
+    let rate = |host| HostRates {
+        up: LegRate { reached_bps: delivered.most(host, Direction::Up), ..LegRate::default() },
+        down: LegRate { reached_bps: delivered.most(host, Direction::Down), ..LegRate::default() },
+    };
+    let mut rates: Vec<HostRates> = (0..hosts.hosts.len()).map(rate).collect();
     for request in requests {
         let Some((from, to)) = request.target.map(|target| (target, request.host)) else { continue };
         if let Some(bps) = larger_object(request) {
             rates[from].up.reached(bps);
             rates[to].down.reached(bps);
         }
-        let Some((bytes, beyond)) = small_object(request).zip(beyond_delays(hosts, request, delays)) else { continue };
-        let took = (beyond - work).max(0.0);
-        let bps = if took < LEAST_MS { f64::INFINITY } else { bytes as f64 * 8.0 * HEADERS / (took / 1e3) };
-        let (fastest, count) = least.entry((from, to)).or_insert((0.0, 0));
-        *fastest = fastest.max(bps);
-        *count += 1;
+        match full_leg(request, (from, to), delivered) {
+            Some(Direction::Up) => rates[from].up.streams += 1,
+            Some(Direction::Down) => rates[to].down.streams += 1,
+            None => {}
+        }
     }
-    for ((from, to), (bps, count)) in least {
-        rates[from].up.told(bps, count);
-        rates[to].down.told(bps, count);
+    let ways = small_objects(hosts, requests, delays);
+    for ((from, to), way) in &ways {
+        rates[*from].up.objects += way.count;
+        rates[*to].down.objects += way.count;
     }
-    received(aligned, hosts, &mut rates);
+    solve(&mut rates, &ways);
     rates.iter_mut().for_each(HostRates::complete);
     rates
 }
 
 impl LegRate {
     pub(crate) fn certainty(&self) -> Certainty {
-        match self.bps {
-            None if self.objects == 0 => Certainty::Assumed,
-            _ if self.is_mirrored => Certainty::Assumed,
-            _ if self.objects >= SURE => Certainty::Measured,
+        match (self.bps, self.streams.max(self.objects)) {
+            (Some(_), _) if self.is_mirrored => Certainty::Assumed,
+            (None, _) | (_, 0) => Certainty::Assumed,
+            (_, SURE..) => Certainty::Measured,
             _ => Certainty::Estimated,
         }
     }
 
     pub(crate) fn source(&self) -> String {
         let reached = format!("{:.2} Mbit/s were reached", self.reached_bps / 1e6);
-        match (self.bps, self.objects) {
-            (Some(_), _) if self.is_mirrored => "that of the other direction".to_owned(),
-            (Some(_), count) => format!("time of {count} small objects; {reached}"),
-            (None, 0) => format!("no small object went there; {reached}"),
-            (None, count) => format!("{count} small objects took no time; {reached}"),
+        match (self.bps, self.streams, self.objects) {
+            (Some(_), _, _) if self.is_mirrored => format!("that of the other direction; {reached}"),
+            (Some(_), 0, count) => format!("time of {count} small objects; {reached}"),
+            (Some(_), count, _) => format!("{count} streams lost packets when {reached}"),
+            (None, _, 0) => format!("no small object went there; {reached}"),
+            (None, _, count) => format!("{count} small objects were not slowed there; {reached}"),
         }
-    }
-
-    /// Takes a rate that small objects tell: a leg is at least as fast as each way over it.
-    fn told(&mut self, bps: f64, objects: usize) {
-        self.objects += objects;
-        self.bps = Some(self.bps.map_or(bps, |known| known.max(bps)));
     }
 
     const fn reached(&mut self, bps: f64) {
         self.reached_bps = self.reached_bps.max(bps);
     }
 
-    fn finish(&mut self) {
-        self.bps = self.bps.filter(|bps| bps.is_finite()).map(|bps| bps.max(self.reached_bps));
+    /// The rate that is known so far: no limit if none is.
+    fn known(&self) -> f64 {
+        self.bps.unwrap_or(f64::INFINITY)
     }
 }
 
@@ -117,16 +137,56 @@ impl HostRates {
     /// A direction that nothing measured has the rate of the other one.
     fn complete(&mut self) {
         let Self { up, down } = self;
-        up.finish();
-        down.finish();
         let measured = [up.bps, down.bps];
         for (own, other) in [(up, measured[1]), (down, measured[0])] {
-            if own.objects == 0 && other.is_some() {
-                own.bps = other.map(|bps| bps.max(own.reached_bps));
+            if own.bps.is_none() && own.objects == 0 && other.is_some_and(|bps| bps >= own.reached_bps / EXCEEDED) {
+                own.bps = other;
                 own.is_mirrored = true;
             }
         }
     }
+}
+
+/// Finds rates that explain the times of small objects: each leg is as fast as its fastest way tells, unless it has
+/// delivered more.
+fn solve(rates: &mut [HostRates], ways: &BTreeMap<(usize, usize), SmallObjects>) {
+    for _ in 0..ROUNDS {
+        let mut fastest: Vec<[Option<f64>; 2]> = vec![[None, None]; rates.len()];
+        let faster_of = |known: Option<f64>, bps: f64| Some(known.map_or(bps, |known| known.max(bps)));
+        for ((from, to), way) in ways {
+            let faster = rates[*from].up.known().max(rates[*to].down.known());
+            let took = way.took_s - PACKET_BITS / faster;
+            let bps = if took * 1e3 < LEAST_MS { f64::INFINITY } else { way.bits / took };
+            fastest[*from][0] = faster_of(fastest[*from][0], bps);
+            fastest[*to][1] = faster_of(fastest[*to][1], bps);
+        }
+        for (host, [up, down]) in rates.iter_mut().zip(fastest) {
+            for (leg, told) in [(&mut host.up, up), (&mut host.down, down)] {
+                let of_objects = told.filter(|bps| bps.is_finite() && leg.reached_bps <= EXCEEDED * bps);
+                leg.bps = if leg.streams > 0 { Some(leg.reached_bps) } else { of_objects };
+            }
+        }
+    }
+}
+
+fn small_objects(
+    hosts: &Hosts,
+    requests: &[ObservedRequest],
+    delays: &Delays,
+) -> BTreeMap<(usize, usize), SmallObjects> {
+    let work = work_ms(hosts, requests, delays);
+    let mut ways: BTreeMap<(usize, usize), SmallObjects> = BTreeMap::new();
+    for request in requests {
+        let Some((bytes, target)) = small_object(request).zip(request.target) else { continue };
+        let Some(beyond) = beyond_delays(hosts, request, delays) else { continue };
+        let (took_s, bits) = ((beyond - work).max(0.0) / 1e3, bytes as f64 * 8.0 * HEADERS);
+        let way = ways.entry((target, request.host)).or_insert(SmallObjects { took_s, bits, count: 0 });
+        if took_s / bits < way.took_s / way.bits {
+            (way.took_s, way.bits) = (took_s, bits);
+        }
+        way.count += 1;
+    }
+    ways
 }
 
 /// The bytes of an object that fits into a first flight, over a connection that was up.
@@ -144,6 +204,24 @@ fn larger_object(request: &ObservedRequest) -> Option<f64> {
     let is_larger = !request.began.service.is_stream() && summary.bytes > 2 * FLIGHT_BYTES && !summary.relayed;
     (request.is_completed() && is_larger && seconds > 0.02)
         .then(|| summary.bytes as f64 * AFTER_FIRST * HEADERS * 8.0 / seconds)
+}
+
+/// The leg at which a stream lost packets: the fuller one of its two, if it was full.
+fn full_leg(request: &ObservedRequest, (from, to): (usize, usize), delivered: &Delivered) -> Option<Direction> {
+    let ended = request.ended.as_ref()?;
+    let summary = ended.summary.as_ref()?;
+    let part = summary.lost as f64 / (summary.lost + summary.packets).max(1) as f64;
+    if !request.began.service.is_stream() || part < LOSSY || summary.lost < LOST_PACKETS {
+        return None;
+    }
+    let (begin, end) = (request.t + summary.first_byte_ms? / 1e3, request.t + ended.elapsed_ms / 1e3);
+    let fullness = |host, direction| {
+        let most = delivered.most(host, direction);
+        delivered.mean(host, direction, begin, end).map_or(0.0, |mean| mean / most.max(1.0))
+    };
+    let (up, down) = (fullness(from, Direction::Up), fullness(to, Direction::Down));
+    let fuller = if up >= down { Direction::Up } else { Direction::Down };
+    (up.max(down) >= FULL).then_some(fuller)
 }
 
 /// What the first byte took beyond the delays of its way, milliseconds. A request goes to the requester's home and from
@@ -170,20 +248,41 @@ fn work_ms(hosts: &Hosts, requests: &[ObservedRequest], delays: &Delays) -> f64 
     quantile(&beyond, 0.1).unwrap_or(0.0).clamp(0.0, MOST_WORK_MS)
 }
 
-/// Takes the greatest rate at which each host has received.
-fn received(aligned: &Aligned<'_>, hosts: &Hosts, rates: &mut [HostRates]) {
-    let mut windows: BTreeMap<(usize, u32), (f64, u64)> = BTreeMap::new();
-    for (recording, t, line) in aligned.lines() {
-        let RecordingLine::Traffic(row) = &line.line else { continue };
-        let Some(host) = hosts.of_daemon(recording, row.daemon) else { continue };
-        let tcp = row.tcp_received_bytes / 16;
-        let bytes = row.received_bytes.saturating_add(DATAGRAM_HEADERS.saturating_mul(row.received_datagrams)) + tcp;
-        let (since, before) = *windows.entry((recording, row.daemon)).or_insert((t, bytes));
-        if bytes < before {
-            windows.insert((recording, row.daemon), (t, bytes));
-        } else if t - since >= WINDOW_S {
-            rates[host].down.reached((bytes - before) as f64 * 8.0 / (t - since));
-            windows.insert((recording, row.daemon), (t, bytes));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BITS: f64 = 10_000.0 * 8.0 * HEADERS;
+
+    /// The least times of small objects between hosts whose legs have these rates, both ways.
+    fn ways(legs: &[f64]) -> BTreeMap<(usize, usize), SmallObjects> {
+        let pairs = (0..legs.len()).flat_map(|a| (0..legs.len()).map(move |b| (a, b))).filter(|(a, b)| a != b);
+        let way = |(a, b): (usize, usize)| {
+            let (slower, faster) = (legs[a].min(legs[b]), legs[a].max(legs[b]));
+            ((a, b), SmallObjects { took_s: BITS / slower + PACKET_BITS / faster, bits: BITS, count: 1 })
+        };
+        pairs.map(way).collect()
+    }
+
+    #[test]
+    fn slow_legs_are_found() {
+        let mut rates = vec![HostRates::default(); 4];
+        solve(&mut rates, &ways(&[1e6, 1e6, 10e6, 1e9]));
+        for (host, expected) in [(0, 1e6), (1, 1e6), (2, 10e6)] {
+            let found = rates[host].up.bps.unwrap();
+            assert!((found / expected - 1.0).abs() < 0.05, "{host}: {found}");
         }
+    }
+
+    #[test]
+    fn leg_that_delivered_more_is_free() {
+        let mut rates = vec![HostRates::default(); 2];
+        rates[0].up.reached_bps = 5e6;
+        solve(&mut rates, &ways(&[1e6, 1e6]));
+        assert_eq!(rates[0].up.bps, None);
+        assert!(rates[1].down.bps.is_some());
+        rates[0].up.streams = 1;
+        solve(&mut rates, &ways(&[1e6, 1e6]));
+        assert_eq!(rates[0].up.bps, Some(5e6));
     }
 }

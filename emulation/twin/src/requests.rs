@@ -94,8 +94,17 @@ impl ObservedRequest {
     }
 }
 
-/// All requests in the order of time. Ends and what they tell are found by daemon and number.
-pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> (Vec<ObservedRequest>, LeftOut) {
+#[derive(Debug)]
+pub(crate) struct FoundRequests {
+    /// In the order of time.
+    pub(crate) requests: Vec<ObservedRequest>,
+    pub(crate) left_out: LeftOut,
+    /// The cells of providers, as their requesters learned them.
+    pub(crate) cells: BTreeMap<NodeId, Cell>,
+}
+
+/// Finds all requests. Their ends are found by daemon and number.
+pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> FoundRequests {
     let mut under_way: BTreeMap<(usize, u32, u64), ObservedRequest> = BTreeMap::new();
     let (mut all, mut left_out) = (Vec::new(), LeftOut::default());
     let mut up_since: BTreeMap<(usize, u32, NodeId, Scheme), f64> = BTreeMap::new();
@@ -139,7 +148,7 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> (Vec<ObservedRequest
     left_out.earlier = before - all.len();
     all.iter_mut().for_each(|request| request.target = target(request, hosts, &cells));
     all.retain(|request| is_usable(request, &mut left_out));
-    (all, left_out)
+    FoundRequests { requests: all, left_out, cells }
 }
 
 fn is_usable(request: &ObservedRequest, left_out: &mut LeftOut) -> bool {

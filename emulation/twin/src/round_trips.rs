@@ -55,7 +55,9 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> Paths {
         }
         let path = paths.entry((own.min(other), own.max(other))).or_default();
         match &line.line {
-            RecordingLine::Ping { rtt_ms: Some(rtt), .. } if rtt.is_finite() && *rtt >= 0.0 => path.pings.push((t, *rtt)),
+            RecordingLine::Ping { rtt_ms: Some(rtt), .. } if rtt.is_finite() && *rtt >= 0.0 => {
+                path.pings.push((t, *rtt))
+            }
             RecordingLine::Ping { .. } => path.silent += 1,
             RecordingLine::Connection(row) => {
                 let before = counts.insert((recording, daemon, node, row.transport), row.clone());

@@ -129,9 +129,8 @@ fn compare(files: &[PathBuf], run: &Path, output: Output) -> CommandResult {
 }
 
 fn show(compared: &Comparison, output: Output) -> CommandResult {
-    let columns = [
-        "SERVICE", ">REQUESTS", ">RECORDED", ">REPLAYED", ">RECORDED p50 ms", ">REPLAYED p50 ms", ">RATIO", "AGREES",
-    ];
+    let columns =
+        ["SERVICE", ">REQUESTS", ">RECORDED", ">REPLAYED", ">RECORDED p50 ms", ">REPLAYED p50 ms", ">RATIO", "AGREES"];
     let mut table = Table::new(&columns);
     for row in &compared.rows {
         // In brackets if too few requests make the median.
