@@ -10,8 +10,6 @@ const BEFORE_S: f64 = 1.0;
 #[derive(Debug)]
 pub(crate) struct Aligned<'a> {
     pub(crate) recordings: Vec<(f64, &'a Recording)>,
-    /// The wall clock at time 0.
-    pub(crate) zero_unix_ms: f64,
     pub(crate) length: f64,
 }
 
@@ -28,7 +26,7 @@ impl<'a> Aligned<'a> {
         let recordings: Vec<_> = begins.iter().map(|begin| (begin - zero) / 1e3).zip(recordings).collect();
         let end = |(offset, recording): &(f64, &Recording)| offset + recording.lines.last().map_or(0.0, |line| line.t);
         let length = recordings.iter().map(end).fold(0.0, f64::max);
-        Self { recordings, zero_unix_ms: zero, length }
+        Self { recordings, length }
     }
 
     /// All lines with the index of their recording and their time.

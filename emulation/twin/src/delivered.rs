@@ -10,6 +10,8 @@ use crate::hosts::Hosts;
 
 /// Counters come once a second, and a bin has the mean of some of them.
 const BIN_S: f64 = 3.0;
+/// The most bins of all hosts together; those of a longer recording are longer.
+const MAX_BINS: f64 = 4e6;
 /// The longest time between two lines of a connection over which its bytes may be spread.
 const LONGEST_S: f64 = 30.0;
 /// Headers below the transport, as a part of the bytes of full packets.
@@ -20,6 +22,8 @@ pub(crate) struct Delivered {
     /// Bits by host and bin.
     up: Vec<Vec<f64>>,
     down: Vec<Vec<f64>>,
+    /// The length of a bin, seconds.
+    bin: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,10 +34,10 @@ pub(crate) enum Direction {
 
 impl Delivered {
     pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> Self {
-        // No more than a year, which readers grant.
-        let bins = (aligned.length / BIN_S).ceil() as usize + 1;
         let count = hosts.hosts.len();
-        let mut found = Self { up: vec![vec![0.0; bins]; count], down: vec![vec![0.0; bins]; count] };
+        let bin = BIN_S.max(aligned.length * count as f64 / MAX_BINS);
+        let bins = (aligned.length / bin).ceil() as usize + 1;
+        let mut found = Self { up: vec![vec![0.0; bins]; count], down: vec![vec![0.0; bins]; count], bin };
         let mut last: BTreeMap<(usize, u32, NodeId, Scheme), (f64, &ConnectionLine)> = BTreeMap::new();
         for (recording, t, line) in aligned.lines() {
             let RecordingLine::Connection(row) = &line.line else { continue };
@@ -42,22 +46,22 @@ impl Delivered {
             let before = last.insert((recording, row.daemon, row.node, row.transport), (t, row));
             let Some((since, before)) = before.filter(|(_, before)| before.since_s <= row.since_s) else { continue };
             let bits = row.received_bytes.saturating_sub(before.received_bytes) as f64 * 8.0 * HEADERS;
-            spread(&mut found.up[from], (since, t), bits);
-            spread(&mut found.down[to], (since, t), bits);
+            spread(&mut found.up[from], bin, (since, t), bits);
+            spread(&mut found.down[to], bin, (since, t), bits);
         }
         found
     }
 
     /// The greatest rate, bits per second.
     pub(crate) fn most(&self, host: usize, direction: Direction) -> f64 {
-        self.bins(host, direction).iter().copied().fold(0.0, f64::max) / BIN_S
+        self.bins(host, direction).iter().copied().fold(0.0, f64::max) / self.bin
     }
 
     /// The mean rate in a time, of whole bins within it.
     pub(crate) fn mean(&self, host: usize, direction: Direction, from: f64, to: f64) -> Option<f64> {
-        let (first, end) = ((from / BIN_S).ceil() as usize, (to / BIN_S).floor() as usize);
+        let (first, end) = ((from / self.bin).ceil() as usize, (to / self.bin).floor() as usize);
         let bins = self.bins(host, direction).get(first..end).filter(|bins| !bins.is_empty())?;
-        Some(bins.iter().sum::<f64>() / bins.len() as f64 / BIN_S)
+        Some(bins.iter().sum::<f64>() / bins.len() as f64 / self.bin)
     }
 
     fn bins(&self, host: usize, direction: Direction) -> &[f64] {
@@ -69,14 +73,14 @@ impl Delivered {
 }
 
 /// Spreads bits evenly over a time.
-fn spread(bins: &mut [f64], (since, until): (f64, f64), bits: f64) {
+fn spread(bins: &mut [f64], length_of_bin: f64, (since, until): (f64, f64), bits: f64) {
     let length = until - since;
     if !(0.0..=LONGEST_S).contains(&length) || length == 0.0 {
         return;
     }
-    let first = (since / BIN_S) as usize;
+    let first = (since / length_of_bin) as usize;
     for (bin, sum) in bins.iter_mut().enumerate().skip(first) {
-        let (begin, end) = (bin as f64 * BIN_S, (bin + 1) as f64 * BIN_S);
+        let (begin, end) = (bin as f64 * length_of_bin, (bin + 1) as f64 * length_of_bin);
         let within = until.min(end) - since.max(begin);
         if within <= 0.0 {
             break;
@@ -92,10 +96,10 @@ mod tests {
     #[test]
     fn bits_are_spread_over_bins() {
         let mut bins = vec![0.0; 4];
-        spread(&mut bins, (2.0, 8.0), 60.0);
-        spread(&mut bins, (1.0, 1.0), 99.0);
+        spread(&mut bins, 3.0, (2.0, 8.0), 60.0);
+        spread(&mut bins, 3.0, (1.0, 1.0), 99.0);
         assert_eq!(bins, [10.0, 30.0, 20.0, 0.0]);
-        let delivered = Delivered { up: vec![bins.clone()], down: vec![vec![0.0; 4]] };
+        let delivered = Delivered { up: vec![bins.clone()], down: vec![vec![0.0; 4]], bin: 3.0 };
         assert_eq!(delivered.most(0, Direction::Up), 10.0);
         assert_eq!(delivered.mean(0, Direction::Up, 0.5, 9.5), Some(25.0 / 3.0));
         assert_eq!(delivered.mean(0, Direction::Up, 0.5, 3.5), None);

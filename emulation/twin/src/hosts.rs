@@ -174,7 +174,7 @@ fn hosts_of(endpoint: &str) -> impl Iterator<Item = String> + '_ {
 }
 
 /// The name with its numbers as numbers, so that `uav10` follows `uav9`.
-fn natural(name: &str) -> Vec<(String, u64)> {
+fn natural(name: &str) -> Vec<(String, Option<u64>)> {
     let mut parts = Vec::new();
     let mut rest = name;
     while !rest.is_empty() {
@@ -182,7 +182,7 @@ fn natural(name: &str) -> Vec<(String, u64)> {
         let (word, after) = rest.split_at(text);
         let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
         let (number, after) = after.split_at(digits);
-        parts.push((word.to_owned(), number.parse().unwrap_or(u64::MAX)));
+        parts.push((word.to_owned(), number.parse().ok()));
         rest = after;
     }
     parts

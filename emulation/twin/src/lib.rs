@@ -21,6 +21,9 @@ mod round_trips;
 mod source;
 mod twin;
 
+#[cfg(test)]
+mod tests;
+
 pub use compare::{Comparison, ComparisonRow, compare};
 pub use observe::{Observed, TwinError, observe};
 pub use requests::{RequestRow, read_rows};

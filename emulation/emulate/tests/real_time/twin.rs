@@ -133,13 +133,16 @@ fn single_recording() -> String {
             r#""record":"daemon","daemon":0,"node":"{own}","name":"uav1","role":"node","cell":"0,0","services":["image"],"hub":"{hub}","listen":["udp://10.0.0.1:7700"]"#
         ),
     );
-    for (node, name, role, address) in [(&other, "uav2", "node", "10.0.0.2"), (&hub, "hub", "supernode", "10.0.0.3")] {
+    let remotes = [(&other, "uav2", "node", "10.0.0.2"), (&hub, "hub", "supernode", "10.0.0.3")];
+    for (node, name, role, address) in remotes {
         text += &line(
             0.2,
             &format!(
                 r#""record":"connection","daemon":0,"node":"{node}","name":"{name}","role":"{role}","transport":"udp","address":"udp://{address}:7700","since_s":9.0,"rtt_ms":90.0,"sent_bytes":1,"received_bytes":1,"lost_packets":0"#
             ),
         );
+    }
+    for (node, ..) in remotes {
         for number in 0..4 {
             let ping = format!(r#""record":"ping","daemon":0,"node":"{node}","rtt_ms":{}"#, 80.0 + f64::from(number));
             text += &line(0.3, &ping);
