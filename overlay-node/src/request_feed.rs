@@ -27,7 +27,6 @@ struct UnderWay {
 #[derive(Debug)]
 pub(crate) struct RequestFeed {
     lines: broadcast::Sender<RequestLine>,
-    /// No more than there are tickets.
     under_way: Mutex<BTreeMap<Ticket, UnderWay>>,
 }
 

@@ -1,4 +1,4 @@
-//! One daemon's part of a recording, without a clock: answers of its local API in, lines out.
+//! A daemon's part of a recording, without a clock: answers of its local API in, lines out.
 
 use std::collections::BTreeMap;
 

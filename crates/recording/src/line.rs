@@ -1,4 +1,4 @@
-//! The lines of a recording.
+//! The lines of a recording, which are the same for all its readers.
 
 use roost_api::RequestLine;
 use roost_wire::service::full_text;
@@ -11,7 +11,6 @@ pub const VERSION: u32 = 1;
 pub struct StampedLine {
     /// Seconds since the recording began, by a clock that nobody sets.
     pub t: f64,
-    /// The wall clock of the host.
     pub unix_ms: u64,
     #[serde(flatten)]
     pub line: RecordingLine,
@@ -24,7 +23,6 @@ pub struct StampedLine {
 pub enum RecordingLine {
     Begin {
         version: u32,
-        /// The version of the program.
         program: String,
         /// True if names and addresses are replaced by digests.
         redacted: bool,
@@ -51,7 +49,6 @@ pub enum RecordingLine {
     End {
         why: String,
     },
-    /// A line of a later version.
     #[serde(other)]
     Unknown,
 }
@@ -62,16 +59,12 @@ pub struct DaemonLine {
     pub node: NodeId,
     pub name: String,
     pub role: Role,
-    /// Nodes only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
-    /// The services of a node's offers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<ServiceName>,
-    /// The home of a node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hub: Option<NodeId>,
-    /// The tier of a super node.
     #[serde(default)]
     pub tier: u8,
     pub listen: Vec<String>,
@@ -87,15 +80,12 @@ pub struct TrafficLine {
     pub daemon: u32,
     pub sent_bytes: u64,
     pub received_bytes: u64,
-    /// Of UDP and QUIC.
     pub sent_datagrams: u64,
     pub received_datagrams: u64,
-    /// The parts over TCP.
     pub tcp_sent_bytes: u64,
     pub tcp_received_bytes: u64,
 }
 
-/// A connection whose counts have changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConnectionLine {
     pub daemon: u32,
@@ -104,7 +94,6 @@ pub struct ConnectionLine {
     pub role: Role,
     pub transport: Scheme,
     pub address: String,
-    /// Seconds since it came up.
     pub since_s: f64,
     pub rtt_ms: f64,
     pub sent_bytes: u64,

@@ -10,14 +10,11 @@ use crate::line::{RecordingLine, StampedLine, VERSION};
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 /// The most lines: a day of a hub with a hundred connections.
 pub const MAX_LINES: usize = 10_000_000;
-/// The most mistakes that are told.
 const MAX_TOLD: usize = 20;
-/// The longest recording, seconds: a year.
 const MAX_SECONDS: f64 = 366.0 * 24.0 * 3600.0;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recording {
-    /// In the order of the file.
     pub lines: Vec<StampedLine>,
     /// Sentences about parts that were left out.
     pub remarks: Vec<String>,
@@ -27,7 +24,6 @@ pub struct Recording {
 pub enum ReadError {
     #[error("{file}: cannot be read: {source}")]
     File { file: String, source: io::Error },
-    /// Every mistake with its line.
     #[error("{}", .0.join("\n"))]
     Wrong(Vec<String>),
 }
@@ -80,7 +76,6 @@ struct LineReader<'a> {
     recording: Recording,
     wrong: Vec<String>,
     unknown: usize,
-    /// The time of the line before.
     last: f64,
 }
 

@@ -1,4 +1,4 @@
-//! Names and addresses as digests.
+//! Digests in place of names and addresses, for recordings that are given away.
 
 use sha2::{Digest as _, Sha256};
 

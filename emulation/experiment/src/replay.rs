@@ -13,11 +13,9 @@ use sha2::{Digest as _, Sha256};
 use super::placement::PlacedNode;
 use super::plan::{Named, Plan, PlanError, PlanErrors};
 
-/// The longest file, bytes.
 const MAX_BYTES: u64 = 64 << 20;
 /// The most requests: days of a busy network.
 const MAX_REQUESTS: usize = 1_000_000;
-/// The most mistakes that are told.
 const MAX_TOLD: usize = 20;
 
 /// The requests of a replay, by node and in the order of time.
@@ -33,7 +31,6 @@ pub struct ReplayedRequest {
     pub at: Duration,
     pub is_warm_up: bool,
     pub service: Service,
-    /// Index among the nodes.
     pub target: usize,
     /// The length of a stream, if it is not that of the plan.
     pub stream: Option<Duration>,

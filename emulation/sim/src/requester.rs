@@ -37,7 +37,6 @@ pub(super) struct RequesterId {
 }
 
 impl RequesterId {
-    /// The requester that has this ticket.
     pub(super) const fn of_ticket(node: usize, ticket: Ticket) -> Self {
         Self { node, lane: (ticket.0 >> LANE_SHIFT) as usize }
     }

@@ -35,7 +35,6 @@ pub(super) struct SimRun<'a, 'r> {
     prepared: &'a Prepared,
     world: SimWorld<'a>,
     stage: SimRequestContext<'a>,
-    /// By node; several with a replay.
     requesters: Vec<Vec<SimRequester>>,
     rooms: SimRooms,
     calendar: SimEventQueue<SimRunTimer>,

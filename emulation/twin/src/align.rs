@@ -1,4 +1,4 @@
-//! One time for the recordings of several hosts.
+//! A time that the recordings of several hosts share.
 
 use roost_api::RequestLine;
 use roost_recording::{Recording, RecordingLine, StampedLine};

@@ -15,20 +15,17 @@ const MEDIAN_OF: usize = 20;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparisonRow {
-    /// A service, or `all`.
     pub service: String,
     /// Requests of which both tell the end.
     pub requests: usize,
     pub recorded: usize,
     pub replayed: usize,
-    /// Medians of latencies, milliseconds.
     pub recorded_ms: Option<f64>,
     pub replayed_ms: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Comparison {
-    /// The services, then `all`.
     pub rows: Vec<ComparisonRow>,
     /// Rows of the replay that the run does not have.
     pub missing: usize,

@@ -19,10 +19,8 @@ const HEADERS: f64 = 1.035;
 
 #[derive(Debug)]
 pub(crate) struct Delivered {
-    /// Bits by host and bin.
     up: Vec<Vec<f64>>,
     down: Vec<Vec<f64>>,
-    /// The length of a bin, seconds.
     bin: f64,
 }
 
@@ -41,7 +39,7 @@ impl Delivered {
         let mut last: BTreeMap<(usize, u32, NodeId, Scheme), (f64, &ConnectionLine)> = BTreeMap::new();
         for (recording, t, line) in aligned.lines() {
             let RecordingLine::Connection(row) = &line.line else { continue };
-            let ends = hosts.of(row.node).zip(hosts.of_daemon(recording, row.daemon));
+            let ends = hosts.host_of(row.node).zip(hosts.of_daemon(recording, row.daemon));
             let Some((from, to)) = ends.filter(|(from, to)| from != to) else { continue };
             let before = last.insert((recording, row.daemon, row.node, row.transport), (t, row));
             let Some((since, before)) = before.filter(|(_, before)| before.since_s <= row.since_s) else { continue };
@@ -52,7 +50,6 @@ impl Delivered {
         found
     }
 
-    /// The greatest rate, bits per second.
     pub(crate) fn most(&self, host: usize, direction: Direction) -> f64 {
         self.bins(host, direction).iter().copied().fold(0.0, f64::max) / self.bin
     }
@@ -72,7 +69,6 @@ impl Delivered {
     }
 }
 
-/// Spreads bits evenly over a time.
 fn spread(bins: &mut [f64], length_of_bin: f64, (since, until): (f64, f64), bits: f64) {
     let length = until - since;
     if !(0.0..=LONGEST_S).contains(&length) || length == 0.0 {

@@ -13,12 +13,10 @@ pub(crate) struct Member {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) tier: u8,
-    /// The last home of a node.
     pub(crate) home: Option<NodeId>,
     addresses: BTreeSet<String>,
     /// The recording that has it, and its number there.
     pub(crate) recorded: Option<(usize, u32)>,
-    /// Its cells with their times, if it recorded.
     pub(crate) cells: Vec<(f64, Cell)>,
     /// The times at which it was gone, and was back.
     pub(crate) absences: Vec<(f64, Option<f64>)>,
@@ -84,11 +82,10 @@ impl Hosts {
         found
     }
 
-    pub(crate) fn of(&self, node: NodeId) -> Option<usize> {
+    pub(crate) fn host_of(&self, node: NodeId) -> Option<usize> {
         self.place.get(&node).copied()
     }
 
-    /// The host of a recorded daemon.
     pub(crate) fn of_daemon(&self, recording: usize, daemon: u32) -> Option<usize> {
         self.recorded.get(&(recording, daemon)).copied()
     }
@@ -100,7 +97,7 @@ impl Hosts {
             return Some(only);
         }
         let home = |host: usize| self.members.get(&self.hosts[host].node?)?.home;
-        home(one).filter(|first| home(other) == Some(*first)).and_then(|hub| self.of(hub))
+        home(one).filter(|first| home(other) == Some(*first)).and_then(|hub| self.host_of(hub))
     }
 
     /// The cell of a node that did not record.

@@ -10,12 +10,11 @@ const MISS_MS: f64 = 1.0;
 /// The part of distances that must fit.
 const FITTING: f64 = 0.95;
 
-/// One-way distances in milliseconds, by the two hosts.
+/// Milliseconds from one host to the other, by the two of them.
 pub(crate) type Distances = BTreeMap<(usize, usize), f64>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StarFit {
-    /// The leg of each host, milliseconds.
     pub(crate) legs: Vec<f64>,
     /// The greatest miss of those that fit.
     pub(crate) miss_ms: f64,

@@ -17,7 +17,6 @@ const CELL_M: f64 = 1000.0;
 const STEP_S: f64 = 0.001;
 /// The most cells by which a node is moved aside.
 const MAX_SHIFT: i32 = 4096;
-/// The most steps of one node.
 const MAX_STEPS: usize = 10_000;
 
 /// The text of the topology, with the sources of its values.
@@ -257,7 +256,6 @@ impl<'a> TwinNetwork<'a> {
     }
 }
 
-/// The router behind a host's leg.
 fn edge(name: &str) -> String {
     format!("{name}.edge")
 }

@@ -1,6 +1,9 @@
-//! What recordings tell together.
+//! Recordings of several hosts, merged: their hosts, paths, rates and requests.
+
+use std::collections::BTreeMap;
 
 use roost_recording::{Recording, RecordingLine};
+use roost_statistics::quantile;
 use roost_wire::Role;
 
 use crate::align::Aligned;
@@ -13,10 +16,10 @@ use crate::round_trips::{self, Paths};
 
 /// The most hosts whose distances are no star: each pair of them gets a link.
 const MAX_MESH: usize = 128;
-/// The most hosts of a star.
+/// The part of latencies beyond delays that is worth a remark.
+const WORK: f64 = 0.1;
 const MAX_STAR: usize = 1024;
 
-/// The merged recordings.
 #[derive(Debug)]
 pub struct Observed {
     pub(crate) hosts: Hosts,
@@ -94,7 +97,8 @@ pub fn observe(recordings: &[Recording]) -> Result<Observed, TwinError> {
     cells.into_iter().for_each(|(node, cell)| hosts.learn_cell(node, cell));
     let rates = rates::find(&hosts, &requests, &delays, &Delivered::find(&aligned, &hosts));
     let warm = warm_connections(&aligned, &hosts);
-    let remarks = remarks(&aligned, &hosts);
+    let mut remarks = remarks(&aligned, &hosts);
+    remarks.extend(work(&rates::beyond_streams(&hosts, &requests, &delays), &requests));
     let length = aligned.length;
     Ok(Observed { hosts, paths, star, delays, rates, requests, left_out, warm, length, remarks })
 }
@@ -104,7 +108,7 @@ fn warm_connections(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<WarmConnection>
     let mut warm = Vec::new();
     for (recording, t, line) in aligned.lines() {
         let RecordingLine::Connection(row) = &line.line else { continue };
-        let ends = hosts.of_daemon(recording, row.daemon).zip(hosts.of(row.node));
+        let ends = hosts.of_daemon(recording, row.daemon).zip(hosts.host_of(row.node));
         let Some((from, to)) = ends.filter(|(from, to)| row.role == Role::Node && from != to) else { continue };
         // The wall clock may have moved by some milliseconds.
         if t - row.since_s < -0.1 {
@@ -117,19 +121,40 @@ fn warm_connections(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<WarmConnection>
     warm
 }
 
+/// The most seconds by which a clock is ahead of another one. Of each connection the least counts: a late message makes
+/// the difference greater.
+fn clocks_ahead(aligned: &Aligned<'_>) -> u64 {
+    let mut least: BTreeMap<_, u64> = BTreeMap::new();
+    for (recording, _, line) in aligned.lines() {
+        let RecordingLine::Connection(row) = &line.line else { continue };
+        let Some(ahead) = row.clock_ahead_s.map(i64::unsigned_abs) else { continue };
+        least.entry((recording, row.daemon, row.node)).and_modify(|known| *known = ahead.min(*known)).or_insert(ahead);
+    }
+    least.into_values().max().unwrap_or(0)
+}
+
+/// Says how much of a latency was no network's, if that is a tenth.
+fn work(beyond: &[f64], requests: &[ObservedRequest]) -> Option<String> {
+    let mut latencies: Vec<f64> = requests.iter().filter_map(ObservedRequest::latency_ms).collect();
+    latencies.sort_by(f64::total_cmp);
+    let (work, latency) = (quantile(beyond, 0.5)?, quantile(&latencies, 0.5)?);
+    (work > WORK * latency).then(|| {
+        format!(
+            "of a latency of {latency:.0} ms in the median, {work:.0} ms are queues and the work of busy hosts: a twin has \
+             the queues, and its hosts take no time"
+        )
+    })
+}
+
 fn remarks(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<String> {
     let mut remarks: Vec<String> =
         aligned.recordings.iter().flat_map(|(_, recording)| recording.remarks.iter().cloned()).collect();
     if aligned.recordings.len() > 1 {
         remarks.push("the recordings are aligned by the wall clocks of their hosts".to_owned());
     }
-    let ahead = aligned.lines().filter_map(|(_, _, line)| match &line.line {
-        RecordingLine::Connection(row) => row.clock_ahead_s.map(i64::unsigned_abs),
-        _ => None,
-    });
-    let ahead = ahead.max().unwrap_or(0);
+    let ahead = clocks_ahead(aligned);
     // Clocks are told in whole seconds, and a message takes its time.
-    if ahead > 2 {
+    if ahead > 1 {
         let remark = format!("clocks of hosts differ by up to {ahead} s, and so do the times of their requests");
         remarks.push(remark);
     }

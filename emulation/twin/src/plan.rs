@@ -61,6 +61,7 @@ impl TwinPlan {
             keys.push(format!("warm_up = \"{warm_up}s\""));
         }
         let faults = faults(observed, duration);
+        keys.extend(homes(observed));
         keys.extend(faults.iter().map(|(text, _)| text.clone()));
         let mut values: Vec<SourcedValue> = faults.into_iter().map(|(_, value)| value).collect();
         values.extend(request_values(observed, &rows));
@@ -84,6 +85,18 @@ fn hubs(observed: &Observed) -> Vec<String> {
         several => format!("tiers = [{}]", several.join(", ")),
     };
     vec!["architecture = \"super-node\"".to_owned(), places]
+}
+
+/// The homes of nodes, where there are several hubs to choose from.
+fn homes(observed: &Observed) -> Option<String> {
+    let hubs = observed.hosts.hosts.iter().filter(|host| host.hub.is_some()).count();
+    let home = |host: &crate::hosts::ObservedHost| {
+        let member = observed.hosts.members.get(&host.node?)?;
+        let hub = member.home.filter(|hub| observed.hosts.members.get(hub).is_some_and(|hub| hub.tier == 0))?;
+        Some(format!("\n{} = {}", quote(&host.name), quote(&observed.name(observed.hosts.host_of(hub)?))))
+    };
+    let lines: String = observed.hosts.hosts.iter().filter_map(home).collect();
+    (hubs > 1 && !observed.has_server() && !lines.is_empty()).then(|| format!("\n[homes]{lines}"))
 }
 
 /// The transport of the plan: that of the published experiments, if it is that of most requests, or else the usual one.

@@ -20,7 +20,6 @@ use crate::source::Certainty;
 const FLIGHT_BYTES: u64 = 14_000;
 /// Headers of an object's packets, as a part of its bytes.
 const HEADERS: f64 = 1.06;
-/// A full packet with its headers.
 const PACKET_BITS: f64 = 1_514.0 * 8.0;
 /// The part of a larger object that comes after its first byte, at least.
 const AFTER_FIRST: f64 = 0.85;
@@ -28,6 +27,8 @@ const AFTER_FIRST: f64 = 0.85;
 const MOST_WORK_MS: f64 = 8.0;
 /// An object that takes less than this, beyond the work of hosts, is no measurement of a rate.
 const LEAST_MS: f64 = 3.0;
+/// A time within so many spreads of the work of hosts may be chance.
+const SPREADS: f64 = 1.5;
 /// A leg that has delivered this much more than small objects tell is not what slowed them.
 const EXCEEDED: f64 = 1.15;
 /// A stream that loses this part, and so many packets, has met a full queue, or a lossy link.
@@ -35,6 +36,8 @@ const LOSSY: f64 = 0.03;
 const LOST_PACKETS: u64 = 10;
 /// A leg is full if it delivers this part of what it ever does.
 const FULL: f64 = 0.9;
+/// The streams that tell a rate: a single one may have lost packets elsewhere.
+const STREAMS: usize = 2;
 /// The measurements that make a rate sure.
 const SURE: usize = 3;
 /// Rounds in which the packet at the faster leg is taken off.
@@ -44,7 +47,6 @@ const ROUNDS: usize = 4;
 pub(crate) struct LegRate {
     /// Bits per second; `None` where nothing limits that was seen.
     pub(crate) bps: Option<f64>,
-    /// The greatest rate that was reached.
     pub(crate) reached_bps: f64,
     /// Small objects over it, and streams that lost packets while it was full.
     objects: usize,
@@ -58,7 +60,6 @@ pub(crate) struct HostRates {
     pub(crate) down: LegRate,
 }
 
-/// One-way delays in milliseconds between hosts.
 pub(crate) type Delays = Vec<Vec<Option<f64>>>;
 
 /// The least time that small objects took on a way, with their bits and their number.
@@ -104,7 +105,8 @@ pub(crate) fn find(
 
 impl LegRate {
     pub(crate) fn certainty(&self) -> Certainty {
-        match (self.bps, self.streams.max(self.objects)) {
+        let streams = if self.streams >= STREAMS { self.streams } else { 0 };
+        match (self.bps, streams.max(self.objects)) {
             (Some(_), _) if self.is_mirrored => Certainty::Assumed,
             (None, _) | (_, 0) => Certainty::Assumed,
             (_, SURE..) => Certainty::Measured,
@@ -116,10 +118,10 @@ impl LegRate {
         let reached = format!("{:.2} Mbit/s were reached", self.reached_bps / 1e6);
         match (self.bps, self.streams, self.objects) {
             (Some(_), _, _) if self.is_mirrored => format!("that of the other direction; {reached}"),
-            (Some(_), 0, count) => format!("time of {count} small objects; {reached}"),
-            (Some(_), count, _) => format!("{count} streams lost packets when {reached}"),
+            (Some(_), count @ STREAMS.., _) => format!("{count} streams lost packets when {reached}"),
+            (Some(_), _, count) => format!("time of small objects, {count} of them; {reached}"),
             (None, _, 0) => format!("no small object went there; {reached}"),
-            (None, _, count) => format!("{count} small objects were not slowed there; {reached}"),
+            (None, _, count) => format!("small objects, {count} of them, were not slowed there; {reached}"),
         }
     }
 
@@ -163,7 +165,7 @@ fn solve(rates: &mut [HostRates], ways: &BTreeMap<(usize, usize), SmallObjects>)
         for (host, [up, down]) in rates.iter_mut().zip(fastest) {
             for (leg, told) in [(&mut host.up, up), (&mut host.down, down)] {
                 let of_objects = told.filter(|bps| bps.is_finite() && leg.reached_bps <= EXCEEDED * bps);
-                leg.bps = if leg.streams > 0 { Some(leg.reached_bps) } else { of_objects };
+                leg.bps = if leg.streams >= STREAMS { Some(leg.reached_bps) } else { of_objects };
             }
         }
     }
@@ -174,12 +176,13 @@ fn small_objects(
     requests: &[ObservedRequest],
     delays: &Delays,
 ) -> BTreeMap<(usize, usize), SmallObjects> {
-    let work = work_ms(hosts, requests, delays);
+    let Work { usual_ms, spread_ms } = work(hosts, requests, delays);
     let mut ways: BTreeMap<(usize, usize), SmallObjects> = BTreeMap::new();
     for request in requests {
         let Some((bytes, target)) = small_object(request).zip(request.target) else { continue };
         let Some(beyond) = beyond_delays(hosts, request, delays) else { continue };
-        let (took_s, bits) = ((beyond - work).max(0.0) / 1e3, bytes as f64 * 8.0 * HEADERS);
+        let took_ms = Some(beyond - usual_ms).filter(|took| *took >= LEAST_MS.max(SPREADS * spread_ms));
+        let (took_s, bits) = (took_ms.unwrap_or(0.0) / 1e3, bytes as f64 * 8.0 * HEADERS);
         let way = ways.entry((target, request.host)).or_insert(SmallObjects { took_s, bits, count: 0 });
         if took_s / bits < way.took_s / way.bits {
             (way.took_s, way.bits) = (took_s, bits);
@@ -239,13 +242,27 @@ fn beyond_delays(hosts: &Hosts, request: &ObservedRequest, delays: &Delays) -> O
     Some(request.first_byte_ms()? - there - delay(provider, own)?)
 }
 
-/// The work of hosts on the way of a request: what the first bytes of streams take beyond all delays, of which the least
-/// are those without a queue.
-fn work_ms(hosts: &Hosts, requests: &[ObservedRequest], delays: &Delays) -> f64 {
+/// The work of hosts on the way of a request.
+struct Work {
+    usual_ms: f64,
+    spread_ms: f64,
+}
+
+/// The work of hosts, from what the first bytes of streams take beyond all delays: the least are those without a queue,
+/// and the others tell how much is chance.
+fn work(hosts: &Hosts, requests: &[ObservedRequest], delays: &Delays) -> Work {
+    let beyond = beyond_streams(hosts, requests, delays);
+    let part = |part: f64| quantile(&beyond, part).unwrap_or(0.0).max(0.0);
+    Work { usual_ms: part(0.1).min(MOST_WORK_MS), spread_ms: part(0.5) - part(0.1) }
+}
+
+/// What the first bytes of streams took beyond the delays of their ways, milliseconds, the least first: queues, and the
+/// work of hosts.
+pub(crate) fn beyond_streams(hosts: &Hosts, requests: &[ObservedRequest], delays: &Delays) -> Vec<f64> {
     let streams = requests.iter().filter(|request| request.is_warm && request.began.service.is_stream());
     let mut beyond: Vec<f64> = streams.filter_map(|request| beyond_delays(hosts, request, delays)).collect();
     beyond.sort_by(f64::total_cmp);
-    quantile(&beyond, 0.1).unwrap_or(0.0).clamp(0.0, MOST_WORK_MS)
+    beyond
 }
 
 #[cfg(test)]
@@ -282,7 +299,7 @@ mod tests {
         solve(&mut rates, &ways(&[1e6, 1e6]));
         assert_eq!(rates[0].up.bps, None);
         assert!(rates[1].down.bps.is_some());
-        rates[0].up.streams = 1;
+        rates[0].up.streams = 2;
         solve(&mut rates, &ways(&[1e6, 1e6]));
         assert_eq!(rates[0].up.bps, Some(5e6));
     }

@@ -14,10 +14,8 @@ use crate::hosts::Hosts;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObservedRequest {
     pub(crate) t: f64,
-    /// The host of the requester.
     pub(crate) host: usize,
     pub(crate) began: RequestBegan,
-    /// Absent if the recording ended first.
     pub(crate) ended: Option<RequestEnded>,
     pub(crate) provider: Option<NodeId>,
     /// The host of the provider, or of the node that stood at the requested cell.
@@ -96,7 +94,6 @@ impl ObservedRequest {
 
 #[derive(Debug)]
 pub(crate) struct FoundRequests {
-    /// In the order of time.
     pub(crate) requests: Vec<ObservedRequest>,
     pub(crate) left_out: LeftOut,
     /// The cells of providers, as their requesters learned them.
@@ -162,13 +159,13 @@ fn is_usable(request: &ObservedRequest, left_out: &mut LeftOut) -> bool {
 /// The host that served it, or else whose node stood at the cell of the request.
 fn target(request: &ObservedRequest, hosts: &Hosts, cells: &BTreeMap<NodeId, Cell>) -> Option<usize> {
     if let Some(provider) = request.provider {
-        return hosts.of(provider);
+        return hosts.host_of(provider);
     }
     let Area::Exact(cell) = request.began.area else { return None };
     let stood = |(node, member): (&NodeId, &crate::hosts::Member)| {
         let recorded = member.cells.iter().rev().find(|(since, _)| *since <= request.t).or(member.cells.first());
         let at = recorded.map(|(_, cell)| *cell).or_else(|| cells.get(node).copied());
-        (at == Some(cell)).then(|| hosts.of(*node)).flatten()
+        (at == Some(cell)).then(|| hosts.host_of(*node)).flatten()
     };
     hosts.members.iter().find_map(stood)
 }

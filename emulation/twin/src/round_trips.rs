@@ -1,4 +1,4 @@
-//! Round trips and losses between hosts.
+//! Round trips, jitter and losses between each two hosts that had a connection.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,6 @@ const SURE: usize = 3;
 /// The least packets, and lost ones, that tell a loss.
 const LOSS_PACKETS: u64 = 200;
 const LOST_PACKETS: u64 = 3;
-/// The least measurements that tell jitter.
 const JITTER_TRIPS: usize = 20;
 /// Jitter below this, or below this part of the round trip, may be that of the hosts.
 const LEAST_JITTER_MS: f64 = 3.0;
@@ -28,7 +27,6 @@ const QUARTER_OF_JITTER: f64 = 0.707;
 pub(crate) struct PathSamples {
     /// Measured by pings, milliseconds, with their times.
     pub(crate) pings: Vec<(f64, f64)>,
-    /// Pings without an answer.
     pub(crate) silent: usize,
     /// The least round trip that a transport has told, milliseconds.
     pub(crate) transport_ms: Option<f64>,
@@ -49,7 +47,7 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> Paths {
             RecordingLine::Connection(row) => (row.daemon, row.node),
             _ => continue,
         };
-        let (Some(own), Some(other)) = (hosts.of_daemon(recording, daemon), hosts.of(node)) else { continue };
+        let (Some(own), Some(other)) = (hosts.of_daemon(recording, daemon), hosts.host_of(node)) else { continue };
         if own == other {
             continue;
         }
@@ -81,7 +79,6 @@ impl PathSamples {
         self.lost += row.lost_packets.saturating_sub(before.map_or(0, |before| before.lost_packets));
     }
 
-    /// The least round trip, milliseconds.
     pub(crate) fn least_ms(&self) -> Option<f64> {
         let pinged = self.pings.iter().map(|(_, rtt)| *rtt).reduce(f64::min);
         // A handshake's round trip has the work of both ends in it.

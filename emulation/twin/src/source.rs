@@ -4,7 +4,6 @@ use std::fmt;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourcedValue {
-    /// The host, link or key.
     pub object: String,
     pub what: &'static str,
     pub value: String,
@@ -14,9 +13,8 @@ pub struct SourcedValue {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Certainty {
-    /// Nothing was recorded about it.
     Assumed,
-    /// It follows from other values, or from few measurements.
+    /// Other values tell it, or too few measurements do.
     Estimated,
     Measured,
 }

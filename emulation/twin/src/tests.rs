@@ -108,7 +108,7 @@ fn twin(makers: &[Maker]) -> Twin {
 }
 
 #[test]
-fn star_has_the_legs_of_round_trips() {
+fn round_trips_become_legs_of_star() {
     let twin = twin(&star());
     assert!(twin.is_star && twin.hosts == 3, "{}", twin.topology);
     let topology = file::parse("twin", &twin.topology).unwrap();

@@ -1,4 +1,4 @@
-//! The files of a twin.
+//! The files of a twin: topology, plan, requests, and the sources of all values.
 
 use crate::network::TwinNetwork;
 use crate::observe::Observed;
@@ -20,9 +20,7 @@ pub struct Twin {
     pub values: Vec<SourcedValue>,
     pub hosts: usize,
     pub is_star: bool,
-    /// Seconds.
     pub length: f64,
-    /// Sentences about what the recordings lack.
     pub remarks: Vec<String>,
 }
 

@@ -33,10 +33,8 @@ pub struct RequestBegan {
     #[schemars(with = "Service")]
     pub service: Service,
     pub area: Area,
-    /// The provider that the request names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<NodeSelector>,
-    /// The transports that may serve it.
     pub transports: Vec<Scheme>,
     pub reflect: ReflectionPolicy,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +48,6 @@ pub struct RequestEnded {
     pub schema: u32,
     pub request: u64,
     pub outcome: RequestResult,
-    /// The reason, unless it was completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Code>,
     /// From the beginning to the end, milliseconds.

@@ -1,4 +1,4 @@
-//! The flags of `roost record`.
+//! The flags of `roost record`, and what they say about themselves.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -69,6 +69,8 @@ pub struct Plan {
     /// The way in which services are found and data is sent.
     pub architecture: Architecture,
     pub super_nodes: SuperNodes,
+    /// The nodes whose first hub the plan chooses, each with its hub's host.
+    pub homes: Vec<(Named, Named)>,
     pub caches: HubSelection,
     /// The host of the server; the default is that of class `server`.
     pub server: Option<Named>,

@@ -1,4 +1,4 @@
-//! The file of a recording.
+//! The file of a recording: it grows line by line, up to a limit.
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write as _};
@@ -9,7 +9,6 @@ use roost_recording::{RecordingLine, StampedLine};
 
 use crate::failure::{Code, Failure, Outcome};
 
-/// Room for the last line.
 const LAST_BYTES: u64 = 256;
 
 pub(super) struct RecordingFile {

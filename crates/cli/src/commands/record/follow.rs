@@ -1,4 +1,4 @@
-//! One daemon that is recorded: its status and connections once a second, its requests as they come, and the round trips
+//! A daemon that is recorded: its status and connections once a second, its requests as they come, and the round trips
 //! to its remotes.
 
 use std::path::{Path, PathBuf};

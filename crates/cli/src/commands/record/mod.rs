@@ -18,11 +18,9 @@ use crate::signals::Signals;
 use file::RecordingFile;
 use follow::FollowedDaemon;
 
-/// Lines that wait for the file.
 const MAX_WAITING: usize = 4096;
 /// The pause between two flushes of the file.
 const FLUSH: Duration = Duration::from_secs(1);
-/// The most daemons of one recording.
 const MAX_DAEMONS: usize = 256;
 
 pub(crate) async fn run(args: &RecordArgs, socket: &Path, output: Output) -> Outcome {
@@ -72,7 +70,6 @@ pub(crate) async fn run(args: &RecordArgs, socket: &Path, output: Output) -> Out
     Ok(())
 }
 
-/// The sockets to follow, each once.
 fn sockets(args: &RecordArgs, socket: &Path) -> Outcome<Vec<PathBuf>> {
     let mut sockets = vec![socket.to_owned()];
     for other in &args.sockets {
