@@ -25,11 +25,18 @@ pub struct Replay {
     requests: Vec<Vec<ReplayedRequest>>,
 }
 
+/// The requests before anything counts, and those that count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorkloadPhase {
+    WarmUp,
+    Measured,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplayedRequest {
-    /// Since the beginning of the workload, or of its warm-up.
+    pub phase: WorkloadPhase,
+    /// Since the beginning of the phase.
     pub at: Duration,
-    pub is_warm_up: bool,
     pub service: Service,
     pub target: usize,
     /// The length of a stream, if it is not that of the plan.
@@ -87,9 +94,9 @@ impl Replay {
 
     /// The requests of a node in lanes: no request of a lane can begin before the one before it has ended, so that each
     /// begins at its time.
-    pub fn lanes(&self, plan: &Plan, node: usize, is_warm_up: bool) -> Vec<Vec<ReplayedRequest>> {
+    pub fn lanes(&self, plan: &Plan, node: usize, phase: WorkloadPhase) -> Vec<Vec<ReplayedRequest>> {
         let mut lanes: Vec<(Duration, Vec<ReplayedRequest>)> = Vec::new();
-        for request in self.requests[node].iter().filter(|request| request.is_warm_up == is_warm_up) {
+        for request in self.requests[node].iter().filter(|request| request.phase == phase) {
             let stream =
                 if request.service.is_stream() { request.stream.unwrap_or(plan.stream) } else { Duration::ZERO };
             let over = request.at + plan.timeout + stream;
@@ -165,31 +172,27 @@ impl ReplayReader<'_> {
             let names = Service::ALL.iter().map(Service::name).collect::<Vec<_>>().join(", ");
             format!("`{}` is no service that every node offers: use one of {names}", row.service)
         })?;
-        let (is_warm_up, at) = self.time(row.time_s)?;
+        let (phase, at) = self.time(row.time_s)?;
         let stream = row.stream_s.map(|seconds| match seconds {
             0.001..=86_400.0 => Ok(Duration::from_secs_f64(seconds)),
             _ => Err(format!("a stream lasts from 0.001 to 86400 s, not {seconds}")),
         });
         let transport = row.transport.as_ref().filter(|name| !name.is_empty()).map(|name| name.parse::<Scheme>());
         let transport = transport.transpose().map_err(|_| "a transport is udp, tcp or quic".to_owned())?;
-        let request = ReplayedRequest {
-            at,
-            is_warm_up,
-            service,
-            target: place(&row.target)?,
-            stream: stream.transpose()?,
-            transport,
-        };
+        let request =
+            ReplayedRequest { phase, at, service, target: place(&row.target)?, stream: stream.transpose()?, transport };
         Ok((place(&row.node)?, request))
     }
 
     /// A time of the workload, or a negative one in the warm-up, which ends at 0.
-    fn time(&self, seconds: f64) -> Result<(bool, Duration), String> {
+    fn time(&self, seconds: f64) -> Result<(WorkloadPhase, Duration), String> {
         let Plan { warm_up, duration, .. } = self.plan;
-        let at = if seconds < 0.0 { warm_up.as_secs_f64() + seconds } else { seconds };
-        let length = if seconds < 0.0 { warm_up } else { duration };
+        let (phase, at, length) = match seconds < 0.0 {
+            true => (WorkloadPhase::WarmUp, warm_up.as_secs_f64() + seconds, warm_up),
+            false => (WorkloadPhase::Measured, seconds, duration),
+        };
         if (0.0..length.as_secs_f64()).contains(&at) {
-            return Ok((seconds < 0.0, Duration::from_secs_f64(at)));
+            return Ok((phase, Duration::from_secs_f64(at)));
         }
         Err(format!(
             "at {seconds} s nodes send no requests: the warm-up takes {} s and the duration is {} s",
@@ -230,14 +233,14 @@ mod tests {
         let prepared = prepared(csv).unwrap();
         let replay = prepared.replay.as_ref().unwrap();
         let at = |lane: &Vec<ReplayedRequest>| lane.iter().map(|request| request.at.as_millis()).collect::<Vec<_>>();
-        let lanes = replay.lanes(&prepared.plan, 0, false);
+        let lanes = replay.lanes(&prepared.plan, 0, WorkloadPhase::Measured);
         assert_eq!(lanes.iter().map(at).collect::<Vec<_>>(), [vec![0, 14_500], vec![3_000], vec![4_000]]);
         assert_eq!(
             (lanes[0][1].stream, lanes[0][1].transport),
             (Some(Duration::from_millis(5_500)), Some(Scheme::Quic))
         );
-        assert_eq!(at(&replay.lanes(&prepared.plan, 0, true)[0]), [3_000]);
-        assert!(replay.lanes(&prepared.plan, 1, false).is_empty());
+        assert_eq!(at(&replay.lanes(&prepared.plan, 0, WorkloadPhase::WarmUp)[0]), [3_000]);
+        assert!(replay.lanes(&prepared.plan, 1, WorkloadPhase::Measured).is_empty());
     }
 
     #[test]

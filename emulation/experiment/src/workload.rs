@@ -16,6 +16,7 @@ use super::placement::{PlacedNode, Targets};
 use super::plan::{Draw, Mix, Plan};
 use super::prepare::Prepared;
 use super::replay::ReplayedRequest;
+pub use super::replay::WorkloadPhase;
 
 #[derive(Clone, Debug)]
 pub struct WorkloadSettings {
@@ -74,13 +75,6 @@ pub enum WorkloadStep {
     Done,
 }
 
-/// The requests before anything counts, and those that count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkloadPhase {
-    WarmUp,
-    Measured,
-}
-
 /// The end of a request, as far as the next one depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestEnding {
@@ -123,7 +117,7 @@ impl Workload {
                 workloads.push((index, drawn));
                 continue;
             };
-            let lanes = replay.lanes(plan, index, phase == WorkloadPhase::WarmUp).into_iter();
+            let lanes = replay.lanes(plan, index, phase).into_iter();
             workloads.extend(lanes.map(|lane| (index, drawn.clone().replaying(lane))));
         }
         workloads
@@ -344,7 +338,7 @@ mod tests {
     fn replay_keeps_its_times() {
         let request = |ms, service| ReplayedRequest {
             at: Duration::from_millis(ms),
-            is_warm_up: false,
+            phase: WorkloadPhase::Measured,
             service,
             target: 5,
             stream: Some(Duration::from_secs(3)),

@@ -1,6 +1,7 @@
 //! What each host's two directions delivered, in bins of time, as the receiving ends of connections count.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use roost_recording::{ConnectionLine, RecordingLine};
 use roost_wire::{NodeId, Scheme};
@@ -12,6 +13,9 @@ use crate::hosts::Hosts;
 const BIN_S: f64 = 3.0;
 /// The most bins of all hosts together; those of a longer recording are longer.
 const MAX_BINS: f64 = 4e6;
+/// Of so many bins the greatest ones are skipped, and so many of them.
+const MANY_BINS: usize = 15;
+const SKIPPED: usize = 2;
 /// The longest time between two lines of a connection over which its bytes may be spread.
 const LONGEST_S: f64 = 30.0;
 /// Headers below the transport, as a part of the bytes of full packets.
@@ -44,14 +48,18 @@ impl Delivered {
             let before = last.insert((recording, row.daemon, row.node, row.transport), (t, row));
             let Some((since, before)) = before.filter(|(_, before)| before.since_s <= row.since_s) else { continue };
             let bits = row.received_bytes.saturating_sub(before.received_bytes) as f64 * 8.0 * HEADERS;
-            spread(&mut found.up[from], bin, (since, t), bits);
-            spread(&mut found.down[to], bin, (since, t), bits);
+            spread(&mut found.up[from], bin, &(since..t), bits);
+            spread(&mut found.down[to], bin, &(since..t), bits);
         }
         found
     }
 
     pub(crate) fn most(&self, host: usize, direction: Direction) -> f64 {
-        self.bins(host, direction).iter().copied().fold(0.0, f64::max) / self.bin
+        let mut bins: Vec<f64> = self.bins(host, direction).iter().copied().filter(|bits| *bits > 0.0).collect();
+        bins.sort_by(|a, b| b.total_cmp(a));
+        // A host that stood still for a while counts late what came meanwhile.
+        let skipped = if bins.len() >= MANY_BINS { SKIPPED } else { 0 };
+        bins.get(skipped).copied().unwrap_or(0.0) / self.bin
     }
 
     /// The mean rate in a time, of whole bins within it.
@@ -69,15 +77,15 @@ impl Delivered {
     }
 }
 
-fn spread(bins: &mut [f64], length_of_bin: f64, (since, until): (f64, f64), bits: f64) {
-    let length = until - since;
+fn spread(bins: &mut [f64], length_of_bin: f64, time: &Range<f64>, bits: f64) {
+    let length = time.end - time.start;
     if !(0.0..=LONGEST_S).contains(&length) || length == 0.0 {
         return;
     }
-    let first = (since / length_of_bin) as usize;
+    let first = (time.start / length_of_bin) as usize;
     for (bin, sum) in bins.iter_mut().enumerate().skip(first) {
         let (begin, end) = (bin as f64 * length_of_bin, (bin + 1) as f64 * length_of_bin);
-        let within = until.min(end) - since.max(begin);
+        let within = time.end.min(end) - time.start.max(begin);
         if within <= 0.0 {
             break;
         }
@@ -92,8 +100,8 @@ mod tests {
     #[test]
     fn bits_are_spread_over_bins() {
         let mut bins = vec![0.0; 4];
-        spread(&mut bins, 3.0, (2.0, 8.0), 60.0);
-        spread(&mut bins, 3.0, (1.0, 1.0), 99.0);
+        spread(&mut bins, 3.0, &(2.0..8.0), 60.0);
+        spread(&mut bins, 3.0, &(1.0..1.0), 99.0);
         assert_eq!(bins, [10.0, 30.0, 20.0, 0.0]);
         let delivered = Delivered { up: vec![bins.clone()], down: vec![vec![0.0; 4]], bin: 3.0 };
         assert_eq!(delivered.most(0, Direction::Up), 10.0);

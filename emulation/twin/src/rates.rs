@@ -87,7 +87,7 @@ pub(crate) fn find(
             rates[from].up.reached(bps);
             rates[to].down.reached(bps);
         }
-        match full_leg(request, (from, to), delivered) {
+        match full_leg(request, from, to, delivered) {
             Some(Direction::Up) => rates[from].up.streams += 1,
             Some(Direction::Down) => rates[to].down.streams += 1,
             None => {}
@@ -210,7 +210,7 @@ fn larger_object(request: &ObservedRequest) -> Option<f64> {
 }
 
 /// The leg at which a stream lost packets: the fuller one of its two, if it was full.
-fn full_leg(request: &ObservedRequest, (from, to): (usize, usize), delivered: &Delivered) -> Option<Direction> {
+fn full_leg(request: &ObservedRequest, from: usize, to: usize, delivered: &Delivered) -> Option<Direction> {
     let ended = request.ended.as_ref()?;
     let summary = ended.summary.as_ref()?;
     let part = summary.lost as f64 / (summary.lost + summary.packets).max(1) as f64;
