@@ -16,6 +16,9 @@ const MAX_BINS: f64 = 4e6;
 /// Of so many bins the greatest ones are skipped, and so many of them.
 const MANY_BINS: usize = 15;
 const SKIPPED: usize = 2;
+/// So many bins with this part of the greatest rate are a plateau.
+const PLATEAU: f64 = 0.9;
+const PLATEAU_BINS: usize = 4;
 /// The longest time between two lines of a connection over which its bytes may be spread.
 const LONGEST_S: f64 = 30.0;
 /// Headers below the transport, as a part of the bytes of full packets.
@@ -62,6 +65,12 @@ impl Delivered {
         bins.get(skipped).copied().unwrap_or(0.0) / self.bin
     }
 
+    /// True if the host delivered about its greatest rate again and again, as a full leg does.
+    pub(crate) fn has_plateau(&self, host: usize, direction: Direction) -> bool {
+        let least = PLATEAU * self.most(host, direction) * self.bin;
+        least > 0.0 && self.bins(host, direction).iter().filter(|bits| **bits >= least).count() >= PLATEAU_BINS
+    }
+
     /// The mean rate in a time, of whole bins within it.
     pub(crate) fn mean(&self, host: usize, direction: Direction, from: f64, to: f64) -> Option<f64> {
         let (first, end) = ((from / self.bin).ceil() as usize, (to / self.bin).floor() as usize);
@@ -96,6 +105,17 @@ fn spread(bins: &mut [f64], length_of_bin: f64, time: &Range<f64>, bits: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn burst_is_no_plateau() {
+        let of = |up: Vec<f64>| Delivered { down: vec![vec![0.0; up.len()]], up: vec![up], bin: 3.0 };
+        let mut bins = vec![3.0; 20];
+        bins[7] = 30.0;
+        let steady = of(bins.clone());
+        assert!(steady.most(0, Direction::Up) == 1.0 && steady.has_plateau(0, Direction::Up));
+        let falling = of((1..20).map(|number| f64::from(number * number)).collect());
+        assert!(!falling.has_plateau(0, Direction::Up) && !falling.has_plateau(0, Direction::Down));
+    }
 
     #[test]
     fn bits_are_spread_over_bins() {

@@ -65,13 +65,12 @@ pub(crate) fn fill(hosts: usize, distances: &Distances) -> Vec<Vec<Option<f64>>>
     }
     let known = all.clone();
     for via in 0..hosts {
-        for a in 0..hosts {
-            let Some(first) = all[a][via] else { continue };
-            for b in 0..hosts {
-                let Some(second) = all[via][b] else { continue };
-                if a != b && all[a][b].is_none_or(|direct| direct > first + second) {
-                    all[a][b] = Some(first + second);
-                }
+        let onward = all[via].clone();
+        for (from, row) in all.iter_mut().enumerate() {
+            let Some(first) = row[via] else { continue };
+            for (to, (known, second)) in row.iter_mut().zip(&onward).enumerate() {
+                let Some(length) = second.filter(|_| from != to).map(|second| first + second) else { continue };
+                *known = Some(known.map_or(length, |known| known.min(length)));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The network of a twin, as the text of a topology.
 
 use roost_topology::file::quote;
+use roost_wire::Cell;
 
 use crate::hosts::ObservedHost;
 use crate::legs::{self, Distances, StarFit};
@@ -98,7 +99,7 @@ impl<'a> TwinNetwork<'a> {
             let (source, certainty) = self.source_of_leg(host);
             self.value(&name, "delay", delay.clone(), source, certainty);
             let more = self.extras(&name, jitters[host], losses[host]);
-            let rates = self.rates(host, ["up", "down"]);
+            let rates = self.rates(host);
             legs.push(format!("    {{ host = {}, delay = \"{delay}\"{more}{rates} }},", quote(&name)));
         }
         let names: Vec<String> = self.observed.hosts.hosts.iter().map(|host| quote(&host.name)).collect();
@@ -115,7 +116,7 @@ impl<'a> TwinNetwork<'a> {
             self.lines.push(format!("[[host]]\nname = {}\nclass = \"router\"\n", quote(&edge(name))));
         }
         for (host, name) in names.iter().enumerate() {
-            let rates = self.rates(host, ["up", "down"]).trim_start_matches(", ").replace("}, ", "}\n");
+            let rates = self.rates(host).trim_start_matches(", ").replace("}, ", "}\n");
             let link = format!(
                 "[[link]]\nname = {}\nbetween = [{}, {}]\nrate = \"unlimited\"",
                 quote(&format!("leg-{name}")),
@@ -189,10 +190,10 @@ impl<'a> TwinNetwork<'a> {
     }
 
     /// The rates of a host's two directions, as keys of a leg or a link.
-    fn rates(&mut self, host: usize, keys: [&'static str; 2]) -> String {
+    fn rates(&mut self, host: usize) -> String {
         let (name, rates) = (self.observed.hosts.hosts[host].name.clone(), self.observed.rates[host].clone());
         let mut text = String::new();
-        for (key, leg, what) in [(keys[0], rates.up, "rate up"), (keys[1], rates.down, "rate down")] {
+        for (key, leg, what) in [("up", rates.up, "rate up"), ("down", rates.down, "rate down")] {
             let rate = leg.bps.map_or_else(|| "unlimited".to_owned(), kilobits);
             self.value(&name, what, rate.clone(), leg.source(), leg.certainty());
             if leg.bps.is_some() {
@@ -212,17 +213,10 @@ impl<'a> TwinNetwork<'a> {
     }
 
     fn add_motion(&mut self) {
-        let moving: Vec<(String, Vec<(f64, (i32, i32))>)> = self
-            .observed
-            .hosts
-            .hosts
-            .iter()
-            .filter_map(|host| {
-                let cells = &self.observed.hosts.members.get(&host.node?)?.cells;
-                (cells.len() > 1)
-                    .then(|| (host.name.clone(), cells.iter().map(|(t, cell)| (*t, (cell.x, cell.y))).collect()))
-            })
-            .collect();
+        let hosts = &self.observed.hosts;
+        let cells = |host: &ObservedHost| Some(hosts.members.get(&host.node?)?.cells.clone());
+        let moving = hosts.hosts.iter().filter_map(|host| Some((host.name.clone(), cells(host)?)));
+        let moving: Vec<_> = moving.filter(|(_, cells)| cells.len() > 1).collect();
         if moving.is_empty() {
             return;
         }
@@ -235,8 +229,9 @@ impl<'a> TwinNetwork<'a> {
                 "its status once a second".to_owned(),
                 Certainty::Measured,
             );
-            let middle =
-                |(x, y): (i32, i32)| format!("[{}, {}]", (f64::from(x) + 0.5) * CELL_M, (f64::from(y) + 0.5) * CELL_M);
+            let middle = |cell: Cell| {
+                format!("[{}, {}]", (f64::from(cell.x) + 0.5) * CELL_M, (f64::from(cell.y) + 0.5) * CELL_M)
+            };
             let mut points = vec![format!("{{ at = \"0s\", position = {} }}", middle(cells[0].1))];
             for pair in cells.windows(2).take(MAX_STEPS) {
                 let at = pair[1].0.max(0.01);

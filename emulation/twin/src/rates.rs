@@ -224,7 +224,8 @@ fn full_leg(request: &ObservedRequest, from: usize, to: usize, delivered: &Deliv
     };
     let (up, down) = (fullness(from, Direction::Up), fullness(to, Direction::Down));
     let fuller = if up >= down { Direction::Up } else { Direction::Down };
-    (up.max(down) >= FULL).then_some(fuller)
+    let host = if fuller == Direction::Up { from } else { to };
+    (up.max(down) >= FULL && delivered.has_plateau(host, fuller)).then_some(fuller)
 }
 
 /// What the first byte took beyond the delays of its way, milliseconds. A request goes to the requester's home and from

@@ -150,9 +150,7 @@ fn single_recording() -> String {
     }
     text += &line(
         1.0,
-        &format!(
-            r#""record":"request","daemon":0,"request":{{"event":"began","schema":2,"request":1,"began_unix_ms":1764000001000,"service":"image","area":{{"at":"3,4"}},"transports":["tcp"],"reflect":"never"}}"#
-        ),
+        r#""record":"request","daemon":0,"request":{"event":"began","schema":2,"request":1,"began_unix_ms":1764000001000,"service":"image","area":{"at":"3,4"},"transports":["tcp"],"reflect":"never"}"#,
     );
     text + &line(
         2.0,
