@@ -145,7 +145,7 @@ impl SimRun<'_, '_> {
             return;
         }
         (self.begin, self.is_warm_up) = (self.world.now, true);
-        self.start_workloads(Workload::all(self.prepared, WorkloadPhase::WarmUp));
+        self.start_workloads(WorkloadPhase::WarmUp);
         self.run_until_drained(plan.warm_up, plan.warm_up + plan.timeout + plan.stream);
         let breath = self.world.now + WARM_UP_PAUSE;
         while self.world.step(breath) {
@@ -155,9 +155,9 @@ impl SimRun<'_, '_> {
         self.calendar = SimEventQueue::new();
     }
 
-    fn start_workloads(&mut self, workloads: Vec<(usize, Workload)>) {
+    fn start_workloads(&mut self, phase: WorkloadPhase) {
         let mut started = vec![0; self.requesters.len()];
-        for (node, workload) in workloads {
+        for (node, workload) in Workload::all(self.prepared, phase) {
             let id = RequesterId { node, lane: started[node] };
             started[node] += 1;
             if self.requesters[node].len() == id.lane {
@@ -188,7 +188,7 @@ impl SimRun<'_, '_> {
             self.calendar.push(Time::ZERO + fault.at, SimRunTimer::Fault(place));
         }
         let placement = &self.prepared.placement;
-        self.start_workloads(Workload::all(self.prepared, WorkloadPhase::Measured));
+        self.start_workloads(WorkloadPhase::Measured);
         self.calendar.push(Time::ZERO + SAMPLE, SimRunTimer::Sample);
         self.rooms.entries().for_each(|(index, at)| self.calendar.push(at, SimRunTimer::Room(index)));
         {
