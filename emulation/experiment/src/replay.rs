@@ -35,7 +35,6 @@ pub enum WorkloadPhase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReplayedRequest {
     pub phase: WorkloadPhase,
-    /// Since the beginning of the phase.
     pub at: Duration,
     pub service: Service,
     pub target: usize,
