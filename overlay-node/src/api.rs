@@ -29,6 +29,7 @@ pub(crate) fn routes(node: NodeService) -> Router {
         .route("/v1/streams", get(streams))
         .route("/v1/request", post(requests::request))
         .route("/v1/call", post(requests::call))
+        .route("/v1/requests", get(request_lines))
         .route("/v1/end", post(end))
         .route("/v1/lookup", post(lookup))
         .route("/v1/watch", get(watch).post(watch))
@@ -257,6 +258,14 @@ async fn relocate(State(node): State<NodeService>, pairs: QueryPairs) -> Result<
     node.mailbox.command(NodeCommand::Move(at)).await.map_err(leaving)?;
     tracing::info!(%from, %to, "moved");
     Ok(json_response(&Moved { schema: SCHEMA, from, to, place: grid.on_earth(&place, None) }))
+}
+
+async fn request_lines(State(node): State<NodeService>) -> Response {
+    let lines = stream::unfold(node.tickets.feed().subscribe(), |mut lines| async {
+        let line = lines.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(json_line(&line)), lines))
+    });
+    ([(header::CONTENT_TYPE, JSON_LINES)], Body::from_stream(lines)).into_response()
 }
 
 /// Ends a reflected stream early, so that its requester gets the summary.

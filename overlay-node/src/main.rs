@@ -16,6 +16,7 @@ mod outbox;
 mod provider_cache;
 mod region;
 mod region_movers;
+mod request_feed;
 mod requests;
 mod rooms;
 mod rows;

@@ -90,7 +90,11 @@ async fn serve(
     };
     spend(&mut request, &mut since);
     let purpose = Purpose::Request(request.service, request.mode);
-    let replies = node.open_ticket(purpose, |ticket| NodeCommand::Request { ticket, request, provider, body }).await?;
+    let command = |ticket| {
+        node.tickets.feed().begin(ticket, &request);
+        NodeCommand::Request { ticket, request, provider, body }
+    };
+    let replies = node.open_ticket(purpose, command).await?;
     let frames = headers.get(header::ACCEPT).is_some_and(|accept| accept == FRAMES);
     if frames { Ok(deliver::framed(replies, node, named)) } else { deliver::raw(replies, &node, named).await }
 }

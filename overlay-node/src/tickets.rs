@@ -17,6 +17,8 @@ use tokio::sync::mpsc;
 
 use backlog::{Admission, Backlog};
 
+use crate::request_feed::RequestFeed;
+
 /// The most API calls that wait at the same time.
 const MAX_TICKETS: usize = 1024;
 
@@ -102,14 +104,20 @@ pub(crate) struct Tickets {
     entries: Mutex<HashMap<Ticket, Entry>>,
     /// The bytes of objects that wait for slow readers.
     objects: Arc<AtomicUsize>,
+    feed: RequestFeed,
 }
 
 impl Tickets {
+    pub(crate) const fn feed(&self) -> &RequestFeed {
+        &self.feed
+    }
+
     /// Hands a reply to the ticket's owner, if there still is one. Returns the purpose of the ticket.
     pub(crate) fn deliver(&self, ticket: Ticket, reply: Reply) -> Option<Purpose> {
         let mut entries = self.lock();
         let entry = entries.get(&ticket)?;
         let (purpose, last) = (entry.purpose, reply.is_last());
+        self.feed.end(ticket, &reply);
         if entry.backlog.admit(&reply, purpose) == Admission::Admitted {
             // A reader that has just gone needs no reply.
             let _ = entry.sender.send(reply);
@@ -135,7 +143,10 @@ impl Tickets {
             }
             Admission::Overflow => {
                 let detail = "this node holds too much for readers that are too slow: try again later";
-                let _ = entry.sender.send(Reply::Failed(Failure::new(Reason::Busy, detail)));
+                let failed = Reply::Failed(Failure::new(Reason::Busy, detail));
+                self.feed.end(ticket, &failed);
+                // As above.
+                let _ = entry.sender.send(failed);
                 entries.remove(&ticket);
                 Some(purpose)
             }
@@ -238,6 +249,7 @@ impl Replies {
     /// Cancels the ticket. No more replies come.
     pub(crate) fn give_up(&mut self) {
         if !self.over && self.tickets.lock().remove(&self.ticket).is_some() {
+            self.tickets.feed.cancel(self.ticket);
             self.mailbox.post(NodeCommand::Cancel { ticket: self.ticket });
         }
         self.over = true;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 40] = [
+const ARROWS: [(&str, &[&str]); 42] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -15,6 +15,8 @@ const ARROWS: [(&str, &[&str]); 40] = [
     ("roost-identity", &["roost-wire", "roost-geo"]),
     ("roost-api", &["roost-wire"]),
     ("roost-client", &["roost-wire", "roost-api"]),
+    // Lines of a recording hold rows of the local API.
+    ("roost-recording", &["roost-wire", "roost-api"]),
     // gpsd's reports are read in one place.
     ("roost-services", &["roost-wire", "roost-geo"]),
     // The page plays what players get.
@@ -60,6 +62,7 @@ const ARROWS: [(&str, &[&str]); 40] = [
             "roost-api",
             "roost-players",
             "roost-dashboard",
+            "roost-recording",
             "roost-services",
             "roost-tak",
             "roost-terminal",
@@ -134,6 +137,11 @@ const ARROWS: [(&str, &[&str]); 40] = [
     ("roost-report", &["roost-statistics", "roost-results", "roost-topology", "roost-drawing"]),
     // The page of `roost dashboard` over the records of a run.
     ("roost-view", &["roost-dashboard", "roost-results", "roost-topology", "roost-drawing", "roost-experiment"]),
+    // Recordings of a running overlay become a topology and a plan, as texts.
+    (
+        "roost-twin",
+        &["roost-wire", "roost-api", "roost-recording", "roost-statistics", "roost-results", "roost-topology"],
+    ),
     // `emulate bench transport` measures the transport itself, whose two ends need identities;
     // `emulate bench reflect` makes the packets that a reflector is measured with, and runs the reflector's data path
     // over the socket of `roost-runtime`.
@@ -185,6 +193,8 @@ const ARROWS: [(&str, &[&str]); 40] = [
             "roost-placement",
             "roost-report",
             "roost-view",
+            "roost-recording",
+            "roost-twin",
             "roost-bench",
             "roost-reproduce",
         ],

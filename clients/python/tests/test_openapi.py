@@ -16,7 +16,7 @@ import roost
 
 from .network import Network, folder_of_programs
 
-ENDLESS = ("/v1/watch", "/v1/room", "/v1/offer", "/v1/request", "/v1/send")
+ENDLESS = ("/v1/watch", "/v1/requests", "/v1/room", "/v1/offer", "/v1/request", "/v1/send")
 """The endpoints whose answers last: Schemathesis reads answers to their end."""
 
 EXAMPLES = 60

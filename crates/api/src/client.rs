@@ -20,7 +20,9 @@ use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 
 use self::answers::Lines;
-pub use self::answers::{OfferStream, RequestStream, RoomStream, STREAM_PAUSES, SendStream, TraceOutcome, WatchStream};
+pub use self::answers::{
+    OfferStream, RequestFeed, RequestStream, RoomStream, STREAM_PAUSES, SendStream, TraceOutcome, WatchStream,
+};
 use self::offer_data::OfferBody;
 pub use self::offer_data::OfferData;
 use crate::error::{Code, Error, ErrorBody};
@@ -190,6 +192,12 @@ impl Client {
         let method = if place.is_none_or(|place| place.body().is_empty()) { Method::GET } else { Method::POST };
         let response = self.send_body(method, &target, crate::JSON_LINES, body_of(place)).await?;
         Ok(WatchStream(Lines::new(response)))
+    }
+
+    /// Reports the node's requests as they begin and end; the first lines are those under way.
+    pub async fn requests(&self) -> Result<RequestFeed, ClientError> {
+        let response = self.send(Method::GET, "/v1/requests", crate::JSON_LINES).await?;
+        Ok(RequestFeed(Lines::new(response)))
     }
 
     /// Enters a room and reports its other members, again with every change. Dropping the stream leaves the room.

@@ -17,6 +17,7 @@
 //! | `POST /v1/lookup?service=…&AREA` | [`Lookup`] | all |
 //! | `POST /v1/request`, a [`ServiceRequest`](roost_wire::messages::ServiceRequest) | the bytes, or frames of [`RequestEvent`] and data | nodes |
 //! | `POST /v1/call?request=…`, the body; `request` as for `/v1/request` | the same | nodes |
+//! | `GET /v1/requests` | lines of [`RequestLine`] | nodes |
 //! | `GET /v1/watch?AREA` | lines of [`WatchEvent`] | nodes |
 //! | `GET /v1/room?name=…` | lines of [`Roster`] | nodes |
 //! | `POST /v1/ping` | [`Ping`] | all |
@@ -48,7 +49,8 @@ mod serving;
 pub mod types;
 
 pub use client::{
-    Client, ClientError, OfferData, OfferStream, RequestStream, RoomStream, SendStream, TraceOutcome, WatchStream,
+    Client, ClientError, OfferData, OfferStream, RequestFeed, RequestStream, RoomStream, SendStream, TraceOutcome,
+    WatchStream,
 };
 pub use error::{Code, Error};
 pub use frame::{Frame, FrameError, Frames};
@@ -61,9 +63,10 @@ pub use types::{
     Accepted, AuditRow, AuditRows, Candidate, ConnectionRow, Connections, DatumStatus, DocumentHolder, DocumentRow,
     DocumentTaken, Documents, DownstreamRow, EarthPlace, Following, Given, HubConnection, HubHoldings, Index,
     IndexTotals, LogLevel, Lookup, Member, Moved, OfferEvent, OfferRequest, Outbox, OutboxRow, OutboxState,
-    OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority, Progress, Relation, RequestEvent, RoomRow, Rooms,
-    Roster, SendEvent, ServiceRow, Services, State, Status, StreamRow, Streams, Trace, TraceHop, Transfer,
-    TransferSummary, TransportBytes, TransportTotals, UpstreamRow, WatchEvent,
+    OutboxTotals, PathRow, Ping, PolicyStatus, Position, Priority, Progress, Relation, RequestBegan, RequestEnded,
+    RequestEvent, RequestLine, RequestResult, RoomRow, Rooms, Roster, SendEvent, ServiceRow, Services, State, Status,
+    StreamRow, Streams, Trace, TraceHop, Transfer, TransferSummary, TransportBytes, TransportTotals, UpstreamRow,
+    WatchEvent,
 };
 
 pub const SCHEMA: u32 = 2;

@@ -67,6 +67,7 @@ async fn run_async(command: &Command, socket: &std::path::Path, output: Output) 
         Command::Dashboard(args) => commands::dashboard::run(args, socket, output).await,
         Command::Tak(args) => commands::tak::run(args, socket, output).await,
         Command::Monitor(args) => commands::monitor::run(args, socket, output).await,
+        Command::Record(args) => commands::record::run(args, socket, output).await,
         Command::Index(args) => commands::index::run(args, socket, output).await,
         Command::Move(args) => commands::move_node::run(args, socket, output).await,
         Command::Ping(args) => commands::ping::run(args, socket, output).await,

@@ -20,7 +20,7 @@ Exit codes:
   2  the command line, the topology or the plan is wrong
   3  this system lacks something that is needed
   4  done, but the figures cannot be trusted
-  5  a link is not as it is described
+  5  a link is not as it is described, or a run of a twin differs from its recording
   126  a program cannot be run
   127  a program is not there
   130  interrupted
@@ -162,6 +162,18 @@ enum EmulateCommand {
   emulate run plan.toml -o results/now & emulate view results/now
 ")]
     View(commands::view::ViewArgs),
+    /// Make a network and a plan of recordings of a running overlay
+    ///
+    /// `roost record` keeps, at each host, what connections did and what was requested. The folder
+    /// gets a topology, a plan with the same hubs, requests, movements and absences, and each value
+    /// with its source and certainty. A run of the plan is held against the recording with --against:
+    /// completions may differ by 5 %, medians of latencies by 10 %, else the exit code is 5.
+    #[command(before_help = "Examples:
+  emulate twin uav1.jsonl uav2.jsonl base.jsonl -o twin
+  emulate simulate twin/plan.toml -o simulated
+  emulate twin twin --against simulated
+")]
+    Twin(commands::twin::TwinArgs),
     /// Compare two runs, or two sides of several runs each
     #[command(before_help = "Examples:
   emulate compare results/client-server results/super-node
@@ -235,6 +247,7 @@ fn run(command: &EmulateCommand, output: Output) -> CommandResult {
         EmulateCommand::Report(args) => commands::report::run(args, output),
         EmulateCommand::View(args) => commands::view::run(args, output),
         EmulateCommand::Reproduce(args) => commands::reproduce::run(args, output),
+        EmulateCommand::Twin(args) => commands::twin::run(args, output),
         EmulateCommand::Compare(args) => commands::compare::run(args, output),
         EmulateCommand::Bench(args) => commands::bench::run(args, output),
         EmulateCommand::Growth(args) => commands::growth::run(args, output),

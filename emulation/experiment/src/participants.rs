@@ -15,7 +15,7 @@ use super::prepare::Prepared;
 use super::requester::{ANSWER, NodeRequester, Phase, RequesterContext};
 use super::room_stays::RoomStays;
 use super::room_visitor::RoomVisitor;
-use super::workload::Workload;
+use super::workload::{Workload, WorkloadPhase};
 
 /// All requesters, and the phase of the run.
 pub(super) struct RequesterTasks {
@@ -28,11 +28,11 @@ impl RequesterTasks {
     /// none.
     pub(super) fn spawn_requesters(prepared: Option<&Prepared>, fleet: &Fleet, stage: &Rc<RequesterContext>) -> Self {
         let mut cast = Self { requesters: JoinSet::new(), phase: watch::Sender::new(Phase::Asking) };
-        let Some(prepared @ Prepared { plan, .. }) = prepared else { return cast };
-        for (index, (socket, alive)) in fleet.nodes().into_iter().enumerate() {
-            let node = &stage.nodes[index];
-            let of = if stage.is_warm_up { Workload::warm_up_from_plan } else { Workload::from_plan };
-            let workload = of(plan, node);
+        let Some(prepared) = prepared else { return cast };
+        let sockets = fleet.nodes();
+        let phase = if stage.is_warm_up { WorkloadPhase::WarmUp } else { WorkloadPhase::Measured };
+        for (index, workload) in Workload::all(prepared, phase) {
+            let (socket, alive) = sockets[index].clone();
             let (stage, phase) = (Rc::clone(stage), cast.phase.subscribe());
             let requester = NodeRequester { stage, node: index, socket, phase, alive, notes: JoinSet::new() };
             cast.requesters.spawn_local(requester.run(workload));

@@ -1,7 +1,9 @@
 //! A plan that is read, checked against its network, and placed.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use roost_lab::Machines;
@@ -16,6 +18,7 @@ use super::placement::{self, Placement};
 use super::plan::{Architecture, Fault, FaultKind, Named, Plan, PlanError, PlanErrors, TopologySource};
 use super::plan_links;
 use super::plan_programs::{self, ProgramSettings};
+use super::replay::Replay;
 use super::rooms;
 use super::script::{DaemonSlot, RunSchedule, ScheduleItem, ScheduledAction};
 
@@ -36,6 +39,8 @@ pub struct Prepared {
     pub placement: Placement,
     /// Other machines that make a part of the hosts.
     pub machines: Option<Machines>,
+    /// The requests, if the plan gives them one by one.
+    pub replay: Option<Arc<Replay>>,
     /// The schedule beside the workload.
     pub(super) script: RunSchedule,
     /// The settings of the programs of `topology`, in their order.
@@ -75,6 +80,7 @@ impl Prepared {
         plan_links::name_traces(&mut plan, &network);
         let placement = placement::place(&plan, &network, file)?;
         rooms::check(&plan, &placement, &network, file)?;
+        let replay = replay(&mut plan, &placement, file)?;
         plan.capture.iter().try_for_each(|capture| capture.nets(&network, file).map(drop))?;
         if plan.movement.is_some() && network.motion.cell_m.is_some() {
             let message = "the topology moves its hosts: leave `[movement]` out, or `cell` of its [motion]";
@@ -86,7 +92,17 @@ impl Prepared {
         let daemons = Faults { file, placement: &placement }.schedule(&plan, &mut topology)?;
         let mut script = RunSchedule::from_topology(&topology);
         daemons.into_iter().for_each(|item| script.add(Some(item)));
-        Ok(Self { plan, file: file.to_owned(), network, topology, placement, machines: None, script, program_settings })
+        Ok(Self {
+            plan,
+            file: file.to_owned(),
+            network,
+            topology,
+            placement,
+            machines: None,
+            replay,
+            script,
+            program_settings,
+        })
     }
 
     /// Describes the run for people, as pairs of a title and a value.
@@ -138,6 +154,15 @@ impl Prepared {
         file::write(&self.network, "")
     }
 
+    /// Writes the requests of a replay into the folder of results.
+    ///
+    /// # Errors
+    /// Fails when the file cannot be written.
+    pub fn keep_replay(&self, folder: &Path) -> io::Result<()> {
+        let keep = |replay: &Arc<Replay>| std::fs::write(folder.join(replay.file_name()), replay.text());
+        self.replay.as_ref().map_or(Ok(()), keep)
+    }
+
     /// The topology's file, or the plan's file if it generates one.
     pub(super) fn topology_file(&self) -> PathBuf {
         match &self.plan.topology {
@@ -152,6 +177,14 @@ impl Prepared {
         let before = if warm_up.is_zero() { warm_up } else { warm_up + timeout + stream };
         SET_UP + before + duration + drain
     }
+}
+
+/// Reads the plan's replay, and names it in the plan as results keep it.
+fn replay(plan: &mut Plan, placement: &Placement, file: &Path) -> Result<Option<Arc<Replay>>, PlanError> {
+    let Some(named) = plan.replay.clone() else { return Ok(None) };
+    let replay = Replay::load(&named, plan, &placement.nodes, file)?;
+    plan.replay = Some(Named { name: replay.file_name(), ..named });
+    Ok(Some(Arc::new(replay)))
 }
 
 /// The name for the hub of any architecture in faults, unless a host of the network has this name.

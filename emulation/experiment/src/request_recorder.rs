@@ -15,14 +15,13 @@ use super::workload::WorkloadRequest;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RequestSettings {
     transport: TransportChoice,
-    stream: Duration,
     /// The policy of requests for streams.
     reflect: ReflectionPolicy,
 }
 
 impl RequestSettings {
     pub fn from_plan(plan: &Plan) -> Self {
-        Self { transport: plan.transport, stream: plan.stream, reflect: plan.reflection_policy() }
+        Self { transport: plan.transport, reflect: plan.reflection_policy() }
     }
 
     /// The request of a workload that begins at `now`, for the node that stands at `cell`.
@@ -30,8 +29,8 @@ impl RequestSettings {
         let is_stream = request.service.is_stream();
         ServiceRequest {
             reflect: if is_stream { self.reflect } else { ReflectionPolicy::default() },
-            duration: is_stream.then_some(self.stream),
-            transports: SchemeSet::only(self.transport.for_service(is_stream)),
+            duration: is_stream.then_some(request.stream),
+            transports: SchemeSet::only(request.transport.unwrap_or(self.transport.for_service(is_stream))),
             timeout: Some(request.deadline - now),
             ..ServiceRequest::new(request.service, Area::Exact(cell))
         }

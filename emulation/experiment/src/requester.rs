@@ -306,7 +306,13 @@ mod tests {
     fn first_contact_needs_new_connection() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
-        let request = WorkloadRequest { service: Service::Video, target: 0, deadline: Time::ZERO };
+        let request = WorkloadRequest {
+            service: Service::Video,
+            target: 0,
+            deadline: Time::ZERO,
+            stream: Duration::ZERO,
+            transport: None,
+        };
         let recorder = RequestRecorder::new(0, request, Time::ZERO);
         let mut progress = ReceiveProgress { connections: None, recorder };
         progress.recorder.record_acceptance(node(1), Scheme::Udp, false);

@@ -76,6 +76,7 @@ fn carry_out(job: &RunSpec<'_>, folder: &Path, output: Output, interrupt: &Inter
     let _working = WorkingFolder::change(&folder)?;
     if let Some(prepared) = job.plan {
         write(PLAN_FILE, &prepared.effective())?;
+        prepared.keep_replay(Path::new("")).map_err(|error| RunError::file("copy the replay to", &folder, &error))?;
     }
     write(TOPOLOGY_FILE, &roost_topology::file::write(job.network, ""))?;
     trace::keep(job.network, Path::new("")).map_err(|error| RunError::file("copy the traces to", &folder, &error))?;

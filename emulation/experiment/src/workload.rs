@@ -10,10 +10,13 @@
 use std::time::Duration;
 
 use roost_wire::random::SplitMix64;
-use roost_wire::{Service, Time};
+use roost_wire::{Scheme, Service, Time};
 
 use super::placement::{PlacedNode, Targets};
 use super::plan::{Draw, Mix, Plan};
+use super::prepare::Prepared;
+use super::replay::ReplayedRequest;
+pub use super::replay::WorkloadPhase;
 
 #[derive(Clone, Debug)]
 pub struct WorkloadSettings {
@@ -57,6 +60,9 @@ pub struct WorkloadRequest {
     /// The host whose cell the request names.
     pub target: usize,
     pub deadline: Time,
+    pub stream: Duration,
+    /// The only transport, if it is not that of the plan.
+    pub transport: Option<Scheme>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +90,8 @@ pub struct Workload {
     settings: WorkloadSettings,
     random: SplitMix64,
     state: WorkloadState,
+    /// Requests at given times, in place of drawn ones.
+    replay: Option<std::vec::IntoIter<ReplayedRequest>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +103,30 @@ enum WorkloadState {
 }
 
 impl Workload {
+    /// The workloads of all nodes, each with the index of its node and in their order; time 0 is when all nodes are
+    /// ready. A node has one, or one for each lane of its replay.
+    pub fn all(prepared: &Prepared, phase: WorkloadPhase) -> Vec<(usize, Self)> {
+        let Prepared { plan, placement, replay, .. } = prepared;
+        let mut workloads = Vec::new();
+        for (index, node) in placement.nodes.iter().enumerate() {
+            let drawn = match phase {
+                WorkloadPhase::WarmUp => Self::warm_up_from_plan(plan, node),
+                WorkloadPhase::Measured => Self::from_plan(plan, node),
+            };
+            let Some(replay) = replay else {
+                workloads.push((index, drawn));
+                continue;
+            };
+            let lanes = replay.lanes(plan, index, phase).into_iter();
+            workloads.extend(lanes.map(|lane| (index, drawn.clone().replaying(lane))));
+        }
+        workloads
+    }
+
+    fn replaying(self, lane: Vec<ReplayedRequest>) -> Self {
+        Self { replay: Some(lane.into_iter()), state: WorkloadState::Choosing, ..self }
+    }
+
     /// A node's workload in a plan; time 0 is when all nodes are ready.
     pub fn from_plan(plan: &Plan, node: &PlacedNode) -> Self {
         Self::new(WorkloadSettings::until(plan, node, plan.duration), generator(plan.seed, &node.name))
@@ -109,7 +141,7 @@ impl Workload {
 
     pub fn new(settings: WorkloadSettings, random: SplitMix64) -> Self {
         let state = if settings.targets.is_empty() { WorkloadState::Done } else { WorkloadState::Choosing };
-        Self { settings, random, state }
+        Self { settings, random, state, replay: None }
     }
 
     /// The next step at the time `now`.
@@ -124,15 +156,35 @@ impl Workload {
             WorkloadState::Pausing(until) if now < until => return WorkloadStep::Wait(until.min(self.settings.end)),
             WorkloadState::Choosing | WorkloadState::Pausing(_) => {}
         }
+        if self.replay.is_some() {
+            return self.replay_next(now);
+        }
         match self.settings.mix.draw(&mut self.random) {
             Draw::Ask(service) => self.ask(now, service),
             Draw::Pause => self.pause(now),
         }
     }
 
+    fn replay_next(&mut self, now: Time) -> WorkloadStep {
+        let next = self.replay.as_ref().and_then(|requests| requests.as_slice().first().copied());
+        let Some(ReplayedRequest { at, service, target, stream, transport, .. }) = next else {
+            self.state = WorkloadState::Done;
+            return WorkloadStep::Done;
+        };
+        if now < Time::ZERO + at {
+            return WorkloadStep::Wait(Time::ZERO + at);
+        }
+        self.replay.as_mut().and_then(Iterator::next);
+        self.state = WorkloadState::Busy;
+        let stream = if service.is_stream() { stream.unwrap_or(self.settings.stream) } else { Duration::ZERO };
+        let deadline = now + self.settings.timeout + stream;
+        WorkloadStep::Request(WorkloadRequest { service, target, deadline, stream, transport })
+    }
+
     pub fn ended(&mut self, now: Time, how: RequestEnding) {
         debug_assert_eq!(self.state, WorkloadState::Busy);
         self.state = match how {
+            _ if self.replay.is_some() => WorkloadState::Choosing,
             RequestEnding::Finished => WorkloadState::Choosing,
             RequestEnding::Declined => WorkloadState::Pausing(now + self.settings.idle),
         };
@@ -149,7 +201,8 @@ impl Workload {
         let stream = if service.is_stream() { self.settings.stream } else { Duration::ZERO };
         self.state = WorkloadState::Busy;
         let deadline = now + self.settings.timeout + stream;
-        WorkloadStep::Request(WorkloadRequest { service, target: self.settings.targets.get(chosen), deadline })
+        let target = self.settings.targets.get(chosen);
+        WorkloadStep::Request(WorkloadRequest { service, target, deadline, stream, transport: None })
     }
 
     fn pause(&mut self, now: Time) -> WorkloadStep {
@@ -279,6 +332,25 @@ mod tests {
             generator(1, "n1"),
         );
         assert_eq!(workload.poll(Time::ZERO), WorkloadStep::Done);
+    }
+
+    #[test]
+    fn replay_keeps_its_times() {
+        let request = |ms, service| ReplayedRequest {
+            at: Duration::from_millis(ms),
+            phase: WorkloadPhase::Measured,
+            service,
+            target: 5,
+            stream: Some(Duration::from_secs(3)),
+            transport: None,
+        };
+        let lane = vec![request(0, Service::Video), request(7_000, Service::Image), request(59_999, Service::Track)];
+        let workload = Workload::new(settings(Mix::LOW), generator(1, "n1")).replaying(lane);
+        let (asked, done) = run(workload, Duration::from_millis(250), RequestEnding::Declined);
+        assert_eq!(asked.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [at(0), at(7_000), at(59_999)]);
+        assert_eq!(asked[0].1.deadline - asked[0].0, Duration::from_secs(33));
+        assert_eq!(asked[1].1.deadline - asked[1].0, Duration::from_secs(30));
+        assert_eq!(done, at(60_249));
     }
 
     #[test]

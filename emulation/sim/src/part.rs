@@ -6,14 +6,14 @@ use bytes::Bytes;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
 use roost_experiment::mobility::Mobility;
 use roost_experiment::plan::DaemonAction;
-use roost_experiment::workload::Workload;
+use roost_experiment::workload::{Workload, WorkloadPhase};
 use roost_experiment::{Prepared, RequestEnd, RequestSettings};
 use roost_results::record::{PositionRecord, RequestOutcome, RequestRecord, RoomStreamRecord};
 use roost_wire::{Cell, NodeId, Scheme, Time};
 
 use super::connections::MachineId;
 use super::event_queue::SimEventQueue;
-use super::requester::{RequesterAction, SimRequestContext, SimRequester};
+use super::requester::{RequesterAction, RequesterId, SimRequestContext, SimRequester};
 use super::rooms::{RoomProgress, SimRooms};
 use super::world::{MachineRole, SimWorld};
 
@@ -22,7 +22,8 @@ pub(super) struct RunPart<'a> {
     prepared: &'a Prepared,
     pub(super) world: SimWorld<'a>,
     stage: SimRequestContext<'a>,
-    requesters: Vec<SimRequester>,
+    /// By node.
+    requesters: Vec<Vec<SimRequester>>,
     rooms: SimRooms,
     calendar: SimEventQueue<PartTimer>,
     /// Records since the last fetch, in order of time.
@@ -38,8 +39,8 @@ pub(super) struct RunPart<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum PartTimer {
-    Ask(usize),
-    TimeOut(usize, Ticket),
+    Ask(RequesterId),
+    TimeOut(RequesterId, Ticket),
     Move,
     /// A member enters or leaves its room, or requests a stream again.
     Room(usize),
@@ -82,7 +83,7 @@ impl<'a> RunPart<'a> {
                 places,
                 walk: Mobility::from_prepared(prepared),
             },
-            requesters: (0..placement.nodes.len()).map(SimRequester::new).collect(),
+            requesters: placement.nodes.iter().map(|_| Vec::new()).collect(),
             calendar: SimEventQueue::new(),
             notes: Vec::new(),
             active: 0,
@@ -169,7 +170,7 @@ impl<'a> RunPart<'a> {
     /// Starts the warm-up, of which nothing counts.
     pub(super) fn begin_warm_up(&mut self) {
         (self.begin, self.is_warm_up) = (self.world.now, true);
-        self.start_workloads(Workload::warm_up_from_plan);
+        self.start_workloads(WorkloadPhase::WarmUp);
     }
 
     pub(super) fn end_warm_up(&mut self) {
@@ -179,7 +180,7 @@ impl<'a> RunPart<'a> {
 
     pub(super) fn begin(&mut self) {
         self.begin = self.world.now;
-        self.start_workloads(Workload::from_plan);
+        self.start_workloads(WorkloadPhase::Measured);
         self.rooms.entries().for_each(|(index, at)| self.calendar.push(at, PartTimer::Room(index)));
         if self.stage.walk.deadline().is_some() {
             let nodes = 0..self.prepared.placement.nodes.len();
@@ -188,27 +189,43 @@ impl<'a> RunPart<'a> {
         self.move_nodes();
     }
 
-    fn start_workloads(
-        &mut self,
-        workload: impl Fn(&roost_experiment::plan::Plan, &roost_experiment::PlacedNode) -> Workload,
-    ) {
-        let Prepared { plan, placement, .. } = self.prepared;
-        for (place, node) in placement.nodes.iter().enumerate() {
-            if self.world.has(self.world.machine_of(MachineRole::Node(place))) {
-                self.requesters[place].start_workload(workload(plan, node));
-                self.calendar.push(self.now(), PartTimer::Ask(place));
+    fn start_workloads(&mut self, phase: WorkloadPhase) {
+        let mut started = vec![0; self.requesters.len()];
+        for (node, workload) in Workload::all(self.prepared, phase) {
+            if !self.world.has(self.world.machine_of(MachineRole::Node(node))) {
+                continue;
             }
+            let id = RequesterId { node, lane: started[node] };
+            started[node] += 1;
+            if self.requesters[node].len() == id.lane {
+                self.requesters[node].push(SimRequester::new(id));
+            }
+            self.requester(id).start_workload(workload);
+            self.calendar.push(self.now(), PartTimer::Ask(id));
         }
+    }
+
+    fn requester(&mut self, id: RequesterId) -> &mut SimRequester {
+        &mut self.requesters[id.node][id.lane]
+    }
+
+    fn lanes(&self, node: usize) -> impl Iterator<Item = RequesterId> + use<> {
+        (0..self.requesters[node].len()).map(move |lane| RequesterId { node, lane })
+    }
+
+    /// The ticket of the requester, if there is one and it has a request under way.
+    fn ticket(&self, id: RequesterId) -> Option<Ticket> {
+        self.requesters[id.node].get(id.lane).and_then(SimRequester::ticket)
     }
 
     fn act(&mut self, due: PartTimer) {
         match due {
-            PartTimer::Ask(place) => self.ask(place),
+            PartTimer::Ask(id) => self.ask(id),
             PartTimer::Move => self.move_nodes(),
             PartTimer::Room(index) => self.visit_room(index),
-            PartTimer::TimeOut(place, ticket) => {
-                if self.requesters[place].ticket() == Some(ticket) {
-                    self.give_up(place, RequestOutcome::TimedOut);
+            PartTimer::TimeOut(id, ticket) => {
+                if self.ticket(id) == Some(ticket) {
+                    self.give_up(id, RequestOutcome::TimedOut);
                 }
             }
         }
@@ -246,30 +263,30 @@ impl<'a> RunPart<'a> {
         next.into_iter().for_each(|at| self.calendar.push(Time::ZERO + at, PartTimer::Move));
     }
 
-    fn ask(&mut self, place: usize) {
-        let machine = self.world.machine_of(MachineRole::Node(place));
+    fn ask(&mut self, id: RequesterId) {
+        let machine = self.world.machine_of(MachineRole::Node(id.node));
         // A node sends no requests while its daemon is dead; it continues when the daemon starts.
-        if !self.world.runs(machine) || self.requesters[place].ticket().is_some() {
+        if !self.world.runs(machine) || self.ticket(id).is_some() {
             return;
         }
         let now = self.now();
-        match self.requesters[place].poll(now, &self.stage) {
+        match self.requesters[id.node][id.lane].poll(now, &self.stage) {
             RequesterAction::Ask(ticket, wanted, deadline) => {
                 self.active += 1;
-                self.calendar.push(deadline, PartTimer::TimeOut(place, ticket));
+                self.calendar.push(deadline, PartTimer::TimeOut(id, ticket));
                 self.world.command(
                     machine,
                     NodeCommand::Request { ticket, request: *wanted, provider: None, body: Bytes::new() },
                 );
             }
-            RequesterAction::Wait(until) => self.calendar.push(until, PartTimer::Ask(place)),
+            RequesterAction::Wait(until) => self.calendar.push(until, PartTimer::Ask(id)),
             RequesterAction::Busy | RequesterAction::Done => {}
         }
     }
 
     fn handle_events(&mut self) {
         while let Some((machine, event)) = self.world.poll() {
-            let Some(place) = self.node(machine) else { continue };
+            let Some(node) = self.node(machine) else { continue };
             if matches!(event, NodeEvent::Attached { .. }) {
                 self.count_attached(machine);
             }
@@ -279,7 +296,8 @@ impl<'a> RunPart<'a> {
                 continue;
             }
             let Some((ticket, ends)) = about(&event) else { continue };
-            let current = self.requesters[place].ticket();
+            let id = RequesterId::of_ticket(node, ticket);
+            let current = self.ticket(id);
             if ends {
                 self.world.checks.ended(self.world.now, machine, ticket, current);
             }
@@ -287,28 +305,28 @@ impl<'a> RunPart<'a> {
                 continue;
             }
             if let NodeEvent::Accepted { provider, scheme, relayed: false, .. } = &event {
-                let first = self.is_first_contact(machine, place, *provider, *scheme);
-                self.requesters[place].record_contact(first);
+                let first = self.is_first_contact(machine, id, *provider, *scheme);
+                self.requester(id).record_contact(first);
             }
-            if let Some(request) = self.requesters[place].handle_event(now, event, &self.stage) {
-                self.ended(place, request);
+            if let Some(request) = self.requesters[id.node][id.lane].handle_event(now, event, &self.stage) {
+                self.ended(id, request);
             }
         }
     }
 
     /// True if the connection to the provider came up after the request began.
-    fn is_first_contact(&self, machine: MachineId, place: usize, provider: NodeId, scheme: Scheme) -> Option<bool> {
+    fn is_first_contact(&self, machine: MachineId, id: RequesterId, provider: NodeId, scheme: Scheme) -> Option<bool> {
         let provider = self.world.machine_of(MachineRole::Node(*self.stage.places.get(&provider)?));
         let up = self.world.connections.up_since(machine, provider, scheme)?;
-        let began = self.begin + (self.requesters[place].began()? - Time::ZERO);
+        let began = self.begin + (self.requesters[id.node][id.lane].began()? - Time::ZERO);
         Some(up >= began)
     }
 
-    fn give_up(&mut self, place: usize, outcome: RequestOutcome) {
-        let machine = self.world.machine_of(MachineRole::Node(place));
-        let (now, ticket) = (self.now(), self.requesters[place].ticket());
-        if let Some(request) = self.requesters[place].end(now, RequestEnd::new(outcome), &self.stage) {
-            self.ended(place, request);
+    fn give_up(&mut self, id: RequesterId, outcome: RequestOutcome) {
+        let machine = self.world.machine_of(MachineRole::Node(id.node));
+        let (now, ticket) = (self.now(), self.ticket(id));
+        if let Some(request) = self.requesters[id.node][id.lane].end(now, RequestEnd::new(outcome), &self.stage) {
+            self.ended(id, request);
         }
         if let Some(ticket) = ticket {
             self.world.cancel(machine, ticket);
@@ -316,13 +334,13 @@ impl<'a> RunPart<'a> {
     }
 
     /// Ends a request; the node goes on.
-    fn ended(&mut self, place: usize, mut request: RequestRecord) {
+    fn ended(&mut self, id: RequesterId, mut request: RequestRecord) {
         self.active -= 1;
         request.drained = self.now() > Time::ZERO + self.prepared.plan.duration;
         if !self.is_warm_up {
             self.add_note(RunNote::Request(request));
         }
-        self.calendar.push(self.now(), PartTimer::Ask(place));
+        self.calendar.push(self.now(), PartTimer::Ask(id));
     }
 
     /// Injects a fault into a machine of this part.
@@ -340,16 +358,18 @@ impl<'a> RunPart<'a> {
     /// Ends the requests and stays of a machine that is gone, and starts those of one that is back.
     fn after_fault(&mut self, machine: MachineId) {
         self.handle_events();
-        let Some(place) = self.node(machine) else { return };
+        let Some(node) = self.node(machine) else { return };
         let now = self.now();
         if self.world.runs(machine) {
-            self.calendar.push(now, PartTimer::Ask(place));
+            self.lanes(node).for_each(|id| self.calendar.push(now, PartTimer::Ask(id)));
             return self.rooms.of_machine(machine).into_iter().for_each(|index| self.visit_room(index));
         }
         let progress = self.rooms.machine_gone(now, &mut self.world, machine);
         progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
-        if let Some(request) = self.requesters[place].end(now, RequestEnd::daemon_gone(), &self.stage) {
-            self.ended(place, request);
+        for id in self.lanes(node) {
+            if let Some(request) = self.requesters[id.node][id.lane].end(now, RequestEnd::daemon_gone(), &self.stage) {
+                self.ended(id, request);
+            }
         }
     }
 
@@ -361,10 +381,10 @@ impl<'a> RunPart<'a> {
     pub(super) fn stop(&mut self) {
         let progress = self.rooms.end(self.now(), &mut self.world);
         progress.into_iter().for_each(|progress| self.apply_room_progress(progress));
-        for place in 0..self.requesters.len() {
+        for id in (0..self.requesters.len()).flat_map(|node| self.lanes(node)).collect::<Vec<_>>() {
             let now = self.now();
-            self.requesters[place].stop(now);
-            self.give_up(place, RequestOutcome::Cut);
+            self.requester(id).stop(now);
+            self.give_up(id, RequestOutcome::Cut);
         }
         self.forget_timers();
     }

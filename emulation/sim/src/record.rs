@@ -283,6 +283,7 @@ pub(super) fn simulate_to_folder(
         fs::write(&path, text).map_err(failed(&path))
     };
     put(PLAN_FILE, &prepared.effective())?;
+    prepared.keep_replay(folder).map_err(failed(folder))?;
     put(TOPOLOGY_FILE, &roost_topology::file::write(&prepared.network, ""))?;
     roost_topology::trace::keep(&prepared.network, folder).map_err(failed(folder))?;
     let events = folder.join(EVENTS_FILE);

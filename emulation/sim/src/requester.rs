@@ -29,17 +29,33 @@ pub(super) enum RequesterAction {
     Done,
 }
 
-/// The requester of one node. Times are those of the run: 0 is the start of the workload.
+/// A requester of a node: its only one, or one of several lanes of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct RequesterId {
+    pub(super) node: usize,
+    pub(super) lane: usize,
+}
+
+impl RequesterId {
+    pub(super) const fn of_ticket(node: usize, ticket: Ticket) -> Self {
+        Self { node, lane: (ticket.0 >> LANE_SHIFT) as usize }
+    }
+}
+
+/// Tickets of a lane begin with its number. Those of rooms are beyond all lanes.
+const LANE_SHIFT: u32 = 40;
+
+/// A requester. Times are those of the run: 0 is the start of the workload.
 pub(super) struct SimRequester {
-    node: usize,
+    id: RequesterId,
     workload: Option<Workload>,
     tickets: u64,
     under_way: Option<(Ticket, RequestRecorder)>,
 }
 
 impl SimRequester {
-    pub(super) const fn new(node: usize) -> Self {
-        Self { node, workload: None, tickets: 0, under_way: None }
+    pub(super) const fn new(id: RequesterId) -> Self {
+        Self { id, workload: None, tickets: 0, under_way: None }
     }
 
     /// Starts a workload. No request may be in progress.
@@ -59,8 +75,8 @@ impl SimRequester {
 
     fn ask(&mut self, now: Time, wanted: WorkloadRequest, stage: &SimRequestContext<'_>) -> RequesterAction {
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
-        self.under_way = Some((ticket, RequestRecorder::new(self.node, wanted, now)));
+        let ticket = Ticket(((self.id.lane as u64) << LANE_SHIFT) + self.tickets);
+        self.under_way = Some((ticket, RequestRecorder::new(self.id.node, wanted, now)));
         let request = stage.settings.service_request(wanted, now, stage.walk.cell(wanted.target));
         RequesterAction::Ask(ticket, Box::new(request), wanted.deadline)
     }

@@ -13,7 +13,7 @@ use super::ClientError;
 use crate::error::ErrorBody;
 use crate::error::{Code, Error};
 use crate::frame::{Frame, Frames};
-use crate::types::{OfferEvent, RequestEvent, Roster, SendEvent, Trace, TransferSummary, WatchEvent};
+use crate::types::{OfferEvent, RequestEvent, RequestLine, Roster, SendEvent, Trace, TransferSummary, WatchEvent};
 
 const MAX_LINE_BYTES: usize = 1 << 20;
 
@@ -111,6 +111,20 @@ impl RoomStream {
     /// # Errors
     /// Fails with the daemon's reason for the end, or if the daemon goes away or its answer is malformed.
     pub async fn next(&mut self) -> Result<Option<Roster>, ClientError> {
+        self.0.next().await?.map(|line| read_line(&line)).transpose()
+    }
+}
+
+/// The requests of a node as they begin and end.
+#[derive(Debug)]
+pub struct RequestFeed(pub(super) Lines);
+
+impl RequestFeed {
+    /// Returns the next line; `None` when the daemon has ended the feed.
+    ///
+    /// # Errors
+    /// Fails if the daemon goes away or its answer is malformed.
+    pub async fn next(&mut self) -> Result<Option<RequestLine>, ClientError> {
         self.0.next().await?.map(|line| read_line(&line)).transpose()
     }
 }

@@ -7,7 +7,7 @@ use super::endpoint::{Endpoint, On, Parameter, schema_of};
 use crate::query::PlacedRequest;
 use crate::types::{
     AuditRows, Connections, DocumentTaken, Documents, Given, Index, LogLevel, Lookup, Moved, OfferEvent, Outbox, Ping,
-    Priority, RequestEvent, Rooms, Roster, SendEvent, Services, Status, Streams, WatchEvent,
+    Priority, RequestEvent, RequestLine, Rooms, Roster, SendEvent, Services, Status, Streams, WatchEvent,
 };
 
 /// At most a day, such as `1m 30s`.
@@ -93,6 +93,8 @@ fn requests() -> Vec<Endpoint> {
             .takes_bytes("The body of the call, at most 64 KiB.")
             .answers_payload::<RequestEvent>()
             .with([Parameter::required("request", |_| json!({ "type": "string" }), "the request, as JSON")]),
+        Endpoint::get("/v1/requests", On::Nodes, "The requests of this node as they begin and end")
+            .answers_lines::<RequestLine>(),
         Endpoint::post("/v1/end", On::Nodes, "Ends a reflected stream early, in order")
             .with([number("request", "that of the acceptance")]),
     ]

@@ -6,6 +6,7 @@ mod call;
 mod group;
 mod offer;
 mod policy;
+mod record;
 mod request;
 mod room;
 mod single_command;
@@ -32,6 +33,7 @@ pub(crate) use group::{
 };
 pub(crate) use offer::OfferArgs;
 pub(crate) use policy::{ExplainArgs, PolicyArgs, PolicyCommand, SigningArgs};
+pub(crate) use record::RecordArgs;
 pub(crate) use request::{
     Mode, OutboxArgs, OutboxCommand, OutputFormat, ReceiveArgs, Reflect, RequestArgs, SendArgs, SubscribeArgs,
 };
@@ -245,6 +247,17 @@ pub(crate) enum Command {
   roost tak --listen tcp://127.0.0.1:8087 --type 'uav*=a-f-A-M-F-Q' --rate 20kbit
 ")]
     Tak(TakArgs),
+    /// Record what the connections of daemons do, where nodes go and what is requested at them
+    ///
+    /// Once a second it looks at the daemons of this host, and it measures round trips to their remotes. `emulate twin`
+    /// makes a network and a plan of the recordings of all hosts, which it aligns by their clocks. The file has names,
+    /// addresses and cells of nodes, and services; it has no data, metadata or parameters.
+    #[command(before_help = "Examples:
+  roost record -o uav7.jsonl --for 10m
+  roost record -o base.jsonl /run/roost/supernode.sock
+  roost record -o uav7.jsonl --redact 'a word of ours'
+")]
+    Record(RecordArgs),
     /// List what a hub's directory holds
     #[command(before_help = "Examples:
   roost index --socket /run/roost/supernode.sock --limit 20

@@ -21,6 +21,7 @@ mod output_writer;
 pub(crate) mod ping;
 pub(crate) mod policy;
 pub(crate) mod publish;
+pub(crate) mod record;
 pub(crate) mod request;
 pub(crate) mod room;
 pub(crate) mod send;

@@ -27,4 +27,5 @@ pub(crate) mod simulate;
 pub(crate) mod sweep;
 pub(crate) mod topo;
 pub(crate) mod trace;
+pub(crate) mod twin;
 pub(crate) mod view;

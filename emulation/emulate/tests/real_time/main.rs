@@ -16,6 +16,7 @@ mod programs;
 mod run;
 mod shell;
 mod simulate;
+mod twin;
 
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

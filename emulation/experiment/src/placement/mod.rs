@@ -91,6 +91,7 @@ pub(super) fn place(plan: &Plan, topology: &Topology, file: &Path) -> Result<Pla
     let hubs = placer.hubs(&nodes)?;
     placer.choose_targets(&mut nodes)?;
     placer.choose_hubs(&mut nodes, &hubs)?;
+    placer.choose_homes(&mut nodes, &hubs)?;
     Ok(Placement { nodes, hubs, classes: placer.classes()? })
 }
 

@@ -181,3 +181,18 @@ fn missing_routes_are_refused_early() {
     let error = wrong(PLAN, &bare);
     assert!(error.contains("cannot reach") && error.contains("the topology sets no routes"), "{error}");
 }
+
+#[test]
+fn home_comes_first() {
+    let two = format!("{PLAN}super_nodes = ['mid1', 'mid2']\n");
+    let homes = |plan: &str| {
+        let placement = placed(plan, TREE).unwrap();
+        let node = placement.nodes.iter().find(|node| node.name == "low1").unwrap();
+        node.hubs.iter().map(|hub| placement.hubs[*hub].name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(homes(&two)[0], "mid1-hub");
+    assert_eq!(homes(&format!("{two}[homes]\nlow1 = 'mid2'\n")), ["mid2-hub", "mid1-hub"]);
+    let told = wrong(&format!("{two}[homes]\nlow1 = 'high'\n"), TREE);
+    assert_eq!(told, "p.toml:6: host high runs no hub that low1 could use: choose another one");
+    assert!(wrong(&format!("{two}[homes]\nserver = 'mid1'\n"), TREE).contains("no node runs on host server"));
+}

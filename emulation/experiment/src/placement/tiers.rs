@@ -114,6 +114,24 @@ impl Placer<'_> {
         Ok(())
     }
 
+    /// Puts the hub first that the plan chooses for a node.
+    pub(super) fn choose_homes(&self, nodes: &mut [PlacedNode], hubs: &[PlacedHub]) -> Result<(), PlanError> {
+        for (named, hub) in &self.plan.homes {
+            let (host, home) = (self.host(named)?, self.host(hub)?);
+            let Some(node) = nodes.iter_mut().find(|node| node.host == host) else {
+                return Err(self.error(named.line, format!("no node runs on host {}", named.name)));
+            };
+            let place = node.hubs.iter().position(|place| hubs[*place].host == home);
+            let Some(place) = place else {
+                let message =
+                    format!("host {} runs no hub that {} could use: choose another one", hub.name, named.name);
+                return Err(self.error(hub.line, message));
+            };
+            node.hubs[..=place].rotate_right(1);
+        }
+        Ok(())
+    }
+
     fn check_reach(&self, from: &[HostIndex], to: &[HostIndex]) -> Result<(), PlanError> {
         if self.map.all_reach(from.iter().chain(to).copied()) {
             return Ok(());

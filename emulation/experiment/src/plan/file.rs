@@ -77,6 +77,8 @@ struct PlanFile {
     architecture: Architecture,
     super_nodes: Option<Spanned<HubSelectionFile>>,
     tiers: Option<Spanned<TiersFile>>,
+    #[serde(default)]
+    homes: BTreeMap<Spanned<String>, Spanned<String>>,
     caches: Option<Spanned<HubSelectionFile>>,
     server: Option<Spanned<String>>,
     #[serde(default, deserialize_with = "parsed")]
@@ -90,6 +92,7 @@ struct PlanFile {
     reflect: Option<Spanned<bool>>,
     sealed_keys: Option<bool>,
     idle: Option<Spanned<DurationText>>,
+    replay: Option<Spanned<String>>,
     #[serde(default = "first_seed", deserialize_with = "seed")]
     seed: u64,
     #[serde(default = "yes")]
@@ -264,7 +267,9 @@ pub(super) fn parse(text: &str, path: &Path) -> Result<Plan, PlanError> {
         reflect,
         sealed_keys: file.sealed_keys.unwrap_or(true),
         idle: length(file.idle, Duration::from_secs(1)),
+        replay: file.replay.as_ref().map(|name| lines.named(name)),
         super_nodes: wrong.value_or(super_nodes, SuperNodes::Flat(HubSelection::Count(1))),
+        homes: file.homes.iter().map(|(node, hub)| (lines.named(node), lines.named(hub))).collect(),
         caches: wrong.value_or(places(file.caches, "cache", &lines), HubSelection::Count(1)),
         topology: file.topology,
         server: file.server.as_ref().map(|name| lines.named(name)),

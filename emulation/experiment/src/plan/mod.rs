@@ -69,6 +69,8 @@ pub struct Plan {
     /// The way in which services are found and data is sent.
     pub architecture: Architecture,
     pub super_nodes: SuperNodes,
+    /// The nodes whose first hub the plan chooses, each with its hub's host.
+    pub homes: Vec<(Named, Named)>,
     pub caches: HubSelection,
     /// The host of the server; the default is that of class `server`.
     pub server: Option<Named>,
@@ -88,6 +90,8 @@ pub struct Plan {
     /// False if providers leave no sealed stream keys with super nodes; in virtual time only.
     pub sealed_keys: bool,
     pub idle: Duration,
+    /// The file with the requests, relative to the plan, in place of drawn ones.
+    pub replay: Option<Named>,
     /// The seed of the workload and of the losses.
     pub seed: u64,
     /// True to test the links before the run.

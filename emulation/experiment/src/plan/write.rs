@@ -48,6 +48,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         ("idle", plan.idle),
     ];
     lines.extend(spans.map(|(key, length)| format!("{key} = {}", span(length))));
+    lines.extend(plan.replay.iter().map(|replay| format!("replay = {}", quoted(&replay.name))));
     lines.extend(plan.handshake.map(|length| format!("handshake = {}", span(length))));
     lines.extend(plan.reflect.then(|| "reflect = true".to_owned()));
     lines.extend((!plan.sealed_keys).then(|| "sealed_keys = false".to_owned()));
@@ -58,6 +59,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         lines.push(format!("\n[classes.{}]", quoted(name)));
         lines.extend(class(*part, *locality));
     }
+    lines.extend(homes(&plan.homes));
     lines.extend(plan.links.iter().flat_map(|(net, changes)| link(plan, net, changes)));
     lines.extend(plan.faults.iter().flat_map(fault));
     lines.extend(plan.rooms.iter().flat_map(room));
@@ -133,6 +135,12 @@ fn mixed(mix: Mix) -> String {
     }
     let [video, track, image, sensor, idle] = mix.percentages();
     format!("mix = {{ video = {video}, track = {track}, image = {image}, sensor = {sensor}, idle = {idle} }}")
+}
+
+fn homes(homes: &[(Named, Named)]) -> Vec<String> {
+    let heading = (!homes.is_empty()).then(|| "\n[homes]".to_owned());
+    let line = |(node, hub): &(Named, Named)| format!("{} = {}", quoted(&node.name), quoted(&hub.name));
+    heading.into_iter().chain(homes.iter().map(line)).collect()
 }
 
 fn fault(fault: &Fault) -> Vec<String> {

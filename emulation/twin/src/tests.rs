@@ -1,0 +1,229 @@
+//! Twins of recordings that are made here.
+
+use proptest::prelude::*;
+use roost_recording::{Recording, StampedLine};
+use roost_topology::file;
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A recording of the node `n{number}`, whose hub shares the host of `n1`.
+#[derive(Clone)]
+struct Maker {
+    number: u8,
+    begin_ms: u64,
+    lines: Vec<Value>,
+}
+
+fn id(number: u8) -> String {
+    format!("{number:02x}").repeat(16)
+}
+
+const HUB: u8 = 0xff;
+
+impl Maker {
+    fn new(number: u8, begin_ms: u64) -> Self {
+        let mut maker = Self { number, begin_ms, lines: Vec::new() };
+        maker.add(0.0, json!({ "record": "begin", "version": 1, "program": "0", "redacted": false }));
+        maker.daemon(0.1, &format!("{number},0"));
+        maker
+    }
+
+    fn add(&mut self, t: f64, mut line: Value) {
+        line["t"] = json!(t);
+        line["unix_ms"] = json!(self.begin_ms + (t * 1e3) as u64);
+        self.lines.push(line);
+    }
+
+    fn daemon(&mut self, t: f64, cell: &str) {
+        let number = self.number;
+        self.add(
+            t,
+            json!({ "record": "daemon", "daemon": 0, "node": id(number), "name": format!("n{number}"),
+            "role": "node", "cell": cell, "hub": id(HUB), "listen": [format!("udp://10.0.0.{number}:7700")] }),
+        );
+    }
+
+    /// A connection that was up for a minute, and pings over it.
+    fn remote(&mut self, number: u8, rtt_ms: f64) {
+        let (name, role, address) = match number {
+            HUB => ("base".to_owned(), "supernode", "10.0.0.1".to_owned()),
+            _ => (format!("n{number}"), "node", format!("10.0.0.{number}")),
+        };
+        self.add(
+            0.2,
+            json!({ "record": "connection", "daemon": 0, "node": id(number), "name": name, "role": role,
+            "transport": "udp", "address": format!("udp://{address}:7700"), "since_s": 60.0, "rtt_ms": rtt_ms + 9.0,
+            "sent_bytes": 0, "received_bytes": 0, "lost_packets": 0 }),
+        );
+        for extra in [3.0, 0.0, 1.0] {
+            self.add(0.3, json!({ "record": "ping", "daemon": 0, "node": id(number), "rtt_ms": rtt_ms + extra }));
+        }
+    }
+
+    fn request(&mut self, t: f64, request: u64, target: u8) {
+        let began_ms = self.begin_ms + (t * 1e3) as u64;
+        self.add(
+            t,
+            json!({ "record": "request", "daemon": 0, "request": { "event": "began", "schema": 2,
+            "request": request, "began_unix_ms": began_ms, "service": "video", "area": { "at": format!("{target},0") },
+            "transports": ["udp"], "reflect": "if-busy", "duration_ms": 5000, "timeout_ms": 25_000 } }),
+        );
+        self.add(
+            t + 5.5,
+            json!({ "record": "request", "daemon": 0, "request": { "event": "ended", "schema": 2,
+            "request": request, "outcome": "completed", "elapsed_ms": 5400.0, "summary": { "provider": id(target),
+            "cell": format!("{target},0"), "transport": "udp", "relayed": false, "bytes": 9, "packets": 9, "lost": 0,
+            "reordered": 0, "duplicates": 0, "unread": 0, "jitter_ms": 0.0, "first_byte_ms": 400.0,
+            "elapsed_ms": 5400.0, "digest_ok": null, "complete": true } } }),
+        );
+    }
+
+    fn recording(&self) -> Recording {
+        let mut lines: Vec<StampedLine> =
+            self.lines.iter().map(|line| serde_json::from_value(line.clone()).unwrap()).collect();
+        lines.sort_by(|a, b| a.t.total_cmp(&b.t));
+        Recording { lines, remarks: Vec::new() }
+    }
+}
+
+/// Three hosts on a star with legs of 10, 20 and 30 ms.
+fn star() -> [Maker; 3] {
+    let mut makers = [1, 2, 3].map(|number| Maker::new(number, 1_764_000_000_000 + u64::from(number) * 250));
+    for maker in &mut makers {
+        let own = maker.number;
+        for other in (1..=3).filter(|other| *other != own) {
+            maker.remote(other, f64::from(own + other) * 20.0);
+        }
+        maker.remote(HUB, if own == 1 { 0.2 } else { f64::from(own + 1) * 20.0 });
+    }
+    makers[1].request(2.0, 7, 3);
+    makers[2].request(4.0, 8, 1);
+    makers
+}
+
+fn twin(makers: &[Maker]) -> Twin {
+    let recordings: Vec<Recording> = makers.iter().map(Maker::recording).collect();
+    Twin::new(&observe(&recordings).unwrap())
+}
+
+#[test]
+fn round_trips_become_legs_of_star() {
+    let twin = twin(&star());
+    assert!(twin.is_star && twin.hosts == 3, "{}", twin.topology);
+    let topology = file::parse("twin", &twin.topology).unwrap();
+    for (member, leg) in topology.nets[0].members.iter().zip([10.0, 20.0, 30.0]) {
+        assert!((member.to_net.delay.as_secs_f64() * 1e3 - leg).abs() < 0.01, "{}", twin.topology);
+    }
+    assert!(twin.plan.contains("super_nodes = [\"n1\"]"), "{}", twin.plan);
+    assert!(twin.plan.contains("timeout = \"20s\"\nstream = \"5s\""), "{}", twin.plan);
+}
+
+#[test]
+fn recordings_are_aligned_by_clocks() {
+    let twin = twin(&star());
+    let rows: Vec<&RequestRow> = twin.rows.iter().filter(|row| row.time_s >= 0.0).collect();
+    // n1 begins at 0, the others a quarter of a second later each.
+    let told: Vec<_> = rows.iter().map(|row| (row.time_s, row.node.as_str(), row.target.as_str())).collect();
+    assert_eq!(told, [(2.25, "n2", "n3"), (4.5, "n3", "n1")]);
+    assert_eq!((rows[0].recorded.as_deref(), rows[0].latency_ms), (Some("completed"), Some(400.0)));
+    // Connections of the beginning are made in a warm-up.
+    assert_eq!(twin.rows.len() - rows.len(), 3);
+    assert!(twin.plan.contains("warm_up = "), "{}", twin.plan);
+}
+
+#[test]
+fn other_distances_become_links() {
+    let mut makers = star();
+    makers[0].remote(2, 10.0);
+    makers[1].remote(1, 10.0);
+    let twin = twin(&makers);
+    assert!(!twin.is_star, "{}", twin.topology);
+    let topology = file::parse("twin", &twin.topology).unwrap();
+    let net = &topology.nets[topology.net_index("path-n1-n2").unwrap()];
+    let delay = net.members[0].to_net.delay + net.members[1].from_net.delay;
+    assert_eq!(delay.as_millis(), 5);
+    assert_eq!(topology.hosts.iter().filter(|host| host.class.as_deref() == Some("router")).count(), 3);
+}
+
+#[test]
+fn moves_and_absences_are_replayed() {
+    let mut makers = star();
+    makers[1].daemon(6.0, "9,9");
+    makers[2].add(20.0, json!({ "record": "gone", "daemon": 0 }));
+    makers[2].daemon(26.0, "3,0");
+    makers[0].add(40.0, json!({ "record": "end", "why": "x" }));
+    let twin = twin(&makers);
+    assert!(file::parse("twin", &twin.topology).is_ok(), "{}", twin.topology);
+    assert!(twin.topology.contains("{ at = \"6.250s\", position = [9500, 9500] }"), "{}", twin.topology);
+    assert!(
+        twin.plan.contains("at = \"20.000s\"\nkill = \"n3\"") && twin.plan.contains("at = \"26.500s\"\nstart = \"n3\"")
+    );
+}
+
+#[test]
+fn nodes_behind_one_address_stay_apart() {
+    let mut makers = star();
+    for maker in &mut makers {
+        for line in &mut maker.lines {
+            let text = line.to_string().replace("10.0.0.2", "10.0.0.1");
+            *line = serde_json::from_str(&text).unwrap();
+        }
+    }
+    let twin = twin(&makers);
+    assert_eq!(twin.hosts, 4, "{}", twin.topology);
+    assert!(twin.plan.contains("super_nodes = [\"base\"]"), "{}", twin.plan);
+}
+
+#[test]
+fn useless_recordings_are_refused() {
+    let [first, ..] = star();
+    assert_eq!(observe(&[]).unwrap_err(), TwinError::Nothing);
+    let alone = Maker::new(1, 0).recording();
+    assert_eq!(observe(&[alone]).unwrap_err(), TwinError::Nodes(1));
+    let mut no_hub = first.clone();
+    no_hub.lines.retain(|line| line["node"] != json!(id(HUB)));
+    assert_eq!(observe(&[no_hub.recording()]).unwrap_err(), TwinError::NoHub);
+    let one_host = Twin::new(&observe(&[first.recording()]).unwrap());
+    assert!(one_host.remarks.iter().any(|remark| remark.contains("n2, n3 nothing was recorded")), "{one_host:?}");
+}
+
+#[test]
+fn comparison_counts_what_both_tell() {
+    let twin = twin(&star());
+    let request = |node: &str, target: &str, t: f64, first_byte_ms: f64| {
+        serde_json::from_value(json!({ "t": t, "node": node, "class": "node", "service": "video", "target": target,
+            "outcome": "completed", "first_byte_ms": first_byte_ms, "elapsed_ms": 5400.0, "bytes": 9, "relayed": false }))
+        .unwrap()
+    };
+    let run = [request("n3", "n1", 4.51, 420.0), request("n2", "n3", 2.26, 410.0)];
+    let compared = compare(&twin.rows, &run);
+    assert!(compared.agrees(), "{compared:?}");
+    let all = compared.rows.last().unwrap();
+    assert_eq!((all.requests, all.recorded, all.replayed), (2, 2, 2));
+    assert!((all.ratio().unwrap() - 415.0 / 400.0).abs() < 1e-9);
+    let half = compare(&twin.rows, &run[..1]);
+    assert!(half.missing == 1 && !half.agrees());
+}
+
+proptest! {
+    #[test]
+    fn parts_of_recordings_make_valid_files(kept in proptest::collection::vec(any::<bool>(), 48), far in 0.0..1e7_f64) {
+        let mut makers = star();
+        makers[0].remote(2, far);
+        for maker in &mut makers {
+            let mut kept = kept.iter().cycle().skip(usize::from(maker.number));
+            maker.lines.retain(|line| line["record"] == "begin" || *kept.next().unwrap());
+        }
+        let recordings: Vec<Recording> = makers.iter().map(Maker::recording).collect();
+        if let Ok(observed) = observe(&recordings) {
+            let twin = Twin::new(&observed);
+            prop_assert!(twin.files().is_ok());
+            // No topology has a delay of more than an hour.
+            if far < 3.6e6 {
+                let read = file::parse("twin", &twin.topology);
+                prop_assert!(read.is_ok(), "{read:?} of {}", twin.topology);
+            }
+        }
+    }
+}
