@@ -64,12 +64,13 @@ impl<P: Clone> Network<P> {
     }
 
     /// The packets that come out in other parts before `until`, unless they were in an earlier result. Every event
-    /// before [`Network::now`] is over, and no packet that is transmitted later may come out before `until`.
-    pub fn crossings(&mut self, until: Time) -> Vec<Crossing<P>> {
+    /// before `now` is over, and no packet that is transmitted from `now` on may come out before `until`.
+    pub fn crossings(&mut self, now: Time, until: Time) -> Vec<Crossing<P>> {
         let Some(mut part) = self.part.take() else { return Vec::new() };
+        let before = Time::from_nanos(now.as_nanos().saturating_sub(1));
         let mut found = Vec::new();
         for id in &part.pipes {
-            let in_flight = self.pipes[id.0 as usize].in_flight(self.clock);
+            let in_flight = self.pipes[id.0 as usize].in_flight(before);
             let due = in_flight.filter(|inside| inside.due >= part.crossed && inside.due < until);
             for inside in due {
                 let crossing = |to| Crossing {
@@ -97,9 +98,13 @@ impl<P: Clone> Network<P> {
         found
     }
 
-    /// Adds packets of other parts that come out here at or after [`Network::now`].
-    pub fn add_crossings(&mut self, crossings: Vec<Crossing<P>>) {
+    /// Adds packets of other parts that come out here at or after [`Network::now`]. Those beyond the limit of packets,
+    /// which holds for each part, are dropped and counted as overflows.
+    pub fn add_crossings(&mut self, mut crossings: Vec<Crossing<P>>) {
         let Some(part) = &mut self.part else { return };
+        let room = self.limits.network_packets.saturating_sub(self.held);
+        self.overflows += crossings.len().saturating_sub(room) as u64;
+        crossings.truncate(room);
         self.held += crossings.len();
         part.arrivals.extend(crossings);
         let order = |crossing: &Crossing<P>| (crossing.due, crossing.pipe, crossing.sequence);

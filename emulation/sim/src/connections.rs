@@ -458,8 +458,8 @@ impl SimConnections {
     }
 
     /// The packets that come to hosts of other parts before `until`.
-    pub(super) fn crossings(&mut self, until: Time) -> Vec<Crossing<RoutedPacket<WirePacket>>> {
-        self.wire.crossings(until)
+    pub(super) fn crossings(&mut self, now: Time, until: Time) -> Vec<Crossing<RoutedPacket<WirePacket>>> {
+        self.wire.crossings(now, until)
     }
 
     pub(super) fn add_crossings(&mut self, crossings: Vec<Crossing<RoutedPacket<WirePacket>>>) {

@@ -49,8 +49,8 @@ pub(super) struct InvariantChecker {
     machines: BTreeMap<NodeId, MachineId>,
     /// By machine: the time of its death.
     dead: Vec<Option<Time>>,
-    /// Machines that have died or started since the last fetch, for other parts of the network.
-    changes: Vec<(MachineId, Option<Time>)>,
+    /// Machines that have died or started since the last fetch, if there are other parts of the network.
+    changes: Option<Vec<(MachineId, Option<Time>)>>,
     /// By machine: the time of its last check.
     looked: Vec<Time>,
     /// The last version that each node published.
@@ -72,7 +72,7 @@ impl InvariantChecker {
             requests: vec![MAX_REQUESTS; count],
             machines,
             dead: vec![None; count],
-            changes: Vec::new(),
+            changes: None,
             looked: vec![Time::ZERO; count],
             published: vec![None; count],
             held: BTreeMap::new(),
@@ -93,18 +93,27 @@ impl InvariantChecker {
 
     pub(super) fn started(&mut self, machine: MachineId) {
         self.dead[machine] = None;
-        self.changes.push((machine, None));
+        self.add_change(machine, None);
     }
 
     /// Marks a machine as dead to others: it sends nothing for now.
     pub(super) fn fell_silent(&mut self, now: Time, machine: MachineId) {
         let died = *self.dead[machine].get_or_insert(now);
-        self.changes.push((machine, Some(died)));
+        self.add_change(machine, Some(died));
+    }
+
+    /// Keeps deaths and starts for other parts of the network, which fetch them often.
+    pub(super) fn keep_changes(&mut self) {
+        self.changes = Some(Vec::new());
+    }
+
+    fn add_change(&mut self, machine: MachineId, died: Option<Time>) {
+        self.changes.iter_mut().for_each(|changes| changes.push((machine, died)));
     }
 
     /// The machines that have died or started since the last call, with the times of their deaths.
     pub(super) fn fetch_changes(&mut self) -> Vec<(MachineId, Option<Time>)> {
-        std::mem::take(&mut self.changes)
+        self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Adds the deaths and starts in another part of the network.

@@ -131,8 +131,8 @@ impl<P: Clone> SimNetwork<P> {
     }
 
     /// The packets that come to hosts of other parts before `until`.
-    pub(super) fn crossings(&mut self, until: Time) -> Vec<Crossing<RoutedPacket<P>>> {
-        self.network.crossings(until)
+    pub(super) fn crossings(&mut self, now: Time, until: Time) -> Vec<Crossing<RoutedPacket<P>>> {
+        self.network.crossings(now, until)
     }
 
     pub(super) fn add_crossings(&mut self, crossings: Vec<Crossing<RoutedPacket<P>>>) {

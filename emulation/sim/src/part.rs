@@ -1,6 +1,6 @@
 //! A part of a run: its machines, and the requests of their nodes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
@@ -30,10 +30,8 @@ pub(super) struct RunPart<'a> {
     notes: Vec<(Time, RunNote)>,
     begin: Time,
     is_warm_up: bool,
-    /// By machine, true once it has a home.
-    attached: Vec<bool>,
-    /// Nodes without a home, before the workload begins.
-    without_home: usize,
+    /// Nodes that should have a home and had none so far.
+    without_home: BTreeSet<MachineId>,
     active: u32,
 }
 
@@ -73,8 +71,7 @@ impl<'a> RunPart<'a> {
             prepared,
             begin: world.now,
             is_warm_up: false,
-            attached: vec![false; world.participants().len()],
-            without_home: (0..placement.nodes.len()).filter(has_home).count(),
+            without_home: (0..placement.nodes.len()).filter(has_home).map(|node| hubs + node).collect(),
             rooms: SimRooms::new(prepared, &world),
             world,
             stage: SimRequestContext {
@@ -98,19 +95,12 @@ impl<'a> RunPart<'a> {
         self.world.participants()[machine].part.node()
     }
 
-    pub(super) const fn without_home(&self) -> usize {
-        self.without_home
+    pub(super) const fn without_home(&self) -> &BTreeSet<MachineId> {
+        &self.without_home
     }
 
     pub(super) const fn active(&self) -> u32 {
         self.active
-    }
-
-    /// The first node that should have a home and has none.
-    pub(super) fn first_without_home(&self) -> Option<MachineId> {
-        let is_lost =
-            |machine: &MachineId| self.world.has(*machine) && !self.attached[*machine] && self.node(*machine).is_some();
-        (0..self.attached.len()).find(is_lost)
     }
 
     pub(super) fn fetch_notes(&mut self) -> Vec<(Time, RunNote)> {
@@ -125,8 +115,8 @@ impl<'a> RunPart<'a> {
     pub(super) fn is_at(&self, end: StageEnd) -> bool {
         match end {
             StageEnd::Attached => {
-                let last = (0..self.attached.len()).rev().find(|machine| self.world.has(*machine));
-                self.without_home == 0 && last.is_none_or(|last| self.world.runs(last))
+                let last = (0..self.world.participants().len()).rev().find(|machine| self.world.has(*machine));
+                self.without_home.is_empty() && last.is_none_or(|last| self.world.runs(last))
             }
             StageEnd::Idle(earliest) => self.active == 0 && self.now() >= earliest,
             StageEnd::TimeUp => false,
@@ -159,12 +149,6 @@ impl<'a> RunPart<'a> {
             }
         }
         self.world.now = until;
-    }
-
-    fn count_attached(&mut self, machine: MachineId) {
-        if !std::mem::replace(&mut self.attached[machine], true) && self.node(machine).is_some() {
-            self.without_home = self.without_home.saturating_sub(1);
-        }
     }
 
     /// Starts the warm-up, of which nothing counts.
@@ -288,7 +272,7 @@ impl<'a> RunPart<'a> {
         while let Some((machine, event)) = self.world.poll() {
             let Some(node) = self.node(machine) else { continue };
             if matches!(event, NodeEvent::Attached { .. }) {
-                self.count_attached(machine);
+                self.without_home.remove(&machine);
             }
             let now = self.now();
             if let Some(progress) = self.rooms.handle_event(now, &mut self.world, machine, &event) {
@@ -391,7 +375,7 @@ impl<'a> RunPart<'a> {
 
     /// Checks all machines after the last request.
     pub(super) fn look_at_end(&mut self) {
-        (0..self.attached.len()).for_each(|machine| self.world.look_at_end(machine));
+        (0..self.world.participants().len()).for_each(|machine| self.world.look_at_end(machine));
     }
 }
 

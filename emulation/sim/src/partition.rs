@@ -3,18 +3,18 @@
 //! The parts follow from the network alone, never from the machine that simulates it, so that a run has one result
 //! everywhere.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use roost_netcore::PartId;
-use roost_topology::model::{Action, HostIndex, Net, NetIndex, NetKind, Topology};
+use roost_topology::model::{Action, Event, HostIndex, Net, NetIndex, NetKind, Topology};
 
-/// Networks with fewer machines are simulated as a whole: they are done soon, and their records keep their order.
+/// Networks with fewer hubs and nodes are simulated as a whole: they are done soon.
 const MIN_MACHINES: usize = 500;
 /// Parts that exchange packets more often gain nothing.
 const MIN_LOOKAHEAD: Duration = Duration::from_millis(1);
-/// The smaller of the two parts has at least this share of the machines.
-const MIN_SHARE: f64 = 0.25;
+/// The smaller of the two parts has at least this fraction of the machines.
+const MIN_FRACTION: f64 = 0.25;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Partition {
@@ -39,7 +39,9 @@ impl Partition {
         if !topology.radios.is_empty() {
             return None;
         }
-        let delays: Vec<Duration> = (0..topology.nets.len()).map(|net| lookahead(topology, net)).collect();
+        let changed: BTreeSet<NetIndex> = topology.events.iter().filter_map(changed_net).collect();
+        let delay = |(index, net)| if changed.contains(&index) { Duration::ZERO } else { lookahead(net) };
+        let delays: Vec<Duration> = topology.nets.iter().enumerate().map(delay).collect();
         let mut choices: Vec<Duration> = delays.iter().copied().filter(|delay| *delay >= MIN_LOOKAHEAD).collect();
         choices.sort_unstable();
         choices.dedup();
@@ -48,7 +50,9 @@ impl Partition {
             let parts = halves(&components(topology.hosts.len(), joined.map(|(net, _)| net)), machines)?;
             Some(Self { parts, lookahead: Some(*lookahead) })
         };
-        choices.iter().rev().find_map(split)
+        // A shorter lookahead joins fewer hosts, so it can split all that a longer one can.
+        let possible = choices.partition_point(|lookahead| split(lookahead).is_some());
+        split(choices.get(possible.checked_sub(1)?)?)
     }
 
     pub(super) const fn count(&self) -> PartId {
@@ -60,13 +64,17 @@ impl Partition {
     }
 }
 
+fn changed_net(event: &Event) -> Option<NetIndex> {
+    match event.action {
+        Action::Net { net, .. } => Some(net),
+        _ => None,
+    }
+}
+
 /// The shortest time that a net's packets are in flight before they come to another host or to the switch; zero for a
-/// net that changes.
-fn lookahead(topology: &Topology, index: NetIndex) -> Duration {
-    let net = &topology.nets[index];
-    let changes = topology.events.iter().any(|event| matches!(event.action, Action::Net { net, .. } if net == index));
-    let has_trace = net.members.iter().any(|member| member.to_net.trace.is_some() || member.from_net.trace.is_some());
-    if changes || has_trace {
+/// net with a trace.
+fn lookahead(net: &Net) -> Duration {
+    if net.members.iter().any(|member| member.to_net.trace.is_some() || member.from_net.trace.is_some()) {
         return Duration::ZERO;
     }
     let to_net = net.members.iter().map(|member| member.to_net.delay).min().unwrap_or_default();
@@ -109,14 +117,14 @@ fn halves(components: &[HostIndex], machines: &[HostIndex]) -> Option<Vec<PartId
         loads[part] += size;
         part_of.insert(component, part as PartId);
     }
-    let share = loads[0].min(loads[1]) as f64 / machines.len() as f64;
-    (share >= MIN_SHARE).then(|| components.iter().map(|component| part_of[component]).collect())
+    let fraction = loads[0].min(loads[1]) as f64 / machines.len() as f64;
+    (fraction >= MIN_FRACTION).then(|| components.iter().map(|component| part_of[component]).collect())
 }
 
 #[cfg(test)]
 mod tests {
     use roost_topology::generate::{Forest, Star};
-    use roost_topology::model::{Event, TopologyChange};
+    use roost_topology::model::TopologyChange;
 
     use super::*;
 

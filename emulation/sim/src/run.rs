@@ -1,6 +1,7 @@
 //! A plan from its machines' start to its last request.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,7 +17,7 @@ use super::fingerprint::RunFingerprint;
 use super::part::{RunPart, StageEnd};
 use super::partition::Partition;
 use super::record::{Recorder, SimProgress};
-use super::world::{MachineRole, SimWorld};
+use super::world::{BETWEEN_NODES, MachineRole, SimWorld};
 use super::{Detail, SimOutcome, SimulateError, TrafficBreakdown, Violation};
 
 /// The longest time until all nodes have a home.
@@ -28,6 +29,8 @@ const WARM_UP_PAUSE: Duration = Duration::from_millis(200);
 const SAMPLE: Duration = Duration::from_secs(1);
 /// The longest time that passes between two reports of progress.
 const WINDOW: Duration = Duration::from_millis(100);
+/// As much stack as the main thread has.
+const STACK_BYTES: usize = 8 << 20;
 const INSTANT: Duration = Duration::from_nanos(1);
 
 struct SimRun<'a, 'r> {
@@ -139,13 +142,17 @@ impl SimRun<'_, '_> {
         }
         self.exchange_packets(until);
         let is_busy = |part: &&mut RunPart<'_>| part.deadline().is_some_and(|at| at < until);
-        let mut busy: Vec<_> = self.parts.iter_mut().filter(is_busy).collect();
-        let first = busy.pop();
-        thread::scope(|threads| {
-            for part in busy {
-                threads.spawn(|| part.run_before(until, StageEnd::TimeUp));
+        let busy: Vec<_> = self.parts.iter_mut().filter(is_busy).collect();
+        let threads = busy.len();
+        let busy = Mutex::new(busy);
+        let next = || busy.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let work = || std::iter::from_fn(next).for_each(|part| part.run_before(until, StageEnd::TimeUp));
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // This thread does the work of those that the system refuses.
+                let _ = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, work);
             }
-            first.into_iter().for_each(|part| part.run_before(until, StageEnd::TimeUp));
+            work();
         });
         self.set_clock(until);
         self.exchange_deaths();
@@ -153,8 +160,9 @@ impl SimRun<'_, '_> {
 
     /// Gives each part the packets that come to it before `until`.
     fn exchange_packets(&mut self, until: Time) {
+        let now = self.clock();
         let crossings: Vec<_> =
-            self.parts.iter_mut().flat_map(|part| part.world.connections.crossings(until)).collect();
+            self.parts.iter_mut().flat_map(|part| part.world.connections.crossings(now, until)).collect();
         let mut inboxes: Vec<Vec<_>> = self.parts.iter().map(|_| Vec::new()).collect();
         crossings.into_iter().for_each(|crossing| inboxes[usize::from(crossing.to)].push(crossing));
         for (part, inbox) in self.parts.iter_mut().zip(inboxes) {
@@ -180,12 +188,12 @@ impl SimRun<'_, '_> {
 
     /// Starts all machines, and waits until every node that should have a home has one.
     fn attach(&mut self) -> Result<(), SimulateError> {
-        let until = self.clock() + READY;
-        let without_home = |run: &Self| run.parts.iter().map(RunPart::without_home).sum::<usize>();
+        let until = self.clock() + READY + BETWEEN_NODES * self.prepared.placement.nodes.len() as u32;
+        let without_home = |run: &Self| run.parts.iter().map(|part| part.without_home().len()).sum::<usize>();
         let nodes = without_home(self);
         while !self.run_before(until.min(self.clock() + WINDOW), StageEnd::Attached) {
             if self.clock() >= until {
-                let lost = self.parts.iter().filter_map(RunPart::first_without_home).min();
+                let lost = self.parts.iter().filter_map(|part| part.without_home().first().copied()).min();
                 let name = lost.map(|machine| self.parts[0].world.participants()[machine].name.clone());
                 return Err(SimulateError::NotReady(name.unwrap_or_default()));
             }
@@ -232,14 +240,15 @@ impl SimRun<'_, '_> {
         loop {
             let next = self.schedule.next().map(|at| self.begin + (at - Time::ZERO)).filter(|at| *at <= longest);
             let end = StageEnd::Idle(Time::ZERO + asking);
-            match next {
-                Some(at) if self.run_before(at, end) => return,
-                Some(_) => {}
-                None => {
-                    return if !self.run_before(longest + INSTANT, end) {
-                        self.set_clock(longest)
-                    };
+            let Some(at) = next else {
+                if !self.run_before(longest + INSTANT, end) {
+                    self.set_clock(longest);
                 }
+                return;
+            };
+            // An event that is due at the end of the stage belongs to it.
+            if self.run_before(at, end) && self.clock() < at {
+                return;
             }
             while let Some(due) = self.schedule.take_due(Time::ZERO + self.now()) {
                 self.act(due);

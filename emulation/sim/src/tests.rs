@@ -123,7 +123,7 @@ fn simulated_records_read_like_emulated() {
     let results = records(STAR);
     assert_eq!(results.run.architecture, "super-node");
     assert!(results.run.verdict.valid && (results.run.ran_s - 20.0).abs() < 0.001 && results.run.drain_s > 0.0);
-    assert!(results.samples.len() >= 19 && results.samples.windows(2).all(|pair| pair[0].t < pair[1].t));
+    assert!(results.samples.len() >= 20 && results.samples.windows(2).all(|pair| pair[0].t < pair[1].t));
     for link in &results.links {
         let dropped = link.dropped_queue + link.dropped_loss + link.dropped_down;
         assert_eq!(link.packets_in, link.packets_out + dropped + link.in_flight, "{link:?}");

@@ -3,31 +3,28 @@
 mod configuration;
 mod frozen;
 mod life;
+mod parts;
 mod settings;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use roost_core::hub::{self, Hub, HubKind};
+use roost_core::hub::Hub;
 use roost_core::node::{Node, NodeCommand, NodeEvent, SessionId, Ticket};
 use roost_core::{Traffic, Transmit};
 use roost_experiment::{Architecture, Prepared};
 use roost_topology::model::HostIndex;
-use roost_wire::RemoteIdentity as Remote;
-use roost_wire::{Labels, NodeId, Role, Time};
+use roost_wire::{NodeId, Time};
 
-use super::connections::{MachineEndpoint, MachineId, MachineInput, SimConnections};
+use super::TrafficBreakdown;
+use super::connections::{MachineId, MachineInput, SimConnections};
 use super::control_messages::ControlMessages;
 use super::event_queue::SimEventQueue;
 use super::fingerprint::RunFingerprint;
 use super::invariants::InvariantChecker;
 use super::machine::{Machine, MachineOutput};
 use super::media::MediaDatagram;
-use super::network::SimNetwork;
-use super::partition::Partition;
-use super::{Detail, SimulateError, TrafficBreakdown};
-use configuration::{hub_port, hub_role, id_of, media_port, node_port};
 use frozen::Frozen;
 pub use settings::check_settings;
 
@@ -35,7 +32,7 @@ pub use settings::check_settings;
 const DAWN: Time = Time::from_nanos(1_000_000_000);
 /// The start of the first node after the hubs, and the interval between nodes.
 const NODES_AFTER: Duration = Duration::from_secs(1);
-const BETWEEN_NODES: Duration = Duration::from_millis(1);
+pub(super) const BETWEEN_NODES: Duration = Duration::from_millis(1);
 
 /// The machines, their connections, and the commands and events of their drivers.
 pub(super) struct SimWorld<'a> {
@@ -63,24 +60,6 @@ pub(super) struct SimWorld<'a> {
     control_messages: ControlMessages,
     /// Bytes of data to or from hubs.
     relayed_bytes: u64,
-}
-
-/// The hubs of a plan, and then its nodes.
-fn participants<P: Clone>(prepared: &Prepared, wire: &SimNetwork<P>) -> Result<Vec<SimParticipant>, SimulateError> {
-    let placement = &prepared.placement;
-    let hubs =
-        placement.hubs.iter().enumerate().map(|(at, hub)| (MachineRole::Hub(at), hub.host, &hub.name, &hub.class));
-    let nodes = placement
-        .nodes
-        .iter()
-        .enumerate()
-        .map(|(at, node)| (MachineRole::Node(at), node.host, &node.name, &node.class));
-    let participant = |(part, host, name, class): (_, _, &String, &String)| {
-        let address = wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
-        let (name, class, id) = (name.clone(), class.clone(), id_of(prepared.plan.seed, name));
-        Ok(SimParticipant { name, class, part, host, id, address, starts: 0 })
-    };
-    hubs.chain(nodes).map(participant).collect()
 }
 
 /// Messages, and their bytes without headers of any kind.
@@ -126,82 +105,6 @@ enum SimWorldTimer {
 }
 
 impl<'a> SimWorld<'a> {
-    /// The machines of a plan whose network stays whole.
-    pub(super) fn new(prepared: &'a Prepared, detail: Detail) -> Result<Self, SimulateError> {
-        let mut parts = Self::in_parts(prepared, detail, &Partition::whole(&prepared.topology))?;
-        Ok(parts.remove(0))
-    }
-
-    /// The machines of a plan, in the parts of its network.
-    pub(super) fn in_parts(
-        prepared: &'a Prepared,
-        detail: Detail,
-        partition: &Partition,
-    ) -> Result<Vec<Self>, SimulateError> {
-        check_settings(prepared)?;
-        prepared.check_for_simulation()?;
-        let wire = SimNetwork::new(&prepared.topology, prepared.plan.seed)?;
-        let casts = participants(prepared, &wire)?;
-        let role = hub_role(prepared);
-        let sites = casts.iter().map(|cast| MachineEndpoint {
-            host: cast.host,
-            address: cast.address,
-            port: if matches!(cast.part, MachineRole::Hub(_)) { hub_port } else { node_port },
-            media_port: media_port(cast.part),
-            identity: Remote {
-                node: cast.id,
-                role: if matches!(cast.part, MachineRole::Hub(_)) { role } else { Role::Node },
-                name: cast.name.clone(),
-                labels: Labels::default(),
-            },
-        });
-        let handshake = prepared.plan.handshake;
-        let parts = SimConnections::in_parts(wire, partition, sites.collect(), detail, handshake);
-        let own = |part| casts.iter().map(|cast| partition.part(cast.host) == part).collect();
-        let part = |(part, connections)| Self::part(prepared, connections, casts.clone(), own(part));
-        Ok((0..).zip(parts).map(part).collect())
-    }
-
-    fn part(prepared: &'a Prepared, connections: SimConnections, casts: Vec<SimParticipant>, own: Vec<bool>) -> Self {
-        let mut hub = hub::HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
-        settings::configure_hub(prepared, &mut hub);
-        let count = casts.len();
-        let mut world = Self {
-            prepared,
-            now: DAWN,
-            trace: RunFingerprint::default(),
-            checks: InvariantChecker::new(casts.iter().map(|cast| cast.id), hub.lease, hub.limits),
-            connections,
-            own,
-            machines: (0..count).map(|_| None).collect(),
-            frozen: (0..count).map(|_| None).collect(),
-            armed: vec![None; count],
-            calendar: SimEventQueue::new(),
-            told: VecDeque::new(),
-            steps: 0,
-            sent: vec![BTreeMap::new(); count],
-            said: [MessageCount::default(); Traffic::ALL.len()],
-            between_hubs: BTreeMap::new(),
-            control_messages: ControlMessages::default(),
-            relayed_bytes: 0,
-            casts,
-        };
-        let hubs = prepared.placement.hubs.len();
-        let starts = (0..count).map(|machine| match machine.checked_sub(hubs) {
-            None => (machine, DAWN),
-            Some(node) => (machine, DAWN + NODES_AFTER + BETWEEN_NODES * node as u32),
-        });
-        for (machine, at) in starts.filter(|(machine, _)| world.own[*machine]) {
-            world.calendar.push(at, SimWorldTimer::Start(machine));
-        }
-        world
-    }
-
-    /// True if a machine is of this part of the network.
-    pub(super) fn has(&self, machine: MachineId) -> bool {
-        self.own[machine]
-    }
-
     pub(super) const fn architecture(&self) -> Architecture {
         self.prepared.plan.architecture
     }

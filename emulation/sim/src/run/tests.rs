@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use roost_results::record::Record;
+use roost_results::record::{Record, RequestRecord};
 
 use super::*;
 
@@ -27,6 +27,10 @@ fn outcome(prepared: &Prepared, partition: &Partition) -> SimOutcome {
 
 fn halves(prepared: &Prepared) -> SimOutcome {
     outcome(prepared, &Partition::halves(&prepared.topology, &hosts_of_machines(prepared)).unwrap())
+}
+
+fn requests(records: &[Record]) -> impl Iterator<Item = &RequestRecord> {
+    records.iter().filter_map(|record| if let Record::Request(request) = record { Some(request) } else { None })
 }
 
 #[test]
@@ -77,6 +81,14 @@ fn faults_reach_their_part() {
         records(&Partition::whole(&prepared.topology)),
         records(&Partition::halves(&prepared.topology, &hosts_of_machines(&prepared)).unwrap()),
     );
+    for (node, from, to) in [("n59", 6.0, 99.0), ("n1", 12.5, 99.0), ("n40", 13.0, 15.0)] {
+        for records in [&whole, &parts] {
+            let begun: Vec<f64> =
+                requests(records).filter(|request| request.node == node).map(|request| request.t).collect();
+            let is_late = |t: &f64| (from..to).contains(t);
+            assert!(begun.iter().any(|t| *t < from) && !begun.iter().any(is_late), "{node}: {begun:?}");
+        }
+    }
     let incidents = |records: &[Record]| -> Vec<Record> {
         records.iter().filter(|record| matches!(record, Record::Incident { .. })).cloned().collect()
     };
@@ -94,10 +106,8 @@ fn requests_are_recorded_by_time() {
     let mut recorder = Recorder::keeping(&prepared.topology);
     let partition = Partition::halves(&prepared.topology, &hosts_of_machines(&prepared)).unwrap();
     run_in_parts(&prepared, Detail::Message, &partition, &mut recorder, |_| {}).unwrap();
-    let ends = recorder.into_records().into_iter().filter_map(|record| match record {
-        Record::Request(request) => Some(((request.t + request.elapsed_ms / 1e3) * 1e6).round()),
-        _ => None,
-    });
-    let ends: Vec<f64> = ends.collect();
+    let records = recorder.into_records();
+    let end = |request: &RequestRecord| ((request.t + request.elapsed_ms / 1e3) * 1e6).round();
+    let ends: Vec<f64> = requests(&records).map(end).collect();
     assert!(ends.len() > 50 && ends.is_sorted(), "{ends:?}");
 }
