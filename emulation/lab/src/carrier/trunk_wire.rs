@@ -129,12 +129,12 @@ impl CarrierWorker {
             let now = self.shared.now();
             let Some(wire) = &mut self.core.trunk else { return 0 };
             let Some(arrival) = wire.trunk.poll_arrival(now) else { return count };
-            self.shared.lateness.record(now.since(arrival.due));
             let place = wire.places.get(arrival.port.index()).copied().flatten();
             let enters = wire.share(arrival.port).is_some_and(|share| share.carrier == wire.trunk.machine());
             let Some(place) = place else { continue };
             if !enters {
                 if self.write(place, arrival.frame.bytes()) {
+                    self.shared.lateness.record(now.since(arrival.due));
                     self.shared.tallies[place].written.count();
                 }
                 self.pool.give_back(arrival.frame);

@@ -155,6 +155,7 @@ impl Trunk {
         // A far time would be a fault of the other clock, and must not stop the trunk.
         let due = due.min(now + self.settings.hold * 2);
         let HeldInput { sequence, port, frame, .. } = input;
+        let due = line.in_order(port.index(), due);
         self.held.push(Reverse(HeldFrame { due, sequence, port, frame }));
     }
 

@@ -67,6 +67,36 @@ fn frames_are_held_exactly() {
 }
 
 #[test]
+fn frames_keep_order_when_estimate_steps() {
+    let (mut here, mut far) = synchronized(20, 50);
+    let mut sent = Vec::new();
+    for left in [1_000_000, 1_000_010, 1_000_020] {
+        let mut buffer = Vec::new();
+        far.frame(0, Port::from_number(3), there(left), &[left as u8; 60], &mut buffer).unwrap();
+        sent.push(buffer);
+    }
+    let mut arrive = |here: &mut Trunk, place: usize| {
+        let now = at(1_000_060);
+        let TrunkInput::Frame { machine, sequence, left, port, bytes } = here.receive(now, address(1), &sent[place])
+        else {
+            panic!("no frame");
+        };
+        here.hold(now, HeldInput { machine, sequence, left, port, frame: testing_frame(bytes) });
+    };
+    arrive(&mut here, 0);
+    // A quicker ping puts the other clock 40 us further ahead, so that its times are earlier here.
+    let received = AHEAD + 40_000;
+    here.lines[1].clock.add(clock::Exchange { sent: 0, received, answered: received, returned: 0 });
+    // The network swaps the last two.
+    arrive(&mut here, 2);
+    arrive(&mut here, 1);
+    let arrivals: Vec<TrunkArrival> = std::iter::from_fn(|| here.poll_arrival(at(2_000_000))).collect();
+    let firsts: Vec<u8> = arrivals.iter().map(|arrival| arrival.frame.bytes()[0]).collect();
+    assert_eq!(firsts, [1_000_000, 1_000_010, 1_000_020].map(|left: u64| left as u8));
+    assert!(arrivals.iter().all(|arrival| arrival.due == at(1_002_000)), "{arrivals:?}");
+}
+
+#[test]
 fn missing_frames_are_counted() {
     let (mut here, mut far) = synchronized(20, 50);
     pass(&mut far, &mut here, 1_000_000, 50);
