@@ -75,7 +75,7 @@ fn frames_keep_order_when_estimate_steps() {
         far.frame(0, Port::from_number(3), there(left), &[left as u8; 60], &mut buffer).unwrap();
         sent.push(buffer);
     }
-    let mut arrive = |here: &mut Trunk, place: usize| {
+    let arrive = |here: &mut Trunk, place: usize| {
         let now = at(1_000_060);
         let TrunkInput::Frame { machine, sequence, left, port, bytes } = here.receive(now, address(1), &sent[place])
         else {
