@@ -102,7 +102,7 @@ impl TrunkWire {
 impl CarrierWorker {
     /// Reads datagrams of the trunk. If there are more, the next poll returns at once.
     pub(super) fn visit_trunk(&mut self) {
-        let Some(TrunkWire { socket, trunk, input, .. }) = &mut self.core.trunk else { return };
+        let Some(TrunkWire { socket, trunk, input, places, .. }) = &mut self.core.trunk else { return };
         for _ in 0..DATAGRAMS_PER_VISIT {
             // Errors are those of single datagrams, such as a machine that is gone: its silence is noticed elsewhere.
             let Ok((length, from)) = socket.recv_from(input) else { return };
@@ -110,7 +110,9 @@ impl CarrierWorker {
             match trunk.receive(now, from, &input[..length]) {
                 TrunkInput::Nothing => {}
                 TrunkInput::Answer(answer) => drop(socket.send_to(&answer, from)),
-                TrunkInput::Frame { machine, sequence, left, port, bytes } if bytes.len() <= MAX_FRAME_BYTES => {
+                TrunkInput::Frame { machine, sequence, left, port, bytes }
+                    if bytes.len() <= MAX_FRAME_BYTES && port.index() < places.len() =>
+                {
                     self.pool.space()[..bytes.len()].copy_from_slice(bytes);
                     let frame = self.pool.take_frame(bytes.len());
                     trunk.hold(now, HeldInput { machine, sequence, left, port, frame });

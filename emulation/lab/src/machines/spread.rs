@@ -134,7 +134,8 @@ impl Spread {
                 Some((from, to)) if began.elapsed() > CLOCKS => {
                     let far = self.others[from.max(to) - 1].name.clone();
                     let why = format!(
-                        "no UDP datagrams pass between {} and {}: let them through a firewall, or write NAME=ADDRESS",
+                        "no UDP datagrams with full frames pass between {} and {}: let them and their fragments through a firewall, \
+                         or write NAME=ADDRESS",
                         self.name(from),
                         self.name(to)
                     );
@@ -232,7 +233,6 @@ impl Spread {
         Ok(observed)
     }
 
-    /// Returns what the latest observation found.
     pub(crate) fn latest(&self) -> Vec<Observation> {
         self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -122,6 +122,17 @@ fn clock_believes_quickest_ping() {
 }
 
 #[test]
+fn first_pings_are_long() {
+    let (mut here, _) = synchronized(0, 50);
+    assert_eq!(here.poll_pings(at(0))[0].1.len(), datagram::FULL);
+    let mut frame = Vec::new();
+    here.frame(1, Port::from_number(3), at(0), &[9; crate::carrier::MAX_FRAME_BYTES], &mut frame);
+    assert_eq!(frame.len(), datagram::FULL);
+    let (mut here, _) = synchronized(20, 50);
+    assert!(here.poll_pings(at(1_000_000))[0].1.len() < 60, "later ones are quick");
+}
+
+#[test]
 fn strangers_are_ignored() {
     let mut here = machine(0);
     let mut bytes = Vec::new();
