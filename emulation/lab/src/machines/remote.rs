@@ -34,7 +34,7 @@ pub(crate) struct RemoteMachine {
 struct RemoteLink {
     name: String,
     writer: Mutex<UnixStream>,
-    /// The same stream, which can be shut down while somebody writes.
+    /// A second handle of the stream, which ends it while somebody writes.
     reader: UnixStream,
     next: AtomicU64,
     waiting: Mutex<BTreeMap<u64, Sender<Result<Answer, String>>>>,
@@ -75,6 +75,10 @@ impl RemoteMachine {
         }
         let address = address.or(hello.address);
         let address = address.ok_or_else(|| failed(format!("its address is not known: write {name}=ADDRESS")))?;
+        if address.is_ipv6() {
+            let why = format!("packets between machines go over IPv4, and its address is {address}");
+            return Err(failed(format!("{why}: write {name}=ADDRESS with another")));
+        }
         let times = stream.set_read_timeout(None).and_then(|()| stream.set_write_timeout(Some(ANSWER)));
         times.map_err(|error| failed(error.to_string()))?;
         let same = reader.try_clone().map_err(|error| failed(error.to_string()))?;
@@ -316,10 +320,21 @@ mod tests {
 
     /// A machine, and the agent's end of the conversation.
     fn greeted() -> (RemoteMachine, UnixStream) {
+        let (machine, there) = greet([10, 0, 0, 2].into());
+        (machine.unwrap(), there)
+    }
+
+    fn greet(address: IpAddr) -> (Result<RemoteMachine, LabError>, UnixStream) {
         let (here, mut there) = UnixStream::pair().unwrap();
         let hello = Hello { protocol: PROTOCOL, version: "1".to_owned(), port: 7, address: None };
         Packet::write(&Message::Hello(hello), &[], &mut there).unwrap();
-        (RemoteMachine::greet("b", here, Some([10, 0, 0, 2].into()), "1").unwrap(), there)
+        (RemoteMachine::greet("b", here, Some(address), "1"), there)
+    }
+
+    #[test]
+    fn machine_of_ipv6_is_refused() {
+        let error = greet(std::net::Ipv6Addr::LOCALHOST.into()).0.unwrap_err().to_string();
+        assert!(error.contains("go over IPv4") && error.contains("::1"), "{error}");
     }
 
     #[test]
