@@ -81,7 +81,7 @@ fn plan_runs_on_two_machines() {
 #[test]
 fn wrong_names_are_told_at_once() {
     let folder = Folder::with("pairs.toml", PAIRS);
-    for args in [&["run", "pairs.toml", "--check"][..], &["linktest", "pairs.toml"]] {
+    for args in [&["run", "pairs.toml", "--check", "--for", "5s"][..], &["linktest", "pairs.toml"]] {
         let output = spread(&folder, &[args, &["--place", "x=m2,a1=m3"]].concat());
         assert_eq!(output.status.code(), Some(2), "{}", said(&output));
         assert!(said(&output).contains("no host `x`") && said(&output).contains("named `m3`"), "{}", said(&output));
