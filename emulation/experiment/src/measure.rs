@@ -69,6 +69,7 @@ impl RunRecorder<'_> {
         }
         let asked = Instant::now();
         let statuses = fleet.query_statuses().await;
+        self.lab.observe()?;
         for node in fleet.node_records(0.0, &statuses) {
             journal.write(&Record::Node(node));
         }

@@ -50,7 +50,9 @@ impl Sampler {
     pub(super) fn begin(lab: &Lab, fleet: &mut Fleet) -> Result<(Self, Instant), RunError> {
         let nets = &lab.topology().nets;
         let lans = nets.iter().filter(|net| net.kind == NetKind::Lan).map(|net| net.name.clone()).collect();
-        let (waited, overruns, processors) = (fleet.processor_waits(), lab.overruns()?, Processors::now());
+        // First: it observes the other machines, as the rest needs.
+        let overruns = lab.overruns()?;
+        let (waited, processors) = (fleet.processor_waits(), Processors::now());
         let (first, unread, seconds) = (lab.lateness(), lab.unread(), LateSeconds::default());
         let ScheduleStart { at, links: before, .. } = lab.begin()?;
         let mut windows = Windows::default();
@@ -63,17 +65,18 @@ impl Sampler {
         ))
     }
 
-    /// The counters of each direction since the beginning. The carrier is queried on another thread, so that
-    /// tasks here are not blocked.
+    /// The counters of each direction since the beginning, and a new observation of all machines. They are queried on
+    /// another thread, so that tasks here are not blocked.
     pub(super) async fn links(&self, lab: &Arc<Lab>) -> Result<Vec<LinkRecord>, RunError> {
         let lab = Arc::clone(lab);
-        let counted = tokio::task::spawn_blocking(move || lab.counters()).await;
+        let counted = tokio::task::spawn_blocking(move || lab.observe().and_then(|()| lab.counters())).await;
         let now = counted.map_err(|error| RunError::Failed(format!("cannot count packets: {error}")))??;
         Ok(now.into_iter().zip(&self.before).map(|(now, before)| since(now, before)).collect())
     }
 
     /// Observations of the emulation itself over the run's `t` seconds.
     pub(super) fn end(mut self, lab: &Lab, fleet: &mut Fleet, t: f64) -> Result<Observed, RunError> {
+        let overruns = lab.overruns()?.saturating_sub(self.overruns);
         self.windows.add_sample(t, Processors::now(), fleet.processor_waits());
         let wires = lab.wires();
         let named = |is: fn(&WireCounts) -> bool| {
@@ -85,7 +88,7 @@ impl Sampler {
             uncounted: named(|counts| counts.uncounted),
             lateness: lab.lateness().since(&self.first),
             unread: lab.unread().since(&self.unread),
-            overruns: lab.overruns()?.saturating_sub(self.overruns),
+            overruns,
             seconds: self.seconds,
             windows: self.windows,
             ..Observed::default()
@@ -100,12 +103,12 @@ impl Sampler {
         t: f64,
         (active, tally): (u32, RequestCounts),
     ) -> Result<(SampleRecord, Option<LoadRecord>), RunError> {
+        let links = self.links(lab).await?;
         let lateness = lab.lateness();
         let second = lateness.since(&self.last.lateness);
         self.seconds.add_second(&second);
         self.last.lateness = lateness;
         let cpu_busy = self.look_at_processors(fleet, t);
-        let links = self.links(lab).await?;
         let (offered_bytes, delivered_bytes) = self.totals(&links);
         let sample = SampleRecord {
             t,

@@ -251,13 +251,11 @@ impl Lab {
     /// # Errors
     /// Fails when the schedule is too long, or the carrier has ended.
     pub fn begin(&self) -> Result<ScheduleStart, LabError> {
-        // This machine comes last, so that nothing is waited for after its time 0.
-        let others = self.spread.as_ref().map(Spread::begin).transpose()?;
-        let mut begun = self.carrier.begin()?;
+        let begun = match &self.spread {
+            Some(spread) => spread.begin(&self.carrier)?,
+            None => self.carrier.begin()?,
+        };
         *self.begun.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(begun.time);
-        if let (Some(spread), Some(others)) = (&self.spread, others) {
-            begun.links = spread.merge(begun.links, others);
-        }
         Ok(begun)
     }
 
@@ -360,6 +358,15 @@ impl Lab {
         }
     }
 
+    /// Reads the state of other machines, from which [`lateness`](Self::lateness), [`unread`](Self::unread),
+    /// [`wires`](Self::wires) and the usage of programs there come.
+    ///
+    /// # Errors
+    /// Fails when one of them does not answer.
+    pub fn observe(&self) -> Result<(), LabError> {
+        self.spread.as_ref().map_or(Ok(()), |spread| spread.observe().map(drop))
+    }
+
     /// The lateness of deliveries on all machines.
     pub fn lateness(&self) -> Lateness {
         let mut sum = self.carrier.lateness();
@@ -368,7 +375,7 @@ impl Lab {
     }
 
     fn others(&self) -> Vec<machines::Observation> {
-        self.spread.as_ref().map(Spread::observe_or_latest).unwrap_or_default()
+        self.spread.as_ref().map(Spread::latest).unwrap_or_default()
     }
 
     /// The time that packets may have waited in the hosts before the carrier read them, until now: see

@@ -4,6 +4,8 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The unit of processor times in `/proc`, the same on all systems that Linux runs on.
 const TICKS_PER_SECOND: u64 = 100;
 /// The position of the times in user and in kernel mode in `/proc/PID/stat`, counted from the field after the
@@ -11,7 +13,7 @@ const TICKS_PER_SECOND: u64 = 100;
 const USER_TIME_AT: usize = 11;
 
 /// Resources that a process has used since its start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Processor time of all its threads, in steps of 10 ms.
     pub cpu: Duration,

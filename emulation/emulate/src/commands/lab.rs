@@ -39,7 +39,7 @@ pub(crate) struct LabArgs {
 pub(crate) fn open(args: &LabArgs, output: Output) -> CommandResult<Lab> {
     // Outside first: mistakes in the file are reported even where no lab is possible.
     let mut topology = read(&args.file)?;
-    args.machines.call()?;
+    args.machines.call(&topology)?;
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
     }

@@ -1,6 +1,6 @@
 //! Other machines that take part in a lab: how they are called, before the sandbox has no network any more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use clap::Args;
 use roost_lab::Machines;
-use roost_lab::machines::CalledMachine;
+use roost_lab::machines::{CalledMachine, HERE};
+use roost_topology::Topology;
 use roost_topology::units::parse_length;
 use rustix::io::{FdFlags, fcntl_setfd};
 
@@ -51,13 +52,10 @@ pub(crate) struct MachineArgs {
 impl MachineArgs {
     /// Starts the agents, and this program again with their conversations. Outside of a sandbox, before anything else
     /// that happens once; returns where that has been done, or nothing is to be done.
-    pub(crate) fn call(&self) -> CommandResult {
-        self.placed()?;
+    pub(crate) fn call(&self, topology: &Topology) -> CommandResult {
+        self.check(topology)?;
         if self.machines.is_empty() {
-            return match self.place.first() {
-                Some(place) => Err(Failure::bad_input(format!("--place {place} needs --machines"))),
-                None => Ok(()),
-            };
+            return Ok(());
         }
         if std::env::var_os(CALLED).is_some() {
             return Ok(());
@@ -79,6 +77,39 @@ impl MachineArgs {
         Err(again(CALLED, &text))
     }
 
+    /// Names all mistakes in the names of machines and hosts.
+    pub(crate) fn check(&self, topology: &Topology) -> CommandResult {
+        let mut machines = BTreeSet::from([HERE]);
+        let mut wrong = Vec::new();
+        for machine in &self.machines {
+            let (name, _) = split(machine);
+            if !is_name(name) {
+                wrong.push(format!("`{machine}` is no name of another machine"));
+            } else if !machines.insert(name) {
+                wrong.push(format!("--machines names {name} twice"));
+            }
+        }
+        let mut hosts = BTreeSet::new();
+        for place in &self.place {
+            let Some((host, machine)) = place.split_once('=') else {
+                wrong.push(format!("--place {place}: write HOST=MACHINE"));
+                continue;
+            };
+            if self.machines.is_empty() {
+                wrong.push(format!("--place {place} needs --machines"));
+            } else if !machines.contains(machine) {
+                wrong.push(format!("--place {place}: no machine is named `{machine}`, and this one is `{HERE}`"));
+            }
+            if topology.host_index(host).is_none() {
+                wrong.push(format!("--place {place}: there is no host `{host}`"));
+            }
+            if !hosts.insert(host) {
+                wrong.push(format!("--place names the host {host} twice"));
+            }
+        }
+        if wrong.is_empty() { Ok(()) } else { Err(Failure::bad_input(wrong.join("\n"))) }
+    }
+
     /// Greets the agents. Inside of the sandbox.
     pub(crate) fn greet(&self) -> CommandResult<Option<Machines>> {
         let Some(text) = std::env::var_os(CALLED).filter(|_| !self.machines.is_empty()) else { return Ok(None) };
@@ -95,15 +126,12 @@ impl MachineArgs {
             called.push(CalledMachine { name: split(machine).0.to_owned(), address, descriptor });
         }
         let machines = Machines::greet(trunk, &called, VERSION, self.hold)?;
-        Ok(Some(machines.place(self.placed()?)))
+        Ok(Some(machines.place(self.placed())))
     }
 
-    fn placed(&self) -> CommandResult<BTreeMap<String, String>> {
-        let pair = |text: &String| {
-            let pair = text.split_once('=').map(|(host, machine)| (host.to_owned(), machine.to_owned()));
-            pair.ok_or_else(|| Failure::bad_input(format!("--place {text}: write HOST=MACHINE")))
-        };
-        self.place.iter().map(pair).collect()
+    fn placed(&self) -> BTreeMap<String, String> {
+        let pairs = self.place.iter().filter_map(|text| text.split_once('='));
+        pairs.map(|(host, machine)| (host.to_owned(), machine.to_owned())).collect()
     }
 
     fn start_agent(&self, name: &str) -> CommandResult<UnixStream> {
@@ -123,16 +151,21 @@ impl MachineArgs {
 /// The name of a machine, and its address: the one that is given, or that of its name.
 fn named(machine: &str) -> CommandResult<(String, Option<IpAddr>)> {
     let (name, address) = split(machine);
-    if name.is_empty() || name.starts_with('-') || name == roost_lab::machines::HERE {
-        return Err(Failure::bad_input(format!("`{machine}` is no name of another machine")));
-    }
     let resolve = |name: &str| (name, 0).to_socket_addrs().ok()?.map(|found| found.ip()).find(IpAddr::is_ipv4);
     let Some(address) = address else {
         let host = name.rsplit('@').next().unwrap_or(name);
         return Ok((name.to_owned(), resolve(host)));
     };
-    let found = resolve(address).ok_or_else(|| Failure::bad_input(format!("`{address}` is no address")))?;
+    let found = resolve(address).ok_or_else(|| not_ipv4(address))?;
     Ok((name.to_owned(), Some(found)))
+}
+
+fn not_ipv4(address: &str) -> Failure {
+    Failure::bad_input(format!("`{address}` is no address of IPv4, over which packets go between machines"))
+}
+
+fn is_name(name: &str) -> bool {
+    !name.is_empty() && !name.starts_with('-') && name != HERE
 }
 
 fn split(machine: &str) -> (&str, Option<&str>) {
@@ -164,8 +197,30 @@ mod tests {
     fn machine_may_have_an_address() {
         assert_eq!(named("b=10.0.0.2").unwrap(), ("b".to_owned(), Some(IpAddr::from([10, 0, 0, 2]))));
         assert_eq!(named("user@127.0.0.1").unwrap(), ("user@127.0.0.1".to_owned(), Some(IpAddr::from([127, 0, 0, 1]))));
-        for wrong in ["", "here", "-oProxyCommand=x", "b=nowhere.invalid"] {
-            assert!(named(wrong).is_err(), "{wrong}");
+        for wrong in ["b=nowhere.invalid", "b=::1"] {
+            assert!(named(wrong).unwrap_err().to_string().contains("no address of IPv4"), "{wrong}");
         }
+    }
+
+    #[test]
+    fn all_wrong_names_are_told() {
+        let topology =
+            roost_ns::load_text("net.toml".as_ref(), "[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']");
+        let topology = topology.unwrap();
+        let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let checked = |machines: &[&str], place: &[&str]| {
+            let (machines, place) = (strings(machines), strings(place));
+            let args = MachineArgs { machines, via: SSH.to_owned(), place, hold: Duration::ZERO };
+            args.check(&topology).map_err(|failure| failure.to_string())
+        };
+        assert_eq!(checked(&["m2", "m3=10.0.0.3"], &["a=here", "b=m3"]), Ok(()));
+        assert_eq!(checked(&[], &[]), Ok(()));
+        let told = checked(&["", "here", "-oProxyCommand=x", "m2", "m2=10.0.0.2"], &["a", "a=m4", "a=m2", "c=m2"]);
+        let told = told.unwrap_err();
+        assert_eq!(told.lines().count(), 8, "{told}");
+        for part in ["-oProxyCommand=x", "m2 twice", "write HOST=MACHINE", "named `m4`", "host a twice", "host `c`"] {
+            assert!(told.contains(part), "{part}: {told}");
+        }
+        assert!(checked(&[], &["a=m2"]).unwrap_err().contains("needs --machines"));
     }
 }

@@ -62,11 +62,16 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
     if let RunInput::Plan(prepared) = &subject {
         prepared.check_for_daemons()?;
     }
+    let topology = match &subject {
+        RunInput::Plan(prepared) => &prepared.network,
+        RunInput::Network(solo) => &solo.topology,
+    };
     if args.check {
+        args.machines.check(topology)?;
         warnings(&subject).iter().for_each(|warning| output.say(warning));
         return check(&subject, output);
     }
-    args.machines.call()?;
+    args.machines.call(topology)?;
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
     }

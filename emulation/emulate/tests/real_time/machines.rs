@@ -32,6 +32,8 @@ timeout = '10s'
 linktest = false
 ";
 
+const PLACES: &str = "node1=here,node2=m2,node3=m2,node4=here,server=here";
+
 /// Runs the command with an agent as machine `m2`, and a hold for which a busy machine does not matter.
 fn spread(folder: &Folder, args: &[&str]) -> Output {
     let program = TestTerminal::program();
@@ -55,15 +57,34 @@ fn hosts_reach_hosts_of_another_machine() {
 fn plan_runs_on_two_machines() {
     let _turn = crate::beside();
     let folder = Folder::with("plan.toml", PLAN);
-    let output = spread(&folder, &["run", "plan.toml", "-o", "out"]);
+    let output = spread(&folder, &["run", "plan.toml", "-o", "out", "--place", PLACES]);
     assert!(matches!(output.status.code(), Some(0 | 4)), "{}", said(&output));
     let results = read(&folder.path().join("out")).unwrap();
-    let is_completed = |request: &RequestRecord| request.outcome == RequestOutcome::Completed;
-    assert!(results.requests.iter().any(is_completed), "{}", said(&output));
-    // All daemons gave their counters, and their messages are here.
-    assert!(results.run.lab.contains_key("machine m2"), "{:?}", results.run.lab);
-    for node in results.nodes.keys() {
-        assert!(fs::exists(folder.path().join(format!("out/logs/{node}.log"))).unwrap(), "{node}");
+    let is_far = |host: &str| PLACES.contains(&format!("{host}=m2"));
+    let crosses = |request: &RequestRecord| {
+        let provider = request.provider.as_deref().filter(|_| request.outcome == RequestOutcome::Completed);
+        provider.is_some_and(|provider| is_far(provider) != is_far(&request.node))
+    };
+    assert!(results.requests.iter().any(crosses), "{}", said(&output));
+    for fact in ["machine m2", "way to m2", "backend of m2", "realtime of m2"] {
+        assert!(results.run.lab.contains_key(fact), "{fact}: {:?}", results.run.lab);
+    }
+    for node in ["node2", "node3"] {
+        let counted = &results.nodes[node];
+        assert!(counted.last.sent_bytes > counted.first.sent_bytes, "{counted:?}");
+        assert!(counted.first.memory_bytes > 0 && counted.last.cpu_s >= counted.first.cpu_s, "{counted:?}");
+        let log = fs::read(folder.path().join(format!("out/logs/{node}.log"))).unwrap();
+        assert!(!log.is_empty(), "{node}");
+    }
+}
+
+#[test]
+fn wrong_names_are_told_at_once() {
+    let folder = Folder::with("pairs.toml", PAIRS);
+    for args in [&["run", "pairs.toml", "--check", "--for", "5s"][..], &["linktest", "pairs.toml"]] {
+        let output = spread(&folder, &[args, &["--place", "x=m2,a1=m3"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+        assert!(said(&output).contains("no host `x`") && said(&output).contains("named `m3`"), "{}", said(&output));
     }
 }
 

@@ -102,7 +102,7 @@ impl TrunkWire {
 impl CarrierWorker {
     /// Reads datagrams of the trunk. If there are more, the next poll returns at once.
     pub(super) fn visit_trunk(&mut self) {
-        let Some(TrunkWire { socket, trunk, input, .. }) = &mut self.core.trunk else { return };
+        let Some(TrunkWire { socket, trunk, input, places, .. }) = &mut self.core.trunk else { return };
         for _ in 0..DATAGRAMS_PER_VISIT {
             // Errors are those of single datagrams, such as a machine that is gone: its silence is noticed elsewhere.
             let Ok((length, from)) = socket.recv_from(input) else { return };
@@ -110,7 +110,9 @@ impl CarrierWorker {
             match trunk.receive(now, from, &input[..length]) {
                 TrunkInput::Nothing => {}
                 TrunkInput::Answer(answer) => drop(socket.send_to(&answer, from)),
-                TrunkInput::Frame { machine, sequence, left, port, bytes } if bytes.len() <= MAX_FRAME_BYTES => {
+                TrunkInput::Frame { machine, sequence, left, port, bytes }
+                    if bytes.len() <= MAX_FRAME_BYTES && port.index() < places.len() =>
+                {
                     self.pool.space()[..bytes.len()].copy_from_slice(bytes);
                     let frame = self.pool.take_frame(bytes.len());
                     trunk.hold(now, HeldInput { machine, sequence, left, port, frame });
@@ -129,12 +131,12 @@ impl CarrierWorker {
             let now = self.shared.now();
             let Some(wire) = &mut self.core.trunk else { return 0 };
             let Some(arrival) = wire.trunk.poll_arrival(now) else { return count };
-            self.shared.lateness.record(now.since(arrival.due));
             let place = wire.places.get(arrival.port.index()).copied().flatten();
             let enters = wire.share(arrival.port).is_some_and(|share| share.carrier == wire.trunk.machine());
             let Some(place) = place else { continue };
             if !enters {
                 if self.write(place, arrival.frame.bytes()) {
+                    self.shared.lateness.record(now.since(arrival.due));
                     self.shared.tallies[place].written.count();
                 }
                 self.pool.give_back(arrival.frame);

@@ -54,8 +54,8 @@ pub fn run(
     });
     let mut report = result.map_err(|error: io::Error| LabError::kernel("send probes", error))?;
     report.seconds = began.elapsed().as_secs_f64();
-    report.lateness_p99_ms = lab.lateness().since(&lateness).quantile(0.99).as_secs_f64() * 1e3;
     report.overruns = lab.overruns()?.saturating_sub(overruns);
+    report.lateness_p99_ms = lab.lateness().since(&lateness).quantile(0.99).as_secs_f64() * 1e3;
     Ok(report)
 }
 

@@ -16,10 +16,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use roost_topology::Topology;
 use roost_topology::shares::Shares;
+use roost_topology::units::format_duration;
+use roost_wire::Time;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -33,6 +35,9 @@ use crate::{Lab, LabError, LabOptions, LabShare, TcpCongestion, Usage};
 
 /// The time without any message after which the command counts as gone.
 const SILENCE: Duration = Duration::from_secs(30);
+/// The longest time for a killed program to end.
+const KILLED: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_millis(1);
 /// The mount point of the agent's files; only the sandbox sees them.
 const FOLDER: &str = "/mnt";
 /// Bytes of a connection or of messages in one message.
@@ -57,6 +62,10 @@ pub struct AgentSetting {
 /// Fails when the conversation cannot begin.
 pub fn serve(setting: AgentSetting) -> Result<(), LabError> {
     let failed = |what: &'static str| move |error: io::Error| LabError::kernel(what, error);
+    if setting.programs.starts_with(FOLDER) {
+        let why = format!("the agent's files hide {FOLDER}, where it is installed: install Roost in another folder");
+        return Err(LabError::System(why));
+    }
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount("tmpfs", FOLDER, "tmpfs", flags, Some(c"mode=0700")).map_err(|error| failed("mount memory")(error.into()))?;
     std::env::set_current_dir(FOLDER).map_err(failed("enter its folder"))?;
@@ -139,13 +148,15 @@ impl Agent {
     fn perform(&mut self, id: u64, call: AgentCall, body: &[u8]) -> Option<Result<Answer, String>> {
         let answer = match call {
             AgentCall::Start(start) => self.start(*start),
-            AgentCall::Begin => self.with_lab(|lab| Ok(Answer::Links(lab.begin()?.links))),
+            AgentCall::Begin { at } => self.with_lab(|lab| begin(lab, Time::from_nanos(at))),
             AgentCall::Counters => self.with_lab(|lab| Ok(Answer::Links(lab.counters()?))),
-            AgentCall::Observe => self.with_lab(|lab| Ok(Answer::Observed(Box::new(observe(lab)?)))),
+            AgentCall::Observe => {
+                let usages = self.usages();
+                self.with_lab(|lab| Ok(Answer::Observed(Box::new(observe(lab, usages)?))))
+            }
             AgentCall::Put { path } => put(&path, body),
             AgentCall::Spawn(spawn) => self.spawn(id, &spawn),
             AgentCall::Signal { process, signal } => self.signal(process, signal),
-            AgentCall::Usage { process } => self.usage(process),
             AgentCall::Connect { path } => self.connect(id, &path),
             AgentCall::OpenProbes => self.open_probes(),
             AgentCall::Probe(probe) => {
@@ -236,14 +247,19 @@ impl Agent {
             // A process that has ended already needs no signal.
             let _ = kill_process(*pid, signal);
         }
+        // The next call may start it again, and would find its ports in use.
+        let began = Instant::now();
+        let is_left = || lock(&self.parts).processes.contains_key(&process);
+        while signal == Signal::KILL && is_left() && began.elapsed() < KILLED {
+            thread::sleep(LOOK);
+        }
         Ok(Answer::Done)
     }
 
-    fn usage(&self, process: u64) -> Result<Answer, String> {
-        let pid = lock(&self.parts).processes.get(&process).copied().ok_or("the program has ended")?;
-        let usage =
-            Usage::read_process(pid.as_raw_nonzero().get().unsigned_abs()).map_err(|error| error.to_string())?;
-        Ok(Answer::Usage { cpu: usage.cpu, waited: usage.waited, peak_memory_bytes: usage.peak_memory_bytes })
+    fn usages(&self) -> BTreeMap<u64, Usage> {
+        let processes = lock(&self.parts).processes.clone();
+        let usage = |pid: Pid| Usage::read_process(pid.as_raw_nonzero().get().unsigned_abs()).ok();
+        processes.into_iter().filter_map(|(id, pid)| Some((id, usage(pid)?))).collect()
     }
 
     fn connect(&self, id: u64, path: &Path) -> Result<Answer, String> {
@@ -317,14 +333,26 @@ fn pass_on(speech: &AgentSpeech, id: u64, mut from: impl Read) {
     }
 }
 
+/// Begins the schedule at a time of the lab's carrier.
+fn begin(lab: &Lab, at: Time) -> Result<Answer, LabError> {
+    let now = lab.carrier.now();
+    if now > at {
+        let late = format_duration(now.since(at));
+        return Err(LabError::NoSuch(format!("the call to begin came {late} after the beginning")));
+    }
+    thread::sleep(at.since(now));
+    Ok(Answer::Links(lab.begin()?.links))
+}
+
 /// The state of a lab's own carrier.
-pub(crate) fn observe(lab: &Lab) -> Result<Observation, LabError> {
+fn observe(lab: &Lab, usages: BTreeMap<u64, Usage>) -> Result<Observation, LabError> {
     Ok(Observation {
         lateness: lab.carrier.lateness(),
         unread: lab.carrier.unread(),
         overruns: lab.own_overruns()?,
         wires: lab.carrier.wires(),
         lines: lab.carrier.lines()?,
+        usages,
     })
 }
 

@@ -23,7 +23,7 @@ mod protocol;
 mod remote;
 mod spread;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::net::{IpAddr, UdpSocket};
 use std::os::unix::net::UnixStream;
@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use roost_topology::Topology;
-use roost_topology::model::HostIndex;
+use roost_topology::model::{Action, Event, HostIndex};
 use roost_topology::shares::{ShareRequest, Shares};
 
 pub use self::agent::{AgentSetting, TopologyReader, serve};
@@ -132,9 +132,23 @@ impl Machines {
         }
         let request = ShareRequest { machines: self.0.others.len() + 1, placed, hold: self.0.hold };
         let shares = roost_topology::shares::divide(topology, &request).map_err(|error| wrong(error.to_string()))?;
+        let names: Vec<&str> = self.0.others.iter().map(|machine| machine.name.as_str()).collect();
+        unchangeable(topology, &shares, &names).map_or(Ok(()), |why| Err(wrong(why)))?;
         *self.0.latest.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(shares.clone());
         Ok(shares)
     }
+}
+
+/// Describes the links whose changes wait for a program, which runs here, and which another machine carries.
+fn unchangeable(topology: &Topology, shares: &Shares, others: &[&str]) -> Option<String> {
+    let sentence = |event: &Event| {
+        let Action::Net { net, .. } = event.action else { return None };
+        let machine = others.get(shares.carriers.get(net)?.checked_sub(1)?).filter(|_| event.after.is_some())?;
+        let name = &topology.nets.get(net)?.name;
+        Some(format!("a change of {name} waits for a program, and {machine} carries it: --place its hosts on {HERE}"))
+    };
+    let all: BTreeSet<String> = topology.events.iter().filter_map(sentence).collect();
+    (!all.is_empty()).then(|| all.into_iter().collect::<Vec<_>>().join("\n"))
 }
 
 /// Starts a program of Roost on another machine, whose Unix socket can be used here.
@@ -154,3 +168,31 @@ pub(crate) fn spawn(
 
 /// The name of this machine where hosts are placed.
 pub const HERE: &str = "here";
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use roost_topology::model::{Net, NetKind, TopologyChange};
+
+    use super::*;
+
+    #[test]
+    fn changes_after_programs_stay_here() {
+        let net = |name: &str| Net { name: name.to_owned(), kind: NetKind::Link, members: Vec::new(), cost: 1.0 };
+        let event = |net: usize, after: Option<usize>| Event {
+            at: Duration::ZERO,
+            after,
+            object: String::new(),
+            line: 0,
+            action: Action::Net { net, from: None, change: TopologyChange::Down },
+        };
+        let events = vec![event(0, Some(0)), event(1, None), event(1, Some(0))];
+        let topology = Topology { nets: vec![net("near"), net("far")], events, ..Topology::default() };
+        let shares = |carriers: [usize; 2]| Shares { hosts: Vec::new(), carriers: carriers.into() };
+        assert_eq!(unchangeable(&topology, &shares([0, 0]), &["b"]), None);
+        let why = unchangeable(&topology, &shares([0, 1]), &["b"]).unwrap();
+        assert!(why.starts_with("a change of far waits for a program, and b carries it"), "{why}");
+        assert_eq!(why.lines().count(), 1, "each link once");
+    }
+}

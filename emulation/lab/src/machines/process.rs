@@ -6,19 +6,11 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::protocol::Answer;
 use super::remote::RemoteProcess;
 use crate::{LabError, Usage};
-
-/// The longest time for a killed program to end.
-const KILLED: Duration = Duration::from_secs(5);
-/// The interval at which the end of a remote program is looked for.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// A program of Roost for a host, with its files.
 #[derive(Clone, Debug)]
@@ -79,18 +71,14 @@ impl HostProcess {
         }
     }
 
-    /// Kills it and waits for its end.
+    /// Kills it and waits for its end. On another machine nobody waits: the agent does nothing else before that end.
     pub fn kill(&mut self) -> Option<ExitStatus> {
         match self {
             // A process that has ended already need not be killed.
             Self::Here(child) => child.kill().and_then(|()| child.wait()).ok(),
             Self::There(process) => {
-                let _ = process.signal(libc::SIGKILL);
-                let began = Instant::now();
-                while process.status().is_none() && began.elapsed() < KILLED {
-                    thread::sleep(LOOK);
-                }
-                process.status().map(ExitStatus::from_raw)
+                process.signal(libc::SIGKILL);
+                Some(ExitStatus::from_raw(process.status().unwrap_or(libc::SIGKILL)))
             }
         }
     }
@@ -101,23 +89,18 @@ impl HostProcess {
             Self::Here(child) => {
                 let _ = kill_process(Pid::from_child(child), signal);
             }
-            Self::There(process) => {
-                let _ = process.signal(signal.as_raw());
-            }
+            Self::There(process) => process.signal(signal.as_raw()),
         }
     }
 
-    /// The resources that it has used.
+    /// The resources that it has used; on another machine, at the latest [`Lab::observe`](crate::Lab::observe).
     ///
     /// # Errors
     /// Fails when it has ended, or the system does not tell.
     pub fn usage(&self) -> io::Result<Usage> {
         match self {
             Self::Here(child) => Usage::read_process(child.id()),
-            Self::There(process) => match process.usage().map_err(io::Error::other)? {
-                Answer::Usage { cpu, waited, peak_memory_bytes } => Ok(Usage { cpu, waited, peak_memory_bytes }),
-                _ => Err(io::ErrorKind::InvalidData.into()),
-            },
+            Self::There(process) => process.usage().ok_or_else(|| io::ErrorKind::NotFound.into()),
         }
     }
 }

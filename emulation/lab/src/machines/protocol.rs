@@ -11,6 +11,7 @@ use std::time::Duration;
 use roost_results::record::LinkRecord;
 use serde::{Deserialize, Serialize};
 
+use crate::Usage;
 use crate::carrier::{Lateness, WireCounts};
 use crate::linktest::{LinktestFlow, LinktestTrace};
 use crate::trunk::{LineCounts, TrunkSettings};
@@ -59,7 +60,10 @@ pub(crate) struct Hello {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum AgentCall {
     Start(Box<StartCall>),
-    Begin,
+    /// Begins the schedule at this time of the agent's carrier, in nanoseconds.
+    Begin {
+        at: u64,
+    },
     Counters,
     Observe,
     Put {
@@ -69,9 +73,6 @@ pub(crate) enum AgentCall {
     Signal {
         process: u64,
         signal: i32,
-    },
-    Usage {
-        process: u64,
     },
     /// Connects to a Unix socket; the call's id is the connection's.
     Connect {
@@ -128,11 +129,6 @@ pub(crate) enum Answer {
     },
     Links(Vec<LinkRecord>),
     Observed(Box<Observation>),
-    Usage {
-        cpu: Duration,
-        waited: Duration,
-        peak_memory_bytes: u64,
-    },
     /// By host; 0 for those of other machines.
     Ports(Vec<u16>),
     Traces(Vec<LinktestTrace>),
@@ -145,6 +141,8 @@ pub(crate) struct Observation {
     pub(crate) overruns: u64,
     pub(crate) wires: Vec<WireCounts>,
     pub(crate) lines: Vec<LineCounts>,
+    /// By process, as the call that started it numbered it.
+    pub(crate) usages: BTreeMap<u64, Usage>,
 }
 
 #[derive(Debug)]

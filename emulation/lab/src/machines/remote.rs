@@ -12,11 +12,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::protocol::{AgentCall, Answer, Message, PROTOCOL, Packet};
-use crate::LabError;
+use crate::{LabError, Usage};
 
 /// The longest time for an answer, and for the first message of an agent.
 const ANSWER: Duration = Duration::from_secs(20);
-/// The longest time for an agent to begin: a person may have to unlock a key.
+/// The longest time for an agent to begin: a key may have to be touched, or a machine to wake up.
 const HELLO: Duration = Duration::from_secs(60);
 const BEAT: Duration = Duration::from_secs(2);
 /// Bytes of a connection in one message.
@@ -34,10 +34,14 @@ pub(crate) struct RemoteMachine {
 struct RemoteLink {
     name: String,
     writer: Mutex<UnixStream>,
+    /// A second handle of the stream, which ends it while somebody writes.
+    reader: UnixStream,
     next: AtomicU64,
     waiting: Mutex<BTreeMap<u64, Sender<Result<Answer, String>>>>,
     streams: Mutex<BTreeMap<u64, Sender<Vec<u8>>>>,
     exits: Mutex<BTreeMap<u64, i32>>,
+    /// The latest known usage of the programs there.
+    usages: Mutex<BTreeMap<u64, Usage>>,
     sockets: Mutex<Vec<PathBuf>>,
     /// The cause, once the conversation has ended.
     gone: OnceLock<String>,
@@ -71,14 +75,22 @@ impl RemoteMachine {
         }
         let address = address.or(hello.address);
         let address = address.ok_or_else(|| failed(format!("its address is not known: write {name}=ADDRESS")))?;
-        stream.set_read_timeout(None).map_err(|error| failed(error.to_string()))?;
+        if address.is_ipv6() {
+            let why = format!("packets between machines go over IPv4, and its address is {address}");
+            return Err(failed(format!("{why}: write {name}=ADDRESS with another")));
+        }
+        let times = stream.set_read_timeout(None).and_then(|()| stream.set_write_timeout(Some(ANSWER)));
+        times.map_err(|error| failed(error.to_string()))?;
+        let same = reader.try_clone().map_err(|error| failed(error.to_string()))?;
         let link = Arc::new(RemoteLink {
             name: name.to_owned(),
+            reader: same,
             writer: Mutex::new(stream),
             next: AtomicU64::new(1),
             waiting: Mutex::default(),
             streams: Mutex::default(),
             exits: Mutex::default(),
+            usages: Mutex::default(),
             sockets: Mutex::default(),
             gone: OnceLock::new(),
         });
@@ -127,6 +139,10 @@ impl RemoteMachine {
         Ok(())
     }
 
+    pub(crate) fn keep_usages(&self, usages: &BTreeMap<u64, Usage>) {
+        lock(&self.link.usages).clone_from(usages);
+    }
+
     pub(crate) fn end_sockets(&self) {
         for path in lock(&self.link.sockets).drain(..) {
             let _ = std::fs::remove_file(path);
@@ -139,7 +155,11 @@ impl PendingAnswer {
         let failed = |why: String| LabError::Machine { machine: self.link.name.clone(), why };
         match self.receiver.recv_timeout(within) {
             Ok(answer) => answer.map_err(failed),
-            Err(RecvTimeoutError::Timeout) => Err(failed("it does not answer any more".to_owned())),
+            Err(RecvTimeoutError::Timeout) => {
+                // Others would wait as long, one after the other.
+                self.link.give_up("it does not answer any more".to_owned());
+                Err(self.link.ended())
+            }
             Err(RecvTimeoutError::Disconnected) => Err(self.link.ended()),
         }
     }
@@ -165,7 +185,7 @@ impl RemoteLink {
     fn send_as(self: &Arc<Self>, id: u64, call: AgentCall, body: &[u8]) -> Result<PendingAnswer, LabError> {
         let (sender, receiver) = mpsc::channel();
         lock(&self.waiting).insert(id, sender);
-        if self.gone.get().is_some() || self.write(&Message::Call { id, call }, body).is_err() {
+        if self.write(&Message::Call { id, call }, body).is_err() {
             lock(&self.waiting).remove(&id);
             return Err(self.ended());
         }
@@ -173,7 +193,27 @@ impl RemoteLink {
     }
 
     fn write(&self, message: &Message, body: &[u8]) -> io::Result<()> {
-        Packet::write(message, body, &mut *lock(&self.writer))
+        if self.gone.get().is_some() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        let written = Packet::write(message, body, &mut *lock(&self.writer));
+        if let Err(error) = &written {
+            // A part of the message may be there: nothing can follow it.
+            self.give_up(match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => "it takes no messages any more".to_owned(),
+                _ => format!("its connection has ended: {error}"),
+            });
+        }
+        written
+    }
+
+    /// Ends the conversation. Those who wait for answers fail.
+    fn give_up(&self, why: String) {
+        let _ = self.gone.set(why);
+        // Fails only if it has ended already.
+        let _ = self.reader.shutdown(std::net::Shutdown::Both);
+        lock(&self.waiting).clear();
+        lock(&self.streams).clear();
     }
 
     fn ended(&self) -> LabError {
@@ -206,13 +246,11 @@ impl RemoteLink {
                 Message::Hello(_) | Message::Call { .. } | Message::Beat => {}
             }
         };
-        let _ = self.gone.set(why);
-        lock(&self.waiting).clear();
-        lock(&self.streams).clear();
+        self.give_up(why);
     }
 
     fn beat(&self) {
-        while self.gone.get().is_none() && self.write(&Message::Beat, &[]).is_ok() {
+        while self.write(&Message::Beat, &[]).is_ok() {
             thread::sleep(BEAT);
         }
     }
@@ -261,16 +299,73 @@ impl RemoteProcess {
         ended.or_else(|| self.link.gone.get().map(|_| libc::SIGKILL))
     }
 
-    pub(super) fn signal(&self, signal: i32) -> Result<(), LabError> {
-        let call = AgentCall::Signal { process: self.id, signal };
-        RemoteLink::send(&self.link, call, &[])?.wait(ANSWER).map(drop)
+    /// Sends a signal without waiting. If its machine is gone, so is the program.
+    pub(super) fn signal(&self, signal: i32) {
+        let _ = RemoteLink::send(&self.link, AgentCall::Signal { process: self.id, signal }, &[]);
     }
 
-    pub(super) fn usage(&self) -> Result<Answer, LabError> {
-        RemoteLink::send(&self.link, AgentCall::Usage { process: self.id }, &[])?.wait(ANSWER)
+    pub(super) fn usage(&self) -> Option<Usage> {
+        lock(&self.link.usages).get(&self.id).copied()
     }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machines::protocol::Hello;
+
+    /// A machine, and the agent's end of the conversation.
+    fn greeted() -> (RemoteMachine, UnixStream) {
+        let (machine, there) = greet([10, 0, 0, 2].into());
+        (machine.unwrap(), there)
+    }
+
+    fn greet(address: IpAddr) -> (Result<RemoteMachine, LabError>, UnixStream) {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let hello = Hello { protocol: PROTOCOL, version: "1".to_owned(), port: 7, address: None };
+        Packet::write(&Message::Hello(hello), &[], &mut there).unwrap();
+        (RemoteMachine::greet("b", here, Some(address), "1"), there)
+    }
+
+    #[test]
+    fn machine_of_ipv6_is_refused() {
+        let error = greet(std::net::Ipv6Addr::LOCALHOST.into()).0.unwrap_err().to_string();
+        assert!(error.contains("go over IPv4") && error.contains("::1"), "{error}");
+    }
+
+    #[test]
+    fn machine_that_reads_nothing_ends() {
+        let (machine, _there) = greeted();
+        let pending = machine.send(AgentCall::Observe, &[]).unwrap();
+        machine.link.reader.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
+        let put = || AgentCall::Put { path: "x".into() };
+        let error = machine.send(put(), &vec![0; 8 << 20]).map(|pending| pending.id).unwrap_err().to_string();
+        assert!(error.contains("takes no messages any more"), "{error}");
+        assert!(pending.wait(ANSWER).unwrap_err().to_string().contains("takes no messages"));
+        assert!(machine.send(AgentCall::Observe, &[]).is_err());
+    }
+
+    #[test]
+    fn machine_that_never_answers_ends() {
+        let (machine, _there) = greeted();
+        let error = machine.send(AgentCall::Observe, &[]).unwrap().wait(Duration::from_millis(1)).unwrap_err();
+        assert!(error.to_string().contains("does not answer any more"), "{error}");
+        assert!(machine.send(AgentCall::Observe, &[]).is_err(), "nobody waits again");
+    }
+
+    #[test]
+    fn remote_program_has_observed_usage() {
+        let (machine, _there) = greeted();
+        let process = RemoteProcess { id: 5, link: Arc::clone(&machine.link) };
+        assert_eq!(process.usage(), None);
+        let usage = Usage { waited: Duration::from_millis(3), ..Usage::default() };
+        machine.keep_usages(&[(5, usage)].into());
+        assert_eq!(process.usage(), Some(usage));
+        // Nobody answers, and nobody waits.
+        process.signal(libc::SIGTERM);
+    }
 }

@@ -16,6 +16,7 @@ use roost_topology::{Topology, addresses, file, trace};
 use super::Machines;
 use super::protocol::{AgentCall, Answer, Observation, StartCall};
 use super::remote::{PendingAnswer, RemoteMachine};
+use crate::carrier::{Carrier, ScheduleStart};
 use crate::trunk::datagram::{TrunkToken, new_token};
 use crate::trunk::{LineCounts, TrunkSettings};
 use crate::{Lab, LabError, LabOptions, LabShare};
@@ -25,6 +26,8 @@ const MAKE: Duration = Duration::from_secs(300);
 /// The longest time until all machines know each other's clocks.
 const CLOCKS: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
+/// The time from the call to begin until the beginning: each machine must have heard it.
+const LEAD: Duration = Duration::from_millis(250);
 /// The time after which the first pings, which waited for their machine, are forgotten.
 const SETTLE: Duration = Duration::from_millis(800);
 /// The longest time for an answer about counters.
@@ -58,7 +61,7 @@ pub(crate) fn start(machines: &Machines, topology: &Topology, options: &LabOptio
         observed: Mutex::new(vec![Observation::default(); machines.0.others.len()]),
         shares,
     };
-    spread.make(machines, &lab, options, token)?;
+    spread.make(machines, &mut lab, options, token)?;
     for (place, machine) in spread.others.iter().enumerate() {
         let count = spread.shares.hosts.iter().filter(|machine| **machine == place + 1).count();
         lab.facts.insert(format!("machine {}", machine.name), format!("{count} hosts"));
@@ -66,19 +69,7 @@ pub(crate) fn start(machines: &Machines, topology: &Topology, options: &LabOptio
     spread.await_clocks(&mut lab, machines.0.hold)?;
     lab.facts.insert("hold".to_owned(), format_duration(machines.0.hold));
     lab.spread = Some(spread);
-    let started = spread_interfaces(&mut lab)?;
-    lab.interfaces.extend(started);
     Ok(lab)
-}
-
-/// The interfaces of the other machines, in the order of [`Spread::observe`]'s wires.
-fn spread_interfaces(lab: &mut Lab) -> Result<Vec<String>, LabError> {
-    let Some(spread) = &lab.spread else { return Ok(Vec::new()) };
-    let observed = spread.observe()?;
-    let names = spread.others.iter().zip(observed).flat_map(|(machine, observation)| {
-        (0..observation.wires.len()).map(move |wire| format!("interface {wire} of machine {}", machine.name))
-    });
-    Ok(names.collect())
 }
 
 fn settings(machines: &Machines, machine: usize, token: TrunkToken) -> TrunkSettings {
@@ -89,7 +80,13 @@ fn settings(machines: &Machines, machine: usize, token: TrunkToken) -> TrunkSett
 
 impl Spread {
     /// Makes the shares of the other machines, all at once.
-    fn make(&self, machines: &Machines, lab: &Lab, options: &LabOptions, token: TrunkToken) -> Result<(), LabError> {
+    fn make(
+        &self,
+        machines: &Machines,
+        lab: &mut Lab,
+        options: &LabOptions,
+        token: TrunkToken,
+    ) -> Result<(), LabError> {
         let text = description(&lab.topology);
         let mut pending = Vec::with_capacity(self.others.len());
         for (place, machine) in self.others.iter().enumerate() {
@@ -106,7 +103,16 @@ impl Spread {
             };
             pending.push(machine.send(AgentCall::Start(Box::new(start)), &[])?);
         }
-        pending.into_iter().try_for_each(|answer| answer.wait(MAKE).map(drop))
+        for (answer, machine) in pending.into_iter().zip(&self.others) {
+            let Answer::Started { interfaces, facts, warnings } = answer.wait(MAKE)? else {
+                return Err(unexpected(machine));
+            };
+            // The order of the wires in observations.
+            lab.interfaces.extend(interfaces);
+            lab.facts.extend(facts.into_iter().map(|(fact, is)| (format!("{fact} of {}", machine.name), is)));
+            lab.warnings.extend(warnings.into_iter().map(|warning| format!("machine {}: {warning}", machine.name)));
+        }
+        Ok(())
     }
 
     /// Waits until each machine knows the clocks of all others, and judges the ways between them.
@@ -128,7 +134,8 @@ impl Spread {
                 Some((from, to)) if began.elapsed() > CLOCKS => {
                     let far = self.others[from.max(to) - 1].name.clone();
                     let why = format!(
-                        "no UDP datagrams pass between {} and {}: let them through a firewall, or write NAME=ADDRESS",
+                        "no UDP datagrams with full frames pass between {} and {}: let them and their fragments through a firewall, \
+                         or write NAME=ADDRESS",
                         self.name(from),
                         self.name(to)
                     );
@@ -139,23 +146,22 @@ impl Spread {
         }
     }
 
+    /// Judges the way between each two machines.
     fn judge_ways(&self, lab: &mut Lab, hold: Duration) -> Result<(), LabError> {
-        let lines = lab.carrier.lines()?;
-        for (machine, line) in self.others.iter().zip(&lines[1..]) {
-            let [_, median, longest] = line.round_trips.map(|trip| Duration::from_micros(trip.as_micros() as u64 / 2));
-            let (half, most) = (format_duration(median), format_duration(longest));
-            if median > hold / 2 {
-                let why =
-                    format!("the way there takes {half}: give a --hold of at least {}", format_duration(median * 4));
-                return Err(LabError::Machine { machine: machine.name.clone(), why });
-            }
-            lab.facts.insert(format!("way to {}", machine.name), format!("{half} one way, the longest {most}"));
-            if longest > hold {
-                lab.warnings.push(format!(
-                    "the way to machine {} sometimes takes {most}, and frames are held for {}: they come late",
-                    machine.name,
-                    format_duration(hold)
-                ));
+        let own = lab.carrier.lines()?;
+        let observed = self.observe()?;
+        let all = std::iter::once(own.as_slice()).chain(observed.iter().map(|one| one.lines.as_slice()));
+        for (from, lines) in all.enumerate() {
+            for (to, line) in lines.iter().enumerate().skip(from + 1) {
+                let machine = self.name(to).to_owned();
+                let between = match from {
+                    0 => format!("way to {machine}"),
+                    _ => format!("way from {} to {machine}", self.name(from)),
+                };
+                let judged = judge_way(&between, line.round_trips, hold);
+                let way = judged.map_err(|why| LabError::Machine { machine, why })?;
+                lab.facts.insert(between, way.fact);
+                lab.warnings.extend(way.warning);
             }
         }
         Ok(())
@@ -176,9 +182,20 @@ impl Spread {
         self.others.iter().map(|machine| machine.send(call(), &[])).collect()
     }
 
-    /// Begins the schedule on the other machines; returns the counters there at that time.
-    pub(crate) fn begin(&self) -> Result<Vec<Vec<LinkRecord>>, LabError> {
-        self.links(self.send_all(|| AgentCall::Begin)?)
+    /// Begins the schedule on all machines at one time, which each knows by its own clock.
+    pub(crate) fn begin(&self, carrier: &Carrier) -> Result<ScheduleStart, LabError> {
+        let lines = carrier.lines()?;
+        let at = carrier.now() + LEAD;
+        let call = |line: &LineCounts| {
+            let ahead = line.clock_ahead_ns.unwrap_or(0);
+            AgentCall::Begin { at: at.as_nanos().saturating_add_signed(ahead) }
+        };
+        let others = self.others.iter().zip(lines.iter().skip(1));
+        let pending = others.map(|(machine, line)| machine.send(call(line), &[])).collect::<Result<Vec<_>, _>>()?;
+        thread::sleep(at.since(carrier.now()));
+        let begun = carrier.begin()?;
+        let links = self.merge(begun.links, self.links(pending)?);
+        Ok(ScheduleStart { links, ..begun })
     }
 
     /// The counters of all links, by machine.
@@ -211,13 +228,13 @@ impl Spread {
                 _ => return Err(unexpected(machine)),
             }
         }
+        self.others.iter().zip(&observed).for_each(|(machine, one)| machine.keep_usages(&one.usages));
         self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&observed);
         Ok(observed)
     }
 
-    /// The latest state, if they do not answer: other calls tell that.
-    pub(crate) fn observe_or_latest(&self) -> Vec<Observation> {
-        self.observe().unwrap_or_else(|_| self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    pub(crate) fn latest(&self) -> Vec<Observation> {
+        self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Copies files and folders, with relative paths, to the machine of a host.
@@ -239,6 +256,26 @@ impl Drop for Spread {
         // A machine that does not hear it ends with the conversation.
         let _ = self.send_all(|| AgentCall::Stop { drain: Duration::ZERO });
     }
+}
+
+#[derive(Debug)]
+struct JudgedWay {
+    fact: String,
+    warning: Option<String>,
+}
+
+/// Judges the shortest, the median and the longest round trip between two machines; the error says what would do.
+fn judge_way(between: &str, round_trips: [Duration; 3], hold: Duration) -> Result<JudgedWay, String> {
+    let [shortest, median, longest] = round_trips.map(|trip| Duration::from_micros(trip.as_micros() as u64 / 2));
+    let (half, most, hold_is) = (format_duration(median), format_duration(longest), format_duration(hold));
+    if median > hold / 2 {
+        let enough = format_duration(median * 4);
+        return Err(format!("the {between} takes {half}: give a --hold of at least {enough}"));
+    }
+    let bound = format_duration(shortest);
+    let fact = format!("{half} one way, the longest {most}; delays over it are {bound} off at most");
+    let warning = format!("the {between} sometimes takes {most}, and frames are held for {hold_is}: they come late");
+    Ok(JudgedWay { fact, warning: (longest > hold).then_some(warning) })
 }
 
 pub(crate) fn unexpected(machine: &RemoteMachine) -> LabError {
@@ -278,4 +315,20 @@ fn copy(machine: &RemoteMachine, path: &Path) -> Result<(), LabError> {
     }
     let body = fs::read(path).map_err(failed)?;
     machine.send(AgentCall::Put { path: path.to_owned() }, &body)?.wait(ANSWER).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_way_needs_longer_hold() {
+        let trips = [100, 300, 900].map(Duration::from_micros);
+        let way = judge_way("way from b to c", trips, Duration::from_millis(2)).unwrap();
+        assert!(way.fact.contains("50us off at most") && way.warning.is_none(), "{way:?}");
+        let way = judge_way("way to b", trips, Duration::from_micros(400)).unwrap();
+        assert!(way.warning.unwrap().contains("sometimes takes 450us"));
+        let why = judge_way("way from b to c", trips, Duration::from_micros(200)).unwrap_err();
+        assert!(why.contains("way from b to c takes 150us") && why.contains("600us"), "{why}");
+    }
 }

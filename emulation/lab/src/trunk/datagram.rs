@@ -1,8 +1,12 @@
 //! Datagrams of the trunk: a header of 38 bytes, and a frame.
 
+use crate::carrier::MAX_FRAME_BYTES;
+
 /// A secret of the run, so that datagrams of others are not taken for its own.
 pub(crate) type TrunkToken = [u8; 16];
 
+/// Bytes of a datagram with the largest frame.
+pub(crate) const FULL: usize = 38 + MAX_FRAME_BYTES;
 const FRAME: u8 = 1;
 const PING: u8 = 2;
 const PONG: u8 = 3;

@@ -1,5 +1,6 @@
 //! The line to one other machine: its numbers, its clock, its losses.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -15,6 +16,8 @@ pub(super) struct TrunkLine {
     pub(super) clock: RemoteClock,
     pub(super) counts: LineCounts,
     travel: LatenessHistogram,
+    /// By port, the latest due time of its frames.
+    latest: BTreeMap<usize, Time>,
 }
 
 /// The counters of a line, as one of its machines sees it.
@@ -45,7 +48,7 @@ impl LineCounts {
 impl TrunkLine {
     pub(super) fn new(address: Option<SocketAddr>) -> Self {
         let (clock, counts) = (RemoteClock::default(), LineCounts::default());
-        Self { address, clock, counts, travel: LatenessHistogram::new() }
+        Self { address, clock, counts, travel: LatenessHistogram::new(), latest: BTreeMap::new() }
     }
 
     pub(super) const fn number_frame(&mut self) -> u64 {
@@ -60,6 +63,13 @@ impl TrunkLine {
         if let Some(left) = self.clock.here(left) {
             self.travel.record(now.since(left));
         }
+    }
+
+    /// The due time at which a frame keeps its place among those of its port, whatever the clock's estimate did meanwhile.
+    pub(super) fn in_order(&mut self, port: usize, due: Time) -> Time {
+        let latest = self.latest.entry(port).or_insert(due);
+        *latest = due.max(*latest);
+        *latest
     }
 
     pub(super) fn announce(&mut self, frames: u64) {

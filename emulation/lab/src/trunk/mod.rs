@@ -155,6 +155,7 @@ impl Trunk {
         // A far time would be a fault of the other clock, and must not stop the trunk.
         let due = due.min(now + self.settings.hold * 2);
         let HeldInput { sequence, port, frame, .. } = input;
+        let due = line.in_order(port.index(), due);
         self.held.push(Reverse(HeldFrame { due, sequence, port, frame }));
     }
 
@@ -178,6 +179,10 @@ impl Trunk {
         let ping = |(_, line): (usize, &TrunkLine)| {
             let mut bytes = Vec::new();
             Datagram::Ping { sent: now.as_nanos(), frames: line.counts.sent }.write(token, own, &mut bytes);
+            if line.clock.ahead().is_none() {
+                // A network that drops fragments is noticed before the first frame.
+                bytes.resize(datagram::FULL, 0);
+            }
             Some((line.address?, bytes))
         };
         others.filter_map(ping).collect()

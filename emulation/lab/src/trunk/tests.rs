@@ -67,6 +67,36 @@ fn frames_are_held_exactly() {
 }
 
 #[test]
+fn frames_keep_order_when_estimate_steps() {
+    let (mut here, mut far) = synchronized(20, 50);
+    let mut sent = Vec::new();
+    for left in [1_000_000, 1_000_010, 1_000_020] {
+        let mut buffer = Vec::new();
+        far.frame(0, Port::from_number(3), there(left), &[left as u8; 60], &mut buffer).unwrap();
+        sent.push(buffer);
+    }
+    let arrive = |here: &mut Trunk, place: usize| {
+        let now = at(1_000_060);
+        let TrunkInput::Frame { machine, sequence, left, port, bytes } = here.receive(now, address(1), &sent[place])
+        else {
+            panic!("no frame");
+        };
+        here.hold(now, HeldInput { machine, sequence, left, port, frame: testing_frame(bytes) });
+    };
+    arrive(&mut here, 0);
+    // A quicker ping puts the other clock 40 us further ahead, so that its times are earlier here.
+    let received = AHEAD + 40_000;
+    here.lines[1].clock.add(clock::Exchange { sent: 0, received, answered: received, returned: 0 });
+    // The network swaps the last two.
+    arrive(&mut here, 2);
+    arrive(&mut here, 1);
+    let arrivals: Vec<TrunkArrival> = std::iter::from_fn(|| here.poll_arrival(at(2_000_000))).collect();
+    let firsts: Vec<u8> = arrivals.iter().map(|arrival| arrival.frame.bytes()[0]).collect();
+    assert_eq!(firsts, [1_000_000, 1_000_010, 1_000_020].map(|left: u64| left as u8));
+    assert!(arrivals.iter().all(|arrival| arrival.due == at(1_002_000)), "{arrivals:?}");
+}
+
+#[test]
 fn missing_frames_are_counted() {
     let (mut here, mut far) = synchronized(20, 50);
     pass(&mut far, &mut here, 1_000_000, 50);
@@ -89,6 +119,17 @@ fn clock_believes_quickest_ping() {
     let line = &mut here.lines[1];
     line.clock.add(clock::Exchange { sent: 0, received: AHEAD + 50_000, answered: AHEAD + 50_000, returned: 900_000 });
     assert_eq!(line.clock.ahead(), Some(ahead));
+}
+
+#[test]
+fn first_pings_are_long() {
+    let (mut here, _) = synchronized(0, 50);
+    assert_eq!(here.poll_pings(at(0))[0].1.len(), datagram::FULL);
+    let mut frame = Vec::new();
+    here.frame(1, Port::from_number(3), at(0), &[9; crate::carrier::MAX_FRAME_BYTES], &mut frame);
+    assert_eq!(frame.len(), datagram::FULL);
+    let (mut here, _) = synchronized(20, 50);
+    assert!(here.poll_pings(at(1_000_000))[0].1.len() < 60, "later ones are quick");
 }
 
 #[test]

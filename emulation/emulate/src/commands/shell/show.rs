@@ -133,8 +133,8 @@ fn change(change: &TopologyChange) -> String {
 }
 
 pub(super) fn lateness(lab: &Lab, output: Output) -> CommandResult {
-    let late = lab.lateness();
     let overruns = lab.overruns()?;
+    let late = lab.lateness();
     let micros = |part: f64| late.quantile(part).as_secs_f64() * 1e6;
     let [p50, p99, p999, max] = [micros(0.5), micros(0.99), micros(0.999), late.max().as_secs_f64() * 1e6];
     if output.is_json() {
