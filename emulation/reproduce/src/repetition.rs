@@ -1,4 +1,4 @@
-//! The command that repeats a run.
+//! Commands that repeat a run, or its study if no command makes only the run.
 
 use super::Store;
 use super::study::{RunMethod, Study, StudyPoint, StudyScale};
@@ -25,7 +25,6 @@ impl Repetition {
         Self { command, subject: "one" }
     }
 
-    /// No command makes only one of the runs.
     fn whole(study: &Study, scale: StudyScale) -> Self {
         let quick = if scale.is_quick { " --quick" } else { "" };
         let command = format!("emulate reproduce {}{quick} --seeds {} -o DIR", study.id, scale.seeds);
