@@ -203,7 +203,9 @@ impl DhtNode {
 
     fn close_question(&mut self, now: Time, from: Contact, message: DhtMessage) {
         let number = message.question();
-        let Some(open) = self.questions.get(&number).copied().filter(|open| open.to.id == from.id) else { return };
+        let is_of_search = matches!(message, DhtMessage::Found { .. });
+        let fits = |open: &OpenQuestion| open.to.id == from.id && open.search.is_some() == is_of_search;
+        let Some(open) = self.questions.get(&number).copied().filter(fits) else { return };
         self.questions.remove(&number);
         let Some(key) = open.search else { return };
         let own = self.own.id;
@@ -231,7 +233,7 @@ impl DhtNode {
     fn handle_timeout(&mut self, now: Time) {
         while let Some(entry) = self.questions.first_entry().filter(|entry| entry.get().due <= now) {
             let open = entry.remove();
-            self.table.remove(now, open.to);
+            self.table.remove(open.to);
             if let Some(key) = open.search {
                 if let Some(running) = self.searches.get_mut(&key) {
                     running.search.close(open.to, Answered::No);

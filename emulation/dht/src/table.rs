@@ -21,7 +21,8 @@ pub(crate) struct RoutingTable {
 struct Bucket {
     /// The one that was silent for longest comes first.
     contacts: Vec<(Contact, Time)>,
-    spares: VecDeque<Contact>,
+    /// With the time of their last message, as contacts have.
+    spares: VecDeque<(Contact, Time)>,
 }
 
 impl RoutingTable {
@@ -43,8 +44,8 @@ impl RoutingTable {
             bucket.contacts.push((contact, now));
             return None;
         }
-        bucket.spares.retain(|spare| spare.id != contact.id);
-        bucket.spares.push_back(contact);
+        bucket.spares.retain(|(spare, _)| spare.id != contact.id);
+        bucket.spares.push_back((contact, now));
         if bucket.spares.len() > self.size {
             bucket.spares.pop_front();
         }
@@ -58,16 +59,17 @@ impl RoutingTable {
     }
 
     /// Removes a contact that does not answer; the newest spare one takes its place.
-    pub(crate) fn remove(&mut self, now: Time, contact: Contact) {
+    pub(crate) fn remove(&mut self, contact: Contact) {
         let key = BucketKey::between(self.own.cell, contact.cell);
         let Some(bucket) = self.buckets.get_mut(&key) else { return };
-        bucket.spares.retain(|spare| spare.id != contact.id);
+        bucket.spares.retain(|(spare, _)| spare.id != contact.id);
         let before = bucket.contacts.len();
         bucket.contacts.retain(|(known, _)| known.id != contact.id);
         if bucket.contacts.len() < before
-            && let Some(spare) = bucket.spares.pop_back()
+            && let Some((spare, heard)) = bucket.spares.pop_back()
         {
-            bucket.contacts.push((spare, now));
+            let later = bucket.contacts.iter().position(|(_, at)| *at > heard);
+            bucket.contacts.insert(later.unwrap_or(bucket.contacts.len()), (spare, heard));
         }
         if bucket.contacts.is_empty() {
             self.buckets.remove(&key);
@@ -134,7 +136,7 @@ mod tests {
             assert_eq!(table.insert(at(1), contact(id, 9, id as i32)), None);
         }
         assert_eq!(table.contacts(), [DhtId(1), DhtId(2)]);
-        table.remove(at(2), contact(1, 9, 1));
+        table.remove(contact(1, 9, 1));
         assert_eq!(table.contacts(), [DhtId(2), DhtId(3)]);
     }
 
@@ -144,8 +146,21 @@ mod tests {
         table.insert(at(1), contact(1, 9, 1));
         assert_eq!(table.insert(at(61), contact(2, 9, 2)), Some(contact(1, 9, 1)));
         assert_eq!(table.insert(at(62), contact(3, 9, 3)), None);
-        table.remove(at(62), contact(1, 9, 1));
+        table.remove(contact(1, 9, 1));
         assert_eq!(table.contacts(), [DhtId(3)]);
+    }
+
+    #[test]
+    fn promoted_spare_keeps_its_time() {
+        let mut table = RoutingTable::new(contact(0, 0, 0), 2, STALE);
+        for id in 1..=3 {
+            table.insert(at(1), contact(id, 9, id as i32));
+        }
+        table.insert(at(50), contact(2, 9, 2));
+        table.remove(contact(1, 9, 1));
+        // The spare was silent since the first second, longer than the other.
+        assert_eq!(table.contacts(), [DhtId(3), DhtId(2)]);
+        assert_eq!(table.insert(at(61), contact(4, 9, 4)), Some(contact(3, 9, 3)));
     }
 
     #[test]

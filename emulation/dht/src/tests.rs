@@ -229,6 +229,25 @@ fn foreign_answers_change_nothing() {
 }
 
 #[test]
+fn answers_of_other_kinds_close_nothing() {
+    let own = Contact { id: DhtId(0), cell: Cell::new(0, 0) };
+    let other = Contact { id: DhtId(1), cell: Cell::new(1, 1) };
+    let mut node = DhtNode::new(DhtSettings::default(), own, 1);
+    node.handle(Time::ZERO, DhtInput::Message { from: other, message: DhtMessage::Ping { question: 1 } });
+    assert!(matches!(node.poll_output(), Some(DhtOutput::Send { message: DhtMessage::Pong { .. }, .. })));
+    node.handle(Time::ZERO, DhtInput::Search { ticket: 3, circle: Circle { center: other.cell, radius: 0 } });
+    let Some(DhtOutput::Send { message: DhtMessage::Find { question, .. }, .. }) = node.poll_output() else {
+        panic!("the node asks its contact")
+    };
+    node.handle(Time::ZERO, DhtInput::Message { from: other, message: DhtMessage::Pong { question } });
+    assert_eq!(node.poll_output(), None);
+    let found = DhtMessage::Found { question, contacts: Vec::new(), is_inside: true, purpose: Purpose::Search };
+    node.handle(Time::ZERO, DhtInput::Message { from: other, message: found });
+    let result = SearchResult { ticket: 3, contacts: vec![other], is_complete: true, hops: Some(1) };
+    assert_eq!(node.poll_output(), Some(DhtOutput::Found(result)));
+}
+
+#[test]
 fn messages_have_sizes() {
     let (circle, purpose) = (Circle { center: Cell::new(0, 0), radius: 1 }, Purpose::Search);
     let contacts = vec![Contact { id: DhtId(1), cell: Cell::new(0, 0) }; 3];

@@ -27,6 +27,7 @@
 //! | `geodemlia` | searches under churn, beside a geographic DHT |
 //! | `sproull` | the studies of Sproull, Lockwood and Meier 2007 |
 //! | `page` | the page for reviewers |
+//! | `repetition` | the command that repeats a run |
 #![allow(missing_docs, reason = "only crates of `emulation` import this one")]
 
 mod bench;
@@ -44,6 +45,7 @@ mod movement;
 mod nearest;
 mod page;
 mod process;
+mod repetition;
 mod runner;
 pub mod software;
 mod sproull;

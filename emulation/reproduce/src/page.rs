@@ -11,7 +11,8 @@ use serde_json::json;
 
 use super::claim::{MeasureKey, StudyValues};
 use super::nearest::NearestToBound;
-use super::study::{Plot, RunMethod, Study, StudyPoint, StudyScale, StudyUnit};
+use super::repetition::Repetition;
+use super::study::{Plot, Study, StudyPoint, StudyScale, StudyUnit};
 use super::verdict::{Amount, ClaimKind, ClaimTally, ClaimVerdict, Judgement};
 use super::{Store, StoreError, StoredRun, StudyResults, StudyRun, WrittenReproduction, catalogue, software};
 
@@ -62,7 +63,7 @@ fn document(all: &[StudyResults<'_>], judged: &[Vec<Judgement>], runs: &[StudyRu
             (terms(all))
             @for (found, judged) in all.iter().zip(judged) {
                 @if is_first_of(found.study) { h2.paper { (found.study.paper.title()) } }
-                (study(*found, judged))
+                (study(*found, judged, scale))
             }
         },
         footer: html! {
@@ -210,7 +211,7 @@ fn terms(all: &[StudyResults<'_>]) -> Markup {
     }
 }
 
-fn study(found: StudyResults<'_>, judged: &[Judgement]) -> Markup {
+fn study(found: StudyResults<'_>, judged: &[Judgement], scale: StudyScale) -> Markup {
     let study = found.study;
     let mut of: Vec<&str> = study.plots.iter().map(|plot| plot.figure).filter(|figure| !figure.is_empty()).collect();
     of.dedup();
@@ -233,7 +234,7 @@ fn study(found: StudyResults<'_>, judged: &[Judgement]) -> Markup {
         (numbers_of(found))
         // This fails only if a published network cannot be made, and then runs would have failed before.
         @if study.id == "sproull-tree" && let Ok(fit) = software::fit() { (software::section(&fit)) }
-        (runs(found))
+        (runs(found, scale))
     }
 }
 
@@ -417,27 +418,13 @@ fn heading(measure: &str, study: &Study) -> String {
     drawn.or(also).unwrap_or(measure).to_owned()
 }
 
-/// All runs, and the command that repeats one.
-fn runs(found: StudyResults<'_>) -> Markup {
+/// All runs, and the command that repeats one, or the study if none does.
+fn runs(found: StudyResults<'_>, scale: StudyScale) -> Markup {
     let study = found.study;
     let Some(first) = found.runs().next() else { return Markup::default() };
     let (all, invalid) = (found.runs().count(), found.runs().filter(|run| !run.kept.valid).count());
     let valid = if invalid == 0 { "all valid".to_owned() } else { format!("{invalid} not valid") };
-    let again = match &study.points[first.point].make {
-        RunMethod::Virtual { .. } => {
-            let plan = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
-            format!("emulate simulate {} --seed {}", plan.display(), first.seed)
-        }
-        RunMethod::Emulated { .. } => {
-            let plan = Store::point(study.id, &study.points[first.point].folder()).join("plan.toml");
-            format!("emulate run {} --seed {}", plan.display(), first.seed)
-        }
-        RunMethod::Growth { nodes, moving_s, lookups } => {
-            format!("emulate growth {nodes} --moving {moving_s}s --lookups {lookups} --seed {}", first.seed)
-        }
-        RunMethod::Areas(_) => format!("emulate reproduce {} --seeds 1 -o DIR", study.id),
-        RunMethod::Bench { args, .. } => format!("emulate bench {}", args.join(" ")),
-    };
+    let again = Repetition::new(study, &study.points[first.point], first.seed, scale);
     let verdict = |kept: &StoredRun| match kept.lacks.as_slice() {
         _ if !kept.valid => kept.reasons.join(" "),
         [] => "valid".to_owned(),
@@ -455,8 +442,8 @@ fn runs(found: StudyResults<'_>) -> Markup {
     };
     html! {
         details {
-            summary { (counted(all as u64, "run")) ", " (valid) ", and how to repeat one" }
-            pre { (again) }
+            summary { (counted(all as u64, "run")) ", " (valid) ", and how to repeat " (again.subject) }
+            pre { (again.command) }
             (table(&["run", "seed", "<trace", "<verdict"], &rows))
         }
     }

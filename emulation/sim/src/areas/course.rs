@@ -47,7 +47,7 @@ impl<'a, S: SearchedSystem> Course<'a, S> {
         self.go_on(self.scenario.end);
         let (steps, violations) = (self.system.steps(), self.system.violations());
         let overflows = self.system.overflows();
-        AreaFigures { steps, violations, overflows, ..self.tally.figures(self.system.now()) }
+        AreaFigures { steps, violations, overflows, ..self.tally.figures(self.system.now(), &self.system.traffic()) }
     }
 
     fn go_on(&mut self, to: Duration) {

@@ -1,7 +1,6 @@
 //! Nodes and super nodes of Roost as a system to search in.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
 
 use roost_core::Traffic;
 use roost_core::node::{NodeCommand, NodeEvent, Ticket};
@@ -18,9 +17,6 @@ use crate::growth::SETTLE;
 use crate::world::{MachineRole, SimWorld};
 use crate::{Detail, SimulateError};
 
-/// The longest time until all nodes have a home, beyond a millisecond for each.
-const READY: Duration = Duration::from_secs(120);
-
 pub(super) struct Hierarchy<'a> {
     world: SimWorld<'a>,
     places: BTreeMap<NodeId, usize>,
@@ -30,38 +26,15 @@ pub(super) struct Hierarchy<'a> {
 impl<'a> Hierarchy<'a> {
     /// Starts all machines and waits until every node is known everywhere.
     pub(super) fn grown(prepared: &'a Prepared) -> Result<Self, SimulateError> {
-        let world = SimWorld::new(prepared, Detail::Message)?;
+        let mut world = SimWorld::new(prepared, Detail::Message)?;
+        world.run_until_attached()?;
         let casts = world.participants().iter();
         let places = casts.filter_map(|cast| Some((cast.id, cast.part.node()?))).collect();
         let mut hierarchy = Self { world, places, found: VecDeque::new() };
-        hierarchy.join()?;
         let until = hierarchy.world.now + SETTLE;
         while hierarchy.step(until) {}
         hierarchy.wait_until(until);
         Ok(hierarchy)
-    }
-
-    fn join(&mut self) -> Result<(), SimulateError> {
-        let nodes = &self.world.prepared.placement.nodes;
-        let mut homeless = vec![true; nodes.len()];
-        let mut left = nodes.len();
-        let until = self.world.now + READY + Duration::from_millis(left as u64);
-        while left > 0 {
-            if !self.world.step(until) {
-                let lost = homeless.iter().position(|homeless| *homeless).unwrap_or_default();
-                return Err(SimulateError::NotReady(nodes[lost].name.clone()));
-            }
-            while let Some((machine, event)) = self.world.poll() {
-                if let (Some(place), NodeEvent::Attached { .. }) = (self.node(machine), event) {
-                    left -= usize::from(std::mem::take(&mut homeless[place]));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn node(&self, machine: MachineId) -> Option<usize> {
-        self.world.participants()[machine].part.node()
     }
 
     fn machine(&self, participant: Participant) -> MachineId {

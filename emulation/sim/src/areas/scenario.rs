@@ -14,7 +14,7 @@ pub(super) const LAST_ANSWER: Duration = Duration::from_secs(21);
 const BETWEEN_SEARCHES: Duration = Duration::from_secs(60);
 /// Half of the searches are for the surroundings: their center is at most as many cells away in each direction.
 const SURROUNDINGS: u64 = 8;
-/// The time until a dead node starts again, as a part of the time that it lives.
+/// The time until a dead node starts again, as a fraction of the time that it lives.
 const ABSENCE: f64 = 1.0 / 3.0;
 
 #[derive(Clone, Copy, Debug)]
@@ -71,7 +71,7 @@ impl Scenario {
 /// The deaths and starts of a participant. One in four is dead at the beginning, as at any later time.
 fn life(participant: Participant, shape: &ScenarioShape, end: Duration) -> Vec<(Duration, ScenarioEvent)> {
     let mut random = stream(shape.seed, participant, "life");
-    let mut is_alive = part(&mut random) >= ABSENCE / (1.0 + ABSENCE);
+    let mut is_alive = fraction(&mut random) >= ABSENCE / (1.0 + ABSENCE);
     let (mut events, mut at) = (Vec::new(), Duration::ZERO);
     if !is_alive {
         events.push((at, ScenarioEvent::Kill(participant)));
@@ -116,14 +116,14 @@ fn stream(seed: u64, participant: Participant, purpose: &str) -> SplitMix64 {
 }
 
 /// A number from 0 to below 1.
-fn part(random: &mut SplitMix64) -> f64 {
+fn fraction(random: &mut SplitMix64) -> f64 {
     random.below(1 << 53) as f64 / (1_u64 << 53) as f64
 }
 
 /// An exponentially distributed duration in whole microseconds, since logarithms differ in their last digit
 /// between machines.
 fn exponential(random: &mut SplitMix64, mean: Duration) -> Duration {
-    let drawn = -(1.0 - part(random)).ln() * mean.as_secs_f64();
+    let drawn = -(1.0 - fraction(random)).ln() * mean.as_secs_f64();
     Duration::from_micros((drawn * 1e6) as u64 + 1)
 }
 

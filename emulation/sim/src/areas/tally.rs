@@ -158,29 +158,30 @@ impl AreaTally {
         }
     }
 
-    /// The figures; searches without an answer have found nothing.
-    pub(super) fn figures(mut self, now: Time) -> AreaFigures {
+    /// The figures; searches without an answer have found nothing. The last searches have sent some of their
+    /// messages after counting ended: those are in the traffic so far.
+    pub(super) fn figures(mut self, now: Time, so_far: &AreaTraffic) -> AreaFigures {
         for ticket in self.open.keys().copied().collect::<Vec<_>>() {
             self.end_search(now, ticket, &[]);
         }
         let ((began, before), (ended, after)) = (self.began, self.ended);
         let seconds = ended.since(began).as_secs_f64();
-        let part = |some: f64, all: u64| some / all as f64;
+        let fraction = |some: f64, all: u64| some / all as f64;
         let machines = after.machines.iter().zip(before.machines.iter().chain(std::iter::repeat(&0)));
         let busiest = machines.map(|(after, before)| after - before).max().unwrap_or(0);
         let latency = Distribution::from_values(self.latencies);
         AreaFigures {
             searches: self.searches,
-            success: part(self.successes as f64, self.searches),
-            recall: part(self.recalls, self.searches),
-            whole: part(self.whole as f64, self.searches),
-            stale: part(self.stale as f64, self.found),
-            inside: part(self.inside as f64, self.searches),
+            success: fraction(self.successes as f64, self.searches),
+            recall: fraction(self.recalls, self.searches),
+            whole: fraction(self.whole as f64, self.searches),
+            stale: fraction(self.stale as f64, self.found),
+            inside: fraction(self.inside as f64, self.searches),
             mean_ms: latency.mean.unwrap_or(f64::NAN),
             p50_ms: latency.p50.unwrap_or(f64::NAN),
             p95_ms: latency.p95.unwrap_or(f64::NAN),
-            messages: part((after.search_messages - before.search_messages) as f64, self.begun),
-            bytes: part((after.search_bytes - before.search_bytes) as f64, self.begun),
+            messages: fraction((so_far.search_messages - before.search_messages) as f64, self.begun),
+            bytes: fraction((so_far.search_bytes - before.search_bytes) as f64, self.begun),
             node_bytes_s: (after.bytes - before.bytes) as f64 / seconds / self.online,
             busiest_bytes_s: busiest as f64 / seconds,
             online: self.online,
@@ -217,7 +218,7 @@ mod tests {
         // Of 1, 2 and 3 the last has died, and 3 was there when the search began.
         tally.end_search(at(22), ticket, &[0, 1, 3]);
         tally.count_until(at(30), AreaTraffic { bytes: 1_160, machines: vec![40, 70], ..AreaTraffic::default() });
-        let figures = tally.figures(at(40));
+        let figures = tally.figures(at(40), &AreaTraffic::default());
         assert_eq!((figures.searches, figures.success, figures.recall, figures.whole), (1, 1.0, 0.5, 0.0));
         assert_eq!((figures.stale, figures.p50_ms, figures.inside), (0.0, 2_000.0, 2.0));
         // Five nodes and a part of one, for twenty seconds.
@@ -230,7 +231,7 @@ mod tests {
         tally.kill(at(11), 2);
         let ticket = tally.begin_search(at(20), 0, &CIRCLE);
         tally.end_search(at(21), ticket, &[1, 2]);
-        assert_eq!(tally.figures(at(30)).stale, 0.5);
+        assert_eq!(tally.figures(at(30), &AreaTraffic::default()).stale, 0.5);
     }
 
     #[test]
@@ -240,8 +241,24 @@ mod tests {
         tally.begin_search(at(20), 5, &CIRCLE);
         // This one dies with its node.
         tally.kill(at(21), 5);
-        let figures = tally.figures(at(40));
+        let figures = tally.figures(at(40), &AreaTraffic::default());
         assert_eq!((figures.searches, figures.success, figures.recall), (1, 0.0, 0.0));
+    }
+
+    #[test]
+    fn late_messages_of_searches_count() {
+        let traffic = |bytes, search_messages, search_bytes| {
+            let machines = vec![bytes];
+            AreaTraffic { bytes, machines, search_messages, search_bytes }
+        };
+        let mut tally = tally();
+        tally.begin_search(at(20), 0, &CIRCLE);
+        tally.begin_search(at(29), 5, &CIRCLE);
+        tally.count_until(at(30), traffic(2_000, 6, 600));
+        let figures = tally.figures(at(40), &traffic(3_000, 10, 1_000));
+        assert_eq!((figures.messages, figures.bytes), (5.0, 500.0));
+        // Rates are of the time that counts.
+        assert_eq!(figures.busiest_bytes_s, 100.0);
     }
 
     #[test]
@@ -249,6 +266,6 @@ mod tests {
         let mut tally = tally();
         let ticket = tally.begin_search(at(20), 0, &Circle { center: Cell::new(90, 0), radius: 2 });
         tally.end_search(at(21), ticket, &[]);
-        assert_eq!(tally.figures(at(30)).searches, 0);
+        assert_eq!(tally.figures(at(30), &AreaTraffic::default()).searches, 0);
     }
 }

@@ -20,8 +20,6 @@ use crate::connections::MachineId;
 use crate::event_queue::SimEventQueue;
 use crate::world::{MachineRole, SimWorld};
 
-/// The longest time until all nodes have a home, beyond a millisecond for each.
-const READY: Duration = Duration::from_secs(120);
 /// The pause between two lookups: far longer than one takes on the slowest link.
 const BETWEEN_LOOKUPS: Duration = Duration::from_millis(50);
 /// The time for the last lookup: a node gives one up earlier.
@@ -103,22 +101,8 @@ impl<'a> Population<'a> {
 
     /// Starts all machines; returns the time until every node had a home.
     pub(super) fn join(&mut self) -> Result<Duration, SimulateError> {
-        let (begin, nodes) = (self.world.now, self.cells.len());
-        let until = begin + READY + Duration::from_millis(nodes as u64);
-        let mut homeless = vec![true; nodes];
-        let mut left = nodes;
-        while left > 0 {
-            if !self.world.step(until) {
-                let lost = homeless.iter().position(|homeless| *homeless).unwrap_or_default();
-                return Err(SimulateError::NotReady(self.prepared.placement.nodes[lost].name.clone()));
-            }
-            while let Some((machine, event)) = self.world.poll() {
-                let place = self.world.participants()[machine].part.node();
-                if let (Some(place), NodeEvent::Attached { .. }) = (place, event) {
-                    left -= usize::from(std::mem::take(&mut homeless[place]));
-                }
-            }
-        }
+        let begin = self.world.now;
+        self.world.run_until_attached()?;
         Ok(self.world.now.since(begin))
     }
 

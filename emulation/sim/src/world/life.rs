@@ -1,11 +1,39 @@
 //! The life and death of machines.
 
+use std::time::Duration;
+
+use roost_core::node::NodeEvent;
+
 use super::{MachineRole, SimWorld};
+use crate::SimulateError;
 use crate::connections::MachineId;
 use crate::machine::Machine;
 use crate::media::{NodeMedia, hub_media};
 
+/// The longest time until all nodes have a home, beyond a millisecond for each.
+const READY: Duration = Duration::from_secs(120);
+
 impl SimWorld<'_> {
+    /// Runs until all nodes have a home. Events until then are lost.
+    pub(crate) fn run_until_attached(&mut self) -> Result<(), SimulateError> {
+        let nodes = &self.prepared.placement.nodes;
+        let until = self.now + READY + Duration::from_millis(nodes.len() as u64);
+        let mut homeless = vec![true; nodes.len()];
+        let mut left = nodes.len();
+        while left > 0 {
+            if !self.step(until) {
+                let lost = homeless.iter().position(|homeless| *homeless).unwrap_or_default();
+                return Err(SimulateError::NotReady(nodes[lost].name.clone()));
+            }
+            while let Some((machine, event)) = self.poll() {
+                if let (Some(place), NodeEvent::Attached { .. }) = (self.casts[machine].part.node(), event) {
+                    left -= usize::from(std::mem::take(&mut homeless[place]));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Starts a machine's process, unless it runs.
     pub(crate) fn start(&mut self, machine: MachineId) {
         if self.runs(machine) {
