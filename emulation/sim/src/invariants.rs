@@ -41,6 +41,13 @@ impl Violation {
     }
 }
 
+/// A machine that has died or started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LifeChange {
+    machine: MachineId,
+    died: Option<Time>,
+}
+
 pub(super) struct InvariantChecker {
     lease: Duration,
     pub(super) limits: hub::Limits,
@@ -50,7 +57,7 @@ pub(super) struct InvariantChecker {
     /// By machine: the time of its death.
     dead: Vec<Option<Time>>,
     /// Machines that have died or started since the last fetch, if there are other parts of the network.
-    changes: Option<Vec<(MachineId, Option<Time>)>>,
+    changes: Option<Vec<LifeChange>>,
     /// By machine: the time of its last check.
     looked: Vec<Time>,
     /// The last version that each node published.
@@ -108,17 +115,17 @@ impl InvariantChecker {
     }
 
     fn add_change(&mut self, machine: MachineId, died: Option<Time>) {
-        self.changes.iter_mut().for_each(|changes| changes.push((machine, died)));
+        self.changes.iter_mut().for_each(|changes| changes.push(LifeChange { machine, died }));
     }
 
-    /// The machines that have died or started since the last call, with the times of their deaths.
-    pub(super) fn fetch_changes(&mut self) -> Vec<(MachineId, Option<Time>)> {
+    /// Deaths and starts since the last call.
+    pub(super) fn fetch_changes(&mut self) -> Vec<LifeChange> {
         self.changes.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Adds the deaths and starts in another part of the network.
-    pub(super) fn add_changes(&mut self, changes: &[(MachineId, Option<Time>)]) {
-        changes.iter().for_each(|(machine, died)| self.dead[*machine] = *died);
+    pub(super) fn add_changes(&mut self, changes: &[LifeChange]) {
+        changes.iter().for_each(|change| self.dead[change.machine] = change.died);
     }
 
     pub(super) fn died(&mut self, now: Time, machine: MachineId) {
