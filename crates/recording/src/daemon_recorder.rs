@@ -28,6 +28,10 @@ impl DaemonRecorder {
         self.daemon
     }
 
+    pub const fn redaction(&self) -> &Redaction {
+        &self.redaction
+    }
+
     pub fn record_status(&mut self, status: &Status) -> Vec<RecordingLine> {
         let mut lines = Vec::new();
         let row = self.daemon_line(status);
@@ -123,6 +127,7 @@ impl DaemonRecorder {
 
 #[cfg(test)]
 mod tests {
+    use roost_api::RequestLine;
     use serde_json::json;
 
     use super::*;
@@ -146,6 +151,17 @@ mod tests {
             "received_messages": 1, "retransmissions": 0, "since_s": 4.0
         }] }))
         .unwrap()
+    }
+
+    /// A request of a provider that people named so, and its end.
+    fn requests(provider: &str) -> [RequestLine; 2] {
+        let began = json!({ "event": "began", "schema": 2, "request": 1, "began_unix_ms": 1, "service": "video",
+            "area": { "at": "3,4" }, "provider": provider, "transports": ["udp"], "reflect": "never" });
+        let ended = json!({ "event": "ended", "schema": 2, "request": 1, "outcome": "completed", "elapsed_ms": 9.0,
+            "summary": { "provider": "c".repeat(32), "provider_name": "uav7", "cell": "3,4", "transport": "udp",
+            "relayed": false, "bytes": 1, "packets": 1, "lost": 0, "reordered": 0, "duplicates": 0, "unread": 0,
+            "jitter_ms": 0.0, "first_byte_ms": 4.0, "elapsed_ms": 9.0, "digest_ok": null, "complete": true } });
+        [began, ended].map(|line| serde_json::from_value(line).unwrap())
     }
 
     #[test]
@@ -176,7 +192,21 @@ mod tests {
         let mut recorder = DaemonRecorder::new(0, Redaction::with_word("x".to_owned()));
         let mut lines = recorder.record_status(&status("1,2", 5));
         lines.extend(recorder.record_connections(&connections(1)));
+        for request in requests("uav7") {
+            lines.push(RecordingLine::Request { daemon: 0, request: recorder.redaction().request(request) });
+        }
         let text = serde_json::to_string(&lines).unwrap();
+        assert!(text.contains("\"provider\":\"n-") && text.contains("\"provider_name\":\"n-"), "{text}");
         assert!(!text.contains("uav") && !text.contains("10.0.0"), "{text}");
+    }
+
+    #[test]
+    fn whole_id_stays_in_request() {
+        let redaction = Redaction::with_word("x".to_owned());
+        let [began, _] = requests(&"c".repeat(32));
+        assert_eq!(redaction.request(began.clone()), began);
+        let [begin_of_id, _] = requests("cccc");
+        assert_ne!(redaction.request(begin_of_id.clone()), begin_of_id);
+        assert_eq!(Redaction::none().request(begin_of_id.clone()), begin_of_id);
     }
 }
