@@ -15,8 +15,7 @@ pub(crate) struct Member {
     pub(crate) tier: u8,
     pub(crate) home: Option<NodeId>,
     addresses: BTreeSet<String>,
-    /// The recording that has it, and its number there.
-    pub(crate) recorded: Option<(usize, u32)>,
+    pub(crate) has_recorded: bool,
     pub(crate) cells: Vec<(f64, Cell)>,
     /// The times at which it was gone, and was back.
     pub(crate) absences: Vec<(f64, Option<f64>)>,
@@ -50,7 +49,7 @@ impl Hosts {
                     let addresses = row.listen.iter().flat_map(|listen| hosts_of(listen)).collect();
                     here.insert((recording, row.daemon), row.node);
                     let member = members.entry(row.node).or_insert_with(|| Member::new(&row.name, row.role));
-                    member.recorded = Some((recording, row.daemon));
+                    member.has_recorded = true;
                     member.tier = row.tier;
                     member.home = row.hub.or(member.home);
                     member.add(addresses);
@@ -77,8 +76,11 @@ impl Hosts {
                 _ => {}
             }
         }
+        members.values_mut().for_each(Member::sort);
         let mut found = Self { members, ..Self::default() };
         found.place_members();
+        let recorded = here.into_iter().filter_map(|(daemon, node)| Some((daemon, found.host_of(node)?)));
+        found.recorded = recorded.collect();
         found
     }
 
@@ -131,8 +133,6 @@ impl Hosts {
             self.hosts[place].hub = Some(*id);
             self.place.insert(*id, place);
         }
-        let recorded = self.members.iter().filter_map(|(id, member)| Some((member.recorded?, *self.place.get(id)?)));
-        self.recorded = recorded.collect();
     }
 }
 
@@ -144,7 +144,7 @@ impl Member {
             tier: 0,
             home: None,
             addresses: BTreeSet::new(),
-            recorded: None,
+            has_recorded: false,
             cells: Vec::new(),
             absences: Vec::new(),
         }
@@ -159,6 +159,13 @@ impl Member {
         if self.cells.last().is_none_or(|(_, last)| *last != cell) {
             self.cells.push((t, cell));
         }
+    }
+
+    /// Recordings that follow each other may overlap by the moves of a clock.
+    fn sort(&mut self) {
+        self.cells.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.cells.dedup_by(|next, last| next.1 == last.1);
+        self.absences.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
 }
 

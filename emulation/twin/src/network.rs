@@ -31,6 +31,10 @@ impl<'a> TwinNetwork<'a> {
     pub(crate) fn new(observed: &'a Observed) -> Self {
         let mut network = Self { observed, lines: Vec::new(), values: Vec::new() };
         let shape = match &observed.star {
+            Some(fit) if fit.is_told.contains(&false) => {
+                "A star. The distances of hosts do not tell all of its legs; values.csv says which are assumed."
+                    .to_owned()
+            }
             Some(fit) => format!("A star: legs explain the distances of hosts to {:.1} ms.", fit.miss_ms),
             None => {
                 "No star explains the distances of hosts: each pair has a link of its own, behind a leg for each host."
@@ -96,7 +100,7 @@ impl<'a> TwinNetwork<'a> {
         for host in 0..count {
             let name = self.observed.hosts.hosts[host].name.clone();
             let delay = millis(fit.legs[host]);
-            let (source, certainty) = self.source_of_leg(host);
+            let (source, certainty) = self.source_of_leg(host, fit);
             self.value(&name, "delay", delay.clone(), source, certainty);
             let more = self.extras(&name, jitters[host], losses[host]);
             let rates = self.rates(host);
@@ -203,7 +207,13 @@ impl<'a> TwinNetwork<'a> {
         text
     }
 
-    fn source_of_leg(&self, host: usize) -> (String, Certainty) {
+    fn source_of_leg(&self, host: usize, fit: &StarFit) -> (String, Certainty) {
+        if !fit.is_told[host] {
+            return (
+                "only sums of legs were measured, as no three hosts measured each other".to_owned(),
+                Certainty::Assumed,
+            );
+        }
         let of = |pair: &(usize, usize)| pair.0 == host || pair.1 == host;
         let paths: Vec<&PathSamples> =
             self.observed.paths.iter().filter(|(pair, _)| of(pair)).map(|(_, path)| path).collect();

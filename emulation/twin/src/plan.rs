@@ -140,7 +140,6 @@ fn timeout(observed: &Observed) -> f64 {
 fn rows(observed: &Observed, transport: &str, stream: f64) -> Vec<RequestRow> {
     let row = |request: &crate::requests::ObservedRequest| {
         let is_stream = request.began.service.is_stream();
-        let length = request.began.duration_ms.map(|length| length as f64 / 1e3).filter(|_| is_stream);
         let scheme = request.only_transport().map(Scheme::name);
         let bytes = request.ended.as_ref().and_then(|ended| ended.summary.as_ref()).map(|summary| summary.bytes);
         Some(RequestRow {
@@ -148,7 +147,7 @@ fn rows(observed: &Observed, transport: &str, stream: f64) -> Vec<RequestRow> {
             node: observed.name(request.host),
             service: request.began.service.name().to_owned(),
             target: observed.name(request.target?),
-            stream_s: length.filter(|length| (length - stream).abs() > 1e-6 && *length >= 0.001),
+            stream_s: request.stream_s().filter(|length| (length - stream).abs() > 1e-6),
             transport: scheme.filter(|scheme| *scheme != of_transport(transport, is_stream)).map(str::to_owned),
             recorded: request.outcome().map(str::to_owned),
             latency_ms: request.latency_ms(),
