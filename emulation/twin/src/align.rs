@@ -38,6 +38,10 @@ impl<'a> Aligned<'a> {
         Self { recordings, length }
     }
 
+    pub(crate) fn begin_of(&self, recording: usize) -> f64 {
+        self.recordings.get(recording).map_or(0.0, |(offset, _)| *offset)
+    }
+
     pub(crate) fn end_of(&self, recording: usize) -> f64 {
         self.recordings.get(recording).map_or(self.length, end)
     }

@@ -7,6 +7,11 @@ use roost_wire::{Cell, NodeId, Role};
 
 use crate::align::Aligned;
 
+/// The net of a star, whose name no host may have.
+pub(crate) const NET: &str = "net";
+/// The longest name in a topology.
+const MAX_NAME: usize = 63;
+
 /// A daemon that recorded, or that others were connected with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
@@ -112,7 +117,7 @@ impl Hosts {
     fn place_members(&mut self) {
         let mut order: Vec<(&NodeId, &Member)> = self.members.iter().collect();
         order.sort_by(|a, b| natural(&a.1.name).cmp(&natural(&b.1.name)).then(a.0.cmp(b.0)));
-        let mut names = BTreeSet::new();
+        let mut names = BTreeSet::from([NET.to_owned()]);
         let (nodes, hubs): (Vec<_>, Vec<_>) = order.into_iter().partition(|(_, member)| member.role == Role::Node);
         for (id, member) in nodes {
             self.place.insert(*id, self.hosts.len());
@@ -192,13 +197,17 @@ fn natural(name: &str) -> Vec<(String, Option<u64>)> {
     parts
 }
 
-/// A name that topologies take and that no other host has.
-fn unique(taken: &mut BTreeSet<String>, name: &str) -> String {
+/// A name that topologies take and that nothing else there has.
+pub(crate) fn unique(taken: &mut BTreeSet<String>, name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).take(48).collect();
+    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
     let plain = plain.trim_start_matches(['-', '_', '.']);
-    let plain = if plain.is_empty() { "host" } else { plain };
-    let names = std::iter::once(plain.to_owned()).chain((2..).map(|number| format!("{plain}-{number}")));
+    let plain: String = if plain.is_empty() { "host" } else { plain }.chars().take(MAX_NAME).collect();
+    let numbered = (2_u64..).map(|number| {
+        let end = format!("-{number}");
+        format!("{}{end}", &plain[..plain.len().min(MAX_NAME - end.len())])
+    });
+    let names = std::iter::once(plain.clone()).chain(numbered);
     let free = names.into_iter().find(|name| !taken.contains(name)).unwrap_or_default();
     taken.insert(free.clone());
     free
@@ -222,6 +231,8 @@ mod tests {
         assert_eq!(unique(&mut taken, "uav 7!"), "uav-7-");
         assert_eq!(unique(&mut taken, "uav 7!"), "uav-7--2");
         assert_eq!(unique(&mut taken, "…"), "host");
+        let [first, second] = [0, 1].map(|_| unique(&mut taken, &"a".repeat(70)));
+        assert!(first == "a".repeat(63) && second == format!("{}-2", "a".repeat(61)), "{first} {second}");
         assert!(natural("uav10") > natural("uav9") && natural("a") < natural("a1"));
     }
 }

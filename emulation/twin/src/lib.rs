@@ -9,6 +9,7 @@
 
 mod align;
 mod compare;
+mod counters;
 mod delivered;
 mod hosts;
 mod legs;

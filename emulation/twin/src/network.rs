@@ -1,9 +1,11 @@
 //! The network of a twin, as the text of a topology.
 
+use std::collections::BTreeSet;
+
 use roost_topology::file::quote;
 use roost_wire::Cell;
 
-use crate::hosts::ObservedHost;
+use crate::hosts::{NET, ObservedHost, unique};
 use crate::legs::{self, Distances, StarFit};
 use crate::observe::Observed;
 use crate::rates::LegRate;
@@ -59,7 +61,7 @@ impl<'a> TwinNetwork<'a> {
     }
 
     fn add_hosts(&mut self) {
-        let mut taken = std::collections::BTreeSet::new();
+        let mut taken = BTreeSet::new();
         for host in &self.observed.hosts.hosts {
             let mut lines = format!("[[host]]\nname = {}\n", quote(&host.name));
             match self.cell(host) {
@@ -107,8 +109,10 @@ impl<'a> TwinNetwork<'a> {
             legs.push(format!("    {{ host = {}, delay = \"{delay}\"{more}{rates} }},", quote(&name)));
         }
         let names: Vec<String> = self.observed.hosts.hosts.iter().map(|host| quote(&host.name)).collect();
-        self.lines
-            .push(format!("[[lan]]\nname = \"net\"\nmembers = [{}]\nrate = \"unlimited\"\nleg = [", names.join(", ")));
+        self.lines.push(format!(
+            "[[lan]]\nname = \"{NET}\"\nmembers = [{}]\nrate = \"unlimited\"\nleg = [",
+            names.join(", ")
+        ));
         self.lines.extend(legs);
         self.lines.push("]".to_owned());
     }
@@ -116,16 +120,18 @@ impl<'a> TwinNetwork<'a> {
     fn add_mesh(&mut self) {
         let count = self.observed.hosts.hosts.len();
         let names: Vec<String> = self.observed.hosts.hosts.iter().map(|host| host.name.clone()).collect();
-        for name in &names {
-            self.lines.push(format!("[[host]]\nname = {}\nclass = \"router\"\n", quote(&edge(name))));
+        let mut taken: BTreeSet<String> = names.iter().cloned().collect();
+        let edges: Vec<String> = names.iter().map(|name| unique(&mut taken, &format!("{name}.edge"))).collect();
+        for edge in &edges {
+            self.lines.push(format!("[[host]]\nname = {}\nclass = \"router\"\n", quote(edge)));
         }
         for (host, name) in names.iter().enumerate() {
             let rates = self.rates(host).trim_start_matches(", ").replace("}, ", "}\n");
             let link = format!(
                 "[[link]]\nname = {}\nbetween = [{}, {}]\nrate = \"unlimited\"",
-                quote(&format!("leg-{name}")),
+                quote(&unique(&mut taken, &format!("leg-{name}"))),
                 quote(name),
-                quote(&edge(name))
+                quote(&edges[host])
             );
             self.lines.push(format!("{link}\n{rates}\n"));
         }
@@ -133,7 +139,7 @@ impl<'a> TwinNetwork<'a> {
         for a in 0..count {
             for b in a + 1..count {
                 let Some(delay) = self.observed.delays[a][b] else { continue };
-                let link = format!("path-{}-{}", names[a], names[b]);
+                let link = unique(&mut taken, &format!("path-{}-{}", names[a], names[b]));
                 let path = self.observed.paths.get(&(a, b)).filter(|path| path.least_ms().is_some());
                 let (source, certainty) = path.map_or_else(
                     || ("along the shortest way that was measured".to_owned(), Certainty::Assumed),
@@ -146,8 +152,8 @@ impl<'a> TwinNetwork<'a> {
                 self.lines.push(format!(
                     "[[link]]\nname = {}\nbetween = [{}, {}]\nrate = \"unlimited\"\ndelay = \"{}\"{more}\n",
                     quote(&link),
-                    quote(&edge(&names[a])),
-                    quote(&edge(&names[b])),
+                    quote(&edges[a]),
+                    quote(&edges[b]),
                     millis(delay),
                 ));
             }
@@ -259,10 +265,6 @@ impl<'a> TwinNetwork<'a> {
     fn value(&mut self, object: &str, what: &'static str, value: String, source: String, certainty: Certainty) {
         self.values.push(SourcedValue { object: object.to_owned(), what, value, source, certainty });
     }
-}
-
-fn edge(name: &str) -> String {
-    format!("{name}.edge")
 }
 
 fn millis(ms: f64) -> String {

@@ -125,12 +125,12 @@ pub(crate) struct FoundRequests {
 pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> FoundRequests {
     let mut under_way: BTreeMap<(usize, u64), ObservedRequest> = BTreeMap::new();
     let (mut all, mut left_out) = (Vec::new(), LeftOut::default());
-    let mut up_since: BTreeMap<(usize, u32, NodeId, Scheme), f64> = BTreeMap::new();
+    let mut up_since: BTreeMap<(usize, u32, NodeId, Scheme, &str), f64> = BTreeMap::new();
     let mut cells: BTreeMap<NodeId, Cell> = BTreeMap::new();
     for (recording, t, line) in aligned.lines() {
         let (daemon, request) = match &line.line {
             RecordingLine::Connection(row) => {
-                up_since.insert((recording, row.daemon, row.node, row.transport), t - row.since_s);
+                up_since.insert((recording, row.daemon, row.node, row.transport, &row.address), t - row.since_s);
                 continue;
             }
             RecordingLine::Request { daemon, request } => (*daemon, request),
@@ -154,8 +154,12 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> FoundRequests {
                 if let Some(summary) = &ended.summary {
                     request.provider = Some(summary.provider);
                     cells.insert(summary.provider, summary.cell);
-                    let since = up_since.get(&(recording, daemon, summary.provider, summary.transport));
-                    request.is_warm = since.is_some_and(|since| *since < request.t);
+                    let first = (recording, daemon, summary.provider, summary.transport, "");
+                    let is_this = |key: &(usize, u32, NodeId, Scheme, &str)| {
+                        (key.0, key.1, key.2, key.3) == (first.0, first.1, first.2, first.3)
+                    };
+                    let mut connections = up_since.range(first..).take_while(|(key, _)| is_this(key));
+                    request.is_warm = connections.any(|(_, since)| *since < request.t);
                 }
                 request.ended = Some(ended.clone());
                 all.push(request);

@@ -147,6 +147,42 @@ fn other_distances_become_links() {
 }
 
 #[test]
+fn any_names_make_valid_topologies() {
+    let long = "a".repeat(40);
+    let names = [["net", "x", "x.edge"], ["a-b", "c", "a"], [&long, &format!("{long}1"), &format!("{long}2")]];
+    for (names, rtt_ms) in names.into_iter().flat_map(|names| [(names, 10.0), (names, 60.0)]) {
+        let mut makers = star();
+        for maker in &mut makers {
+            maker
+                .lines
+                .iter_mut()
+                .filter(|line| line["node"] == json!(id(2)))
+                .for_each(|line| line["name"] = json!(names[1]));
+            maker
+                .lines
+                .iter_mut()
+                .filter(|line| line["node"] == json!(id(1)))
+                .for_each(|line| line["name"] = json!(names[0]));
+            maker
+                .lines
+                .iter_mut()
+                .filter(|line| line["node"] == json!(id(3)))
+                .for_each(|line| line["name"] = json!(names[2]));
+        }
+        makers[0].remote(2, rtt_ms);
+        for line in
+            makers[0].lines.iter_mut().filter(|line| line["node"] == json!(id(2)) && line["record"] == "connection")
+        {
+            line["name"] = json!(names[1]);
+        }
+        let twin = twin(&makers);
+        assert_eq!(twin.is_star, rtt_ms == 60.0);
+        let read = file::parse("twin", &twin.topology);
+        assert!(read.is_ok(), "{read:?} of {}", twin.topology);
+    }
+}
+
+#[test]
 fn moves_and_absences_are_replayed() {
     let mut makers = star();
     makers[1].daemon(6.0, "9,9");

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use roost_experiment::Prepared;
 use roost_recording::{ReadError, Recording};
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_twin::{Agreement, Comparison, ComparisonRow, PLAN_FILE, REQUESTS_FILE, Twin, TwinError};
@@ -37,6 +38,8 @@ fn make(files: &[PathBuf], folder: &Path, output: Output) -> CommandResult {
     let observed = roost_twin::observe(&recordings).map_err(failure)?;
     let twin = Twin::new(&observed);
     write(&twin, folder)?;
+    let plan = folder.join(PLAN_FILE);
+    Prepared::load(&plan).map_err(|error| Failure::failed(format!("the twin cannot be run: {error}")))?;
     twin.remarks.iter().for_each(|remark| output.say(format!("note: {remark}")));
     if output.is_json() {
         return Ok(output.json(&made(&twin, folder))?);
@@ -54,7 +57,7 @@ fn make(files: &[PathBuf], folder: &Path, output: Output) -> CommandResult {
         twin.hosts,
         twin.rows.iter().filter(|row| row.time_s >= 0.0).count(),
         twin.length,
-        folder.join(PLAN_FILE).display(),
+        plan.display(),
     ));
     Ok(())
 }
