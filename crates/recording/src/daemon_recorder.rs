@@ -1,6 +1,7 @@
 //! A daemon's part of a recording, without a clock: answers of its local API in, lines out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use roost_api::{ConnectionRow, Connections, Status};
 use roost_wire::{NodeId, Scheme};
@@ -69,11 +70,11 @@ impl DaemonRecorder {
     }
 
     /// The daemon does not answer; only the first time makes a line.
-    pub fn record_silence(&mut self) -> Option<RecordingLine> {
+    pub fn record_silence(&mut self, silent: Duration) -> Option<RecordingLine> {
         let was_there = self.last.is_some() && !self.is_gone;
         self.is_gone |= was_there;
         self.connections.clear();
-        was_there.then_some(RecordingLine::Gone { daemon: self.daemon })
+        was_there.then_some(RecordingLine::Gone { daemon: self.daemon, silent_s: silent.as_secs_f64() })
     }
 
     fn daemon_line(&self, status: &Status) -> DaemonLine {
@@ -87,6 +88,7 @@ impl DaemonRecorder {
             hub: status.hub.as_ref().map(|hub| hub.node),
             tier: status.index.map_or(0, |index| index.tier),
             listen: status.listen.iter().map(|endpoint| self.redaction.address(endpoint)).collect(),
+            started_unix_s: Some(status.started_unix_s),
         }
     }
 
@@ -180,11 +182,15 @@ mod tests {
     #[test]
     fn return_after_silence_is_told() {
         let mut recorder = DaemonRecorder::new(3, Redaction::none());
-        assert_eq!(recorder.record_silence(), None, "it was never there");
+        let silent = Duration::from_secs(10);
+        assert_eq!(recorder.record_silence(silent), None, "it was never there");
         recorder.record_status(&status("1,2", 5));
-        assert_eq!(recorder.record_silence(), Some(RecordingLine::Gone { daemon: 3 }));
-        assert_eq!(recorder.record_silence(), None);
+        let gone = RecordingLine::Gone { daemon: 3, silent_s: 10.0 };
+        assert_eq!(recorder.record_silence(silent), Some(gone));
+        assert_eq!(recorder.record_silence(silent), None);
         assert!(matches!(recorder.record_status(&status("1,2", 5))[..], [RecordingLine::Daemon(_)]));
+        let restarted = Status { started_unix_s: 9, ..status("1,2", 5) };
+        assert!(matches!(recorder.record_status(&restarted)[..], [RecordingLine::Daemon(_)]), "it was quick");
     }
 
     #[test]

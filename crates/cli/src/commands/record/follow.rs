@@ -8,7 +8,7 @@ use roost_api::{Client, ClientError, Code};
 use roost_recording::{DaemonRecorder, RecordingLine, Redaction};
 use roost_wire::{NodeId, Role};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{MissedTickBehavior, timeout};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
 
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest time for an answer; a ping may take a round trip of some seconds.
@@ -45,9 +45,14 @@ impl FollowedDaemon {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
+            let began = Instant::now();
             let lines = match timeout(ANSWER, self.look()).await {
                 Ok(Ok(lines)) => lines,
-                _ => self.recorder.record_silence().into_iter().collect(),
+                Ok(Err(ClientError::Unreachable { .. })) | Err(_) => {
+                    self.recorder.record_silence(began.elapsed()).into_iter().collect()
+                }
+                // It answers, though not with what a recording has: the next look tells more.
+                Ok(Err(_)) => Vec::new(),
             };
             remotes.send_replace(self.recorder.remotes());
             for line in lines {
