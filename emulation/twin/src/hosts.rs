@@ -9,8 +9,10 @@ use crate::align::Aligned;
 
 /// The net of a star, whose name no host may have.
 pub(crate) const NET: &str = "net";
+/// The time between two looks of a recorder.
+const LOOK_S: f64 = 1.0;
 /// The longest name in a topology.
-const MAX_NAME: usize = 63;
+pub(crate) const MAX_NAME: usize = 63;
 
 /// A daemon that recorded, or that others were connected with.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,6 +24,7 @@ pub(crate) struct Member {
     addresses: BTreeSet<String>,
     pub(crate) has_recorded: bool,
     pub(crate) cells: Vec<(f64, Cell)>,
+    started_unix_s: Option<u64>,
     /// The times at which it was gone, and was back.
     pub(crate) absences: Vec<(f64, Option<f64>)>,
 }
@@ -59,9 +62,7 @@ impl Hosts {
                     member.home = row.hub.or(member.home);
                     member.add(addresses);
                     member.moved(t, row.cell);
-                    if let Some((_, back @ None)) = member.absences.last_mut() {
-                        *back = Some(t);
-                    }
+                    member.answered(t, row.started_unix_s);
                 }
                 RecordingLine::Connection(row) => {
                     let member = members.entry(row.node).or_insert_with(|| Member::new(&row.name, row.role));
@@ -74,9 +75,10 @@ impl Hosts {
                         members.entry(row.node).and_modify(|member| member.add(own));
                     }
                 }
-                RecordingLine::Gone { daemon } => {
+                RecordingLine::Gone { daemon, silent_s } => {
+                    let gone = t - silent_s.max(0.0);
                     let member = here.get(&(recording, *daemon)).and_then(|node| members.get_mut(node));
-                    member.into_iter().for_each(|member| member.absences.push((t, None)));
+                    member.into_iter().for_each(|member| member.absences.push((gone, None)));
                 }
                 _ => {}
             }
@@ -151,12 +153,25 @@ impl Member {
             addresses: BTreeSet::new(),
             has_recorded: false,
             cells: Vec::new(),
+            started_unix_s: None,
             absences: Vec::new(),
         }
     }
 
     fn add(&mut self, addresses: BTreeSet<String>) {
         self.addresses.extend(addresses);
+    }
+
+    /// A daemon that was not started anew was only slow; one that was, may have been so between two looks.
+    fn answered(&mut self, t: f64, started_unix_s: Option<u64>) {
+        let started = self.started_unix_s.zip(started_unix_s);
+        match (self.absences.last(), started) {
+            (Some((_, None)), Some((before, now))) if before == now => drop(self.absences.pop()),
+            (Some((_, None)), _) => self.absences.last_mut().into_iter().for_each(|absence| absence.1 = Some(t)),
+            (_, Some((before, now))) if before != now => self.absences.push((t - LOOK_S, Some(t))),
+            _ => {}
+        }
+        self.started_unix_s = started_unix_s.or(self.started_unix_s);
     }
 
     fn moved(&mut self, t: f64, cell: Option<Cell>) {

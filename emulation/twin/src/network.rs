@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use roost_topology::file::quote;
 use roost_wire::Cell;
 
-use crate::hosts::{NET, ObservedHost, unique};
+use crate::hosts::{MAX_NAME, NET, ObservedHost, unique};
 use crate::legs::{self, Distances, StarFit};
 use crate::observe::Observed;
 use crate::rates::LegRate;
@@ -139,7 +139,9 @@ impl<'a> TwinNetwork<'a> {
         for a in 0..count {
             for b in a + 1..count {
                 let Some(delay) = self.observed.delays[a][b] else { continue };
-                let link = unique(&mut taken, &format!("path-{}-{}", names[a], names[b]));
+                let named = format!("path-{}-{}", names[a], names[b]);
+                let named = if named.len() > MAX_NAME { format!("path-{}-{}", a + 1, b + 1) } else { named };
+                let link = unique(&mut taken, &named);
                 let path = self.observed.paths.get(&(a, b)).filter(|path| path.least_ms().is_some());
                 let (source, certainty) = path.map_or_else(
                     || ("along the shortest way that was measured".to_owned(), Certainty::Assumed),
@@ -238,13 +240,11 @@ impl<'a> TwinNetwork<'a> {
         }
         self.lines.push(format!("\n[motion]\ncell = \"{CELL_M}m\"\n"));
         for (name, cells) in moving {
-            self.value(
-                &name,
-                "motion",
-                format!("{} cells", cells.len()),
-                "its status once a second".to_owned(),
-                Certainty::Measured,
-            );
+            let mut source = "its status once a second".to_owned();
+            if cells.len() > MAX_STEPS + 1 {
+                source += &format!("; those after {MAX_STEPS} moves are left out");
+            }
+            self.value(&name, "motion", format!("{} cells", cells.len()), source, Certainty::Measured);
             let middle = |cell: Cell| {
                 format!("[{}, {}]", (f64::from(cell.x) + 0.5) * CELL_M, (f64::from(cell.y) + 0.5) * CELL_M)
             };

@@ -187,6 +187,11 @@ fn remarks(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<String> {
         members.filter_map(|id| hosts.members.get(&id)).all(|member| !member.has_recorded)
     });
     let seen: Vec<&str> = seen.map(|host| host.name.as_str()).collect();
+    let hubs = hosts.members.values().filter(|member| member.role != Role::Node);
+    let unknown: Vec<&str> = hubs.filter(|hub| !hub.has_recorded).map(|hub| hub.name.as_str()).collect();
+    if !unknown.is_empty() {
+        remarks.push(format!("of {} the tier is not known, and is 0 here: record at hubs, too", unknown.join(", ")));
+    }
     if !seen.is_empty() {
         remarks.push(format!(
             "of {} nothing was recorded but what others saw: their requests are missing",

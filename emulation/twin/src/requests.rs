@@ -48,6 +48,7 @@ pub struct RequestRow {
     pub target: String,
     pub stream_s: Option<f64>,
     pub transport: Option<String>,
+    pub timeout_s: Option<f64>,
     /// `completed`, `failed`, `timed-out`, or empty if it is not known.
     pub recorded: Option<String>,
     pub latency_ms: Option<f64>,
@@ -90,6 +91,12 @@ impl ObservedRequest {
         };
         let length = asked.or_else(lasted)?.clamp(LEAST_STREAM_S, LONGEST_STREAM_S);
         self.began.service.is_stream().then(|| (length * 1e3).round() / 1e3)
+    }
+
+    /// The time-out beyond the length of a stream, seconds.
+    pub(crate) fn timeout_s(&self) -> Option<f64> {
+        let stream = if self.began.service.is_stream() { self.began.duration_ms.unwrap_or(0) } else { 0 };
+        Some((self.began.timeout_ms?.saturating_sub(stream) as f64 / 1e3).clamp(LEAST_STREAM_S, LONGEST_STREAM_S))
     }
 
     pub(crate) fn outcome(&self) -> Option<&'static str> {
