@@ -29,7 +29,6 @@ pub(crate) struct RequestFeed(Mutex<FeedState>);
 
 #[derive(Debug)]
 struct FeedState {
-    /// `None` when the feed is closed.
     lines: Option<broadcast::Sender<RequestLine>>,
     under_way: BTreeMap<Ticket, UnderWay>,
 }

@@ -71,7 +71,6 @@ pub struct DaemonLine {
     #[serde(default)]
     pub tier: u8,
     pub listen: Vec<String>,
-    /// Another one after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_unix_s: Option<u64>,
 }

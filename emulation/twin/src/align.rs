@@ -34,7 +34,7 @@ impl<'a> Aligned<'a> {
         let zero = under_way.fold(first, f64::min);
         let mut recordings: Vec<_> = begins.iter().map(|begin| (begin - zero) / 1e3).zip(recordings).collect();
         recordings.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let length = recordings.iter().map(end).fold(0.0, f64::max);
+        let length = recordings.iter().map(|(offset, recording)| end(*offset, recording)).fold(0.0, f64::max);
         Self { recordings, length }
     }
 
@@ -43,12 +43,13 @@ impl<'a> Aligned<'a> {
     }
 
     pub(crate) fn end_of(&self, recording: usize) -> f64 {
-        self.recordings.get(recording).map_or(self.length, end)
+        self.recordings.get(recording).map_or(self.length, |(offset, recording)| end(*offset, recording))
     }
 
     /// Refuses recordings that are of no common time.
     pub(crate) fn check(&self) -> Result<(), TwinError> {
-        let spans: Vec<Span> = self.recordings.iter().map(Span::of_recording).collect();
+        let spans: Vec<Span> =
+            self.recordings.iter().map(|(offset, recording)| Span::of_recording(*offset, recording)).collect();
         for (index, span) in spans.iter().enumerate() {
             let mut others = spans.iter().enumerate().filter(|(other, _)| *other != index).map(|(_, other)| other);
             let twice = others.clone().find_map(|other| span.daemon_of_both(other));
@@ -82,7 +83,7 @@ fn begin(recording: &Recording) -> f64 {
     recording.lines.first().map_or(0.0, |line| line.unix_ms as f64 - line.t * 1e3)
 }
 
-fn end((offset, recording): &(f64, &Recording)) -> f64 {
+fn end(offset: f64, recording: &Recording) -> f64 {
     offset + recording.lines.last().map_or(0.0, |line| line.t)
 }
 
@@ -94,13 +95,13 @@ struct Span<'a> {
 }
 
 impl<'a> Span<'a> {
-    fn of_recording(recording: &(f64, &'a Recording)) -> Self {
+    fn of_recording(begin: f64, recording: &'a Recording) -> Self {
         let daemon = |line: &'a StampedLine| match &line.line {
             RecordingLine::Daemon(DaemonLine { node, name, .. }) => Some((*node, name.as_str())),
             _ => None,
         };
-        let daemons = recording.1.lines.iter().filter_map(daemon).collect();
-        Self { begin: recording.0, end: end(recording), daemons }
+        let daemons = recording.lines.iter().filter_map(daemon).collect();
+        Self { begin, end: end(begin, recording), daemons }
     }
 
     fn overlaps(&self, other: &Self) -> bool {

@@ -10,6 +10,9 @@ use crate::align::Aligned;
 /// The age of a connection and the time of its line may be told this much apart, seconds.
 const LATE_S: f64 = 1.0;
 
+/// The recording, the daemon, and the remote's id, transport and address.
+pub(crate) type ConnectionKey<'a> = (usize, u32, NodeId, Scheme, &'a str);
+
 /// What a connection counted between two of its lines, or since it came up.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counted {
@@ -22,7 +25,7 @@ pub(crate) struct Counted {
 /// The last lines of all connections of all recordings.
 #[derive(Debug, Default)]
 pub(crate) struct Counters<'a> {
-    last: BTreeMap<(usize, u32, NodeId, Scheme, &'a str), (f64, &'a ConnectionLine)>,
+    last: BTreeMap<ConnectionKey<'a>, (f64, &'a ConnectionLine)>,
 }
 
 impl<'a> Counters<'a> {
@@ -31,12 +34,12 @@ impl<'a> Counters<'a> {
         &mut self,
         aligned: &Aligned<'_>,
         recording: usize,
-        line: (f64, &'a ConnectionLine),
+        t: f64,
+        row: &'a ConnectionLine,
     ) -> Option<Counted> {
-        let (t, row) = line;
         let key = (recording, row.daemon, row.node, row.transport, row.address.as_str());
         let born = t - row.since_s;
-        let before = self.last.insert(key, line).filter(|(t, before)| {
+        let before = self.last.insert(key, (t, row)).filter(|(t, before)| {
             let is_same = born <= *t || (born - (t - before.since_s)).abs() <= LATE_S;
             is_same && before.received_bytes <= row.received_bytes && before.lost_packets <= row.lost_packets
         });
@@ -77,17 +80,17 @@ mod tests {
         let recordings = [Recording::default()];
         let aligned = Aligned::new(&recordings);
         let mut counters = Counters::default();
-        lines.iter().map(|(t, line)| Some(counters.count(&aligned, 0, (*t, line))?.packets)).collect()
+        lines.iter().map(|(t, line)| Some(counters.count(&aligned, 0, *t, line)?.packets)).collect()
     }
 
     #[test]
-    fn connections_to_one_remote_are_counted_apart() {
+    fn connections_are_counted_apart() {
         let lines = [(1.0, line("a:1", 60.0, 100)), (1.0, line("b:1", 60.0, 900)), (2.0, line("a:1", 61.0, 130))];
         assert_eq!(packets(&lines), [None, None, Some(30)]);
     }
 
     #[test]
-    fn connection_that_came_up_again_begins_anew() {
+    fn new_connections_count_from_zero() {
         // The second one is up for longer than the first one was.
         let lines = [(1.0, line("a:1", 0.5, 50)), (9.0, line("a:1", 7.0, 80)), (10.0, line("a:1", 8.0, 90))];
         assert_eq!(packets(&lines), [Some(50), Some(80), Some(10)]);

@@ -47,7 +47,7 @@ impl Delivered {
             let RecordingLine::Connection(row) = &line.line else { continue };
             let ends = hosts.host_of(row.node).zip(hosts.of_daemon(recording, row.daemon));
             let Some((from, to)) = ends.filter(|(from, to)| from != to) else { continue };
-            let Some(counted) = counters.count(aligned, recording, (t, row)) else { continue };
+            let Some(counted) = counters.count(aligned, recording, t, row) else { continue };
             let bits = counted.received_bytes as f64 * 8.0 * HEADERS;
             spread(&mut found.up[from], bin, &(counted.since..t), bits);
             spread(&mut found.down[to], bin, &(counted.since..t), bits);

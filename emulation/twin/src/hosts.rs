@@ -11,7 +11,6 @@ use crate::align::Aligned;
 pub(crate) const NET: &str = "net";
 /// The time between two looks of a recorder.
 const LOOK_S: f64 = 1.0;
-/// The longest name in a topology.
 pub(crate) const MAX_NAME: usize = 63;
 
 /// A daemon that recorded, or that others were connected with.

@@ -99,10 +99,8 @@ pub(crate) fn find(
     }
     let ways = small_objects(hosts, requests, delays);
     for ((from, to), way) in &ways {
-        for leg in [&mut rates[*from].up, &mut rates[*to].down] {
-            leg.objects += way.count;
-            leg.ways += 1;
-        }
+        rates[*from].up.add_way(way.count);
+        rates[*to].down.add_way(way.count);
     }
     solve(&mut rates, &ways);
     rates.iter_mut().for_each(HostRates::complete);
@@ -131,6 +129,11 @@ impl LegRate {
             (None, _, 0) => format!("no small object went there; {reached}"),
             (None, _, count) => format!("small objects, {count} of them, were not slowed there; {reached}"),
         }
+    }
+
+    const fn add_way(&mut self, objects: usize) {
+        self.objects += objects;
+        self.ways += 1;
     }
 
     const fn reached(&mut self, bps: f64) {
@@ -302,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn one_way_cannot_tell_its_legs_apart() {
+    fn one_way_tells_no_leg() {
         let leg = |ways, streams| LegRate { bps: Some(1e6), objects: 9, ways, streams, ..LegRate::default() };
         assert_eq!(leg(1, 0).certainty(), Certainty::Estimated);
         assert_eq!([leg(2, 0).certainty(), leg(1, 3).certainty()], [Certainty::Measured; 2]);

@@ -9,9 +9,9 @@ use roost_wire::{Area, Cell, NodeId, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::align::Aligned;
+use crate::counters::ConnectionKey;
 use crate::hosts::Hosts;
 
-/// Streams of replays.
 const LEAST_STREAM_S: f64 = 0.001;
 const LONGEST_STREAM_S: f64 = 86_400.0;
 
@@ -132,7 +132,7 @@ pub(crate) struct FoundRequests {
 pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> FoundRequests {
     let mut under_way: BTreeMap<(usize, u64), ObservedRequest> = BTreeMap::new();
     let (mut all, mut left_out) = (Vec::new(), LeftOut::default());
-    let mut up_since: BTreeMap<(usize, u32, NodeId, Scheme, &str), f64> = BTreeMap::new();
+    let mut up_since: BTreeMap<ConnectionKey<'_>, f64> = BTreeMap::new();
     let mut cells: BTreeMap<NodeId, Cell> = BTreeMap::new();
     for (recording, t, line) in aligned.lines() {
         let (daemon, request) = match &line.line {
@@ -162,9 +162,8 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> FoundRequests {
                     request.provider = Some(summary.provider);
                     cells.insert(summary.provider, summary.cell);
                     let first = (recording, daemon, summary.provider, summary.transport, "");
-                    let is_this = |key: &(usize, u32, NodeId, Scheme, &str)| {
-                        (key.0, key.1, key.2, key.3) == (first.0, first.1, first.2, first.3)
-                    };
+                    let is_this =
+                        |key: &ConnectionKey<'_>| (key.0, key.1, key.2, key.3) == (first.0, first.1, first.2, first.3);
                     let mut connections = up_since.range(first..).take_while(|(key, _)| is_this(key));
                     request.is_warm = connections.any(|(_, since)| *since < request.t);
                 }

@@ -58,7 +58,7 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> Paths {
             }
             RecordingLine::Ping { .. } => path.silent += 1,
             RecordingLine::Connection(row) => {
-                path.add(row, counters.count(aligned, recording, (t, row)).unwrap_or_default());
+                path.add(row, counters.count(aligned, recording, t, row).unwrap_or_default());
             }
             _ => {}
         }

@@ -1,7 +1,6 @@
 //! Twins of recordings that are made here.
 
 use proptest::prelude::*;
-use roost_experiment::Prepared;
 use roost_recording::{Recording, StampedLine};
 use roost_topology::file;
 use serde_json::{Value, json};
@@ -199,7 +198,7 @@ fn moves_and_absences_are_replayed() {
 }
 
 #[test]
-fn only_daemons_that_were_started_anew_were_gone() {
+fn slow_daemons_were_not_gone() {
     let plan = |started: [u64; 3]| {
         let mut makers = star();
         for (t, started) in [1.0, 26.0, 30.0].into_iter().zip(started) {
@@ -222,7 +221,7 @@ fn only_daemons_that_were_started_anew_were_gone() {
 }
 
 #[test]
-fn each_request_has_its_own_time_out() {
+fn requests_keep_their_time_outs() {
     let mut makers = star();
     let shorter = makers[1].lines.iter_mut().find(|line| line["request"]["event"] == "began").unwrap();
     shorter["request"]["timeout_ms"] = json!(7_000);
@@ -307,7 +306,7 @@ fn medians_agree_to_a_tenth() {
 }
 
 #[test]
-fn files_of_one_host_follow_each_other() {
+fn files_of_one_host_are_merged() {
     let [first, second, third] = star();
     let mut later = Maker::new(2, second.begin_ms + 20_000);
     later.remote(3, 100.0);
@@ -378,7 +377,7 @@ fn legs_without_a_triangle_are_assumed() {
 }
 
 #[test]
-fn streams_last_as_long_as_they_were_viewed() {
+fn streams_last_while_they_are_viewed() {
     let mut makers = star();
     let hour_ms = 3_600_000.0;
     for line in makers.iter_mut().flat_map(|maker| &mut maker.lines) {
@@ -410,14 +409,12 @@ proptest! {
         let recordings: Vec<Recording> = makers.iter().map(Maker::recording).collect();
         if let Ok(observed) = observe(&recordings) {
             let twin = Twin::new(&observed);
-            let folder = tempfile::tempdir().unwrap();
-            for (name, text) in twin.files().unwrap() {
-                std::fs::write(folder.path().join(name), text).unwrap();
-            }
+            let files = twin.files().unwrap();
+            prop_assert_eq!(read_rows(&files[2].1).unwrap(), twin.rows);
             // No topology has a delay of more than an hour.
             if far < 3.6e6 {
-                let read = Prepared::load(&folder.path().join(PLAN_FILE));
-                prop_assert!(read.is_ok(), "{:?} of {}\n{}", read.err(), twin.topology, twin.plan);
+                let read = file::parse("twin", &twin.topology);
+                prop_assert!(read.is_ok(), "{read:?} of {}", twin.topology);
             }
         }
     }

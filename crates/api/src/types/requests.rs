@@ -20,7 +20,7 @@ pub enum RequestLine {
     Missed {
         count: u64,
     },
-    /// An event of a later version.
+    /// An event that this version does not know.
     #[serde(other)]
     Unknown,
 }

@@ -78,7 +78,7 @@ mod tests {
     const GONE: RecordingLine = RecordingLine::Gone { daemon: 0, silent_s: 0.0 };
 
     #[test]
-    fn recording_ends_at_the_lines_of_its_reader() {
+    fn lines_of_recordings_have_a_limit() {
         let folder = tempfile::tempdir().unwrap();
         let mut file = RecordingFile::create(&folder.path().join("r.jsonl"), u64::MAX).unwrap();
         file.lines = MAX_LINES as u64 - 2;

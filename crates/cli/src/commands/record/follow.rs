@@ -51,7 +51,7 @@ impl FollowedDaemon {
                 Ok(Err(ClientError::Unreachable { .. })) | Err(_) => {
                     self.recorder.record_silence(began.elapsed()).into_iter().collect()
                 }
-                // It answers, though not with what a recording has: the next look tells more.
+                // A daemon that answers with an error is not gone: the next look tells more.
                 Ok(Err(_)) => Vec::new(),
             };
             remotes.send_replace(self.recorder.remotes());
