@@ -37,6 +37,7 @@ use crate::media::{NodeRelayHandler, ReceptionTable, RelayClient, SubscriberOutp
 use crate::metrics::NodeMetrics;
 use crate::outbox::{self, Outbox};
 use crate::provider_cache::ProviderCache;
+use crate::request_feed::FeedClosing;
 use crate::rooms::RoomNames;
 use crate::session::{Sessions, SourceRegistry};
 use crate::tickets::Tickets;
@@ -432,6 +433,8 @@ impl Endpoints for NodeService {
 
     /// Withdraws all offers, and lets open flows end.
     async fn drain(&self) {
+        // Also if the time for it is over.
+        let _closing = FeedClosing(self.tickets.feed());
         let nothing = NodeCommand::Reconfigure { services: ServiceSet::EMPTY, max_streams: 0, uplink_kbps: Some(0) };
         if self.mailbox.command(nothing).await.is_err() {
             return;

@@ -24,15 +24,27 @@ struct UnderWay {
     began: Instant,
 }
 
+#[derive(Debug, Default)]
+pub(crate) struct RequestFeed(Mutex<FeedState>);
+
 #[derive(Debug)]
-pub(crate) struct RequestFeed {
-    lines: broadcast::Sender<RequestLine>,
-    under_way: Mutex<BTreeMap<Ticket, UnderWay>>,
+struct FeedState {
+    lines: Option<broadcast::Sender<RequestLine>>,
+    under_way: BTreeMap<Ticket, UnderWay>,
 }
 
-impl Default for RequestFeed {
+impl Default for FeedState {
     fn default() -> Self {
-        Self { lines: broadcast::Sender::new(MAX_WAITING), under_way: Mutex::default() }
+        Self { lines: Some(broadcast::Sender::new(MAX_WAITING)), under_way: BTreeMap::new() }
+    }
+}
+
+impl FeedState {
+    fn send(&self, line: RequestLine) {
+        if let Some(lines) = &self.lines {
+            // Without a reader nobody receives it.
+            let _ = lines.send(line);
+        }
     }
 }
 
@@ -46,10 +58,9 @@ pub(crate) struct RequestLines {
 impl RequestFeed {
     pub(crate) fn begin(&self, ticket: Ticket, request: &ServiceRequest) {
         let row = began_row(ticket, request);
-        let mut under_way = self.lock();
-        // Without a reader nobody receives it.
-        let _ = self.lines.send(RequestLine::Began(row.clone()));
-        under_way.insert(ticket, UnderWay { row, began: Instant::now() });
+        let mut state = self.lock();
+        state.send(RequestLine::Began(row.clone()));
+        state.under_way.insert(ticket, UnderWay { row, began: Instant::now() });
     }
 
     /// Ends a request with its last reply; other tickets are unknown here.
@@ -58,41 +69,61 @@ impl RequestFeed {
             Reply::Finished(summary) => {
                 let damage = rows::damage(summary).map(|error| error.code);
                 let outcome = if damage.is_none() { RequestResult::Completed } else { RequestResult::Failed };
-                self.close(ticket, outcome, damage, Some(rows::summary(summary, 0)));
+                self.end_request(ticket, outcome, damage, Some(rows::summary(summary, 0)));
             }
             Reply::Failed(failure) => {
-                self.close(ticket, RequestResult::Failed, Some(Code::from(failure.reason)), None);
+                self.end_request(ticket, RequestResult::Failed, Some(Code::from(failure.reason)), None);
             }
             _ => {}
         }
     }
 
     pub(crate) fn cancel(&self, ticket: Ticket) {
-        self.close(ticket, RequestResult::Cancelled, None, None);
+        self.end_request(ticket, RequestResult::Cancelled, None, None);
     }
 
     pub(crate) fn subscribe(&self) -> RequestLines {
-        let under_way = self.lock();
-        let first: Vec<_> = under_way.values().map(|one| RequestLine::Began(one.row.clone())).collect();
-        RequestLines { first: first.into_iter(), later: self.lines.subscribe() }
+        let state = self.lock();
+        let first: Vec<_> = state.under_way.values().map(|one| RequestLine::Began(one.row.clone())).collect();
+        let later = state.lines.as_ref().map_or_else(|| broadcast::channel(1).1, broadcast::Sender::subscribe);
+        RequestLines { first: first.into_iter(), later }
     }
 
-    fn close(&self, ticket: Ticket, outcome: RequestResult, error: Option<Code>, summary: Option<TransferSummary>) {
-        let mut under_way = self.lock();
-        let Some(UnderWay { began, .. }) = under_way.remove(&ticket) else { return };
+    /// Ends the lines of all readers, so that they do not hold the daemon back.
+    fn close(&self) {
+        self.lock().lines = None;
+    }
+
+    fn end_request(
+        &self,
+        ticket: Ticket,
+        outcome: RequestResult,
+        error: Option<Code>,
+        summary: Option<TransferSummary>,
+    ) {
+        let mut state = self.lock();
+        let Some(UnderWay { began, .. }) = state.under_way.remove(&ticket) else { return };
         let elapsed_ms = summary.as_ref().map_or_else(|| millis(began.elapsed()), |summary| summary.elapsed_ms);
         let ended = RequestEnded { schema: SCHEMA, request: ticket.0, outcome, error, elapsed_ms, summary };
-        // As above.
-        let _ = self.lines.send(RequestLine::Ended(ended));
+        state.send(RequestLine::Ended(ended));
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Ticket, UnderWay>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Closes the feed when it is dropped.
+pub(crate) struct FeedClosing<'a>(pub(crate) &'a RequestFeed);
+
+impl Drop for FeedClosing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
 impl RequestLines {
-    /// The next line; `None` when the daemon ends.
+    /// The next line; `None` when the daemon has drained.
     pub(crate) async fn next(&mut self) -> Option<RequestLine> {
         if let Some(line) = self.first.next() {
             return Some(line);
@@ -164,5 +195,17 @@ mod tests {
         feed.cancel(Ticket(8));
         drop(feed);
         assert!(lines.next().await.is_none());
+    }
+
+    #[tokio::test]
+    async fn closed_feed_ends_its_readers() {
+        let feed = RequestFeed::default();
+        let mut lines = feed.subscribe();
+        feed.begin(Ticket(1), &request());
+        feed.close();
+        assert!(matches!(lines.next().await, Some(RequestLine::Began(_))));
+        assert!(lines.next().await.is_none());
+        feed.cancel(Ticket(1));
+        assert!(feed.subscribe().next().await.is_none());
     }
 }

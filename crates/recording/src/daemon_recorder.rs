@@ -1,6 +1,7 @@
 //! A daemon's part of a recording, without a clock: answers of its local API in, lines out.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use roost_api::{ConnectionRow, Connections, Status};
 use roost_wire::{NodeId, Scheme};
@@ -26,6 +27,10 @@ impl DaemonRecorder {
 
     pub const fn daemon(&self) -> u32 {
         self.daemon
+    }
+
+    pub const fn redaction(&self) -> &Redaction {
+        &self.redaction
     }
 
     pub fn record_status(&mut self, status: &Status) -> Vec<RecordingLine> {
@@ -65,11 +70,11 @@ impl DaemonRecorder {
     }
 
     /// The daemon does not answer; only the first time makes a line.
-    pub fn record_silence(&mut self) -> Option<RecordingLine> {
+    pub fn record_silence(&mut self, silent: Duration) -> Option<RecordingLine> {
         let was_there = self.last.is_some() && !self.is_gone;
         self.is_gone |= was_there;
         self.connections.clear();
-        was_there.then_some(RecordingLine::Gone { daemon: self.daemon })
+        was_there.then_some(RecordingLine::Gone { daemon: self.daemon, silent_s: silent.as_secs_f64() })
     }
 
     fn daemon_line(&self, status: &Status) -> DaemonLine {
@@ -83,6 +88,7 @@ impl DaemonRecorder {
             hub: status.hub.as_ref().map(|hub| hub.node),
             tier: status.index.map_or(0, |index| index.tier),
             listen: status.listen.iter().map(|endpoint| self.redaction.address(endpoint)).collect(),
+            started_unix_s: Some(status.started_unix_s),
         }
     }
 
@@ -123,6 +129,7 @@ impl DaemonRecorder {
 
 #[cfg(test)]
 mod tests {
+    use roost_api::RequestLine;
     use serde_json::json;
 
     use super::*;
@@ -148,6 +155,17 @@ mod tests {
         .unwrap()
     }
 
+    /// A request of a provider that people named so, and its end.
+    fn requests(provider: &str) -> [RequestLine; 2] {
+        let began = json!({ "event": "began", "schema": 2, "request": 1, "began_unix_ms": 1, "service": "video",
+            "area": { "at": "3,4" }, "provider": provider, "transports": ["udp"], "reflect": "never" });
+        let ended = json!({ "event": "ended", "schema": 2, "request": 1, "outcome": "completed", "elapsed_ms": 9.0,
+            "summary": { "provider": "c".repeat(32), "provider_name": "uav7", "cell": "3,4", "transport": "udp",
+            "relayed": false, "bytes": 1, "packets": 1, "lost": 0, "reordered": 0, "duplicates": 0, "unread": 0,
+            "jitter_ms": 0.0, "first_byte_ms": 4.0, "elapsed_ms": 9.0, "digest_ok": null, "complete": true } });
+        [began, ended].map(|line| serde_json::from_value(line).unwrap())
+    }
+
     #[test]
     fn only_changes_make_lines() {
         let mut recorder = DaemonRecorder::new(0, Redaction::none());
@@ -164,11 +182,15 @@ mod tests {
     #[test]
     fn return_after_silence_is_told() {
         let mut recorder = DaemonRecorder::new(3, Redaction::none());
-        assert_eq!(recorder.record_silence(), None, "it was never there");
+        let silent = Duration::from_secs(10);
+        assert_eq!(recorder.record_silence(silent), None, "it was never there");
         recorder.record_status(&status("1,2", 5));
-        assert_eq!(recorder.record_silence(), Some(RecordingLine::Gone { daemon: 3 }));
-        assert_eq!(recorder.record_silence(), None);
+        let gone = RecordingLine::Gone { daemon: 3, silent_s: 10.0 };
+        assert_eq!(recorder.record_silence(silent), Some(gone));
+        assert_eq!(recorder.record_silence(silent), None);
         assert!(matches!(recorder.record_status(&status("1,2", 5))[..], [RecordingLine::Daemon(_)]));
+        let restarted = Status { started_unix_s: 9, ..status("1,2", 5) };
+        assert!(matches!(recorder.record_status(&restarted)[..], [RecordingLine::Daemon(_)]), "it was quick");
     }
 
     #[test]
@@ -176,7 +198,21 @@ mod tests {
         let mut recorder = DaemonRecorder::new(0, Redaction::with_word("x".to_owned()));
         let mut lines = recorder.record_status(&status("1,2", 5));
         lines.extend(recorder.record_connections(&connections(1)));
+        for request in requests("uav7") {
+            lines.push(RecordingLine::Request { daemon: 0, request: recorder.redaction().request(request) });
+        }
         let text = serde_json::to_string(&lines).unwrap();
+        assert!(text.contains("\"provider\":\"n-") && text.contains("\"provider_name\":\"n-"), "{text}");
         assert!(!text.contains("uav") && !text.contains("10.0.0"), "{text}");
+    }
+
+    #[test]
+    fn whole_id_stays_in_request() {
+        let redaction = Redaction::with_word("x".to_owned());
+        let [began, _] = requests(&"c".repeat(32));
+        assert_eq!(redaction.request(began.clone()), began);
+        let [begin_of_id, _] = requests("cccc");
+        assert_ne!(redaction.request(begin_of_id.clone()), begin_of_id);
+        assert_eq!(Redaction::none().request(begin_of_id.clone()), begin_of_id);
     }
 }

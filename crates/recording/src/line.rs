@@ -45,6 +45,9 @@ pub enum RecordingLine {
     /// The daemon does not answer any more.
     Gone {
         daemon: u32,
+        /// The time for which it has not answered, seconds.
+        #[serde(default)]
+        silent_s: f64,
     },
     End {
         why: String,
@@ -68,6 +71,8 @@ pub struct DaemonLine {
     #[serde(default)]
     pub tier: u8,
     pub listen: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_unix_s: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

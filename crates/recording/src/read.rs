@@ -8,7 +8,7 @@ use crate::line::{RecordingLine, StampedLine, VERSION};
 
 /// The longest line: one with an area of many cells.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
-/// The most lines: a day of a hub with a hundred connections.
+/// The most lines: a day of a hub with a hundred connections, each of which makes a line a second.
 pub const MAX_LINES: usize = 10_000_000;
 const MAX_TOLD: usize = 20;
 const MAX_SECONDS: f64 = 366.0 * 24.0 * 3600.0;

@@ -1,9 +1,11 @@
 //! Digests in place of names and addresses, for recordings that are given away.
 
+use roost_api::RequestLine;
+use roost_wire::{NodeId, NodeSelector};
 use sha2::{Digest as _, Sha256};
 
 /// Replaces names and addresses by digests with a word that the recorders of all hosts share. Equal ones stay equal, so
-/// that recordings can still be merged; without the word nobody can try names out.
+/// that recordings can still be merged. Whoever has the word can try names out, and a short word can be tried out, too.
 #[derive(Clone, Debug)]
 pub struct Redaction {
     word: Option<String>,
@@ -26,13 +28,42 @@ impl Redaction {
         self.word.as_ref().map_or_else(|| name.to_owned(), |word| format!("n-{}", digest(word, name)))
     }
 
+    /// A request without names: that of its provider as it was typed, and the one that the provider gave.
+    pub fn request(&self, line: RequestLine) -> RequestLine {
+        match line {
+            RequestLine::Began(mut began) => {
+                began.provider = began.provider.map(|provider| self.selector(provider));
+                RequestLine::Began(began)
+            }
+            RequestLine::Ended(mut ended) => {
+                let name = ended.summary.as_mut().and_then(|summary| summary.provider_name.as_mut());
+                name.into_iter().for_each(|name| *name = self.name(name));
+                RequestLine::Ended(ended)
+            }
+            other => other,
+        }
+    }
+
+    /// A whole id stays; the beginning of one may be a name as well.
+    fn selector(&self, selector: NodeSelector) -> NodeSelector {
+        let text = selector.as_str();
+        if !self.is_on() || selector.is_everybody() || text.parse::<NodeId>().is_ok() {
+            return selector;
+        }
+        // A digest is shorter than any name may be.
+        self.name(text).parse().unwrap_or(NodeSelector::EVERYBODY)
+    }
+
     /// An endpoint or address; transport and port stay. A loopback or unspecified address says nothing and stays, too.
     pub fn address(&self, address: &str) -> String {
         let Some(word) = &self.word else { return address.to_owned() };
         let (scheme, rest) = address.split_once("://").map_or(("", address), |(scheme, rest)| (scheme, rest));
         let (host, port) = rest.rsplit_once(':').unwrap_or((rest, ""));
-        let says_nothing = ["127.0.0.1", "[::1]", "0.0.0.0", "[::]"].contains(&host);
-        let host = if says_nothing { host.to_owned() } else { format!("h-{}", digest(word, host)) };
+        let hidden = |host: &str| match host {
+            "127.0.0.1" | "[::1]" | "0.0.0.0" | "[::]" => host.to_owned(),
+            _ => format!("h-{}", digest(word, host)),
+        };
+        let host = host.split('+').map(hidden).collect::<Vec<_>>().join("+");
         let begin = if scheme.is_empty() { String::new() } else { format!("{scheme}://") };
         if port.is_empty() { format!("{begin}{host}") } else { format!("{begin}{host}:{port}") }
     }
@@ -62,5 +93,7 @@ mod tests {
         assert!(hidden.starts_with("udp://h-") && hidden.ends_with(":7711"), "{hidden}");
         assert_eq!(hidden.replace("udp", "tcp"), redaction.address("tcp://10.0.0.3:7711"));
         assert_eq!(redaction.address("udp://127.0.0.1:9"), "udp://127.0.0.1:9");
+        let [first, second] = ["10.0.0.3", "10.0.1.3"].map(|host| redaction.address(host));
+        assert_eq!(redaction.address("quic://10.0.0.3+10.0.1.3:7"), format!("quic://{first}+{second}:7"));
     }
 }

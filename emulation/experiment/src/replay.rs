@@ -42,6 +42,8 @@ pub struct ReplayedRequest {
     pub stream: Option<Duration>,
     /// The transport, if it is not that of the plan.
     pub transport: Option<Scheme>,
+    /// The time-out beyond the length of a stream, if it is not that of the plan.
+    pub timeout: Option<Duration>,
 }
 
 #[derive(Deserialize)]
@@ -55,6 +57,8 @@ struct ReplayRow {
     stream_s: Option<f64>,
     #[serde(default)]
     transport: Option<String>,
+    #[serde(default)]
+    timeout_s: Option<f64>,
     /// What a recording tells about it, for comparisons.
     #[serde(default, rename = "recorded")]
     _recorded: Option<String>,
@@ -98,7 +102,7 @@ impl Replay {
         for request in self.requests[node].iter().filter(|request| request.phase == phase) {
             let stream =
                 if request.service.is_stream() { request.stream.unwrap_or(plan.stream) } else { Duration::ZERO };
-            let over = request.at + plan.timeout + stream;
+            let over = request.at + request.timeout.unwrap_or(plan.timeout) + stream;
             match lanes.iter_mut().find(|(free, _)| *free < request.at) {
                 Some((free, lane)) => {
                     *free = over;
@@ -178,8 +182,12 @@ impl ReplayReader<'_> {
         });
         let transport = row.transport.as_ref().filter(|name| !name.is_empty()).map(|name| name.parse::<Scheme>());
         let transport = transport.transpose().map_err(|_| "a transport is udp, tcp or quic".to_owned())?;
-        let request =
-            ReplayedRequest { phase, at, service, target: place(&row.target)?, stream: stream.transpose()?, transport };
+        let timeout = row.timeout_s.map(|seconds| match seconds {
+            0.001..=86_400.0 => Ok(Duration::from_secs_f64(seconds)),
+            _ => Err(format!("a time-out is 0.001 to 86400 s, not {seconds}")),
+        });
+        let (target, stream, timeout) = (place(&row.target)?, stream.transpose()?, timeout.transpose()?);
+        let request = ReplayedRequest { phase, at, service, target, stream, transport, timeout };
         Ok((place(&row.node)?, request))
     }
 
@@ -227,16 +235,17 @@ mod tests {
 
     #[test]
     fn every_request_begins_at_its_time() {
-        let csv = "time_s,node,service,target,stream_s,transport\n3,node1,video,node2,,\n0,node1,image,node3,,tcp\n\
-                   14.5,node1,video,node2,5.5,quic\n-2,node1,sensor,node2,,\n4,node1,track,node2,,\n";
+        let csv = "time_s,node,service,target,stream_s,transport,timeout_s\n3,node1,video,node2,,,\n\
+                   0,node1,image,node3,,tcp,\n14.5,node1,video,node2,5.5,quic,2\n-2,node1,sensor,node2,,,\n\
+                   4,node1,track,node2,,,\n";
         let prepared = prepared(csv).unwrap();
         let replay = prepared.replay.as_ref().unwrap();
         let at = |lane: &Vec<ReplayedRequest>| lane.iter().map(|request| request.at.as_millis()).collect::<Vec<_>>();
         let lanes = replay.lanes(&prepared.plan, 0, WorkloadPhase::Measured);
         assert_eq!(lanes.iter().map(at).collect::<Vec<_>>(), [vec![0, 14_500], vec![3_000], vec![4_000]]);
         assert_eq!(
-            (lanes[0][1].stream, lanes[0][1].transport),
-            (Some(Duration::from_millis(5_500)), Some(Scheme::Quic))
+            (lanes[0][1].stream, lanes[0][1].transport, lanes[0][1].timeout),
+            (Some(Duration::from_millis(5_500)), Some(Scheme::Quic), Some(Duration::from_secs(2)))
         );
         assert_eq!(at(&replay.lanes(&prepared.plan, 0, WorkloadPhase::WarmUp)[0]), [3_000]);
         assert!(replay.lanes(&prepared.plan, 1, WorkloadPhase::Measured).is_empty());

@@ -167,7 +167,7 @@ impl Workload {
 
     fn replay_next(&mut self, now: Time) -> WorkloadStep {
         let next = self.replay.as_ref().and_then(|requests| requests.as_slice().first().copied());
-        let Some(ReplayedRequest { at, service, target, stream, transport, .. }) = next else {
+        let Some(ReplayedRequest { at, service, target, stream, transport, timeout, .. }) = next else {
             self.state = WorkloadState::Done;
             return WorkloadStep::Done;
         };
@@ -177,7 +177,7 @@ impl Workload {
         self.replay.as_mut().and_then(Iterator::next);
         self.state = WorkloadState::Busy;
         let stream = if service.is_stream() { stream.unwrap_or(self.settings.stream) } else { Duration::ZERO };
-        let deadline = now + self.settings.timeout + stream;
+        let deadline = now + timeout.unwrap_or(self.settings.timeout) + stream;
         WorkloadStep::Request(WorkloadRequest { service, target, deadline, stream, transport })
     }
 
@@ -343,13 +343,15 @@ mod tests {
             target: 5,
             stream: Some(Duration::from_secs(3)),
             transport: None,
+            timeout: None,
         };
-        let lane = vec![request(0, Service::Video), request(7_000, Service::Image), request(59_999, Service::Track)];
+        let image = ReplayedRequest { timeout: Some(Duration::from_secs(12)), ..request(7_000, Service::Image) };
+        let lane = vec![request(0, Service::Video), image, request(59_999, Service::Track)];
         let workload = Workload::new(settings(Mix::LOW), generator(1, "n1")).replaying(lane);
         let (asked, done) = run(workload, Duration::from_millis(250), RequestEnding::Declined);
         assert_eq!(asked.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [at(0), at(7_000), at(59_999)]);
         assert_eq!(asked[0].1.deadline - asked[0].0, Duration::from_secs(33));
-        assert_eq!(asked[1].1.deadline - asked[1].0, Duration::from_secs(30));
+        assert_eq!(asked[1].1.deadline - asked[1].0, Duration::from_secs(12));
         assert_eq!(done, at(60_249));
     }
 

@@ -31,6 +31,14 @@ pub struct Comparison {
     pub missing: usize,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    Agrees,
+    Differs,
+    /// No service has the requests that make a median.
+    TooFew,
+}
+
 impl ComparisonRow {
     /// The median of the run over that of the recording.
     pub fn ratio(&self) -> Option<f64> {
@@ -40,6 +48,11 @@ impl ComparisonRow {
     /// True if there are enough requests for a median.
     pub const fn has_median(&self) -> bool {
         self.recorded >= MEDIAN_OF && self.replayed >= MEDIAN_OF
+    }
+
+    /// True for a service whose median counts; completions count for all services together.
+    pub fn is_judged(&self) -> bool {
+        self.service != ALL && self.has_median()
     }
 
     pub fn completions_agree(&self) -> bool {
@@ -53,12 +66,15 @@ impl ComparisonRow {
 }
 
 impl Comparison {
-    /// True if completions of all services together agree, and medians of those services that have enough requests.
-    pub fn agrees(&self) -> bool {
-        let all = self.rows.last().is_none_or(ComparisonRow::completions_agree);
-        let is_all = |row: &&ComparisonRow| row.service == "all";
-        let services = self.rows.iter().filter(|row| !is_all(row) && row.has_median());
-        all && self.missing == 0 && services.into_iter().all(ComparisonRow::medians_agree)
+    /// Completions of all services together, and the medians of those services that have enough requests.
+    pub fn agreement(&self) -> Agreement {
+        let completions_agree = self.rows.last().is_none_or(ComparisonRow::completions_agree);
+        let mut judged = self.rows.iter().filter(|row| row.is_judged()).peekable();
+        let has_judged = judged.peek().is_some();
+        if self.missing > 0 || !completions_agree || !judged.all(ComparisonRow::medians_agree) {
+            return Agreement::Differs;
+        }
+        if has_judged { Agreement::Agrees } else { Agreement::TooFew }
     }
 }
 

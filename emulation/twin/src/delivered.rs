@@ -1,12 +1,11 @@
 //! What each host's two directions delivered, in bins of time, as the receiving ends of connections count.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
-use roost_recording::{ConnectionLine, RecordingLine};
-use roost_wire::{NodeId, Scheme};
+use roost_recording::RecordingLine;
 
 use crate::align::Aligned;
+use crate::counters::Counters;
 use crate::hosts::Hosts;
 
 /// Counters come once a second, and a bin has the mean of some of them.
@@ -43,16 +42,15 @@ impl Delivered {
         let bin = BIN_S.max(aligned.length * count as f64 / MAX_BINS);
         let bins = (aligned.length / bin).ceil() as usize + 1;
         let mut found = Self { up: vec![vec![0.0; bins]; count], down: vec![vec![0.0; bins]; count], bin };
-        let mut last: BTreeMap<(usize, u32, NodeId, Scheme), (f64, &ConnectionLine)> = BTreeMap::new();
+        let mut counters = Counters::default();
         for (recording, t, line) in aligned.lines() {
             let RecordingLine::Connection(row) = &line.line else { continue };
             let ends = hosts.host_of(row.node).zip(hosts.of_daemon(recording, row.daemon));
             let Some((from, to)) = ends.filter(|(from, to)| from != to) else { continue };
-            let before = last.insert((recording, row.daemon, row.node, row.transport), (t, row));
-            let Some((since, before)) = before.filter(|(_, before)| before.since_s <= row.since_s) else { continue };
-            let bits = row.received_bytes.saturating_sub(before.received_bytes) as f64 * 8.0 * HEADERS;
-            spread(&mut found.up[from], bin, &(since..t), bits);
-            spread(&mut found.down[to], bin, &(since..t), bits);
+            let Some(counted) = counters.count(aligned, recording, t, row) else { continue };
+            let bits = counted.received_bytes as f64 * 8.0 * HEADERS;
+            spread(&mut found.up[from], bin, &(counted.since..t), bits);
+            spread(&mut found.down[to], bin, &(counted.since..t), bits);
         }
         found
     }

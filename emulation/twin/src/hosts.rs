@@ -7,6 +7,12 @@ use roost_wire::{Cell, NodeId, Role};
 
 use crate::align::Aligned;
 
+/// The net of a star, whose name no host may have.
+pub(crate) const NET: &str = "net";
+/// The time between two looks of a recorder.
+const LOOK_S: f64 = 1.0;
+pub(crate) const MAX_NAME: usize = 63;
+
 /// A daemon that recorded, or that others were connected with.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Member {
@@ -15,9 +21,9 @@ pub(crate) struct Member {
     pub(crate) tier: u8,
     pub(crate) home: Option<NodeId>,
     addresses: BTreeSet<String>,
-    /// The recording that has it, and its number there.
-    pub(crate) recorded: Option<(usize, u32)>,
+    pub(crate) has_recorded: bool,
     pub(crate) cells: Vec<(f64, Cell)>,
+    started_unix_s: Option<u64>,
     /// The times at which it was gone, and was back.
     pub(crate) absences: Vec<(f64, Option<f64>)>,
 }
@@ -50,14 +56,12 @@ impl Hosts {
                     let addresses = row.listen.iter().flat_map(|listen| hosts_of(listen)).collect();
                     here.insert((recording, row.daemon), row.node);
                     let member = members.entry(row.node).or_insert_with(|| Member::new(&row.name, row.role));
-                    member.recorded = Some((recording, row.daemon));
+                    member.has_recorded = true;
                     member.tier = row.tier;
                     member.home = row.hub.or(member.home);
                     member.add(addresses);
                     member.moved(t, row.cell);
-                    if let Some((_, back @ None)) = member.absences.last_mut() {
-                        *back = Some(t);
-                    }
+                    member.answered(t, row.started_unix_s);
                 }
                 RecordingLine::Connection(row) => {
                     let member = members.entry(row.node).or_insert_with(|| Member::new(&row.name, row.role));
@@ -70,15 +74,19 @@ impl Hosts {
                         members.entry(row.node).and_modify(|member| member.add(own));
                     }
                 }
-                RecordingLine::Gone { daemon } => {
+                RecordingLine::Gone { daemon, silent_s } => {
+                    let gone = t - silent_s.max(0.0);
                     let member = here.get(&(recording, *daemon)).and_then(|node| members.get_mut(node));
-                    member.into_iter().for_each(|member| member.absences.push((t, None)));
+                    member.into_iter().for_each(|member| member.absences.push((gone, None)));
                 }
                 _ => {}
             }
         }
+        members.values_mut().for_each(Member::sort);
         let mut found = Self { members, ..Self::default() };
         found.place_members();
+        let recorded = here.into_iter().filter_map(|(daemon, node)| Some((daemon, found.host_of(node)?)));
+        found.recorded = recorded.collect();
         found
     }
 
@@ -110,7 +118,7 @@ impl Hosts {
     fn place_members(&mut self) {
         let mut order: Vec<(&NodeId, &Member)> = self.members.iter().collect();
         order.sort_by(|a, b| natural(&a.1.name).cmp(&natural(&b.1.name)).then(a.0.cmp(b.0)));
-        let mut names = BTreeSet::new();
+        let mut names = BTreeSet::from([NET.to_owned()]);
         let (nodes, hubs): (Vec<_>, Vec<_>) = order.into_iter().partition(|(_, member)| member.role == Role::Node);
         for (id, member) in nodes {
             self.place.insert(*id, self.hosts.len());
@@ -131,8 +139,6 @@ impl Hosts {
             self.hosts[place].hub = Some(*id);
             self.place.insert(*id, place);
         }
-        let recorded = self.members.iter().filter_map(|(id, member)| Some((member.recorded?, *self.place.get(id)?)));
-        self.recorded = recorded.collect();
     }
 }
 
@@ -144,8 +150,9 @@ impl Member {
             tier: 0,
             home: None,
             addresses: BTreeSet::new(),
-            recorded: None,
+            has_recorded: false,
             cells: Vec::new(),
+            started_unix_s: None,
             absences: Vec::new(),
         }
     }
@@ -154,11 +161,30 @@ impl Member {
         self.addresses.extend(addresses);
     }
 
+    /// A daemon that was not started anew was only slow; one that was, may have been so between two looks.
+    fn answered(&mut self, t: f64, started_unix_s: Option<u64>) {
+        let started = self.started_unix_s.zip(started_unix_s);
+        match (self.absences.last(), started) {
+            (Some((_, None)), Some((before, now))) if before == now => drop(self.absences.pop()),
+            (Some((_, None)), _) => self.absences.last_mut().into_iter().for_each(|absence| absence.1 = Some(t)),
+            (_, Some((before, now))) if before != now => self.absences.push((t - LOOK_S, Some(t))),
+            _ => {}
+        }
+        self.started_unix_s = started_unix_s.or(self.started_unix_s);
+    }
+
     fn moved(&mut self, t: f64, cell: Option<Cell>) {
         let Some(cell) = cell else { return };
         if self.cells.last().is_none_or(|(_, last)| *last != cell) {
             self.cells.push((t, cell));
         }
+    }
+
+    /// Recordings that follow each other may overlap by the moves of a clock.
+    fn sort(&mut self) {
+        self.cells.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.cells.dedup_by(|next, last| next.1 == last.1);
+        self.absences.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
 }
 
@@ -185,13 +211,17 @@ fn natural(name: &str) -> Vec<(String, Option<u64>)> {
     parts
 }
 
-/// A name that topologies take and that no other host has.
-fn unique(taken: &mut BTreeSet<String>, name: &str) -> String {
+/// A name that topologies take and that nothing else there has.
+pub(crate) fn unique(taken: &mut BTreeSet<String>, name: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).take(48).collect();
+    let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '-' }).collect();
     let plain = plain.trim_start_matches(['-', '_', '.']);
-    let plain = if plain.is_empty() { "host" } else { plain };
-    let names = std::iter::once(plain.to_owned()).chain((2..).map(|number| format!("{plain}-{number}")));
+    let plain: String = if plain.is_empty() { "host" } else { plain }.chars().take(MAX_NAME).collect();
+    let numbered = (2_u64..).map(|number| {
+        let end = format!("-{number}");
+        format!("{}{end}", &plain[..plain.len().min(MAX_NAME - end.len())])
+    });
+    let names = std::iter::once(plain.clone()).chain(numbered);
     let free = names.into_iter().find(|name| !taken.contains(name)).unwrap_or_default();
     taken.insert(free.clone());
     free
@@ -215,6 +245,8 @@ mod tests {
         assert_eq!(unique(&mut taken, "uav 7!"), "uav-7-");
         assert_eq!(unique(&mut taken, "uav 7!"), "uav-7--2");
         assert_eq!(unique(&mut taken, "…"), "host");
+        let [first, second] = [0, 1].map(|_| unique(&mut taken, &"a".repeat(70)));
+        assert!(first == "a".repeat(63) && second == format!("{}-2", "a".repeat(61)), "{first} {second}");
         assert!(natural("uav10") > natural("uav9") && natural("a") < natural("a1"));
     }
 }

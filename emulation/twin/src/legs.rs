@@ -18,6 +18,8 @@ pub(crate) struct StarFit {
     pub(crate) legs: Vec<f64>,
     /// The greatest miss of those that fit.
     pub(crate) miss_ms: f64,
+    /// True for each host whose leg the distances tell.
+    pub(crate) is_told: Vec<bool>,
 }
 
 /// The legs that come closest to the distances in the sense of least squares, if they fit.
@@ -32,7 +34,44 @@ pub(crate) fn fit(hosts: usize, distances: &Distances) -> Option<StarFit> {
     let fitting = misses.iter().filter(|(miss, distance)| *miss <= MISS_MS.max(MISS * distance));
     let count = fitting.clone().count();
     let miss_ms = fitting.map(|(miss, _)| *miss).fold(0.0, f64::max);
-    (count as f64 >= FITTING * misses.len() as f64).then_some(StarFit { legs, miss_ms })
+    (count as f64 >= FITTING * misses.len() as f64).then(|| StarFit {
+        legs,
+        miss_ms,
+        is_told: told_legs(hosts, distances),
+    })
+}
+
+/// Which legs distances tell: those of hosts that an odd cycle of distances connects, such as a triangle. Otherwise what
+/// each second leg loses the others win, and all sums stay the same.
+fn told_legs(hosts: usize, distances: &Distances) -> Vec<bool> {
+    let mut of: Vec<Vec<usize>> = vec![Vec::new(); hosts];
+    for (a, b) in distances.keys() {
+        of[*a].push(*b);
+        of[*b].push(*a);
+    }
+    let mut is_told = vec![false; hosts];
+    let mut sides: Vec<Option<bool>> = vec![None; hosts];
+    for first in 0..hosts {
+        if sides[first].is_some() {
+            continue;
+        }
+        sides[first] = Some(false);
+        let (mut found, mut next, mut is_odd) = (vec![first], 0, false);
+        while let Some(host) = found.get(next).copied() {
+            next += 1;
+            for other in &of[host] {
+                match sides[*other] {
+                    None => {
+                        sides[*other] = sides[host].map(|side| !side);
+                        found.push(*other);
+                    }
+                    side => is_odd |= side == sides[host],
+                }
+            }
+        }
+        found.into_iter().for_each(|host| is_told[host] = is_odd);
+    }
+    is_told
 }
 
 /// A share for each host, so that the sums of two come closest to the values of their pairs.
@@ -98,6 +137,16 @@ mod tests {
         let distances =
             [((0, 1), 10.0), ((2, 3), 10.0), ((0, 2), 90.0), ((0, 3), 90.0), ((1, 2), 90.0), ((1, 3), 90.0)];
         assert_eq!(fit(4, &distances.into()), None);
+    }
+
+    #[test]
+    fn only_odd_cycles_tell_legs() {
+        let path = Distances::from([((0, 1), 5.0), ((1, 2), 7.0), ((2, 3), 9.0)]);
+        assert_eq!(fit(5, &path).unwrap().is_told, [false; 5]);
+        let even: Distances = path.clone().into_iter().chain([((0, 3), 7.0)]).collect();
+        assert_eq!(fit(4, &even).unwrap().is_told, [false; 4]);
+        let odd: Distances = path.into_iter().chain([((0, 2), 8.0)]).collect();
+        assert_eq!(fit(5, &odd).unwrap().is_told, [true, true, true, true, false]);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 mod align;
 mod compare;
+mod counters;
 mod delivered;
 mod hosts;
 mod legs;
@@ -24,7 +25,7 @@ mod twin;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Comparison, ComparisonRow, compare};
+pub use compare::{Agreement, Comparison, ComparisonRow, compare};
 pub use observe::{Observed, TwinError, observe};
 pub use requests::{RequestRow, read_rows};
 pub use source::{Certainty, SourcedValue};

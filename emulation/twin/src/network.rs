@@ -1,9 +1,11 @@
 //! The network of a twin, as the text of a topology.
 
+use std::collections::BTreeSet;
+
 use roost_topology::file::quote;
 use roost_wire::Cell;
 
-use crate::hosts::ObservedHost;
+use crate::hosts::{MAX_NAME, NET, ObservedHost, unique};
 use crate::legs::{self, Distances, StarFit};
 use crate::observe::Observed;
 use crate::rates::LegRate;
@@ -31,6 +33,10 @@ impl<'a> TwinNetwork<'a> {
     pub(crate) fn new(observed: &'a Observed) -> Self {
         let mut network = Self { observed, lines: Vec::new(), values: Vec::new() };
         let shape = match &observed.star {
+            Some(fit) if fit.is_told.contains(&false) => {
+                "A star. The distances of hosts do not tell all of its legs; values.csv says which are assumed."
+                    .to_owned()
+            }
             Some(fit) => format!("A star: legs explain the distances of hosts to {:.1} ms.", fit.miss_ms),
             None => {
                 "No star explains the distances of hosts: each pair has a link of its own, behind a leg for each host."
@@ -55,7 +61,7 @@ impl<'a> TwinNetwork<'a> {
     }
 
     fn add_hosts(&mut self) {
-        let mut taken = std::collections::BTreeSet::new();
+        let mut taken = BTreeSet::new();
         for host in &self.observed.hosts.hosts {
             let mut lines = format!("[[host]]\nname = {}\n", quote(&host.name));
             match self.cell(host) {
@@ -96,15 +102,17 @@ impl<'a> TwinNetwork<'a> {
         for host in 0..count {
             let name = self.observed.hosts.hosts[host].name.clone();
             let delay = millis(fit.legs[host]);
-            let (source, certainty) = self.source_of_leg(host);
+            let (source, certainty) = self.source_of_leg(host, fit);
             self.value(&name, "delay", delay.clone(), source, certainty);
             let more = self.extras(&name, jitters[host], losses[host]);
             let rates = self.rates(host);
             legs.push(format!("    {{ host = {}, delay = \"{delay}\"{more}{rates} }},", quote(&name)));
         }
         let names: Vec<String> = self.observed.hosts.hosts.iter().map(|host| quote(&host.name)).collect();
-        self.lines
-            .push(format!("[[lan]]\nname = \"net\"\nmembers = [{}]\nrate = \"unlimited\"\nleg = [", names.join(", ")));
+        self.lines.push(format!(
+            "[[lan]]\nname = \"{NET}\"\nmembers = [{}]\nrate = \"unlimited\"\nleg = [",
+            names.join(", ")
+        ));
         self.lines.extend(legs);
         self.lines.push("]".to_owned());
     }
@@ -112,16 +120,18 @@ impl<'a> TwinNetwork<'a> {
     fn add_mesh(&mut self) {
         let count = self.observed.hosts.hosts.len();
         let names: Vec<String> = self.observed.hosts.hosts.iter().map(|host| host.name.clone()).collect();
-        for name in &names {
-            self.lines.push(format!("[[host]]\nname = {}\nclass = \"router\"\n", quote(&edge(name))));
+        let mut taken: BTreeSet<String> = names.iter().cloned().collect();
+        let edges: Vec<String> = names.iter().map(|name| unique(&mut taken, &format!("{name}.edge"))).collect();
+        for edge in &edges {
+            self.lines.push(format!("[[host]]\nname = {}\nclass = \"router\"\n", quote(edge)));
         }
         for (host, name) in names.iter().enumerate() {
             let rates = self.rates(host).trim_start_matches(", ").replace("}, ", "}\n");
             let link = format!(
                 "[[link]]\nname = {}\nbetween = [{}, {}]\nrate = \"unlimited\"",
-                quote(&format!("leg-{name}")),
+                quote(&unique(&mut taken, &format!("leg-{name}"))),
                 quote(name),
-                quote(&edge(name))
+                quote(&edges[host])
             );
             self.lines.push(format!("{link}\n{rates}\n"));
         }
@@ -129,7 +139,9 @@ impl<'a> TwinNetwork<'a> {
         for a in 0..count {
             for b in a + 1..count {
                 let Some(delay) = self.observed.delays[a][b] else { continue };
-                let link = format!("path-{}-{}", names[a], names[b]);
+                let named = format!("path-{}-{}", names[a], names[b]);
+                let named = if named.len() > MAX_NAME { format!("path-{}-{}", a + 1, b + 1) } else { named };
+                let link = unique(&mut taken, &named);
                 let path = self.observed.paths.get(&(a, b)).filter(|path| path.least_ms().is_some());
                 let (source, certainty) = path.map_or_else(
                     || ("along the shortest way that was measured".to_owned(), Certainty::Assumed),
@@ -142,8 +154,8 @@ impl<'a> TwinNetwork<'a> {
                 self.lines.push(format!(
                     "[[link]]\nname = {}\nbetween = [{}, {}]\nrate = \"unlimited\"\ndelay = \"{}\"{more}\n",
                     quote(&link),
-                    quote(&edge(&names[a])),
-                    quote(&edge(&names[b])),
+                    quote(&edges[a]),
+                    quote(&edges[b]),
                     millis(delay),
                 ));
             }
@@ -203,7 +215,13 @@ impl<'a> TwinNetwork<'a> {
         text
     }
 
-    fn source_of_leg(&self, host: usize) -> (String, Certainty) {
+    fn source_of_leg(&self, host: usize, fit: &StarFit) -> (String, Certainty) {
+        if !fit.is_told[host] {
+            return (
+                "only sums of legs were measured, as no three hosts measured each other".to_owned(),
+                Certainty::Assumed,
+            );
+        }
         let of = |pair: &(usize, usize)| pair.0 == host || pair.1 == host;
         let paths: Vec<&PathSamples> =
             self.observed.paths.iter().filter(|(pair, _)| of(pair)).map(|(_, path)| path).collect();
@@ -222,13 +240,11 @@ impl<'a> TwinNetwork<'a> {
         }
         self.lines.push(format!("\n[motion]\ncell = \"{CELL_M}m\"\n"));
         for (name, cells) in moving {
-            self.value(
-                &name,
-                "motion",
-                format!("{} cells", cells.len()),
-                "its status once a second".to_owned(),
-                Certainty::Measured,
-            );
+            let mut source = "its status once a second".to_owned();
+            if cells.len() > MAX_STEPS + 1 {
+                source += &format!("; those after {MAX_STEPS} moves are left out");
+            }
+            self.value(&name, "motion", format!("{} cells", cells.len()), source, Certainty::Measured);
             let middle = |cell: Cell| {
                 format!("[{}, {}]", (f64::from(cell.x) + 0.5) * CELL_M, (f64::from(cell.y) + 0.5) * CELL_M)
             };
@@ -249,10 +265,6 @@ impl<'a> TwinNetwork<'a> {
     fn value(&mut self, object: &str, what: &'static str, value: String, source: String, certainty: Certainty) {
         self.values.push(SourcedValue { object: object.to_owned(), what, value, source, certainty });
     }
-}
-
-fn edge(name: &str) -> String {
-    format!("{name}.edge")
 }
 
 fn millis(ms: f64) -> String {

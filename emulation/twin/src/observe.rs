@@ -56,6 +56,15 @@ pub enum TwinError {
     TooMany(usize),
     #[error("nothing was measured between {0} and other hosts: record for longer, or leave its recording out")]
     Alone(String),
+    #[error("the recording of {0} overlaps no other one: set the clock of its host, or leave it out")]
+    Apart(String),
+    #[error("{0} is in two recordings of the same time: give only one of them")]
+    Twice(String),
+    #[error(
+        "the recordings take {days} days from that of {first} to that of {last}, and a twin has a week: leave out those \
+         whose clock was not set, or give fewer"
+    )]
+    TooLong { days: u64, first: String, last: String },
 }
 
 /// Merges recordings.
@@ -67,6 +76,7 @@ pub fn observe(recordings: &[Recording]) -> Result<Observed, TwinError> {
         return Err(TwinError::Nothing);
     }
     let aligned = Aligned::new(recordings);
+    aligned.check()?;
     let mut hosts = Hosts::find(&aligned);
     let count = hosts.hosts.len();
     let nodes = hosts.hosts.iter().filter(|host| host.node.is_some()).count();
@@ -99,6 +109,7 @@ pub fn observe(recordings: &[Recording]) -> Result<Observed, TwinError> {
     let warm = warm_connections(&aligned, &hosts);
     let mut remarks = remarks(&aligned, &hosts);
     remarks.extend(work(&rates::beyond_streams(&hosts, &requests, &delays), &requests));
+    remarks.extend(star.as_ref().and_then(|fit| untold_legs(fit, &hosts)));
     let length = aligned.length;
     Ok(Observed { hosts, paths, star, delays, rates, requests, left_out, warm, length, remarks })
 }
@@ -133,6 +144,19 @@ fn clocks_ahead(aligned: &Aligned<'_>) -> u64 {
     least.into_values().max().unwrap_or(0)
 }
 
+/// Names the hosts whose legs are assumed.
+fn untold_legs(fit: &StarFit, hosts: &Hosts) -> Option<String> {
+    let untold = hosts.hosts.iter().zip(&fit.is_told).filter(|(_, is_told)| !**is_told);
+    let names: Vec<&str> = untold.map(|(host, _)| host.name.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "legs of {} are assumed, since only sums of two legs were measured: record at more hosts, so that three \
+             measure each other",
+            names.join(", ")
+        )
+    })
+}
+
 /// Says how much of a latency was no network's, if that is a tenth.
 fn work(beyond: &[f64], requests: &[ObservedRequest]) -> Option<String> {
     let mut latencies: Vec<f64> = requests.iter().filter_map(ObservedRequest::latency_ms).collect();
@@ -160,9 +184,14 @@ fn remarks(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<String> {
     }
     let seen = hosts.hosts.iter().filter(|host| {
         let members = [host.node, host.hub].into_iter().flatten();
-        members.filter_map(|id| hosts.members.get(&id)).all(|member| member.recorded.is_none())
+        members.filter_map(|id| hosts.members.get(&id)).all(|member| !member.has_recorded)
     });
     let seen: Vec<&str> = seen.map(|host| host.name.as_str()).collect();
+    let hubs = hosts.members.values().filter(|member| member.role != Role::Node);
+    let unknown: Vec<&str> = hubs.filter(|hub| !hub.has_recorded).map(|hub| hub.name.as_str()).collect();
+    if !unknown.is_empty() {
+        remarks.push(format!("of {} the tier is not known, and is 0 here: record at hubs, too", unknown.join(", ")));
+    }
     if !seen.is_empty() {
         remarks.push(format!(
             "of {} nothing was recorded but what others saw: their requests are missing",

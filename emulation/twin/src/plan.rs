@@ -6,7 +6,7 @@ use roost_topology::file::quote;
 use roost_wire::{Role, Scheme};
 
 use crate::observe::{Observed, WarmConnection};
-use crate::requests::RequestRow;
+use crate::requests::{ObservedRequest, RequestRow};
 use crate::source::{Certainty, SourcedValue};
 
 /// The time-out of a request and the length of a stream, where none was recorded: those of plans, seconds.
@@ -42,7 +42,8 @@ impl Observed {
 impl TwinPlan {
     pub(crate) fn new(observed: &Observed) -> Self {
         let (transport, stream) = (transport(observed), usual_stream(observed));
-        let mut rows = rows(observed, transport, stream);
+        let timeout = timeout(observed);
+        let mut rows = rows(observed, transport, stream, timeout);
         let warm = warm_rows(observed);
         let warm_up = warm.iter().map(|row| -row.time_s).fold(0.0, f64::max).ceil();
         let mut keys = vec![
@@ -53,7 +54,6 @@ impl TwinPlan {
         keys.extend(hubs(observed));
         let last = rows.iter().map(|row| row.time_s).fold(0.0, f64::max);
         let duration = observed.length.max(last + 1.0).ceil();
-        let timeout = timeout(observed);
         keys.push(format!("transport = \"{transport}\"\nreplay = \"requests.csv\""));
         keys.push(format!("duration = \"{duration}s\"\ntimeout = \"{timeout}s\"\nstream = \"{stream}s\""));
         keys.push(format!("drain = \"{}s\"", (timeout + stream).ceil() + 5.0));
@@ -65,6 +65,8 @@ impl TwinPlan {
         keys.extend(faults.iter().map(|(text, _)| text.clone()));
         let mut values: Vec<SourcedValue> = faults.into_iter().map(|(_, value)| value).collect();
         values.extend(request_values(observed, &rows));
+        values.extend(settings(observed, transport, timeout, stream));
+        values.extend(left_out_of_warm_up(observed, warm.len()));
         rows.splice(0..0, warm);
         Self { text: keys.join("\n") + "\n", rows, values }
     }
@@ -130,17 +132,13 @@ fn usual_stream(observed: &Observed) -> f64 {
 
 /// The longest time that a request had, beyond the length of its stream.
 fn timeout(observed: &Observed) -> f64 {
-    let times = observed.requests.iter().filter_map(|request| {
-        let stream = if request.began.service.is_stream() { request.began.duration_ms.unwrap_or(0) } else { 0 };
-        Some(request.began.timeout_ms?.saturating_sub(stream) as f64 / 1e3)
-    });
+    let times = observed.requests.iter().filter_map(ObservedRequest::timeout_s);
     times.reduce(f64::max).map_or(TIMEOUT_S, |longest| longest.ceil().max(1.0))
 }
 
-fn rows(observed: &Observed, transport: &str, stream: f64) -> Vec<RequestRow> {
-    let row = |request: &crate::requests::ObservedRequest| {
+fn rows(observed: &Observed, transport: &str, stream: f64, timeout: f64) -> Vec<RequestRow> {
+    let row = |request: &ObservedRequest| {
         let is_stream = request.began.service.is_stream();
-        let length = request.began.duration_ms.map(|length| length as f64 / 1e3).filter(|_| is_stream);
         let scheme = request.only_transport().map(Scheme::name);
         let bytes = request.ended.as_ref().and_then(|ended| ended.summary.as_ref()).map(|summary| summary.bytes);
         Some(RequestRow {
@@ -148,8 +146,9 @@ fn rows(observed: &Observed, transport: &str, stream: f64) -> Vec<RequestRow> {
             node: observed.name(request.host),
             service: request.began.service.name().to_owned(),
             target: observed.name(request.target?),
-            stream_s: length.filter(|length| (length - stream).abs() > 1e-6 && *length >= 0.001),
+            stream_s: request.stream_s().filter(|length| (length - stream).abs() > 1e-6),
             transport: scheme.filter(|scheme| *scheme != of_transport(transport, is_stream)).map(str::to_owned),
+            timeout_s: request.timeout_s().filter(|own| (own - timeout).abs() > 1e-6),
             recorded: request.outcome().map(str::to_owned),
             latency_ms: request.latency_ms(),
             bytes,
@@ -171,11 +170,62 @@ fn warm_rows(observed: &Observed) -> Vec<RequestRow> {
         target: observed.name(warm.to),
         stream_s: (!warm.is_tcp).then_some(1.0),
         transport: warm.is_tcp.then(|| "tcp".to_owned()),
+        timeout_s: None,
         recorded: None,
         latency_ms: None,
         bytes: None,
     };
     by_node.values().flat_map(|warm| warm.iter().take(MAX_WARM).enumerate().map(row)).collect()
+}
+
+fn left_out_of_warm_up(observed: &Observed, made: usize) -> Option<SourcedValue> {
+    let left_out = observed.warm.len().saturating_sub(made);
+    (left_out > 0).then(|| SourcedValue {
+        object: "warm-up".to_owned(),
+        what: "left out",
+        value: left_out.to_string(),
+        source: format!("connections of the beginning beyond the {MAX_WARM} of a node"),
+        certainty: Certainty::Assumed,
+    })
+}
+
+/// What holds for the whole plan, and where the hubs are.
+fn settings(observed: &Observed, transport: &str, timeout: f64, stream: f64) -> Vec<SourcedValue> {
+    let value = |object: &str, what, value: String, source: &str, certainty| SourcedValue {
+        object: object.to_owned(),
+        what,
+        value,
+        source: source.to_owned(),
+        certainty,
+    };
+    let told = |is_told: bool| if is_told { Certainty::Measured } else { Certainty::Assumed };
+    let requests = &observed.requests;
+    let has_timeout = requests.iter().any(|request| request.began.timeout_ms.is_some());
+    let has_length = requests.iter().any(|request| request.began.duration_ms.is_some());
+    let longest = if has_timeout { "the longest of all requests" } else { "the usual one of plans" };
+    let usual = if has_length { "the most usual length that was requested" } else { "the usual one of plans" };
+    let mut values = vec![
+        value("plan", "transport", transport.to_owned(), "that of most requests", told(!requests.is_empty())),
+        value("plan", "timeout", format!("{timeout}s"), longest, told(has_timeout)),
+        value("plan", "stream", format!("{stream}s"), usual, told(has_length)),
+    ];
+    for host in &observed.hosts.hosts {
+        let member = |id: Option<roost_wire::NodeId>| observed.hosts.members.get(&id?);
+        if let Some(hub) = member(host.hub) {
+            let source = if hub.has_recorded { "its status" } else { "it did not record, and may be of another tier" };
+            values.push(value(&host.name, "tier", hub.tier.to_string(), source, told(hub.has_recorded)));
+        }
+        if let Some(home) = member(host.node).and_then(|node| observed.hosts.host_of(node.home?)) {
+            values.push(value(
+                &host.name,
+                "home",
+                observed.name(home),
+                "the last one that its node had",
+                Certainty::Measured,
+            ));
+        }
+    }
+    values
 }
 
 /// Daemons that were gone for a while.

@@ -38,6 +38,8 @@ const LOST_PACKETS: u64 = 10;
 const FULL: f64 = 0.9;
 /// The streams that tell a rate: a single one may have lost packets elsewhere.
 const STREAMS: usize = 2;
+/// The ways that tell a leg from those at their other ends.
+const WAYS: usize = 2;
 /// The measurements that make a rate sure.
 const SURE: usize = 3;
 /// Rounds in which the packet at the faster leg is taken off.
@@ -51,6 +53,8 @@ pub(crate) struct LegRate {
     /// Small objects over it, and streams that lost packets while it was full.
     objects: usize,
     streams: usize,
+    /// Other hosts from or to which small objects went.
+    ways: usize,
     is_mirrored: bool,
 }
 
@@ -95,8 +99,8 @@ pub(crate) fn find(
     }
     let ways = small_objects(hosts, requests, delays);
     for ((from, to), way) in &ways {
-        rates[*from].up.objects += way.count;
-        rates[*to].down.objects += way.count;
+        rates[*from].up.add_way(way.count);
+        rates[*to].down.add_way(way.count);
     }
     solve(&mut rates, &ways);
     rates.iter_mut().for_each(HostRates::complete);
@@ -108,6 +112,8 @@ impl LegRate {
         let streams = if self.streams >= STREAMS { self.streams } else { 0 };
         match (self.bps, streams.max(self.objects)) {
             (Some(_), _) if self.is_mirrored => Certainty::Assumed,
+            // The leg at the other end may be the slower one.
+            (Some(_), 1..) if streams == 0 && self.ways < WAYS => Certainty::Estimated,
             (None, _) | (_, 0) => Certainty::Assumed,
             (_, SURE..) => Certainty::Measured,
             _ => Certainty::Estimated,
@@ -123,6 +129,11 @@ impl LegRate {
             (None, _, 0) => format!("no small object went there; {reached}"),
             (None, _, count) => format!("small objects, {count} of them, were not slowed there; {reached}"),
         }
+    }
+
+    const fn add_way(&mut self, objects: usize) {
+        self.objects += objects;
+        self.ways += 1;
     }
 
     const fn reached(&mut self, bps: f64) {
@@ -291,6 +302,13 @@ mod tests {
             // A fast leg may pass for another slow one, which takes a packet's time off.
             assert!((found / expected - 1.0).abs() < 0.2, "{host}: {found}");
         }
+    }
+
+    #[test]
+    fn one_way_tells_no_leg() {
+        let leg = |ways, streams| LegRate { bps: Some(1e6), objects: 9, ways, streams, ..LegRate::default() };
+        assert_eq!(leg(1, 0).certainty(), Certainty::Estimated);
+        assert_eq!([leg(2, 0).certainty(), leg(1, 3).certainty()], [Certainty::Measured; 2]);
     }
 
     #[test]

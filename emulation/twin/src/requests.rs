@@ -9,7 +9,11 @@ use roost_wire::{Area, Cell, NodeId, Scheme, Service};
 use serde::{Deserialize, Serialize};
 
 use crate::align::Aligned;
+use crate::counters::ConnectionKey;
 use crate::hosts::Hosts;
+
+const LEAST_STREAM_S: f64 = 0.001;
+const LONGEST_STREAM_S: f64 = 86_400.0;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObservedRequest {
@@ -22,6 +26,8 @@ pub(crate) struct ObservedRequest {
     pub(crate) target: Option<usize>,
     /// True if requester and provider had a connection before.
     pub(crate) is_warm: bool,
+    /// The end of the recording, which cuts what goes on.
+    pub(crate) cut: f64,
 }
 
 /// What was left out of the requests.
@@ -42,6 +48,7 @@ pub struct RequestRow {
     pub target: String,
     pub stream_s: Option<f64>,
     pub transport: Option<String>,
+    pub timeout_s: Option<f64>,
     /// `completed`, `failed`, `timed-out`, or empty if it is not known.
     pub recorded: Option<String>,
     pub latency_ms: Option<f64>,
@@ -69,6 +76,27 @@ impl ObservedRequest {
     pub(crate) fn latency_ms(&self) -> Option<f64> {
         let ended = self.ended.as_ref().filter(|_| self.is_completed())?;
         if self.began.service.is_stream() { self.first_byte_ms() } else { Some(ended.elapsed_ms) }
+    }
+
+    /// The length of a stream, seconds: that which was requested, or else the time from its first byte until its viewer
+    /// or the recording ended.
+    pub(crate) fn stream_s(&self) -> Option<f64> {
+        let asked = self.began.duration_ms.map(|length| length as f64 / 1e3);
+        let lasted = || match &self.ended {
+            Some(ended) if ended.summary.is_some() || ended.outcome == RequestResult::Cancelled => {
+                Some((ended.elapsed_ms - self.first_byte_ms().unwrap_or(0.0)) / 1e3)
+            }
+            Some(_) => None,
+            None => Some(self.cut - self.t),
+        };
+        let length = asked.or_else(lasted)?.clamp(LEAST_STREAM_S, LONGEST_STREAM_S);
+        self.began.service.is_stream().then(|| (length * 1e3).round() / 1e3)
+    }
+
+    /// The time-out beyond the length of a stream, seconds.
+    pub(crate) fn timeout_s(&self) -> Option<f64> {
+        let stream = if self.began.service.is_stream() { self.began.duration_ms.unwrap_or(0) } else { 0 };
+        Some((self.began.timeout_ms?.saturating_sub(stream) as f64 / 1e3).clamp(LEAST_STREAM_S, LONGEST_STREAM_S))
     }
 
     pub(crate) fn outcome(&self) -> Option<&'static str> {
@@ -102,14 +130,14 @@ pub(crate) struct FoundRequests {
 
 /// Finds all requests. Their ends are found by daemon and number.
 pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> FoundRequests {
-    let mut under_way: BTreeMap<(usize, u32, u64), ObservedRequest> = BTreeMap::new();
+    let mut under_way: BTreeMap<(usize, u64), ObservedRequest> = BTreeMap::new();
     let (mut all, mut left_out) = (Vec::new(), LeftOut::default());
-    let mut up_since: BTreeMap<(usize, u32, NodeId, Scheme), f64> = BTreeMap::new();
+    let mut up_since: BTreeMap<ConnectionKey<'_>, f64> = BTreeMap::new();
     let mut cells: BTreeMap<NodeId, Cell> = BTreeMap::new();
     for (recording, t, line) in aligned.lines() {
         let (daemon, request) = match &line.line {
             RecordingLine::Connection(row) => {
-                up_since.insert((recording, row.daemon, row.node, row.transport), t - row.since_s);
+                up_since.insert((recording, row.daemon, row.node, row.transport, &row.address), t - row.since_s);
                 continue;
             }
             RecordingLine::Request { daemon, request } => (*daemon, request),
@@ -119,17 +147,25 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> FoundRequests {
             RequestLine::Began(began) => {
                 let Some(host) = hosts.of_daemon(recording, daemon) else { continue };
                 let age = (line.unix_ms as f64 - began.began_unix_ms as f64).max(0.0) / 1e3;
+                let cut = aligned.end_of(recording);
+                let began_unix_ms = began.began_unix_ms;
                 let (began, ended, provider, target) = (began.clone(), None, None, None);
-                let request = ObservedRequest { t: t - age, host, began, ended, provider, target, is_warm: false };
-                under_way.insert((recording, daemon, request.began.request), request);
+                let request = ObservedRequest { t: t - age, host, began, ended, provider, target, is_warm: false, cut };
+                // A request under way is told again at the beginning of each recording; a restart counts them anew.
+                let before = under_way.insert((host, request.began.request), request);
+                all.extend(before.filter(|before| before.began.began_unix_ms != began_unix_ms));
             }
             RequestLine::Ended(ended) => {
-                let Some(mut request) = under_way.remove(&(recording, daemon, ended.request)) else { continue };
+                let request = hosts.of_daemon(recording, daemon).map(|host| (host, ended.request));
+                let Some(mut request) = request.and_then(|key| under_way.remove(&key)) else { continue };
                 if let Some(summary) = &ended.summary {
                     request.provider = Some(summary.provider);
                     cells.insert(summary.provider, summary.cell);
-                    let since = up_since.get(&(recording, daemon, summary.provider, summary.transport));
-                    request.is_warm = since.is_some_and(|since| *since < request.t);
+                    let first = (recording, daemon, summary.provider, summary.transport, "");
+                    let is_this =
+                        |key: &ConnectionKey<'_>| (key.0, key.1, key.2, key.3) == (first.0, first.1, first.2, first.3);
+                    let mut connections = up_since.range(first..).take_while(|(key, _)| is_this(key));
+                    request.is_warm = connections.any(|(_, since)| *since < request.t);
                 }
                 request.ended = Some(ended.clone());
                 all.push(request);

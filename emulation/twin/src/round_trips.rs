@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use roost_recording::{ConnectionLine, RecordingLine};
 use roost_statistics::quantile;
-use roost_wire::{NodeId, Scheme};
 
 use crate::align::Aligned;
+use crate::counters::{Counted, Counters};
 use crate::hosts::Hosts;
 use crate::source::Certainty;
 
@@ -40,7 +40,7 @@ pub(crate) type Paths = BTreeMap<(usize, usize), PathSamples>;
 
 pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> Paths {
     let mut paths = Paths::new();
-    let mut counts: BTreeMap<(usize, u32, NodeId, Scheme), ConnectionLine> = BTreeMap::new();
+    let mut counters = Counters::default();
     for (recording, t, line) in aligned.lines() {
         let (daemon, node) = match &line.line {
             RecordingLine::Ping { daemon, node, .. } => (*daemon, *node),
@@ -58,8 +58,7 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> Paths {
             }
             RecordingLine::Ping { .. } => path.silent += 1,
             RecordingLine::Connection(row) => {
-                let before = counts.insert((recording, daemon, node, row.transport), row.clone());
-                path.add(row, before.as_ref());
+                path.add(row, counters.count(aligned, recording, t, row).unwrap_or_default());
             }
             _ => {}
         }
@@ -68,15 +67,12 @@ pub(crate) fn find(aligned: &Aligned<'_>, hosts: &Hosts) -> Paths {
 }
 
 impl PathSamples {
-    fn add(&mut self, row: &ConnectionLine, before: Option<&ConnectionLine>) {
+    fn add(&mut self, row: &ConnectionLine, counted: Counted) {
         if row.rtt_ms > 0.0 && row.rtt_ms.is_finite() {
             self.transport_ms = Some(self.transport_ms.map_or(row.rtt_ms, |least| least.min(row.rtt_ms)));
         }
-        // The counts of a connection that came up again begin anew.
-        let before = before.filter(|before| before.since_s <= row.since_s);
-        let packets = |row: &ConnectionLine| row.sent_packets.unwrap_or(0);
-        self.packets += packets(row).saturating_sub(before.map_or(0, packets));
-        self.lost += row.lost_packets.saturating_sub(before.map_or(0, |before| before.lost_packets));
+        self.packets += counted.packets;
+        self.lost += counted.lost;
     }
 
     pub(crate) fn least_ms(&self) -> Option<f64> {

@@ -20,6 +20,9 @@ pub enum RequestLine {
     Missed {
         count: u64,
     },
+    /// An event that this version does not know.
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,4 +70,15 @@ pub enum RequestResult {
     Cancelled,
     #[serde(other)]
     Unknown,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn later_events_are_read() {
+        let line: RequestLine = serde_json::from_str(r#"{"event":"of-tomorrow","request":[1]}"#).unwrap();
+        assert_eq!(line, RequestLine::Unknown);
+    }
 }

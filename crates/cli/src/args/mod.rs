@@ -255,7 +255,7 @@ pub(crate) enum Command {
     #[command(before_help = "Examples:
   roost record -o uav7.jsonl --for 10m
   roost record -o base.jsonl /run/roost/supernode.sock
-  roost record -o uav7.jsonl --redact 'a word of ours'
+  roost record -o uav7.jsonl --redact word.txt
 ")]
     Record(RecordArgs),
     /// List what a hub's directory holds

@@ -18,15 +18,15 @@ pub(crate) struct RecordArgs {
     /// The length of the recording; without it until Ctrl-C
     #[arg(long = "for", value_name = "TIME", value_parser = value::time)]
     pub(crate) duration: Option<Duration>,
-    /// The pause between two measurements of the round trip to each remote
+    /// The pause after the round trips to all remotes were measured, one after the other
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = value::time)]
     pub(crate) ping: Duration,
     /// The size in MB at which the recording ends
-    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    #[arg(long, value_name = "MB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) max_size: u64,
-    /// Replace names and addresses by digests with this word, which all hosts of a recording share
+    /// Replace names and addresses by digests with the word in this file, which all hosts of a recording share
     ///
-    /// Cells and the ids of nodes stay.
-    #[arg(long, value_name = "WORD")]
-    pub(crate) redact: Option<String>,
+    /// Cells and the ids of nodes stay. The word has at least 16 bytes: whoever finds it out can try names out.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) redact: Option<PathBuf>,
 }

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use roost_experiment::Prepared;
 use roost_recording::{ReadError, Recording};
 use roost_terminal::{Output, SCHEMA, Table};
-use roost_twin::{Comparison, ComparisonRow, PLAN_FILE, REQUESTS_FILE, Twin, TwinError};
+use roost_twin::{Agreement, Comparison, ComparisonRow, PLAN_FILE, REQUESTS_FILE, Twin, TwinError};
 use serde_json::{Value, json};
 
 use crate::failure::{CommandResult, Failure, FailureCode};
@@ -37,6 +38,8 @@ fn make(files: &[PathBuf], folder: &Path, output: Output) -> CommandResult {
     let observed = roost_twin::observe(&recordings).map_err(failure)?;
     let twin = Twin::new(&observed);
     write(&twin, folder)?;
+    let plan = folder.join(PLAN_FILE);
+    Prepared::load(&plan).map_err(|error| Failure::failed(format!("the twin cannot be run: {error}")))?;
     twin.remarks.iter().for_each(|remark| output.say(format!("note: {remark}")));
     if output.is_json() {
         return Ok(output.json(&made(&twin, folder))?);
@@ -54,7 +57,7 @@ fn make(files: &[PathBuf], folder: &Path, output: Output) -> CommandResult {
         twin.hosts,
         twin.rows.iter().filter(|row| row.time_s >= 0.0).count(),
         twin.length,
-        folder.join(PLAN_FILE).display(),
+        plan.display(),
     ));
     Ok(())
 }
@@ -121,11 +124,29 @@ fn compare(files: &[PathBuf], run: &Path, output: Output) -> CommandResult {
     } else {
         show(&compared, output)?;
     }
-    if compared.agrees() {
-        return Ok(());
+    match compared.agreement() {
+        Agreement::Agrees => Ok(()),
+        Agreement::Differs if compared.missing > 0 => {
+            let missing = format!("{} requests are not in the run: is it one of this twin's plan?", compared.missing);
+            Err(Failure::new(FailureCode::Linktest, missing))
+        }
+        Agreement::Differs => {
+            let why = "the run differs from the recording: completions by more than 5 %, or a median by more than 10 %";
+            Err(Failure::new(FailureCode::Linktest, why))
+        }
+        Agreement::TooFew => {
+            let few = "too few requests to judge: no service has 20 that were completed in both; record for longer";
+            Err(Failure::new(FailureCode::Invalid, few))
+        }
     }
-    let why = "the run differs from the recording: completions by more than 5 %, or a median by more than 10 %";
-    Err(Failure::new(FailureCode::Linktest, why))
+}
+
+const fn outcome(agreement: Agreement) -> &'static str {
+    match agreement {
+        Agreement::Agrees => "agrees",
+        Agreement::Differs => "differs",
+        Agreement::TooFew => "too-few",
+    }
 }
 
 fn show(compared: &Comparison, output: Output) -> CommandResult {
@@ -144,18 +165,14 @@ fn show(compared: &Comparison, output: Output) -> CommandResult {
         let cells = [row.service.clone()].into_iter().chain(counts).chain(medians).chain([agreement(row).to_owned()]);
         table.row(cells);
     }
-    output.table(&table)?;
-    if compared.missing > 0 {
-        output.say(format!("{} requests are not in the run: is it one of this twin's plan?", compared.missing));
-    }
-    Ok(())
+    Ok(output.table(&table)?)
 }
 
 fn agreement(row: &ComparisonRow) -> &'static str {
     match (row.completions_agree(), row.medians_agree()) {
         (true, true) => "yes",
         (false, _) if row.service == "all" => "no",
-        (_, false) if row.has_median() && row.service != "all" => "no",
+        (_, false) if row.is_judged() => "no",
         _ => "",
     }
 }
@@ -163,8 +180,10 @@ fn agreement(row: &ComparisonRow) -> &'static str {
 fn compared_json(compared: &Comparison) -> Value {
     let row = |row: &ComparisonRow| {
         json!({ "service": row.service, "requests": row.requests, "recorded": row.recorded, "replayed": row.replayed,
-                "recorded_p50_ms": row.recorded_ms, "replayed_p50_ms": row.replayed_ms, "ratio": row.ratio() })
+                "recorded_p50_ms": row.recorded_ms, "replayed_p50_ms": row.replayed_ms, "ratio": row.ratio(),
+                "judged": row.is_judged() })
     };
-    json!({ "schema": SCHEMA, "agrees": compared.agrees(), "missing": compared.missing,
+    json!({ "schema": SCHEMA, "agrees": compared.agreement() == Agreement::Agrees,
+            "outcome": outcome(compared.agreement()), "missing": compared.missing,
             "services": compared.rows.iter().map(row).collect::<Vec<_>>() })
 }

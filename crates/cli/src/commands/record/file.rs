@@ -2,10 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use roost_recording::{RecordingLine, StampedLine};
+use roost_recording::{MAX_LINES, RecordingLine, StampedLine};
 
 use crate::failure::{Code, Failure, Outcome};
 
@@ -22,7 +23,8 @@ pub(super) struct RecordingFile {
 
 impl RecordingFile {
     pub(super) fn create(path: &Path, limit: u64) -> Outcome<Self> {
-        let file = File::options().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
+        let options = File::options().write(true).create_new(true).mode(0o600).clone();
+        let file = options.open(path).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => {
                 Failure::new(Code::Usage, format!("{} is there already: choose another file", path.display()))
             }
@@ -40,7 +42,8 @@ impl RecordingFile {
         let mut text = serde_json::to_vec(&line).map_err(|error| Failure::failed(error.to_string()))?;
         text.push(b'\n');
         let is_end = matches!(line.line, RecordingLine::End { .. });
-        if !is_end && self.bytes + text.len() as u64 + LAST_BYTES > self.limit {
+        let is_full = self.bytes + text.len() as u64 + LAST_BYTES > self.limit || self.lines + 1 >= MAX_LINES as u64;
+        if is_full && !is_end {
             return Ok(false);
         }
         self.bytes += text.len() as u64;
@@ -68,7 +71,22 @@ impl RecordingFile {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
+
+    const GONE: RecordingLine = RecordingLine::Gone { daemon: 0, silent_s: 0.0 };
+
+    #[test]
+    fn lines_of_recordings_have_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut file = RecordingFile::create(&folder.path().join("r.jsonl"), u64::MAX).unwrap();
+        file.lines = MAX_LINES as u64 - 2;
+        assert!(file.write(GONE).unwrap());
+        assert!(!file.write(GONE).unwrap());
+        file.end("full").unwrap();
+        assert_eq!(file.lines(), MAX_LINES as u64);
+    }
 
     #[test]
     fn recording_ends_at_its_limit() {
@@ -77,8 +95,9 @@ mod tests {
         let mut file = RecordingFile::create(&path, 2000).unwrap();
         let begin = RecordingLine::Begin { version: 1, program: "x".to_owned(), redacted: false };
         assert!(file.write(begin).unwrap());
-        let written = (0..1000).take_while(|_| file.write(RecordingLine::Gone { daemon: 0 }).unwrap()).count();
+        let written = (0..1000).take_while(|_| file.write(GONE).unwrap()).count();
         assert!((10..50).contains(&written), "{written}");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         file.end("full").unwrap();
         assert!(std::fs::metadata(&path).unwrap().len() <= 2000);
         assert_eq!(roost_recording::read(&path).unwrap().lines.len(), written + 2);

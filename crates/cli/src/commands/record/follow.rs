@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use roost_api::{Client, ClientError, Code};
-use roost_recording::{DaemonRecorder, RecordingLine};
+use roost_recording::{DaemonRecorder, RecordingLine, Redaction};
 use roost_wire::{NodeId, Role};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{MissedTickBehavior, timeout};
+use tokio::time::{Instant, MissedTickBehavior, timeout};
 
 const LOOK: Duration = Duration::from_secs(1);
 /// The longest time for an answer; a ping may take a round trip of some seconds.
@@ -25,14 +25,19 @@ impl FollowedDaemon {
     /// Follows it until nobody takes its lines any more, through restarts.
     pub(super) async fn run(mut self) {
         let remotes = watch::Sender::new(Vec::new());
-        let requests = follow_requests(self.socket.clone(), self.recorder.daemon(), self.lines.clone());
+        let requests = Requests {
+            socket: self.socket.clone(),
+            daemon: self.recorder.daemon(),
+            lines: self.lines.clone(),
+            redaction: self.recorder.redaction().clone(),
+        };
         let pings = Pings {
             socket: self.socket.clone(),
             daemon: self.recorder.daemon(),
             lines: self.lines.clone(),
             pause: self.ping,
         };
-        tokio::join!(self.look_on(&remotes), requests, pings.run(remotes.subscribe()));
+        tokio::join!(self.look_on(&remotes), requests.follow(), pings.run(remotes.subscribe()));
     }
 
     async fn look_on(&mut self, remotes: &watch::Sender<Vec<NodeId>>) {
@@ -40,9 +45,14 @@ impl FollowedDaemon {
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
+            let began = Instant::now();
             let lines = match timeout(ANSWER, self.look()).await {
                 Ok(Ok(lines)) => lines,
-                _ => self.recorder.record_silence().into_iter().collect(),
+                Ok(Err(ClientError::Unreachable { .. })) | Err(_) => {
+                    self.recorder.record_silence(began.elapsed()).into_iter().collect()
+                }
+                // A daemon that answers with an error is not gone: the next look tells more.
+                Ok(Err(_)) => Vec::new(),
             };
             remotes.send_replace(self.recorder.remotes());
             for line in lines {
@@ -62,33 +72,40 @@ impl FollowedDaemon {
     }
 }
 
-/// Passes on the requests at a node; a hub has none.
-async fn follow_requests(socket: PathBuf, daemon: u32, lines: mpsc::Sender<RecordingLine>) {
-    loop {
-        if is_hub(&socket).await || pass_requests(&socket, daemon, &lines).await.is_none() {
-            return;
+struct Requests {
+    socket: PathBuf,
+    daemon: u32,
+    lines: mpsc::Sender<RecordingLine>,
+    redaction: Redaction,
+}
+
+impl Requests {
+    /// Passes on the requests at a node; a hub has none.
+    async fn follow(self) {
+        while !is_hub(&self.socket).await && self.pass().await.is_some() {
+            tokio::time::sleep(LOOK).await;
         }
-        tokio::time::sleep(LOOK).await;
+    }
+
+    /// `None` when nobody takes lines, or the daemon is too old to report requests.
+    async fn pass(&self) -> Option<()> {
+        let open = async { Client::connect(&self.socket).await?.requests().await };
+        let mut requests = match timeout(ANSWER, open).await {
+            Ok(Ok(requests)) => requests,
+            Ok(Err(ClientError::Api(error))) if error.code == Code::NoSuchEndpoint => return None,
+            _ => return Some(()),
+        };
+        while let Ok(Some(request)) = requests.next().await {
+            let request = self.redaction.request(request);
+            self.lines.send(RecordingLine::Request { daemon: self.daemon, request }).await.ok()?;
+        }
+        Some(())
     }
 }
 
 async fn is_hub(socket: &Path) -> bool {
     let ask = async { Client::connect(socket).await?.status().await };
     matches!(timeout(ANSWER, ask).await, Ok(Ok(status)) if status.role != Role::Node)
-}
-
-/// `None` when nobody takes lines, or the daemon is too old to report requests.
-async fn pass_requests(socket: &Path, daemon: u32, lines: &mpsc::Sender<RecordingLine>) -> Option<()> {
-    let open = async { Client::connect(socket).await?.requests().await };
-    let mut requests = match open.await {
-        Ok(requests) => requests,
-        Err(ClientError::Api(error)) if error.code == Code::NoSuchEndpoint => return None,
-        Err(_) => return Some(()),
-    };
-    while let Ok(Some(request)) = requests.next().await {
-        lines.send(RecordingLine::Request { daemon, request }).await.ok()?;
-    }
-    Some(())
 }
 
 struct Pings {

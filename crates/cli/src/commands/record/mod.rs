@@ -3,6 +3,8 @@
 mod file;
 mod follow;
 
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -22,13 +24,16 @@ const MAX_WAITING: usize = 4096;
 /// The pause between two flushes of the file.
 const FLUSH: Duration = Duration::from_secs(1);
 const MAX_DAEMONS: usize = 256;
+/// The bytes of a word for digests; of a longer one the rest does not count.
+const LEAST_WORD: usize = 16;
+const MAX_WORD: u64 = 1024;
 
 pub(crate) async fn run(args: &RecordArgs, socket: &Path, output: Output) -> Outcome {
     let sockets = sockets(args, socket)?;
     for socket in &sockets {
         connect(socket).await?;
     }
-    let redaction = args.redact.clone().map_or_else(Redaction::none, Redaction::with_word);
+    let redaction = args.redact.as_deref().map_or_else(|| Ok(Redaction::none()), redaction)?;
     let mut signals = Signals::catch()?;
     let mut file = RecordingFile::create(&args.output, args.max_size * 1_000_000)?;
     file.write(RecordingLine::Begin {
@@ -56,7 +61,7 @@ pub(crate) async fn run(args: &RecordArgs, socket: &Path, output: Output) -> Out
         tokio::select! {
             Some(line) = lines.recv() => {
                 if !file.write(line)? {
-                    break "its size has reached the limit of --max-size";
+                    break "it is as long as --max-size and readers allow";
                 }
             }
             _ = flush.tick() => file.flush()?,
@@ -68,6 +73,22 @@ pub(crate) async fn run(args: &RecordArgs, socket: &Path, output: Output) -> Out
     file.end(why)?;
     output.say(format!("{}: {} lines; the recording has ended: {why}.", args.output.display(), file.lines()));
     Ok(())
+}
+
+fn redaction(file: &Path) -> Outcome<Redaction> {
+    let cannot = |error: io::Error| Failure::failed(format!("cannot read {}: {error}", file.display()));
+    let mut text = String::new();
+    File::open(file).map_err(cannot)?.take(MAX_WORD).read_to_string(&mut text).map_err(cannot)?;
+    let word = text.trim();
+    if word.len() < LEAST_WORD {
+        let short = format!(
+            "the word in {} has {} bytes, and short words can be tried out: `openssl rand -hex 16` makes one",
+            file.display(),
+            word.len()
+        );
+        return Err(Failure::new(Code::Usage, short));
+    }
+    Ok(Redaction::with_word(word.to_owned()))
 }
 
 fn sockets(args: &RecordArgs, socket: &Path) -> Outcome<Vec<PathBuf>> {
@@ -82,4 +103,21 @@ fn sockets(args: &RecordArgs, socket: &Path) -> Outcome<Vec<PathBuf>> {
         return Err(Failure::new(Code::Usage, many));
     }
     Ok(sockets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_words_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("word");
+        assert!(redaction(&file).is_err());
+        std::fs::write(&file, "short\n").unwrap();
+        assert!(redaction(&file).is_err());
+        std::fs::write(&file, "0123456789abcdef\n").unwrap();
+        let word = Redaction::with_word("0123456789abcdef".to_owned());
+        assert_eq!(redaction(&file).unwrap().name("uav1"), word.name("uav1"));
+    }
 }
