@@ -204,9 +204,8 @@ mod tests {
 
     #[test]
     fn all_wrong_names_are_told() {
-        let topology =
-            roost_ns::load_text("net.toml".as_ref(), "[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']");
-        let topology = topology.unwrap();
+        let text = "[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\nrate = '1Mbit'\ndelay = '1ms'\n";
+        let topology = roost_ns::load_text("net.toml".as_ref(), text).unwrap();
         let strings = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let checked = |machines: &[&str], place: &[&str]| {
             let (machines, place) = (strings(machines), strings(place));
