@@ -16,7 +16,7 @@ pub struct StampedLine {
     pub line: RecordingLine,
 }
 
-/// What happened at a daemon, which lines name by its place among the recorded ones.
+/// An event at a daemon, which lines name by its place among the recorded ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "kebab-case")]
 #[non_exhaustive]

@@ -34,7 +34,7 @@ enum CandidateState {
     Silent,
 }
 
-/// How many questions a search has on their way at once: outside of its area and inside.
+/// The most questions that a search has on their way at once: outside of its area and inside.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Parallelism {
     pub(crate) outside: usize,

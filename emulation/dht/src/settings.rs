@@ -10,7 +10,7 @@ pub struct DhtSettings {
     pub parallel: usize,
     /// Such questions to nodes inside of the area, each of which must answer for itself.
     pub parallel_inside: usize,
-    /// How many of the nodes nearest to the area a search asks at least.
+    /// The least number of nodes nearest to the area that a search asks.
     pub near: usize,
     /// Such a number for a search that only refreshes a bucket.
     pub near_of_refresh: usize,

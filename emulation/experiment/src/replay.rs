@@ -59,7 +59,7 @@ struct ReplayRow {
     transport: Option<String>,
     #[serde(default)]
     timeout_s: Option<f64>,
-    /// What a recording tells about it, for comparisons.
+    /// The end that a recording tells of, for comparisons.
     #[serde(default, rename = "recorded")]
     _recorded: Option<String>,
     #[serde(default, rename = "latency_ms")]

@@ -194,7 +194,7 @@ fn ratio(measure: &str, of: &str, to: &str, x: f64) -> Estimator {
     Estimator::ratio(measure, of, to, x)
 }
 
-/// What the abstract says of Geodemlia and of the tree.
+/// The statements of the abstract on Geodemlia and the tree.
 fn papers(x: f64) -> Vec<Claim> {
     const WHY: &str = "The tree is another one: its nodes have a standby hub and find a new home within seconds.";
     let claim = |id: &str, sentence: &str, says: PaperStatement, measure: &str| Claim {

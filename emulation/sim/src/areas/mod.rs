@@ -52,7 +52,7 @@ pub struct AreaSettings {
     pub seed: u64,
 }
 
-/// What a run has measured. Searches count if another node is in their area from their begin to their end, and
+/// The figures of a run. Searches count if another node is in their area from their begin to their end, and
 /// their own node lives.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AreaFigures {

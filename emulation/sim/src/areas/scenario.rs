@@ -1,4 +1,4 @@
-//! Who dies and starts at which time, and who searches for what: the same for all systems.
+//! Deaths, starts and searches with their times: the same for all systems.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Who is there, and what searches found of it.
+//! The nodes that are there, and the part of them that searches found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
