@@ -92,7 +92,7 @@ fn summary(run: &RunRecord, metrics: &Metrics) -> String {
     };
     row("valid", "run", flag(run.verdict.valid), "0 or 1");
     row("seed", "run", run.seed.to_string(), "");
-    row("nodes", "run", run.nodes.to_string(), "hosts");
+    row("nodes", "run", run.nodes.to_string(), "nodes");
     row("duration", "run", number(run.ran_s), "s");
     let total = &metrics.requests;
     let counts = [("asked", total.asked), ("completed", total.completed), ("failed", total.failed)];

@@ -5,6 +5,7 @@ mod canvas;
 mod columns;
 mod forest;
 mod ink;
+mod key;
 mod latency;
 mod lines;
 mod multiples;
@@ -19,7 +20,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roost_results::Results;
 use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
+use roost_topology::Topology;
 use roost_topology::file::parse_in;
+use roost_topology::model::NetKind;
 
 pub use self::bars::{FigureBar, bars};
 pub use self::canvas::Sheet;
@@ -88,20 +91,31 @@ pub(super) fn of_network(results: &Results) -> Vec<Figure> {
     let Some(topology) = topology.filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
         return Vec::new();
     };
-    let (hosts, nets) = (topology.hosts.len() as u64, topology.nets.len() as u64);
     let network = Figure {
         name: "network".into(),
-        title: format!("{}: {}, {} links and LANs", results.run.topology, counted(hosts, "host"), count(nets)),
+        title: format!("{}: {}", results.run.topology, parts_of(&topology)),
         caption: "The network before any fault. Names and values show in full in figures/network.svg.".into(),
         sheet: network(&topology, NetworkMarks { hubs: &results.run.hubs }),
     };
     let paths = network::paths(&topology, &results.positions).map(|sheet| Figure {
         name: "paths".into(),
         title: format!("{} moved over the grid", capital(&counted(moved(results), "node"))),
-        caption: "The cells of each node, from the start of the workload to its end.".into(),
+        caption: "The cells of each node, from the start of the workload to its end: an open dot is where it began, \
+                  a filled one where it ended. North is up."
+            .into(),
         sheet,
     });
     std::iter::once(network).chain(paths).collect()
+}
+
+/// `8 hosts, 1 LAN, 2 radios`.
+fn parts_of(topology: &Topology) -> String {
+    let radios = topology.radios.len();
+    let links = topology.nets.iter().filter(|net| net.kind == NetKind::Link).count();
+    let lans = topology.nets.len() - links - radios;
+    let counts = [(topology.hosts.len(), "host"), (links, "link"), (lans, "LAN"), (radios, "radio")];
+    let present = counts.into_iter().filter(|(number, _)| *number > 0);
+    present.map(|(number, name)| counted(number as u64, name)).collect::<Vec<_>>().join(", ")
 }
 
 /// The number of nodes that were in more than one cell.
