@@ -3,14 +3,17 @@
 mod bars;
 mod canvas;
 mod columns;
+mod course;
 mod forest;
 mod ink;
 mod key;
 mod latency;
 mod lines;
+mod measured;
 mod multiples;
 mod network;
 mod plot_area;
+mod radios;
 mod rates;
 mod scale;
 mod time;
@@ -31,6 +34,7 @@ pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
 pub(crate) use self::multiples::{FigurePanel, MAX_PANELS, Multiples};
 pub use self::network::{NetworkMarks, network};
+use self::time::PanelSubject;
 pub use self::trace::trace;
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
@@ -72,6 +76,8 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
         overhead(metrics),
         links(results, metrics),
         rates::rates(&results.trace_loads),
+        radios::radios(results, topology(results).as_ref()),
+        measured::measured(results, metrics),
         load(results, metrics),
         nodes(metrics),
         failures(metrics),
@@ -87,8 +93,7 @@ const MAX_DRAWN: usize = 1000;
 
 /// The drawing of a run's network, and of the paths of its nodes.
 pub(super) fn of_network(results: &Results) -> Vec<Figure> {
-    let topology = results.topology.as_deref().and_then(|text| parse_in(&results.folder, "network", text).ok());
-    let Some(topology) = topology.filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
+    let Some(topology) = topology(results).filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
         return Vec::new();
     };
     let network = Figure {
@@ -106,6 +111,10 @@ pub(super) fn of_network(results: &Results) -> Vec<Figure> {
         sheet,
     });
     std::iter::once(network).chain(paths).collect()
+}
+
+fn topology(results: &Results) -> Option<Topology> {
+    parse_in(&results.folder, "network", results.topology.as_deref()?).ok()
 }
 
 /// `8 hosts, 1 LAN, 2 radios`.
@@ -192,11 +201,18 @@ fn timeline(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let lasted: f64 = metrics.timeline.iter().map(|second| second.length).sum();
     let mean = metrics.timeline.iter().map(|second| second.offered_mbit_s * second.length).sum::<f64>() / lasted;
     let marks = if results.incidents.is_empty() { "" } else { " Numbered lines are incidents, listed below." };
+    let subjects = [
+        (PanelSubject::Network, true),
+        (PanelSubject::Requests, metrics.requests.asked > 0),
+        (PanelSubject::Emulator, !results.run.is_simulated()),
+    ];
+    let subjects: Vec<PanelSubject> =
+        subjects.into_iter().filter_map(|(one, is_there)| is_there.then_some(one)).collect();
     (!metrics.timeline.is_empty()).then(|| Figure {
         name: "timeline".into(),
         title: format!("Hosts offered {} on average, {} at most", rate(mean), rate(peak)),
         caption: format!("The run second by second.{marks}"),
-        sheet: time::panels(&metrics.timeline, &results.incidents, metrics.requests.asked > 0),
+        sheet: time::panels(&metrics.timeline, &results.incidents, &subjects),
     })
 }
 

@@ -1,0 +1,159 @@
+//! Panels above each other along one axis of time.
+
+use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to};
+use super::ink::Ink;
+use super::key::FigureKey;
+use super::plot_area::PlotArea;
+use super::scale::AxisScale;
+use crate::text_format::three;
+
+pub(super) const LEFT: f64 = 46.0;
+pub(super) const RIGHT: f64 = WIDTH - 14.0;
+const FIELD: f64 = 68.0;
+/// The space above it, with its name.
+const ABOVE: f64 = 35.0;
+/// The room of the axis' numbers and name.
+const BELOW: f64 = 42.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineForm {
+    /// A line over a filled area.
+    Area,
+    Line,
+}
+
+/// A line of a panel, with gaps between its pieces. Points are seconds and values.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CourseLine {
+    pub(super) ink: Ink,
+    pub(super) form: LineForm,
+    pub(super) pieces: Vec<Vec<(f64, f64)>>,
+}
+
+impl CourseLine {
+    pub(super) fn whole(ink: Ink, form: LineForm, points: Vec<(f64, f64)>) -> Self {
+        Self { ink, form, pieces: vec![points] }
+    }
+}
+
+/// A panel: its name in the ink of its subject, its lines, and the times of its marks.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CoursePanel {
+    pub(super) name: String,
+    pub(super) ink: Ink,
+    pub(super) lines: Vec<CourseLine>,
+    pub(super) marks: Vec<f64>,
+}
+
+/// Panels over the same time.
+pub(super) struct Course<'a> {
+    pub(super) panels: &'a [CoursePanel],
+    /// The end of the time, in seconds.
+    pub(super) end: f64,
+    pub(super) title: &'a str,
+}
+
+impl Course<'_> {
+    /// A sheet with nothing but a key and these panels.
+    pub(super) fn sheet(&self, key: &FigureKey) -> Sheet {
+        Canvas::sheet(key.height() + self.height(), |canvas| {
+            key.draw(canvas);
+            self.draw(canvas, key.height());
+        })
+    }
+
+    /// The height of the panels alone.
+    pub(super) fn fields(&self) -> f64 {
+        self.panels.len() as f64 * (ABOVE + FIELD)
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        self.fields() + BELOW
+    }
+
+    pub(super) fn x(&self) -> AxisScale {
+        AxisScale::exact(0.0, self.end, LEFT, RIGHT)
+    }
+
+    /// Draws the panels below each other from `upper` on.
+    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, upper: f64) {
+        for (index, panel) in self.panels.iter().enumerate() {
+            let top = upper + index as f64 * (ABOVE + FIELD) + ABOVE;
+            let y = panel.scale(top + FIELD, top);
+            let frame = PlotArea { left: LEFT, right: RIGHT, top, bottom: top + FIELD, x: self.x(), y };
+            panel.draw(canvas, &frame);
+            if index + 1 == self.panels.len() {
+                frame.columns(canvas, 7, three, self.title);
+            }
+        }
+    }
+}
+
+impl CoursePanel {
+    fn scale(&self, bottom: f64, top: f64) -> AxisScale {
+        let values = || self.lines.iter().flat_map(|line| &line.pieces).flatten().map(|(_, value)| *value);
+        let (lowest, highest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        if lowest < 0.0 {
+            AxisScale::exact(lowest, highest, bottom, top)
+        } else {
+            AxisScale::from_zero(highest, bottom, top)
+        }
+    }
+
+    fn draw(&self, canvas: &mut Canvas<'_>, frame: &PlotArea) {
+        // Bold letters are a tenth wider.
+        let name = cut_to(&self.name, WORDS, WIDTH / 1.1);
+        canvas.bold(&name, (0.0, frame.top - 17.0), TextAnchor::Right, self.ink);
+        frame.rows(canvas, 2, three);
+        for mark in &self.marks {
+            let x = frame.x.at(*mark);
+            canvas.dashes((x, frame.top - 6.0), (x, frame.bottom), Ink::Text);
+        }
+        for CourseLine { ink, form, pieces } in &self.lines {
+            for piece in pieces {
+                let line: Vec<_> = piece.iter().map(|(t, value)| (frame.x.at(*t), frame.y.at(*value))).collect();
+                draw_piece(canvas, &line, *ink, (*form == LineForm::Area).then_some(frame.bottom));
+            }
+        }
+    }
+}
+
+fn draw_piece(canvas: &mut Canvas<'_>, line: &[(f64, f64)], ink: Ink, ground: Option<f64>) {
+    let (Some(first), Some(last)) = (line.first(), line.last()) else { return };
+    if line.len() == 1 {
+        return canvas.dot(*first, 1.8, ink);
+    }
+    if let Some(ground) = ground {
+        let mut shape = line.to_vec();
+        shape.extend([(last.0, ground), (first.0, ground)]);
+        canvas.shape(&shape, ink, 0.16);
+    }
+    canvas.line(line, ink, 1.6);
+}
+
+/// Steps: a value holds until the next one, the last one until `end`.
+pub(super) fn steps(points: &[(f64, f64)], end: f64) -> Vec<(f64, f64)> {
+    let ends = points.iter().skip(1).map(|(t, _)| *t).chain([end]);
+    points.iter().zip(ends).flat_map(|((t, value), until)| [(*t, *value), (until, *value)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_values_stay_in_the_field() {
+        let line = CourseLine::whole(Ink::Blue, LineForm::Line, vec![(0.0, -4.0), (9.0, 2.0)]);
+        let panel = CoursePanel { name: "offset, K".into(), ink: Ink::Blue, lines: vec![line], marks: vec![3.0] };
+        let scale = panel.scale(100.0, 0.0);
+        assert!((scale.at(-4.0) - 100.0).abs() < 1e-9 && scale.at(0.0) < 100.0);
+        let course = Course { panels: &[panel], end: 9.0, title: "seconds" };
+        assert!(course.sheet(&FigureKey::new(Vec::new())).standing("offset").contains("offset, K"));
+    }
+
+    #[test]
+    fn values_hold_until_the_next() {
+        assert_eq!(steps(&[(1.0, 5.0), (2.0, 7.0)], 4.0), [(1.0, 5.0), (2.0, 5.0), (2.0, 7.0), (4.0, 7.0)]);
+        assert!(steps(&[], 4.0).is_empty());
+    }
+}
