@@ -106,9 +106,9 @@ fn simulated_run_feeds_report_and_compare() {
 
 #[test]
 fn seeds_go_on_where_they_stopped() {
-    let folder = folder_with(PLAN);
+    let folder = folder_with(&PLAN.replace("20s", "3s"));
     let seeds = |count: &str, more: &[&str]| {
-        let args = ["simulate", "trial.toml", "-o", "out", "--for", "3s", "--seeds", count];
+        let args = ["simulate", "trial.toml", "-o", "out", "--seeds", count];
         emulate(folder.path(), &[&args[..], more].concat())
     };
     let file = |name: &str| folder.path().join("out").join(name);

@@ -25,7 +25,7 @@ pub fn bars(bars: &[FigureBar], key: &[(String, Ink)]) -> Sheet {
     let right = WIDTH - widest(|bar| &bar.value) - 10.0;
     let longest = bars.iter().map(FigureBar::total).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     Canvas::sheet(height, |canvas| {
-        key.draw(canvas);
+        key.draw(canvas, 0.0);
         for (index, bar) in bars.iter().enumerate() {
             let middle = top + (index as f64 + 0.5) * ROW;
             canvas.words(&cut_to(&bar.name, WORDS, MAX_NAMES), (left - 10.0, middle), TextAnchor::Left, Ink::Text);

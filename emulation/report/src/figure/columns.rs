@@ -21,7 +21,7 @@ pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(S
     let room = x.at(1.0) - x.at(0.0) - 2.0;
     let has_names = nodes.iter().all(|node| width_of(&node.node, WORDS) <= room);
     Canvas::sheet(bottom + 32.0, |canvas| {
-        key.draw(canvas);
+        key.draw(canvas, 0.0);
         frame.rows(canvas, 3, three);
         for (index, node) in nodes.iter().enumerate() {
             let (from, to) = (x.at(index as f64), x.at(index as f64 + 1.0));

@@ -36,13 +36,14 @@ impl CourseLine {
     }
 }
 
-/// A panel: its name in the ink of its subject, its lines, and the times of its marks.
+/// A panel: its name in the ink of its subject, its lines with their key, and the times of its marks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CoursePanel {
     pub(super) name: String,
-    pub(super) ink: Ink,
-    pub(super) lines: Vec<CourseLine>,
-    pub(super) marks: Vec<f64>,
+    ink: Ink,
+    key: FigureKey,
+    lines: Vec<CourseLine>,
+    marks: Vec<f64>,
 }
 
 /// Panels over the same time.
@@ -57,14 +58,14 @@ impl Course<'_> {
     /// A sheet with nothing but a key and these panels.
     pub(super) fn sheet(&self, key: &FigureKey) -> Sheet {
         Canvas::sheet(key.height() + self.height(), |canvas| {
-            key.draw(canvas);
+            key.draw(canvas, 0.0);
             self.draw(canvas, key.height());
         })
     }
 
     /// The height of the panels alone.
     pub(super) fn fields(&self) -> f64 {
-        self.panels.len() as f64 * (ABOVE + FIELD)
+        self.panels.iter().map(CoursePanel::height).sum()
     }
 
     pub(super) fn height(&self) -> f64 {
@@ -77,10 +78,11 @@ impl Course<'_> {
 
     /// Draws the panels below each other from `upper` on.
     pub(super) fn draw(&self, canvas: &mut Canvas<'_>, upper: f64) {
+        let mut lower = upper;
         for (index, panel) in self.panels.iter().enumerate() {
-            let top = upper + index as f64 * (ABOVE + FIELD) + ABOVE;
-            let y = panel.scale(top + FIELD, top);
-            let frame = PlotArea { left: LEFT, right: RIGHT, top, bottom: top + FIELD, x: self.x(), y };
+            lower += panel.height();
+            let y = panel.scale(lower, lower - FIELD);
+            let frame = PlotArea { left: LEFT, right: RIGHT, top: lower - FIELD, bottom: lower, x: self.x(), y };
             panel.draw(canvas, &frame);
             if index + 1 == self.panels.len() {
                 frame.columns(canvas, 7, three, self.title);
@@ -90,6 +92,22 @@ impl Course<'_> {
 }
 
 impl CoursePanel {
+    pub(super) fn new(name: String, ink: Ink, lines: Vec<CourseLine>) -> Self {
+        Self { name, ink, key: FigureKey::default(), lines, marks: Vec::new() }
+    }
+
+    pub(super) fn with_key(self, key: FigureKey) -> Self {
+        Self { key, ..self }
+    }
+
+    pub(super) fn with_marks(self, marks: Vec<f64>) -> Self {
+        Self { marks, ..self }
+    }
+
+    fn height(&self) -> f64 {
+        ABOVE + self.key.height() + FIELD
+    }
+
     fn scale(&self, bottom: f64, top: f64) -> AxisScale {
         let values = || self.lines.iter().flat_map(|line| &line.pieces).flatten().map(|(_, value)| *value);
         let (lowest, highest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
@@ -103,7 +121,9 @@ impl CoursePanel {
     fn draw(&self, canvas: &mut Canvas<'_>, frame: &PlotArea) {
         // Bold letters are a tenth wider.
         let name = cut_to(&self.name, WORDS, WIDTH / 1.1);
-        canvas.bold(&name, (0.0, frame.top - 17.0), TextAnchor::Right, self.ink);
+        let above = frame.top - self.key.height();
+        canvas.bold(&name, (0.0, above - 17.0), TextAnchor::Right, self.ink);
+        self.key.draw(canvas, above - 7.0);
         frame.rows(canvas, 2, three);
         for mark in &self.marks {
             let x = frame.x.at(*mark);
@@ -144,11 +164,11 @@ mod tests {
     #[test]
     fn negative_values_stay_in_the_field() {
         let line = CourseLine::whole(Ink::Blue, LineForm::Line, vec![(0.0, -4.0), (9.0, 2.0)]);
-        let panel = CoursePanel { name: "offset, K".into(), ink: Ink::Blue, lines: vec![line], marks: vec![3.0] };
+        let panel = CoursePanel::new("offset, K".into(), Ink::Blue, vec![line]).with_marks(vec![3.0]);
         let scale = panel.scale(100.0, 0.0);
         assert!((scale.at(-4.0) - 100.0).abs() < 1e-9 && scale.at(0.0) < 100.0);
         let course = Course { panels: &[panel], end: 9.0, title: "seconds" };
-        assert!(course.sheet(&FigureKey::new(Vec::new())).standing("offset").contains("offset, K"));
+        assert!(course.sheet(&FigureKey::default()).standing("offset").contains("offset, K"));
     }
 
     #[test]

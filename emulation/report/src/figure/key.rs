@@ -8,6 +8,7 @@ const GAP: f64 = 17.0;
 /// The room of a dot, before its name.
 const SIGN: f64 = 15.0;
 
+#[derive(Clone, Debug, PartialEq)]
 struct KeyName {
     name: String,
     ink: Ink,
@@ -15,6 +16,7 @@ struct KeyName {
     x: f64,
 }
 
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct FigureKey {
     rows: Vec<Vec<KeyName>>,
 }
@@ -51,10 +53,10 @@ impl FigureKey {
         self.rows.len() as f64 * ROW
     }
 
-    /// Draws it at the top of the sheet.
-    pub(super) fn draw(&self, canvas: &mut Canvas<'_>) {
+    /// Draws it below `top`.
+    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, top: f64) {
         for (row, names) in self.rows.iter().enumerate() {
-            let y = (row as f64 + 0.5) * ROW;
+            let y = top + (row as f64 + 0.5) * ROW;
             for KeyName { name, ink, mark, x } in names {
                 canvas.mark((x + 5.0, y), 4.0, *ink, *mark);
                 canvas.words(name, (x + 14.0, y), TextAnchor::Right, Ink::Text);

@@ -28,7 +28,7 @@ pub(super) fn curves(services: &[&Service]) -> Sheet {
         y: AxisScale::exact(0.0, 1.0, bottom, top),
     };
     Canvas::sheet(bottom + 42.0, |canvas| {
-        key.draw(canvas);
+        key.draw(canvas, 0.0);
         frame.rows(canvas, 4, |part| format!("{} %", (part * 100.0).round()));
         frame.columns(canvas, 7, milliseconds, "latency");
         for one in services {

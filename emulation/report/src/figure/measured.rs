@@ -24,10 +24,13 @@ pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let last = results.measurements.iter().map(|one| one.t).fold(0.0, f64::max);
     let end = (results.run.ran_s + results.run.drain_s).max(last);
     let window = (end / WINDOWS).max(1.0);
-    let names = origins(summaries);
-    let panel = |one: &MeasurementSummary| panel(one, &names, window);
-    let panels: Vec<CoursePanel> = summaries.iter().map(panel).collect();
-    let key = names.iter().enumerate().map(|(number, name)| ((*name).to_owned(), Ink::kind(number))).collect();
+    let mut panels: Vec<CoursePanel> = Vec::new();
+    let mut known = FigureKey::default();
+    for summary in summaries {
+        let (panel, key) = (panel(summary, window), key(summary));
+        panels.push(if key == known { panel } else { panel.with_key(key.clone()) });
+        known = key;
+    }
     let course = Course { panels: &panels, end, title: "seconds since the workload began" };
     let shown = match metrics.measurements.len() {
         all if all > MOST => format!("The first {MOST} of {all} names"),
@@ -44,22 +47,21 @@ pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {
             "{shown}: means, shares and sums of windows of {}. measurements.csv has each.",
             counted(window.round() as u64, "second")
         ),
-        sheet: course.sheet(&FigureKey::new(key)),
+        sheet: course.sheet(&FigureKey::default()),
     })
 }
 
-/// The origins with an ink of their own; none if they are too many, or only one.
-fn origins(summaries: &[MeasurementSummary]) -> Vec<&str> {
-    let mut names: Vec<&str> = Vec::new();
-    for part in summaries.iter().filter(|one| one.parts.len() > 1).flat_map(|one| &one.parts) {
-        if !names.contains(&part.origin.as_str()) {
-            names.push(&part.origin);
-        }
-    }
-    if names.len() > Ink::KINDS.len() { Vec::new() } else { names }
+/// The parts with an ink of their own; none if they are too many, or only one.
+fn parts(summary: &MeasurementSummary) -> &[MeasurementPart] {
+    if (2..=Ink::KINDS.len()).contains(&summary.parts.len()) { &summary.parts } else { &[] }
 }
 
-fn panel(summary: &MeasurementSummary, names: &[&str], window: f64) -> CoursePanel {
+fn key(summary: &MeasurementSummary) -> FigureKey {
+    let names: Vec<String> = parts(summary).iter().map(|part| part.origin.clone()).collect();
+    FigureKey::of_kinds(&names)
+}
+
+fn panel(summary: &MeasurementSummary, window: f64) -> CoursePanel {
     let what = match summary.kind {
         MeasurementKind::Value => "",
         MeasurementKind::Ok => ", share",
@@ -70,18 +72,14 @@ fn panel(summary: &MeasurementSummary, names: &[&str], window: f64) -> CoursePan
         let points = windows(course, summary.kind, window).into_iter().map(|(t, value)| (t, value * unit.factor));
         CourseLine::whole(ink, LineForm::Line, points.collect())
     };
-    let of_part = |part: &MeasurementPart| {
-        let number = names.iter().position(|name| *name == part.origin)?;
-        Some(line(Ink::kind(number), &part.course))
-    };
-    let own: Option<Vec<CourseLine>> = summary.parts.iter().map(of_part).collect();
-    let lines = own.unwrap_or_else(|| {
-        let mut all: Vec<(f64, f64)> = summary.parts.iter().flat_map(|part| &part.course).copied().collect();
-        all.sort_by(|one, other| one.0.total_cmp(&other.0));
-        vec![line(Ink::Gray, &all)]
-    });
+    let own = (0..).zip(parts(summary));
+    let mut lines: Vec<CourseLine> = own.map(|(number, part)| line(Ink::kind(number), &part.course)).collect();
+    if lines.is_empty() {
+        let all: Vec<(f64, f64)> = summary.parts.iter().flat_map(|part| &part.course).copied().collect();
+        lines.push(line(Ink::Blue, &all));
+    }
     let unit = if unit.name.is_empty() { String::new() } else { format!(", {}", unit.name) };
-    CoursePanel { name: format!("{}{what}{unit}", summary.name), ink: Ink::Text, lines, marks: Vec::new() }
+    CoursePanel::new(format!("{}{what}{unit}", summary.name), Ink::Text, lines)
 }
 
 /// The unit of an axis, and the factor of its numbers.

@@ -42,7 +42,7 @@ impl Multiples<'_> {
         let rows = panels.len().div_ceil(COLUMNS);
         let each = TITLE + HEIGHT + PLACES;
         Canvas::sheet(top + rows as f64 * each + 18.0, |canvas| {
-            key.draw(canvas);
+            key.draw(canvas, 0.0);
             for (number, panel) in panels.iter().enumerate() {
                 let (row, column) = (number / COLUMNS, number % COLUMNS);
                 let from = left + column as f64 * (width + GAP);

@@ -84,8 +84,10 @@ impl<'a> RadioLink<'a> {
         }
     }
 
-    fn changes(&self) -> usize {
-        self.handovers.len() + self.went_down + self.times.len()
+    /// Its changes of state, and those of its value.
+    fn changes(&self) -> (usize, usize) {
+        let pairs = self.times.iter().flat_map(|time| time.values.windows(2));
+        (self.handovers.len() + self.went_down + self.times.len(), pairs.filter(|pair| pair[0].1 != pair[1].1).count())
     }
 
     /// A line for each ink, with a piece for each time.
@@ -120,7 +122,6 @@ pub(super) fn radios(results: &Results, topology: Option<&Topology>) -> Option<F
     let radios = courses(&results.link_states, topology);
     let points = access_points(&radios);
     let ink = |other: &str| match points.iter().position(|point| *point == other) {
-        _ if points.len() < 2 => Ink::Blue,
         Some(number) if number < POINTS => Ink::kind(number),
         _ => Ink::Gray,
     };
@@ -129,11 +130,12 @@ pub(super) fn radios(results: &Results, topology: Option<&Topology>) -> Option<F
     for radio in radios.iter().take(MOST) {
         let mut links: Vec<(&String, &RadioLink<'_>)> = radio.links.iter().collect();
         links.sort_by_key(|(_, link)| std::cmp::Reverse(link.changes()));
-        panels.extend(links.into_iter().take(each).map(|(name, link)| CoursePanel {
-            name: format!("{name} over {}, {}", radio.name, radio.shown.name()),
-            ink: if points.len() < 2 || !radio.points.is_some() { Ink::Blue } else { Ink::Text },
-            lines: link.lines(end, |other| if radio.points.is_some() { ink(other) } else { Ink::Blue }),
-            marks: link.handovers.clone(),
+        panels.extend(links.into_iter().take(each).map(|(name, link)| {
+            let has_inks = points.len() > 1 && radio.points.is_some();
+            let lines = link.lines(end, |other| if has_inks { ink(other) } else { Ink::Blue });
+            let name = format!("{name} over {}, {}", radio.name, radio.shown.name());
+            CoursePanel::new(name, if has_inks { Ink::Text } else { Ink::Blue }, lines)
+                .with_marks(link.handovers.clone())
         }));
     }
     let mut key: Vec<(String, Ink)> =
@@ -149,7 +151,7 @@ pub(super) fn radios(results: &Results, topology: Option<&Topology>) -> Option<F
     };
     Some(Figure {
         name: "radios".into(),
-        title: title(&radios),
+        title: title(&radios, &points),
         caption: format!(
             "{of} links of radios, while they are up. Of a radio with access points a panel is a host's, in the inks of \
              the points that it went to, and dashes are handovers. link-states.csv has all."
@@ -158,13 +160,11 @@ pub(super) fn radios(results: &Results, topology: Option<&Topology>) -> Option<F
     })
 }
 
-fn title(radios: &[RadioCourse<'_>]) -> String {
-    let count = |of: fn(&RadioLink<'_>) -> usize| {
-        radios.iter().flat_map(|radio| radio.links.values()).map(of).sum::<usize>() as u64
-    };
+fn title(radios: &[RadioCourse<'_>], points: &[&str]) -> String {
+    let links: Vec<&RadioLink<'_>> = radios.iter().flat_map(|radio| radio.links.values()).collect();
+    let count = |of: fn(&RadioLink<'_>) -> usize| links.iter().map(|link| of(link)).sum::<usize>() as u64;
     let (handovers, down) = (count(|link| link.handovers.len()), count(|link| link.went_down));
-    let has_points = radios.iter().any(|radio| radio.points.is_some());
-    let handovers = has_points.then(|| counted(handovers, "handover"));
+    let handovers = (points.len() > 1).then(|| counted(handovers, "handover"));
     let down = match down {
         0 => "no link of a radio went down".to_owned(),
         1 => "a link of a radio went down once".to_owned(),

@@ -33,7 +33,7 @@ impl Direction {
         let rate = CourseLine::whole(Ink::Blue, LineForm::Area, points(|second| second.1));
         let used = CourseLine::whole(Ink::Vermilion, LineForm::Line, points(|second| second.2));
         let name = format!("{}, Mbit/s", self.name);
-        CoursePanel { name, ink: Ink::Blue, lines: vec![rate, used], marks: Vec::new() }
+        CoursePanel::new(name, Ink::Blue, vec![rate, used])
     }
 }
 

@@ -125,7 +125,7 @@ fn explanations(incidents: &[Incident]) -> Vec<String> {
 impl Panel {
     fn course(&self, timeline: &[Second]) -> CoursePanel {
         let line = CourseLine::whole(self.ink, LineForm::Area, points(timeline, self));
-        CoursePanel { name: self.name.to_owned(), ink: self.ink, lines: vec![line], marks: Vec::new() }
+        CoursePanel::new(self.name.to_owned(), self.ink, vec![line])
     }
 }
 

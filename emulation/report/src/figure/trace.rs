@@ -18,7 +18,7 @@ pub fn trace(content: &TraceContent) -> Sheet {
     let window = SHORTEST.max(content.period() / POINTS);
     let panels = panels(content, window);
     Course { panels: &panels, end: content.period().as_secs_f64(), title: "seconds since the trace began" }
-        .sheet(&FigureKey::new(Vec::new()))
+        .sheet(&FigureKey::default())
 }
 
 fn panels(content: &TraceContent, window: Duration) -> Vec<CoursePanel> {
@@ -39,11 +39,9 @@ fn panels(content: &TraceContent, window: Duration) -> Vec<CoursePanel> {
         ("up", Ink::Green, of(|it| Some(f64::from(u8::from(it.is_up?))))),
     ];
     let end = content.period().as_secs_f64();
-    let panel = |(name, ink, points): (&str, Ink, Vec<(f64, f64)>)| CoursePanel {
-        name: name.to_owned(),
-        ink,
-        lines: vec![CourseLine::whole(ink, LineForm::Area, steps(&points, end))],
-        marks: Vec::new(),
+    let panel = |(name, ink, points): (&str, Ink, Vec<(f64, f64)>)| {
+        let line = CourseLine::whole(ink, LineForm::Area, steps(&points, end));
+        CoursePanel::new(name.to_owned(), ink, vec![line])
     };
     all.into_iter().filter(|(.., points)| !points.is_empty()).map(panel).collect()
 }

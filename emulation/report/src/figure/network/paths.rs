@@ -78,8 +78,10 @@ impl Grid {
         let width = (self.columns * self.cell + 2.0 * RIM).max(LEAST_WIDTH);
         let mut key = KeyRows::new(width);
         kinds.key.iter().for_each(|(name, kind)| key.add(name, KeySign::Host(*kind)));
-        let side = topology.motion.cell_m.map_or_else(String::new, |side| format!(" A cell is {side} m wide."));
-        key.say(&format!("A line leads from the ring where its node began to the dot where it ended.{side}"));
+        key.say("A line leads from the ring where its node began to the dot where it ended.");
+        if let Some(side) = topology.motion.cell_m {
+            key.say(&format!("A cell is {side} m wide."));
+        }
         let (key, key_height) = key.finish();
         let mut taken = TakenAreas::default();
         let in_lane = |number: usize, cell: Cell| self.in_lane(number, self.place(cell));
