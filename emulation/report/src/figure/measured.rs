@@ -15,7 +15,7 @@ use crate::text_format::counted;
 /// The most names that are shown.
 const MOST: usize = 6;
 /// The most windows of a line: more are not visible.
-const WINDOWS: f64 = 120.0;
+const WINDOWS: f64 = 60.0;
 
 /// The figure of a run; `None` if its programs measured nothing.
 pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {

@@ -1,4 +1,4 @@
-//! The links of radios over a run: their rates or signals, and the handovers.
+//! The links of radios over a run: their rates, and the handovers.
 
 use std::collections::BTreeMap;
 
@@ -36,40 +36,15 @@ struct RadioLink<'a> {
     times: Vec<UpTime<'a>>,
     /// The times at which the access point was another one than before.
     handovers: Vec<f64>,
-    went_down: usize,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Shown {
-    Rate,
-    Signal,
-}
-
-impl Shown {
-    fn value(self, state: &LinkStateRecord) -> Option<f64> {
-        match self {
-            Self::Rate => Some(state.rate_bps? as f64 / 1e6),
-            Self::Signal => state.snr_db,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Rate => "Mbit/s",
-            Self::Signal => "signal over noise, dB",
-        }
-    }
 }
 
 impl<'a> RadioLink<'a> {
-    fn add(&mut self, state: &'a LinkStateRecord, other: &'a str, value: Option<f64>) {
+    fn add(&mut self, state: &'a LinkStateRecord, other: &'a str) {
+        let value = state.rate_bps.map(|rate| (state.t, rate as f64 / 1e6));
         let goes_on = self.times.last_mut().filter(|last| last.until.is_none());
         match (goes_on, state.up) {
-            (Some(last), true) if last.other == other => last.values.extend(value.map(|value| (state.t, value))),
-            (Some(last), false) if last.other == other => {
-                last.until = Some(state.t);
-                self.went_down += 1;
-            }
+            (Some(last), true) if last.other == other => last.values.extend(value),
+            (Some(last), false) if last.other == other => last.until = Some(state.t),
             (_, false) => {}
             (before, true) => {
                 if let Some(before) = before {
@@ -78,16 +53,25 @@ impl<'a> RadioLink<'a> {
                 if self.times.last().is_some_and(|last| last.other != other) {
                     self.handovers.push(state.t);
                 }
-                let values = value.map(|value| (state.t, value)).into_iter().collect();
+                let values = value.into_iter().collect();
                 self.times.push(UpTime { from: state.t, until: None, other, values });
             }
         }
     }
 
-    /// Its changes of state, and those of its value.
+    /// The number of times at which it went down for another reason than a handover.
+    fn losses(&self) -> usize {
+        let others = self.times.iter().skip(1).map(|next| Some(next.other)).chain([None]);
+        let is_loss = |(time, next): &(&UpTime<'_>, Option<&str>)| {
+            time.until.is_some() && next.is_none_or(|next| next == time.other)
+        };
+        self.times.iter().zip(others).filter(is_loss).count()
+    }
+
+    /// Its changes of state, and those of its rate.
     fn changes(&self) -> (usize, usize) {
         let pairs = self.times.iter().flat_map(|time| time.values.windows(2));
-        (self.handovers.len() + self.went_down + self.times.len(), pairs.filter(|pair| pair[0].1 != pair[1].1).count())
+        (self.times.len() + self.losses(), pairs.filter(|pair| pair[0].1 != pair[1].1).count())
     }
 
     /// A line for each ink, with a piece for each time.
@@ -109,7 +93,6 @@ impl<'a> RadioLink<'a> {
 /// A radio: its links by their names, and the access points that they went to.
 struct RadioCourse<'a> {
     name: &'a str,
-    shown: Shown,
     /// The access points; `None` if hosts reach each other.
     points: Option<Vec<&'a str>>,
     links: BTreeMap<String, RadioLink<'a>>,
@@ -133,7 +116,7 @@ pub(super) fn radios(results: &Results, topology: Option<&Topology>) -> Option<F
         panels.extend(links.into_iter().take(each).map(|(name, link)| {
             let has_inks = points.len() > 1 && radio.points.is_some();
             let lines = link.lines(end, |other| if has_inks { ink(other) } else { Ink::Blue });
-            let name = format!("{name} over {}, {}", radio.name, radio.shown.name());
+            let name = format!("{name} over {}, Mbit/s", radio.name);
             CoursePanel::new(name, if has_inks { Ink::Text } else { Ink::Blue }, lines)
                 .with_marks(link.handovers.clone())
         }));
@@ -163,7 +146,7 @@ pub(super) fn radios(results: &Results, topology: Option<&Topology>) -> Option<F
 fn title(radios: &[RadioCourse<'_>], points: &[&str]) -> String {
     let links: Vec<&RadioLink<'_>> = radios.iter().flat_map(|radio| radio.links.values()).collect();
     let count = |of: fn(&RadioLink<'_>) -> usize| links.iter().map(|link| of(link)).sum::<usize>() as u64;
-    let (handovers, down) = (count(|link| link.handovers.len()), count(|link| link.went_down));
+    let (handovers, down) = (count(|link| link.handovers.len()), count(RadioLink::losses));
     let handovers = (points.len() > 1).then(|| counted(handovers, "handover"));
     let down = match down {
         0 => "no link of a radio went down".to_owned(),
@@ -178,8 +161,7 @@ fn courses<'a>(states: &'a [LinkStateRecord], topology: Option<&'a Topology>) ->
     for state in states {
         let (name, known) = (state.link.as_str(), radios.iter().position(|radio| radio.name == state.link));
         let place = known.unwrap_or_else(|| {
-            let (points, shown) = (points_of(name, topology), shown(name, states));
-            radios.push(RadioCourse { name, shown, points, links: BTreeMap::new() });
+            radios.push(RadioCourse { name, points: points_of(name, topology), links: BTreeMap::new() });
             radios.len() - 1
         });
         let radio = &mut radios[place];
@@ -190,8 +172,7 @@ fn courses<'a>(states: &'a [LinkStateRecord], topology: Option<&'a Topology>) ->
             None if state.from < state.to => format!("{} to {}", state.from, state.to),
             _ => continue,
         };
-        let value = radio.shown.value(state);
-        radio.links.entry(link).or_default().add(state, &state.to, value);
+        radio.links.entry(link).or_default().add(state, &state.to);
     }
     radios
 }
@@ -202,14 +183,6 @@ fn points_of<'t>(radio: &str, topology: Option<&'t Topology>) -> Option<Vec<&'t 
     let radio = topology.radios.iter().find(|one| topology.nets.get(one.net).is_some_and(|net| net.name == radio))?;
     let RadioLinks::Access(access) = &radio.links else { return None };
     Some(access.points.iter().filter_map(|host| Some(topology.hosts.get(*host)?.name.as_str())).collect())
-}
-
-/// The rate where it changes, or else the signal.
-fn shown(radio: &str, states: &[LinkStateRecord]) -> Shown {
-    let mut rates = states.iter().filter(|state| state.link == radio).filter_map(|state| state.rate_bps);
-    let first = rates.next();
-    let has_signal = states.iter().any(|state| state.link == radio && state.snr_db.is_some());
-    if rates.all(|rate| Some(rate) == first) && has_signal { Shown::Signal } else { Shown::Rate }
 }
 
 /// The access points that hosts went to, in the order of their first use.
@@ -244,7 +217,6 @@ mod tests {
             to: to.to_owned(),
             up: rate_bps.is_some(),
             rate_bps,
-            snr_db: Some(t),
             ..LinkStateRecord::default()
         }
     }
@@ -276,21 +248,21 @@ mod tests {
         let topology = with_access();
         let radios_of = courses(&results.link_states, Some(&topology));
         let link = &radios_of[0].links["car"];
-        assert_eq!((link.handovers.as_slice(), link.went_down, link.times.len()), (&[4.2][..], 2, 3));
-        assert_eq!((radios_of[0].shown, radios_of[0].links.len()), (Shown::Rate, 1));
+        assert_eq!((link.handovers.as_slice(), link.losses(), link.times.len()), (&[4.2][..], 1, 3));
+        assert_eq!(radios_of[0].links.len(), 1);
         assert_eq!(link.times[0].values, [(0.0, 5.0), (3.0, 1.0)]);
         let figure = radios(&results, Some(&with_access())).unwrap();
-        assert_eq!(figure.title, "1 handover, links of radios went down 2 times");
+        assert_eq!(figure.title, "1 handover, a link of a radio went down once");
         assert!(figure.sheet.standing("radios").contains("car over lte, Mbit/s"));
     }
 
     #[test]
-    fn pairs_show_signal_where_rates_stay() {
+    fn pairs_have_panels_of_their_own() {
         let rate = Some(6_000_000);
         let results = results(vec![state(1.0, "x", "y", rate), state(1.0, "y", "x", rate), state(2.0, "x", "y", rate)]);
         let figure = radios(&results, None).unwrap();
         assert_eq!(figure.title, "No link of a radio went down");
-        assert!(figure.sheet.standing("radios").contains("x to y over lte, signal over noise, dB"));
+        assert!(figure.sheet.standing("radios").contains("x to y over lte, Mbit/s"));
         assert!(radios(&testing::by_hand(), None).is_none());
     }
 }
