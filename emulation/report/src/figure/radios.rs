@@ -146,7 +146,7 @@ pub(super) fn radios(results: &Results, topology: Option<&Topology>) -> Option<F
 fn title(radios: &[RadioCourse<'_>], points: &[&str]) -> String {
     let links: Vec<&RadioLink<'_>> = radios.iter().flat_map(|radio| radio.links.values()).collect();
     let count = |of: fn(&RadioLink<'_>) -> usize| links.iter().map(|link| of(link)).sum::<usize>() as u64;
-    let (handovers, down) = (count(|link| link.handovers.len()), count(RadioLink::losses));
+    let (handovers, down) = (count(|link| link.handovers.len()), count(|link| link.losses()));
     let handovers = (points.len() > 1).then(|| counted(handovers, "handover"));
     let down = match down {
         0 => "no link of a radio went down".to_owned(),
