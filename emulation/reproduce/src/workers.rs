@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_rules_and_lost_packets_are_doubts() {
+    fn broken_rules_are_doubts() {
         assert_eq!([doubts(0, 0).len(), doubts(1, 0).len(), doubts(2, 3).len()], [0, 1, 2]);
     }
 

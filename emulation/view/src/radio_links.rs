@@ -40,7 +40,7 @@ impl RadioLinks {
             self.legs.remove(&id);
             return Some(Change { at_ms, set: Rows::new(), gone: vec![key] });
         }
-        // One of both is up: its values stand for the other.
+        // A way that is down shows the values of the other one, which is up.
         let silent = |other: &Option<Value>| {
             let mut leg = other.clone().unwrap_or_default();
             leg["up"] = json!(false);
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn link_lasts_while_one_way_is_up() {
+    fn link_lasts_with_one_way() {
         let topology = roost_topology::file::parse("t", NETWORK).unwrap();
         let mut links = RadioLinks::default();
         let mut change = |state: LinkStateRecord| links.change(&state, &topology).unwrap();

@@ -15,7 +15,6 @@ pub(crate) struct Wires {
     topology: Topology,
     /// By net and member: true while what the member sends is lost.
     is_down: Vec<Vec<bool>>,
-    /// The same, as traces say.
     is_down_in_trace: Vec<Vec<bool>>,
 }
 

@@ -49,7 +49,6 @@ pub(super) fn plain(words: &str) -> String {
 
 /// The endings of files that the page of a sweep puts beside the folders of its runs.
 const FILES_OF_PAGE: [&str; 3] = [".csv", ".html", ".part"];
-/// The folder of its figures.
 const FIGURES: &str = "figures";
 
 /// A name that no path takes for the folder itself or the one above, and that no file of the sweep's page has.

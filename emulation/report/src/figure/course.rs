@@ -17,7 +17,6 @@ const BELOW: f64 = 42.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LineForm {
-    /// A line over a filled area.
     Area,
     Line,
 }
@@ -46,7 +45,6 @@ pub(super) struct CoursePanel {
     marks: Vec<f64>,
 }
 
-/// Panels over the same time.
 pub(super) struct Course<'a> {
     pub(super) panels: &'a [CoursePanel],
     /// The end of the time, in seconds.
@@ -63,7 +61,6 @@ impl Course<'_> {
         })
     }
 
-    /// The height of the panels alone.
     pub(super) fn fields(&self) -> f64 {
         self.panels.iter().map(CoursePanel::height).sum()
     }

@@ -53,7 +53,6 @@ impl FigureKey {
         self.rows.len() as f64 * ROW
     }
 
-    /// Draws it below `top`.
     pub(super) fn draw(&self, canvas: &mut Canvas<'_>, top: f64) {
         for (row, names) in self.rows.iter().enumerate() {
             let y = top + (row as f64 + 0.5) * ROW;

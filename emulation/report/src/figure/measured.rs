@@ -1,4 +1,4 @@
-//! What programs measured, over the run.
+//! Measurements of programs over the time of a run, a line for each host or label.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,6 @@ use super::ink::Ink;
 use super::key::FigureKey;
 use crate::text_format::counted;
 
-/// The most names that are shown.
 const MOST: usize = 6;
 /// The most windows of a line: more are not visible.
 const WINDOWS: f64 = 60.0;

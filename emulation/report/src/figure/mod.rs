@@ -117,7 +117,6 @@ fn topology(results: &Results) -> Option<Topology> {
     parse_in(&results.folder, "network", results.topology.as_deref()?).ok()
 }
 
-/// `8 hosts, 1 LAN, 2 radios`.
 fn parts_of(topology: &Topology) -> String {
     let radios = topology.radios.len();
     let links = topology.nets.iter().filter(|net| net.kind == NetKind::Link).count();

@@ -24,7 +24,6 @@ const NEAREST: f64 = 1.0 / 600.0;
 #[derive(Clone, Debug, PartialEq)]
 struct UpTime<'a> {
     from: f64,
-    /// `None` while it goes on.
     until: Option<f64>,
     other: &'a str,
     values: Vec<(f64, f64)>,
@@ -68,7 +67,7 @@ impl<'a> RadioLink<'a> {
         self.times.iter().zip(others).filter(is_loss).count()
     }
 
-    /// Its changes of state, and those of its rate.
+    /// The number of times at which it was up and went down, and that of changes of its rate.
     fn changes(&self) -> (usize, usize) {
         let pairs = self.times.iter().flat_map(|time| time.values.windows(2));
         (self.times.len() + self.losses(), pairs.filter(|pair| pair[0].1 != pair[1].1).count())

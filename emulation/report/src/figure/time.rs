@@ -20,9 +20,7 @@ const NUMBER: f64 = 22.0;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PanelSubject {
     Network,
-    /// Without requests these panels are empty.
     Requests,
-    /// A simulated run has no emulator.
     Emulator,
 }
 

@@ -46,7 +46,6 @@ pub(super) struct EffectRatio {
 }
 
 impl EffectRatio {
-    /// `1.98 × (1.9–2.1)`.
     pub(super) fn text(&self) -> String {
         let interval = |found: RatioInterval| format!(" ({}–{})", three(found.low), three(found.high));
         let interval = self.interval.map_or_else(String::new, interval);

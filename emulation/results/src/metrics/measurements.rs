@@ -18,14 +18,13 @@ pub struct MeasurementSummary {
     pub unit: MeasuredUnit,
     pub better: Option<Better>,
     pub values: MeasurementValues,
-    /// The same by host, label and program, as far as these are few; one part without a name if they are not.
+    /// Parts by host, label and program, as far as these are few; one part without a name if they are not.
     pub parts: Vec<MeasurementPart>,
 }
 
 /// The measurements of one name that come from one place.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct MeasurementPart {
-    /// `at a, size=5`.
     pub origin: String,
     pub values: MeasurementValues,
     /// The time and value of each, in the order of arrival.

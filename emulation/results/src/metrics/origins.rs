@@ -17,7 +17,7 @@ enum OriginKey<'a> {
 }
 
 impl<'a> OriginKey<'a> {
-    fn value<'r>(self, record: &'r MeasurementRecord) -> &'r str {
+    fn value(self, record: &MeasurementRecord) -> &str {
         match self {
             Self::Host => &record.host,
             Self::Label(key) => record.labels.get(key).map_or("", String::as_str),

@@ -25,7 +25,6 @@ struct SeedTask {
 /// The run of a seed, and remarks about its files.
 struct SeedRun {
     task: SeedTask,
-    /// `None` if it is kept.
     simulated: Option<SimOutcome>,
     remarks: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! The runs of a sweep.
+//! The runs of a sweep, each with its plan, its folder and its state.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
