@@ -21,16 +21,23 @@ pub(super) enum LineForm {
     Line,
 }
 
-/// A line of a panel, with gaps between its pieces. Points are seconds and values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CoursePoint {
+    /// Seconds since the workload began.
+    pub(super) t: f64,
+    pub(super) value: f64,
+}
+
+/// A line of a panel, with gaps between its pieces.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CourseLine {
     pub(super) ink: Ink,
     pub(super) form: LineForm,
-    pub(super) pieces: Vec<Vec<(f64, f64)>>,
+    pub(super) pieces: Vec<Vec<CoursePoint>>,
 }
 
 impl CourseLine {
-    pub(super) fn whole(ink: Ink, form: LineForm, points: Vec<(f64, f64)>) -> Self {
+    pub(super) fn whole(ink: Ink, form: LineForm, points: Vec<CoursePoint>) -> Self {
         Self { ink, form, pieces: vec![points] }
     }
 }
@@ -106,7 +113,7 @@ impl CoursePanel {
     }
 
     fn scale(&self, bottom: f64, top: f64) -> AxisScale {
-        let values = || self.lines.iter().flat_map(|line| &line.pieces).flatten().map(|(_, value)| *value);
+        let values = || self.lines.iter().flat_map(|line| &line.pieces).flatten().map(|point| point.value);
         let (lowest, highest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
         if lowest < 0.0 {
             AxisScale::exact(lowest, highest, bottom, top)
@@ -128,7 +135,7 @@ impl CoursePanel {
         }
         for CourseLine { ink, form, pieces } in &self.lines {
             for piece in pieces {
-                let line: Vec<_> = piece.iter().map(|(t, value)| (frame.x.at(*t), frame.y.at(*value))).collect();
+                let line: Vec<_> = piece.iter().map(|point| (frame.x.at(point.t), frame.y.at(point.value))).collect();
                 draw_piece(canvas, &line, *ink, (*form == LineForm::Area).then_some(frame.bottom));
             }
         }
@@ -149,18 +156,22 @@ fn draw_piece(canvas: &mut Canvas<'_>, line: &[(f64, f64)], ink: Ink, ground: Op
 }
 
 /// Steps: a value holds until the next one, the last one until `end`.
-pub(super) fn steps(points: &[(f64, f64)], end: f64) -> Vec<(f64, f64)> {
-    let ends = points.iter().skip(1).map(|(t, _)| *t).chain([end]);
-    points.iter().zip(ends).flat_map(|((t, value), until)| [(*t, *value), (until, *value)]).collect()
+pub(super) fn steps(points: &[CoursePoint], end: f64) -> Vec<CoursePoint> {
+    let ends = points.iter().skip(1).map(|next| next.t).chain([end]);
+    points.iter().zip(ends).flat_map(|(point, until)| [*point, CoursePoint { t: until, ..*point }]).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn point(t: f64, value: f64) -> CoursePoint {
+        CoursePoint { t, value }
+    }
+
     #[test]
     fn negative_values_stay_in_the_field() {
-        let line = CourseLine::whole(Ink::Blue, LineForm::Line, vec![(0.0, -4.0), (9.0, 2.0)]);
+        let line = CourseLine::whole(Ink::Blue, LineForm::Line, vec![point(0.0, -4.0), point(9.0, 2.0)]);
         let panel = CoursePanel::new("offset, K".into(), Ink::Blue, vec![line]).with_marks(vec![3.0]);
         let scale = panel.scale(100.0, 0.0);
         assert!((scale.at(-4.0) - 100.0).abs() < 1e-9 && scale.at(0.0) < 100.0);
@@ -170,7 +181,8 @@ mod tests {
 
     #[test]
     fn values_hold_until_the_next() {
-        assert_eq!(steps(&[(1.0, 5.0), (2.0, 7.0)], 4.0), [(1.0, 5.0), (2.0, 5.0), (2.0, 7.0), (4.0, 7.0)]);
+        let corners = [point(1.0, 5.0), point(2.0, 5.0), point(2.0, 7.0), point(4.0, 7.0)];
+        assert_eq!(steps(&[point(1.0, 5.0), point(2.0, 7.0)], 4.0), corners);
         assert!(steps(&[], 4.0).is_empty());
     }
 }

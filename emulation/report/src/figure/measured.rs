@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use roost_results::Results;
-use roost_results::metrics::{MeasuredUnit, MeasurementPart, MeasurementSummary, Metrics};
+use roost_results::metrics::{MeasuredPoint, MeasuredUnit, MeasurementPart, MeasurementSummary, Metrics};
 use roost_results::record::MeasurementKind;
 
 use super::Figure;
-use super::course::{Course, CourseLine, CoursePanel, LineForm};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
 use super::ink::Ink;
 use super::key::FigureKey;
 use crate::text_format::counted;
@@ -67,14 +67,15 @@ fn panel(summary: &MeasurementSummary, window: f64) -> CoursePanel {
         MeasurementKind::Count => ", each second",
     };
     let unit = AxisUnit::new(&summary.unit);
-    let line = |ink, course: &[(f64, f64)]| {
-        let points = windows(course, summary.kind, window).into_iter().map(|(t, value)| (t, value * unit.factor));
+    let line = |ink, course: &[MeasuredPoint]| {
+        let points = windows(course, summary.kind, window).into_iter();
+        let points = points.map(|point| CoursePoint { value: point.value * unit.factor, ..point });
         CourseLine::whole(ink, LineForm::Line, points.collect())
     };
     let own = (0..).zip(parts(summary));
     let mut lines: Vec<CourseLine> = own.map(|(number, part)| line(Ink::kind(number), &part.course)).collect();
     if lines.is_empty() {
-        let all: Vec<(f64, f64)> = summary.parts.iter().flat_map(|part| &part.course).copied().collect();
+        let all: Vec<MeasuredPoint> = summary.parts.iter().flat_map(|part| &part.course).copied().collect();
         lines.push(line(Ink::Blue, &all));
     }
     let unit = if unit.name.is_empty() { String::new() } else { format!(", {}", unit.name) };
@@ -100,15 +101,17 @@ impl<'a> AxisUnit<'a> {
 }
 
 /// A point for each window with measurements, in its middle.
-fn windows(course: &[(f64, f64)], kind: MeasurementKind, window: f64) -> Vec<(f64, f64)> {
+fn windows(course: &[MeasuredPoint], kind: MeasurementKind, window: f64) -> Vec<CoursePoint> {
     let mut windows: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
-    for (t, value) in course.iter().filter(|(t, value)| t.is_finite() && value.is_finite()) {
+    for MeasuredPoint { t, value } in course.iter().filter(|point| point.t.is_finite() && point.value.is_finite()) {
         let (sum, count) = windows.entry((t / window).floor() as i64).or_default();
         *sum += value;
         *count += 1.0;
     }
     let value = |sum: f64, count: f64| if kind == MeasurementKind::Count { sum / window } else { sum / count };
-    windows.into_iter().map(|(at, (sum, count))| ((at as f64 + 0.5) * window, value(sum, count))).collect()
+    let point =
+        |(at, (sum, count)): (i64, (f64, f64))| CoursePoint { t: (at as f64 + 0.5) * window, value: value(sum, count) };
+    windows.into_iter().map(point).collect()
 }
 
 #[cfg(test)]
@@ -144,8 +147,9 @@ mod tests {
 
     #[test]
     fn windows_have_means_and_rates() {
-        let course = [(0.1, 4.0), (0.9, 6.0), (5.0, 3.0), (6.0, f64::NAN)];
-        assert_eq!(windows(&course, MeasurementKind::Value, 2.0), [(1.0, 5.0), (5.0, 3.0)]);
-        assert_eq!(windows(&course, MeasurementKind::Count, 2.0), [(1.0, 5.0), (5.0, 1.5)]);
+        let course = [(0.1, 4.0), (0.9, 6.0), (5.0, 3.0), (6.0, f64::NAN)].map(|(t, value)| MeasuredPoint { t, value });
+        let points = |all: [(f64, f64); 2]| all.map(|(t, value)| CoursePoint { t, value });
+        assert_eq!(windows(&course, MeasurementKind::Value, 2.0), points([(1.0, 5.0), (5.0, 3.0)]));
+        assert_eq!(windows(&course, MeasurementKind::Count, 2.0), points([(1.0, 5.0), (5.0, 1.5)]));
     }
 }

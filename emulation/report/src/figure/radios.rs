@@ -8,7 +8,7 @@ use roost_topology::Topology;
 use roost_topology::model::RadioLinks;
 
 use super::Figure;
-use super::course::{Course, CourseLine, CoursePanel, LineForm, steps};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm, steps};
 use super::ink::Ink;
 use super::key::FigureKey;
 use crate::text_format::{capital, counted};
@@ -26,7 +26,7 @@ struct UpTime<'a> {
     from: f64,
     until: Option<f64>,
     other: &'a str,
-    values: Vec<(f64, f64)>,
+    values: Vec<CoursePoint>,
 }
 
 /// What a panel shows: a host at its access points, or a pair of hosts.
@@ -39,7 +39,7 @@ struct RadioLink<'a> {
 
 impl<'a> RadioLink<'a> {
     fn add(&mut self, state: &'a LinkStateRecord, other: &'a str) {
-        let value = state.rate_bps.map(|rate| (state.t, rate as f64 / 1e6));
+        let value = state.rate_bps.map(|rate| CoursePoint { t: state.t, value: rate as f64 / 1e6 });
         let goes_on = self.times.last_mut().filter(|last| last.until.is_none());
         match (goes_on, state.up) {
             (Some(last), true) if last.other == other => last.values.extend(value),
@@ -70,16 +70,16 @@ impl<'a> RadioLink<'a> {
     /// The number of times at which it was up and went down, and that of changes of its rate.
     fn changes(&self) -> (usize, usize) {
         let pairs = self.times.iter().flat_map(|time| time.values.windows(2));
-        (self.times.len() + self.losses(), pairs.filter(|pair| pair[0].1 != pair[1].1).count())
+        (self.times.len() + self.losses(), pairs.filter(|pair| pair[0].value != pair[1].value).count())
     }
 
     /// A line for each ink, with a piece for each time.
     fn lines(&self, end: f64, ink: impl Fn(&str) -> Ink) -> Vec<CourseLine> {
         let line = |time: &UpTime<'_>| {
-            let mut shown: Vec<(f64, f64)> = Vec::new();
-            for (t, value) in &time.values {
-                if shown.last().is_none_or(|(last, _)| t - last >= end * NEAREST) {
-                    shown.push((*t, *value));
+            let mut shown: Vec<CoursePoint> = Vec::new();
+            for point in &time.values {
+                if shown.last().is_none_or(|last| point.t - last.t >= end * NEAREST) {
+                    shown.push(*point);
                 }
             }
             let piece = steps(&shown, time.until.unwrap_or(end));
@@ -249,7 +249,7 @@ mod tests {
         let link = &radios_of[0].links["car"];
         assert_eq!((link.handovers.as_slice(), link.losses(), link.times.len()), (&[4.2][..], 1, 3));
         assert_eq!(radios_of[0].links.len(), 1);
-        assert_eq!(link.times[0].values, [(0.0, 5.0), (3.0, 1.0)]);
+        assert_eq!(link.times[0].values, [CoursePoint { t: 0.0, value: 5.0 }, CoursePoint { t: 3.0, value: 1.0 }]);
         let figure = radios(&results, Some(&with_access())).unwrap();
         assert_eq!(figure.title, "1 handover, a link of a radio went down once");
         assert!(figure.sheet.standing("radios").contains("car over lte, Mbit/s"));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use roost_results::TraceLoad;
 
 use super::Figure;
-use super::course::{Course, CourseLine, CoursePanel, LineForm};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
 use super::ink::Ink;
 use super::key::FigureKey;
 use crate::text_format::percent;
@@ -29,7 +29,9 @@ impl Direction {
     }
 
     fn panel(&self) -> CoursePanel {
-        let points = |value: fn(&(f64, f64, f64)) -> f64| self.seconds.iter().map(|one| (one.0, value(one))).collect();
+        let points = |value: fn(&(f64, f64, f64)) -> f64| {
+            self.seconds.iter().map(|one| CoursePoint { t: one.0, value: value(one) }).collect()
+        };
         let rate = CourseLine::whole(Ink::Blue, LineForm::Area, points(|second| second.1));
         let used = CourseLine::whole(Ink::Vermilion, LineForm::Line, points(|second| second.2));
         let name = format!("{}, Mbit/s", self.name);

@@ -4,7 +4,7 @@ use roost_results::Incident;
 use roost_results::metrics::Second;
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to};
-use super::course::{Course, CourseLine, CoursePanel, LineForm};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
 use super::ink::Ink;
 use crate::text_format::moment;
 
@@ -128,13 +128,13 @@ impl Panel {
 }
 
 /// Time and value; several seconds are merged if there are too many.
-fn points(timeline: &[Second], panel: &Panel) -> Vec<(f64, f64)> {
+fn points(timeline: &[Second], panel: &Panel) -> Vec<CoursePoint> {
     let together = timeline.len().div_ceil(POINTS).max(1);
     let point = |seconds: &[Second]| {
         let values = || seconds.iter().map(panel.value);
         let value =
             if panel.peaks { values().fold(0.0, f64::max) } else { values().sum::<f64>() / seconds.len() as f64 };
-        (seconds[seconds.len() / 2].t, value)
+        CoursePoint { t: seconds[seconds.len() / 2].t, value }
     };
     timeline.chunks(together).map(point).collect()
 }

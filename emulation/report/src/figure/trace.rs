@@ -5,7 +5,7 @@ use std::time::Duration;
 use roost_topology::trace::{self, TraceContent, TraceValues};
 
 use super::canvas::Sheet;
-use super::course::{Course, CourseLine, CoursePanel, LineForm, steps};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm, steps};
 use super::ink::Ink;
 use super::key::FigureKey;
 
@@ -23,12 +23,13 @@ pub fn trace(content: &TraceContent) -> Sheet {
 
 fn panels(content: &TraceContent, window: Duration) -> Vec<CoursePanel> {
     let rates = trace::rates(content, window);
-    let rates: Vec<(f64, f64)> = rates.into_iter().map(|(at, rate)| (at.as_secs_f64(), rate / 1e6)).collect();
+    let point = |at: Duration, value: f64| CoursePoint { t: at.as_secs_f64(), value };
+    let rates: Vec<CoursePoint> = rates.into_iter().map(|(at, rate)| point(at, rate / 1e6)).collect();
     let of = |value: fn(TraceValues) -> Option<f64>| match content {
         TraceContent::Opportunities(_) => Vec::new(),
         TraceContent::Steps(steps) => {
             let places = (0..=POINTS).map(|n| window * n).take_while(|at| *at < content.period());
-            let point = |at: Duration| Some((at.as_secs_f64(), value(steps.values(at.as_nanos() as u64))?));
+            let point = |at: Duration| Some(point(at, value(steps.values(at.as_nanos() as u64))?));
             places.filter_map(point).collect()
         }
     };
@@ -39,7 +40,7 @@ fn panels(content: &TraceContent, window: Duration) -> Vec<CoursePanel> {
         ("up", Ink::Green, of(|it| Some(f64::from(u8::from(it.is_up?))))),
     ];
     let end = content.period().as_secs_f64();
-    let panel = |(name, ink, points): (&str, Ink, Vec<(f64, f64)>)| {
+    let panel = |(name, ink, points): (&str, Ink, Vec<CoursePoint>)| {
         let line = CourseLine::whole(ink, LineForm::Area, steps(&points, end));
         CoursePanel::new(name.to_owned(), ink, vec![line])
     };

@@ -27,9 +27,16 @@ pub struct MeasurementSummary {
 pub struct MeasurementPart {
     pub origin: String,
     pub values: MeasurementValues,
-    /// The time and value of each, in the order of arrival.
+    /// In the order of arrival.
     #[serde(skip)]
-    pub course: Vec<(f64, f64)>,
+    pub course: Vec<MeasuredPoint>,
+}
+
+/// A measurement in the unit of its summary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredPoint {
+    pub t: f64,
+    pub value: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -129,13 +136,16 @@ impl MeasuredGroup<'_> {
     fn parts(&self) -> Vec<MeasurementPart> {
         let records: Vec<&MeasurementRecord> = self.records.iter().map(|(record, _)| *record).collect();
         let origins = Origins::from_records(&records);
-        let mut courses: BTreeMap<Vec<&str>, Vec<(f64, f64)>> = BTreeMap::new();
+        let mut courses: BTreeMap<Vec<&str>, Vec<MeasuredPoint>> = BTreeMap::new();
         for (record, factor) in &self.records {
-            courses.entry(origins.values(record)).or_default().push((record.t, record.value * factor));
+            courses
+                .entry(origins.values(record))
+                .or_default()
+                .push(MeasuredPoint { t: record.t, value: record.value * factor });
         }
-        let part = |(origin, course): (Vec<&str>, Vec<(f64, f64)>)| MeasurementPart {
+        let part = |(origin, course): (Vec<&str>, Vec<MeasuredPoint>)| MeasurementPart {
             origin: origins.text(&origin),
-            values: MeasurementValues::from_values(course.iter().map(|(_, value)| *value).collect()),
+            values: MeasurementValues::from_values(course.iter().map(|point| point.value).collect()),
             course,
         };
         courses.into_iter().map(part).collect()
@@ -195,7 +205,7 @@ mod tests {
         let parts = summaries(&records).remove(0).parts;
         let origins: Vec<&str> = parts.iter().map(|part| part.origin.as_str()).collect();
         assert_eq!(origins, ["at a, size=5", "at a, size=9", "at b, size=5", "at b, size=9"]);
-        assert_eq!((parts[0].values.count, parts[3].course[0]), (10, (21.0, 21_000.0)));
+        assert_eq!((parts[0].values.count, parts[3].course[0]), (10, MeasuredPoint { t: 21.0, value: 21_000.0 }));
         let many: Vec<MeasurementRecord> = (0..40).map(|n| at(&format!("n{n}"), "5", f64::from(n), 1.0)).collect();
         let parts = summaries(&many).remove(0).parts;
         assert_eq!((parts.len(), parts[0].origin.as_str()), (1, ""));
