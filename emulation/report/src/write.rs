@@ -244,6 +244,7 @@ mod tests {
         let metrics = Metrics::from_results(results);
         let text = page::of_run(results, &metrics);
         assert!(text.contains("n1 (supernode)") && !text.contains("n1-hub"));
+        assert!(text.contains(&format!("{} nodes and 1 hub</summary>", results.run.nodes)), "{text}");
         let load = figure::of_run(results, &metrics).into_iter().find(|figure| figure.name == "load").unwrap();
         assert_eq!(load.title, "The busiest daemon, n1 (supernode), used 11 % of a processor");
     }
