@@ -51,7 +51,8 @@ impl Rtt {
             *self = Self { smoothed: rtt, variation: rtt / 2, min: rtt, latest: rtt, measured: true };
             return;
         }
-        self.min = self.min.min(rtt);
+        // The way may have become longer: the minimum forgets itself within some thousand samples.
+        self.min = (self.min + self.min / 1024).min(rtt);
         let delay = delay.min(MAX_ACK_DELAY);
         let adjusted = if rtt >= self.min + delay { rtt - delay } else { rtt };
         self.variation = (3 * self.variation + self.smoothed.abs_diff(adjusted)) / 4;
@@ -83,7 +84,8 @@ impl Rtt {
 /// The congestion window: NewReno, as in RFC 9002, section 7, with two differences for the links of the field.
 ///
 /// - A few losses while the queues on the way are short are noise of a radio: they cost a fifth of the window instead of
-///   half of it, as in TCP Veno, and what was known of the path stays.
+///   half of it, as in TCP Veno. Unlike there they do not end slow start. If the losses come from a full queue after all,
+///   that holds too little to be noticed, the next round trip loses more of them and ends it.
 /// - There is no collapse to two packets after a long outage. On slow links it would cost more than it protects.
 #[derive(Debug)]
 pub(super) struct Window {

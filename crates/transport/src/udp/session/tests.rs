@@ -232,22 +232,26 @@ fn backlog_does_not_block_urgent() {
 /// A megabit per second, with half a second of queue.
 const THIN: WireProfile = WireProfile { loss: 0, duplicates: 0, reordering: 0, thin: Some((125_000, 64_000)) };
 
-#[test]
-fn large_object_fills_thin_path() {
-    const OBJECT: usize = 64 << 20;
+/// The part of a path's rate that a transfer of so many bytes gets, and the part of its packets that are lost.
+fn filled(connection: WireProfile, delay: Duration, object: usize) -> (f64, f64) {
     const PIECE: usize = 60_000;
-    let mut pair = SessionPair::new(THIN, 1);
+    let mut pair = SessionPair::new(connection, 1);
+    pair.delay = delay;
     let (start, mut next) = (pair.now, 0);
-    while pair.inbox[1].len() * PIECE < OBJECT {
+    while pair.inbox[1].len() * PIECE < object {
         while pair.send(5, 5, message(5, next, PIECE)).is_ok() {
             next += 1;
         }
         assert!(pair.step().expect("the remote is there"));
     }
-    let rate = OBJECT as f64 / (pair.now - start).as_secs_f64();
-    let waste = pair.dropped as f64 / pair.sent as f64;
-    assert!(rate > 0.9 * 125_000.0, "{rate:.0} bytes per second");
-    assert!(waste < 0.02, "{waste}");
+    let rate = object as f64 / (pair.now - start).as_secs_f64();
+    (rate / connection.thin.map_or(f64::MAX, |(rate, _)| rate as f64), pair.dropped as f64 / pair.sent as f64)
+}
+
+#[test]
+fn large_object_fills_thin_path() {
+    let (rate, waste) = filled(THIN, DELAY, 64 << 20);
+    assert!(rate > 0.9 && waste < 0.02, "{rate:.2}, {waste:.3}");
 }
 
 /// The mean time of objects of 50 kB, one after the other, over a satellite that loses a packet in a hundred.
@@ -269,6 +273,18 @@ fn noise_keeps_satellite_path_filled() {
     let mean = times.iter().sum::<f64>() / times.len() as f64;
     // Two round trips and half a second are the least. With a window that each loss halves it is 4.4 s.
     assert!(mean < 3.5, "{mean:.2} s: {times:.2?}");
+}
+
+#[test]
+fn short_queue_is_not_flooded() {
+    // Queues of one and of two packets, in which no loss looks like one of a queue.
+    for queue in [1_250, 2_500] {
+        for milliseconds in [10, 100] {
+            let connection = WireProfile { thin: Some((125_000, queue)), ..THIN };
+            let (rate, waste) = filled(connection, Duration::from_millis(milliseconds), 8 << 20);
+            assert!(rate > 0.6 && waste < 0.07, "{queue} bytes, {milliseconds} ms: {rate:.2}, {waste:.3}");
+        }
+    }
 }
 
 #[test]
