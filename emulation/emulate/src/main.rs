@@ -18,7 +18,7 @@ Exit codes:
   0  done
   1  failed
   2  the command line, the topology or the plan is wrong
-  3  this system lacks something that is needed
+  3  this system lacks something that is needed, or has less of it than a run needs
   4  done, but the figures cannot be trusted
   5  a link is not as it is described, or a run of a twin differs from its recording
   126  a program cannot be run

@@ -129,10 +129,15 @@ fn known(nets: &[Net]) -> Vec<usize> {
     known
 }
 
+/// Pairs of members of large LANs that do not know one another from the start, and have to find one another by ARP.
+pub fn arp_pairs(nets: &[Net]) -> usize {
+    let unknown = |(net, known): (&Net, usize)| net.members.len().saturating_mul(net.members.len() - known);
+    nets.iter().zip(known(nets)).map(unknown).sum()
+}
+
 /// A warning about LANs so large that not all members know all others from the start.
 pub(crate) fn warning(nets: &[Net]) -> Option<String> {
-    let asked_for = |(net, known): (&Net, usize)| net.members.len().saturating_mul(net.members.len() - known);
-    let asked_for: usize = nets.iter().zip(known(nets)).map(asked_for).sum();
+    let asked_for = arp_pairs(nets);
     (asked_for > ASKED_FOR).then(|| {
         format!(
             "up to {asked_for} pairs of neighbours on large LANs have to find one another, and for all hosts together \

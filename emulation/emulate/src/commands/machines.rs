@@ -77,6 +77,11 @@ impl MachineArgs {
         Err(again(CALLED, &text))
     }
 
+    /// The number of machines, this one among them.
+    pub(crate) const fn count(&self) -> usize {
+        self.machines.len() + 1
+    }
+
     /// Names all mistakes in the names of machines and hosts.
     pub(crate) fn check(&self, topology: &Topology) -> CommandResult {
         let mut machines = BTreeSet::from([HERE]);

@@ -16,6 +16,7 @@ use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
 use self::tasks::{SweepTask, remove_remains, tasks};
+use super::estimate::{self, ForceArgs, OutlinedRun};
 use super::jobs::{JobArgs, interrupted};
 use super::report::{failure, require_trusted};
 use super::run::figures;
@@ -49,6 +50,8 @@ pub(crate) struct SweepArgs {
     simulate: bool,
     #[command(flatten)]
     jobs: JobArgs,
+    #[command(flatten)]
+    force: ForceArgs,
     /// Say what would run and for how long, and end
     #[arg(long)]
     check: bool,
@@ -71,12 +74,16 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
     for warning in tasks.iter().flat_map(|task| &task.warnings).collect::<BTreeSet<_>>() {
         output.say(format!("warning: {warning}"));
     }
+    let open: Vec<&SweepTask> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
+    let real = open.iter().filter(|_| args.how() == RunMode::Emulated);
+    let outlined: Vec<OutlinedRun<'_>> = real.map(|task| task.outlined()).collect();
     if args.check {
+        estimate::warn(&outlined, output);
         return check::show(args, &tasks, output);
     }
-    let open: Vec<&SweepTask> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
     let mut failures = Vec::new();
     if !open.is_empty() {
+        args.force.check(&outlined, output)?;
         if args.how() == RunMode::Emulated
             && let sandbox::SandboxEntry::Done(code) = sandbox::enter()?
         {

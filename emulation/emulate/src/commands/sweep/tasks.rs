@@ -8,10 +8,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use roost_experiment::{Plan, Prepared, RunError, Sweep, SweepExtras, SweepMistakes, SweepRun, read_sweep};
+use roost_resources::RunOutline;
 use roost_results::record::SIMULATION;
 use roost_results::{PLAN_FILE, Results, TOPOLOGY_FILE};
 use roost_sim::SimulateError;
 
+use super::super::estimate::OutlinedRun;
 use super::{RunMode, SweepArgs};
 use crate::failure::{CommandResult, Failure};
 
@@ -24,6 +26,7 @@ pub(super) struct SweepTask {
     pub(super) architecture: &'static str,
     pub(super) longest: Duration,
     pub(super) warnings: Vec<String>,
+    pub(super) outline: RunOutline,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,10 @@ impl RunFolderState {
 impl SweepTask {
     pub(super) fn is_due(&self, keep_invalid: bool) -> bool {
         self.state == RunFolderState::Open || self.state == RunFolderState::NotValid && !keep_invalid
+    }
+
+    pub(super) fn outlined(&self) -> OutlinedRun<'_> {
+        OutlinedRun { name: Some(&self.run.name), outline: self.outline }
     }
 
     pub(super) fn prepare(&self, plan: &Path) -> Result<Prepared, RunError> {
@@ -88,6 +95,7 @@ pub(super) fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)
             architecture: prepared.plan.architecture.name(),
             longest: prepared.longest(),
             warnings,
+            outline: prepared.outline(),
             run,
         });
     }

@@ -1,0 +1,73 @@
+//! The measured costs of daemons, hosts and packets. `docs/benchmarks.md` says how they were measured.
+
+/// The build of the daemons and of this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    Debug,
+    Release,
+}
+
+impl Build {
+    pub const fn of_this_program() -> Self {
+        if cfg!(debug_assertions) { Self::Debug } else { Self::Release }
+    }
+
+    pub const fn costs(self) -> Costs {
+        match self {
+            Self::Release => RELEASE,
+            Self::Debug => DEBUG,
+        }
+    }
+}
+
+/// Processor times are seconds of one processor, of the system's own work too.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Costs {
+    /// Each second of a daemon that does nothing but stay attached.
+    pub idle_daemon_s: f64,
+    /// A request, with its connection, at all daemons and in the emulator.
+    pub request_s: f64,
+    /// A packet that a daemon sends or receives.
+    pub handled_packet_s: f64,
+    /// A packet that a link or LAN carries.
+    pub carried_packet_s: f64,
+    /// A packet that the emulator counts at its receiver.
+    pub delivered_packet_s: f64,
+    /// Memory of a daemon, of which none is shared with others.
+    pub daemon_bytes: u64,
+    /// Memory of the system for a host with one interface.
+    pub host_bytes: u64,
+    /// Memory of the emulator, and of the programs' text that daemons share.
+    pub base_bytes: u64,
+}
+
+const RELEASE: Costs = Costs {
+    idle_daemon_s: 0.000_5,
+    request_s: 0.002,
+    handled_packet_s: 30e-6,
+    carried_packet_s: 15e-6,
+    delivered_packet_s: 15e-6,
+    daemon_bytes: 5 << 20,
+    host_bytes: 1 << 20,
+    base_bytes: 100 << 20,
+};
+
+const DEBUG: Costs = Costs {
+    idle_daemon_s: 0.001,
+    request_s: 0.006,
+    handled_packet_s: 60e-6,
+    carried_packet_s: 40e-6,
+    delivered_packet_s: 60e-6,
+    daemon_bytes: 8 << 20,
+    host_bytes: 1 << 20,
+    base_bytes: 300 << 20,
+};
+
+/// Threads of a daemon.
+pub const DAEMON_TASKS: u64 = 3;
+/// Threads of the emulator, of its carrier and of the sandbox.
+pub const BASE_TASKS: u64 = 16;
+/// Open files of a daemon, which count for the whole system.
+pub const DAEMON_FILES: u64 = 30;
+/// Network namespaces beside those of hosts.
+pub const BASE_NAMESPACES: u64 = 2;

@@ -1,0 +1,296 @@
+//! The comparison of a run's needs with a machine's resources.
+
+use super::costs::Build;
+use super::demand::Demand;
+use super::machine::{Resources, SystemLimit};
+use super::outline::RunOutline;
+
+/// The part of the processors up to which measured runs were valid.
+const VALID_PART: f64 = 0.6;
+/// The part from which none was: daemons and packets wait for one another.
+const LATE_PART: f64 = 0.85;
+/// The part of a limit of memory from which a run is doubtful: the estimate may be off by as much.
+const TIGHT_MEMORY: f64 = 0.8;
+/// The most nodes that are ever advised.
+const MOST_NODES: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ShortageGrade {
+    /// The run may come to a valid end or not.
+    Doubtful,
+    /// The run would end, and its figures could not be trusted.
+    Late,
+    /// The run could not go on.
+    Impossible,
+}
+
+/// A resource that a run needs more of than there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    pub grade: ShortageGrade,
+    /// The consequence and the remedy, without a full stop.
+    pub sentence: String,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Estimate {
+    pub demand: Demand,
+    /// The worst first.
+    pub shortages: Vec<Shortage>,
+    /// The most nodes of such a run for which everything suffices.
+    pub most_nodes: Option<usize>,
+    run: RunOutline,
+    resources: Resources,
+}
+
+impl Estimate {
+    pub fn compare(run: &RunOutline, build: Build, resources: &Resources) -> Self {
+        let demand = Demand::of_run(run, build);
+        let mut shortages = shortages(&demand, resources);
+        shortages.sort_by_key(|shortage| std::cmp::Reverse(shortage.grade));
+        let most_nodes = (run.nodes > 0).then(|| most_nodes(run, build, resources));
+        Self { demand, shortages, most_nodes, run: *run, resources: *resources }
+    }
+
+    /// True if the run should not begin.
+    pub fn is_refused(&self) -> bool {
+        self.worst().is_some_and(|grade| grade > ShortageGrade::Doubtful)
+    }
+
+    pub fn worst(&self) -> Option<ShortageGrade> {
+        self.shortages.first().map(|shortage| shortage.grade)
+    }
+
+    /// The needs in a sentence without an end: `401 daemons need some 2.1 GB and 3.1 processors`.
+    pub fn needs(&self) -> String {
+        let (daemons, hosts) = (self.run.daemons(), self.run.network.hosts);
+        let what = if daemons > 0 { counted(daemons, "daemon") } else { counted(hosts, "host") };
+        let verb = if daemons.max(usize::from(daemons == 0) * hosts) == 1 { "needs" } else { "need" };
+        let Demand { processors, memory_bytes, .. } = self.demand;
+        format!("{what} {verb} some {} and {processors:.1} processors", gigabytes(memory_bytes))
+    }
+
+    /// The resources in a sentence without an end: `this machine has 22.6 GB and 2 processors`.
+    pub fn resources(&self) -> String {
+        let memory = self.resources.memory.map(|memory| format!("{} and ", gigabytes(memory.left)));
+        let processors = self.resources.processors;
+        let count = if processors.fract() == 0.0 { format!("{processors:.0}") } else { format!("{processors:.1}") };
+        let unit = if processors == 1.0 { "processor" } else { "processors" };
+        format!("this machine has {}{count} {unit}", memory.unwrap_or_default())
+    }
+
+    /// The needs, the resources, each shortage, and the ways out.
+    pub fn explain(&self) -> String {
+        let sentences: Vec<&str> = self.shortages.iter().map(|shortage| shortage.sentence.as_str()).collect();
+        let ways = match self.most_nodes {
+            Some(0) => "use `emulate simulate`, or --machines".to_owned(),
+            Some(most) if most < self.run.nodes => {
+                format!("use at most {most} nodes, `emulate simulate`, or --machines")
+            }
+            _ => "use fewer hosts, lower rates, or --machines".to_owned(),
+        };
+        format!("{}, and {}: {}; {ways}", self.needs(), self.resources(), sentences.join("; "))
+    }
+}
+
+fn shortages(demand: &Demand, resources: &Resources) -> Vec<Shortage> {
+    let limits = [
+        ("open files in one process", demand.open_files, resources.open_files),
+        ("open files in all", demand.system_files, resources.system_files),
+        ("threads", demand.tasks, resources.tasks),
+        ("network namespaces", demand.namespaces, resources.namespaces),
+    ];
+    let limited = limits.into_iter().filter_map(|(what, needed, limit)| exceeded(what, needed, limit?));
+    let found = [processors(demand, resources), memory(demand, resources), arp(demand, resources)];
+    found.into_iter().flatten().chain(limited).collect()
+}
+
+fn processors(demand: &Demand, resources: &Resources) -> Option<Shortage> {
+    let used = demand.processors / resources.processors.max(0.01);
+    if used > LATE_PART {
+        let sentence = "packets would be late by more than 1 ms, so that the run would not be valid".to_owned();
+        return Some(Shortage { grade: ShortageGrade::Late, sentence });
+    }
+    let sentence = if used > VALID_PART {
+        "packets may be late by more than 1 ms, and then the run is not valid".to_owned()
+    } else if demand.processors + resources.others > VALID_PART * resources.processors && is_busy(resources) {
+        format!("other programs use {:.1} processors now: end them, or the run may not be valid", resources.others)
+    } else {
+        return None;
+    };
+    Some(Shortage { grade: ShortageGrade::Doubtful, sentence })
+}
+
+/// Below this a machine counts as quiet: every system does something.
+fn is_busy(resources: &Resources) -> bool {
+    resources.others > 0.1 * resources.processors
+}
+
+fn memory(demand: &Demand, resources: &Resources) -> Option<Shortage> {
+    let SystemLimit { left, remedy } = resources.memory?;
+    let used = demand.memory_bytes as f64 / left.max(1) as f64;
+    let (grade, verb) = match used {
+        _ if used > 1.0 => (ShortageGrade::Impossible, "would"),
+        _ if used > TIGHT_MEMORY => (ShortageGrade::Doubtful, "may"),
+        _ => return None,
+    };
+    Some(Shortage { grade, sentence: format!("the system {verb} kill daemons for lack of memory: {remedy}") })
+}
+
+fn arp(demand: &Demand, resources: &Resources) -> Option<Shortage> {
+    let SystemLimit { left, remedy } = resources.arp_pairs?;
+    (demand.arp_pairs > left).then(|| Shortage {
+        grade: ShortageGrade::Doubtful,
+        sentence: format!(
+            "up to {} pairs of hosts find one another by ARP, and the system remembers {left}: {remedy}",
+            demand.arp_pairs
+        ),
+    })
+}
+
+fn exceeded(what: &str, needed: u64, limit: SystemLimit) -> Option<Shortage> {
+    let SystemLimit { left, remedy } = limit;
+    (needed > left).then(|| Shortage {
+        grade: ShortageGrade::Impossible,
+        sentence: format!("{needed} {what} are needed and {left} are left: {remedy}"),
+    })
+}
+
+/// The most nodes for which a quiet machine suffices without doubt.
+fn most_nodes(run: &RunOutline, build: Build, resources: &Resources) -> usize {
+    let quiet = Resources { others: 0.0, ..*resources };
+    let fits = |nodes: usize| shortages(&Demand::of_run(&run.with_nodes(nodes), build), &quiet).is_empty();
+    let (mut fitting, mut beyond) = (0, MOST_NODES + 1);
+    while fitting + 1 < beyond {
+        let middle = fitting.midpoint(beyond);
+        if fits(middle) {
+            fitting = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    fitting
+}
+
+fn counted(count: usize, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
+fn gigabytes(bytes: u64) -> String {
+    format!("{:.1} GB", bytes as f64 / 1e9)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{NetworkOutline, TrafficOutline};
+
+    const fn limit(left: u64) -> Option<SystemLimit> {
+        Some(SystemLimit { left, remedy: "raise it" })
+    }
+
+    /// A laptop: as many processors, and everything else in plenty.
+    fn machine(processors: f64) -> Resources {
+        Resources { processors, memory: limit(16 << 30), open_files: limit(4096), ..Resources::default() }
+    }
+
+    /// A star of so many nodes with the published mix.
+    fn star(nodes: usize) -> RunOutline {
+        let network =
+            NetworkOutline { hosts: nodes + 1, interfaces: nodes + 1, open_files: 3 * nodes as u64, arp_pairs: 0 };
+        let packets = 28.0 * nodes as f64;
+        let (requests, handled) = (nodes as f64 / 6.0, 2.0 * packets);
+        let traffic = TrafficOutline { requests, handled, carried: packets, delivered: packets };
+        RunOutline { nodes, hubs: 1, network, traffic }
+    }
+
+    fn compare(nodes: usize, resources: &Resources) -> Estimate {
+        Estimate::compare(&star(nodes), Build::Release, resources)
+    }
+
+    #[test]
+    fn small_run_needs_no_words() {
+        let estimate = compare(10, &machine(2.0));
+        assert_eq!((estimate.shortages.as_slice(), estimate.is_refused()), ([].as_slice(), false));
+        assert!(estimate.needs().starts_with("11 daemons need some 0."), "{}", estimate.needs());
+        assert_eq!(estimate.resources(), "this machine has 17.2 GB and 2 processors");
+    }
+
+    #[test]
+    fn many_nodes_are_late() {
+        let estimate = compare(3000, &Resources { open_files: None, memory: None, ..machine(2.0) });
+        assert_eq!(estimate.worst(), Some(ShortageGrade::Late));
+        let most = estimate.most_nodes.unwrap();
+        assert!(most > 10 && most < 3000, "{most}");
+        let text = estimate.explain();
+        assert!(text.contains(&format!("use at most {most} nodes, `emulate simulate`")), "{text}");
+        assert!(compare(most, &machine(2.0)).shortages.is_empty());
+        assert!(!compare(most + 1, &machine(2.0)).shortages.is_empty());
+    }
+
+    #[test]
+    fn hard_limits_come_first() {
+        let small = Resources { memory: limit(100 << 20), namespaces: limit(50), tasks: limit(50), ..machine(0.5) };
+        let estimate = compare(400, &small);
+        let grades: Vec<ShortageGrade> = estimate.shortages.iter().map(|shortage| shortage.grade).collect();
+        assert_eq!(grades[..3], [ShortageGrade::Impossible; 3]);
+        assert_eq!(grades.last(), Some(&ShortageGrade::Late));
+        let text = estimate.explain();
+        assert!(text.contains("403 network namespaces are needed and 50 are left: raise it"), "{text}");
+        assert!(text.contains("kill daemons for lack of memory"), "{text}");
+    }
+
+    #[test]
+    fn other_programs_make_doubtful() {
+        let estimate = compare(10, &Resources { others: 1.5, ..machine(2.0) });
+        assert_eq!((estimate.worst(), estimate.is_refused()), (Some(ShortageGrade::Doubtful), false));
+        assert!(estimate.explain().contains("other programs use 1.5 processors now"), "{}", estimate.explain());
+        assert_eq!(compare(10, &Resources { others: 0.1, ..machine(2.0) }).shortages, []);
+    }
+
+    #[test]
+    fn large_lans_need_arp_entries() {
+        let mut run = star(10);
+        run.network.arp_pairs = 5000;
+        let estimate = Estimate::compare(&run, Build::Release, &Resources { arp_pairs: limit(1024), ..machine(8.0) });
+        assert_eq!(estimate.worst(), Some(ShortageGrade::Doubtful));
+        assert!(estimate.shortages[0].sentence.contains("5000 pairs of hosts"), "{:?}", estimate.shortages);
+    }
+
+    #[test]
+    fn network_without_daemons_needs_less() {
+        let hosts = RunOutline { nodes: 0, hubs: 0, ..star(10) };
+        let estimate = Estimate::compare(&hosts, Build::Release, &machine(2.0));
+        assert!(estimate.needs().starts_with("11 hosts need") && estimate.most_nodes.is_none(), "{estimate:?}");
+    }
+
+    #[test]
+    fn machines_share_a_run() {
+        let run = star(400);
+        let third = run.shared_by(3);
+        assert_eq!((third.nodes, third.network.hosts, run.shared_by(1)), (134, 134, run));
+        assert!((third.traffic.requests * 3.0 - run.traffic.requests).abs() < 1e-9);
+    }
+
+    proptest! {
+        #[test]
+        fn any_numbers_compare(nodes in 0usize..200_000, processors in 0.0..512.0f64, left in any::<u64>()) {
+            let some = limit(left);
+            let resources = Resources {
+                processors, others: 0.0, memory: some, open_files: some, system_files: some, tasks: some,
+                namespaces: some, arp_pairs: some,
+            };
+            let estimate = compare(nodes, &resources);
+            prop_assert!(!estimate.explain().is_empty());
+            prop_assert!(estimate.most_nodes.is_none_or(|most| most <= MOST_NODES));
+        }
+
+        #[test]
+        fn more_nodes_never_fit_better(nodes in 1usize..2000, more in 1usize..2000) {
+            let few = compare(nodes, &machine(4.0)).worst();
+            prop_assert!(compare(nodes + more, &machine(4.0)).worst() >= few);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! A run in numbers.
+
+/// The parts of a run that cost something.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RunOutline {
+    /// Daemons of nodes, and of hubs.
+    pub nodes: usize,
+    pub hubs: usize,
+    pub network: NetworkOutline,
+    pub traffic: TrafficOutline,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct NetworkOutline {
+    pub hosts: usize,
+    pub interfaces: usize,
+    /// Open files that the lab itself needs for them.
+    pub open_files: u64,
+    /// Pairs of members of large LANs that have to find one another by ARP.
+    pub arp_pairs: usize,
+}
+
+/// The traffic of all nodes together, each second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct TrafficOutline {
+    pub requests: f64,
+    /// Packets of data that daemons send or receive.
+    pub handled: f64,
+    /// Packets of data that links and LANs carry.
+    pub carried: f64,
+    /// Packets of data that are counted at their receivers.
+    pub delivered: f64,
+}
+
+impl TrafficOutline {
+    pub fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.handled += other.handled;
+        self.carried += other.carried;
+        self.delivered += other.delivered;
+    }
+
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            requests: self.requests * factor,
+            handled: self.handled * factor,
+            carried: self.carried * factor,
+            delivered: self.delivered * factor,
+        }
+    }
+}
+
+impl RunOutline {
+    pub const fn daemons(&self) -> usize {
+        self.nodes + self.hubs
+    }
+
+    /// The same run with another number of nodes: the network and the traffic grow with it, and hubs stay.
+    #[must_use]
+    pub fn with_nodes(&self, nodes: usize) -> Self {
+        if self.nodes == 0 {
+            return *self;
+        }
+        let factor = nodes as f64 / self.nodes as f64;
+        let grown = |count: usize| (count as f64 * factor).ceil() as usize;
+        let network = NetworkOutline {
+            hosts: grown(self.network.hosts),
+            interfaces: grown(self.network.interfaces),
+            open_files: grown(self.network.open_files as usize) as u64,
+            arp_pairs: (self.network.arp_pairs as f64 * factor * factor) as usize,
+        };
+        Self { nodes, hubs: self.hubs, network, traffic: self.traffic.times(factor) }
+    }
+
+    /// The part of one of several machines that share a run evenly.
+    #[must_use]
+    pub fn shared_by(&self, machines: usize) -> Self {
+        if machines <= 1 {
+            return *self;
+        }
+        let part = |count: usize| count.div_ceil(machines);
+        let network = NetworkOutline {
+            hosts: part(self.network.hosts),
+            interfaces: part(self.network.interfaces),
+            open_files: part(self.network.open_files as usize) as u64,
+            arp_pairs: part(self.network.arp_pairs),
+        };
+        let traffic = self.traffic.times(1.0 / machines as f64);
+        Self { nodes: part(self.nodes), hubs: part(self.hubs), network, traffic }
+    }
+}
