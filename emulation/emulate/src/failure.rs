@@ -125,6 +125,7 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
             LabError::Topology(_) => FailureCode::BadInput,
+            LabError::Interrupted => FailureCode::Interrupted,
             _ if error.is_of_the_system() => FailureCode::Missing,
             _ => FailureCode::Failed,
         };

@@ -280,7 +280,7 @@ mod tests {
     fn rooms_grow_by_pairs() {
         let room = |members: usize| {
             outline(&format!(
-                "topology = {{ star = {{ nodes = 21 }} }}\n[rooms.r]\nmembers = {members}\nservices = ['track']\n"
+                "reflect = true\ntopology = {{ star = {{ nodes = 21 }} }}\n[rooms.r]\nmembers = {members}\nservices = ['track']\n"
             ))
         };
         let extra = room(10).traffic.delivered - room(5).traffic.delivered;

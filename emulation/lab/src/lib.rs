@@ -85,6 +85,15 @@ pub struct LabOptions {
     pub tcp: TcpCongestion,
     /// Other machines that make a part of the hosts.
     pub machines: Option<Machines>,
+    /// Ends the start of the lab.
+    pub interrupt: Option<Interrupt>,
+}
+
+impl LabOptions {
+    /// Fails once the user wants no lab any more.
+    fn check(&self) -> Result<(), LabError> {
+        if self.interrupt.as_ref().is_some_and(Interrupt::is_set) { Err(LabError::Interrupted) } else { Ok(()) }
+    }
 }
 
 /// A running network. Dropping it ends it.

@@ -64,6 +64,12 @@ impl Lab {
         Ok(self.carrier.overruns() + self.carrier.overflows()? + on_trunk)
     }
 
+    /// Sentences about losses between this program and others on other machines, because a queue was full, until the
+    /// latest observation. With any, requests failed that would not have failed on one machine.
+    pub fn queue_losses(&self) -> Vec<String> {
+        self.spread.as_ref().map(Spread::queue_losses).unwrap_or_default()
+    }
+
     /// The frame counters of each interface, in the order of hosts and their interfaces.
     pub fn wires(&self) -> Vec<WireCounts> {
         let others = self.others().into_iter().flat_map(|other| other.wires);

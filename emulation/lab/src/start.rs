@@ -11,7 +11,7 @@ use roost_topology::model::{HostIndex, MAX_LAB_HOSTS, Topology};
 use roost_topology::shares::Shares;
 
 use super::carrier::{Carrier, CarrierFrame, CarrierShare, HostWire, PortShare, RemotePort};
-use super::hosts::{self, LabHost};
+use super::hosts::{self, HostSettings, LabHost};
 use super::names::LabNames;
 use super::namespace::Namespace;
 use super::plan::{self, HostPlan};
@@ -72,9 +72,13 @@ impl Lab {
         let count = plans.iter().map(|plan| plan.interfaces.len()).sum();
         limits::raise_open_files(plans.len(), count)?;
         let warnings = tcp.warning.into_iter().chain(plan::warning(&topology.nets)).collect();
+        options.check()?;
         let (mut network, wiring) = wiring::build(&topology, options.seed);
         let share = share.map(|share| carrier_share(share, &mut network, &wiring, &topology));
-        let hosts = hosts::make(&plans, backend, tcp.given.as_deref())?;
+        let hosts = hosts::make(
+            &plans,
+            &HostSettings { backend, tcp: tcp.given.as_deref(), interrupt: options.interrupt.as_ref() },
+        )?;
         let buffer = hosts.iter().flat_map(|host| &host.interfaces).find_map(device::receive_buffer);
         let (namespaces, wires) = split(hosts, &plans, &wiring);
         let mut hosts: Vec<Option<Namespace>> = topology.hosts.iter().map(|_| None).collect();

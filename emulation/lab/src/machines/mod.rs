@@ -18,8 +18,10 @@
 //! conversation, so that everything is measured and recorded by the command.
 
 mod agent;
+mod give_up;
 mod process;
 mod protocol;
+mod queue;
 mod remote;
 mod spread;
 

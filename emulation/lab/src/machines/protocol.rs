@@ -143,6 +143,8 @@ pub(crate) struct Observation {
     pub(crate) lines: Vec<LineCounts>,
     /// By process, as the call that started it numbered it.
     pub(crate) usages: BTreeMap<u64, Usage>,
+    /// Connections that ended because a queue was full.
+    pub(crate) overflows: u64,
 }
 
 #[derive(Debug)]

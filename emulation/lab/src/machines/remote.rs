@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::protocol::{AgentCall, Answer, Message, PROTOCOL, Packet};
+use super::queue::{ByteQueue, Overflow, byte_queue};
 use crate::{LabError, Usage};
 
 /// The longest time for an answer, and for the first message of an agent.
@@ -38,13 +39,31 @@ struct RemoteLink {
     reader: UnixStream,
     next: AtomicU64,
     waiting: Mutex<BTreeMap<u64, Sender<Result<Answer, String>>>>,
-    streams: Mutex<BTreeMap<u64, Sender<Vec<u8>>>>,
+    streams: Mutex<BTreeMap<u64, RemoteStream>>,
+    /// Connections and messages that did not fit into a queue here.
+    overflows: AtomicU64,
     exits: Mutex<BTreeMap<u64, i32>>,
     /// The latest known usage of the programs there.
     usages: Mutex<BTreeMap<u64, Usage>>,
     sockets: Mutex<Vec<PathBuf>>,
     /// The cause, once the conversation has ended.
     gone: OnceLock<String>,
+}
+
+/// Bytes that come from the other machine.
+#[derive(Debug)]
+enum RemoteStream {
+    /// A gap in them makes the rest useless.
+    Connection(ByteQueue),
+    Log(ByteQueue),
+}
+
+impl RemoteStream {
+    fn push(&self, bytes: Vec<u8>) -> Result<(), Overflow> {
+        match self {
+            Self::Connection(queue) | Self::Log(queue) => queue.push(bytes),
+        }
+    }
 }
 
 pub(crate) struct PendingAnswer {
@@ -89,6 +108,7 @@ impl RemoteMachine {
             next: AtomicU64::new(1),
             waiting: Mutex::default(),
             streams: Mutex::default(),
+            overflows: AtomicU64::new(0),
             exits: Mutex::default(),
             usages: Mutex::default(),
             sockets: Mutex::default(),
@@ -112,10 +132,10 @@ impl RemoteMachine {
 
     /// Starts a program there. Its messages are appended to `log` here.
     pub(crate) fn spawn(&self, call: AgentCall, mut log: std::fs::File) -> Result<RemoteProcess, LabError> {
-        let (sender, receiver) = mpsc::channel::<Vec<u8>>();
-        let pending = RemoteLink::send_with_stream(&self.link, call, Some(sender))?;
+        let (queue, mut bytes) = byte_queue();
+        let pending = RemoteLink::send_with_stream(&self.link, call, RemoteStream::Log(queue))?;
         let id = pending.id;
-        thread::spawn(move || receiver.into_iter().try_for_each(|bytes| log.write_all(&bytes)));
+        thread::spawn(move || bytes.try_for_each(|bytes| log.write_all(&bytes)));
         pending.wait(ANSWER)?;
         Ok(RemoteProcess { id, link: Arc::clone(&self.link) })
     }
@@ -137,6 +157,15 @@ impl RemoteMachine {
             }
         });
         Ok(())
+    }
+
+    /// Ends the conversation, and with it the agent.
+    pub(super) fn give_up(&self, why: &str) {
+        self.link.give_up(why.to_owned());
+    }
+
+    pub(super) fn overflows(&self) -> u64 {
+        self.link.overflows.load(Relaxed)
     }
 
     pub(crate) fn keep_usages(&self, usages: &BTreeMap<u64, Usage>) {
@@ -171,14 +200,10 @@ impl RemoteLink {
         self.send_as(id, call, body)
     }
 
-    fn send_with_stream(
-        self: &Arc<Self>,
-        call: AgentCall,
-        stream: Option<Sender<Vec<u8>>>,
-    ) -> Result<PendingAnswer, LabError> {
+    fn send_with_stream(self: &Arc<Self>, call: AgentCall, stream: RemoteStream) -> Result<PendingAnswer, LabError> {
         let id = self.next.fetch_add(1, Relaxed);
         // Before the call: its first bytes may come with the answer.
-        stream.map(|stream| lock(&self.streams).insert(id, stream));
+        lock(&self.streams).insert(id, stream);
         self.send_as(id, call, &[])
     }
 
@@ -236,17 +261,25 @@ impl RemoteLink {
                         let _ = waiting.send(answer);
                     }
                 }
-                Message::Data { id } => {
-                    if let Some(stream) = lock(&self.streams).get(&id) {
-                        let _ = stream.send(body);
-                    }
-                }
+                Message::Data { id } => self.hand_over(id, body),
                 Message::End { id } => drop(lock(&self.streams).remove(&id)),
                 Message::Exited { id, status } => drop(lock(&self.exits).insert(id, status)),
                 Message::Hello(_) | Message::Call { .. } | Message::Beat => {}
             }
         };
         self.give_up(why);
+    }
+
+    /// Hands bytes to their reader. Nobody may wait here: answers come on the same way.
+    fn hand_over(&self, id: u64, bytes: Vec<u8>) {
+        let mut streams = lock(&self.streams);
+        let Some(stream) = streams.get(&id) else { return };
+        if stream.push(bytes).is_err() {
+            self.overflows.fetch_add(1, Relaxed);
+            if matches!(stream, RemoteStream::Connection(_)) {
+                streams.remove(&id);
+            }
+        }
     }
 
     fn beat(&self) {
@@ -257,12 +290,13 @@ impl RemoteLink {
 
     /// Joins a client here with the socket there.
     fn connect(self: &Arc<Self>, path: &Path, mut client: UnixStream) -> Result<(), LabError> {
-        let (sender, receiver) = mpsc::channel();
-        let pending = self.send_with_stream(AgentCall::Connect { path: path.to_owned() }, Some(sender))?;
+        let (queue, bytes) = byte_queue();
+        let connect = AgentCall::Connect { path: path.to_owned() };
+        let pending = self.send_with_stream(connect, RemoteStream::Connection(queue))?;
         let id = pending.id;
         let mut to_client = client.try_clone().map_err(|error| LabError::kernel("use a connection", error))?;
         thread::spawn(move || {
-            for bytes in receiver {
+            for bytes in bytes {
                 if to_client.write_all(&bytes).is_err() {
                     break;
                 }
@@ -355,6 +389,30 @@ mod tests {
         let error = machine.send(AgentCall::Observe, &[]).unwrap().wait(Duration::from_millis(1)).unwrap_err();
         assert!(error.to_string().contains("does not answer any more"), "{error}");
         assert!(machine.send(AgentCall::Observe, &[]).is_err(), "nobody waits again");
+    }
+
+    #[test]
+    fn full_queue_ends_connection_alone() {
+        let (machine, _there) = greeted();
+        let link = &machine.link;
+        let ((connection, _slow), (log, _slow_too)) = (byte_queue(), byte_queue());
+        lock(&link.streams).extend([(1, RemoteStream::Connection(connection)), (2, RemoteStream::Log(log))]);
+        for _ in 0..3 {
+            [1, 2].into_iter().for_each(|id| link.hand_over(id, vec![0; 6 << 20]));
+        }
+        assert_eq!(machine.overflows(), 2, "each third one");
+        assert_eq!(lock(&link.streams).keys().copied().collect::<Vec<u64>>(), [2], "a log goes on after a gap");
+    }
+
+    #[test]
+    fn waiting_calls_end_at_give_up() {
+        let (machine, there) = greeted();
+        let pending = machine.send(AgentCall::Observe, &[]).unwrap();
+        machine.give_up("interrupted");
+        assert!(pending.wait(ANSWER).unwrap_err().to_string().contains("interrupted"));
+        let mut said = Vec::new();
+        (&there).read_to_end(&mut said).unwrap();
+        assert!(!said.is_empty(), "the call, and then the end");
     }
 
     #[test]
