@@ -96,7 +96,7 @@ enum EmulateCommand {
   emulate run experiment.ns --for 5m
 ")]
     Run(commands::run::RunArgs),
-    /// Run a plan in virtual time: the same machines, no daemons, no waiting
+    /// Run a plan in virtual time: the same state machines, no daemons, no waiting
     ///
     /// A run repeats exactly from its seed: its hash, of every packet and message with their
     /// times, is the same on every machine. The run checks its invariants after each step;
