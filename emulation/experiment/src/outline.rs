@@ -90,7 +90,6 @@ struct DataRate {
     packets: f64,
 }
 
-/// The packets of one request.
 fn packets(service: Service, stream_s: f64) -> f64 {
     match service.flow_kind() {
         FlowKind::Stream { bits_per_second, packet_bytes } => {
@@ -154,7 +153,6 @@ fn agents(topology: &Topology) -> TrafficOutline {
     TrafficOutline { carried: packets * 2.0, delivered: packets * 2.0, ..TrafficOutline::default() }
 }
 
-/// The mean way of data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Ways {
     /// Links and LANs between provider and requester.

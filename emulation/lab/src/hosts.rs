@@ -20,7 +20,6 @@ pub(crate) struct LabHost {
     pub(crate) interfaces: Vec<CarrierEnd>,
 }
 
-/// The settings of all hosts.
 #[derive(Clone, Copy)]
 pub(crate) struct HostSettings<'a> {
     pub(crate) backend: DeviceBackend,

@@ -85,7 +85,7 @@ pub struct LabOptions {
     pub tcp: TcpCongestion,
     /// Other machines that make a part of the hosts.
     pub machines: Option<Machines>,
-    /// Ends the start of the lab.
+    /// Ends the start of the lab with [`LabError::Interrupted`].
     pub interrupt: Option<Interrupt>,
 }
 

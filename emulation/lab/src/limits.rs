@@ -31,7 +31,6 @@ pub(crate) fn raise_open_files(hosts: usize, interfaces: usize) -> Result<(), La
     }
 }
 
-/// Open files that a lab needs.
 pub const fn needed_files(hosts: u64, interfaces: u64) -> u64 {
     FILES_BESIDES + FILES_PER_HOST * hosts + FILES_PER_INTERFACE * interfaces
 }

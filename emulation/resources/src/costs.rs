@@ -63,11 +63,9 @@ const DEBUG: Costs = Costs {
     base_bytes: 300 << 20,
 };
 
-/// Threads of a daemon.
 pub const DAEMON_TASKS: u64 = 3;
-/// Threads of the emulator, of its carrier and of the sandbox.
+/// Threads of the emulator, of its carrier and of the sandbox, beside those of daemons.
 pub const BASE_TASKS: u64 = 16;
 /// Open files of a daemon, which count for the whole system.
 pub const DAEMON_FILES: u64 = 30;
-/// Network namespaces beside those of hosts.
 pub const BASE_NAMESPACES: u64 = 2;

@@ -1,4 +1,4 @@
-//! The needs of a run.
+//! The needs of a run, computed from its numbers and the measured costs.
 
 use super::costs::{BASE_NAMESPACES, BASE_TASKS, Build, DAEMON_FILES, DAEMON_TASKS};
 use super::outline::RunOutline;
@@ -10,9 +10,7 @@ pub struct Demand {
     pub memory_bytes: u64,
     /// Open files of the emulator's own process.
     pub open_files: u64,
-    /// Open files of all processes.
     pub system_files: u64,
-    /// Threads of all processes.
     pub tasks: u64,
     pub namespaces: u64,
     pub arp_pairs: u64,

@@ -20,7 +20,7 @@ pub enum ShortageGrade {
     Doubtful,
     /// The run would end, and its figures could not be trusted.
     Late,
-    /// The run could not go on.
+    /// The run would break off, or could not begin.
     Impossible,
 }
 
@@ -35,7 +35,6 @@ pub struct Shortage {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Estimate {
     pub demand: Demand,
-    /// The worst first.
     pub shortages: Vec<Shortage>,
     /// The most nodes of such a run for which everything suffices.
     pub most_nodes: Option<usize>,
@@ -61,35 +60,36 @@ impl Estimate {
         self.shortages.first().map(|shortage| shortage.grade)
     }
 
-    /// The needs in a sentence without an end: `401 daemons need some 2.1 GB and 3.1 processors`.
+    /// The needs in a sentence without an end: `401 daemons need some 3.1 processors and 2.1 GB`.
     pub fn needs(&self) -> String {
         let (daemons, hosts) = (self.run.daemons(), self.run.network.hosts);
-        let what = if daemons > 0 { counted(daemons, "daemon") } else { counted(hosts, "host") };
-        let verb = if daemons.max(usize::from(daemons == 0) * hosts) == 1 { "needs" } else { "need" };
+        let (count, what) = if daemons > 0 { (daemons, "daemon") } else { (hosts, "host") };
+        let verb = if count == 1 { "needs" } else { "need" };
         let Demand { processors, memory_bytes, .. } = self.demand;
-        format!("{what} {verb} some {} and {processors:.1} processors", gigabytes(memory_bytes))
+        format!("{} {verb} some {processors:.1} processors and {}", counted(count, what), gigabytes(memory_bytes))
     }
 
-    /// The resources in a sentence without an end: `this machine has 22.6 GB and 2 processors`.
+    /// The resources in a sentence without an end: `this machine has 2 processors and 22.6 GB free`.
     pub fn resources(&self) -> String {
-        let memory = self.resources.memory.map(|memory| format!("{} and ", gigabytes(memory.left)));
+        let memory = self.resources.memory.map(|memory| format!(" and {} free", gigabytes(memory.left)));
         let processors = self.resources.processors;
         let count = if processors.fract() == 0.0 { format!("{processors:.0}") } else { format!("{processors:.1}") };
         let unit = if processors == 1.0 { "processor" } else { "processors" };
-        format!("this machine has {}{count} {unit}", memory.unwrap_or_default())
+        format!("this machine has {count} {unit}{}", memory.unwrap_or_default())
     }
 
     /// The needs, the resources, each shortage, and the ways out.
     pub fn explain(&self) -> String {
         let sentences: Vec<&str> = self.shortages.iter().map(|shortage| shortage.sentence.as_str()).collect();
         let ways = match self.most_nodes {
-            Some(0) => "use `emulate simulate`, or --machines".to_owned(),
+            Some(0) => "; use `emulate simulate`, or --machines".to_owned(),
             Some(most) if most < self.run.nodes => {
-                format!("use at most {most} nodes, `emulate simulate`, or --machines")
+                format!("; use at most {most} nodes, `emulate simulate`, or --machines")
             }
-            _ => "use fewer hosts, lower rates, or --machines".to_owned(),
+            None if self.is_refused() => "; use fewer hosts, lower rates, or --machines".to_owned(),
+            _ => String::new(),
         };
-        format!("{}, and {}: {}; {ways}", self.needs(), self.resources(), sentences.join("; "))
+        format!("{}, and {}: {}{ways}", self.needs(), self.resources(), sentences.join("; "))
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
         let estimate = compare(10, &machine(2.0));
         assert_eq!((estimate.shortages.as_slice(), estimate.is_refused()), ([].as_slice(), false));
         assert!(estimate.needs().starts_with("11 daemons need some 0."), "{}", estimate.needs());
-        assert_eq!(estimate.resources(), "this machine has 17.2 GB and 2 processors");
+        assert_eq!(estimate.resources(), "this machine has 2 processors and 17.2 GB free");
     }
 
     #[test]

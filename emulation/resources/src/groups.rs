@@ -9,7 +9,6 @@ const NO_LIMIT: u64 = 1 << 60;
 
 /// Reads this process's control groups up to the root.
 pub(super) struct ControlGroups {
-    /// The lines of `/proc/self/cgroup`.
     lines: String,
 }
 

@@ -1,4 +1,4 @@
-//! The resources of this machine.
+//! The resources of this machine, read from the kernel.
 
 use std::fs;
 use std::time::Duration;
@@ -10,7 +10,6 @@ use super::groups::ControlGroups;
 /// The time for which the use of processors is measured.
 const SAMPLE: Duration = Duration::from_millis(250);
 
-/// A limit of the system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SystemLimit {
     /// The number that a run may still use.
@@ -24,7 +23,6 @@ pub struct SystemLimit {
 pub struct Resources {
     /// Processors that this process may use; a quota may be a part of one.
     pub processors: f64,
-    /// Processors that other programs use now.
     pub others: f64,
     pub memory: Option<SystemLimit>,
     pub open_files: Option<SystemLimit>,
@@ -94,7 +92,6 @@ fn least<const N: usize>(limits: [Option<SystemLimit>; N]) -> Option<SystemLimit
     limits.into_iter().flatten().min_by_key(|limit| limit.left)
 }
 
-/// Processors that programs use now.
 fn others() -> f64 {
     let read = || fs::read_to_string("/proc/stat").ok().and_then(|text| busy_ticks(&text));
     let before = read();
@@ -105,7 +102,6 @@ fn others() -> f64 {
     }
 }
 
-/// The unit of times in `/proc/stat`.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Ticks in use, without those of niced programs, which give way to a run.

@@ -1,9 +1,8 @@
-//! A run in numbers.
+//! A run in numbers, without its names and times.
 
 /// The parts of a run that cost something.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RunOutline {
-    /// Daemons of nodes, and of hubs.
     pub nodes: usize,
     pub hubs: usize,
     pub network: NetworkOutline,
@@ -56,7 +55,7 @@ impl RunOutline {
         self.nodes + self.hubs
     }
 
-    /// The same run with another number of nodes: the network and the traffic grow with it, and hubs stay.
+    /// Changes the number of nodes: the network and the traffic grow with it, and hubs stay.
     #[must_use]
     pub fn with_nodes(&self, nodes: usize) -> Self {
         if self.nodes == 0 {

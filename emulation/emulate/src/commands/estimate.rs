@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn single_run_is_told_in_one_line() {
+    fn single_run_is_one_line() {
         let told = refusal(&["400 daemons need more".to_owned()], 1);
         assert_eq!(told, "400 daemons need more; --force runs it all the same");
     }

@@ -36,7 +36,7 @@ fn check_tells_the_needs() {
 }
 
 #[test]
-fn sweep_names_runs_that_do_not_fit() {
+fn sweep_names_runs_beyond_machine() {
     let folder = Folder::with("plan.toml", &PLAN.replace("4000", "5"));
     let args = ["sweep", "plan.toml", "--vary", "topology.star.nodes=5,4000", "-o", "out"];
     let output = folder.emulate(&args);

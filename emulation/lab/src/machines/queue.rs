@@ -24,7 +24,6 @@ pub(super) struct QueuedBytes {
     waiting: Arc<AtomicUsize>,
 }
 
-/// Bytes that did not fit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Overflow;
 
