@@ -27,12 +27,12 @@ pub struct Costs {
     pub idle_daemon_s: f64,
     /// A request, with its connection, at all daemons and in the emulator.
     pub request_s: f64,
-    /// A packet that a daemon sends or receives.
-    pub handled_packet_s: f64,
-    /// A packet that a link or LAN carries.
-    pub carried_packet_s: f64,
-    /// A packet that the emulator counts at its receiver.
+    /// A packet of data at its provider, its requester, and in the emulator, which counts it.
     pub delivered_packet_s: f64,
+    /// A packet of data that a hub passes on.
+    pub relayed_packet_s: f64,
+    /// A packet of data that a link or LAN carries, with its part of all other packets.
+    pub carried_packet_s: f64,
     /// Memory of a daemon, of which none is shared with others.
     pub daemon_bytes: u64,
     /// Memory of the system for a host with one interface.
@@ -42,20 +42,20 @@ pub struct Costs {
 }
 
 const RELEASE: Costs = Costs {
-    idle_daemon_s: 0.000_5,
-    request_s: 0.002,
-    handled_packet_s: 30e-6,
-    carried_packet_s: 15e-6,
-    delivered_packet_s: 15e-6,
-    daemon_bytes: 5 << 20,
-    host_bytes: 1 << 20,
-    base_bytes: 100 << 20,
+    idle_daemon_s: 0.000_27,
+    request_s: 0.003,
+    delivered_packet_s: 240e-6,
+    relayed_packet_s: 15e-6,
+    carried_packet_s: 70e-6,
+    daemon_bytes: 5_000_000,
+    host_bytes: 600_000,
+    base_bytes: 150_000_000,
 };
 
 const DEBUG: Costs = Costs {
     idle_daemon_s: 0.001,
     request_s: 0.006,
-    handled_packet_s: 60e-6,
+    relayed_packet_s: 60e-6,
     carried_packet_s: 40e-6,
     delivered_packet_s: 60e-6,
     daemon_bytes: 8 << 20,
@@ -67,5 +67,5 @@ pub const DAEMON_TASKS: u64 = 3;
 /// Threads of the emulator, of its carrier and of the sandbox, beside those of daemons.
 pub const BASE_TASKS: u64 = 16;
 /// Open files of a daemon, which count for the whole system.
-pub const DAEMON_FILES: u64 = 30;
+pub const DAEMON_FILES: u64 = 40;
 pub const BASE_NAMESPACES: u64 = 2;

@@ -23,9 +23,9 @@ impl Demand {
         let traffic = &run.traffic;
         let processors = daemons as f64 * costs.idle_daemon_s
             + traffic.requests * costs.request_s
-            + traffic.handled * costs.handled_packet_s
-            + traffic.carried * costs.carried_packet_s
-            + traffic.delivered * costs.delivered_packet_s;
+            + traffic.delivered * costs.delivered_packet_s
+            + traffic.relayed * costs.relayed_packet_s
+            + traffic.carried * costs.carried_packet_s;
         // The interfaces beyond the first cost about as much as a host.
         let places = hosts.max(run.network.interfaces as u64);
         Self {

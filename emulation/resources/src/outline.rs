@@ -23,29 +23,29 @@ pub struct NetworkOutline {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TrafficOutline {
     pub requests: f64,
-    /// Packets of data that daemons send or receive.
-    pub handled: f64,
+    /// Packets of streams that go from a provider to a requester; those of objects count as little as they cost.
+    pub delivered: f64,
+    /// Packets of data that hubs pass on.
+    pub relayed: f64,
     /// Packets of data that links and LANs carry.
     pub carried: f64,
-    /// Packets of data that are counted at their receivers.
-    pub delivered: f64,
 }
 
 impl TrafficOutline {
     pub fn add(&mut self, other: &Self) {
         self.requests += other.requests;
-        self.handled += other.handled;
-        self.carried += other.carried;
         self.delivered += other.delivered;
+        self.relayed += other.relayed;
+        self.carried += other.carried;
     }
 
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
         Self {
             requests: self.requests * factor,
-            handled: self.handled * factor,
-            carried: self.carried * factor,
             delivered: self.delivered * factor,
+            relayed: self.relayed * factor,
+            carried: self.carried * factor,
         }
     }
 }
