@@ -12,8 +12,10 @@ use super::placement::PlacedNode;
 use super::plan::{Plan, RoomMembers};
 use super::prepare::Prepared;
 
-/// The time of a request beside that of its data, seconds: a discovery and a handshake over links of some 100 ms.
-const SETUP_S: f64 = 0.3;
+/// Round trips of a request before its data: the discovery, and often a handshake.
+const SETUP_TRIPS: f64 = 1.5;
+/// Bytes of the first flight of an object; each further flight is twice as long, until the link is full.
+const FIRST_FLIGHT_BYTES: f64 = 14_000.0;
 /// Bytes of an object in a packet.
 const CHUNK_BYTES: f64 = 1_150.0;
 /// Bytes of a packet with its headers, on average: of a track 300, of a video 1200.
@@ -22,6 +24,8 @@ const PACKET_BYTES: f64 = 600.0;
 const OBJECT_PACKETS: f64 = 1.5;
 /// The cost of a packet of an object beside a stream's, at its two daemons: they send and receive many at once.
 const OBJECT_COST: f64 = 1.0 / 16.0;
+/// The same of a packet of a room, which a hub has copied.
+const ROOM_COST: f64 = 0.65;
 /// Hosts from which ways are measured: means hardly change with more.
 const MAX_SAMPLED: usize = 16;
 
@@ -125,19 +129,30 @@ fn drawn(plan: &Plan, topology: &Topology, node: &PlacedNode) -> DataRate {
     }
     let [parts @ .., pause] = node.mix.percentages().map(|percent| percent / 100.0);
     let (stream, bytes_per_s) = (plan.stream.as_secs_f64(), link_bytes(topology, node.host));
+    let round_trip = round_trip_s(topology, node.host);
     let (mut cycle, mut drawn) = (pause * plan.idle.as_secs_f64(), DataRate::default());
     for (service, part) in Service::ALL.into_iter().zip(parts) {
         let seconds = match service.flow_kind() {
             FlowKind::Stream { .. } => stream,
-            FlowKind::Object { bytes } => bytes as f64 / bytes_per_s,
+            FlowKind::Object { bytes } => {
+                let flights = (bytes as f64 / FIRST_FLIGHT_BYTES).log2().max(0.0);
+                bytes as f64 / bytes_per_s + flights * round_trip
+            }
         };
-        cycle += part * (seconds + SETUP_S);
+        cycle += part * (seconds + SETUP_TRIPS * round_trip);
         drawn.add_requests(part, service, stream);
     }
     let rate = drawn.times(1.0 / cycle.max(1e-3));
     // Thin links lose or delay the rest.
     let fitting = (bytes_per_s / PACKET_BYTES / rate.packets.max(1.0)).min(1.0);
     DataRate { requests: rate.requests, ..rate.times(fitting) }
+}
+
+/// The round trip to a host whose link has the same delay, at least that of a LAN.
+fn round_trip_s(topology: &Topology, host: HostIndex) -> f64 {
+    let own = topology.nets.iter().flat_map(|net| &net.members).find(|member| member.host == host);
+    let one_way = own.map_or(0.0, |member| (member.to_net.delay + member.from_net.delay).as_secs_f64());
+    (2.0 * one_way).max(0.001)
 }
 
 /// The bytes that a host can receive each second.
@@ -158,7 +173,7 @@ fn in_rooms(plan: &Plan, nodes: usize) -> DataRate {
         };
         let pairs = (members * members.saturating_sub(1)) as f64;
         let streams = room.services.iter().map(|service| pairs * packets(*service, 1.0)).sum::<f64>();
-        (sum.packets, sum.cost) = (sum.packets + streams, sum.cost + streams);
+        (sum.packets, sum.cost) = (sum.packets + streams, sum.cost + streams * ROOM_COST);
     }
     sum
 }
@@ -304,6 +319,6 @@ mod tests {
             ))
         };
         let extra = room(10).traffic.delivered - room(5).traffic.delivered;
-        assert!((extra - (90.0 - 20.0) * 20.0).abs() < 1.0, "{extra}");
+        assert!((extra - (90.0 - 20.0) * 20.0 * ROOM_COST).abs() < 1.0, "{extra}");
     }
 }

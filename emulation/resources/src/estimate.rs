@@ -67,7 +67,8 @@ impl Estimate {
         let (count, what) = if daemons > 0 { (daemons, "daemon") } else { (hosts, "host") };
         let verb = if count == 1 { "needs" } else { "need" };
         let Demand { processors, memory_bytes, .. } = self.demand;
-        format!("{} {verb} some {processors:.1} processors and {}", counted(count, what), gigabytes(memory_bytes))
+        let processors = if processors < 0.05 { "less than 0.1".to_owned() } else { format!("some {processors:.1}") };
+        format!("{} {verb} {processors} processors and {}", counted(count, what), gigabytes(memory_bytes))
     }
 
     /// The resources in a sentence without an end: `this machine has 2 processors and 22.6 GB free`.
