@@ -24,7 +24,7 @@ const PACKET_BYTES: f64 = 600.0;
 const OBJECT_PACKETS: f64 = 1.5;
 /// The cost of a packet of an object beside a stream's, at its two daemons: they send and receive many at once.
 const OBJECT_COST: f64 = 1.0 / 16.0;
-/// The same of a packet of a room, which a hub has copied.
+/// A room's packet costs so much of that: a hub has copied it.
 const ROOM_COST: f64 = 0.65;
 /// Hosts from which ways are measured: means hardly change with more.
 const MAX_SAMPLED: usize = 16;

@@ -388,16 +388,3 @@ fn free(folder: &Path) -> PathBuf {
     let mut names = std::iter::once(folder.to_owned()).chain((2..).map(numbered));
     names.find(|name| !name.exists()).unwrap_or_else(|| folder.to_owned())
 }
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        let code = match &error {
-            RunError::Plan(_) | RunError::Topology(_) => FailureCode::BadInput,
-            RunError::Missing(_) => FailureCode::Missing,
-            RunError::Lab(error) if error.is_of_the_system() => FailureCode::Missing,
-            RunError::Interrupted => FailureCode::Interrupted,
-            _ => FailureCode::Failed,
-        };
-        Self::new(code, error.to_string())
-    }
-}
