@@ -36,7 +36,7 @@ impl ForceArgs {
         if !sandbox::is_outside() || runs.is_empty() {
             return Ok(());
         }
-        let found = judge(runs);
+        let found = judge(runs, &Resources::read());
         if !found.refused.is_empty() && !self.force {
             return Err(Failure::new(FailureCode::Missing, refusal(&found.refused, runs.len())));
         }
@@ -45,10 +45,10 @@ impl ForceArgs {
     }
 }
 
-/// Warns of runs that need more than this machine has, or may.
+/// Warns of runs that need more than this machine has, or may, while nothing else runs.
 pub(crate) fn warn(runs: &[OutlinedRun<'_>], output: Output) {
     if !runs.is_empty() {
-        judge(runs).show(output);
+        judge(runs, &Resources { others: 0.0, ..Resources::read() }).show(output);
     }
 }
 
@@ -61,15 +61,21 @@ struct TightRuns {
 
 impl TightRuns {
     fn show(&self, output: Output) {
-        let all = self.refused.iter().chain(&self.doubtful);
-        all.take(MAX_NAMED).for_each(|said| output.say(format!("warning: {said}")));
+        self.refused.iter().take(MAX_NAMED).for_each(|said| output.say(format!("warning: {said}")));
+        summarize_doubts(&self.doubtful).iter().for_each(|said| output.say(format!("warning: {said}")));
     }
 }
 
-fn judge(runs: &[OutlinedRun<'_>]) -> TightRuns {
-    let (resources, mut found) = (Resources::read(), TightRuns::default());
+/// The first doubt stands for all: most runs of a sweep are alike.
+fn summarize_doubts(doubtful: &[String]) -> Option<String> {
+    let (first, others) = doubtful.split_first()?;
+    Some(if others.is_empty() { first.clone() } else { format!("{first}; {} more runs are as doubtful", others.len()) })
+}
+
+fn judge(runs: &[OutlinedRun<'_>], resources: &Resources) -> TightRuns {
+    let mut found = TightRuns::default();
     for run in runs {
-        let estimate = estimate(&run.outline, &resources);
+        let estimate = estimate(&run.outline, resources);
         if estimate.shortages.is_empty() {
             continue;
         }
@@ -126,6 +132,13 @@ mod tests {
     fn single_run_is_one_line() {
         let told = refusal(&["400 daemons need more".to_owned()], 1);
         assert_eq!(told, "400 daemons need more; --force runs it all the same");
+    }
+
+    #[test]
+    fn doubts_of_sweep_are_one_line() {
+        let doubts: Vec<String> = (0..30).map(|number| format!("run{number}: tight")).collect();
+        assert_eq!(summarize_doubts(&doubts).unwrap(), "run0: tight; 29 more runs are as doubtful");
+        assert_eq!((summarize_doubts(&doubts[..1]).unwrap().as_str(), summarize_doubts(&[])), ("run0: tight", None));
     }
 
     #[test]
