@@ -33,52 +33,11 @@ class ResultsError(Exception):
     """A folder is not that of a run, or one of its files cannot be read."""
 
 
-@dataclass(frozen=True)
-class Run:
-    """One run: its facts, and its records by kind."""
-
-    folder: Path
-    facts: Row
-    """``run.json``."""
-    records: dict[str, list[Row]] = field(repr=False)
-    """The records of ``events.jsonl`` by kind, as they are, also those of kinds that are unknown here."""
-
-    @classmethod
-    def open(cls, folder: str | Path) -> Run:
-        folder = Path(folder)
-        facts = _read_facts(folder)
-        records: dict[str, list[Row]] = {}
-        for record in _read_events(folder / EVENTS_FILE):
-            records.setdefault(str(record.pop("record", "unknown")), []).append(record)
-        return cls(folder, facts, records)
-
-    @property
-    def name(self) -> str:
-        return str(self.facts.get("name", self.folder.name))
-
-    @property
-    def is_valid(self) -> bool:
-        """False if the figures cannot be trusted; ``reasons`` tells why."""
-        return bool(self.facts.get("verdict", {}).get("valid", False))
-
-    @property
-    def reasons(self) -> list[str]:
-        return list(self.facts.get("verdict", {}).get("reasons", []))
-
-    @property
-    def is_simulated(self) -> bool:
-        return bool(self.facts.get("lab", {}).get("backend") == "simulation")
-
-    @cached_property
-    def factors(self) -> Row:
-        """What a sweep varied, with the values of this run; and its seed and architecture."""
-        varied = {name: _number(value) for name, value in self.facts.get("varied", {}).items()}
-        return {"architecture": self.facts.get("architecture"), "seed": self.facts.get("seed"), **varied}
+class Tables:
+    """The tables of a run, or those of all runs of a sweep one below the other."""
 
     def rows(self, kind: str) -> list[Row]:
-        """The rows of a table: ``requests`` and its like as below, or the records of a kind as they are."""
-        rows = _TABLES.get(kind)
-        return rows(self.records) if rows else self.records.get(kind, [])
+        raise NotImplementedError
 
     def frame(self, kind: str) -> DataFrame:
         return _frame(self.rows(kind), kind)
@@ -150,7 +109,55 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Sweep:
+class Run(Tables):
+    """One run: its facts, and its records by kind."""
+
+    folder: Path
+    facts: Row
+    """``run.json``."""
+    records: dict[str, list[Row]] = field(repr=False)
+    """The records of ``events.jsonl`` by kind, as they are, also those of kinds that are unknown here."""
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Run:
+        folder = Path(folder)
+        facts = _read_facts(folder)
+        records: dict[str, list[Row]] = {}
+        for record in _read_events(folder / EVENTS_FILE):
+            records.setdefault(str(record.pop("record", "unknown")), []).append(record)
+        return cls(folder, facts, records)
+
+    @property
+    def name(self) -> str:
+        return str(self.facts.get("name", self.folder.name))
+
+    @property
+    def is_valid(self) -> bool:
+        """False if the figures cannot be trusted; ``reasons`` tells why."""
+        return bool(self.facts.get("verdict", {}).get("valid", False))
+
+    @property
+    def reasons(self) -> list[str]:
+        return list(self.facts.get("verdict", {}).get("reasons", []))
+
+    @property
+    def is_simulated(self) -> bool:
+        return bool(self.facts.get("lab", {}).get("backend") == "simulation")
+
+    @cached_property
+    def factors(self) -> Row:
+        """What a sweep varied, with the values of this run; and its seed and architecture."""
+        varied = {name: _number(value) for name, value in self.facts.get("varied", {}).items()}
+        return {"architecture": self.facts.get("architecture"), "seed": self.facts.get("seed"), **varied}
+
+    def rows(self, kind: str) -> list[Row]:
+        """The rows of a table: ``requests`` and its like as below, or the records of a kind as they are."""
+        rows = _TABLES.get(kind)
+        return rows(self.records) if rows else self.records.get(kind, [])
+
+
+@dataclass(frozen=True)
+class Sweep(Tables):
     """Several runs below a folder. Their frames have a column for each factor."""
 
     folder: Path
@@ -181,9 +188,6 @@ class Sweep:
             for row in run.rows(kind)
         ]
 
-    def frame(self, kind: str) -> DataFrame:
-        return _frame(self.rows(kind), kind)
-
     @property
     def facts(self) -> DataFrame:
         """A row for each run: its factors, whether it is valid, and how long it ran."""
@@ -196,58 +200,6 @@ class Sweep:
             for run in self.runs
         ]
         return _frame(rows, "facts")
-
-    @property
-    def requests(self) -> DataFrame:
-        return self.frame("requests")
-
-    @property
-    def incidents(self) -> DataFrame:
-        return self.frame("incidents")
-
-    @property
-    def samples(self) -> DataFrame:
-        return self.frame("samples")
-
-    @property
-    def links(self) -> DataFrame:
-        return self.frame("links")
-
-    @property
-    def load(self) -> DataFrame:
-        return self.frame("load")
-
-    @property
-    def nodes(self) -> DataFrame:
-        return self.frame("nodes")
-
-    @property
-    def positions(self) -> DataFrame:
-        return self.frame("positions")
-
-    @property
-    def motion(self) -> DataFrame:
-        return self.frame("motion")
-
-    @property
-    def link_states(self) -> DataFrame:
-        return self.frame("link-states")
-
-    @property
-    def measurements(self) -> DataFrame:
-        return self.frame("measurements")
-
-    @property
-    def rooms(self) -> DataFrame:
-        return self.frame("rooms")
-
-    @property
-    def programs(self) -> DataFrame:
-        return self.frame("programs")
-
-    @property
-    def traffic(self) -> DataFrame:
-        return self.frame("traffic")
 
 
 def seconds(text: str) -> float:

@@ -9,7 +9,7 @@ use roost_wire::Time;
 
 use super::loss::PipeRng;
 use super::parts::NetworkPart;
-use super::pipe::{DropCause, Header, Pipe};
+use super::pipe::{DropCause, Header, Inside, Pipe};
 use super::radio::{Air, LanRadio};
 use super::timer_queue::TimerQueue;
 use super::watch::{Sighting, SightingKind, Watch};
@@ -359,11 +359,10 @@ impl<P: Clone> Network<P> {
     /// Moves the first packet of a pipe on to the pipe's far end.
     fn leave(&mut self, id: u32) {
         let pipe = &mut self.pipes[id as usize];
-        let number = pipe.next().map_or(0, |(_, sequence)| sequence);
-        let packet = pipe.take_due(self.clock);
+        let taken = pipe.take_due(self.clock);
         self.agenda.set(id, pipe.next());
-        let Some((header, packet)) = packet else { return };
-        self.add_sighting(PipeId(id), SightingKind::Left, number, &packet);
+        let Some(Inside { header, packet, sequence, .. }) = taken else { return };
+        self.add_sighting(PipeId(id), SightingKind::Left, sequence, &packet);
         match self.exits[id as usize] {
             Exit::Port(port) if self.is_own(port) => {
                 self.ready.push_back(Delivery { due: self.clock, port, bytes: header.bytes, packet });
@@ -409,7 +408,7 @@ impl<P: Clone> Network<P> {
             }
             return SendOutcome::Dropped(cause);
         }
-        let was_empty = pipe.next().is_none();
+        let was_empty = pipe.is_empty();
         let packet = packet();
         if self.watch.has(id.0 as usize) {
             let packet = packet.clone();

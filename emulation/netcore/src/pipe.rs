@@ -172,17 +172,21 @@ impl<P> Pipe<P> {
     }
 
     /// Removes the packet that is due now.
-    pub(super) fn take_due(&mut self, now: Time) -> Option<(Header, P)> {
+    pub(super) fn take_due(&mut self, now: Time) -> Option<Inside<P>> {
         self.advance(now);
         if self.departed == 0 || self.inside.front()?.due > now {
             return None;
         }
-        let Inside { header, packet, .. } = self.inside.pop_front()?;
+        let taken = self.inside.pop_front()?;
         self.departed -= 1;
-        let flow = flow(&mut self.counters, header.to);
-        flow.in_flight -= PacketCount::one(header.bytes);
-        flow.delivered += PacketCount::one(header.bytes);
-        Some((header, packet))
+        let flow = flow(&mut self.counters, taken.header.to);
+        flow.in_flight -= PacketCount::one(taken.header.bytes);
+        flow.delivered += PacketCount::one(taken.header.bytes);
+        Some(taken)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.inside.is_empty()
     }
 
     /// The packets that are transmitted by `now` and have not come out.

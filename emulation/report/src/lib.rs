@@ -14,6 +14,8 @@ pub mod figure;
 mod measure;
 mod measurements;
 pub mod page;
+mod run_tables;
+mod summary_table;
 mod sweep;
 pub mod text_format;
 mod write;

@@ -11,7 +11,7 @@ use roost_results::{ReadError, read};
 
 use super::measure::measures;
 use super::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, slowest};
-use super::{csv, figure, measurements, page};
+use super::{figure, measurements, page, run_tables};
 
 #[derive(Clone, Debug)]
 pub struct WrittenReport {
@@ -60,7 +60,7 @@ pub fn write(folder: &Path) -> Result<WrittenReport, WriteError> {
     let results = read(folder)?;
     let metrics = Metrics::from_results(&results);
     let mut files = Vec::new();
-    for (name, text) in csv::files(&results, &metrics) {
+    for (name, text) in run_tables::files(&results, &metrics) {
         files.push(put(&folder.join(name), &text)?);
     }
     for figure in figure::of_network(&results).into_iter().chain(figure::of_run(&results, &metrics)) {
@@ -244,6 +244,7 @@ mod tests {
         let metrics = Metrics::from_results(results);
         let text = page::of_run(results, &metrics);
         assert!(text.contains("n1 (supernode)") && !text.contains("n1-hub"));
+        assert!(text.contains(&format!("{} nodes and 1 hub</summary>", results.run.nodes)), "{text}");
         let load = figure::of_run(results, &metrics).into_iter().find(|figure| figure.name == "load").unwrap();
         assert_eq!(load.title, "The busiest daemon, n1 (supernode), used 11 % of a processor");
     }
@@ -272,7 +273,7 @@ mod tests {
         });
         let text = page::of_run(&run.results, &Metrics::from_results(&run.results));
         assert!(text.contains("ping -c 5 &lt;n2&gt;") && text.contains("0 of 1 ended as they should"));
-        let files = csv::files(&run.results, &Metrics::from_results(&run.results));
+        let files = run_tables::files(&run.results, &Metrics::from_results(&run.results));
         let programs = &files.iter().find(|(name, _)| *name == "programs.csv").unwrap().1;
         assert!(programs.ends_with("ask,n1,\"ping -c 5 <n2>, twice\",1,4.1,exited,1,0,,0.5,\n"), "{programs}");
         assert!(files.iter().any(|(name, text)| *name == "agents.csv" && text.contains("cbr0,,,,12,12000")));
@@ -301,7 +302,7 @@ mod tests {
         let text = page::of_run(&run.results, &metrics);
         assert!(text.contains("&lt;ops&gt;") && text.contains("video of n3 at n1") && text.contains("2 streams"));
         assert!(text.contains("href=\"rooms.csv\""));
-        let files = csv::files(&run.results, &metrics);
+        let files = run_tables::files(&run.results, &metrics);
         let rooms = &files.iter().find(|(name, _)| *name == "rooms.csv").unwrap().1;
         assert!(rooms.ends_with("<ops>,n2,n3,video,0,60,,700,2,0,,1\n"), "{rooms}");
         let told = "1 of 2 streams came, the latest after 250 ms; 4 packets missing; longest gap 250 ms";

@@ -167,6 +167,25 @@ const WIDEST: f64 = 0.5;
 const UNKNOWN: &str = "The reason is not known.";
 
 impl Claim {
+    /// An aim of our own, which no paper measured: more than as much, unless it is within another band.
+    pub(super) fn aim(id: &str, sentence: &str, aim: &'static str, ours: Estimator) -> Self {
+        Self {
+            id: id.to_owned(),
+            figure: "our own",
+            sentence: sentence.to_owned(),
+            says: PaperStatement::Nothing(aim),
+            ours,
+            unit: StudyUnit::Times,
+            holds: Band::Above(1.0),
+            better: PreferredAmount::Neither,
+            why: "",
+        }
+    }
+
+    pub(super) fn within(self, unit: StudyUnit, holds: Band) -> Self {
+        Self { unit, holds, ..self }
+    }
+
     /// Adds the reason of a different amount, where it is known.
     pub(super) fn because(self, why: &'static str) -> Self {
         Self { why, ..self }
@@ -293,4 +312,4 @@ fn six_digits(value: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

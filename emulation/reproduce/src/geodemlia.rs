@@ -93,7 +93,7 @@ fn nodes(scale: StudyScale) -> Study {
     let growth = |series: &'static str, id: &str, sentence: &str| {
         let at = |x| MeasureKey::new(series, x, "node.rate");
         let ours = Estimator::Ratio(at(largest), at(smallest));
-        aim(id, sentence, "at most 1.5 ×", ours).within(StudyUnit::Times, Band::Below(1.5))
+        Claim::aim(id, sentence, "at most 1.5 ×", ours).within(StudyUnit::Times, Band::Below(1.5))
     };
     Study {
         id: "geodemlia-nodes",
@@ -126,19 +126,19 @@ fn radius(scale: StudyScale) -> Study {
         axis: "radius of searches, cells",
         points: points.collect(),
         claims: vec![
-            aim(
+            Claim::aim(
                 "geodemlia-radius-recall",
                 "Within 16 cells the hierarchy finds as many nodes as the DHT.",
                 "at least 1 ×",
-                ratio("recall", STABLE, DHT, f64::from(WIDE)),
+                Estimator::ratio("recall", STABLE, DHT, f64::from(WIDE)),
             )
             .within(StudyUnit::Times, Band::Above(1.0))
             .because("An answer of the hierarchy names at most 64 providers, the nearest first."),
-            aim(
+            Claim::aim(
                 "geodemlia-radius-bytes",
                 "And each of its searches there costs no more bytes.",
                 "at most 1 ×",
-                ratio("search.bytes", STABLE, DHT, f64::from(WIDE)),
+                Estimator::ratio("search.bytes", STABLE, DHT, f64::from(WIDE)),
             )
             .within(StudyUnit::Times, Band::Below(1.0)),
         ],
@@ -190,10 +190,6 @@ fn plots() -> Vec<Plot> {
     ]
 }
 
-fn ratio(measure: &str, of: &str, to: &str, x: f64) -> Estimator {
-    Estimator::ratio(measure, of, to, x)
-}
-
 /// The statements of the abstract on Geodemlia and the tree.
 fn papers(x: f64) -> Vec<Claim> {
     const WHY: &str = "The tree is another one: its nodes have a standby hub and find a new home within seconds.";
@@ -202,7 +198,7 @@ fn papers(x: f64) -> Vec<Claim> {
         figure: ABSTRACT,
         sentence: sentence.to_owned(),
         says,
-        ours: ratio(measure, DHT, CHURNING, x),
+        ours: Estimator::ratio(measure, DHT, CHURNING, x),
         unit: StudyUnit::Change,
         holds: Band::Above(1.0),
         better: PreferredAmount::Neither,
@@ -236,27 +232,6 @@ fn papers(x: f64) -> Vec<Claim> {
     ]
 }
 
-/// An aim of our own: a ratio that is at least 1, unless the caller says otherwise.
-fn aim(id: &str, sentence: &str, aim: &'static str, ours: Estimator) -> Claim {
-    Claim {
-        id: id.to_owned(),
-        figure: "our own",
-        sentence: sentence.to_owned(),
-        says: PaperStatement::Nothing(aim),
-        ours,
-        unit: StudyUnit::Times,
-        holds: Band::Above(1.0),
-        better: PreferredAmount::Neither,
-        why: "",
-    }
-}
-
-impl Claim {
-    fn within(self, unit: StudyUnit, holds: Band) -> Self {
-        Self { unit, holds, ..self }
-    }
-}
-
 fn aims(x: f64) -> Vec<Claim> {
     [aims_of_stable(x), aims_of_churning(x)].concat()
 }
@@ -265,15 +240,15 @@ fn aims(x: f64) -> Vec<Claim> {
 fn aims_of_stable(x: f64) -> Vec<Claim> {
     let at = |measure: &str| MeasureKey::new(STABLE, x, measure);
     vec![
-        aim(
+        Claim::aim(
             "geodemlia-busiest",
             "The busiest super node carries no more than ten times what the busiest node of the DHT does.",
             "at most 10 ×",
-            ratio("busiest.rate", STABLE, DHT, x),
+            Estimator::ratio("busiest.rate", STABLE, DHT, x),
         )
         .within(StudyUnit::Times, Band::Below(10.0))
         .because("A home carries the searches and the registrations of its hundred nodes."),
-        aim(
+        Claim::aim(
             "geodemlia-stale",
             "Of what the hierarchy finds no more than 1 % is gone, though nodes live for ten minutes only.",
             "1 %",
@@ -281,24 +256,29 @@ fn aims_of_stable(x: f64) -> Vec<Claim> {
         )
         .within(StudyUnit::Part, Band::Below(0.01))
         .because("A node that dies without a word is in the directory until its lease ends or a probe fails."),
-        aim(
+        Claim::aim(
             "geodemlia-stable-success",
             "With super nodes that stay, 99 of 100 searches find something.",
             "99 %",
             Estimator::Share { part: at("success"), of: "searches" },
         )
         .within(StudyUnit::Part, Band::Above(0.99)),
-        aim("geodemlia-stable-recall", "And they find 95 % of what is there.", "95 %", Estimator::Mean(at("recall")))
-            .within(StudyUnit::Part, Band::Above(0.95)),
+        Claim::aim(
+            "geodemlia-stable-recall",
+            "And they find 95 % of what is there.",
+            "95 %",
+            Estimator::Mean(at("recall")),
+        )
+        .within(StudyUnit::Part, Band::Above(0.95)),
     ]
 }
 
 fn aims_of_churning(x: f64) -> Vec<Claim> {
-    let claim = aim(
+    let claim = Claim::aim(
         "geodemlia-churning-recall",
         "With super nodes that come and go as nodes do, too, the hierarchy finds as much as the DHT.",
         "at least 1 ×",
-        ratio("recall", CHURNING, DHT, x),
+        Estimator::ratio("recall", CHURNING, DHT, x),
     );
     vec![claim.within(StudyUnit::Times, Band::Above(1.0))]
 }
@@ -324,18 +304,10 @@ pub(super) fn measures(figures: &AreaFigures) -> Measures {
     all.into_iter().filter(|(_, value)| value.is_finite()).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-pub(super) fn doubts(figures: &AreaFigures) -> Vec<String> {
-    let AreaFigures { violations, overflows, .. } = figures;
-    let said = [
-        (*violations > 0).then(|| format!("{violations} rules were broken")),
-        (*overflows > 0).then(|| format!("the simulated network had no memory for {overflows} packets")),
-    ];
-    said.into_iter().flatten().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::claim::tests::drawn_and_claimed;
 
     #[test]
     fn run_has_drawn_and_claimed_measures() {
@@ -345,17 +317,9 @@ mod tests {
         let figures = roost_sim::areas::measure(&settings).unwrap();
         let measures = measures(&figures);
         for study in studies(StudyScale::new(true, None)) {
-            let claimed = study.claims.iter().flat_map(|claim| match &claim.ours {
-                Estimator::Ratio(of, to) => vec![of.measure.as_str(), to.measure.as_str()],
-                Estimator::Mean(of) => vec![of.measure.as_str()],
-                Estimator::Share { part, of } => vec![part.measure.as_str(), *of],
-                Estimator::Crossing { .. } => Vec::new(),
-            });
-            for name in study.plots.iter().map(|plot| plot.measure).chain(claimed) {
+            for name in drawn_and_claimed(&study) {
                 assert!(measures.contains_key(name), "{name} is not among {measures:?}");
             }
         }
-        assert_eq!(doubts(&figures), Vec::<String>::new());
-        assert_eq!(doubts(&AreaFigures { overflows: 3, violations: 1, ..figures }).len(), 2);
     }
 }

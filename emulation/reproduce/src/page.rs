@@ -1,18 +1,20 @@
 //! The page for reviewers, with every figure beside the paper's, as HTML, as JSON and as single figures.
 
+mod figures;
+
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use roost_report::figure::{Figure, FigureBar, Ink, LineAxes, PlotLine, Sheet, bars, lines};
 use roost_report::page::{Page, gallery, notice, number, row, table};
-use roost_report::text_format::{capital, counted};
+use roost_report::text_format::counted;
 use roost_statistics::mean_and_half_width;
 use serde_json::json;
 
+use self::figures::figures;
 use super::claim::{MeasureKey, StudyValues};
 use super::nearest::NearestToBound;
 use super::repetition::Repetition;
-use super::study::{Plot, Study, StudyPoint, StudyScale, StudyUnit};
+use super::study::{Study, StudyPoint, StudyScale, StudyUnit};
 use super::verdict::{Amount, ClaimKind, ClaimTally, ClaimVerdict, Judgement};
 use super::{Store, StoreError, StoredRun, StudyResults, StudyRun, WrittenReproduction, catalogue, software};
 
@@ -277,107 +279,6 @@ fn verdicts(judged: &[Judgement]) -> Markup {
     }
 }
 
-/// The study's figures, each with the paper's statements below it.
-fn figures(found: StudyResults<'_>, judged: &[Judgement]) -> Vec<Figure> {
-    let study = found.study;
-    let is_one_command = matches!(study.points.as_slice(), [point] if point.make.is_real_time());
-    if !is_one_command {
-        return study.plots.iter().filter_map(|plot| figure(found, plot, judged)).collect();
-    }
-    // A position with many measures: those of one figure are side by side.
-    let mut names: Vec<&str> = study.plots.iter().map(|plot| plot.figure).collect();
-    names.dedup();
-    names.into_iter().filter_map(|name| beside(found, name, judged)).collect()
-}
-
-/// The measures of one figure, one bar each.
-fn beside(found: StudyResults<'_>, figure: &str, judged: &[Judgement]) -> Option<Figure> {
-    let point = found.study.points.first()?;
-    let plots = found.study.plots.iter().filter(|plot| plot.figure == figure);
-    let bar = |plot: &Plot| {
-        let (mean, half) = found.mean(point, plot.measure)?;
-        let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
-        Some(FigureBar { name: plot.title.to_owned(), parts: vec![(mean, Ink::Blue)], value })
-    };
-    let all: Vec<FigureBar> = plots.filter_map(bar).collect();
-    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
-    let name = format!("{}-{}", found.study.id, figure.chars().map(plain).collect::<String>());
-    let title = format!("{}: {}", capital(figure), found.study.title);
-    (!all.is_empty()).then(|| Figure { name, title, caption: caption(figure, judged), sheet: bars(&all, &[]) })
-}
-
-/// The explanation of a figure, with the paper's statements.
-fn caption(figure: &str, judged: &[Judgement]) -> String {
-    let is_papers = |one: &&Judgement| one.kind != ClaimKind::Ours && one.figure == figure && !figure.is_empty();
-    let about = judged.iter().filter(is_papers);
-    let says: Vec<String> = about.map(|one| format!("{} Here: {}.", one.claim, one.words())).collect();
-    let read = "Means over seeds with 95 % intervals.";
-    if says.is_empty() { read.to_owned() } else { format!("{read} The paper: {}", says.join(" ")) }
-}
-
-fn figure(found: StudyResults<'_>, plot: &Plot, judged: &[Judgement]) -> Option<Figure> {
-    let study = found.study;
-    let line = |series: &str, measure: &str| {
-        let places = found.points(series);
-        let value = |point: &StudyPoint| {
-            let (mean, half) = found.mean(point, measure)?;
-            Some((point.place, mean, half))
-        };
-        let points: Vec<_> = places.into_iter().filter_map(value).collect();
-        (!points.is_empty()).then(|| PlotLine::new(series, points))
-    };
-    let mut all: Vec<PlotLine> = study.series().into_iter().filter_map(|series| line(series, plot.measure)).collect();
-    if let Some(limit) = &plot.limit {
-        all.extend(
-            line(limit.series, limit.measure).map(|line| PlotLine { name: "limit".to_owned(), ..line.dashed() }),
-        );
-    }
-    if all.is_empty() {
-        return None;
-    }
-    let sheet = if study.has_kinds { bars_of(found, plot, &all) } else { lines_of(study, plot, &all) };
-    let title = match plot.figure {
-        "" => plot.title.to_owned(),
-        figure => format!("{figure}: {}", plot.title),
-    };
-    let caption = caption(plot.figure, judged);
-    Some(Figure { name: format!("{}-{}", study.id, plot.measure.replace('.', "-")), title, caption, sheet })
-}
-
-fn lines_of(study: &Study, plot: &Plot, all: &[PlotLine]) -> Sheet {
-    let mut places: Vec<(f64, String)> = study.points.iter().map(|point| (point.place, point.name.clone())).collect();
-    places.sort_by(|a, b| a.0.total_cmp(&b.0));
-    places.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    lines(all, &places, LineAxes { title: study.axis, most: plot.unit.most().unwrap_or(f64::INFINITY) }, |value| {
-        plot.unit.show(value)
-    })
-}
-
-/// A bar for each line at each kind, in the order of the points.
-fn bars_of(found: StudyResults<'_>, plot: &Plot, all: &[PlotLine]) -> Sheet {
-    let study = found.study;
-    let bar = |point: &StudyPoint, (measure, line, ink): (&str, &str, Ink)| {
-        let (mean, half) = found.mean(point, measure)?;
-        let name = match line {
-            "" => point.name.clone(),
-            line => format!("{}, {line}", point.name),
-        };
-        let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
-        Some(FigureBar { name, parts: vec![(mean, ink)], value })
-    };
-    let seen = |point: &StudyPoint| {
-        let kind = all.iter().position(|line| line.name == point.series)?;
-        let line = if study.series().len() > 1 { point.series.as_str() } else { "" };
-        bar(point, (plot.measure, line, Ink::kind(kind)))
-    };
-    let least = |point: &StudyPoint| {
-        let limit = plot.limit.as_ref().filter(|limit| limit.series == point.series)?;
-        bar(point, (limit.measure, "limit", Ink::Muted))
-    };
-    let all: Vec<FigureBar> = study.points.iter().flat_map(|point| [seen(point), least(point)]).flatten().collect();
-    bars(&all, &[])
-}
-
 /// The values at each position of each line.
 fn numbers_of(found: StudyResults<'_>) -> Markup {
     let study = found.study;
@@ -449,26 +350,7 @@ fn runs(found: StudyResults<'_>, scale: StudyScale) -> Markup {
     }
 }
 
-impl Study {
-    /// The lines, in the order of its points.
-    fn series(&self) -> Vec<&str> {
-        let mut series: Vec<&str> = Vec::new();
-        for point in &self.points {
-            if !series.contains(&point.series.as_str()) {
-                series.push(&point.series);
-            }
-        }
-        series
-    }
-}
-
-impl<'a> StudyResults<'a> {
-    fn points(self, series: &str) -> Vec<&'a StudyPoint> {
-        let mut points: Vec<&StudyPoint> = self.study.points.iter().filter(|point| point.series == series).collect();
-        points.sort_by(|a, b| a.place.total_cmp(&b.place));
-        points
-    }
-
+impl StudyResults<'_> {
     /// The mean over a point's valid runs, and the half-width of its interval.
     pub(super) fn mean(self, point: &StudyPoint, measure: &str) -> Option<(f64, Option<f64>)> {
         let values: Vec<f64> = self.at(&MeasureKey::new(&point.series, point.x, measure)).into_values().collect();

@@ -79,15 +79,24 @@ pub(super) fn measure_all(
     }
 }
 
+/// The reasons to distrust a run of a model of its own.
+fn doubts(violations: usize, overflows: u64) -> Vec<String> {
+    let said = [
+        (violations > 0).then(|| format!("{violations} rules were broken")),
+        (overflows > 0).then(|| format!("the simulated network had no memory for {overflows} packets")),
+    ];
+    said.into_iter().flatten().collect()
+}
+
 fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
     if let Work::Growth { nodes, settings } = &task.work {
         let size = growth::measure(*nodes as usize, settings)?;
-        let reasons = super::growth::doubts(&size);
+        let reasons = doubts(size.violations, size.overflows);
         return Ok(StoredRun::new(task.made_of.clone(), super::growth::measures(&size)).doubted(reasons));
     }
     if let Work::Areas(settings) = &task.work {
         let figures = roost_sim::areas::measure(settings)?;
-        let reasons = super::geodemlia::doubts(&figures);
+        let reasons = doubts(figures.violations, figures.overflows);
         return Ok(StoredRun::new(task.made_of.clone(), super::geodemlia::measures(&figures)).doubted(reasons));
     }
     let Work::Simulate { prepared, records } = &task.work else {
@@ -173,6 +182,11 @@ mod tests {
         let (made_of, daemons) = (String::new(), String::new());
         let kept = simulate(&StudyTask { study: 0, point: 0, seed: 1, work, made_of, daemons }).unwrap();
         assert!(kept.valid && kept.measures["completed"] == 0.0 && kept.measures["success"] == 0.0, "{kept:?}");
+    }
+
+    #[test]
+    fn broken_rules_are_doubts() {
+        assert_eq!([doubts(0, 0).len(), doubts(1, 0).len(), doubts(2, 3).len()], [0, 1, 2]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod measurement;
 pub mod metrics;
 mod read;
 pub mod record;
+mod run_record;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 

@@ -49,6 +49,7 @@ pub struct Results {
     /// The cells of nodes, and their moves; empty for a plan without movement.
     pub positions: Vec<PositionRecord>,
     pub motions: Vec<MotionRecord>,
+    /// By time; a run records some of them a second late.
     pub link_states: Vec<LinkStateRecord>,
     /// The streams of rooms, those of one member together.
     pub room_streams: Vec<RoomStreamRecord>,
@@ -123,6 +124,7 @@ pub fn read(folder: &Path) -> Result<Results, ReadError> {
     let file = File::open(&path).map_err(|source| ReadError::Io { path: path.clone(), source })?;
     results.read_events(&path, BufReader::new(file))?;
     results.restore_run_length();
+    results.link_states.sort_by(|one, other| one.t.total_cmp(&other.t));
     Ok(results)
 }
 
@@ -336,6 +338,17 @@ mod tests {
             + results.samples.len()
             + 2 * results.nodes.len()
             + results.links.len()
+    }
+
+    #[test]
+    fn late_link_states_are_sorted() {
+        let state = |t, rate| {
+            let (t, up) = (f64::from(t), "\"link\":\"r\",\"from\":\"a\",\"to\":\"b\",\"up\":true");
+            format!("{{\"record\":\"link-state\",\"t\":{t},{up},\"rate_bps\":{rate}}}\n")
+        };
+        let read = read_with(&[state(2, 5), state(1, 6), state(1, 7)].concat()).unwrap();
+        let rates: Vec<_> = read.link_states.iter().map(|state| state.rate_bps).collect();
+        assert_eq!(rates, [Some(6), Some(7), Some(5)]);
     }
 
     #[test]

@@ -139,6 +139,12 @@ fn nanoseconds(unit: &str) -> Option<f64> {
     })
 }
 
+/// A part in percent, with at most six decimals.
+pub fn format_percent(part: f64) -> String {
+    let text = format!("{:.6}", part * 100.0);
+    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// Writes a duration so that [`parse_duration`] reads the same value: in the
 /// largest unit, of ns, us, ms and s, that needs at most three decimals.
 pub fn format_duration(duration: Duration) -> String {
@@ -222,6 +228,11 @@ mod tests {
         assert_eq!(Rate::UNLIMITED.time_for(1500), Duration::ZERO);
         assert_eq!(Rate::UNLIMITED.slower(Rate::from_bps(5)), Rate::from_bps(5));
         assert_eq!(Rate::from_bps(7).slower(Rate::from_bps(5)), Rate::from_bps(5));
+    }
+
+    #[test]
+    fn small_parts_keep_their_digits() {
+        assert_eq!([0.0, 0.5, 1e-8, 1.0].map(format_percent), ["0 %", "50 %", "0.000001 %", "100 %"]);
     }
 
     #[test]

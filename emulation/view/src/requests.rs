@@ -10,7 +10,8 @@ use roost_topology::routes::{Crossing, HostPaths};
 use serde_json::{Value, json};
 
 use crate::description::Description;
-use crate::wires::wire_id;
+use crate::radio_links::radio_link_id;
+use crate::wires::{is_radio, wire_id};
 
 /// The time for which a request that has ended stays on the page, milliseconds.
 const AFTERGLOW_MS: u64 = 1_000;
@@ -105,6 +106,9 @@ impl<'a> Requests<'a> {
     }
 
     fn wires(&self, Crossing { net, from, to }: Crossing) -> impl Iterator<Item = String> {
+        if is_radio(self.topology, net) {
+            return std::iter::once(radio_link_id(self.topology, net, [from, to])).chain(None);
+        }
         let wire = |member| wire_id(self.topology, net, member);
         let second = (self.topology.nets[net].kind == NetKind::Lan).then(|| wire(to));
         std::iter::once(wire(from)).chain(second)

@@ -4,6 +4,7 @@
 //! requests come at their start, although their records come at their end.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use roost_dashboard::{Change, Rows};
 use roost_drawing::{Spot, ground, layout, neighbors};
@@ -15,9 +16,10 @@ use roost_topology::model::NetKind;
 use serde_json::{Value, json};
 
 use crate::description::Description;
+use crate::radio_links::RadioLinks;
 use crate::requests::{Requests, milliseconds};
 use crate::schedule::{FaultAct, Schedule, ScheduledFault};
-use crate::wires::{Wires, wire_id};
+use crate::wires::{Wires, is_radio, wire_id};
 
 /// The services of every node of an experiment.
 const SERVICES: [&str; 4] = ["video", "track", "image", "sensor"];
@@ -26,6 +28,7 @@ const SERVICES: [&str; 4] = ["video", "track", "image", "sensor"];
 pub struct RunRows<'a> {
     description: &'a Description,
     wires: Wires,
+    radio_links: RadioLinks,
     schedule: Schedule,
     requests: Requests<'a>,
     /// The rows of nodes and hubs as they are now.
@@ -39,6 +42,7 @@ impl<'a> RunRows<'a> {
     pub fn new(description: &'a Description) -> Self {
         Self {
             wires: Wires::new(&description.topology),
+            radio_links: RadioLinks::default(),
             schedule: Schedule::new(description),
             requests: Requests::new(description),
             daemons: daemons(description),
@@ -67,8 +71,11 @@ impl<'a> RunRows<'a> {
             Record::Position(position) => self.position(&position),
             Record::RoomStream(stream) => self.room_stream(&stream),
             Record::Link(link) => vec![total(&link)],
+            Record::LinkState(state) => {
+                self.radio_links.change(&state, &self.description.topology).into_iter().collect()
+            }
             // The page shows cells alone.
-            Record::Motion(_) | Record::LinkState(_) => Vec::new(),
+            Record::Motion(_) => Vec::new(),
             Record::Node(_) | Record::Program(_) | Record::Traffic(_) | Record::Measurement(_) => Vec::new(),
         }
     }
@@ -105,7 +112,9 @@ impl<'a> RunRows<'a> {
             "offered_bps": rate(sample.offered_bytes, self.last_sample.offered_bytes),
             "delivered_bps": rate(sample.delivered_bytes, self.last_sample.delivered_bytes),
         });
-        changes.push(set_at(milliseconds(sample.t), "sample/self".to_owned(), row));
+        let mut change = set_at(milliseconds(sample.t), "sample/self".to_owned(), row);
+        change.set.extend(self.wires.play(Duration::from_secs_f64(sample.t.clamp(0.0, 1e9))));
+        changes.push(change);
         self.last_sample = sample;
         changes
     }
@@ -294,7 +303,8 @@ fn places(description: &Description) -> Rows {
         .iter()
         .enumerate()
         .map(|(index, host)| (format!("host/{}", host.name), row(&host.name, host.class.as_deref(), index)));
-    let lans = topology.nets.iter().enumerate().filter(|(_, net)| net.kind == NetKind::Lan);
+    let is_lan = |index: usize, kind: NetKind| kind == NetKind::Lan && !is_radio(topology, index);
+    let lans = topology.nets.iter().enumerate().filter(|(index, net)| is_lan(*index, net.kind));
     let lans =
         lans.map(|(index, net)| (format!("lan/{}", net.name), row(&net.name, None, topology.hosts.len() + index)));
     hosts.chain(lans).collect::<BTreeMap<_, _>>()

@@ -1,8 +1,11 @@
 //! The links of a network as they are at a moment of the run.
 
+use std::time::Duration;
+
 use roost_dashboard::Rows;
 use roost_results::record::LinkLoad;
 use roost_topology::model::{HostIndex, Leg, Net, NetIndex, NetKind, TopologyChange};
+use roost_topology::trace::TraceValues;
 use roost_topology::units::{Rate, format_duration};
 use roost_topology::{Topology, amend};
 use serde_json::{Value, json};
@@ -12,7 +15,11 @@ pub(crate) struct Wires {
     topology: Topology,
     /// By net and member: true while what the member sends is lost.
     is_down: Vec<Vec<bool>>,
+    is_down_in_trace: Vec<Vec<bool>>,
 }
+
+/// Smaller changes of a trace's delay or loss are not told: a page keeps all that it was told.
+const LEAST_CHANGE: f64 = 0.05;
 
 /// A change of a link or LAN, or of the part of it that belongs to one host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,6 +27,10 @@ pub(crate) struct WireChange {
     pub(crate) net: NetIndex,
     pub(crate) from: Option<HostIndex>,
     pub(crate) change: TopologyChange,
+}
+
+pub(crate) fn is_radio(topology: &Topology, net: NetIndex) -> bool {
+    topology.radios.iter().any(|radio| radio.net == net)
 }
 
 /// The key of a link, or of the leg of a host on a LAN, without its section.
@@ -33,8 +44,10 @@ pub(crate) fn wire_id(topology: &Topology, net: NetIndex, member: usize) -> Stri
 
 impl Wires {
     pub(crate) fn new(topology: &Topology) -> Self {
-        let is_down = topology.nets.iter().map(|net| vec![false; net.members.len()]).collect();
-        Self { topology: topology.clone(), is_down }
+        let is_down: Vec<Vec<bool>> = topology.nets.iter().map(|net| vec![false; net.members.len()]).collect();
+        let mut wires = Self { topology: topology.clone(), is_down_in_trace: is_down.clone(), is_down };
+        wires.play(Duration::ZERO);
+        wires
     }
 
     pub(crate) fn rows(&self) -> Rows {
@@ -60,6 +73,36 @@ impl Wires {
         self.rows_of(net)
     }
 
+    /// The rows of links whose traces give another delay or loss, or another state, so long after the run began.
+    pub(crate) fn play(&mut self, since: Duration) -> Rows {
+        let mut rows = Rows::new();
+        for net in 0..self.topology.nets.len() {
+            if self.play_net(net, since) {
+                rows.extend(self.rows_of(net));
+            }
+        }
+        rows
+    }
+
+    /// True if the traces of a net give other values than before.
+    fn play_net(&mut self, net: NetIndex, since: Duration) -> bool {
+        let is_link = self.topology.nets[net].kind == NetKind::Link;
+        let mut has_changed = false;
+        for (place, member) in self.topology.nets[net].members.iter_mut().enumerate() {
+            // What a host of a link receives is what the other one sends.
+            let other = if is_link { 1 - place.min(1) } else { place };
+            for (leg, sender) in [(&mut member.to_net, place), (&mut member.from_net, other)] {
+                let Some(values) = leg.trace.as_deref().map(|playback| playback.values(since)) else { continue };
+                has_changed |= play_leg(leg, values);
+                if let (Some(is_up), Some(is_down)) = (values.is_up, self.is_down_in_trace[net].get_mut(sender)) {
+                    has_changed |= *is_down == is_up;
+                    *is_down = !is_up;
+                }
+            }
+        }
+        has_changed
+    }
+
     /// Tells the rate in force of what a host sends, or of what it receives from a LAN.
     pub(crate) fn set_rate(&mut self, load: &LinkLoad) -> Rows {
         let found = self.topology.net_index(&load.link).zip(self.topology.host_index(&load.host));
@@ -79,10 +122,14 @@ impl Wires {
         self.rows_of(net)
     }
 
+    /// The rows of a link, or of the legs of a LAN; the links of a radio come and go by themselves.
     fn rows_of(&self, index: NetIndex) -> Rows {
+        if is_radio(&self.topology, index) {
+            return Rows::new();
+        }
         let net = &self.topology.nets[index];
         let host = |place: usize| format!("host/{}", self.topology.hosts[net.members[place].host].name);
-        let is_up = |place: usize| !self.is_down[index][place];
+        let is_up = |place: usize| !self.is_down[index][place] && !self.is_down_in_trace[index][place];
         let mut rows = Rows::new();
         let mut add = |place: usize, to: String, there: Value, back: Value| {
             let id = wire_id(&self.topology, index, place);
@@ -105,8 +152,17 @@ impl Wires {
     }
 }
 
+/// Sets the delay and the loss of a leg; true if one of them is another one.
+fn play_leg(leg: &mut Leg, values: TraceValues) -> bool {
+    let differs = |before: f64, now: f64| (now - before).abs() > before.abs() * LEAST_CHANGE;
+    let delay = values.delay.filter(|now| differs(leg.delay.as_secs_f64(), now.as_secs_f64()));
+    let loss = values.loss.filter(|now| differs(leg.loss, *now));
+    (leg.delay, leg.loss) = (delay.unwrap_or(leg.delay), loss.unwrap_or(leg.loss));
+    delay.is_some() || loss.is_some()
+}
+
 fn leg(leg: &Leg, is_up: bool) -> Value {
-    let milliseconds = |time: std::time::Duration| time.as_secs_f64() * 1e3;
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
     let mut row = json!({
         "rate_bps": (!leg.rate.is_unlimited()).then(|| leg.rate.bps()),
         "delay_ms": milliseconds(leg.delay),
@@ -132,7 +188,10 @@ fn leg(leg: &Leg, is_up: bool) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    use roost_topology::trace::{Playback, Trace, read_trace};
 
     use super::*;
     use crate::testing::two_sites;
@@ -167,5 +226,25 @@ mod tests {
         assert_eq!(apply(None, TopologyChange::Down), [false, false]);
         assert_eq!(apply(None, TopologyChange::Delay(Duration::from_secs(1))), [false, false]);
         assert_eq!(apply(None, TopologyChange::Up), [true, true]);
+    }
+
+    #[test]
+    fn delay_follows_its_trace() {
+        let mut topology = two_sites();
+        let content = read_trace("time_s,delay_ms,up\n0,40,1\n2,41,1\n4,90,1\n6,90,0\n8,40,1\n").unwrap();
+        let trace = Arc::new(Trace { path: PathBuf::new(), sha256: String::new(), content });
+        let net = topology.net_index("up").unwrap();
+        let playback = Playback { file: "sat.csv".to_owned(), start: Duration::ZERO, once: false, trace };
+        let leg = &mut topology.nets[net].members[0].to_net;
+        (leg.trace, leg.delay) = (Some(Arc::new(playback)), Duration::from_millis(5));
+        let mut wires = Wires::new(&topology);
+        let far = 10.0;
+        assert_eq!(wires.rows()["link/up"]["there"]["delay_ms"], json!(40.0 + far));
+        // A millisecond more is no news.
+        assert!(wires.play(Duration::from_secs(3)).is_empty());
+        let rows = wires.play(Duration::from_secs(5));
+        assert_eq!((rows.len(), &rows["link/up"]["there"]["delay_ms"]), (1, &json!(90.0 + far)));
+        assert_eq!(wires.play(Duration::from_secs(7))["link/up"]["there"]["up"], json!(false));
+        assert_eq!(wires.play(Duration::from_secs(9))["link/up"]["there"]["up"], json!(true));
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use roost_tests::network::{Daemon, Network, PATIENCE};
 use roost_tests::process::wait_until;
-use roost_tests::streams::{Watcher, is_whole, kinds, nothing_flows, sent_to, stream};
+use roost_tests::streams::{Watcher, is_whole, kinds, nothing_flows, sent_to, stream, streams};
 use serde_json::Value;
 
 /// True if some two seconds of a stream have come.
@@ -48,8 +48,14 @@ fn each_hub_gets_one_copy() {
     let mut watchers = vec![Watcher::endless(&network, &near, "near")];
     watchers.extend(far.iter().zip(["f1", "f2"]).map(|(node, name)| Watcher::endless(&network, node, name)));
     sent_to(&provider, 1);
-    assert_eq!(kinds(&sent_to(&first, 2)), ["reflector", "subscriber"]);
-    assert_eq!(kinds(&sent_to(&second, 2)), ["subscriber", "subscriber"]);
+    // A node that its home does not answer in time asks its standby: it may be served at either.
+    let served = || {
+        let all = [&first, &second].map(|hub| streams(hub).first().map(kinds).unwrap_or_default()).concat();
+        (all.iter().filter(|kind| *kind == "subscriber").count() == 3).then_some(all)
+    };
+    let mut served = wait_until(PATIENCE, served).expect("all three are served");
+    served.sort_unstable();
+    assert_eq!(served, ["reflector", "subscriber", "subscriber", "subscriber"]);
     // Whoever has it says what it is.
     let status = provider.status().unwrap();
     let name = [&Value::from("video"), &status["cell"], &status["node"]];

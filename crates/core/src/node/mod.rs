@@ -267,13 +267,19 @@ impl Node {
     }
 }
 
+/// True if an input may lead to a record or a renewal. Data comes often, and leads to neither.
+fn may_publish(input: &Input<NodeCommand>) -> bool {
+    use NodeCommand::{Consumed, Data};
+    !matches!(input, Input::Message { .. } | Input::Multicast { .. } | Input::Command(Data { .. } | Consumed { .. }))
+}
+
 impl Machine for Node {
     type Command = NodeCommand;
     type Event = NodeEvent;
 
     fn handle(&mut self, now: Time, input: Input<NodeCommand>) {
         self.core.now = self.core.now.max(now);
-        if !matches!(input, Input::Message { .. } | Input::Multicast { .. }) {
+        if may_publish(&input) {
             // Whatever is published or renewed now says what is left now.
             self.attach.set_capacity(self.provide.capacity());
         }

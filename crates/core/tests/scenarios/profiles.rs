@@ -55,6 +55,45 @@ fn surveillance_profile_survives_broken_connections() {
     });
 }
 
+/// The time after which a transport gives a silent remote up.
+const TRANSPORT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Nobody reaches `host` for so long. What was sent reliably comes later, unless the connection breaks.
+fn cut_off(world: &mut World, host: HostId, others: &[HostId], span: Duration) {
+    for other in others.iter().filter(|other| **other != host) {
+        world.cut(host, *other);
+    }
+    let (waits, rest) = (span.min(TRANSPORT_PATIENCE), span.saturating_sub(TRANSPORT_PATIENCE));
+    world.run(waits);
+    if !rest.is_zero() {
+        others.iter().filter(|other| **other != host).for_each(|other| world.break_connections(host, *other));
+        others.iter().filter(|other| **other != host).for_each(|other| world.break_connections(*other, host));
+    }
+    world.run(rest);
+    world.heal();
+}
+
+#[test]
+fn surveillance_profile_survives_outages() {
+    let spans = [1, 3, 4, 5, 7, 12].map(|seconds| seconds * SECOND);
+    let cases: Vec<_> = (0..2).flat_map(|host| spans.map(|span| (host, span))).collect();
+    for_seeds(4 * cases.len() as u64, |seed| {
+        let (last, span) = cases[seed as usize % cases.len()];
+        let (mut world, hub, provider, requester) = single_hub_world(seed, Role::SuperNode);
+        (world.path.loss, world.path.delay) = (5, MS * (5 + seed as u32 * 7 % 60));
+        world.retransmits = true;
+        let ticket = world.request_with(requester, Service::Video, ANYWHERE, |wanted| {
+            (wanted.duration, wanted.profile) = (Some(40 * SECOND), Some(Profile::Surveillance));
+        });
+        let all = [hub, provider, requester];
+        world.run(4 * SECOND + MS * (seed * 131 % 1000) as u32);
+        cut_off(&mut world, requester, &all, 4 * SECOND);
+        world.run(4 * SECOND);
+        cut_off(&mut world, [provider, requester][last], &all, span);
+        is_whole(seed, &finished(&mut world, requester, ticket));
+    });
+}
+
 #[test]
 fn piloting_profile_drops_and_counts_late() {
     for_few_seeds(|seed| {

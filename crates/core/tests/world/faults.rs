@@ -120,6 +120,9 @@ impl World {
     pub fn heal(&mut self) {
         self.cut.clear();
         self.muted.clear();
+        for (end, channel, message) in std::mem::take(&mut self.delayed) {
+            self.send(end, channel, message);
+        }
     }
 
     /// All connections between two hosts break, and both notice.

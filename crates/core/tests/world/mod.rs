@@ -27,8 +27,8 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::messages::{ReflectionPolicy, ServiceRequest};
 use roost_wire::random::{RootSecret, SplitMix64};
 use roost_wire::{
-    Address, Area, Cell, ConnectionId, DeliveryClasses, DialId, Labels, Metadata, NodeId, Role, RoleSet, Scheme,
-    Service, ServiceSet, Time,
+    Address, Area, Cell, Channel, ConnectionId, DeliveryClasses, DialId, Labels, Metadata, NodeId, Role, RoleSet,
+    Scheme, Service, ServiceSet, Time,
 };
 
 pub use host::{Host, HostId, object};
@@ -53,6 +53,10 @@ pub struct World {
     pub lans: Vec<Vec<HostId>>,
     /// Pairs of hosts that cannot reach one another.
     cut: Vec<(HostId, HostId)>,
+    /// True if what is sent reliably between hosts that are cut off comes later, as from a transport that retransmits.
+    pub retransmits: bool,
+    /// What waits for that.
+    delayed: Vec<(ConnectionId, Channel, Bytes)>,
     /// Pairs of hosts of which the second does not hear the first.
     muted: Vec<(HostId, HostId)>,
     /// Hosts of the version before, which says no version and refuses what it does not know.
@@ -184,6 +188,8 @@ impl World {
             secrets: 0,
             lans: Vec::new(),
             cut: Vec::new(),
+            retransmits: false,
+            delayed: Vec::new(),
             muted: Vec::new(),
             older: Vec::new(),
             barred: Vec::new(),

@@ -166,12 +166,15 @@ impl World {
         }
     }
 
-    fn send(&mut self, end: ConnectionId, channel: Channel, message: bytes::Bytes) {
+    pub(super) fn send(&mut self, end: ConnectionId, channel: Channel, message: bytes::Bytes) {
         let Some(connection) = self.connections.get(&end) else { return };
         let (from, to, far) = (connection.host, connection.far_host, connection.far);
         self.messages += 1;
         self.bytes += message.len() as u64;
         if !self.reaches(from, to) || self.muted.contains(&(from, to)) {
+            if self.retransmits && channel != Channel::Datagram {
+                self.delayed.push((end, channel, message));
+            }
             return;
         }
         let is_older = self.older.contains(&from) || self.older.contains(&to);

@@ -23,6 +23,7 @@ pub(crate) mod report;
 pub(crate) mod reproduce;
 mod rooms;
 pub(crate) mod run;
+mod run_folder;
 pub(crate) mod shell;
 pub(crate) mod simulate;
 pub(crate) mod sweep;

@@ -1,19 +1,20 @@
 //! `emulate simulate`: a plan in virtual time.
 
+mod seeds;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use roost_experiment::{Architecture, Plan, Prepared, RunError};
-use roost_lab::Interrupt;
 use roost_results::metrics::{self, RoomUse};
 use roost_sim::{Detail, ProgressListener, ServiceCounts, SimOutcome as Simulated, SimProgress, SimulateError};
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::units::{format_duration, parse_length};
 use serde::Serialize;
 
-use super::jobs::{JobArgs, Jobs};
+use super::jobs::JobArgs;
 use super::rooms;
 use crate::failure::{CommandResult, Failure};
 
@@ -27,7 +28,7 @@ pub(crate) struct SimulateArgs {
     #[arg(value_name = "PLAN")]
     file: PathBuf,
     /// Leave what `emulate run` would in this folder, which is empty or not there; of several seeds each in a folder
-    /// of its own below, beside a page of all
+    /// of its own below, beside a page of all. Seeds that are complete there are not repeated
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// The level of detail: packet (QUIC is real), or message (cheaper, for thousands of nodes)
@@ -60,7 +61,9 @@ struct SimulateJson<'a> {
     virtual_s: f64,
     wall_s: f64,
     nodes: usize,
-    steps: u64,
+    /// Unknown of a run that was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps: Option<u64>,
     by_service: &'a BTreeMap<String, ServiceCounts>,
     #[serde(skip_serializing_if = "<[RoomUse]>::is_empty")]
     rooms: &'a [RoomUse],
@@ -74,7 +77,7 @@ pub(crate) fn run(args: &SimulateArgs, output: Output) -> CommandResult {
     let warnings = prepared.unused().into_iter().chain(prepared.unused_in_simulation());
     warnings.for_each(|warning| output.say(format!("warning: {warning}")));
     match args.seeds {
-        Some(count) if count > 1 => run_seeds(args, prepared, count, output),
+        Some(count) if count > 1 => seeds::run(args, prepared, count, output),
         _ => run_one(args, &prepared, output),
     }
 }
@@ -94,45 +97,6 @@ fn run_one(args: &SimulateArgs, prepared: &Prepared, output: Output) -> CommandR
     }
     tell_violations(args, seed, &simulated, output);
     require_sound(u32::from(!simulated.is_sound()), 1)
-}
-
-/// Simulates a plan with this many seeds, as many at once as there are processors.
-fn run_seeds(args: &SimulateArgs, prepared: Prepared, count: u32, output: Output) -> CommandResult {
-    let first = prepared.plan.seed;
-    let seeds: Vec<u64> = (first..first.saturating_add(count.into())).collect();
-    let interrupt = Interrupt::listen()?;
-    let jobs = Jobs { threads: args.jobs.count(prepared.placement.nodes.len()), output, interrupt: &interrupt };
-    let (all, level) = (args.output.clone(), args.level);
-    let work = move |seed: u64| -> CommandResult<(u64, Simulated, Vec<String>)> {
-        // No other part of a prepared plan depends on its seed.
-        let mut prepared = prepared.clone();
-        prepared.plan.seed = seed;
-        let Some(all) = &all else { return Ok((seed, roost_sim::simulate(&prepared, level)?, Vec::new())) };
-        let folder = all.join(format!("seed-{seed}"));
-        let simulated = roost_sim::simulate_into(&prepared, level, &folder)?;
-        let written = roost_report::write(&folder).map_err(super::report::failure)?;
-        Ok((seed, simulated, written.remarks))
-    };
-    let mut failed = 0;
-    jobs.run(seeds, work, |ended| {
-        let (seed, simulated, remarks) = ended?;
-        remarks.iter().for_each(|remark| output.say(remark));
-        if output.is_json() {
-            output.json(&object(seed, &simulated))?;
-        }
-        failed += u32::from(!simulated.is_sound());
-        tell_violations(args, seed, &simulated, output);
-        Ok(())
-    })?;
-    if let Some(folder) = &args.output {
-        let written = roost_report::combine(folder).map_err(super::report::failure)?;
-        written.remarks.iter().for_each(|remark| output.say(remark));
-        look_at(&written.page, output);
-    }
-    if !output.is_json() && !output.is_quiet() {
-        output.data(&format!("{} of {count} seeds passed.\n", count - failed))?;
-    }
-    require_sound(failed, count)
 }
 
 fn require_sound(failed: u32, count: u32) -> CommandResult {
@@ -168,7 +132,7 @@ fn object(seed: u64, simulated: &Simulated) -> SimulateJson<'_> {
         virtual_s: simulated.virtual_s,
         wall_s: simulated.wall_s,
         nodes: simulated.nodes,
-        steps: simulated.steps,
+        steps: Some(simulated.steps),
         by_service: &simulated.by_service,
         rooms: &simulated.rooms,
         violations: simulated.violations.iter().map(roost_sim::Violation::sentence).collect(),

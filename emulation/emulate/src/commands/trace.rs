@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use roost_report::figure;
+use roost_report::text_format::percent;
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::trace::make::{MAX_LENGTH, TraceModel};
 use roost_topology::trace::{QUANTILES, Trace, TraceStore, TraceSummary};
@@ -169,10 +170,6 @@ fn rate(bps: f64) -> String {
         _ if rounded >= 1e6 => format!("{}Mbit", rounded / 1e6),
         _ => Rate::from_bps(rounded as u64).to_string(),
     }
-}
-
-fn percent(part: f64) -> String {
-    format!("{:.2} %", part * 100.0)
 }
 
 #[cfg(test)]

@@ -105,6 +105,36 @@ fn simulated_run_feeds_report_and_compare() {
 }
 
 #[test]
+fn seeds_go_on_where_they_stopped() {
+    let folder = folder_with(&PLAN.replace("20s", "3s"));
+    let seeds = |count: &str, more: &[&str]| {
+        let args = ["simulate", "trial.toml", "-o", "out", "--seeds", count];
+        emulate(folder.path(), &[&args[..], more].concat())
+    };
+    let file = |name: &str| folder.path().join("out").join(name);
+    let facts = |seed: u32| fs::read_to_string(file(&format!("seed-{seed}/run.json"))).unwrap();
+    let first = seeds("2", &[]);
+    assert!(first.status.success(), "{}", said(&first));
+    // The real time of its computation is another one with each run.
+    let (kept, broken) = (facts(1), facts(2));
+    fs::remove_file(file("seed-2/run.json")).unwrap();
+    let second = seeds("3", &[]);
+    assert!(second.status.success(), "{}", said(&second));
+    assert!(said(&second).contains("1 of 3 seeds are complete") && said(&second).contains("3 of 3 seeds passed."));
+    assert_eq!(facts(1), kept);
+    let hash = |facts: &str| serde_json::from_str::<Value>(facts).unwrap()["lab"]["trace_hash"].clone();
+    assert_eq!(hash(&facts(2)), hash(&broken));
+    assert!(fs::read_to_string(file("runs.csv")).unwrap().contains("seed-3"));
+    let lines = String::from_utf8(seeds("3", &["--json"]).stdout).unwrap();
+    let told: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((told.len(), &told[0]["trace_hash"]), (3, &hash(&kept)));
+    for other in [&["--level", "message"][..], &["--for", "4s"]] {
+        let refused = seeds("3", other);
+        assert!(!refused.status.success() && said(&refused).contains("another"), "{}", said(&refused));
+    }
+}
+
+#[test]
 fn seeds_leave_folders_and_one_page() {
     let folder = folder_with(&format!("{PLAN}[movement]\nspeed = 30.0\n"));
     let output = emulate(folder.path(), &["simulate", "trial.toml", "-o", "out", "--seeds", "2", "--for", "5s"]);

@@ -9,7 +9,8 @@ use roost_topology::units::{Rate, format_duration};
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{DurationText, MAX_FAULTS, Moment, PlanLines};
+use super::file::{MAX_FAULTS, PlanLines};
+use super::values::{DurationText, Moment};
 use super::{LinkTrace, Named, PlanError};
 
 /// A fault of a daemon or a net.

@@ -31,6 +31,7 @@ mod program;
 mod room;
 mod settings;
 mod source;
+mod values;
 mod write;
 
 use std::collections::BTreeMap;
@@ -345,7 +346,7 @@ pub struct LabSettings {
     pub backend: BackendChoice,
     /// True to try a real-time priority for the thread that carries packets.
     pub realtime: bool,
-    #[serde(deserialize_with = "file::parsed")]
+    #[serde(deserialize_with = "values::parsed")]
     pub tcp: TcpCongestion,
 }
 

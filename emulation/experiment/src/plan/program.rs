@@ -8,7 +8,8 @@ use roost_topology::units::format_duration;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{DurationText, Moment, PlanLines};
+use super::file::PlanLines;
+use super::values::{DurationText, Moment};
 use super::{Named, PlanError};
 
 /// The longest name of a variable, and the longest value, bytes: the system takes 128 KiB for both.

@@ -10,7 +10,8 @@ use roost_wire::Service;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::file::{DurationText, Moment, PlanLines, all_named};
+use super::file::{PlanLines, all_named};
+use super::values::{DurationText, Moment};
 use super::{Architecture, Named, PlanError};
 
 #[derive(Clone, Debug, PartialEq, Eq)]

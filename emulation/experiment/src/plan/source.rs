@@ -8,7 +8,7 @@ use roost_topology::units::Rate;
 use serde::Deserialize;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::file::DurationText;
+use super::values::DurationText;
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum TopologySource {

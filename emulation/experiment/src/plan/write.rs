@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use roost_results::TOPOLOGY_FILE;
-use roost_topology::file::{TraceFile, TraceKey, burst_value, queue_value};
+use roost_topology::file::{TraceFile, TraceKey, burst_value, queue_value, quote};
 use roost_topology::generate::{Forest, LegParameters, Star, TreeShape};
 use roost_topology::model::{PacketOrder, Topology, TopologyChange};
 use roost_topology::trace::TraceSide;
@@ -20,13 +20,13 @@ use crate::placement::Placement;
 /// Writes the plan with every choice filled in. A topology file is replaced by the one in the results.
 pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> String {
     let mut lines = vec![
-        format!("name = {}", quoted(&plan.name)),
+        format!("name = {}", quote(&plan.name)),
         format!("topology = {}", source(&plan.topology)),
-        format!("architecture = {}", quoted(plan.architecture.name())),
+        format!("architecture = {}", quote(plan.architecture.name())),
     ];
     let tier = |tier: usize| {
         let hubs = placement.hubs.iter().filter(|hub| usize::from(hub.tier) == tier);
-        hubs.map(|hub| quoted(&topology.hosts[hub.host].name)).collect::<Vec<_>>().join(", ")
+        hubs.map(|hub| quote(&topology.hosts[hub.host].name)).collect::<Vec<_>>().join(", ")
     };
     let tiers: Vec<String> = (0..placement.tiers()).map(tier).collect();
     match (plan.architecture.hub_role(), &tiers[..]) {
@@ -38,7 +38,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         (_, [only]) => lines.push(format!("super_nodes = [{only}]")),
         (_, tiers) => lines.push(format!("tiers = [[{}]]", tiers.join("], ["))),
     }
-    lines.push(format!("transport = {}", quoted(plan.transport.name())));
+    lines.push(format!("transport = {}", quote(plan.transport.name())));
     let spans = [
         ("warm_up", plan.warm_up),
         ("duration", plan.duration),
@@ -48,7 +48,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         ("idle", plan.idle),
     ];
     lines.extend(spans.map(|(key, length)| format!("{key} = {}", span(length))));
-    lines.extend(plan.replay.iter().map(|replay| format!("replay = {}", quoted(&replay.name))));
+    lines.extend(plan.replay.iter().map(|replay| format!("replay = {}", quote(&replay.name))));
     lines.extend(plan.handshake.map(|length| format!("handshake = {}", span(length))));
     lines.extend(plan.reflect.then(|| "reflect = true".to_owned()));
     lines.extend((!plan.sealed_keys).then(|| "sealed_keys = false".to_owned()));
@@ -56,7 +56,7 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
     lines.push(format!("linktest = {}", plan.linktest));
     lines.extend(plan.capture.iter().map(|capture| format!("capture = {}", capture.to_toml())));
     for (name, (part, locality)) in &placement.classes {
-        lines.push(format!("\n[classes.{}]", quoted(name)));
+        lines.push(format!("\n[classes.{}]", quote(name)));
         lines.extend(class(*part, *locality));
     }
     lines.extend(homes(&plan.homes));
@@ -73,24 +73,20 @@ pub(crate) fn write(plan: &Plan, placement: &Placement, topology: &Topology) -> 
         BackendChoice::Tap => "tap",
         BackendChoice::Veth => "veth",
     };
-    let tcp = quoted(&plan.lab.tcp.to_string());
-    lines.push(format!("\n[lab]\nbackend = {}\nrealtime = {}\ntcp = {tcp}\n", quoted(backend), plan.lab.realtime));
+    let tcp = quote(&plan.lab.tcp.to_string());
+    lines.push(format!("\n[lab]\nbackend = {}\nrealtime = {}\ntcp = {tcp}\n", quote(backend), plan.lab.realtime));
     lines.join("\n")
 }
 
-fn quoted(text: &str) -> String {
-    toml::Value::String(text.to_owned()).to_string()
-}
-
 fn span(length: Duration) -> String {
-    quoted(&format_duration(length))
+    quote(&format_duration(length))
 }
 
 fn source(source: &TopologySource) -> String {
     match source {
-        TopologySource::File(_) => quoted(TOPOLOGY_FILE),
+        TopologySource::File(_) => quote(TOPOLOGY_FILE),
         TopologySource::Star(Star { nodes, node, server }) => {
-            let node = format!("rate = {}, delay = {}", quoted(&node.rate.to_string()), span(node.delay));
+            let node = format!("rate = {}, delay = {}", quote(&node.rate.to_string()), span(node.delay));
             format!("{{ star = {{ nodes = {nodes}, {node}, {} }} }}", legs("server", *server))
         }
         TopologySource::Tree(tree) => {
@@ -113,7 +109,7 @@ fn source(source: &TopologySource) -> String {
 }
 
 fn legs(class: &str, legs: LegParameters) -> String {
-    format!("{class}_rate = {}, {class}_delay = {}", quoted(&legs.rate.to_string()), span(legs.delay))
+    format!("{class}_rate = {}, {class}_delay = {}", quote(&legs.rate.to_string()), span(legs.delay))
 }
 
 fn float(value: f64) -> String {
@@ -126,7 +122,7 @@ fn class(part: Participation, locality: Locality) -> Vec<String> {
         Locality::Link => "link",
         Locality::Anywhere => "anywhere",
     };
-    vec![mixed(mix), format!("locality = {}", quoted(locality))]
+    vec![mixed(mix), format!("locality = {}", quote(locality))]
 }
 
 fn mixed(mix: Mix) -> String {
@@ -139,7 +135,7 @@ fn mixed(mix: Mix) -> String {
 
 fn homes(homes: &[(Named, Named)]) -> Vec<String> {
     let heading = (!homes.is_empty()).then(|| "\n[homes]".to_owned());
-    let line = |(node, hub): &(Named, Named)| format!("{} = {}", quoted(&node.name), quoted(&hub.name));
+    let line = |(node, hub): &(Named, Named)| format!("{} = {}", quote(&node.name), quote(&hub.name));
     heading.into_iter().chain(homes.iter().map(line)).collect()
 }
 
@@ -147,7 +143,7 @@ fn fault(fault: &Fault) -> Vec<String> {
     let mut lines = vec!["\n[[faults]]".to_owned(), format!("at = {}", span(fault.at))];
     match &fault.kind {
         FaultKind::Daemon(daemon, deed) => {
-            lines.push(format!("{} = {}", deed.name(), quoted(&daemon.host.name)));
+            lines.push(format!("{} = {}", deed.name(), quote(&daemon.host.name)));
             lines.extend(daemon.hub.then(|| "hub = true".to_owned()));
         }
         FaultKind::Net { net, from, changes } => lines.extend(net_fault(net, from.as_ref(), changes)),
@@ -160,42 +156,42 @@ fn environment(variables: &BTreeMap<String, String>) -> Vec<String> {
         return Vec::new();
     }
     let heading = std::iter::once("\n[environment]".to_owned());
-    heading.chain(variables.iter().map(|(name, value)| format!("{name} = {}", quoted(value)))).collect()
+    heading.chain(variables.iter().map(|(name, value)| format!("{name} = {}", quote(value)))).collect()
 }
 
 fn program(program: &PlanProgram) -> Vec<String> {
-    let mut lines = vec!["\n[[program]]".to_owned(), format!("name = {}", quoted(&program.name.name))];
+    let mut lines = vec!["\n[[program]]".to_owned(), format!("name = {}", quote(&program.name.name))];
     lines.push(match &program.hosts {
-        ProgramHosts::Class(class) => format!("class = {}", quoted(&class.name)),
+        ProgramHosts::Class(class) => format!("class = {}", quote(&class.name)),
         ProgramHosts::Hosts(hosts) => {
-            let hosts: Vec<String> = hosts.iter().map(|host| quoted(&host.name)).collect();
+            let hosts: Vec<String> = hosts.iter().map(|host| quote(&host.name)).collect();
             format!("host = [{}]", hosts.join(", "))
         }
     });
-    lines.push(format!("command = {}", quoted(&program.command)));
-    lines.extend(program.folder.as_ref().map(|folder| format!("folder = {}", quoted(folder))));
-    lines.extend(program.root.as_ref().map(|root| format!("root = {}", quoted(&root.name))));
+    lines.push(format!("command = {}", quote(&program.command)));
+    lines.extend(program.folder.as_ref().map(|folder| format!("folder = {}", quote(folder))));
+    lines.extend(program.root.as_ref().map(|root| format!("root = {}", quote(&root.name))));
     lines.push(format!("start = {}", span(program.start)));
     lines.extend(program.stop.map(|stop| format!("stop = {}", span(stop))));
     lines.extend(program.timeout.map(|timeout| format!("timeout = {}", span(timeout))));
     lines.extend(program.exit.map(|code| format!("exit = {code}")));
     lines.extend((!program.measure).then(|| "measure = false".to_owned()));
     if !program.environment.is_empty() {
-        let pairs = program.environment.iter().map(|(name, value)| format!("{name} = {}", quoted(value)));
+        let pairs = program.environment.iter().map(|(name, value)| format!("{name} = {}", quote(value)));
         lines.push(format!("environment = {{ {} }}", pairs.collect::<Vec<_>>().join(", ")));
     }
     lines
 }
 
 fn room(room: &Room) -> Vec<String> {
-    let list = |names: Vec<&str>| format!("[{}]", names.into_iter().map(quoted).collect::<Vec<_>>().join(", "));
+    let list = |names: Vec<&str>| format!("[{}]", names.into_iter().map(quote).collect::<Vec<_>>().join(", "));
     let members = match &room.members {
-        RoomMembers::All => quoted("all"),
+        RoomMembers::All => quote("all"),
         RoomMembers::Count(count) => count.to_string(),
         RoomMembers::Hosts(hosts) => list(hosts.iter().map(|host| host.name.as_str()).collect()),
     };
     vec![
-        format!("\n[rooms.{}]", quoted(&room.name.name)),
+        format!("\n[rooms.{}]", quote(&room.name.name)),
         format!("members = {members}"),
         format!("services = {}", list(room.services.iter().map(|service| service.name()).collect())),
         format!("from = {}\nevery = {}\nuntil = {}", span(room.from), span(room.every), span(room.until)),
@@ -208,8 +204,8 @@ fn net_fault(net: &Named, from: Option<&Named>, changes: &[TopologyChange]) -> V
         [TopologyChange::Up] => "up",
         _ => "change",
     };
-    let mut lines = vec![format!("{verb} = {}", quoted(&net.name))];
-    lines.extend(from.map(|host| format!("from = {}", quoted(&host.name))));
+    let mut lines = vec![format!("{verb} = {}", quote(&net.name))];
+    lines.extend(from.map(|host| format!("from = {}", quote(&host.name))));
     lines.extend(values(changes));
     lines
 }
@@ -221,7 +217,7 @@ fn settings(role: &str, settings: &[DaemonSetting]) -> Vec<String> {
 
 fn link(plan: &Plan, net: &Named, changes: &[TopologyChange]) -> Vec<String> {
     let traces = plan.traces.iter().filter(|trace| trace.net.name == net.name).map(trace).collect();
-    [vec![format!("\n[links.{}]", quoted(&net.name))], values(changes), traces].concat()
+    [vec![format!("\n[links.{}]", quote(&net.name))], values(changes), traces].concat()
 }
 
 fn trace(LinkTrace { side, key, .. }: &LinkTrace) -> String {
@@ -235,14 +231,14 @@ fn trace(LinkTrace { side, key, .. }: &LinkTrace) -> String {
         TraceKey::File(TraceFile { file, start, once }) => {
             let start = start.map(|start| format!(", start = {}", span(start))).unwrap_or_default();
             let once = if *once { ", once = true" } else { "" };
-            format!("{name} = {{ file = {}{start}{once} }}", quoted(file))
+            format!("{name} = {{ file = {}{start}{once} }}", quote(file))
         }
     }
 }
 
 fn values(changes: &[TopologyChange]) -> Vec<String> {
     let values = changes.iter().filter_map(|change| match change {
-        TopologyChange::Rate(rate) => Some(format!("rate = {}", quoted(&rate.to_string()))),
+        TopologyChange::Rate(rate) => Some(format!("rate = {}", quote(&rate.to_string()))),
         TopologyChange::Delay(delay) => Some(format!("delay = {}", span(*delay))),
         TopologyChange::Jitter(jitter) => Some(format!("jitter = {}", span(*jitter))),
         TopologyChange::Loss(loss) => Some(format!("loss = {}", float(*loss))),

@@ -47,11 +47,17 @@ pub(super) fn plain(words: &str) -> String {
     words.chars().map(|c| if is_plain(c) { c } else { '-' }).collect()
 }
 
-/// A name that no path takes for the folder itself or the one above.
+/// The endings of files that the page of a sweep puts beside the folders of its runs.
+const FILES_OF_PAGE: [&str; 3] = [".csv", ".html", ".part"];
+const FIGURES: &str = "figures";
+
+/// A name that no path takes for the folder itself or the one above, and that no file of the sweep's page has.
 pub(super) fn folder_name(name: &str) -> String {
+    let small = name.to_ascii_lowercase();
     match name {
         "" => "empty".to_owned(),
         dots if dots.bytes().all(|byte| byte == b'.') => format!("dots-{}", dots.len()),
+        _ if small == FIGURES || FILES_OF_PAGE.iter().any(|end| small.ends_with(end)) => format!("{name}-run"),
         other => other.to_owned(),
     }
 }

@@ -341,6 +341,16 @@ mod tests {
     }
 
     #[test]
+    fn names_are_none_of_the_page() {
+        let taken = ["runs.csv", "Cells.CSV", "index.html", "figures", ".runs.csv.part", "figures-run"];
+        let case = |name: &&str| format!("[[sweep.cases]]\nname = '{name}'\nseed = 3\n");
+        let runs = sweep(&taken.iter().map(case).collect::<String>()).unwrap();
+        let expected =
+            ["runs.csv-run", "Cells.CSV-run", "index.html-run", "figures-run", ".runs.csv.part-run", "figures-run_6"];
+        assert_eq!(names(&runs), expected);
+    }
+
+    #[test]
     fn numbered_names_are_not_taken() {
         let runs = sweep("[sweep]\ntopology = ['a-b_3', 'a b', 'a-b']\n").unwrap();
         assert_eq!(names(&runs), ["a-b_3", "a-b", "a-b_4"]);

@@ -5,6 +5,7 @@ use roost_results::record::RunVerdict;
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, width_of};
 use super::ink::Ink;
+use super::key::FigureKey;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 use crate::text_format::{percent, three};
@@ -12,13 +13,15 @@ use crate::text_format::{percent, three};
 /// Completed services of each node, most first, in the ink of its class.
 pub(super) fn nodes(nodes: &[&NodeUse], ink: impl Fn(&NodeUse) -> Ink, key: &[(String, Ink)]) -> Sheet {
     let highest = nodes.iter().map(|node| node.requests.completed).max().unwrap_or(0);
-    let (left, right, top, bottom) = (46.0, WIDTH - 4.0, if key.is_empty() { 12.0 } else { 36.0 }, 200.0);
+    let key = FigureKey::new(key.to_vec());
+    let (left, right, top) = (46.0, WIDTH - 4.0, key.height() + 12.0);
+    let bottom = top + 170.0;
     let x = AxisScale::exact(0.0, nodes.len() as f64, left, right);
     let frame = PlotArea { left, right, top, bottom, x, y: AxisScale::from_zero(highest as f64, bottom, top) };
     let room = x.at(1.0) - x.at(0.0) - 2.0;
     let has_names = nodes.iter().all(|node| width_of(&node.node, WORDS) <= room);
-    Canvas::sheet(232.0, |canvas| {
-        super::bars::draw_key(canvas, key, 0.0);
+    Canvas::sheet(bottom + 32.0, |canvas| {
+        key.draw(canvas, 0.0);
         frame.rows(canvas, 3, three);
         for (index, node) in nodes.iter().enumerate() {
             let (from, to) = (x.at(index as f64), x.at(index as f64 + 1.0));

@@ -2,9 +2,9 @@
 
 use roost_results::metrics::Service;
 
-use super::bars::{KEY, draw_key};
 use super::canvas::{Canvas, Sheet, WIDTH};
 use super::ink::Ink;
+use super::key::FigureKey;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 use crate::text_format::{milliseconds, quantile};
@@ -16,7 +16,9 @@ const POINTS: usize = 300;
 pub(super) fn curves(services: &[&Service]) -> Sheet {
     let lowest = services.iter().filter_map(|one| one.latency.sorted.first()).copied().fold(f64::INFINITY, f64::min);
     let highest = services.iter().filter_map(|one| one.latency.max).fold(0.0, f64::max);
-    let (left, right, top, bottom) = (46.0, WIDTH - 14.0, KEY + 10.0, 258.0);
+    let key = FigureKey::new(services.iter().map(|one| (name(one), Ink::service(&one.service))).collect());
+    let (left, right, top) = (46.0, WIDTH - 14.0, key.height() + 10.0);
+    let bottom = top + 224.0;
     let frame = PlotArea {
         left,
         right,
@@ -25,9 +27,8 @@ pub(super) fn curves(services: &[&Service]) -> Sheet {
         x: AxisScale::logarithmic(lowest.max(0.1) / 1.05, highest * 1.05, left, right),
         y: AxisScale::exact(0.0, 1.0, bottom, top),
     };
-    Canvas::sheet(300.0, |canvas| {
-        let key: Vec<(String, Ink)> = services.iter().map(|one| (name(one), Ink::service(&one.service))).collect();
-        draw_key(canvas, &key, 0.0);
+    Canvas::sheet(bottom + 42.0, |canvas| {
+        key.draw(canvas, 0.0);
         frame.rows(canvas, 4, |part| format!("{} %", (part * 100.0).round()));
         frame.columns(canvas, 7, milliseconds, "latency");
         for one in services {

@@ -3,13 +3,17 @@
 mod bars;
 mod canvas;
 mod columns;
+mod course;
 mod forest;
 mod ink;
+mod key;
 mod latency;
 mod lines;
+mod measured;
 mod multiples;
 mod network;
 mod plot_area;
+mod radios;
 mod rates;
 mod scale;
 mod time;
@@ -19,7 +23,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roost_results::Results;
 use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
+use roost_topology::Topology;
 use roost_topology::file::parse_in;
+use roost_topology::model::NetKind;
 
 pub use self::bars::{FigureBar, bars};
 pub use self::canvas::Sheet;
@@ -28,6 +34,7 @@ pub use self::ink::{Ink, dark_rules};
 pub use self::lines::{LineAxes, PlotLine, lines};
 pub(crate) use self::multiples::{FigurePanel, MAX_PANELS, Multiples};
 pub use self::network::{NetworkMarks, network};
+use self::time::PanelSubject;
 pub use self::trace::trace;
 use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
 
@@ -69,6 +76,8 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
         overhead(metrics),
         links(results, metrics),
         rates::rates(&results.trace_loads),
+        radios::radios(results, topology(results).as_ref()),
+        measured::measured(results, metrics),
         load(results, metrics),
         nodes(metrics),
         failures(metrics),
@@ -84,24 +93,37 @@ const MAX_DRAWN: usize = 1000;
 
 /// The drawing of a run's network, and of the paths of its nodes.
 pub(super) fn of_network(results: &Results) -> Vec<Figure> {
-    let topology = results.topology.as_deref().and_then(|text| parse_in(&results.folder, "network", text).ok());
-    let Some(topology) = topology.filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
+    let Some(topology) = topology(results).filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
         return Vec::new();
     };
-    let (hosts, nets) = (topology.hosts.len() as u64, topology.nets.len() as u64);
     let network = Figure {
         name: "network".into(),
-        title: format!("{}: {}, {} links and LANs", results.run.topology, counted(hosts, "host"), count(nets)),
+        title: format!("{}: {}", results.run.topology, parts_of(&topology)),
         caption: "The network before any fault. Names and values show in full in figures/network.svg.".into(),
         sheet: network(&topology, NetworkMarks { hubs: &results.run.hubs }),
     };
     let paths = network::paths(&topology, &results.positions).map(|sheet| Figure {
         name: "paths".into(),
         title: format!("{} moved over the grid", capital(&counted(moved(results), "node"))),
-        caption: "The cells of each node, from the start of the workload to its end.".into(),
+        caption: "The cells of each node, from the start of the workload to its end: an open dot is where it began, \
+                  a filled one where it ended. North is up."
+            .into(),
         sheet,
     });
     std::iter::once(network).chain(paths).collect()
+}
+
+fn topology(results: &Results) -> Option<Topology> {
+    parse_in(&results.folder, "network", results.topology.as_deref()?).ok()
+}
+
+fn parts_of(topology: &Topology) -> String {
+    let radios = topology.radios.len();
+    let links = topology.nets.iter().filter(|net| net.kind == NetKind::Link).count();
+    let lans = topology.nets.len() - links - radios;
+    let counts = [(topology.hosts.len(), "host"), (links, "link"), (lans, "LAN"), (radios, "radio")];
+    let present = counts.into_iter().filter(|(number, _)| *number > 0);
+    present.map(|(number, name)| counted(number as u64, name)).collect::<Vec<_>>().join(", ")
 }
 
 /// The number of nodes that were in more than one cell.
@@ -178,11 +200,18 @@ fn timeline(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let lasted: f64 = metrics.timeline.iter().map(|second| second.length).sum();
     let mean = metrics.timeline.iter().map(|second| second.offered_mbit_s * second.length).sum::<f64>() / lasted;
     let marks = if results.incidents.is_empty() { "" } else { " Numbered lines are incidents, listed below." };
+    let subjects = [
+        (PanelSubject::Network, true),
+        (PanelSubject::Requests, metrics.requests.asked > 0),
+        (PanelSubject::Emulator, !results.run.is_simulated()),
+    ];
+    let subjects: Vec<PanelSubject> =
+        subjects.into_iter().filter_map(|(one, is_there)| is_there.then_some(one)).collect();
     (!metrics.timeline.is_empty()).then(|| Figure {
         name: "timeline".into(),
         title: format!("Hosts offered {} on average, {} at most", rate(mean), rate(peak)),
         caption: format!("The run second by second.{marks}"),
-        sheet: time::panels(&metrics.timeline, &results.incidents, metrics.requests.asked > 0),
+        sheet: time::panels(&metrics.timeline, &results.incidents, &subjects),
     })
 }
 

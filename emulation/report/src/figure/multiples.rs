@@ -1,7 +1,8 @@
 //! Small multiples: panels with the same axes, two beside each other.
 
-use super::canvas::{Canvas, Mark, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
+use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
+use super::key::FigureKey;
 use super::lines::{LineAxes, PlotLine, draw, draw_places, plot_scale};
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
@@ -14,7 +15,6 @@ const TITLE: f64 = 22.0;
 const HEIGHT: f64 = 120.0;
 /// Room below a panel for the places, and below the last ones for the axis' title.
 const PLACES: f64 = 28.0;
-const KEY_ROW: f64 = 20.0;
 
 /// A panel: its name, and its lines, each with its number among all.
 pub(crate) struct FigurePanel {
@@ -29,19 +29,12 @@ pub(crate) struct Multiples<'a> {
     pub(crate) along: LineAxes<'a>,
 }
 
-/// A line in the key, in its row.
-struct KeyName {
-    number: usize,
-    name: String,
-    x: f64,
-}
-
 impl Multiples<'_> {
     /// Draws all panels; `show` formats a value.
     pub(crate) fn sheet(&self, show: impl Fn(f64) -> String) -> Sheet {
         let panels = &self.panels[..self.panels.len().min(MAX_PANELS)];
-        let key = key_rows(self.names);
-        let top = key.len() as f64 * KEY_ROW + 6.0;
+        let key = FigureKey::of_kinds(self.names);
+        let top = key.height() + 6.0;
         let all = panels.iter().flat_map(|panel| &panel.lines).map(|(_, line)| line);
         let scale = |top: f64, bottom: f64| plot_scale(all.clone(), self.along, bottom, top);
         let left = scale(0.0, 1.0).ticks(3).iter().map(|tick| width_of(&show(*tick), WORDS)).fold(20.0, f64::max) + 9.0;
@@ -49,7 +42,7 @@ impl Multiples<'_> {
         let rows = panels.len().div_ceil(COLUMNS);
         let each = TITLE + HEIGHT + PLACES;
         Canvas::sheet(top + rows as f64 * each + 18.0, |canvas| {
-            draw_key_rows(canvas, &key);
+            key.draw(canvas, 0.0);
             for (number, panel) in panels.iter().enumerate() {
                 let (row, column) = (number / COLUMNS, number % COLUMNS);
                 let from = left + column as f64 * (width + GAP);
@@ -83,34 +76,6 @@ impl Multiples<'_> {
     }
 }
 
-fn key_rows(names: &[String]) -> Vec<Vec<KeyName>> {
-    let mut rows: Vec<Vec<KeyName>> = Vec::new();
-    let mut free_from = f64::INFINITY;
-    for (number, name) in names.iter().enumerate() {
-        let name = cut_to(name, WORDS, WIDTH / 2.0);
-        let width = width_of(&name, WORDS) + 32.0;
-        if free_from + width > WIDTH {
-            rows.push(Vec::new());
-            free_from = 0.0;
-        }
-        if let Some(row) = rows.last_mut() {
-            row.push(KeyName { number, name, x: free_from });
-        }
-        free_from += width;
-    }
-    rows
-}
-
-fn draw_key_rows(canvas: &mut Canvas<'_>, rows: &[Vec<KeyName>]) {
-    for (row, names) in rows.iter().enumerate() {
-        let y = (row as f64 + 0.5) * KEY_ROW;
-        for KeyName { number, name, x } in names {
-            canvas.mark((x + 5.0, y), 4.0, Ink::kind(*number), Mark::kind(*number));
-            canvas.words(name, (x + 14.0, y), TextAnchor::Right, Ink::Text);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +94,5 @@ mod tests {
         let text = sheet.inline("x").0;
         assert_eq!(text.matches("loss ").count(), MAX_PANELS);
         assert_eq!(text.matches("client-server").count(), 1);
-        assert_eq!(key_rows(&names).len(), 2);
     }
 }

@@ -5,15 +5,11 @@ use std::collections::BTreeMap;
 use roost_results::TraceLoad;
 
 use super::Figure;
-use super::canvas::{Canvas, TextAnchor, WIDTH};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
 use super::ink::Ink;
-use super::plot_area::PlotArea;
-use super::scale::AxisScale;
-use crate::text_format::{percent, three};
+use super::key::FigureKey;
+use crate::text_format::percent;
 
-const FIELD: f64 = 72.0;
-/// The space above it, with its name.
-const ABOVE: f64 = 36.0;
 /// The most directions that are shown, the fullest first.
 const MOST: usize = 6;
 /// The most points of a line: more are not visible.
@@ -32,20 +28,14 @@ impl Direction {
         sum(|second| second.2) / sum(|second| second.1).max(f64::MIN_POSITIVE)
     }
 
-    fn draw(&self, canvas: &mut Canvas<'_>, frame: &PlotArea) {
-        canvas.bold(&format!("{}, Mbit/s", self.name), (0.0, frame.top - 17.0), TextAnchor::Right, Ink::Blue);
-        frame.rows(canvas, 2, three);
-        let of = |value: fn(&(f64, f64, f64)) -> f64| {
-            let place = |second: &(f64, f64, f64)| (frame.x.at(second.0), frame.y.at(value(second)));
-            self.seconds.iter().map(place).collect::<Vec<_>>()
+    fn panel(&self) -> CoursePanel {
+        let points = |value: fn(&(f64, f64, f64)) -> f64| {
+            self.seconds.iter().map(|one| CoursePoint { t: one.0, value: value(one) }).collect()
         };
-        let (rate, used) = (of(|second| second.1), of(|second| second.2));
-        let (Some(first), Some(last)) = (rate.first().copied(), rate.last().copied()) else { return };
-        let mut shape = rate.clone();
-        shape.extend([(last.0, frame.bottom), (first.0, frame.bottom)]);
-        canvas.shape(&shape, Ink::Blue, 0.16);
-        canvas.line(&rate, Ink::Blue, 1.4);
-        canvas.line(&used, Ink::Vermilion, 1.6);
+        let rate = CourseLine::whole(Ink::Blue, LineForm::Area, points(|second| second.1));
+        let used = CourseLine::whole(Ink::Vermilion, LineForm::Line, points(|second| second.2));
+        let name = format!("{}, Mbit/s", self.name);
+        CoursePanel::new(name, Ink::Blue, vec![rate, used])
     }
 }
 
@@ -56,23 +46,12 @@ pub(super) fn rates(loads: &[TraceLoad]) -> Option<Figure> {
     let of = if directions.len() > MOST { format!("The {MOST} fullest of {}", directions.len()) } else { "All".into() };
     directions.truncate(MOST);
     let (first, end) = (directions.first()?, loads.last()?.t);
-    let (left, right, bottom) = (46.0, WIDTH - 14.0, directions.len() as f64 * (ABOVE + FIELD));
-    let x = AxisScale::exact(0.0, end, left, right);
     let title = format!("Of the trace on {}, {} was used", first.name, percent(first.used()));
-    let sheet = Canvas::sheet(bottom + 42.0, |canvas| {
-        for (index, direction) in directions.iter().enumerate() {
-            let top = index as f64 * (ABOVE + FIELD) + ABOVE;
-            let highest = direction.seconds.iter().map(|second| second.1).fold(0.0, f64::max);
-            let y = AxisScale::from_zero(highest, top + FIELD, top);
-            let frame = PlotArea { left, right, top, bottom: top + FIELD, x, y };
-            direction.draw(canvas, &frame);
-            if index + 1 == directions.len() {
-                frame.columns(canvas, 7, three, "seconds since the workload began");
-            }
-        }
-    });
-    let caption =
-        format!("{of} directions that play traces: the rate in force (blue), and what left (red), by second.");
+    let panels: Vec<CoursePanel> = directions.iter().map(Direction::panel).collect();
+    let key = [("rate in force".to_owned(), Ink::Blue), ("what left".to_owned(), Ink::Vermilion)];
+    let course = Course { panels: &panels, end, title: "seconds since the workload began" };
+    let sheet = course.sheet(&FigureKey::new(key.to_vec()));
+    let caption = format!("{of} directions that play traces: the rate in force, and what left, by second.");
     Some(Figure { name: "traces".into(), title, caption, sheet })
 }
 

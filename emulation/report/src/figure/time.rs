@@ -4,14 +4,10 @@ use roost_results::Incident;
 use roost_results::metrics::Second;
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
 use super::ink::Ink;
-use super::plot_area::PlotArea;
-use super::scale::AxisScale;
-use crate::text_format::{moment, three};
+use crate::text_format::moment;
 
-const FIELD: f64 = 62.0;
-/// The space above it, with its name.
-const ABOVE: f64 = 34.0;
 /// The most points of a panel: more are not visible.
 const POINTS: usize = 220;
 const MARKS: usize = 20;
@@ -20,13 +16,20 @@ const EXPLAINED: usize = 8;
 const EXPLANATION: f64 = 17.0;
 const NUMBER: f64 = 22.0;
 
+/// The part of a run that a panel is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PanelSubject {
+    Network,
+    Requests,
+    Emulator,
+}
+
 /// A panel: its subject, unit and values.
 struct Panel {
     name: &'static str,
     ink: Ink,
     value: fn(&Second) -> f64,
-    /// True if it is empty for a run without requests.
-    of_requests: bool,
+    subject: PanelSubject,
     /// True if seconds that share a point show their highest value, false for their mean.
     peaks: bool,
 }
@@ -36,28 +39,28 @@ const PANELS: [Panel; 4] = [
         name: "offered by hosts, Mbit/s",
         ink: Ink::Blue,
         value: |s| s.offered_mbit_s,
-        of_requests: false,
+        subject: PanelSubject::Network,
         peaks: false,
     },
     Panel {
         name: "requests under way",
         ink: Ink::Green,
         value: |s| f64::from(s.active),
-        of_requests: true,
+        subject: PanelSubject::Requests,
         peaks: false,
     },
     Panel {
         name: "services completed each second",
         ink: Ink::Purple,
         value: per_second,
-        of_requests: true,
+        subject: PanelSubject::Requests,
         peaks: false,
     },
     Panel {
         name: "lateness of the core, p99, ms",
         ink: Ink::Amber,
         value: |s| s.lateness_p99_ms,
-        of_requests: false,
+        subject: PanelSubject::Emulator,
         peaks: true,
     },
 ];
@@ -67,38 +70,27 @@ fn per_second(second: &Second) -> f64 {
 }
 
 /// The run second by second, with the events of the schedule and failures.
-pub(super) fn panels(timeline: &[Second], incidents: &[Incident], has_requests: bool) -> Sheet {
-    let panels: Vec<&Panel> = PANELS.iter().filter(|panel| has_requests || !panel.of_requests).collect();
+pub(super) fn panels(timeline: &[Second], incidents: &[Incident], subjects: &[PanelSubject]) -> Sheet {
+    let panels: Vec<CoursePanel> =
+        (PANELS.iter()).filter(|panel| subjects.contains(&panel.subject)).map(|panel| panel.course(timeline)).collect();
     let end = timeline.last().map_or(1.0, |second| second.t);
-    let (left, right) = (46.0, WIDTH - 14.0);
     let mark_room = if incidents.is_empty() { 0.0 } else { 20.0 };
-    let bottom = mark_room + panels.len() as f64 * (ABOVE + FIELD);
-    let x = AxisScale::exact(0.0, end, left, right);
+    let course = Course { panels: &panels, end, title: "seconds since the workload began" };
     let explanations = explanations(incidents);
-    let height = bottom + 42.0 + explanations.len() as f64 * EXPLANATION;
-    Canvas::sheet(height, |canvas| {
-        let marks: Vec<f64> = incidents.iter().take(MARKS).map(|incident| x.at(incident.t)).collect();
+    let bottom = mark_room + course.height();
+    Canvas::sheet(bottom + explanations.len() as f64 * EXPLANATION, |canvas| {
+        let marks: Vec<f64> = incidents.iter().take(MARKS).map(|incident| course.x().at(incident.t)).collect();
         for at in &marks {
-            canvas.dashes((*at, mark_room), (*at, bottom), Ink::Vermilion);
+            canvas.dashes((*at, mark_room), (*at, mark_room + course.fields()), Ink::Vermilion);
         }
         for (at, numbers) in numbers(&marks) {
             canvas.bold(&numbers, (at, mark_room - 8.0), TextAnchor::Middle, Ink::Vermilion);
         }
         for (row, explanation) in explanations.iter().enumerate() {
-            let y = bottom + 42.0 + (row as f64 + 0.5) * EXPLANATION;
+            let y = bottom + (row as f64 + 0.5) * EXPLANATION;
             canvas.words(&cut_to(explanation, WORDS, WIDTH), (0.0, y), TextAnchor::Right, Ink::Muted);
         }
-        for (index, panel) in panels.iter().enumerate() {
-            let top = mark_room + index as f64 * (ABOVE + FIELD) + ABOVE;
-            let values = points(timeline, panel);
-            let highest = values.iter().map(|(_, value)| *value).fold(0.0, f64::max);
-            let y = AxisScale::from_zero(highest, top + FIELD, top);
-            let frame = PlotArea { left, right, top, bottom: top + FIELD, x, y };
-            panel.draw(canvas, &frame, &values);
-            if index + 1 == panels.len() {
-                frame.columns(canvas, 7, three, "seconds since the workload began");
-            }
-        }
+        course.draw(canvas, mark_room);
     })
 }
 
@@ -129,26 +121,20 @@ fn explanations(incidents: &[Incident]) -> Vec<String> {
 }
 
 impl Panel {
-    fn draw(&self, canvas: &mut Canvas<'_>, frame: &PlotArea, values: &[(f64, f64)]) {
-        canvas.bold(self.name, (0.0, frame.top - 17.0), TextAnchor::Right, self.ink);
-        frame.rows(canvas, 2, three);
-        let line: Vec<(f64, f64)> = values.iter().map(|(t, value)| (frame.x.at(*t), frame.y.at(*value))).collect();
-        let (Some(first), Some(last)) = (line.first().copied(), line.last().copied()) else { return };
-        let mut shape = line.clone();
-        shape.extend([(last.0, frame.bottom), (first.0, frame.bottom)]);
-        canvas.shape(&shape, self.ink, 0.16);
-        canvas.line(&line, self.ink, 1.6);
+    fn course(&self, timeline: &[Second]) -> CoursePanel {
+        let line = CourseLine::whole(self.ink, LineForm::Area, points(timeline, self));
+        CoursePanel::new(self.name.to_owned(), self.ink, vec![line])
     }
 }
 
 /// Time and value; several seconds are merged if there are too many.
-fn points(timeline: &[Second], panel: &Panel) -> Vec<(f64, f64)> {
+fn points(timeline: &[Second], panel: &Panel) -> Vec<CoursePoint> {
     let together = timeline.len().div_ceil(POINTS).max(1);
     let point = |seconds: &[Second]| {
         let values = || seconds.iter().map(panel.value);
         let value =
             if panel.peaks { values().fold(0.0, f64::max) } else { values().sum::<f64>() / seconds.len() as f64 };
-        (seconds[seconds.len() / 2].t, value)
+        CoursePoint { t: seconds[seconds.len() / 2].t, value }
     };
     timeline.chunks(together).map(point).collect()
 }

@@ -1,7 +1,7 @@
 //! The table of what programs have measured.
 
 use maud::{Markup, html};
-use roost_results::metrics::{MeasurementSummary, Metrics};
+use roost_results::metrics::{MeasurementSummary, MeasurementValues, Metrics};
 use roost_results::record::MeasurementKind;
 
 use super::table;
@@ -12,7 +12,14 @@ use crate::text_format::{count, or_dash};
 
 pub(super) fn all(metrics: &Metrics) -> Markup {
     let headings = ["measurement", "count", "mean", "least", "median", "p95", "p99", "most", "in all"];
-    let rows = html! { @for summary in metrics.measurements.iter().take(MOST) { (row(summary)) } };
+    let rows = html! {
+        @for summary in metrics.measurements.iter().take(MOST) {
+            (row(summary, "", &summary.name, &summary.values))
+            @if summary.parts.len() > 1 {
+                @for part in &summary.parts { (row(summary, "part", &part.origin, &part.values)) }
+            }
+        }
+    };
     let length = metrics.measurements.len();
     html! {
         h2 { "What programs measured" }
@@ -24,8 +31,8 @@ pub(super) fn all(metrics: &Metrics) -> Markup {
     }
 }
 
-fn row(summary: &MeasurementSummary) -> Markup {
-    let values = &summary.values;
+/// All measurements of a name, or those of a part of it.
+fn row(summary: &MeasurementSummary, class: &str, name: &str, values: &MeasurementValues) -> Markup {
     let show = |value: Option<f64>, few| {
         let kind = MeasureKind::Measured(String::new(), MeasuredFigure::Mean);
         let unit = unit(&summary.unit);
@@ -37,8 +44,8 @@ fn row(summary: &MeasurementSummary) -> Markup {
         |value: Option<f64>, thousandths| show(value.filter(|_| is_value), !values.is_quantile_reliable(thousandths));
     let sum = (summary.kind == MeasurementKind::Count).then_some(values.sum);
     html! {
-        tr {
-            th scope="row" { (summary.name) }
+        tr class=(class) {
+            th scope="row" { (name) }
             td { (count(values.count)) }
             td { (show(values.mean, false)) }
             td { (show(values.min.filter(|_| is_value), false)) }

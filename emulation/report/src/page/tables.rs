@@ -6,7 +6,7 @@ use roost_results::metrics::{Metrics, NodeUse, RequestCounts, Service};
 
 use super::{FEW, rooms, row, table};
 use crate::figure::{daemon_name, direction, part_name};
-use crate::text_format::{bytes, count, milliseconds, or_dash, percent, quantile, rate, seconds};
+use crate::text_format::{bytes, count, counted, milliseconds, or_dash, percent, quantile, rate, seconds};
 
 /// A longer table is folded.
 const OPEN: usize = 15;
@@ -19,7 +19,7 @@ pub(super) fn all(results: &Results, metrics: &Metrics) -> Markup {
         @if !metrics.rooms.is_empty() { (rooms::all(results, metrics)) }
         (traffic(metrics))
         (hubs(results, metrics))
-        h2 { "Hosts and links" }
+        h2 { "Nodes and links" }
         @if !metrics.nodes.is_empty() { (nodes(results, metrics)) }
         (links(metrics))
     }
@@ -158,7 +158,7 @@ fn hubs(results: &Results, metrics: &Metrics) -> Markup {
 
 fn nodes(results: &Results, metrics: &Metrics) -> Markup {
     let headings = [
-        "host",
+        "node",
         "<class",
         "asked",
         "completed",
@@ -188,7 +188,10 @@ fn nodes(results: &Results, metrics: &Metrics) -> Markup {
         }
     };
     let length = metrics.nodes.len();
-    folded(&titled("hosts", length), length, &table(&headings, &rows))
+    let hubs = metrics.nodes.iter().filter(|node| node.is_hub()).count();
+    let counts = [(length - hubs, "node"), (hubs, "hub")].into_iter().filter(|(number, _)| *number > 0);
+    let counts: Vec<String> = counts.map(|(number, name)| counted(number as u64, name)).collect();
+    folded(&titled(&counts.join(" and "), length), length, &table(&headings, &rows))
 }
 
 fn links(metrics: &Metrics) -> Markup {
@@ -208,12 +211,16 @@ fn links(metrics: &Metrics) -> Markup {
     };
     let headings = ["direction", "packets", "bytes", "mean rate", "of its rate", "queue full", "lost", "down"];
     let length = metrics.links.len();
-    folded(&titled("directions of links", length), length, &table(&headings, &rows))
+    folded(
+        &titled(&format!("{} of links", counted(length as u64, "direction")), length),
+        length,
+        &table(&headings, &rows),
+    )
 }
 
-fn titled(rows: &str, length: usize) -> String {
+fn titled(counted: &str, length: usize) -> String {
     match length {
-        _ if length > MOST => format!("{length} {rows}: the first {MOST}, the rest is in the CSV file"),
-        _ => format!("{length} {rows}"),
+        _ if length > MOST => format!("{counted}: the first {MOST}, the rest is in the CSV file"),
+        _ => counted.to_owned(),
     }
 }

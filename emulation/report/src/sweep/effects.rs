@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use roost_statistics::mean_and_half_width;
+use roost_statistics::{RatioInterval, mean_and_half_width, paired};
 
 use super::factors::{Factor, Level};
 use super::{Mean, Overview};
 use crate::measure::Measure;
+use crate::text_format::three;
 
 /// A level of a factor, and the mean of a measure over the values of all other factors.
 pub(crate) struct LevelMean<'a> {
@@ -23,17 +24,32 @@ pub(crate) struct FactorEffect<'a> {
 }
 
 impl FactorEffect<'_> {
-    /// The ratio of the largest mean to the smallest, and the half-width of its interval: the levels are compared within
-    /// each seed.
-    pub(super) fn ratio(&self) -> Option<(f64, Option<f64>)> {
+    /// The ratio of the largest mean to the smallest: the levels are compared within each seed. The interval is over the
+    /// logarithms of these ratios, so it never reaches zero.
+    pub(super) fn ratio(&self) -> Option<EffectRatio> {
         let by_mean = |a: &&LevelMean<'_>, b: &&LevelMean<'_>| a.mean.mean.total_cmp(&b.mean.mean);
         let (low, high) = (self.levels.iter().min_by(by_mean)?, self.levels.iter().max_by(by_mean)?);
-        let ratios: Vec<f64> = low.by_seed.iter().zip(&high.by_seed).map(|(low, high)| high / low).collect();
-        if low.mean.mean <= 0.0 || ratios.iter().any(|ratio| !ratio.is_finite()) {
+        if low.mean.mean <= 0.0 {
             return None;
         }
-        let half = mean_and_half_width(&ratios)?.1.filter(|_| !low.mean.measure.few);
-        Some((high.mean.mean / low.mean.mean, half))
+        let interval = paired(&low.by_seed, &high.by_seed).filter(|_| !low.mean.measure.few);
+        let ratio = interval.map_or(high.mean.mean / low.mean.mean, |interval| interval.ratio);
+        Some(EffectRatio { ratio, interval })
+    }
+}
+
+/// The ratio of two levels of a factor; without an interval where one seed or few requests tell it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct EffectRatio {
+    pub(super) ratio: f64,
+    pub(super) interval: Option<RatioInterval>,
+}
+
+impl EffectRatio {
+    pub(super) fn text(&self) -> String {
+        let interval = |found: RatioInterval| format!(" ({}–{})", three(found.low), three(found.high));
+        let interval = self.interval.map_or_else(String::new, interval);
+        format!("{} ×{interval}", three(self.ratio))
     }
 }
 
@@ -124,6 +140,30 @@ mod tests {
         assert_eq!(told[1], ("delay", vec![151.5, 76.5]));
         assert_eq!((told[0].0, told[0].1.len()), ("architecture", 2));
         assert!(effects[1].levels.iter().all(|one| one.mean.runs == 2 && one.mean.half.is_some()));
-        assert!(effects[1].ratio().is_some_and(|(ratio, half)| (ratio - 151.5 / 76.5).abs() < 1e-9 && half.is_some()));
+        // Of each seed: 151 over 76, and 152 over 77.
+        let told = effects[1].ratio().unwrap();
+        assert!((told.ratio - (151.0 / 76.0 * (153.0 / 78.0_f64)).sqrt()).abs() < 0.02, "{told:?}");
+    }
+
+    #[test]
+    fn ratio_of_two_seeds_stays_positive() {
+        let mut points = Vec::new();
+        for (delay, completed) in [("5ms", [40.0, 10.0]), ("50ms", [42.0, 60.0])] {
+            for (seed, completed) in (1..).zip(completed) {
+                let mut results = SyntheticShape { seed, requests: 20, ..SyntheticShape::default() }.make().results;
+                results.plan = None;
+                results.run.varied = [("delay".to_owned(), delay.to_owned())].into();
+                let mut point = RunSummary::from_results(PathBuf::from("run"), &results);
+                point.measures.retain_mut(|(measure, value)| {
+                    *value = completed;
+                    measure.kind == MeasureKind::Completed
+                });
+                points.push(point);
+            }
+        }
+        let overview = Overview::from_points(&points);
+        let ratio = overview.effects(&points[0].measures[0].0)[0].ratio().unwrap();
+        assert!(ratio.interval.is_some_and(|found| found.low > 0.0 && found.high > ratio.ratio), "{ratio:?}");
+        assert!(!ratio.text().contains('−'), "{}", ratio.text());
     }
 }

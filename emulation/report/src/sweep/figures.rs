@@ -151,10 +151,8 @@ fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figu
     let mut by_size: Vec<(f64, String)> = effects
         .iter()
         .filter_map(|effect| {
-            let (ratio, half) = effect.ratio()?;
-            let half =
-                half.map_or_else(String::new, |half| format!(" ({}–{})", three(ratio - half), three(ratio + half)));
-            Some((ratio, format!("{} {} ×{half}", effect.factor.title, three(ratio))))
+            let ratio = effect.ratio()?;
+            Some((ratio.ratio, format!("{} {}", effect.factor.title, ratio.text())))
         })
         .collect();
     by_size.sort_by(|a, b| b.0.total_cmp(&a.0));

@@ -1,5 +1,6 @@
 use super::super::estimate::first_above;
 use super::*;
+use crate::study::Study;
 
 /// Hand-made values of one measure.
 #[derive(Default)]
@@ -266,4 +267,15 @@ fn leading_series_crosses_at_sweep_edge() {
     let values = ByHand(vec![("cs", 1.0, vec![9.0]), ("p2p", 1.0, vec![5.0])]);
     let never = claim(cross(false), PaperStatement::Nothing("x"), Band::Below(2.0)).judge(&values);
     assert_eq!((never.verdict, never.ours), (ClaimVerdict::DoesNotHold, None));
+}
+
+/// The measures that a study draws, and those that its claims are about.
+pub(crate) fn drawn_and_claimed(study: &Study) -> Vec<&str> {
+    let claimed = study.claims.iter().flat_map(|claim| match &claim.ours {
+        Estimator::Ratio(of, to) => vec![of.measure.as_str(), to.measure.as_str()],
+        Estimator::Mean(of) => vec![of.measure.as_str()],
+        Estimator::Share { part, of } => vec![part.measure.as_str(), *of],
+        Estimator::Crossing { measure, .. } => vec![*measure],
+    });
+    study.plots.iter().map(|plot| plot.measure).chain(claimed).collect()
 }

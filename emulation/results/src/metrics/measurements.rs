@@ -6,6 +6,7 @@ use roost_statistics::{mean, quantile};
 use serde::Serialize;
 
 use super::has_enough_values;
+use super::origins::Origins;
 use crate::record::{Better, MeasurementKind, MeasurementRecord};
 
 /// All measurements of one name, kind and unit.
@@ -17,6 +18,25 @@ pub struct MeasurementSummary {
     pub unit: MeasuredUnit,
     pub better: Option<Better>,
     pub values: MeasurementValues,
+    /// Parts by host, label and program, as far as these are few; one part without a name if they are not.
+    pub parts: Vec<MeasurementPart>,
+}
+
+/// The measurements of one name that come from one place.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MeasurementPart {
+    pub origin: String,
+    pub values: MeasurementValues,
+    /// In the order of arrival.
+    #[serde(skip)]
+    pub course: Vec<MeasuredPoint>,
+}
+
+/// A measurement in the unit of its summary.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MeasuredPoint {
+    pub t: f64,
+    pub value: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -98,32 +118,58 @@ impl MeasurementValues {
     }
 }
 
+/// The measurements of one name, kind and unit, and the factor of its values.
 #[derive(Default)]
-struct MeasuredGroup {
-    better: Option<Better>,
-    values: Vec<f64>,
+struct MeasuredGroup<'a> {
+    records: Vec<(&'a MeasurementRecord, f64)>,
+}
+
+impl MeasuredGroup<'_> {
+    fn values(&self) -> MeasurementValues {
+        MeasurementValues::from_values(self.records.iter().map(|(record, factor)| record.value * factor).collect())
+    }
+
+    fn better(&self) -> Option<Better> {
+        self.records.iter().find_map(|(record, _)| record.better)
+    }
+
+    fn parts(&self) -> Vec<MeasurementPart> {
+        let records: Vec<&MeasurementRecord> = self.records.iter().map(|(record, _)| *record).collect();
+        let origins = Origins::from_records(&records);
+        let mut courses: BTreeMap<Vec<&str>, Vec<MeasuredPoint>> = BTreeMap::new();
+        for (record, factor) in &self.records {
+            courses
+                .entry(origins.values(record))
+                .or_default()
+                .push(MeasuredPoint { t: record.t, value: record.value * factor });
+        }
+        let part = |(origin, course): (Vec<&str>, Vec<MeasuredPoint>)| MeasurementPart {
+            origin: origins.text(&origin),
+            values: MeasurementValues::from_values(course.iter().map(|point| point.value).collect()),
+            course,
+        };
+        courses.into_iter().map(part).collect()
+    }
 }
 
 /// The summaries in the order of the names.
 pub(super) fn summaries(records: &[MeasurementRecord]) -> Vec<MeasurementSummary> {
-    let mut groups: BTreeMap<(&str, MeasurementKind, MeasuredUnit), MeasuredGroup> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, MeasurementKind, MeasuredUnit), MeasuredGroup<'_>> = BTreeMap::new();
     for record in records {
         let (unit, factor) = match record.kind {
             MeasurementKind::Ok => (MeasuredUnit::Part, 1.0),
             _ => MeasuredUnit::parse(&record.unit),
         };
-        let group = groups.entry((&record.measure, record.kind, unit)).or_default();
-        group.better = group.better.or(record.better);
-        group.values.push(record.value * factor);
+        groups.entry((&record.measure, record.kind, unit)).or_default().records.push((record, factor));
     }
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     groups.keys().for_each(|(name, ..)| *uses.entry(*name).or_default() += 1);
     let mut summaries = Vec::with_capacity(groups.len());
-    for ((name, kind, unit), MeasuredGroup { better, values }) in groups {
+    for ((name, kind, unit), group) in groups {
         let is_only = uses.get(name).is_none_or(|uses| *uses == 1);
         let name = if is_only { name.to_owned() } else { format!("{name} ({} {})", kind.name(), unit.name()) };
-        let better = better.or((kind == MeasurementKind::Ok).then_some(Better::Higher));
-        summaries.push(MeasurementSummary { name, kind, unit, better, values: MeasurementValues::from_values(values) });
+        let better = group.better().or((kind == MeasurementKind::Ok).then_some(Better::Higher));
+        summaries.push(MeasurementSummary { name, kind, unit, better, values: group.values(), parts: group.parts() });
     }
     summaries
 }
@@ -144,6 +190,25 @@ mod tests {
         assert_eq!(names, [("delay", "ms"), ("offset", "K")]);
         assert_eq!((summaries[0].values.mean, summaries[0].values.max), (Some(625.0), Some(1000.0)));
         assert_eq!((summaries[1].values.min, summaries[1].values.count), (Some(-2.0), 1));
+    }
+
+    #[test]
+    fn few_hosts_and_labels_are_parts() {
+        let at = |host: &str, size: &str, t, value| MeasurementRecord {
+            t,
+            host: host.to_owned(),
+            labels: [("size".to_owned(), size.to_owned()), ("number".to_owned(), t.to_string())].into(),
+            ..record("delay", value, "s")
+        };
+        let records: Vec<MeasurementRecord> =
+            (0..40).map(|n| at(["a", "b"][n % 2], ["5", "9"][n / 20], n as f64, n as f64)).collect();
+        let parts = summaries(&records).remove(0).parts;
+        let origins: Vec<&str> = parts.iter().map(|part| part.origin.as_str()).collect();
+        assert_eq!(origins, ["at a, size=5", "at a, size=9", "at b, size=5", "at b, size=9"]);
+        assert_eq!((parts[0].values.count, parts[3].course[0]), (10, MeasuredPoint { t: 21.0, value: 21_000.0 }));
+        let many: Vec<MeasurementRecord> = (0..40).map(|n| at(&format!("n{n}"), "5", f64::from(n), 1.0)).collect();
+        let parts = summaries(&many).remove(0).parts;
+        assert_eq!((parts.len(), parts[0].origin.as_str()), (1, ""));
     }
 
     #[test]

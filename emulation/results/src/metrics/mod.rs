@@ -2,6 +2,7 @@
 
 mod latency;
 mod measurements;
+mod origins;
 mod parts;
 mod rooms;
 mod tally;
@@ -14,7 +15,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 pub use latency::{Distribution, has_enough_values};
-pub use measurements::{MeasuredUnit, MeasurementSummary, MeasurementValues};
+pub use measurements::{MeasuredPoint, MeasuredUnit, MeasurementPart, MeasurementSummary, MeasurementValues};
 pub use parts::TrafficPart;
 pub use parts::host_of;
 pub use rooms::{RoomUse, room_uses};

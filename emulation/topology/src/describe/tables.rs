@@ -10,7 +10,7 @@ use crate::model::{
     Burst, Discipline, Host, HostProgram, Leg, Net, NetKind, Note, PacketOrder, Queue, Routing, Topology, TrafficAgent,
 };
 use crate::trace::{Playback, Trace};
-use crate::units::format_duration;
+use crate::units::{format_duration, format_percent};
 
 pub struct Section {
     /// The heading, with the number of entries.
@@ -154,8 +154,8 @@ fn values(leg: &Leg) -> [String; 4] {
         }
     };
     let loss = match leg.burst {
-        None => percent(leg.loss),
-        Some(burst) => format!("{}, bursts {}", percent(leg.loss), burst_text(&burst)),
+        None => format_percent(leg.loss),
+        Some(burst) => format!("{}, bursts {}", format_percent(leg.loss), burst_text(&burst)),
     };
     let given = leg.trace.as_deref().map(|playback| playback.trace.content.first());
     let given = given.unwrap_or_default();
@@ -194,14 +194,13 @@ fn traces(topology: &Topology) -> Option<Section> {
     section(format!("Traces: {}", rows.len()), &columns, rows.iter().map(row).collect())
 }
 
-/// A probability in percent, with at most six decimals.
-fn percent(probability: f64) -> String {
-    let text = format!("{:.6}", probability * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
-}
-
 fn burst_text(burst: &Burst) -> String {
-    format!("{} of {:.1} packets, losing {}", percent(burst.enter), 1.0 / burst.leave, percent(burst.loss))
+    format!(
+        "{} of {:.1} packets, losing {}",
+        format_percent(burst.enter),
+        1.0 / burst.leave,
+        format_percent(burst.loss)
+    )
 }
 
 fn queue_text(queue: &Queue) -> String {

@@ -95,6 +95,14 @@ impl TraceContent {
 }
 
 impl Playback {
+    /// The values so long after it began; opportunities have none.
+    pub fn values(&self, since: Duration) -> TraceValues {
+        let TraceContent::Steps(steps) = &self.trace.content else { return TraceValues::default() };
+        let place = u64::try_from(self.start.saturating_add(since).as_nanos()).unwrap_or(u64::MAX);
+        let period = steps.period().max(1);
+        steps.values(if self.once { place.min(period - 1) } else { place % period })
+    }
+
     pub fn describe(&self) -> String {
         let mut text = self.file.clone();
         if !self.start.is_zero() {
@@ -104,5 +112,23 @@ impl Playback {
             text.push_str(" once");
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn played_values_repeat_or_stay() {
+        let content = read_trace("time_s,delay_ms\n0,10\n2,30\n4,50\n").unwrap();
+        let trace = Arc::new(Trace { path: PathBuf::new(), sha256: String::new(), content });
+        let period = trace.content.period();
+        let mut playback = Playback { file: String::new(), start: Duration::from_secs(2), once: false, trace };
+        let delay = |playback: &Playback, since| playback.values(since).delay.unwrap().as_millis();
+        assert_eq!([0, 2].map(|s| delay(&playback, Duration::from_secs(s))), [30, 50]);
+        assert_eq!(delay(&playback, period), 30);
+        playback.once = true;
+        assert_eq!([delay(&playback, period), delay(&playback, Duration::MAX)], [50, 50]);
     }
 }

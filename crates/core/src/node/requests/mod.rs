@@ -202,10 +202,10 @@ impl OutgoingRequests {
         )
     }
 
-    /// Enters a request under a new number, with a new secret.
+    /// Enters a request under a new number, with a new secret unless it continues a flow.
     fn number(&mut self, core: &mut Core, mut asked: OutgoingRequest) -> RequestId {
         let id = core.next_request();
-        asked.nonce = Nonce::from_u64(self.nonces.next_u64());
+        asked.nonce = asked.flow_nonce.unwrap_or_else(|| Nonce::from_u64(self.nonces.next_u64()));
         asked.tries = 0;
         asked.hedge = None;
         asked.numbers += 1;

@@ -43,6 +43,8 @@ pub(super) struct OutgoingRequest {
     /// The provider that it names.
     pub(super) provider: Option<Provider>,
     pub(super) nonce: Nonce,
+    /// The secret of a flow that it is to continue: its provider knows the flow by it, under whatever number.
+    pub(super) flow_nonce: Option<Nonce>,
     pub(super) commanded: Time,
     /// Until when an acceptance is of use.
     pub(super) deadline: Time,
@@ -107,6 +109,7 @@ impl OutgoingRequest {
             request,
             provider,
             nonce: Nonce::from_u64(0),
+            flow_nonce: None,
             commanded: now,
             deadline: now + deadline,
             phase: RequestPhase::NoHub,

@@ -98,12 +98,10 @@ impl OutgoingRequests {
         let again = OutgoingRequest {
             commanded,
             subscription,
+            flow_nonce: Some(nonce),
             ..OutgoingRequest::new(*ticket, request, provider, core.now, patience)
         };
         let again = self.number(core, again);
-        if let Some(asked) = self.asked.get_mut(&again) {
-            asked.nonce = nonce;
-        }
         self.begin_search(core, attach, again);
     }
 

@@ -20,6 +20,12 @@ const PACE: f64 = 1.25;
 const CLUMP: Duration = Duration::from_millis(2);
 /// The shortest round trip from which a rate is computed.
 const SHORTEST_RTT: Duration = Duration::from_micros(50);
+/// With fewer packets than this in the queues on the way, a loss is taken for noise and not for a full queue: TCP Veno,
+/// C. P. Fu and S. C. Liew, IEEE JSAC 21 (2), 2003, where it is beta.
+const SHORT_QUEUE: f64 = 3.0;
+/// The most losses of one round trip that may be noise: these, or a sixteenth of the window. A full queue that holds
+/// next to nothing loses more.
+const LONE_LOSSES: usize = 2;
 /// The largest window, bytes: the most that one connection has under way.
 const MAX_WINDOW: usize = 1 << 20;
 
@@ -67,23 +73,41 @@ impl Rtt {
     pub(super) fn loss_delay(&self) -> Duration {
         (self.smoothed.max(self.latest) * 9 / 8).max(GRANULARITY)
     }
+
+    /// The part of the last round trip that a packet spent in queues.
+    fn queued(&self) -> f64 {
+        1.0 - self.min.as_secs_f64() / self.latest.max(SHORTEST_RTT).as_secs_f64()
+    }
 }
 
-/// The congestion window: NewReno, as in RFC 9002, section 7, but without the collapse to two packets after a long
-/// outage. On the slow links of the field the collapse would cost more than it protects.
+/// The congestion window: NewReno, as in RFC 9002, section 7, with two differences for the links of the field.
+///
+/// - A few losses while the queues on the way are short are noise of a radio: they cost a fifth of the window instead of
+///   half of it, as in TCP Veno, and what was known of the path stays.
+/// - There is no collapse to two packets after a long outage. On slow links it would cost more than it protects.
 #[derive(Debug)]
 pub(super) struct Window {
     packet: usize,
     bytes: usize,
-    /// The end of slow start; `None` before the first loss.
+    /// The end of slow start; `None` before the first congestion.
     threshold: Option<usize>,
     /// Losses of packets sent before this belong to an event that was handled.
     recovery: Option<Instant>,
+    /// The last event, while it may be noise.
+    noise: Option<LoneLosses>,
+}
+
+/// Losses of one round trip that may be noise.
+#[derive(Debug)]
+struct LoneLosses {
+    /// The window before them.
+    window: usize,
+    count: usize,
 }
 
 impl Window {
     pub(super) fn new(packet: usize) -> Self {
-        Self { packet, bytes: INITIAL_PACKETS * packet, threshold: None, recovery: None }
+        Self { packet, bytes: INITIAL_PACKETS * packet, threshold: None, recovery: None, noise: None }
     }
 
     /// True if another packet may leave with `in_flight` bytes under way.
@@ -105,12 +129,34 @@ impl Window {
     }
 
     /// Notes that a packet sent at `sent` is lost.
-    pub(super) fn lost(&mut self, now: Instant, sent: Instant) {
+    pub(super) fn lost(&mut self, now: Instant, sent: Instant, rtt: &Rtt) {
         if self.recovery.is_some_and(|start| sent <= start) {
-            return;
+            return self.lost_more();
         }
         self.recovery = Some(now);
-        self.bytes = (self.bytes / 2).max(2 * self.packet);
+        let queued = rtt.queued() * self.bytes as f64 / self.packet as f64;
+        if queued < SHORT_QUEUE {
+            self.noise = Some(LoneLosses { window: self.bytes, count: 1 });
+            self.bytes = (self.bytes * 4 / 5).max(2 * self.packet);
+        } else {
+            self.noise = None;
+            self.halve(self.bytes);
+        }
+    }
+
+    /// One more packet of the same round trip is lost.
+    fn lost_more(&mut self) {
+        let Some(LoneLosses { window, count }) = &mut self.noise else { return };
+        *count += 1;
+        if *count > LONE_LOSSES.max(*window / self.packet / 16) {
+            let window = *window;
+            self.noise = None;
+            self.halve(window);
+        }
+    }
+
+    fn halve(&mut self, window: usize) {
+        self.bytes = (window / 2).max(2 * self.packet);
         self.threshold = Some(self.bytes);
     }
 
@@ -194,14 +240,40 @@ mod tests {
         assert!((took / 0.8 - 1.0).abs() < 0.02, "{took}");
     }
 
-    #[test]
-    fn loss_event_halves_window_once() {
+    /// Estimates of a path with a round trip of 100 ms, and so much more in its queues.
+    fn path(queues: Duration) -> Rtt {
+        let mut rtt = Rtt::new(INITIAL_RTT);
+        rtt.sample(INITIAL_RTT, Duration::ZERO);
+        rtt.sample(INITIAL_RTT + queues, Duration::ZERO);
+        rtt
+    }
+
+    /// The packets that the window lets out after so many losses of one round trip.
+    fn left_after(losses: usize, rtt: &Rtt) -> usize {
         let mut window = Window::new(1200);
         let sent = Instant::now();
-        let now = sent + Duration::from_millis(1);
-        window.lost(now, sent);
-        window.lost(now, sent);
-        assert!(window.allows(4 * 1200));
-        assert!(!window.allows(5 * 1200));
+        (0..losses).for_each(|_| window.lost(sent + Duration::from_millis(1), sent, rtt));
+        (0..10).take_while(|packets| window.allows(packets * 1200)).count()
+    }
+
+    #[test]
+    fn loss_event_halves_window_once() {
+        let rtt = path(Duration::from_millis(50));
+        assert_eq!([1, 2, 9].map(|losses| left_after(losses, &rtt)), [5, 5, 5]);
+    }
+
+    #[test]
+    fn lone_losses_cost_a_fifth() {
+        let rtt = path(Duration::from_millis(20));
+        assert_eq!([0, 1, 2].map(|losses| left_after(losses, &rtt)), [10, 8, 8]);
+        assert_eq!([3, 4, 9].map(|losses| left_after(losses, &rtt)), [5, 5, 5], "more are no noise");
+    }
+
+    #[test]
+    fn lone_loss_ends_no_slow_start() {
+        let (mut window, start) = (Window::new(1200), Instant::now());
+        window.lost(start, start - Duration::from_millis(1), &path(Duration::ZERO));
+        (0..8).for_each(|_| window.acknowledged(start + Duration::from_millis(1), 1200, true));
+        assert!(window.allows(15 * 1200) && !window.allows(16 * 1200));
     }
 }

@@ -5,7 +5,7 @@ use roost_results::record;
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::emulab;
 use roost_topology::model::{Action, Leg, Net, NetIndex, NetKind, NetMember, PacketOrder, Topology, TopologyChange};
-use roost_topology::units::format_duration;
+use roost_topology::units::{format_duration, format_percent};
 use serde_json::json;
 
 use super::line::NetChange;
@@ -81,15 +81,10 @@ fn directions<'a>(topology: &'a Topology, net: &'a Net) -> Vec<(&'a str, &'a str
 fn values(leg: &Leg) -> [String; 3] {
     let jitter = if leg.jitter.is_zero() { String::new() } else { format!("+{}", format_duration(leg.jitter)) };
     let burst = if leg.burst.is_some() { " and bursts" } else { "" };
-    let loss = if leg.loss == 0.0 { "0".to_owned() } else { percent(leg.loss) };
+    let loss = if leg.loss == 0.0 { "0".to_owned() } else { format_percent(leg.loss) };
     let trace = leg.trace.as_deref().map(|playback| format!(", {}", playback.describe())).unwrap_or_default();
     let rate = if leg.rate_trace().is_some() { "trace".to_owned() } else { leg.rate.to_string() };
     [rate, format_duration(leg.delay) + &jitter, loss + burst + &trace]
-}
-
-fn percent(part: f64) -> String {
-    let text = format!("{:.4}", part * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
 }
 
 fn counts(one: &record::LinkRecord) -> Vec<String> {
@@ -118,10 +113,10 @@ fn change(change: &TopologyChange) -> String {
         TopologyChange::Down => "down".to_owned(),
         TopologyChange::Rate(rate) => format!("rate {rate}"),
         TopologyChange::Delay(delay) => format!("delay {}", format_duration(*delay)),
-        TopologyChange::Loss(loss) => format!("loss {}", percent(*loss)),
+        TopologyChange::Loss(loss) => format!("loss {}", format_percent(*loss)),
         TopologyChange::Burst(None) => "no bursts of loss".to_owned(),
         TopologyChange::Burst(Some(burst)) => {
-            format!("bursts of {:.1} packets, loss {} in them", 1.0 / burst.leave, percent(burst.loss))
+            format!("bursts of {:.1} packets, loss {} in them", 1.0 / burst.leave, format_percent(burst.loss))
         }
         TopologyChange::Order(PacketOrder::Free) => "packets overtake".to_owned(),
         TopologyChange::Order(PacketOrder::Kept) => "packets keep their order".to_owned(),

@@ -8,8 +8,8 @@ use roost_topology::units::format_duration;
 use serde_json::json;
 
 use super::super::jobs::span;
+use super::SweepArgs;
 use super::tasks::SweepTask;
-use super::{RunMode, SweepArgs};
 use crate::failure::CommandResult;
 
 /// The longest run that is simulated for an estimate, in nodes × seconds.
@@ -45,13 +45,13 @@ pub(super) fn show(args: &SweepArgs, tasks: &[SweepTask], output: Output) -> Com
         ]);
     }
     output.table(&table)?;
-    let time = match (expected, args.how()) {
-        (_, _) if due.is_empty() => "nothing is left to run".to_owned(),
-        (Some(seconds), RunMode::Emulated) => format!("one after the other, at most {}", span(seconds)),
-        (Some(seconds), RunMode::Simulated) => {
+    let time = match expected {
+        _ if due.is_empty() => "nothing is left to run".to_owned(),
+        Some(seconds) if args.simulate => {
             format!("{} at once, about {}, as one of them tells", jobs(args, &due), span(seconds))
         }
-        (None, _) => format!("{} at once; they are too large for an estimate", jobs(args, &due)),
+        Some(seconds) => format!("one after the other, at most {}", span(seconds)),
+        None => format!("{} at once; they are too large for an estimate", jobs(args, &due)),
     };
     Ok(output.data(&format!("\n{} of {} runs to make: {time}.\n", due.len(), tasks.len()))?)
 }
@@ -63,7 +63,7 @@ fn jobs(args: &SweepArgs, due: &[&SweepTask]) -> usize {
 
 /// The time for all due runs; those in virtual time take as long for a node and second as one of them, which is tried.
 fn expected_seconds(args: &SweepArgs, due: &[&SweepTask]) -> Option<f64> {
-    if args.how() == RunMode::Emulated || due.is_empty() {
+    if !args.simulate || due.is_empty() {
         return Some(due.iter().map(|task| task.longest).sum::<Duration>().as_secs_f64());
     }
     let cost = |task: &SweepTask| task.nodes as f64 * task.longest.as_secs_f64();

@@ -12,14 +12,16 @@ use roost_experiment::{PlanKey, RunError, parse_variation};
 use roost_lab::{Interrupt, sandbox};
 use roost_results::Results;
 use roost_results::metrics::Metrics;
+use roost_sim::Detail;
 use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
-use self::tasks::{SweepTask, remove_remains, tasks};
+use self::tasks::{SweepTask, tasks};
 use super::estimate::{self, ForceArgs, OutlinedRun};
 use super::jobs::{JobArgs, interrupted};
 use super::report::{failure, require_trusted};
 use super::run::figures;
+use super::run_folder::{RunMode, remove_remains};
 use crate::failure::{CommandResult, Failure};
 
 /// The most runs that are listed at the end; `runs.csv` has all.
@@ -57,15 +59,9 @@ pub(crate) struct SweepArgs {
     check: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum RunMode {
-    Emulated,
-    Simulated,
-}
-
 impl SweepArgs {
-    const fn how(&self) -> RunMode {
-        if self.simulate { RunMode::Simulated } else { RunMode::Emulated }
+    fn how(&self) -> RunMode {
+        if self.simulate { RunMode::Simulated(Detail::default()) } else { RunMode::Emulated }
     }
 }
 
@@ -75,8 +71,7 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
         output.say(format!("warning: {warning}"));
     }
     let open: Vec<&SweepTask> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
-    let real = open.iter().filter(|_| args.how() == RunMode::Emulated);
-    let outlined: Vec<OutlinedRun<'_>> = real.map(|task| task.outlined()).collect();
+    let outlined: Vec<OutlinedRun<'_>> = open.iter().filter_map(|task| task.outlined()).collect();
     if args.check {
         estimate::warn(&outlined, output);
         return check::show(args, &tasks, output);
@@ -84,15 +79,16 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
     let mut failures = Vec::new();
     if !open.is_empty() {
         args.force.check(&outlined, output)?;
-        if args.how() == RunMode::Emulated
+        if !args.simulate
             && let sandbox::SandboxEntry::Done(code) = sandbox::enter()?
         {
             return Err(Failure::ProgramExit(code));
         }
         let interrupt = Interrupt::listen()?;
-        failures = match args.how() {
-            RunMode::Emulated => emulate_all(&args.plan, &open, output, &interrupt)?,
-            RunMode::Simulated => simulated::run_all(args, &open, output, &interrupt)?,
+        failures = if args.simulate {
+            simulated::run_all(args, &open, output, &interrupt)?
+        } else {
+            emulate_all(&args.plan, &open, output, &interrupt)?
         };
     }
     let failed = (!failures.is_empty()).then(|| Failure::failed(did_not_come(&failures, tasks.len())));

@@ -8,7 +8,8 @@ use roost_sim::SimulateError;
 use roost_terminal::Output;
 
 use super::super::jobs::Jobs;
-use super::tasks::{SweepTask, remove_remains};
+use super::super::run_folder::remove_remains;
+use super::tasks::SweepTask;
 use super::{SweepArgs, full};
 use crate::failure::CommandResult;
 

@@ -20,7 +20,7 @@ impl Kind {
         self.mark.corners((spot.x, spot.y), radius).into_iter().map(|(x, y)| Spot { x, y })
     }
 
-    const NONE: Self = Self { ink: Ink::Gray, mark: Mark::Dot };
+    pub(super) const NONE: Self = Self { ink: Ink::Gray, mark: Mark::Dot };
 
     /// A host of this kind, with a rim of paper.
     pub(super) fn draw(self, spot: Spot, radius: f64) -> Markup {

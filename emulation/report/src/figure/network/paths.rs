@@ -7,10 +7,10 @@ use roost_drawing::Spot;
 use roost_results::record::PositionRecord;
 use roost_topology::Topology;
 
-use super::kinds::{Kinds, points, short};
+use super::kinds::{Kind, Kinds, points, short};
 use super::labels::{Area, TakenAreas, around_dot};
 use super::{HOST, KeyRows, KeySign, SIZE, draw_label};
-use crate::figure::canvas::Sheet;
+use crate::figure::canvas::{Mark, Sheet};
 use crate::figure::ink::Ink;
 
 const WIDTH: f64 = 720.0;
@@ -74,18 +74,19 @@ impl Grid {
     }
 
     fn draw(&self, topology: &Topology, paths: &BTreeMap<&str, Vec<Cell>>) -> Sheet {
-        let kinds = Kinds::new(topology);
+        let kinds = PathKinds::new(topology, paths);
         let width = (self.columns * self.cell + 2.0 * RIM).max(LEAST_WIDTH);
         let mut key = KeyRows::new(width);
-        kinds.key().for_each(|(class, kind)| key.add(class, KeySign::Host(kind)));
-        key.say("A line begins where its node began, and its dot is where it ended.");
+        kinds.key.iter().for_each(|(name, kind)| key.add(name, KeySign::Host(*kind)));
+        key.say("A line leads from the ring where its node began to the dot where it ended.");
+        if let Some(side) = topology.motion.cell_m {
+            key.say(&format!("A cell is {side} m wide."));
+        }
         let (key, key_height) = key.finish();
-        let class = |name: &str| topology.host_index(name).and_then(|host| topology.hosts[host].class.as_deref());
         let mut taken = TakenAreas::default();
-        let ends: Vec<(&str, Spot)> = paths
-            .iter()
-            .enumerate()
-            .filter_map(|(number, (name, path))| Some((*name, self.in_lane(number, self.place(*path.last()?)))))
+        let in_lane = |number: usize, cell: Cell| self.in_lane(number, self.place(cell));
+        let ends: Vec<(&str, Spot)> = (paths.iter().enumerate())
+            .filter_map(|(number, (name, path))| Some((*name, in_lane(number, *path.last()?))))
             .collect();
         ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
         let labels = ends.iter().filter_map(|(name, end)| taken.put(name, SIZE, &around_dot(*end, HOST, name, SIZE)));
@@ -96,12 +97,9 @@ impl Grid {
                 g transform={ "translate(0 " (short(key_height)) ")" } {
                     (self.draw_rules())
                     @for (number, (name, path)) in paths.iter().enumerate() {
-                        @let ink = kinds.kind(class(name)).ink;
-                        @let corners = thinned(path).map(|cell| self.in_lane(number, self.place(cell)));
-                        polyline points=(points(corners)) fill="none" stroke=(ink.hex()) stroke-width="2"
-                            stroke-opacity="0.75" stroke-linejoin="round" { title { (name) } }
+                        (draw_path(name, kinds.kind(name).ink, thinned(path).map(|cell| in_lane(number, cell))))
                     }
-                    @for (name, end) in &ends { (kinds.kind(class(name)).draw(*end, HOST)) }
+                    @for (name, end) in &ends { (kinds.kind(name).draw(*end, HOST)) }
                     @for label in &labels { (draw_label(label, Ink::Text)) }
                 }
             }
@@ -109,7 +107,7 @@ impl Grid {
         Sheet::of_markup(width, key_height + self.rows * self.cell + 2.0 * RIM, body)
     }
 
-    /// The borders of cells, unless they would be too dense, and the outermost cells.
+    /// The borders of cells, unless they would be too dense, with the numbers of columns and rows.
     fn draw_rules(&self) -> Markup {
         let (right, lower) = (RIM + self.columns * self.cell, RIM + self.rows * self.cell);
         let step = (12.0 / self.cell).ceil().max(1.0);
@@ -117,23 +115,79 @@ impl Grid {
             let rules = (cells / step).floor() as usize;
             (0..=rules).map(move |rule| RIM + rule as f64 * step * self.cell)
         };
-        let rule = |from: Spot, to: Spot| {
-            html! {
-                line x1=(short(from.x)) y1=(short(from.y)) x2=(short(to.x)) y2=(short(to.y))
-                    stroke=(Ink::Rule.hex()) stroke-width="0.6" {}
-            }
-        };
-        let corner = |cell: Spot| format!("cell {}, {}", cell.x, cell.y);
-        let first = Spot { x: f64::from(self.left), y: f64::from(self.upper) };
-        let last = Spot { x: first.x + self.columns - 1.0, y: first.y - self.rows + 1.0 };
+        // A number takes the room of three cells of twelve pixels.
+        let each = (36.0 / self.cell).ceil().max(1.0);
+        let numbered = |cells: f64| (0..).map(move |n| f64::from(n) * each).take_while(move |cell| *cell < cells);
         html! {
             @for x in along(self.columns) { (rule(Spot { x, y: RIM }, Spot { x, y: lower })) }
             @for y in along(self.rows) { (rule(Spot { x: RIM, y }, Spot { x: right, y })) }
-            text x=(short(RIM)) y=(short(RIM - 8.0)) font-size="10" fill=(Ink::Muted.hex())
-                font-family=(crate::figure::canvas::FONTS) { (corner(first)) }
-            text x=(short(right)) y=(short(lower + 16.0)) font-size="10" text-anchor="end" fill=(Ink::Muted.hex())
-                font-family=(crate::figure::canvas::FONTS) { (corner(last)) }
+            @for column in numbered(self.columns) {
+                (number(Spot { x: RIM + (column + 0.5) * self.cell, y: lower + 13.0 }, "middle", f64::from(self.left) + column))
+            }
+            @for row in numbered(self.rows) {
+                (number(Spot { x: RIM - 6.0, y: RIM + (row + 0.5) * self.cell + 3.5 }, "end", f64::from(self.upper) - row))
+            }
+            (axis_name(Spot { x: right, y: lower + 28.0 }, "end", "column of the cell"))
+            (axis_name(Spot { x: 4.0, y: RIM - 12.0 }, "start", "row of the cell"))
         }
+    }
+}
+
+fn rule(from: Spot, to: Spot) -> Markup {
+    html! {
+        line x1=(short(from.x)) y1=(short(from.y)) x2=(short(to.x)) y2=(short(to.y))
+            stroke=(Ink::Rule.hex()) stroke-width="0.6" {}
+    }
+}
+
+fn number(at: Spot, anchor: &str, cell: f64) -> Markup {
+    axis_name(at, anchor, &cell.to_string())
+}
+
+fn axis_name(at: Spot, anchor: &str, text: &str) -> Markup {
+    html! {
+        text x=(short(at.x)) y=(short(at.y)) font-size="10" text-anchor=(anchor) fill=(Ink::Muted.hex())
+            font-family=(crate::figure::canvas::FONTS) { (text) }
+    }
+}
+
+/// A path of more than one corner, with a ring at its beginning.
+fn draw_path(name: &str, ink: Ink, corners: impl Iterator<Item = Spot>) -> Markup {
+    let corners: Vec<Spot> = corners.collect();
+    let begins = corners.first().filter(|first| corners.iter().any(|corner| corner != *first)).copied();
+    html! {
+        polyline points=(points(corners)) fill="none" stroke=(ink.hex()) stroke-width="2"
+            stroke-opacity="0.75" stroke-linejoin="round" { title { (name) } }
+        @if let Some(Spot { x, y }) = begins {
+            circle cx=(short(x)) cy=(short(y)) r="4" fill=(Ink::Paper.hex()) stroke=(ink.hex()) stroke-width="1.6" {}
+        }
+    }
+}
+
+/// The kinds of paths: those of classes, or one for each node where few nodes of a single class moved.
+struct PathKinds<'a> {
+    by_node: BTreeMap<&'a str, Kind>,
+    key: Vec<(&'a str, Kind)>,
+}
+
+impl<'a> PathKinds<'a> {
+    fn new(topology: &'a Topology, paths: &BTreeMap<&'a str, Vec<Cell>>) -> Self {
+        let kinds = Kinds::new(topology);
+        let class = |name: &str| topology.host_index(name).and_then(|host| topology.hosts[host].class.as_deref());
+        let moved: Vec<&str> = paths.iter().filter(|(_, path)| path.len() > 1).map(|(name, _)| *name).collect();
+        let is_of_one = moved.iter().all(|name| class(name) == class(moved[0]));
+        if is_of_one && (2..=Ink::KINDS.len()).contains(&moved.len()) {
+            let own = (0..).zip(&moved).map(|(number, name)| (*name, Kind { ink: Ink::kind(number), mark: Mark::Dot }));
+            let key: Vec<(&str, Kind)> = own.collect();
+            return Self { by_node: key.iter().copied().collect(), key };
+        }
+        let by_node = paths.keys().map(|name| (*name, kinds.kind(class(name)))).collect();
+        Self { by_node, key: kinds.key().collect() }
+    }
+
+    /// A node that stayed has the ink of no class where each path has its own.
+    fn kind(&self, node: &str) -> Kind {
+        self.by_node.get(node).copied().unwrap_or(Kind::NONE)
     }
 }
 
@@ -162,7 +216,23 @@ mod tests {
     fn paths_end_in_dots() {
         let far = [position("a", i32::MIN, i32::MAX), position("a", i32::MAX, i32::MIN), position("b", 0, 0)];
         let svg = paths(&Topology::default(), &far).unwrap().standing("paths");
-        assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 2));
+        // The ends of both, and the beginning of the one that moved.
+        assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 3));
+    }
+
+    #[test]
+    fn few_paths_have_own_inks() {
+        let topology = Topology::default();
+        let inks = |count: i32| {
+            let moves = (0..count).flat_map(|n| [position(&format!("n{n}"), n, 0), position(&format!("n{n}"), n, 1)]);
+            let svg = paths(&topology, &moves.collect::<Vec<_>>()).unwrap().standing("paths");
+            let lines =
+                svg.split("<polyline").skip(1).map(|line| line.split("stroke=\"").nth(1).unwrap()[..7].to_owned());
+            let inks: std::collections::BTreeSet<String> = lines.collect();
+            (inks.len(), svg.contains("row of the cell"), svg.matches(">no class</text>").count())
+        };
+        assert_eq!(inks(3), (3, true, 0));
+        assert_eq!(inks(20).0, 1);
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl ReliableSender {
             }
             let Some((_, sent)) = self.under_way.pop_first() else { return };
             self.in_flight -= sent.size;
-            self.window.lost(now, sent.at);
+            self.window.lost(now, sent.at, &self.rtt);
             self.note_lost(&sent);
         }
     }

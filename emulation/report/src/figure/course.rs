@@ -1,0 +1,188 @@
+//! Panels above each other along one axis of time.
+
+use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to};
+use super::ink::Ink;
+use super::key::FigureKey;
+use super::plot_area::PlotArea;
+use super::scale::AxisScale;
+use crate::text_format::three;
+
+pub(super) const LEFT: f64 = 46.0;
+pub(super) const RIGHT: f64 = WIDTH - 14.0;
+const FIELD: f64 = 68.0;
+/// The space above it, with its name.
+const ABOVE: f64 = 35.0;
+/// The room of the axis' numbers and name.
+const BELOW: f64 = 42.0;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LineForm {
+    Area,
+    Line,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CoursePoint {
+    /// Seconds since the workload began.
+    pub(super) t: f64,
+    pub(super) value: f64,
+}
+
+/// A line of a panel, with gaps between its pieces.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CourseLine {
+    pub(super) ink: Ink,
+    pub(super) form: LineForm,
+    pub(super) pieces: Vec<Vec<CoursePoint>>,
+}
+
+impl CourseLine {
+    pub(super) fn whole(ink: Ink, form: LineForm, points: Vec<CoursePoint>) -> Self {
+        Self { ink, form, pieces: vec![points] }
+    }
+}
+
+/// A panel: its name in the ink of its subject, its lines with their key, and the times of its marks.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct CoursePanel {
+    pub(super) name: String,
+    ink: Ink,
+    key: FigureKey,
+    lines: Vec<CourseLine>,
+    marks: Vec<f64>,
+}
+
+pub(super) struct Course<'a> {
+    pub(super) panels: &'a [CoursePanel],
+    /// The end of the time, in seconds.
+    pub(super) end: f64,
+    pub(super) title: &'a str,
+}
+
+impl Course<'_> {
+    /// A sheet with nothing but a key and these panels.
+    pub(super) fn sheet(&self, key: &FigureKey) -> Sheet {
+        Canvas::sheet(key.height() + self.height(), |canvas| {
+            key.draw(canvas, 0.0);
+            self.draw(canvas, key.height());
+        })
+    }
+
+    pub(super) fn fields(&self) -> f64 {
+        self.panels.iter().map(CoursePanel::height).sum()
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        self.fields() + BELOW
+    }
+
+    pub(super) fn x(&self) -> AxisScale {
+        AxisScale::exact(0.0, self.end, LEFT, RIGHT)
+    }
+
+    /// Draws the panels below each other from `upper` on.
+    pub(super) fn draw(&self, canvas: &mut Canvas<'_>, upper: f64) {
+        let mut lower = upper;
+        for (index, panel) in self.panels.iter().enumerate() {
+            lower += panel.height();
+            let y = panel.scale(lower, lower - FIELD);
+            let frame = PlotArea { left: LEFT, right: RIGHT, top: lower - FIELD, bottom: lower, x: self.x(), y };
+            panel.draw(canvas, &frame);
+            if index + 1 == self.panels.len() {
+                frame.columns(canvas, 7, three, self.title);
+            }
+        }
+    }
+}
+
+impl CoursePanel {
+    pub(super) fn new(name: String, ink: Ink, lines: Vec<CourseLine>) -> Self {
+        Self { name, ink, key: FigureKey::default(), lines, marks: Vec::new() }
+    }
+
+    pub(super) fn with_key(self, key: FigureKey) -> Self {
+        Self { key, ..self }
+    }
+
+    pub(super) fn with_marks(self, marks: Vec<f64>) -> Self {
+        Self { marks, ..self }
+    }
+
+    fn height(&self) -> f64 {
+        ABOVE + self.key.height() + FIELD
+    }
+
+    fn scale(&self, bottom: f64, top: f64) -> AxisScale {
+        let values = || self.lines.iter().flat_map(|line| &line.pieces).flatten().map(|point| point.value);
+        let (lowest, highest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        if lowest < 0.0 {
+            AxisScale::exact(lowest, highest, bottom, top)
+        } else {
+            AxisScale::from_zero(highest, bottom, top)
+        }
+    }
+
+    fn draw(&self, canvas: &mut Canvas<'_>, frame: &PlotArea) {
+        // Bold letters are a tenth wider.
+        let name = cut_to(&self.name, WORDS, WIDTH / 1.1);
+        let above = frame.top - self.key.height();
+        canvas.bold(&name, (0.0, above - 17.0), TextAnchor::Right, self.ink);
+        self.key.draw(canvas, above - 7.0);
+        frame.rows(canvas, 2, three);
+        for mark in &self.marks {
+            let x = frame.x.at(*mark);
+            canvas.dashes((x, frame.top - 6.0), (x, frame.bottom), Ink::Text);
+        }
+        for CourseLine { ink, form, pieces } in &self.lines {
+            for piece in pieces {
+                let line: Vec<_> = piece.iter().map(|point| (frame.x.at(point.t), frame.y.at(point.value))).collect();
+                draw_piece(canvas, &line, *ink, (*form == LineForm::Area).then_some(frame.bottom));
+            }
+        }
+    }
+}
+
+fn draw_piece(canvas: &mut Canvas<'_>, line: &[(f64, f64)], ink: Ink, ground: Option<f64>) {
+    let (Some(first), Some(last)) = (line.first(), line.last()) else { return };
+    if line.len() == 1 {
+        return canvas.dot(*first, 1.8, ink);
+    }
+    if let Some(ground) = ground {
+        let mut shape = line.to_vec();
+        shape.extend([(last.0, ground), (first.0, ground)]);
+        canvas.shape(&shape, ink, 0.16);
+    }
+    canvas.line(line, ink, 1.6);
+}
+
+/// Steps: a value holds until the next one, the last one until `end`.
+pub(super) fn steps(points: &[CoursePoint], end: f64) -> Vec<CoursePoint> {
+    let ends = points.iter().skip(1).map(|next| next.t).chain([end]);
+    points.iter().zip(ends).flat_map(|(point, until)| [*point, CoursePoint { t: until, ..*point }]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(t: f64, value: f64) -> CoursePoint {
+        CoursePoint { t, value }
+    }
+
+    #[test]
+    fn negative_values_stay_in_the_field() {
+        let line = CourseLine::whole(Ink::Blue, LineForm::Line, vec![point(0.0, -4.0), point(9.0, 2.0)]);
+        let panel = CoursePanel::new("offset, K".into(), Ink::Blue, vec![line]).with_marks(vec![3.0]);
+        let scale = panel.scale(100.0, 0.0);
+        assert!((scale.at(-4.0) - 100.0).abs() < 1e-9 && scale.at(0.0) < 100.0);
+        let course = Course { panels: &[panel], end: 9.0, title: "seconds" };
+        assert!(course.sheet(&FigureKey::default()).standing("offset").contains("offset, K"));
+    }
+
+    #[test]
+    fn values_hold_until_the_next() {
+        let corners = [point(1.0, 5.0), point(2.0, 5.0), point(2.0, 7.0), point(4.0, 7.0)];
+        assert_eq!(steps(&[point(1.0, 5.0), point(2.0, 7.0)], 4.0), corners);
+        assert!(steps(&[], 4.0).is_empty());
+    }
+}
