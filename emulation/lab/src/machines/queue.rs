@@ -4,55 +4,94 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
 
 /// Bytes that wait for one reader: three minutes of video of 700 kbit/s, or a file of a hundred images.
 const MAX_BYTES: usize = 16 << 20;
 /// The cost of a message beside its bytes, so that small ones have a limit, too.
 const MESSAGE_BYTES: usize = 64;
 
+pub(super) trait Queued {
+    fn bytes(&self) -> usize;
+}
+
+impl Queued for Vec<u8> {
+    fn bytes(&self) -> usize {
+        self.len()
+    }
+}
+
 #[derive(Debug)]
-pub(super) struct ByteQueue {
-    sender: Sender<Vec<u8>>,
+pub(super) struct ByteQueue<T = Vec<u8>> {
+    sender: Sender<T>,
     waiting: Arc<AtomicUsize>,
+    most: usize,
 }
 
 /// The reader's end: it ends when the queue is dropped.
 #[derive(Debug)]
-pub(super) struct QueuedBytes {
-    receiver: Receiver<Vec<u8>>,
+pub(super) struct QueuedBytes<T = Vec<u8>> {
+    /// Dropped before the receiver: a queue that holds it alone has no reader.
     waiting: Arc<AtomicUsize>,
+    receiver: Receiver<T>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Overflow;
 
 pub(super) fn byte_queue() -> (ByteQueue, QueuedBytes) {
-    let (sender, receiver) = mpsc::channel();
-    let waiting = Arc::new(AtomicUsize::new(0));
-    (ByteQueue { sender, waiting: Arc::clone(&waiting) }, QueuedBytes { receiver, waiting })
+    queue_of(MAX_BYTES)
 }
 
-impl ByteQueue {
+pub(super) fn queue_of<T: Queued>(most: usize) -> (ByteQueue<T>, QueuedBytes<T>) {
+    let (sender, receiver) = mpsc::channel();
+    let waiting = Arc::new(AtomicUsize::new(0));
+    (ByteQueue { sender, waiting: Arc::clone(&waiting), most }, QueuedBytes { waiting, receiver })
+}
+
+fn cost(item: &impl Queued) -> usize {
+    item.bytes() + MESSAGE_BYTES
+}
+
+impl<T: Queued> ByteQueue<T> {
     /// Adds bytes. Without a reader any more, nothing is missing.
-    pub(super) fn push(&self, bytes: Vec<u8>) -> Result<(), Overflow> {
-        let cost = bytes.len() + MESSAGE_BYTES;
-        if self.waiting.load(Relaxed) + cost > MAX_BYTES {
-            return Err(Overflow);
+    pub(super) fn push(&self, item: T) -> Result<(), Overflow> {
+        if !self.has_reader() {
+            return Ok(());
+        }
+        let cost = cost(&item);
+        if self.waiting.load(Relaxed) + cost > self.most {
+            // A reader that has gone just now left all that waited.
+            return if self.has_reader() { Err(Overflow) } else { Ok(()) };
         }
         self.waiting.fetch_add(cost, Relaxed);
-        let _ = self.sender.send(bytes);
+        if self.sender.send(item).is_err() {
+            self.waiting.fetch_sub(cost, Relaxed);
+        }
         Ok(())
+    }
+
+    fn has_reader(&self) -> bool {
+        Arc::strong_count(&self.waiting) > 1
     }
 }
 
-impl Iterator for QueuedBytes {
-    type Item = Vec<u8>;
+impl<T: Queued> QueuedBytes<T> {
+    pub(super) fn next_within(&self, time: Duration) -> Result<T, RecvTimeoutError> {
+        self.receiver.recv_timeout(time).inspect(|item| self.forget(item))
+    }
 
-    fn next(&mut self) -> Option<Vec<u8>> {
-        let bytes = self.receiver.recv().ok()?;
-        self.waiting.fetch_sub(bytes.len() + MESSAGE_BYTES, Relaxed);
-        Some(bytes)
+    fn forget(&self, item: &T) {
+        self.waiting.fetch_sub(cost(item), Relaxed);
+    }
+}
+
+impl<T: Queued> Iterator for QueuedBytes<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        self.receiver.recv().ok().inspect(|item| self.forget(item))
     }
 }
 
@@ -68,6 +107,16 @@ mod tests {
         assert_eq!(queue.push(Vec::new()), Err(Overflow));
         assert_eq!(bytes.next(), Some(half));
         assert_eq!(queue.push(vec![1]), Ok(()));
+    }
+
+    #[test]
+    fn queue_without_reader_never_overflows() {
+        for waiting in [0, MAX_BYTES / 2] {
+            let (queue, bytes) = byte_queue();
+            queue.push(vec![0; waiting]).unwrap();
+            drop(bytes);
+            assert!((0..40).all(|_| queue.push(vec![0; 1 << 20]).is_ok()), "{waiting}");
+        }
     }
 
     #[test]

@@ -42,6 +42,8 @@ struct RemoteLink {
     streams: Mutex<BTreeMap<u64, RemoteStream>>,
     /// Connections and messages that did not fit into a queue here.
     overflows: AtomicU64,
+    /// The first log here that took no more messages, and why.
+    unwritten: OnceLock<String>,
     exits: Mutex<BTreeMap<u64, i32>>,
     /// The latest known usage of the programs there.
     usages: Mutex<BTreeMap<u64, Usage>>,
@@ -109,6 +111,7 @@ impl RemoteMachine {
             waiting: Mutex::default(),
             streams: Mutex::default(),
             overflows: AtomicU64::new(0),
+            unwritten: OnceLock::new(),
             exits: Mutex::default(),
             usages: Mutex::default(),
             sockets: Mutex::default(),
@@ -135,7 +138,12 @@ impl RemoteMachine {
         let (queue, mut bytes) = byte_queue();
         let pending = RemoteLink::send_with_stream(&self.link, call, RemoteStream::Log(queue))?;
         let id = pending.id;
-        thread::spawn(move || bytes.try_for_each(|bytes| log.write_all(&bytes)));
+        let of_log = Arc::clone(&self.link);
+        thread::spawn(move || {
+            if let Err(error) = bytes.try_for_each(|bytes| log.write_all(&bytes)) {
+                let _ = of_log.unwritten.set(error.to_string());
+            }
+        });
         pending.wait(ANSWER)?;
         Ok(RemoteProcess { id, link: Arc::clone(&self.link) })
     }
@@ -166,6 +174,11 @@ impl RemoteMachine {
 
     pub(super) fn overflows(&self) -> u64 {
         self.link.overflows.load(Relaxed)
+    }
+
+    /// The reason why messages of programs are not in their logs.
+    pub(super) fn unwritten(&self) -> Option<&str> {
+        self.link.unwritten.get().map(String::as_str)
     }
 
     pub(crate) fn keep_usages(&self, usages: &BTreeMap<u64, Usage>) {

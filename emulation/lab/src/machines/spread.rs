@@ -246,6 +246,10 @@ impl Spread {
     /// Sentences about connections and messages of programs that did not fit into a queue.
     pub(crate) fn queue_losses(&self) -> Vec<String> {
         let observed = self.latest();
+        let unwritten = self.others.iter().filter_map(|machine| {
+            let why = machine.unwritten()?;
+            Some(format!("messages of programs on machine {} could not be written here: {why}", machine.name))
+        });
         let sentence = |(machine, there): (&Arc<RemoteMachine>, &Observation)| {
             let lost = there.overflows + machine.overflows();
             (lost > 0).then(|| {
@@ -256,7 +260,7 @@ impl Spread {
                 )
             })
         };
-        self.others.iter().zip(&observed).filter_map(sentence).collect()
+        self.others.iter().zip(&observed).filter_map(sentence).chain(unwritten).collect()
     }
 
     pub(crate) fn latest(&self) -> Vec<Observation> {

@@ -1,7 +1,7 @@
 //! Tests of a conversation with an agent.
 
 use super::*;
-use crate::machines::protocol::Hello;
+use crate::machines::protocol::{Hello, SpawnCall};
 
 /// A machine, and the agent's end of the conversation.
 fn greeted() -> (RemoteMachine, UnixStream) {
@@ -53,6 +53,27 @@ fn full_queue_ends_connection_alone() {
     }
     assert_eq!(machine.overflows(), 2, "each third one");
     assert_eq!(lock(&link.streams).keys().copied().collect::<Vec<u64>>(), [2], "a log goes on after a gap");
+}
+
+#[test]
+fn full_disk_is_reported() {
+    let (machine, mut there) = greeted();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let (command, mut heard) =
+        (SpawnCall { host: 0, program: "x".into(), args: Vec::new(), socket: "s".into() }, there.try_clone().unwrap());
+    let agent = thread::spawn(move || {
+        loop {
+            if let Message::Call { id, .. } = Packet::read(&mut heard).unwrap().unwrap().message {
+                Packet::write(&Message::Data { id }, b"a message", &mut there).unwrap();
+                Packet::write(&Message::Answer { id, answer: Ok(Answer::Done) }, &[], &mut there).unwrap();
+                return (there, heard);
+            }
+        }
+    });
+    let _process = machine.spawn(AgentCall::Spawn(command), full).unwrap();
+    let _there = agent.join().unwrap();
+    roost_wait::wait_until(ANSWER, || machine.unwritten().map(drop)).expect("nobody is told");
+    assert_eq!(machine.overflows(), 0);
 }
 
 #[test]
