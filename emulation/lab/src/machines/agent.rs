@@ -13,7 +13,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,6 +24,7 @@ use roost_wire::Time;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::listen::{complain, listen, message_queue};
 use super::process;
 use super::protocol::{
     AgentCall, Answer, Hello, Message, Observation, PROTOCOL, Packet, ProbeCall, SpawnCall, StartCall, stays_inside,
@@ -41,8 +41,6 @@ const KILLED: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(1);
 /// The mount point of the agent's files; only the sandbox sees them.
 const FOLDER: &str = "/mnt";
-/// Messages that wait while a call is carried out. Then nothing more is read, so that the command waits.
-const MAX_WAITING: usize = 1024;
 /// Bytes of a connection or of messages in one message.
 const CHUNK: usize = 64 * 1024;
 
@@ -78,23 +76,19 @@ pub fn serve(setting: AgentSetting) -> Result<(), LabError> {
     let speech = Arc::new(AgentSpeech(Mutex::new(())));
     let hello = Hello { protocol: PROTOCOL, version: setting.version.clone(), port, address };
     speech.say(&Message::Hello(hello), &[]).map_err(failed("say hello"))?;
-    let (sender, packets) = mpsc::sync_channel(MAX_WAITING);
+    let (queue, packets) = message_queue();
     thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        while let Ok(Some(packet)) = Packet::read(&mut input) {
-            if sender.send(packet).is_err() {
-                return;
-            }
-        }
+        let heard = listen(&mut io::stdin().lock(), &queue);
         // A call, such as one that makes a large share, may go on for minutes. With this process ends all it made.
-        std::process::exit(0);
+        std::process::exit(heard.map_or_else(|why| complain(&why), |()| 0));
     });
     let (probes, ending, parts) = (Arc::default(), Arc::default(), Arc::default());
     let mut agent = Agent { setting, socket, speech, lab: None, probes, ending, parts, overflows: 0 };
     loop {
-        match packets.recv_timeout(SILENCE) {
+        match packets.next_within(SILENCE) {
             Ok(packet) => agent.receive(packet),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
+            // Nothing came for a while, or the listener ends this process.
+            Err(_) => return Ok(()),
         }
     }
 }

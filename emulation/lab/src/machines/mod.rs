@@ -19,6 +19,7 @@
 
 mod agent;
 mod give_up;
+mod listen;
 mod process;
 mod protocol;
 mod queue;
