@@ -58,20 +58,51 @@ fn interrupt_ends_wait_for_machines() {
     assert!(fs::read_dir(folder.path().join("out")).unwrap().next().is_none(), "nothing of the run is left");
 }
 
+const HOSTS: usize = 2000;
+
+/// The most open files of a process or a descendant: an agent has three for each of its hosts.
+fn open_files(pid: &str) -> usize {
+    let own = fs::read_dir(format!("/proc/{pid}/fd")).map_or(0, Iterator::count);
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok());
+    let children: Vec<String> =
+        children.flat_map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect();
+    children.iter().map(|child| open_files(child)).max().unwrap_or(0).max(own)
+}
+
 #[test]
 fn agent_ends_while_it_makes_hosts() {
     let _turn = crate::beside();
-    let topology = "[defaults]\nrate = '10Mbit'\ndelay = '20ms'\n[[host]]\nname = 'h[1-600]'\n";
     let folder = Folder::with("agent.sh", &format!("echo $$ > agent; exec {} \"$@\"\n", TestTerminal::program()));
-    let names: Vec<String> = (1..=600).map(|number| format!("'h{number}'")).collect();
-    let topology = topology.replace("'h[1-600]'", &format!("[{}]", names.join(", ")));
-    folder.write("lan.toml", &format!("{topology}[[lan]]\nname = 'lan'\nmembers = [{}]\n", names.join(", ")));
+    let names: Vec<String> = (1..=HOSTS).map(|number| format!("'h{number}'")).collect();
+    let names = names.join(", ");
+    let defaults = "[defaults]\nrate = '10Mbit'\ndelay = '20ms'\n";
+    let lan = format!("{defaults}[[host]]\nname = [{names}]\n[[lan]]\nname = 'lan'\nmembers = [{names}]\n");
+    folder.write("lan.toml", &lan);
     let run = ["run", "lan.toml", "--for", "60s", "--no-linktest", "-o", "out"];
     let machines = ["--machines", "m2=127.0.0.1", "--via", "sh agent.sh", "--hold", "15ms"];
     let mut child = start(&folder, &[run.as_slice(), &machines].concat());
-    wait_until(PATIENCE, || folder.path().join("out/topology.toml").exists().then_some(())).expect("no run begins");
+    let agent = || fs::read_to_string(folder.path().join("agent")).ok().filter(|pid| pid.ends_with('\n'));
+    let agent = wait_until(PATIENCE, agent).expect("no agent begins");
+    let agent = agent.trim();
+    wait_until(PATIENCE * 2, || (open_files(agent) > 200).then_some(())).expect("it makes no hosts");
     assert_eq!(interrupt(&mut child).code(), Some(130));
-    let agent = fs::read_to_string(folder.path().join("agent")).unwrap();
-    let is_gone = || (!std::path::Path::new("/proc").join(agent.trim()).exists()).then_some(());
+    let mut most = 0;
+    let is_gone = || {
+        most = most.max(open_files(agent));
+        (!std::path::Path::new("/proc").join(agent).exists()).then_some(())
+    };
     wait_until(PATIENCE, is_gone).expect("the agent goes on");
+    assert!(most < HOSTS, "it has made most of its half of the hosts: {most} files are open");
+}
+
+#[test]
+fn agent_says_what_broke_off() {
+    let _turn = crate::beside();
+    let folder = Folder::with("empty", "");
+    let output = folder.emulate_with(&["agent"], &"x".repeat(64));
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("the conversation broke off: the other side does not speak our protocol"), "{text}");
+    assert_eq!(folder.emulate_with(&["agent"], "").status.code(), Some(0));
 }
