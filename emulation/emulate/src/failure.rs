@@ -27,7 +27,6 @@ pub(crate) enum FailureCode {
     CannotRun = 126,
     /// A program does not exist: the exit code of shells for it.
     NoProgram = 127,
-    /// Ctrl-C.
     Interrupted = 130,
 }
 

@@ -32,7 +32,6 @@ Exit codes:
 struct Cli {
     #[command(flatten)]
     speech: OutputArgs,
-    /// The command.
     #[command(subcommand)]
     command: EmulateCommand,
 }

@@ -81,7 +81,7 @@ pub(super) struct Start {
     pub(super) gap: Duration,
     /// Time from the first reading of a daemon's counters to time 0.
     pub(super) asked_before: Duration,
-    /// The daemons without counters.
+    /// The daemons whose counters did not come before the run.
     pub(super) unheard: Vec<String>,
 }
 
