@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use roost_lab::{arp_pairs, needed_files};
+use roost_lab::needed_files;
 use roost_resources::{NetworkOutline, RunOutline, TrafficOutline};
 use roost_topology::model::{HostIndex, Topology};
+use roost_topology::units::Rate;
 use roost_wire::{FlowKind, Role, Service};
 
 use super::job::NetworkRun;
@@ -34,23 +35,23 @@ impl Prepared {
     pub fn outline(&self) -> RunOutline {
         let Self { plan, placement, topology, .. } = self;
         let mut network = outline_network(topology);
-        let is_replay = self.replay.is_some();
+        let (links, has_programs) = (HostLinks::of_hosts(topology), !self.network.programs.is_empty());
+        let mut traffic = agents(topology, &links);
         if !plan.architecture.has_daemons() {
-            return RunOutline { nodes: 0, hubs: 0, network, traffic: agents(topology) };
+            return RunOutline { network, traffic, has_programs, ..RunOutline::default() };
         }
         let (nodes, hubs) = (placement.nodes.len(), placement.hubs.len());
         // Each request in progress has a connection to its daemon.
         network.open_files += (nodes + hubs) as u64;
         let ways = Ways::measure(self);
-        let mut traffic = agents(topology);
-        if is_replay {
+        if self.replay.is_some() {
             traffic.add(&ways.spread(self.replayed()));
         } else {
-            let drawn = placement.nodes.iter().map(|node| drawn(plan, topology, node));
+            let drawn = placement.nodes.iter().map(|node| drawn(plan, &links[node.host], node));
             drawn.for_each(|node| traffic.add(&ways.spread(node)));
         }
         traffic.add(&ways.spread(in_rooms(plan, nodes)));
-        RunOutline { nodes, hubs, network, traffic }
+        RunOutline { nodes, hubs, network, traffic, has_programs, ..RunOutline::default() }
     }
 
     /// The requests of a replay, on average.
@@ -74,7 +75,8 @@ impl NetworkRun {
     pub fn outline(&self) -> RunOutline {
         RunOutline {
             network: outline_network(&self.topology),
-            traffic: agents(&self.topology),
+            traffic: agents(&self.topology, &HostLinks::of_hosts(&self.topology)),
+            has_programs: !self.topology.programs.is_empty(),
             ..RunOutline::default()
         }
     }
@@ -86,7 +88,6 @@ fn outline_network(topology: &Topology) -> NetworkOutline {
         hosts: topology.hosts.len(),
         interfaces,
         open_files: needed_files(topology.hosts.len() as u64, interfaces as u64),
-        arp_pairs: arp_pairs(&topology.nets),
     }
 }
 
@@ -123,13 +124,12 @@ fn packets(service: Service, stream_s: f64) -> f64 {
 }
 
 /// The requests of a node that draws the next one when the last is over.
-fn drawn(plan: &Plan, topology: &Topology, node: &PlacedNode) -> DataRate {
+fn drawn(plan: &Plan, links: &HostLinks, node: &PlacedNode) -> DataRate {
     if node.targets.is_empty() {
         return DataRate::default();
     }
     let [parts @ .., pause] = node.mix.percentages().map(|percent| percent / 100.0);
-    let (stream, bytes_per_s) = (plan.stream.as_secs_f64(), link_bytes(topology, node.host));
-    let round_trip = round_trip_s(topology, node.host);
+    let (stream, bytes_per_s, round_trip) = (plan.stream.as_secs_f64(), links.bytes_per_s(), links.round_trip_s());
     let (mut cycle, mut drawn) = (pause * plan.idle.as_secs_f64(), DataRate::default());
     for (service, part) in Service::ALL.into_iter().zip(parts) {
         let seconds = match service.flow_kind() {
@@ -148,18 +148,40 @@ fn drawn(plan: &Plan, topology: &Topology, node: &PlacedNode) -> DataRate {
     DataRate { requests: rate.requests, ..rate.times(fitting) }
 }
 
-/// The round trip to a host whose link has the same delay, at least that of a LAN.
-fn round_trip_s(topology: &Topology, host: HostIndex) -> f64 {
-    let own = topology.nets.iter().flat_map(|net| &net.members).find(|member| member.host == host);
-    let one_way = own.map_or(0.0, |member| (member.to_net.delay + member.from_net.delay).as_secs_f64());
-    (2.0 * one_way).max(0.001)
+/// The links and LANs of a host, together.
+#[derive(Clone, Copy, Debug, Default)]
+struct HostLinks {
+    /// The bytes that all of them receive each second.
+    bytes: f64,
+    /// The delay of the first, there and back.
+    delay_s: Option<f64>,
 }
 
-/// The bytes that a host can receive each second.
-fn link_bytes(topology: &Topology, host: HostIndex) -> f64 {
-    let members = topology.nets.iter().flat_map(|net| &net.members).filter(|member| member.host == host);
-    let rate = |rate: roost_topology::units::Rate| if rate.is_unlimited() { 1e9 } else { rate.bps() as f64 / 8.0 };
-    members.map(|member| rate(member.from_net.rate).min(rate(member.to_net.rate))).sum::<f64>().max(1.0)
+impl HostLinks {
+    /// All hosts are measured in one pass over the members of links and LANs.
+    fn of_hosts(topology: &Topology) -> Vec<Self> {
+        let mut hosts = vec![Self::default(); topology.hosts.len()];
+        for member in topology.nets.iter().flat_map(|net| &net.members) {
+            let Some(host) = hosts.get_mut(member.host) else { continue };
+            host.bytes += bytes_per_s(member.from_net.rate.slower(member.to_net.rate));
+            host.delay_s.get_or_insert((member.to_net.delay + member.from_net.delay).as_secs_f64());
+        }
+        hosts
+    }
+
+    const fn bytes_per_s(&self) -> f64 {
+        self.bytes.max(1.0)
+    }
+
+    /// The round trip to a host whose link has the same delay, at least that of a LAN.
+    fn round_trip_s(&self) -> f64 {
+        (2.0 * self.delay_s.unwrap_or(0.0)).max(0.001)
+    }
+}
+
+/// An unlimited rate counts as that of a fast processor's memory.
+fn bytes_per_s(rate: Rate) -> f64 {
+    if rate.is_unlimited() { 1e9 } else { rate.bps() as f64 / 8.0 }
 }
 
 /// The streams of rooms: each member has those of every other one.
@@ -178,13 +200,17 @@ fn in_rooms(plan: &Plan, nodes: usize) -> DataRate {
     sum
 }
 
-/// The packets of traffic agents. All are taken to send all the time.
-fn agents(topology: &Topology) -> TrafficOutline {
+/// The packets of traffic agents. All are taken to send all the time, and no more than their links carry.
+fn agents(topology: &Topology, links: &[HostLinks]) -> TrafficOutline {
     let sources = topology.traffic.iter().filter(|agent| agent.is_source);
     let packets: f64 = sources
-        .map(|agent| match agent.interval {
-            Some(seconds) if seconds > 0.0 => 1.0 / seconds,
-            _ => agent.rate.bps() as f64 / 8.0 / f64::from(agent.packet_bytes.max(1)),
+        .map(|agent| {
+            let bytes = f64::from(agent.packet_bytes.max(1));
+            let sent = match agent.interval {
+                Some(seconds) if seconds > 0.0 => 1.0 / seconds,
+                _ => bytes_per_s(agent.rate) / bytes,
+            };
+            sent.min(links[agent.host].bytes_per_s() / bytes)
         })
         .sum();
     // The emulator sends and receives them itself, without daemons: as cheaply as a hub passes one on.
@@ -195,7 +221,7 @@ fn agents(topology: &Topology) -> TrafficOutline {
 struct Ways {
     /// Links and LANs between provider and requester.
     crossed: f64,
-    /// Hubs that pass a packet on.
+    /// Hubs that pass a packet on, on its way to the requester.
     relays: f64,
 }
 
@@ -272,6 +298,8 @@ fn distances(
 mod tests {
     use std::path::Path;
 
+    use roost_topology::model::TrafficAgent;
+
     use super::*;
 
     fn outline(plan: &str) -> RunOutline {
@@ -303,6 +331,34 @@ mod tests {
         let fast = outline("topology = { star = { nodes = 11 } }").traffic;
         let slow = outline("topology = { star = { nodes = 11, rate = '56kbit' } }").traffic;
         assert!(slow.delivered < fast.delivered && slow.requests < fast.requests, "{slow:?}");
+    }
+
+    #[test]
+    fn unlimited_traffic_fills_its_link() {
+        let mut topology = roost_topology::testing::nets(2, &[&[0, 1]]);
+        topology.nets[0].members.iter_mut().for_each(|member| {
+            (member.to_net.rate, member.from_net.rate) = (Rate::from_bps(8_000_000), Rate::from_bps(8_000_000));
+        });
+        topology.traffic = vec![TrafficAgent {
+            name: "t".to_owned(),
+            host: 0,
+            is_source: true,
+            rate: Rate::from_bps(0),
+            packet_bytes: 1000,
+            interval: None,
+            tcp: false,
+            port: 1,
+            target: Some(1),
+        }];
+        let relayed = agents(&topology, &HostLinks::of_hosts(&topology)).relayed;
+        assert!((relayed - 1000.0).abs() < 1e-6, "{relayed}");
+    }
+
+    #[test]
+    fn large_network_is_outlined_quickly() {
+        // Passes over all members for each node would be some 10^9 steps.
+        let run = outline("topology = { star = { nodes = 50001 } }");
+        assert_eq!((run.nodes, run.network.hosts), (50_000, 50_001));
     }
 
     #[test]

@@ -67,9 +67,10 @@ use self::machines::Spread;
 pub use self::machines::{HostCommand, HostProcess, Machines};
 use self::names::LabNames;
 use self::namespace::Namespace;
-pub use self::plan::{LOOPBACK, arp_pairs};
+pub use self::plan::LOOPBACK;
 pub use self::root::{ProgramRoot, RESULTS as ROOT_RESULTS, SOCKET as ROOT_SOCKET};
 pub(crate) use self::start::LabShare;
+pub use self::start::check_size;
 pub use self::tcp::TcpCongestion;
 pub use self::usage::Usage;
 

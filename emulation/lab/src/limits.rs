@@ -25,7 +25,8 @@ pub(crate) fn raise_open_files(hosts: usize, interfaces: usize) -> Result<(), La
     match limit.maximum {
         Some(most) if most < needed => Err(LabError::System(format!(
             "this topology needs {needed} open files, and this user may have {most}: \
-             run as root, or raise `nofile` in /etc/security/limits.conf"
+             raise the hard limit with `sudo prlimit --pid $$ --nofile=65536` in this shell, \
+             or `nofile` in /etc/security/limits.conf"
         ))),
         _ => Ok(()),
     }

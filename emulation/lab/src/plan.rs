@@ -13,7 +13,6 @@ use super::netlink::NetlinkRequest;
 const FIRST_INDEX: u32 = 100;
 /// The index of `lo`, in every namespace.
 pub const LOOPBACK: u32 = 1;
-/// The multicast address block.
 const MULTICAST: (Ipv4Addr, u8) = (Ipv4Addr::new(224, 0, 0, 0), 4);
 /// Packets that an interface queues for the carrier: 40 ms of full packets at 1 Gbit/s.
 const QUEUE_PACKETS: u32 = 4096;
@@ -130,7 +129,7 @@ fn known(nets: &[Net]) -> Vec<usize> {
 }
 
 /// Pairs of members of large LANs that do not know one another from the start, and have to find one another by ARP.
-pub fn arp_pairs(nets: &[Net]) -> usize {
+fn arp_pairs(nets: &[Net]) -> usize {
     let unknown = |(net, known): (&Net, usize)| net.members.len().saturating_mul(net.members.len() - known);
     nets.iter().zip(known(nets)).map(unknown).sum()
 }

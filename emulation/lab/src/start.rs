@@ -33,6 +33,20 @@ impl LabShare {
     }
 }
 
+/// Refuses a topology that no lab takes.
+///
+/// # Errors
+/// Fails when it has too many hosts.
+pub fn check_size(topology: &Topology) -> Result<(), LabError> {
+    let hosts = topology.hosts.len();
+    if hosts <= MAX_LAB_HOSTS {
+        return Ok(());
+    }
+    Err(LabError::Topology(format!(
+        "a lab has at most {MAX_LAB_HOSTS} hosts, and this topology has {hosts}: `emulate simulate` takes larger ones"
+    )))
+}
+
 impl Lab {
     /// Makes every host of a topology and carries their packets.
     ///
@@ -56,12 +70,7 @@ impl Lab {
     ) -> Result<Self, LabError> {
         let started = Instant::now();
         sandbox::expect_inside()?;
-        if topology.hosts.len() > MAX_LAB_HOSTS {
-            return Err(LabError::Topology(format!(
-                "a lab has at most {MAX_LAB_HOSTS} hosts, and this topology has {}: `emulate simulate` takes larger ones",
-                topology.hosts.len()
-            )));
-        }
+        check_size(topology)?;
         let topology = addresses::assign(topology).map_err(|error| LabError::Topology(error.to_string()))?;
         let backend = options.backend.choose().map_err(no_tap)?;
         let tcp = options.tcp.choose()?;
@@ -83,19 +92,21 @@ impl Lab {
         let (namespaces, wires) = split(hosts, &plans, &wiring);
         let mut hosts: Vec<Option<Namespace>> = topology.hosts.iter().map(|_| None).collect();
         here.into_iter().zip(namespaces).for_each(|(host, namespace)| hosts[host] = Some(namespace));
-        let name = |wire: &HostWire| interface_name(&topology, wire);
-        let interfaces = wires.iter().map(name).collect();
+        let interfaces = wires.iter().map(|wire| interface_name(&topology, wire)).collect();
         let carrier = Carrier::start_share(network, wiring, wires, options.realtime, share)?;
-        let mut facts = carrier.facts();
         // A system may not allow this; then hosts have no names.
         let names = LabNames::publish(&topology);
         let known = names.as_ref().map_or_else(|error| format!("no: {error}"), |_| "yes".to_owned());
-        facts.insert("names".to_owned(), known);
-        facts.insert("backend".to_owned(), backend.to_string());
-        facts.insert("tcp".to_owned(), tcp.fact);
-        facts.extend(buffer.map(|buffer| ("receive_buffer".to_owned(), buffer)));
-        facts.insert("interfaces".to_owned(), count.to_string());
-        facts.insert("set_up".to_owned(), format!("{} ms", started.elapsed().as_millis()));
+        let made = [
+            ("names", known),
+            ("backend", backend.to_string()),
+            ("tcp", tcp.fact),
+            ("interfaces", count.to_string()),
+            ("set_up", format!("{} ms", started.elapsed().as_millis())),
+        ];
+        let buffer = buffer.map(|buffer| ("receive_buffer", buffer));
+        let mut facts = carrier.facts();
+        facts.extend(made.into_iter().chain(buffer).map(|(fact, is)| (fact.to_owned(), is)));
         Ok(Self {
             carrier,
             hosts,

@@ -13,7 +13,6 @@ pub struct Demand {
     pub system_files: u64,
     pub tasks: u64,
     pub namespaces: u64,
-    pub arp_pairs: u64,
 }
 
 impl Demand {
@@ -35,7 +34,6 @@ impl Demand {
             system_files: run.network.open_files + daemons * DAEMON_FILES,
             tasks: BASE_TASKS + daemons * DAEMON_TASKS,
             namespaces: BASE_NAMESPACES + hosts,
-            arp_pairs: run.network.arp_pairs as u64,
         }
     }
 }

@@ -51,6 +51,15 @@ impl ControlGroups {
         self.folders("memory").iter().filter_map(left).min()
     }
 
+    /// The swap that all groups leave, if one has a limit. Version 1 counts it with memory.
+    pub(super) fn swap_left(&self) -> Option<u64> {
+        let left = |group: &GroupFolder| {
+            let limit = number(&group.path.join("memory.swap.max"))?;
+            Some(limit.saturating_sub(number(&group.path.join("memory.swap.current"))?))
+        };
+        self.folders("memory").iter().filter_map(left).min()
+    }
+
     /// The threads that all groups leave, if one has a limit.
     pub(super) fn tasks_left(&self) -> Option<u64> {
         let left = |group: &GroupFolder| {
@@ -94,10 +103,14 @@ fn parse_quota(text: &str) -> Option<f64> {
     Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok().filter(|period| *period > 0.0)?)
 }
 
-/// Memory of files in the cache that the system gives back when it is needed.
+/// Memory of files in the cache, and of the system's own caches, that the system gives back when it is needed.
 fn reclaimable(stat: &str) -> u64 {
-    let line = |name: &str| stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
-    line("total_inactive_file").or_else(|| line("inactive_file")).unwrap_or(0)
+    let line = |name: &str| {
+        let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse::<u64>().ok();
+        stat.lines().find_map(value)
+    };
+    let of_all = |name: &str| line(&format!("total_{name}")).or_else(|| line(name)).unwrap_or(0);
+    ["inactive_file", "active_file", "slab_reclaimable"].into_iter().map(of_all).fold(0, u64::saturating_add)
 }
 
 #[cfg(test)]
@@ -122,6 +135,7 @@ mod tests {
         );
         assert_eq!(reclaimable("anon 5\ninactive_file 4096\n"), 4096);
         assert_eq!(reclaimable("inactive_file 1\ntotal_inactive_file 7\n"), 7);
+        assert_eq!(reclaimable("active_file 30\ninactive_file 4\nslab_reclaimable 200\nslab 900\n"), 234);
         assert_eq!(reclaimable(""), 0);
     }
 }

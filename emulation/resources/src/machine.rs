@@ -23,13 +23,15 @@ pub struct SystemLimit {
 pub struct Resources {
     /// Processors that this process may use; a quota may be a part of one.
     pub processors: f64,
+    /// Other programs use at least so many of these processors.
     pub others: f64,
     pub memory: Option<SystemLimit>,
+    /// Free bytes of swap, where a program is not lost but slow.
+    pub swap: u64,
     pub open_files: Option<SystemLimit>,
     pub system_files: Option<SystemLimit>,
     pub tasks: Option<SystemLimit>,
     pub namespaces: Option<SystemLimit>,
-    pub arp_pairs: Option<SystemLimit>,
 }
 
 impl Resources {
@@ -37,20 +39,21 @@ impl Resources {
     pub fn read() -> Self {
         let groups = ControlGroups::of_this_process();
         let all = rustix::thread::sched_getaffinity(None).map_or(1.0, |set| f64::from(set.count().max(1)));
+        let processors = groups.processors().map_or(all, |quota| quota.min(all));
         Self {
-            processors: groups.processors().map_or(all, |quota| quota.min(all)),
-            others: others(),
+            processors,
+            others: others().beyond_idle(processors),
             memory: memory(&groups),
+            swap: swap(&groups),
             open_files: getrlimit(Resource::Nofile).maximum.map(|left| SystemLimit {
                 left,
-                remedy: "run as root, or raise `nofile` in /etc/security/limits.conf",
+                remedy: "raise the hard limit with `sudo prlimit --pid $$ --nofile=65536` in this shell, \
+                         or `nofile` in /etc/security/limits.conf",
             }),
             system_files: system_files(),
             tasks: tasks(&groups),
             namespaces: number("/proc/sys/user/max_net_namespaces")
                 .map(|left| SystemLimit { left, remedy: "`sudo sysctl -w user.max_net_namespaces=10000`" }),
-            arp_pairs: number("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
-                .map(|left| SystemLimit { left, remedy: "`sudo sysctl -w net.ipv4.neigh.default.gc_thresh3=1000000`" }),
         }
     }
 }
@@ -62,6 +65,12 @@ fn memory(groups: &ControlGroups) -> Option<SystemLimit> {
     let of_group =
         of_group.map(|left| SystemLimit { left, remedy: "raise the memory of its control group or container" });
     least([of_system, of_group])
+}
+
+fn swap(groups: &ControlGroups) -> u64 {
+    let of_system = fs::read_to_string("/proc/meminfo").ok().and_then(|text| kilobytes(&text, "SwapFree:"));
+    let of_system = of_system.unwrap_or(0);
+    groups.swap_left().map_or(of_system, |of_group| of_group.min(of_system))
 }
 
 fn system_files() -> Option<SystemLimit> {
@@ -92,14 +101,33 @@ fn least<const N: usize>(limits: [Option<SystemLimit>; N]) -> Option<SystemLimit
     limits.into_iter().flatten().min_by_key(|limit| limit.left)
 }
 
-fn others() -> f64 {
-    let read = || fs::read_to_string("/proc/stat").ok().and_then(|text| busy_ticks(&text));
-    let before = read();
-    std::thread::sleep(SAMPLE);
-    match (before, read()) {
-        (Some(before), Some(after)) => after.saturating_sub(before) as f64 / TICKS_PER_SECOND / SAMPLE.as_secs_f64(),
-        _ => 0.0,
+/// The processors of the whole system, and those of them in use. A quota or an affinity does not change them.
+#[derive(Clone, Copy, Debug, Default)]
+struct SystemLoad {
+    processors: f64,
+    busy: f64,
+}
+
+impl SystemLoad {
+    /// The part of the load that the other processors cannot carry, if this process has so many.
+    fn beyond_idle(self, own: f64) -> f64 {
+        (self.busy - (self.processors - own).max(0.0)).max(0.0)
     }
+}
+
+fn others() -> SystemLoad {
+    let read = || fs::read_to_string("/proc/stat").ok();
+    let before = read().and_then(|text| busy_ticks(&text));
+    std::thread::sleep(SAMPLE);
+    let Some((before, text)) = before.zip(read()) else { return SystemLoad::default() };
+    let ticks = busy_ticks(&text).unwrap_or(before).saturating_sub(before);
+    SystemLoad { processors: processors(&text), busy: ticks as f64 / TICKS_PER_SECOND / SAMPLE.as_secs_f64() }
+}
+
+fn processors(stat: &str) -> f64 {
+    let is_one =
+        |line: &&str| line.strip_prefix("cpu").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    stat.lines().filter(is_one).count() as f64
 }
 
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -172,6 +200,14 @@ mod tests {
         assert_eq!(busy_ticks(&stat(100, 50)), Some(126));
         assert_eq!(busy_ticks(&stat(100, 90)), Some(126));
         assert_eq!(busy_ticks("odd"), None);
+    }
+
+    #[test]
+    fn load_of_idle_machine_takes_nothing() {
+        let load = |busy| SystemLoad { processors: 64.0, busy };
+        assert_eq!((load(20.0).beyond_idle(2.0), load(63.0).beyond_idle(2.0)), (0.0, 1.0));
+        assert_eq!((load(20.0).beyond_idle(64.0), SystemLoad::default().beyond_idle(1.0)), (20.0, 0.0));
+        assert_eq!(processors("cpu  1 2\ncpu0 1\ncpu1 1\nctxt 5\n"), 2.0);
     }
 
     #[test]

@@ -7,6 +7,10 @@ pub struct RunOutline {
     pub hubs: usize,
     pub network: NetworkOutline,
     pub traffic: TrafficOutline,
+    /// True if programs run whose needs nobody knows.
+    pub has_programs: bool,
+    /// Machines beside this one with parts of the same size.
+    pub other_machines: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -15,8 +19,6 @@ pub struct NetworkOutline {
     pub interfaces: usize,
     /// Open files that the lab itself needs for them.
     pub open_files: u64,
-    /// Pairs of members of large LANs that have to find one another by ARP.
-    pub arp_pairs: usize,
 }
 
 /// The traffic of all nodes together, each second.
@@ -67,9 +69,8 @@ impl RunOutline {
             hosts: grown(self.network.hosts),
             interfaces: grown(self.network.interfaces),
             open_files: grown(self.network.open_files as usize) as u64,
-            arp_pairs: (self.network.arp_pairs as f64 * factor * factor) as usize,
         };
-        Self { nodes, hubs: self.hubs, network, traffic: self.traffic.times(factor) }
+        Self { nodes, network, traffic: self.traffic.times(factor), ..*self }
     }
 
     /// The part of one of several machines that share a run evenly.
@@ -83,9 +84,8 @@ impl RunOutline {
             hosts: part(self.network.hosts),
             interfaces: part(self.network.interfaces),
             open_files: part(self.network.open_files as usize) as u64,
-            arp_pairs: part(self.network.arp_pairs),
         };
         let traffic = self.traffic.times(1.0 / machines as f64);
-        Self { nodes: part(self.nodes), hubs: part(self.hubs), network, traffic }
+        Self { nodes: part(self.nodes), hubs: part(self.hubs), network, traffic, other_machines: machines - 1, ..*self }
     }
 }

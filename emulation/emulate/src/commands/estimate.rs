@@ -6,6 +6,7 @@ use roost_lab::sandbox;
 use roost_resources::{Build, Estimate, Resources, RunOutline};
 use roost_terminal::{Finding, Output};
 
+use super::machines::MachineArgs;
 use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// The most runs of a sweep that are named.
@@ -30,6 +31,19 @@ pub(crate) struct OutlinedRun<'a> {
 }
 
 impl ForceArgs {
+    /// Judges a run before the first machine is called; the program that is started again does not repeat it. Until all
+    /// have been called, the share of this one is a guess, of which this only warns.
+    pub(crate) fn check_run(self, outline: RunOutline, output: Output) -> CommandResult {
+        let runs = [OutlinedRun { name: None, outline }];
+        if outline.other_machines == 0 {
+            return self.check(&runs, output);
+        }
+        if sandbox::is_outside() && !MachineArgs::are_called() {
+            judge(&runs, &Resources::read()).show(output);
+        }
+        Ok(())
+    }
+
     /// Refuses runs that need more than this machine has, and warns of those that may. Does nothing inside of a
     /// sandbox, where it has been done.
     pub(crate) fn check(self, runs: &[OutlinedRun<'_>], output: Output) -> CommandResult {
@@ -113,10 +127,8 @@ pub(crate) fn find_most_nodes() -> Option<Finding> {
     let prepared = Prepared::from_text(PUBLISHED, "doctor.toml".as_ref()).ok()?;
     let estimate = now(&prepared.outline());
     let most = estimate.most_nodes?;
-    let found = format!(
-        "a run with some {most} daemons of the published star's workload would be valid; {}",
-        estimate.resources()
-    );
+    let found =
+        format!("a run with some {most} nodes of the published star's workload may be valid; {}", estimate.resources());
     Some(if most < FEW_NODES {
         Finding::warn(CHECK, found, "use `emulate simulate`, or several machines: `emulate run --machines`")
     } else {

@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::capture::CaptureArgs;
-use super::estimate::{self, ForceArgs, OutlinedRun};
+use super::estimate::{self, ForceArgs};
 use super::machines::MachineArgs;
 use super::report::{failure, require_trusted};
 use super::rooms;
@@ -70,14 +70,15 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
         RunInput::Plan(prepared) => &prepared.network,
         RunInput::Network(solo) => &solo.topology,
     };
+    roost_lab::check_size(topology)?;
     if args.check {
         args.machines.check(topology)?;
         warnings(&subject).iter().for_each(|warning| output.say(warning));
         return check(&subject, args.machines.count(), output);
     }
+    args.machines.check(topology)?;
+    args.force.check_run(outline(&subject, args.machines.count()), output)?;
     args.machines.call(topology)?;
-    let outline = outline(&subject, args.machines.count());
-    args.force.check(&[OutlinedRun { name: None, outline }], output)?;
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
     }

@@ -91,7 +91,10 @@ pub(super) fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)
 fn prepare(run: &SweepRun, args: &SweepArgs) -> Result<Prepared, RunError> {
     let prepared = Prepared::from_text(&run.text, &args.plan)?;
     match args.how() {
-        RunMode::Emulated => prepared.check_for_daemons()?,
+        RunMode::Emulated => {
+            prepared.check_for_daemons()?;
+            roost_lab::check_size(&prepared.network)?;
+        }
         RunMode::Simulated(_) => {
             prepared.check_for_simulation()?;
             roost_sim::check_settings(&prepared).map_err(|error| match error {
