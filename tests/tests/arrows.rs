@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Crate → the crates of ours that it may import. What is not listed is forbidden.
-const ARROWS: [(&str, &[&str]); 42] = [
+const ARROWS: [(&str, &[&str]); 43] = [
     ("roost-wire", &[]),
     ("roost-geo", &["roost-wire"]),
     ("roost-audit", &[]),
@@ -99,6 +99,7 @@ const ARROWS: [(&str, &[&str]); 42] = [
     ("roost-drawing", &["roost-topology"]),
     ("roost-netcore", &["roost-wire", "roost-topology", "roost-motion", "roost-results"]),
     ("roost-dht", &["roost-wire"]),
+    ("roost-resources", &[]),
     ("roost-lab", &["roost-wire", "roost-statistics", "roost-results", "roost-topology", "roost-netcore"]),
     (
         "roost-experiment",
@@ -111,6 +112,7 @@ const ARROWS: [(&str, &[&str]); 42] = [
             "roost-topology",
             "roost-motion",
             "roost-ns",
+            "roost-resources",
             "roost-lab",
         ],
     ),
@@ -187,6 +189,7 @@ const ARROWS: [(&str, &[&str]); 42] = [
             "roost-topology",
             "roost-drawing",
             "roost-ns",
+            "roost-resources",
             "roost-lab",
             "roost-experiment",
             "roost-sim",

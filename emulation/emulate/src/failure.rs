@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use roost_api::error::plain;
+use roost_experiment::RunError;
 use roost_lab::LabError;
 use roost_ns::LoadError;
 use roost_terminal::{ErrorReport, Output, OutputError};
@@ -26,7 +27,6 @@ pub(crate) enum FailureCode {
     CannotRun = 126,
     /// A program does not exist: the exit code of shells for it.
     NoProgram = 127,
-    /// Ctrl-C.
     Interrupted = 130,
 }
 
@@ -125,7 +125,21 @@ impl From<LabError> for Failure {
     fn from(error: LabError) -> Self {
         let code = match &error {
             LabError::Topology(_) => FailureCode::BadInput,
+            LabError::Interrupted => FailureCode::Interrupted,
             _ if error.is_of_the_system() => FailureCode::Missing,
+            _ => FailureCode::Failed,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let code = match &error {
+            RunError::Plan(_) | RunError::Topology(_) => FailureCode::BadInput,
+            RunError::Missing(_) => FailureCode::Missing,
+            RunError::Lab(error) if error.is_of_the_system() => FailureCode::Missing,
+            RunError::Interrupted => FailureCode::Interrupted,
             _ => FailureCode::Failed,
         };
         Self::new(code, error.to_string())

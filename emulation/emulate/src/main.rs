@@ -18,7 +18,7 @@ Exit codes:
   0  done
   1  failed
   2  the command line, the topology or the plan is wrong
-  3  this system lacks something that is needed
+  3  this system lacks something that is needed, or has less of it than a run needs
   4  done, but the figures cannot be trusted
   5  a link is not as it is described, or a run of a twin differs from its recording
   126  a program cannot be run
@@ -32,7 +32,6 @@ Exit codes:
 struct Cli {
     #[command(flatten)]
     speech: OutputArgs,
-    /// The command.
     #[command(subcommand)]
     command: EmulateCommand,
 }
@@ -96,7 +95,7 @@ enum EmulateCommand {
   emulate run experiment.ns --for 5m
 ")]
     Run(commands::run::RunArgs),
-    /// Run a plan in virtual time: the same machines, no daemons, no waiting
+    /// Run a plan in virtual time: the same state machines, no daemons, no waiting
     ///
     /// A run repeats exactly from its seed: its hash, of every packet and message with their
     /// times, is the same on every machine. The run checks its invariants after each step;

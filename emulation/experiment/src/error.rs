@@ -17,7 +17,7 @@ pub enum RunError {
     #[error("{0}")]
     Topology(String),
     #[error(transparent)]
-    Lab(#[from] LabError),
+    Lab(LabError),
     /// The system lacks something, such as one of Roost's programs.
     #[error("{0}")]
     Missing(String),
@@ -29,6 +29,15 @@ pub enum RunError {
     /// Ctrl-C came before any measurement.
     #[error("interrupted; everything has been stopped")]
     Interrupted,
+}
+
+impl From<LabError> for RunError {
+    fn from(error: LabError) -> Self {
+        match error {
+            LabError::Interrupted => Self::Interrupted,
+            other => Self::Lab(other),
+        }
+    }
 }
 
 impl RunError {

@@ -26,6 +26,7 @@ mod launch;
 mod measure;
 pub mod mobility;
 mod motion_recorder;
+mod outline;
 mod participants;
 mod placement;
 pub mod plan;

@@ -172,7 +172,9 @@ impl RunRecorder<'_> {
             stage.journal.incident(stage.seconds(), name, "was started again, and is not attached at the end");
         }
         let (schedule_late, dropped_by_reader) = (performance.late, stage.journal.tally().dropped_by_reader);
-        Ok(Observed { losses, schedule_late, dropped_by_reader, ..sampler.end(self.lab, fleet, t)? })
+        let observed = sampler.end(self.lab, fleet, t)?;
+        losses.extend(self.lab.queue_losses());
+        Ok(Observed { losses, schedule_late, dropped_by_reader, ..observed })
     }
 
     /// The first version of `run.json`, so that a run that breaks off can be read.

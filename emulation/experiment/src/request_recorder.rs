@@ -1,4 +1,4 @@
-//! One request of a workload, without a clock: sent, followed by its events, and recorded at its end.
+//! A request of a workload, without a clock: sent, followed by its events, and recorded at its end.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl RequestSettings {
     }
 }
 
-/// The figures of a whole transfer, as the requesting machine counts them.
+/// The figures of a whole transfer, as the state machine of the requester counts them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TransferFigures {
     pub first_byte_ms: Option<f64>,

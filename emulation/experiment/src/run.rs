@@ -139,7 +139,7 @@ impl RunSession<'_> {
             placement.nodes.len() + placement.hubs.len()
         });
         let steps = Steps::start(self.output, "making the network", 2 * daemons + 1);
-        let lab = Arc::new(Lab::start(self.job.topology, &options(self.job))?);
+        let lab = Arc::new(Lab::start(self.job.topology, &options(self.job, &self.interrupt))?);
         let linktest = self.linktest(&lab, &steps)?;
         self.capture(&lab)?;
         let found = PreRunFacts { linktest, machine, binaries };
@@ -243,7 +243,7 @@ impl RunSession<'_> {
     }
 }
 
-fn options(job: &RunSpec<'_>) -> roost_lab::LabOptions {
+fn options(job: &RunSpec<'_>, interrupt: &Interrupt) -> roost_lab::LabOptions {
     let lab = &job.lab;
     let backend = match lab.backend {
         BackendChoice::Auto => roost_lab::DeviceBackend::Auto,
@@ -251,7 +251,8 @@ fn options(job: &RunSpec<'_>) -> roost_lab::LabOptions {
         BackendChoice::Veth => roost_lab::DeviceBackend::Veth,
     };
     let (realtime, tcp) = (lab.realtime, lab.tcp.clone());
-    roost_lab::LabOptions { seed: job.seed, backend, realtime, tcp, machines: job.machines.cloned() }
+    let (machines, interrupt) = (job.machines.cloned(), Some(interrupt.clone()));
+    roost_lab::LabOptions { seed: job.seed, backend, realtime, tcp, machines, interrupt }
 }
 
 /// Restores the working folder when it is dropped.

@@ -10,6 +10,7 @@
 //! | the schedule's lateness | 100 ms | the shortest published path: no host farther away could tell. Scheduled changes of links are exact |
 //! | overruns | 0 | a packet that the core never got was lost by the emulator, not by the network described |
 //! | datagrams dropped by the reader | 0 | the network delivered them, and this program was too slow to take them from the daemon |
+//! | connections to other machines | none overflowed | requests that failed so would not have failed on one machine |
 //! | interfaces | none broke | packets of a host whose interface is gone are lost |
 //! | traffic agents | sent all their packets, except for 1 % | a sender that does not keep its rate does not match its description |
 //! | waiting for a processor | 10 % of any ten seconds, for each daemon | other daemons then slow it down, which would not happen on separate hosts |
@@ -80,7 +81,7 @@ pub(super) struct Start {
     pub(super) gap: Duration,
     /// Time from the first reading of a daemon's counters to time 0.
     pub(super) asked_before: Duration,
-    /// The daemons without counters.
+    /// The daemons whose counters did not come before the run.
     pub(super) unheard: Vec<String>,
 }
 

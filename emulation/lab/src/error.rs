@@ -25,6 +25,9 @@ pub enum LabError {
     /// Another machine of the lab is gone, or refuses a request.
     #[error("machine {machine}: {why}")]
     Machine { machine: String, why: String },
+    /// Ctrl-C came while the lab was made.
+    #[error("interrupted; everything has been stopped")]
+    Interrupted,
     /// The host, the net, or the host's interface on it does not exist.
     #[error("{0}")]
     NoSuch(String),

@@ -5,11 +5,11 @@ use std::num::NonZero;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use super::LabError;
 use super::device::{CarrierEnd, Device, DeviceBackend, DeviceNamespaces};
 use super::namespace::{self, Namespace};
 use super::netlink::{Netlink, NetlinkRequest};
 use super::plan::{HostPlan, InterfacePlan, LOOPBACK};
+use super::{Interrupt, LabError};
 
 /// More threads do not help: the kernel holds its network lock for most of the work.
 const MAX_THREADS: usize = 4;
@@ -20,20 +20,26 @@ pub(crate) struct LabHost {
     pub(crate) interfaces: Vec<CarrierEnd>,
 }
 
-/// Makes all hosts, in the order of the plans. The outer ends of veth pairs go into the calling thread's
-/// namespace. If `tcp` is `None`, hosts keep the system's congestion control.
+#[derive(Clone, Copy)]
+pub(crate) struct HostSettings<'a> {
+    pub(crate) backend: DeviceBackend,
+    /// The congestion control of TCP; `None` for the system's own.
+    pub(crate) tcp: Option<&'a str>,
+    pub(crate) interrupt: Option<&'a Interrupt>,
+}
+
+/// Makes all hosts, in the order of the plans. The outer ends of veth pairs go into the calling thread's namespace.
 ///
 /// # Errors
-/// The kernel's first refusal; all hosts are removed then.
-pub(crate) fn make(plans: &[HostPlan], backend: DeviceBackend, tcp: Option<&str>) -> Result<Vec<LabHost>, LabError> {
+/// The kernel's first refusal, or an interrupt; all hosts are removed then.
+pub(crate) fn make(plans: &[HostPlan], settings: &HostSettings<'_>) -> Result<Vec<LabHost>, LabError> {
     let outer = Namespace::current().map_err(|error| LabError::kernel("find its network namespace", error))?;
-    if backend == DeviceBackend::Veth {
+    if settings.backend == DeviceBackend::Veth {
         namespace::configure().map_err(|error| LabError::kernel("prepare the carrier's namespace", error))?;
     }
     let line = HostBuildQueue {
         plans,
-        backend,
-        tcp,
+        settings: *settings,
         outer: &outer,
         next: AtomicUsize::new(0),
         failed: AtomicBool::new(false),
@@ -58,8 +64,7 @@ fn join<T>(worker: io::Result<thread::ScopedJoinHandle<'_, Result<T, LabError>>>
 /// The plans, which idle threads take one by one.
 struct HostBuildQueue<'a> {
     plans: &'a [HostPlan],
-    backend: DeviceBackend,
-    tcp: Option<&'a str>,
+    settings: HostSettings<'a>,
     outer: &'a Namespace,
     next: AtomicUsize,
     failed: AtomicBool,
@@ -72,6 +77,10 @@ impl HostBuildQueue<'_> {
         while !self.failed.load(Relaxed) {
             let place = self.next.fetch_add(1, Relaxed);
             let Some(plan) = self.plans.get(place) else { break };
+            if self.settings.interrupt.is_some_and(Interrupt::is_set) {
+                self.failed.store(true, Relaxed);
+                return Err(LabError::Interrupted);
+            }
             let host = self.make(plan, &mut outer).map_err(|error| {
                 self.failed.store(true, Relaxed);
                 refused(plan, error)
@@ -95,10 +104,10 @@ impl HostBuildQueue<'_> {
         if plan.forwards {
             namespace::forward_packets()?;
         }
-        self.tcp.map_or(Ok(()), namespace::set_tcp)?;
+        self.settings.tcp.map_or(Ok(()), namespace::set_tcp)?;
         let mut inner = Netlink::open()?;
         let mut sides = DeviceNamespaces { outer: self.outer, outer_requests, inner_requests: &mut inner };
-        let make = |interface| Device::make(self.backend, interface, &mut sides);
+        let make = |interface| Device::make(self.settings.backend, interface, &mut sides);
         let devices = plan.interfaces.iter().map(make).collect::<io::Result<_>>()?;
         let mut requests = vec![NetlinkRequest::Up { index: LOOPBACK }];
         requests.extend(plan.interfaces.iter().flat_map(InterfacePlan::requests));

@@ -21,16 +21,17 @@ pub(crate) fn raise_open_files(hosts: usize, interfaces: usize) -> Result<(), La
         setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit })
             .map_err(|error| LabError::kernel("raise the limit of open files", error))?;
     }
-    let needed = needed(hosts as u64, interfaces as u64);
+    let needed = needed_files(hosts as u64, interfaces as u64);
     match limit.maximum {
         Some(most) if most < needed => Err(LabError::System(format!(
             "this topology needs {needed} open files, and this user may have {most}: \
-             run as root, or raise `nofile` in /etc/security/limits.conf"
+             raise the hard limit with `sudo prlimit --pid $$ --nofile=65536` in this shell, \
+             or `nofile` in /etc/security/limits.conf"
         ))),
         _ => Ok(()),
     }
 }
 
-const fn needed(hosts: u64, interfaces: u64) -> u64 {
+pub const fn needed_files(hosts: u64, interfaces: u64) -> u64 {
     FILES_BESIDES + FILES_PER_HOST * hosts + FILES_PER_INTERFACE * interfaces
 }

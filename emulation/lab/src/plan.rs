@@ -13,7 +13,6 @@ use super::netlink::NetlinkRequest;
 const FIRST_INDEX: u32 = 100;
 /// The index of `lo`, in every namespace.
 pub const LOOPBACK: u32 = 1;
-/// The multicast address block.
 const MULTICAST: (Ipv4Addr, u8) = (Ipv4Addr::new(224, 0, 0, 0), 4);
 /// Packets that an interface queues for the carrier: 40 ms of full packets at 1 Gbit/s.
 const QUEUE_PACKETS: u32 = 4096;
@@ -129,10 +128,15 @@ fn known(nets: &[Net]) -> Vec<usize> {
     known
 }
 
+/// Pairs of members of large LANs that do not know one another from the start, and have to find one another by ARP.
+fn arp_pairs(nets: &[Net]) -> usize {
+    let unknown = |(net, known): (&Net, usize)| net.members.len().saturating_mul(net.members.len() - known);
+    nets.iter().zip(known(nets)).map(unknown).sum()
+}
+
 /// A warning about LANs so large that not all members know all others from the start.
 pub(crate) fn warning(nets: &[Net]) -> Option<String> {
-    let asked_for = |(net, known): (&Net, usize)| net.members.len().saturating_mul(net.members.len() - known);
-    let asked_for: usize = nets.iter().zip(known(nets)).map(asked_for).sum();
+    let asked_for = arp_pairs(nets);
     (asked_for > ASKED_FOR).then(|| {
         format!(
             "up to {asked_for} pairs of neighbours on large LANs have to find one another, and for all hosts together \

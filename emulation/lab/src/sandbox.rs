@@ -82,6 +82,12 @@ pub fn enter() -> Result<SandboxEntry, LabError> {
     }
 }
 
+/// True in the process that was started, which [`enter`] has not started again.
+pub fn is_outside() -> bool {
+    let name = std::env::args_os().next().unwrap_or_default();
+    name != WORKER_NAME && name.to_str().is_none_or(|name| !name.starts_with(INIT_NAME))
+}
+
 /// Refuses to make a lab outside a sandbox: it would change this system's own network.
 ///
 /// # Errors

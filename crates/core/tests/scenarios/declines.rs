@@ -173,7 +173,7 @@ fn other_texts_are_not_read() {
         assert_eq!(world.status(requester).counters.malformed, before + 1, "{} bytes", text.len());
     }
     assert!(world.hosts[requester.0].ending(ticket).is_none());
-    // The same decline with a sentence is read, and only once.
+    // A decline with a sentence is read, and only once.
     for words in ["the first", "the second"] {
         assert!(world.inject(provider, requester, wrong_decline(id, words)));
     }

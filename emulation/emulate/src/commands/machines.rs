@@ -57,7 +57,7 @@ impl MachineArgs {
         if self.machines.is_empty() {
             return Ok(());
         }
-        if std::env::var_os(CALLED).is_some() {
+        if Self::are_called() {
             return Ok(());
         }
         let failed = |error: std::io::Error| Failure::failed(format!("cannot open the trunk: {error}"));
@@ -75,6 +75,16 @@ impl MachineArgs {
             text.push_str(&format!(";{}={address}", stream.as_raw_fd()));
         }
         Err(again(CALLED, &text))
+    }
+
+    /// True in the program that was started again with its conversations.
+    pub(crate) fn are_called() -> bool {
+        std::env::var_os(CALLED).is_some()
+    }
+
+    /// The number of machines, this one among them.
+    pub(crate) const fn count(&self) -> usize {
+        self.machines.len() + 1
     }
 
     /// Names all mistakes in the names of machines and hosts.

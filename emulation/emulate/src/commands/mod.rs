@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod doctor;
+mod estimate;
 pub(crate) mod exec;
 mod format;
 pub(crate) mod generate;

@@ -8,6 +8,7 @@ use clap::Args;
 use roost_experiment::{Architecture, FinishedRun, NetworkRun, Plan, Prepared, RunError};
 use roost_lab::Interrupt;
 use roost_lab::sandbox::{self, SandboxEntry};
+use roost_resources::RunOutline;
 use roost_results::metrics::{Distribution, Metrics};
 use roost_results::{Results, record};
 use roost_terminal::{Output, SCHEMA, Table};
@@ -16,6 +17,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::capture::CaptureArgs;
+use super::estimate::{self, ForceArgs};
 use super::machines::MachineArgs;
 use super::report::{failure, require_trusted};
 use super::rooms;
@@ -46,6 +48,8 @@ pub(crate) struct RunArgs {
     capture: CaptureArgs,
     #[command(flatten)]
     machines: MachineArgs,
+    #[command(flatten)]
+    force: ForceArgs,
     /// Say what would run and for how long, and end
     #[arg(long)]
     check: bool,
@@ -66,11 +70,14 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
         RunInput::Plan(prepared) => &prepared.network,
         RunInput::Network(solo) => &solo.topology,
     };
+    roost_lab::check_size(topology)?;
     if args.check {
         args.machines.check(topology)?;
         warnings(&subject).iter().for_each(|warning| output.say(warning));
-        return check(&subject, output);
+        return check(&subject, args.machines.count(), output);
     }
+    args.machines.check(topology)?;
+    args.force.check_run(outline(&subject, args.machines.count()), output)?;
     args.machines.call(topology)?;
     if let SandboxEntry::Done(code) = sandbox::enter()? {
         return Err(Failure::ProgramExit(code));
@@ -99,6 +106,15 @@ pub(crate) fn run(args: &RunArgs, output: Output) -> CommandResult {
         show(&finished, &results, output)?;
     }
     conclude(&finished, &results, output)
+}
+
+/// This machine's part of a run that several share.
+fn outline(subject: &RunInput, machines: usize) -> RunOutline {
+    let whole = match subject {
+        RunInput::Plan(prepared) => prepared.outline(),
+        RunInput::Network(solo) => solo.outline(),
+    };
+    whole.shared_by(machines)
 }
 
 /// Doubtful parts of the plan and its network.
@@ -187,12 +203,14 @@ pub(crate) fn figures(finished: FinishedRun, output: Output) -> CommandResult<Fi
     Ok(finished)
 }
 
-fn check(subject: &RunInput, output: Output) -> CommandResult {
+fn check(subject: &RunInput, machines: usize, output: Output) -> CommandResult {
     let mut table = Table::new(&["WHAT", "IS"]);
-    let (rows, longest) = match subject {
+    let (mut rows, longest) = match subject {
         RunInput::Plan(prepared) => (prepared.describe(), Some(prepared.longest())),
         RunInput::Network(solo) => (solo.describe(), solo.longest()),
     };
+    let estimate = estimate::now(&outline(subject, machines));
+    rows.push(("needs", if estimate.shortages.is_empty() { estimate.needs() } else { estimate.explain() }));
     if output.is_json() {
         let would: BTreeMap<&str, String> = rows.into_iter().collect();
         let at_most_s = longest.map(|longest| longest.as_secs_f64());
@@ -370,17 +388,4 @@ fn free(folder: &Path) -> PathBuf {
     let numbered = |number| PathBuf::from(format!("{}-{number}", folder.display()));
     let mut names = std::iter::once(folder.to_owned()).chain((2..).map(numbered));
     names.find(|name| !name.exists()).unwrap_or_else(|| folder.to_owned())
-}
-
-impl From<RunError> for Failure {
-    fn from(error: RunError) -> Self {
-        let code = match &error {
-            RunError::Plan(_) | RunError::Topology(_) => FailureCode::BadInput,
-            RunError::Missing(_) => FailureCode::Missing,
-            RunError::Lab(error) if error.is_of_the_system() => FailureCode::Missing,
-            RunError::Interrupted => FailureCode::Interrupted,
-            _ => FailureCode::Failed,
-        };
-        Self::new(code, error.to_string())
-    }
 }

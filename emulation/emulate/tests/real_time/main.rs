@@ -10,6 +10,8 @@ mod bench_transport;
 mod bench_watch;
 mod capture;
 mod common;
+mod estimate;
+mod interrupts;
 mod machines;
 mod network;
 mod programs;

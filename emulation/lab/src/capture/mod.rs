@@ -4,6 +4,7 @@
 //! no room is counted, and not in the file.
 
 mod pcapng;
+mod running;
 mod size;
 mod writer;
 

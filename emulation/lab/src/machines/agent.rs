@@ -13,7 +13,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -25,10 +24,12 @@ use roost_wire::Time;
 use rustix::mount::{MountFlags, mount};
 use rustix::process::{Pid, Signal, kill_process};
 
+use super::listen::{complain, listen, message_queue};
 use super::process;
 use super::protocol::{
     AgentCall, Answer, Hello, Message, Observation, PROTOCOL, Packet, ProbeCall, SpawnCall, StartCall, stays_inside,
 };
+use super::queue::{ByteQueue, byte_queue};
 use crate::kernel;
 use crate::linktest::{self, RemoteProbes};
 use crate::{Lab, LabError, LabOptions, LabShare, TcpCongestion, Usage};
@@ -75,21 +76,19 @@ pub fn serve(setting: AgentSetting) -> Result<(), LabError> {
     let speech = Arc::new(AgentSpeech(Mutex::new(())));
     let hello = Hello { protocol: PROTOCOL, version: setting.version.clone(), port, address };
     speech.say(&Message::Hello(hello), &[]).map_err(failed("say hello"))?;
-    let (sender, packets) = mpsc::channel();
+    let (queue, packets) = message_queue();
     thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        while let Ok(Some(packet)) = Packet::read(&mut input) {
-            if sender.send(packet).is_err() {
-                return;
-            }
-        }
+        let heard = listen(&mut io::stdin().lock(), &queue);
+        // A call, such as one that makes a large share, may go on for minutes. With this process ends all it made.
+        std::process::exit(heard.map_or_else(|why| complain(&why), |()| 0));
     });
     let (probes, ending, parts) = (Arc::default(), Arc::default(), Arc::default());
-    let mut agent = Agent { setting, socket, speech, lab: None, probes, ending, parts };
+    let mut agent = Agent { setting, socket, speech, lab: None, probes, ending, parts, overflows: 0 };
     loop {
-        match packets.recv_timeout(SILENCE) {
+        match packets.next_within(SILENCE) {
             Ok(packet) => agent.receive(packet),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return Ok(()),
+            // Nothing came for a while, or the listener ends this process.
+            Err(_) => return Ok(()),
         }
     }
 }
@@ -112,7 +111,7 @@ impl AgentSpeech {
 #[derive(Default)]
 struct AgentParts {
     processes: BTreeMap<u64, Pid>,
-    connections: BTreeMap<u64, Sender<Vec<u8>>>,
+    connections: BTreeMap<u64, ByteQueue>,
 }
 
 struct Agent {
@@ -124,6 +123,8 @@ struct Agent {
     /// True to end a test of links.
     ending: Arc<AtomicBool>,
     parts: Arc<Mutex<AgentParts>>,
+    /// Connections that were ended because a queue was full.
+    overflows: u64,
 }
 
 impl Agent {
@@ -135,8 +136,11 @@ impl Agent {
                 }
             }
             Message::Data { id } => {
-                if let Some(connection) = lock(&self.parts).connections.get(&id) {
-                    let _ = connection.send(packet.body);
+                let connections = &mut lock(&self.parts).connections;
+                if connections.get(&id).is_some_and(|connection| connection.push(packet.body).is_err()) {
+                    // A gap in its bytes makes the rest useless.
+                    connections.remove(&id);
+                    self.overflows += 1;
                 }
             }
             Message::End { id } => drop(lock(&self.parts).connections.remove(&id)),
@@ -151,8 +155,11 @@ impl Agent {
             AgentCall::Begin { at } => self.with_lab(|lab| begin(lab, Time::from_nanos(at))),
             AgentCall::Counters => self.with_lab(|lab| Ok(Answer::Links(lab.counters()?))),
             AgentCall::Observe => {
-                let usages = self.usages();
-                self.with_lab(|lab| Ok(Answer::Observed(Box::new(observe(lab, usages)?))))
+                let (usages, overflows) = (self.usages(), self.overflows);
+                self.with_lab(|lab| {
+                    let observation = Observation { usages, overflows, ..observe(lab)? };
+                    Ok(Answer::Observed(Box::new(observation)))
+                })
             }
             AgentCall::Put { path } => put(&path, body),
             AgentCall::Spawn(spawn) => self.spawn(id, &spawn),
@@ -210,6 +217,7 @@ impl Agent {
             realtime: start.realtime,
             tcp: start.tcp.map_or(TcpCongestion::System, TcpCongestion::Named),
             machines: None,
+            interrupt: None,
         };
         let share = LabShare { socket, settings: start.trunk, shares };
         let lab = Lab::start_share(&topology, &options, Some(share)).map_err(|error| error.to_string())?;
@@ -265,11 +273,11 @@ impl Agent {
     fn connect(&self, id: u64, path: &Path) -> Result<Answer, String> {
         let stream = UnixStream::connect(path).map_err(|error| error.to_string())?;
         let reader = stream.try_clone().map_err(|error| error.to_string())?;
-        let (sender, receiver) = mpsc::channel::<Vec<u8>>();
-        lock(&self.parts).connections.insert(id, sender);
+        let (queue, queued) = byte_queue();
+        lock(&self.parts).connections.insert(id, queue);
         let mut writer = stream;
         thread::spawn(move || {
-            for bytes in receiver {
+            for bytes in queued {
                 if writer.write_all(&bytes).is_err() {
                     break;
                 }
@@ -345,14 +353,14 @@ fn begin(lab: &Lab, at: Time) -> Result<Answer, LabError> {
 }
 
 /// The state of a lab's own carrier.
-fn observe(lab: &Lab, usages: BTreeMap<u64, Usage>) -> Result<Observation, LabError> {
+fn observe(lab: &Lab) -> Result<Observation, LabError> {
     Ok(Observation {
         lateness: lab.carrier.lateness(),
         unread: lab.carrier.unread(),
         overruns: lab.own_overruns()?,
         wires: lab.carrier.wires(),
         lines: lab.carrier.lines()?,
-        usages,
+        ..Observation::default()
     })
 }
 

@@ -18,8 +18,11 @@
 //! conversation, so that everything is measured and recorded by the command.
 
 mod agent;
+mod give_up;
+mod listen;
 mod process;
 mod protocol;
+mod queue;
 mod remote;
 mod spread;
 

@@ -18,7 +18,7 @@ use crate::trunk::{LineCounts, TrunkSettings};
 
 pub(crate) const PROTOCOL: u32 = 1;
 /// The longest head or body: a trace in its longest form.
-const MAX_BYTES: u32 = 128 << 20;
+pub(crate) const MAX_BYTES: u32 = 128 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -143,6 +143,8 @@ pub(crate) struct Observation {
     pub(crate) lines: Vec<LineCounts>,
     /// By process, as the call that started it numbered it.
     pub(crate) usages: BTreeMap<u64, Usage>,
+    /// Connections that ended because a queue was full.
+    pub(crate) overflows: u64,
 }
 
 #[derive(Debug)]

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::protocol::{AgentCall, Answer, Message, PROTOCOL, Packet};
+use super::queue::{ByteQueue, Overflow, byte_queue};
 use crate::{LabError, Usage};
 
 /// The longest time for an answer, and for the first message of an agent.
@@ -38,13 +39,33 @@ struct RemoteLink {
     reader: UnixStream,
     next: AtomicU64,
     waiting: Mutex<BTreeMap<u64, Sender<Result<Answer, String>>>>,
-    streams: Mutex<BTreeMap<u64, Sender<Vec<u8>>>>,
+    streams: Mutex<BTreeMap<u64, RemoteStream>>,
+    /// Connections and messages that did not fit into a queue here.
+    overflows: AtomicU64,
+    /// The first log here that took no more messages, and why.
+    unwritten: OnceLock<String>,
     exits: Mutex<BTreeMap<u64, i32>>,
     /// The latest known usage of the programs there.
     usages: Mutex<BTreeMap<u64, Usage>>,
     sockets: Mutex<Vec<PathBuf>>,
     /// The cause, once the conversation has ended.
     gone: OnceLock<String>,
+}
+
+/// Bytes that come from the other machine.
+#[derive(Debug)]
+enum RemoteStream {
+    /// A gap in them makes the rest useless.
+    Connection(ByteQueue),
+    Log(ByteQueue),
+}
+
+impl RemoteStream {
+    fn push(&self, bytes: Vec<u8>) -> Result<(), Overflow> {
+        match self {
+            Self::Connection(queue) | Self::Log(queue) => queue.push(bytes),
+        }
+    }
 }
 
 pub(crate) struct PendingAnswer {
@@ -89,6 +110,8 @@ impl RemoteMachine {
             next: AtomicU64::new(1),
             waiting: Mutex::default(),
             streams: Mutex::default(),
+            overflows: AtomicU64::new(0),
+            unwritten: OnceLock::new(),
             exits: Mutex::default(),
             usages: Mutex::default(),
             sockets: Mutex::default(),
@@ -112,10 +135,15 @@ impl RemoteMachine {
 
     /// Starts a program there. Its messages are appended to `log` here.
     pub(crate) fn spawn(&self, call: AgentCall, mut log: std::fs::File) -> Result<RemoteProcess, LabError> {
-        let (sender, receiver) = mpsc::channel::<Vec<u8>>();
-        let pending = RemoteLink::send_with_stream(&self.link, call, Some(sender))?;
+        let (queue, mut bytes) = byte_queue();
+        let pending = RemoteLink::send_with_stream(&self.link, call, RemoteStream::Log(queue))?;
         let id = pending.id;
-        thread::spawn(move || receiver.into_iter().try_for_each(|bytes| log.write_all(&bytes)));
+        let of_log = Arc::clone(&self.link);
+        thread::spawn(move || {
+            if let Err(error) = bytes.try_for_each(|bytes| log.write_all(&bytes)) {
+                let _ = of_log.unwritten.set(error.to_string());
+            }
+        });
         pending.wait(ANSWER)?;
         Ok(RemoteProcess { id, link: Arc::clone(&self.link) })
     }
@@ -137,6 +165,20 @@ impl RemoteMachine {
             }
         });
         Ok(())
+    }
+
+    /// Ends the conversation, and with it the agent.
+    pub(super) fn give_up(&self, why: &str) {
+        self.link.give_up(why.to_owned());
+    }
+
+    pub(super) fn overflows(&self) -> u64 {
+        self.link.overflows.load(Relaxed)
+    }
+
+    /// The reason why messages of programs are not in their logs.
+    pub(super) fn unwritten(&self) -> Option<&str> {
+        self.link.unwritten.get().map(String::as_str)
     }
 
     pub(crate) fn keep_usages(&self, usages: &BTreeMap<u64, Usage>) {
@@ -171,14 +213,10 @@ impl RemoteLink {
         self.send_as(id, call, body)
     }
 
-    fn send_with_stream(
-        self: &Arc<Self>,
-        call: AgentCall,
-        stream: Option<Sender<Vec<u8>>>,
-    ) -> Result<PendingAnswer, LabError> {
+    fn send_with_stream(self: &Arc<Self>, call: AgentCall, stream: RemoteStream) -> Result<PendingAnswer, LabError> {
         let id = self.next.fetch_add(1, Relaxed);
         // Before the call: its first bytes may come with the answer.
-        stream.map(|stream| lock(&self.streams).insert(id, stream));
+        lock(&self.streams).insert(id, stream);
         self.send_as(id, call, &[])
     }
 
@@ -236,17 +274,25 @@ impl RemoteLink {
                         let _ = waiting.send(answer);
                     }
                 }
-                Message::Data { id } => {
-                    if let Some(stream) = lock(&self.streams).get(&id) {
-                        let _ = stream.send(body);
-                    }
-                }
+                Message::Data { id } => self.hand_over(id, body),
                 Message::End { id } => drop(lock(&self.streams).remove(&id)),
                 Message::Exited { id, status } => drop(lock(&self.exits).insert(id, status)),
                 Message::Hello(_) | Message::Call { .. } | Message::Beat => {}
             }
         };
         self.give_up(why);
+    }
+
+    /// Hands bytes to their reader. Nobody may wait here: answers come on the same way.
+    fn hand_over(&self, id: u64, bytes: Vec<u8>) {
+        let mut streams = lock(&self.streams);
+        let Some(stream) = streams.get(&id) else { return };
+        if stream.push(bytes).is_err() {
+            self.overflows.fetch_add(1, Relaxed);
+            if matches!(stream, RemoteStream::Connection(_)) {
+                streams.remove(&id);
+            }
+        }
     }
 
     fn beat(&self) {
@@ -257,12 +303,13 @@ impl RemoteLink {
 
     /// Joins a client here with the socket there.
     fn connect(self: &Arc<Self>, path: &Path, mut client: UnixStream) -> Result<(), LabError> {
-        let (sender, receiver) = mpsc::channel();
-        let pending = self.send_with_stream(AgentCall::Connect { path: path.to_owned() }, Some(sender))?;
+        let (queue, bytes) = byte_queue();
+        let connect = AgentCall::Connect { path: path.to_owned() };
+        let pending = self.send_with_stream(connect, RemoteStream::Connection(queue))?;
         let id = pending.id;
         let mut to_client = client.try_clone().map_err(|error| LabError::kernel("use a connection", error))?;
         thread::spawn(move || {
-            for bytes in receiver {
+            for bytes in bytes {
                 if to_client.write_all(&bytes).is_err() {
                     break;
                 }
@@ -314,58 +361,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::machines::protocol::Hello;
-
-    /// A machine, and the agent's end of the conversation.
-    fn greeted() -> (RemoteMachine, UnixStream) {
-        let (machine, there) = greet([10, 0, 0, 2].into());
-        (machine.unwrap(), there)
-    }
-
-    fn greet(address: IpAddr) -> (Result<RemoteMachine, LabError>, UnixStream) {
-        let (here, mut there) = UnixStream::pair().unwrap();
-        let hello = Hello { protocol: PROTOCOL, version: "1".to_owned(), port: 7, address: None };
-        Packet::write(&Message::Hello(hello), &[], &mut there).unwrap();
-        (RemoteMachine::greet("b", here, Some(address), "1"), there)
-    }
-
-    #[test]
-    fn machine_of_ipv6_is_refused() {
-        let error = greet(std::net::Ipv6Addr::LOCALHOST.into()).0.unwrap_err().to_string();
-        assert!(error.contains("go over IPv4") && error.contains("::1"), "{error}");
-    }
-
-    #[test]
-    fn machine_that_reads_nothing_ends() {
-        let (machine, _there) = greeted();
-        let pending = machine.send(AgentCall::Observe, &[]).unwrap();
-        machine.link.reader.set_write_timeout(Some(Duration::from_millis(20))).unwrap();
-        let put = || AgentCall::Put { path: "x".into() };
-        let error = machine.send(put(), &vec![0; 8 << 20]).map(|pending| pending.id).unwrap_err().to_string();
-        assert!(error.contains("takes no messages any more"), "{error}");
-        assert!(pending.wait(ANSWER).unwrap_err().to_string().contains("takes no messages"));
-        assert!(machine.send(AgentCall::Observe, &[]).is_err());
-    }
-
-    #[test]
-    fn machine_that_never_answers_ends() {
-        let (machine, _there) = greeted();
-        let error = machine.send(AgentCall::Observe, &[]).unwrap().wait(Duration::from_millis(1)).unwrap_err();
-        assert!(error.to_string().contains("does not answer any more"), "{error}");
-        assert!(machine.send(AgentCall::Observe, &[]).is_err(), "nobody waits again");
-    }
-
-    #[test]
-    fn remote_program_has_observed_usage() {
-        let (machine, _there) = greeted();
-        let process = RemoteProcess { id: 5, link: Arc::clone(&machine.link) };
-        assert_eq!(process.usage(), None);
-        let usage = Usage { waited: Duration::from_millis(3), ..Usage::default() };
-        machine.keep_usages(&[(5, usage)].into());
-        assert_eq!(process.usage(), Some(usage));
-        // Nobody answers, and nobody waits.
-        process.signal(libc::SIGTERM);
-    }
-}
+mod tests;

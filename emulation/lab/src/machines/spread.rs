@@ -14,6 +14,7 @@ use roost_topology::units::format_duration;
 use roost_topology::{Topology, addresses, file, trace};
 
 use super::Machines;
+use super::give_up::GiveUp;
 use super::protocol::{AgentCall, Answer, Observation, StartCall};
 use super::remote::{PendingAnswer, RemoteMachine};
 use crate::carrier::{Carrier, ScheduleStart};
@@ -44,7 +45,16 @@ pub(crate) struct Spread {
     observed: Mutex<Vec<Observation>>,
 }
 
+/// Makes all shares of a lab. An interrupt ends it at once, and the agents with it.
 pub(crate) fn start(machines: &Machines, topology: &Topology, options: &LabOptions) -> Result<Lab, LabError> {
+    let interrupt = options.interrupt.as_ref();
+    let _watch = interrupt.map(|interrupt| GiveUp::on_interrupt(interrupt, &machines.0.others)).transpose()?;
+    let made = make_shares(machines, topology, options);
+    options.check()?;
+    made
+}
+
+fn make_shares(machines: &Machines, topology: &Topology, options: &LabOptions) -> Result<Lab, LabError> {
     let assigned = addresses::assign(topology).map_err(|error| LabError::Topology(error.to_string()))?;
     let shares = machines.divide(&assigned)?;
     let token = new_token().map_err(|error| LabError::kernel("draw a secret", error))?;
@@ -231,6 +241,26 @@ impl Spread {
         self.others.iter().zip(&observed).for_each(|(machine, one)| machine.keep_usages(&one.usages));
         self.observed.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&observed);
         Ok(observed)
+    }
+
+    /// Sentences about connections and messages of programs that did not fit into a queue.
+    pub(crate) fn queue_losses(&self) -> Vec<String> {
+        let observed = self.latest();
+        let unwritten = self.others.iter().filter_map(|machine| {
+            let why = machine.unwritten()?;
+            Some(format!("messages of programs on machine {} could not be written here: {why}", machine.name))
+        });
+        let sentence = |(machine, there): (&Arc<RemoteMachine>, &Observation)| {
+            let lost = there.overflows + machine.overflows();
+            (lost > 0).then(|| {
+                format!(
+                    "{lost} connections or messages of programs on machine {} did not fit into a queue: \
+                     the way there is too slow",
+                    machine.name
+                )
+            })
+        };
+        self.others.iter().zip(&observed).filter_map(sentence).chain(unwritten).collect()
     }
 
     pub(crate) fn latest(&self) -> Vec<Observation> {

@@ -7,6 +7,7 @@ use clap::Args;
 use roost_lab::sandbox::{self, SandboxEntry};
 use roost_terminal::{Finding, Output, Verdict, show};
 
+use super::estimate;
 use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// `emulate doctor`.
@@ -26,6 +27,7 @@ pub(crate) fn run(_: &DoctorArgs, output: Output) -> CommandResult {
         findings.extend(labs::check());
     }
     findings.extend(machine::check());
+    findings.extend(estimate::find_most_nodes());
     for finding in &mut findings {
         finding.found = roost_api::error::plain(&finding.found);
     }

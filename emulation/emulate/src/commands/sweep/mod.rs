@@ -17,6 +17,7 @@ use roost_terminal::{Output, SCHEMA, Table};
 use serde::Serialize;
 
 use self::tasks::{SweepTask, tasks};
+use super::estimate::{self, ForceArgs, OutlinedRun};
 use super::jobs::{JobArgs, interrupted};
 use super::report::{failure, require_trusted};
 use super::run::figures;
@@ -51,6 +52,8 @@ pub(crate) struct SweepArgs {
     simulate: bool,
     #[command(flatten)]
     jobs: JobArgs,
+    #[command(flatten)]
+    force: ForceArgs,
     /// Say what would run and for how long, and end
     #[arg(long)]
     check: bool,
@@ -67,12 +70,15 @@ pub(crate) fn run(args: &SweepArgs, output: Output) -> CommandResult {
     for warning in tasks.iter().flat_map(|task| &task.warnings).collect::<BTreeSet<_>>() {
         output.say(format!("warning: {warning}"));
     }
+    let open: Vec<&SweepTask> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
+    let outlined: Vec<OutlinedRun<'_>> = open.iter().filter_map(|task| task.outlined()).collect();
     if args.check {
+        estimate::warn(&outlined, output);
         return check::show(args, &tasks, output);
     }
-    let open: Vec<&SweepTask> = tasks.iter().filter(|task| task.is_due(args.keep_invalid)).collect();
     let mut failures = Vec::new();
     if !open.is_empty() {
+        args.force.check(&outlined, output)?;
         if !args.simulate
             && let sandbox::SandboxEntry::Done(code) = sandbox::enter()?
         {

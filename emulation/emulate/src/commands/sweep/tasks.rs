@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use roost_experiment::{Plan, Prepared, RunError, Sweep, SweepExtras, SweepMistakes, SweepRun, read_sweep};
+use roost_resources::RunOutline;
 use roost_sim::SimulateError;
 
+use super::super::estimate::OutlinedRun;
 use super::super::run_folder::{ProgramHashes, RunFolderState, RunMode, state};
 use super::SweepArgs;
 use crate::failure::{CommandResult, Failure};
@@ -19,16 +21,26 @@ pub(super) struct SweepTask {
     pub(super) architecture: &'static str,
     pub(super) longest: Duration,
     pub(super) warnings: Vec<String>,
+    /// None of a run that will not use the daemons.
+    outline: Option<RunOutline>,
 }
 
 impl SweepTask {
     pub(super) fn is_due(&self, keep_invalid: bool) -> bool {
-        self.state == RunFolderState::Open || self.state == RunFolderState::NotValid && !keep_invalid
+        is_due(self.state, keep_invalid)
+    }
+
+    pub(super) fn outlined(&self) -> Option<OutlinedRun<'_>> {
+        Some(OutlinedRun { name: Some(&self.run.name), outline: self.outline? })
     }
 
     pub(super) fn prepare(&self, plan: &Path) -> Result<Prepared, RunError> {
         Prepared::from_text(&self.run.text, plan)
     }
+}
+
+fn is_due(state: RunFolderState, keep_invalid: bool) -> bool {
+    state == RunFolderState::Open || state == RunFolderState::NotValid && !keep_invalid
 }
 
 /// The folder of the sweep, and its runs. All mistakes are told before any run.
@@ -57,6 +69,7 @@ pub(super) fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)
         if args.simulate {
             warnings.extend(prepared.unused_in_simulation());
         }
+        let is_real = !args.simulate && is_due(state, args.keep_invalid);
         tasks.push(SweepTask {
             folder,
             state,
@@ -64,6 +77,7 @@ pub(super) fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)
             architecture: prepared.plan.architecture.name(),
             longest: prepared.longest(),
             warnings,
+            outline: is_real.then(|| prepared.outline()),
             run,
         });
     }
@@ -77,7 +91,10 @@ pub(super) fn tasks(args: &SweepArgs) -> CommandResult<(PathBuf, Vec<SweepTask>)
 fn prepare(run: &SweepRun, args: &SweepArgs) -> Result<Prepared, RunError> {
     let prepared = Prepared::from_text(&run.text, &args.plan)?;
     match args.how() {
-        RunMode::Emulated => prepared.check_for_daemons()?,
+        RunMode::Emulated => {
+            prepared.check_for_daemons()?;
+            roost_lab::check_size(&prepared.network)?;
+        }
         RunMode::Simulated(_) => {
             prepared.check_for_simulation()?;
             roost_sim::check_settings(&prepared).map_err(|error| match error {
