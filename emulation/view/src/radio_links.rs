@@ -185,7 +185,8 @@ mod tests {
         let mut links = RadioLinks::default();
         // Ten states a second: of a hundred, five percent more each.
         let growing = (0..100).map(|n| state(f64::from(n) / 10.0, "a", "b", Some((1e6 * 1.06_f64.powi(n)) as u64)));
-        let steady = (0..100).map(|n| state(10.0 + f64::from(n) / 10.0, "a", "b", Some(400_000_000 + n * 10_000)));
+        let steady = (0..100_u32)
+            .map(|n| state(10.0 + f64::from(n) / 10.0, "a", "b", Some(400_000_000 + u64::from(n) * 10_000)));
         let mut rows = Vec::new();
         for state in growing.chain(steady) {
             rows.extend(links.add(state, &topology));

@@ -136,7 +136,7 @@ pub(super) struct AccessPoints<'a> {
 /// A radio: its links by their names.
 pub(super) struct RadioCourse<'a> {
     pub(super) name: &'a str,
-    /// `None` if hosts reach each other.
+    /// `None` if hosts reach each other without access points.
     pub(super) points: Option<AccessPoints<'a>>,
     pub(super) links: BTreeMap<String, RadioLink<'a>>,
 }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn long_gap_before_another_point_is_loss() {
+    fn long_gap_is_a_loss() {
         let mut states = vec![state(0.0, "a", Some(1)), state(4.0, "a", None), state(4.2, "b", Some(1))];
         assert_eq!((link(&states).losses(0.2), link(&states).handovers.len()), (0, 1));
         states[2].t = 60.0;

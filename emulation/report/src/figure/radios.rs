@@ -15,7 +15,7 @@ const MOST: usize = 8;
 /// The most access points with an ink of their own.
 const POINTS: usize = 6;
 
-/// The access points that have inks.
+/// The access points, in the order of their inks.
 struct PointInks<'a> {
     points: Vec<&'a str>,
 }

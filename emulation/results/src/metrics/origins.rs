@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn label_that_differs_each_time_makes_no_parts() {
+    fn label_without_repetition_makes_no_parts() {
         let numbered = |number: u32| {
             let labels = [("number".to_owned(), number.to_string())].into();
             MeasurementRecord { labels, ..record(["a", "b"][number as usize % 2], "one") }
