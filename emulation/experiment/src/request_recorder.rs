@@ -1,4 +1,4 @@
-//! One request of a workload, without a clock: sent, followed by its events, and recorded at its end.
+//! A request of a workload, without a clock: sent, followed by its events, and recorded at its end.
 
 use std::time::Duration;
 
