@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn links_that_flap_have_few_pieces() {
-        let rate = |n: u32| (n % 2 == 0).then_some(1_000_000);
+        let rate = |n: u32| n.is_multiple_of(2).then_some(1_000_000);
         let one: Vec<_> = (0..7200).map(|n| state(f64::from(n) / 2.0, "a", rate(n))).collect();
         let shown = link(&one).visible(6.0);
         assert_eq!((shown.times.len(), shown.left_out), (1, 3599));

@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn caption_says_what_is_left_out() {
-        let rate = |n: u32| (n % 2 == 0).then_some(1_000_000);
+        let rate = |n: u32| n.is_multiple_of(2).then_some(1_000_000);
         let states = (0..7200).map(|n| state(f64::from(n) / 2.0, "x", "y", rate(n))).collect();
         let figure = radios(&results(states), None).unwrap();
         assert!(figure.caption.contains("3,599 are left out") || figure.caption.contains("3599 are left out"));
