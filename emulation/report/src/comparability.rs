@@ -9,8 +9,8 @@ use super::write::distrust_reasons;
 /// Settings that differ between repetitions, or do not affect the run.
 const IGNORED: [&str; 4] = ["seed", "seeds", "name", "output"];
 /// Facts about machine and network that differ each time, or follow from the topology; for a simulated run its
-/// result and its real time.
-const PASSING: [&str; 5] = ["load_before", "set_up", "interfaces", "trace_hash", "wall_s"];
+/// result, its steps and its real time.
+const PASSING: [&str; 6] = ["load_before", "set_up", "interfaces", "trace_hash", "wall_s", "steps"];
 
 /// The file of the network, as a fact: a topology's name may stay when it changes.
 pub(super) const NETWORK: &str = "network";
@@ -148,6 +148,7 @@ mod tests {
         for (run, trace) in runs.iter_mut().zip(["0123", "4567"]) {
             run.lab.insert("trace_hash".into(), trace.into());
             run.lab.insert("wall_s".into(), format!("1.{trace}"));
+            run.lab.insert("steps".into(), trace.into());
         }
         assert_eq!(platform_differences(&runs), None);
         runs[1].lab.insert("backend".into(), "veth".into());

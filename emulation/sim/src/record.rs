@@ -317,6 +317,7 @@ fn facts(prepared: &Prepared, detail: Detail, outcome: &super::SimOutcome) -> Ru
         text("detail", detail.name().to_owned()),
         text("trace_hash", format!("{:016x}", outcome.trace_hash)),
         text("wall_s", format!("{:.3}", outcome.wall_s)),
+        text("steps", outcome.steps.to_string()),
     ];
     RunRecord {
         schema: SCHEMA,

@@ -57,8 +57,8 @@ impl<'a> RunFollower<'a> {
         let run = if path.is_file() { read_run(&path).map(Some) } else { Ok(None) };
         // A run that ends just now has written half of its file.
         let run = run.or_else(|error| if self.is_young(&path) { Ok(None) } else { Err(error) })?;
-        let is_full = !self.take_records()?;
         let has_ended = run.as_ref().is_some_and(|run| run.ran_s > 0.0);
+        let is_full = !self.take_records()? || has_ended && !self.take_rest();
         let state = match &run {
             Some(run) if has_ended && run.interrupted => "interrupted",
             Some(_) if has_ended => "finished",
@@ -85,16 +85,19 @@ impl<'a> RunFollower<'a> {
             };
         }
         let Some(tail) = &mut self.tail else { return Ok(true) };
+        let mut shown = ShownChanges { feed: &self.feed, at_ms: &mut self.at_ms };
         while let Some(record) = tail.next().map_err(failed)? {
-            for change in self.rows.add(record) {
-                let at_ms = change.at_ms;
-                if self.feed.add(change).is_err() {
-                    return Ok(false);
-                }
-                self.at_ms = self.at_ms.max(at_ms);
+            if !shown.add(self.rows.add(record)) {
+                return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Adds the changes that waited for later records; false if the page has no room for them.
+    fn take_rest(&mut self) -> bool {
+        let mut shown = ShownChanges { feed: &self.feed, at_ms: &mut self.at_ms };
+        shown.add(self.rows.rest())
     }
 
     /// Adds the rows of the run and of the feed, as far as they are new.
@@ -132,6 +135,26 @@ impl<'a> RunFollower<'a> {
     fn is_young(&self, path: &Path) -> bool {
         let modified = std::fs::metadata(path).and_then(|about| about.modified());
         modified.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|since| since < Duration::from_secs(2)))
+    }
+}
+
+/// The changes that the page has, and the time of the last one.
+struct ShownChanges<'f> {
+    feed: &'f Feed,
+    at_ms: &'f mut u64,
+}
+
+impl ShownChanges<'_> {
+    /// False if the page has no room for them.
+    fn add(&mut self, changes: Vec<Change>) -> bool {
+        changes.into_iter().all(|change| {
+            let at_ms = change.at_ms;
+            let has_room = self.feed.add(change).is_ok();
+            if has_room {
+                *self.at_ms = at_ms.max(*self.at_ms);
+            }
+            has_room
+        })
     }
 }
 

@@ -24,6 +24,9 @@ use crate::wires::{Wires, is_radio, wire_id};
 /// The services of every node of an experiment.
 const SERVICES: [&str; 4] = ["video", "track", "image", "sensor"];
 
+/// States of radios' links are recorded this much later at most, in seconds.
+const LATEST_S: f64 = 1.0;
+
 /// The mapping of a run's records to rows.
 pub struct RunRows<'a> {
     description: &'a Description,
@@ -71,13 +74,16 @@ impl<'a> RunRows<'a> {
             Record::Position(position) => self.position(&position),
             Record::RoomStream(stream) => self.room_stream(&stream),
             Record::Link(link) => vec![total(&link)],
-            Record::LinkState(state) => {
-                self.radio_links.change(&state, &self.description.topology).into_iter().collect()
-            }
+            Record::LinkState(state) => self.radio_links.add(state, &self.description.topology),
             // The page shows cells alone.
             Record::Motion(_) => Vec::new(),
             Record::Node(_) | Record::Program(_) | Record::Traffic(_) | Record::Measurement(_) => Vec::new(),
         }
+    }
+
+    /// The changes that are left at the end of the run.
+    pub fn rest(&mut self) -> Vec<Change> {
+        self.radio_links.until(f64::INFINITY, &self.description.topology)
     }
 
     fn request(&mut self, request: &RequestRecord) -> Vec<Change> {
@@ -115,6 +121,7 @@ impl<'a> RunRows<'a> {
         let mut change = set_at(milliseconds(sample.t), "sample/self".to_owned(), row);
         change.set.extend(self.wires.play(Duration::from_secs_f64(sample.t.clamp(0.0, 1e9))));
         changes.push(change);
+        changes.extend(self.radio_links.until(sample.t - LATEST_S, &self.description.topology));
         self.last_sample = sample;
         changes
     }

@@ -152,9 +152,13 @@ impl Wires {
     }
 }
 
+/// True if the page is told of a value that takes the place of another one.
+pub(crate) fn differs(before: f64, now: f64) -> bool {
+    (now - before).abs() > before.abs() * LEAST_CHANGE
+}
+
 /// Sets the delay and the loss of a leg; true if one of them is another one.
 fn play_leg(leg: &mut Leg, values: TraceValues) -> bool {
-    let differs = |before: f64, now: f64| (now - before).abs() > before.abs() * LEAST_CHANGE;
     let delay = values.delay.filter(|now| differs(leg.delay.as_secs_f64(), now.as_secs_f64()));
     let loss = values.loss.filter(|now| differs(leg.loss, *now));
     (leg.delay, leg.loss) = (delay.unwrap_or(leg.delay), loss.unwrap_or(leg.loss));

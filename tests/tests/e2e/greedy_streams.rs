@@ -53,7 +53,7 @@ fn stopped_node_resumes_live() {
     let [whole, short, long] = watchers.map(Watcher::summary);
     is_whole(&whole.0, &whole.1);
     let all = whole.0["packets"].as_u64().unwrap();
-    // Its socket may have held all that came while it was stopped, and nobody keeps what the hub did not send.
+    // The socket may have held all that came while it was stopped, and nobody keeps what the hub did not send.
     assert!(long.0["lost"].as_u64().unwrap() > 0, "{}", long.0);
     for (summary, written) in [short, long] {
         let (got, lost) = (summary["packets"].as_u64().unwrap(), summary["lost"].as_u64().unwrap());

@@ -155,7 +155,6 @@ impl Bench for BulkBench {
 
 struct Tools {
     members: Members,
-    /// Compiled at the first use.
     udt4: Option<Result<CompiledProgram, String>>,
 }
 

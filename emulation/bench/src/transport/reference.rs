@@ -2,7 +2,6 @@
 
 use super::{Condition, FrameWorkload};
 
-/// A figure that was measured elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ReferenceFigure {
     pub name: &'static str,

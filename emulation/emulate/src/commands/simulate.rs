@@ -61,7 +61,7 @@ struct SimulateJson<'a> {
     virtual_s: f64,
     wall_s: f64,
     nodes: usize,
-    /// Unknown of a run that was kept.
+    /// Unknown of a kept run whose facts lack it.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<u64>,
     by_service: &'a BTreeMap<String, ServiceCounts>,

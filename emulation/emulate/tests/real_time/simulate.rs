@@ -113,24 +113,35 @@ fn seeds_go_on_where_they_stopped() {
     };
     let file = |name: &str| folder.path().join("out").join(name);
     let facts = |seed: u32| fs::read_to_string(file(&format!("seed-{seed}/run.json"))).unwrap();
-    let first = seeds("2", &[]);
-    assert!(first.status.success(), "{}", said(&first));
+    let objects = |output: Output| -> Vec<Value> {
+        assert!(output.status.success(), "{}", said(&output));
+        let lines = String::from_utf8(output.stdout).unwrap();
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let mut first = objects(seeds("2", &["--json"]));
     // The real time of its computation is another one with each run.
     let (kept, broken) = (facts(1), facts(2));
     fs::remove_file(file("seed-2/run.json")).unwrap();
+    fs::remove_file(file("seed-1/index.html")).unwrap();
     let second = seeds("3", &[]);
     assert!(second.status.success(), "{}", said(&second));
     assert!(said(&second).contains("1 of 3 seeds are complete") && said(&second).contains("3 of 3 seeds passed."));
     assert_eq!(facts(1), kept);
+    assert!(file("seed-1/index.html").is_file());
     let hash = |facts: &str| serde_json::from_str::<Value>(facts).unwrap()["lab"]["trace_hash"].clone();
     assert_eq!(hash(&facts(2)), hash(&broken));
     assert!(fs::read_to_string(file("runs.csv")).unwrap().contains("seed-3"));
-    let lines = String::from_utf8(seeds("3", &["--json"]).stdout).unwrap();
-    let told: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((told.len(), &told[0]["trace_hash"]), (3, &hash(&kept)));
-    for other in [&["--level", "message"][..], &["--for", "4s"]] {
+    let mut told = objects(seeds("3", &["--json"]));
+    assert_eq!(told.len(), 3);
+    // Times have the digits of the file.
+    for name in ["wall_s", "virtual_s"] {
+        let time = |object: &mut Value| object.as_object_mut().unwrap().remove(name).unwrap().as_f64().unwrap();
+        assert!((time(&mut told[0]) - time(&mut first[0])).abs() < 1e-3, "{name}");
+    }
+    assert_eq!(told[0], first[0]);
+    for (other, why) in [(&["--level", "message"][..], "another level of detail"), (&["--for", "4s"], "another plan")] {
         let refused = seeds("3", other);
-        assert!(!refused.status.success() && said(&refused).contains("another"), "{}", said(&refused));
+        assert!(!refused.status.success() && said(&refused).contains(why), "{}", said(&refused));
     }
 }
 

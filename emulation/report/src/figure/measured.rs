@@ -16,17 +16,22 @@ const MOST: usize = 6;
 /// The most windows of a line: more are not visible.
 const WINDOWS: f64 = 60.0;
 
+/// The remark on names with more parts than inks.
+const MERGED: &str = ", with one line for all parts of a name that has more than seven";
+
 /// The figure of a run; `None` if its programs measured nothing.
 pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let summaries = &metrics.measurements[..metrics.measurements.len().min(MOST)];
     let first = summaries.first()?;
     let last = results.measurements.iter().map(|one| one.t).fold(0.0, f64::max);
     let end = (results.run.ran_s + results.run.drain_s).max(last);
-    let window = (end / WINDOWS).max(1.0);
+    // Records all at zero, of a run that did not start, have a second.
+    let end = if end > 0.0 { end } else { 1.0 };
+    let windows = Windows { length: (end / WINDOWS).max(1.0), end };
     let mut panels: Vec<CoursePanel> = Vec::new();
     let mut known = FigureKey::default();
     for summary in summaries {
-        let (panel, key) = (panel(summary, window), key(summary));
+        let (panel, key) = (panel(summary, windows), key(summary));
         panels.push(if key == known { panel } else { panel.with_key(key.clone()) });
         known = key;
     }
@@ -43,11 +48,17 @@ pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {
         name: "measured".into(),
         title,
         caption: format!(
-            "{shown}: means, shares and sums of windows of {}. measurements.csv has each.",
-            counted(window.round() as u64, "second")
+            "{shown}: means, shares and rates of windows of {}{}. measurements.csv has each.",
+            counted(windows.length.round() as u64, "second"),
+            if has_merged_parts(summaries) { MERGED } else { "" }
         ),
         sheet: course.sheet(&FigureKey::default()),
     })
+}
+
+/// True if a name has parts that share a line.
+fn has_merged_parts(summaries: &[MeasurementSummary]) -> bool {
+    summaries.iter().any(|summary| summary.parts.len() > Ink::KINDS.len())
 }
 
 /// The parts with an ink of their own; none if they are too many, or only one.
@@ -60,7 +71,7 @@ fn key(summary: &MeasurementSummary) -> FigureKey {
     FigureKey::of_kinds(&names)
 }
 
-fn panel(summary: &MeasurementSummary, window: f64) -> CoursePanel {
+fn panel(summary: &MeasurementSummary, windows: Windows) -> CoursePanel {
     let what = match summary.kind {
         MeasurementKind::Value => "",
         MeasurementKind::Ok => ", share",
@@ -68,9 +79,9 @@ fn panel(summary: &MeasurementSummary, window: f64) -> CoursePanel {
     };
     let unit = AxisUnit::new(&summary.unit);
     let line = |ink, course: &[MeasuredPoint]| {
-        let points = windows(course, summary.kind, window).into_iter();
-        let points = points.map(|point| CoursePoint { value: point.value * unit.factor, ..point });
-        CourseLine::whole(ink, LineForm::Line, points.collect())
+        let mut pieces = windows.pieces(course, summary.kind);
+        pieces.iter_mut().flatten().for_each(|point| point.value *= unit.factor);
+        CourseLine { ink, form: LineForm::Line, pieces }
     };
     let own = (0..).zip(parts(summary));
     let mut lines: Vec<CourseLine> = own.map(|(number, part)| line(Ink::kind(number), &part.course)).collect();
@@ -100,18 +111,46 @@ impl<'a> AxisUnit<'a> {
     }
 }
 
-/// A point for each window with measurements, in its middle.
-fn windows(course: &[MeasuredPoint], kind: MeasurementKind, window: f64) -> Vec<CoursePoint> {
-    let mut windows: BTreeMap<i64, (f64, f64)> = BTreeMap::new();
-    for MeasuredPoint { t, value } in course.iter().filter(|point| point.t.is_finite() && point.value.is_finite()) {
-        let (sum, count) = windows.entry((t / window).floor() as i64).or_default();
-        *sum += value;
-        *count += 1.0;
+/// The windows of a course up to the end of the run.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    length: f64,
+    end: f64,
+}
+
+impl Windows {
+    /// Points in the middle of each window. A count without records is 0; other lines have a gap there.
+    fn pieces(self, course: &[MeasuredPoint], kind: MeasurementKind) -> Vec<Vec<CoursePoint>> {
+        let mut sums: BTreeMap<u32, (f64, f64)> = BTreeMap::new();
+        if kind == MeasurementKind::Count {
+            sums.extend((0..self.count()).map(|number| (number, (0.0, 0.0))));
+        }
+        for MeasuredPoint { t, value } in course.iter().filter(|point| point.t.is_finite() && point.value.is_finite()) {
+            let number = ((t / self.length).floor().max(0.0) as u32).min(self.count() - 1);
+            let (sum, count) = sums.entry(number).or_default();
+            *sum += value;
+            *count += 1.0;
+        }
+        let mut pieces: Vec<Vec<CoursePoint>> = Vec::new();
+        let mut last = None;
+        for (number, (sum, count)) in sums {
+            let from = f64::from(number) * self.length;
+            let length = self.length.min(self.end - from);
+            let value = sum / if kind == MeasurementKind::Count { length } else { count };
+            let point = CoursePoint { t: from + length / 2.0, value };
+            match pieces.last_mut() {
+                Some(piece) if last.is_some_and(|last| last + 1 == number) => piece.push(point),
+                _ => pieces.push(vec![point]),
+            }
+            last = Some(number);
+        }
+        pieces
     }
-    let value = |sum: f64, count: f64| if kind == MeasurementKind::Count { sum / window } else { sum / count };
-    let point =
-        |(at, (sum, count)): (i64, (f64, f64))| CoursePoint { t: (at as f64 + 0.5) * window, value: value(sum, count) };
-    windows.into_iter().map(point).collect()
+
+    /// The number of windows, at least one. The rounding of a division makes no window.
+    fn count(self) -> u32 {
+        ((self.end / self.length - 1e-9).ceil() as u32).max(1)
+    }
 }
 
 #[cfg(test)]
@@ -148,8 +187,12 @@ mod tests {
     #[test]
     fn windows_have_means_and_rates() {
         let course = [(0.1, 4.0), (0.9, 6.0), (5.0, 3.0), (6.0, f64::NAN)].map(|(t, value)| MeasuredPoint { t, value });
-        let points = |all: [(f64, f64); 2]| all.map(|(t, value)| CoursePoint { t, value });
-        assert_eq!(windows(&course, MeasurementKind::Value, 2.0), points([(1.0, 5.0), (5.0, 3.0)]));
-        assert_eq!(windows(&course, MeasurementKind::Count, 2.0), points([(1.0, 5.0), (5.0, 1.5)]));
+        let windows = Windows { length: 2.0, end: 7.0 };
+        let points = |all: &[(f64, f64)]| all.iter().map(|(t, value)| CoursePoint { t: *t, value: *value }).collect();
+        let values: Vec<Vec<CoursePoint>> = vec![points(&[(1.0, 5.0)]), points(&[(5.0, 3.0)])];
+        assert_eq!(windows.pieces(&course, MeasurementKind::Value), values);
+        let last = [MeasuredPoint { t: 7.0, value: 2.0 }];
+        let counts: Vec<Vec<CoursePoint>> = vec![points(&[(1.0, 5.0), (3.0, 0.0), (5.0, 1.5), (6.5, 2.0)])];
+        assert_eq!(windows.pieces(&[course.as_slice(), &last].concat(), MeasurementKind::Count), counts);
     }
 }

@@ -13,6 +13,7 @@ mod measured;
 mod multiples;
 mod network;
 mod plot_area;
+mod radio_courses;
 mod radios;
 mod rates;
 mod scale;

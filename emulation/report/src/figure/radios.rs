@@ -1,187 +1,114 @@
-//! The links of radios over a run: their rates, and the handovers.
-
-use std::collections::BTreeMap;
+//! The figure of the links of radios: their rates over a run, and the handovers.
 
 use roost_results::Results;
-use roost_results::record::LinkStateRecord;
 use roost_topology::Topology;
-use roost_topology::model::RadioLinks;
 
 use super::Figure;
-use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm, steps};
+use super::course::{Course, CourseLine, CoursePanel, LineForm, steps};
 use super::ink::Ink;
 use super::key::FigureKey;
-use crate::text_format::{capital, counted};
+use super::radio_courses::{NEAREST, RadioCourse, RadioLink, UpTime, VisibleLink, courses};
+use crate::text_format::{capital, counted, three};
 
 /// The most panels, those with the most changes first.
 const MOST: usize = 8;
 /// The most access points with an ink of their own.
 const POINTS: usize = 6;
-/// Changes nearer to each other than this part of the run are not visible.
-const NEAREST: f64 = 1.0 / 600.0;
 
-/// A stay at one access point, or the time for which a link was up.
-#[derive(Clone, Debug, PartialEq)]
-struct UpTime<'a> {
-    from: f64,
-    until: Option<f64>,
-    other: &'a str,
-    values: Vec<CoursePoint>,
+/// The access points, in the order of their inks.
+struct PointInks<'a> {
+    points: Vec<&'a str>,
 }
 
-/// What a panel shows: a host at its access points, or a pair of hosts.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct RadioLink<'a> {
-    times: Vec<UpTime<'a>>,
-    /// The times at which the access point was another one than before.
-    handovers: Vec<f64>,
-}
-
-impl<'a> RadioLink<'a> {
-    fn add(&mut self, state: &'a LinkStateRecord, other: &'a str) {
-        let value = state.rate_bps.map(|rate| CoursePoint { t: state.t, value: rate as f64 / 1e6 });
-        let goes_on = self.times.last_mut().filter(|last| last.until.is_none());
-        match (goes_on, state.up) {
-            (Some(last), true) if last.other == other => last.values.extend(value),
-            (Some(last), false) if last.other == other => last.until = Some(state.t),
-            (_, false) => {}
-            (before, true) => {
-                if let Some(before) = before {
-                    before.until = Some(state.t);
-                }
-                if self.times.last().is_some_and(|last| last.other != other) {
-                    self.handovers.push(state.t);
-                }
-                let values = value.into_iter().collect();
-                self.times.push(UpTime { from: state.t, until: None, other, values });
-            }
+impl PointInks<'_> {
+    fn ink(&self, point: &str) -> Ink {
+        match self.points.iter().position(|one| *one == point) {
+            Some(number) if number < POINTS => Ink::kind(number),
+            _ => Ink::Gray,
         }
     }
 
-    /// The number of times at which it went down for another reason than a handover.
-    fn losses(&self) -> usize {
-        let others = self.times.iter().skip(1).map(|next| Some(next.other)).chain([None]);
-        let is_loss = |(time, next): &(&UpTime<'_>, Option<&str>)| {
-            time.until.is_some() && next.is_none_or(|next| next == time.other)
-        };
-        self.times.iter().zip(others).filter(is_loss).count()
+    fn key(&self) -> FigureKey {
+        if self.points.len() < 2 {
+            return FigureKey::default();
+        }
+        let mut key: Vec<(String, Ink)> =
+            self.points.iter().take(POINTS).map(|point| ((*point).to_owned(), self.ink(point))).collect();
+        key.extend((self.points.len() > POINTS).then(|| ("another access point".to_owned(), Ink::Gray)));
+        FigureKey::new(key)
     }
 
-    /// The number of times at which it was up and went down, and that of changes of its rate.
-    fn changes(&self) -> (usize, usize) {
-        let pairs = self.times.iter().flat_map(|time| time.values.windows(2));
-        (self.times.len() + self.losses(), pairs.filter(|pair| pair[0].value != pair[1].value).count())
-    }
-
-    /// A line for each ink, with a piece for each time.
-    fn lines(&self, end: f64, ink: impl Fn(&str) -> Ink) -> Vec<CourseLine> {
+    fn panel(&self, radio: &RadioCourse<'_>, name: &str, link: &VisibleLink<'_>, end: f64) -> CoursePanel {
+        let has_inks = self.points.len() > 1 && radio.points.is_some();
         let line = |time: &UpTime<'_>| {
-            let mut shown: Vec<CoursePoint> = Vec::new();
-            for point in &time.values {
-                if shown.last().is_none_or(|last| point.t - last.t >= end * NEAREST) {
-                    shown.push(*point);
-                }
-            }
-            let piece = steps(&shown, time.until.unwrap_or(end));
-            CourseLine { ink: ink(time.other), form: LineForm::Area, pieces: vec![piece] }
+            let ink = if has_inks { self.ink(time.other) } else { Ink::Blue };
+            let piece = steps(&time.values, time.until.unwrap_or(end));
+            CourseLine { ink, form: LineForm::Area, pieces: vec![piece] }
         };
-        self.times.iter().map(line).collect()
+        let name = format!("{name} over {}, Mbit/s", radio.name);
+        let ink = if has_inks { Ink::Text } else { Ink::Blue };
+        CoursePanel::new(name, ink, link.times.iter().map(line).collect()).with_marks(link.handovers.clone())
     }
 }
 
-/// A radio: its links by their names, and the access points that they went to.
-struct RadioCourse<'a> {
-    name: &'a str,
-    /// The access points; `None` if hosts reach each other.
-    points: Option<Vec<&'a str>>,
-    links: BTreeMap<String, RadioLink<'a>>,
-}
-
-/// The figure of a run; `None` if it has no links of radios.
+/// The figure of a run; `None` if no link of a radio was up.
 pub(super) fn radios(results: &Results, topology: Option<&Topology>) -> Option<Figure> {
     let last = results.link_states.last()?;
     let end = (results.run.ran_s + results.run.drain_s).max(last.t);
     let radios = courses(&results.link_states, topology);
-    let points = access_points(&radios);
-    let ink = |other: &str| match points.iter().position(|point| *point == other) {
-        Some(number) if number < POINTS => Ink::kind(number),
-        _ => Ink::Gray,
-    };
+    let inks = PointInks { points: access_points(&radios) };
     let each = (MOST / radios.len().max(1)).max(1);
-    let mut panels = Vec::new();
+    let (mut panels, mut left_out) = (Vec::new(), 0);
     for radio in radios.iter().take(MOST) {
         let mut links: Vec<(&String, &RadioLink<'_>)> = radio.links.iter().collect();
         links.sort_by_key(|(_, link)| std::cmp::Reverse(link.changes()));
-        panels.extend(links.into_iter().take(each).map(|(name, link)| {
-            let has_inks = points.len() > 1 && radio.points.is_some();
-            let lines = link.lines(end, |other| if has_inks { ink(other) } else { Ink::Blue });
-            let name = format!("{name} over {}, Mbit/s", radio.name);
-            CoursePanel::new(name, if has_inks { Ink::Text } else { Ink::Blue }, lines)
-                .with_marks(link.handovers.clone())
-        }));
+        for (name, link) in links.into_iter().take(each) {
+            let link = link.visible(end * NEAREST);
+            left_out += link.left_out;
+            panels.push(inks.panel(radio, name, &link, end));
+        }
     }
-    let mut key: Vec<(String, Ink)> =
-        points.iter().take(POINTS).map(|point| ((*point).to_owned(), ink(point))).collect();
-    key.extend((points.len() > POINTS).then(|| ("another access point".to_owned(), Ink::Gray)));
-    let key = FigureKey::new(if points.len() < 2 { Vec::new() } else { key });
-    let course = Course { panels: &panels, end, title: "seconds since the workload began" };
+    if panels.is_empty() {
+        return None;
+    }
     let links: usize = radios.iter().map(|radio| radio.links.len()).sum();
-    let of = if links > panels.len() {
-        format!("The {} with the most changes of {links}", panels.len())
-    } else {
-        "All".into()
-    };
+    let course = Course { panels: &panels, end, title: "seconds since the workload began" };
     Some(Figure {
         name: "radios".into(),
-        title: title(&radios, &points),
-        caption: format!(
-            "{of} links of radios, while they are up. Of a radio with access points a panel is a host's, in the inks of \
-             the points that it went to, and dashes are handovers. link-states.csv has all."
-        ),
-        sheet: course.sheet(&key),
+        title: title(&radios, &inks.points),
+        caption: caption([panels.len(), links], left_out, end * NEAREST),
+        sheet: course.sheet(&inks.key()),
     })
 }
 
+/// `links` are those with panels, and all.
+fn caption(links: [usize; 2], left_out: u64, nearest: f64) -> String {
+    let of = match links {
+        [shown, all] if all > shown => format!("The {shown} with the most changes of {all}"),
+        _ => "All".to_owned(),
+    };
+    let left_out = match left_out {
+        0 => String::new(),
+        many => {
+            format!(" Of changes within {} s of each other the last is drawn; {many} are left out.", three(nearest))
+        }
+    };
+    format!(
+        "{of} links of radios that were up, while they are up. A panel of a radio with access points is the way from a host \
+         to its access points, in their inks, and dashes are handovers. Otherwise it is the way in its name; the way \
+         back has none if both were up.{left_out} link-states.csv has all."
+    )
+}
+
 fn title(radios: &[RadioCourse<'_>], points: &[&str]) -> String {
-    let links: Vec<&RadioLink<'_>> = radios.iter().flat_map(|radio| radio.links.values()).collect();
-    let count = |of: fn(&RadioLink<'_>) -> usize| links.iter().map(|link| of(link)).sum::<usize>() as u64;
-    let (handovers, down) = (count(|link| link.handovers.len()), count(|link| link.losses()));
-    let handovers = (points.len() > 1).then(|| counted(handovers, "handover"));
-    let down = match down {
+    let handovers: usize = radios.iter().flat_map(|radio| radio.links.values()).map(|link| link.handovers.len()).sum();
+    let handovers = (points.len() > 1).then(|| counted(handovers as u64, "handover"));
+    let down = match radios.iter().map(RadioCourse::losses).sum::<usize>() {
         0 => "no link of a radio went down".to_owned(),
         1 => "a link of a radio went down once".to_owned(),
         many => format!("links of radios went down {many} times"),
     };
     capital(&handovers.into_iter().chain([down]).collect::<Vec<_>>().join(", "))
-}
-
-fn courses<'a>(states: &'a [LinkStateRecord], topology: Option<&'a Topology>) -> Vec<RadioCourse<'a>> {
-    let mut radios: Vec<RadioCourse<'a>> = Vec::new();
-    for state in states {
-        let (name, known) = (state.link.as_str(), radios.iter().position(|radio| radio.name == state.link));
-        let place = known.unwrap_or_else(|| {
-            radios.push(RadioCourse { name, points: points_of(name, topology), links: BTreeMap::new() });
-            radios.len() - 1
-        });
-        let radio = &mut radios[place];
-        let is_point = |host: &str| radio.points.iter().flatten().any(|point| *point == host);
-        let link = match &radio.points {
-            // The way to the access point; the way back is about as good.
-            Some(_) if is_point(&state.to) && !is_point(&state.from) => state.from.clone(),
-            None if state.from < state.to => format!("{} to {}", state.from, state.to),
-            _ => continue,
-        };
-        radio.links.entry(link).or_default().add(state, &state.to);
-    }
-    radios
-}
-
-/// The names of a radio's access points; `None` if hosts reach each other.
-fn points_of<'t>(radio: &str, topology: Option<&'t Topology>) -> Option<Vec<&'t str>> {
-    let topology = topology?;
-    let radio = topology.radios.iter().find(|one| topology.nets.get(one.net).is_some_and(|net| net.name == radio))?;
-    let RadioLinks::Access(access) = &radio.links else { return None };
-    Some(access.points.iter().filter_map(|host| Some(topology.hosts.get(*host)?.name.as_str())).collect())
 }
 
 /// The access points that hosts went to, in the order of their first use.
@@ -204,8 +131,10 @@ fn access_points<'a>(radios: &[RadioCourse<'a>]) -> Vec<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use roost_results::record::LinkStateRecord;
     use roost_results::testing;
 
+    use super::super::course::CoursePoint;
     use super::*;
 
     fn state(t: f64, from: &str, to: &str, rate_bps: Option<u64>) -> LinkStateRecord {
@@ -223,7 +152,7 @@ mod tests {
     fn with_access() -> Topology {
         let text = "[[host]]\nname = ['a', 'b', 'car']\n[[motion.host]]\nname = ['a', 'b', 'car']\nposition = [0, 0]\n\
             [[radio]]\nname = 'lte'\nmembers = ['a', 'b', 'car']\nlinks = 'access'\naccess = ['a', 'b']\n\
-            frequency = '2.4GHz'\npower = '20dBm'\nbandwidth = '20MHz'\nrate = '6Mbit'\nrange = '500m'\n";
+            frequency = '2.4GHz'\npower = '20dBm'\nbandwidth = '20MHz'\nrate = '6Mbit'\nrange = '500m'\nhandover = '200ms'\n";
         roost_topology::file::parse("t", text).unwrap_or_else(|problems| panic!("{problems:?}"))
     }
 
@@ -247,7 +176,7 @@ mod tests {
         let topology = with_access();
         let radios_of = courses(&results.link_states, Some(&topology));
         let link = &radios_of[0].links["car"];
-        assert_eq!((link.handovers.as_slice(), link.losses(), link.times.len()), (&[4.2][..], 1, 3));
+        assert_eq!((link.handovers.as_slice(), link.losses(0.2), link.times.len()), (&[4.2][..], 1, 3));
         assert_eq!(radios_of[0].links.len(), 1);
         assert_eq!(link.times[0].values, [CoursePoint { t: 0.0, value: 5.0 }, CoursePoint { t: 3.0, value: 1.0 }]);
         let figure = radios(&results, Some(&with_access())).unwrap();
@@ -263,5 +192,23 @@ mod tests {
         assert_eq!(figure.title, "No link of a radio went down");
         assert!(figure.sheet.standing("radios").contains("x to y over lte, Mbit/s"));
         assert!(radios(&testing::by_hand(), None).is_none());
+    }
+
+    #[test]
+    fn way_that_was_up_is_shown() {
+        let states = vec![state(0.0, "x", "y", None), state(0.0, "y", "x", Some(6_000_000))];
+        let figure = radios(&results(states), None).unwrap();
+        assert!(figure.sheet.standing("radios").contains("y to x over lte, Mbit/s"));
+        assert!(radios(&results(vec![state(0.0, "x", "y", None)]), None).is_none());
+    }
+
+    #[test]
+    fn caption_says_what_is_left_out() {
+        let rate = |n: u32| n.is_multiple_of(2).then_some(1_000_000);
+        let states = (0..7200).map(|n| state(f64::from(n) / 2.0, "x", "y", rate(n))).collect();
+        let figure = radios(&results(states), None).unwrap();
+        assert!(figure.caption.contains("3,599 are left out") || figure.caption.contains("3599 are left out"));
+        let svg = figure.sheet.standing("radios");
+        assert!(svg.len() < 5_000, "{}", svg.len());
     }
 }

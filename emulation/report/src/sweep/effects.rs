@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use roost_statistics::{RatioInterval, mean_and_half_width, paired};
+use roost_statistics::{RatioInterval, mean, mean_and_half_width, paired};
 
 use super::factors::{Factor, Level};
 use super::{Mean, Overview};
@@ -24,18 +24,23 @@ pub(crate) struct FactorEffect<'a> {
 }
 
 impl FactorEffect<'_> {
-    /// The ratio of the largest mean to the smallest: the levels are compared within each seed. The interval is over the
-    /// logarithms of these ratios, so it never reaches zero.
+    /// The ratio of the largest geometric mean over the seeds to the smallest; `None` if a value is not above zero. The
+    /// interval is over the logarithms of the ratios within each seed, so it never reaches zero.
     pub(super) fn ratio(&self) -> Option<EffectRatio> {
-        let by_mean = |a: &&LevelMean<'_>, b: &&LevelMean<'_>| a.mean.mean.total_cmp(&b.mean.mean);
-        let (low, high) = (self.levels.iter().min_by(by_mean)?, self.levels.iter().max_by(by_mean)?);
-        if low.mean.mean <= 0.0 {
-            return None;
-        }
-        let interval = paired(&low.by_seed, &high.by_seed).filter(|_| !low.mean.measure.few);
-        let ratio = interval.map_or(high.mean.mean / low.mean.mean, |interval| interval.ratio);
-        Some(EffectRatio { ratio, interval })
+        let means = self.levels.iter().map(|level| Some((geometric_mean(&level.by_seed)?, level)));
+        let means: Vec<(f64, &LevelMean<'_>)> = means.collect::<Option<_>>()?;
+        let (low, from) = means.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (high, to) = means.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let interval = paired(&from.by_seed, &to.by_seed).filter(|_| !from.mean.measure.few);
+        Some(EffectRatio { ratio: high / low, interval })
     }
+}
+
+/// `None` without values, or if one is not above zero.
+fn geometric_mean(values: &[f64]) -> Option<f64> {
+    let logarithms = values.iter().map(|value| (*value > 0.0 && value.is_finite()).then(|| value.ln()));
+    let logarithms: Vec<f64> = logarithms.collect::<Option<_>>()?;
+    Some(mean(&logarithms)?.exp())
 }
 
 /// The ratio of two levels of a factor; without an interval where one seed or few requests tell it.
@@ -142,13 +147,13 @@ mod tests {
         assert!(effects[1].levels.iter().all(|one| one.mean.runs == 2 && one.mean.half.is_some()));
         // Of each seed: 151 over 76, and 152 over 77.
         let told = effects[1].ratio().unwrap();
-        assert!((told.ratio - (151.0 / 76.0 * (153.0 / 78.0_f64)).sqrt()).abs() < 0.02, "{told:?}");
+        assert!((told.ratio - (151.0 / 76.0 * (152.0 / 77.0_f64)).sqrt()).abs() < 1e-9, "{told:?}");
     }
 
-    #[test]
-    fn ratio_of_two_seeds_stays_positive() {
+    /// Runs that have these numbers of completed requests, each with its seed.
+    fn completed(levels: [(&str, [f64; 2]); 2]) -> Vec<RunSummary> {
         let mut points = Vec::new();
-        for (delay, completed) in [("5ms", [40.0, 10.0]), ("50ms", [42.0, 60.0])] {
+        for (delay, completed) in levels {
             for (seed, completed) in (1..).zip(completed) {
                 let mut results = SyntheticShape { seed, requests: 20, ..SyntheticShape::default() }.make().results;
                 results.plan = None;
@@ -161,9 +166,26 @@ mod tests {
                 points.push(point);
             }
         }
-        let overview = Overview::from_points(&points);
-        let ratio = overview.effects(&points[0].measures[0].0)[0].ratio().unwrap();
+        points
+    }
+
+    fn ratio(points: &[RunSummary]) -> Option<EffectRatio> {
+        Overview::from_points(points).effects(&points[0].measures[0].0)[0].ratio()
+    }
+
+    #[test]
+    fn ratio_of_two_seeds_stays_positive() {
+        let ratio = ratio(&completed([("5ms", [40.0, 10.0]), ("50ms", [42.0, 60.0])])).unwrap();
         assert!(ratio.interval.is_some_and(|found| found.low > 0.0 && found.high > ratio.ratio), "{ratio:?}");
         assert!(!ratio.text().contains('−'), "{}", ratio.text());
+    }
+
+    #[test]
+    fn levels_are_ordered_by_geometric_means() {
+        // The arithmetic means are 50.5 and 20, the geometric ones 10 and 20.
+        let found = ratio(&completed([("5ms", [1.0, 100.0]), ("50ms", [20.0, 20.0])])).unwrap();
+        assert!((found.ratio - 2.0).abs() < 1e-9, "{found:?}");
+        assert!(found.interval.is_some_and(|interval| (interval.ratio - 2.0).abs() < 1e-9));
+        assert_eq!(ratio(&completed([("5ms", [0.0, 100.0]), ("50ms", [20.0, 20.0])])), None);
     }
 }

@@ -41,7 +41,8 @@ pub(super) struct Origins<'a> {
 }
 
 impl<'a> Origins<'a> {
-    /// Keys are added as long as each tells more records apart, and the parts stay few.
+    /// Keys are added as long as each tells more records apart, and the parts stay few. Parts have two records or more
+    /// on average, so a label that differs each time makes none.
     pub(super) fn from_records(records: &[&'a MeasurementRecord]) -> Self {
         let labels: BTreeSet<&str> =
             records.iter().flat_map(|record| record.labels.keys()).map(String::as_str).collect();
@@ -51,7 +52,7 @@ impl<'a> Origins<'a> {
         for key in [OriginKey::Host].into_iter().chain(labels).chain([OriginKey::Program]) {
             let more = Self { keys: [origins.keys.as_slice(), &[key]].concat() };
             let count = more.count(records);
-            if count > parts && count <= MOST {
+            if count > parts && count <= MOST && 2 * count <= records.len() {
                 (origins, parts) = (more, count);
             }
         }
@@ -94,8 +95,21 @@ mod tests {
             let origins = Origins::from_records(&records);
             origins.text(&origins.values(records[0]))
         };
-        assert_eq!(told(&[record("a", "one"), record("b", "two")]), "at a");
-        assert_eq!(told(&[record("a", "one"), record("a", "two")]), "by one");
-        assert_eq!(told(&[record("a", "one"), record("a", "one")]), "");
+        let twice = |records: [MeasurementRecord; 2]| [records.as_slice(), &records].concat();
+        assert_eq!(told(&twice([record("a", "one"), record("b", "two")])), "at a");
+        assert_eq!(told(&twice([record("a", "one"), record("a", "two")])), "by one");
+        assert_eq!(told(&twice([record("a", "one"), record("a", "one")])), "");
+    }
+
+    #[test]
+    fn label_without_repetition_makes_no_parts() {
+        let numbered = |number: u32| {
+            let labels = [("number".to_owned(), number.to_string())].into();
+            MeasurementRecord { labels, ..record(["a", "b"][number as usize % 2], "one") }
+        };
+        let records: Vec<MeasurementRecord> = (0..12).map(numbered).collect();
+        let records: Vec<&MeasurementRecord> = records.iter().collect();
+        let origins = Origins::from_records(&records);
+        assert_eq!(origins.text(&origins.values(records[0])), "at a");
     }
 }

@@ -92,7 +92,8 @@ fn task(args: &SimulateArgs, prepared: &Prepared, seed: u64) -> CommandResult<Se
 
 fn simulate(prepared: &Prepared, level: Detail, task: SeedTask) -> CommandResult<SeedRun> {
     if task.is_kept {
-        return Ok(SeedRun { task, simulated: None, remarks: Vec::new() });
+        let remarks = task.folder.as_deref().map_or_else(|| Ok(Vec::new()), complete_page)?;
+        return Ok(SeedRun { task, simulated: None, remarks });
     }
     let prepared = with_seed(prepared, task.seed);
     let Some(folder) = &task.folder else {
@@ -103,6 +104,14 @@ fn simulate(prepared: &Prepared, level: Detail, task: SeedTask) -> CommandResult
     let simulated = Some(roost_sim::simulate_into(&prepared, level, folder)?);
     let written = roost_report::write(folder).map_err(super::super::report::failure)?;
     Ok(SeedRun { task, simulated, remarks: written.remarks })
+}
+
+/// Writes the page of a kept run that was stopped between its records and its page.
+fn complete_page(folder: &Path) -> CommandResult<Vec<String>> {
+    if folder.join("index.html").exists() {
+        return Ok(Vec::new());
+    }
+    Ok(roost_report::write(folder).map_err(super::super::report::failure)?.remarks)
 }
 
 /// The JSON of a run that was kept, out of its records.
@@ -122,7 +131,7 @@ fn show_kept(task: &SeedTask, output: Output) -> CommandResult {
         virtual_s: results.run.ran_s + results.run.drain_s,
         wall_s: fact("wall_s").parse().unwrap_or(0.0),
         nodes: results.run.nodes as usize,
-        steps: None,
+        steps: fact("steps").parse().ok(),
         by_service: &by_service,
         rooms: &metrics.rooms,
         violations: Vec::new(),
