@@ -61,6 +61,8 @@ struct RadioPair {
 /// A change that has no row yet.
 #[derive(Clone, Copy, Debug)]
 struct DueChange {
+    /// The time of the first change that it stands for, and of the last.
+    since_ms: u64,
     at_ms: u64,
     /// True if a way came up or went down.
     is_turn: bool,
@@ -97,12 +99,14 @@ impl RadioLinks {
             if !is_turn && !before.zip(now).is_some_and(|(before, now)| before.differs(&now)) {
                 continue;
             }
-            let mut next = DueChange { at_ms: milliseconds(state.t), is_turn };
+            let at_ms = milliseconds(state.t);
+            let mut next = DueChange { since_ms: at_ms, at_ms, is_turn };
             if let Some(last) = open.remove(&pair) {
-                let is_same = last.at_ms == next.at_ms;
-                next.is_turn |= is_same && last.is_turn;
-                if !is_same && (last.is_turn || next.at_ms >= last.at_ms + SECOND_MS) {
+                let is_same = last.at_ms == at_ms;
+                if !is_same && (last.is_turn || at_ms >= last.since_ms + SECOND_MS) {
                     changes.push(self.change(pair, last.at_ms, topology));
+                } else {
+                    next = DueChange { since_ms: last.since_ms, is_turn: is_turn || is_same && last.is_turn, ..next };
                 }
             }
             self.legs.entry(pair).or_default()[way] = now;
