@@ -18,7 +18,7 @@ pub struct SystemLimit {
     pub remedy: &'static str,
 }
 
-/// What a machine has for runs. A limit that is not known is `None`, as one that does not exist.
+/// The means of a machine for runs. A limit that is not known is `None`, as one that does not exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Resources {
     /// Processors that this process may use; a quota may be a part of one.

@@ -89,7 +89,7 @@ impl Wires {
         let is_link = self.topology.nets[net].kind == NetKind::Link;
         let mut has_changed = false;
         for (place, member) in self.topology.nets[net].members.iter_mut().enumerate() {
-            // What a host of a link receives is what the other one sends.
+            // A host of a link receives the packets that the other one sends.
             let other = if is_link { 1 - place.min(1) } else { place };
             for (leg, sender) in [(&mut member.to_net, place), (&mut member.from_net, other)] {
                 let Some(values) = leg.trace.as_deref().map(|playback| playback.values(since)) else { continue };

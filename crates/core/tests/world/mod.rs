@@ -55,7 +55,7 @@ pub struct World {
     cut: Vec<(HostId, HostId)>,
     /// True if what is sent reliably between hosts that are cut off comes later, as from a transport that retransmits.
     pub retransmits: bool,
-    /// What waits for that.
+    /// Messages that wait for that.
     delayed: Vec<(ConnectionId, Channel, Bytes)>,
     /// Pairs of hosts of which the second does not hear the first.
     muted: Vec<(HostId, HostId)>,

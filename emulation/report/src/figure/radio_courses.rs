@@ -22,7 +22,7 @@ pub(super) struct UpTime<'a> {
     pub(super) values: Vec<CoursePoint>,
 }
 
-/// What a panel shows: the way of a host to its access points, or that to another host.
+/// The content of a panel: the way of a host to its access points, or that to another host.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct RadioLink<'a> {
     pub(super) times: Vec<UpTime<'a>>,
@@ -82,7 +82,7 @@ impl<'a> RadioLink<'a> {
         self.times.iter().any(|time| !time.values.is_empty())
     }
 
-    /// What is visible of it. Of changes within `nearest` seconds the last one counts.
+    /// The visible part of it. Of changes within `nearest` seconds the last one counts.
     pub(super) fn visible(&self, nearest: f64) -> VisibleLink<'a> {
         let mut shown = VisibleLink::default();
         for time in &self.times {
