@@ -200,13 +200,18 @@ pub(crate) fn numbered(path: &Path, number: usize) -> PathBuf {
 fn open(path: &Path) -> io::Result<File> {
     let (mut options, is_root) = (OpenOptions::new(), rustix::process::geteuid().is_root());
     options.read(true).append(true).mode(0o600);
-    let file = match options.clone().create_new(true).open(path) {
-        // Whom the folder belongs to may have put a link there, which root must not follow.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            let flags = if is_root { rustix::fs::OFlags::NOFOLLOW } else { rustix::fs::OFlags::empty() };
-            return options.custom_flags(flags.bits() as i32).open(path);
+    let file = loop {
+        match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => break made?,
         }
-        made => made?,
+        // Whom the folder belongs to may have put a link there, which root must not follow.
+        let flags = if is_root { rustix::fs::OFlags::NOFOLLOW } else { rustix::fs::OFlags::empty() };
+        match options.clone().custom_flags(flags.bits() as i32).open(path) {
+            // Another process has rotated it away since.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {}
+            opened => return opened,
+        }
     };
     if is_root {
         // Root may run the operator's commands beside an authority of another user, which has to write the file.

@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -149,6 +150,31 @@ fn processes_share_a_log() {
     let files: Vec<PathBuf> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
     let report = verify(&files, None).unwrap();
     assert_eq!((report.records, report.faults.len()), (100, 0), "{report:?}");
+}
+
+#[test]
+fn file_moved_away_is_made_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, ended) = (log(dir.path()), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for pause in (0..3_000).cycle().take_while(|_| !ended.load(Relaxed)) {
+                (0..pause).for_each(|_| std::hint::spin_loop());
+                let _ = fs::rename(&path, dir.path().join("moved"));
+            }
+        });
+        let opened = (0..5_000).map(|_| AuditLog::open(&path, Limits::default())).find(Result::is_err);
+        ended.store(true, Relaxed);
+        assert!(opened.is_none(), "{opened:?}");
+    });
+}
+
+#[test]
+fn dangling_link_is_no_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = log(dir.path());
+    std::os::unix::fs::symlink(dir.path().join("missing").join("file"), &path).unwrap();
+    assert!(AuditLog::open(&path, Limits::default()).is_err());
 }
 
 #[test]
