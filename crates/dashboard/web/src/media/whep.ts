@@ -18,9 +18,12 @@ export interface Playback {
 export async function play(selection: Selection, show: (stream: MediaStream) => void, lost: () => void): Promise<Playback> {
   const connection = new RTCPeerConnection();
   let session: string | null = null;
+  let closing = false;
   const close = () => {
-    connection.close();
-    if (session) void fetch(session, { method: "DELETE", keepalive: true }).catch(() => {});
+    closing = true;
+    // A daemon that sees the connection end forgets the session, and would not know it any more.
+    const ended = session ? fetch(session, { method: "DELETE", keepalive: true }).catch(() => {}) : Promise.resolve();
+    void ended.then(() => connection.close());
   };
   try {
     connection.addTransceiver("video", { direction: "recvonly" });
@@ -30,7 +33,7 @@ export async function play(selection: Selection, show: (stream: MediaStream) => 
       show(streams[0] ?? new MediaStream([track]));
     });
     connection.addEventListener("connectionstatechange", () => {
-      if (["failed", "disconnected", "closed"].includes(connection.connectionState)) lost();
+      if (!closing && ["failed", "disconnected", "closed"].includes(connection.connectionState)) lost();
     });
     await connection.setLocalDescription();
     const headers = { "content-type": "application/sdp" };
