@@ -26,11 +26,19 @@ const IN_VAIN: u8 = 32;
 /// A publisher's first packets: who begins with one of them has missed those before it.
 const FIRST_PACKETS: u64 = 16;
 
-/// The first counter of a stream of which this packet comes first: a publisher's counters begin with nothing in
-/// their lower half.
+/// The first counter of a stream of which this packet comes first.
 pub(crate) fn first_counter_of(counter: u64) -> u64 {
-    let number = counter & u64::from(u32::MAX);
-    if number < FIRST_PACKETS { counter - number } else { counter }
+    if number_of(counter) < FIRST_PACKETS { counter - number_of(counter) } else { counter }
+}
+
+/// True for a stream's first packet.
+pub(crate) fn is_first_counter(counter: u64) -> bool {
+    number_of(counter) == 0
+}
+
+/// The number of a packet in its stream, from 0: a publisher's counters begin with nothing in their lower half.
+fn number_of(counter: u64) -> u64 {
+    counter & u64::from(u32::MAX)
 }
 
 /// Tells where a stream begins for a joiner, or begins anew: what lies before that is not missing.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use roost_wire::Time;
 
+use crate::loss_tracker::is_first_counter;
 use crate::packet::{Flags, Hop};
 
 /// The most packets in a run: what Linux takes in one message (`UDP_MAX_SEGMENTS`, before 6.9).
@@ -152,6 +153,12 @@ impl Ring {
     /// The place of the last key frame, if all since is still there.
     pub(crate) fn key(&self) -> Option<u64> {
         self.key
+    }
+
+    /// The place of the oldest run, if the stream's first packet is still there.
+    pub(crate) fn beginning(&self) -> Option<u64> {
+        let (counter, _) = self.by_counter.first_key_value()?;
+        is_first_counter(*counter).then_some(self.first)
     }
 
     /// The parameter sets that came before the last key frame.

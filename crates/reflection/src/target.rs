@@ -173,9 +173,10 @@ impl Target {
             StartPoint::KeyFrame => None,
         };
         let until = ring.head();
-        (self.next, self.part, self.stage) = match (found, ring.key()) {
+        // Without key frames a stream that has just begun is sent from its first packet on.
+        (self.next, self.part, self.stage) = match (found, ring.key().or(ring.beginning())) {
             (Some((place, part)), _) => (place, part, Stage::CatchingUp { until }),
-            (None, Some(key)) => (key, 0, Stage::CatchingUp { until }),
+            (None, Some(place)) => (place, 0, Stage::CatchingUp { until }),
             (None, None) if ring.knows_keys => (until, 0, Stage::AwaitsKey),
             (None, None) => (until, 0, Stage::Live),
         };

@@ -298,12 +298,18 @@ fn joiner_catches_up_without_gap() {
 }
 
 #[test]
-fn joiner_begins_at_live_edge() {
-    let mut world = ReflectorWorld::new();
-    world.frame(4, Flags::default());
-    world.join(address(2));
-    world.frame(4, Flags::default());
-    assert_eq!(world.counters(address(2)), [4, 5, 6, 7]);
+fn joiner_begins_live_or_at_beginning() {
+    for (frames, first) in [(1, 0), (10, 0), (20, 80)] {
+        let mut world = ReflectorWorld::new();
+        for _ in 0..frames {
+            world.frame(4, Flags::default());
+            world.passes(FRAME);
+        }
+        world.join(address(2));
+        world.frame(4, Flags::default());
+        world.passes(FRAME);
+        assert_eq!(world.counters(address(2)), (first..4 * frames + 4).collect::<Vec<_>>());
+    }
 }
 
 #[test]

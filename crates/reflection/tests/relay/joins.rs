@@ -28,6 +28,30 @@ fn one_copy_per_hop() {
     }
 }
 
+/// Offers and answers take as long as a busy host lets them wait; meanwhile the stream has begun.
+#[test]
+fn late_answer_costs_no_first_packet() {
+    for (slow, delay, has_keys) in [(P, HP), (HP, HS), (HS, S)]
+        .into_iter()
+        .flat_map(|leg| [1, 20, 60, 120, 180, 240].into_iter().flat_map(move |ms| [(leg, ms, false), (leg, ms, true)]))
+    {
+        let mut world = RelayWorld::new(6);
+        world.has_keys = has_keys;
+        let connection = Connection { delay: Duration::from_millis(delay), ..Connection::default() };
+        world.connection(slow.0, slow.1, connection);
+        world.publish(P);
+        world.subscribe(&[P, HP, HS, S]);
+        world.passes(2 * SECOND);
+        let case = format!("{slow:?} {delay} ms, keys {has_keys}");
+        let (counters, all) = (world.once_each(S), world.published());
+        let first = if has_keys { counters[0] / (GROUP * PACKETS) * GROUP * PACKETS } else { 0 };
+        let last = first + counters.len() as u64;
+        assert!(counters.iter().copied().eq(first..last) && last > all / 2, "{case}: {counters:?} of {all}");
+        let asked = world.said.values().flatten().find(|said| matches!(said, ControlPacket::Nack(_)));
+        assert!(asked.is_none(), "{case}: {asked:?}");
+    }
+}
+
 #[test]
 fn layered_hubs_allow_three_hops() {
     let config = RelayConfig { fanout: FanoutConfig { max_hops: 3, ..Default::default() }, ..RelayConfig::default() };

@@ -33,6 +33,7 @@ pub(crate) struct RelayWorld {
     config: RelayConfig,
     /// From one frame to the next, and packets in each.
     pub(crate) frames: (Duration, u64),
+    pub(crate) has_keys: bool,
     publisher: Publisher,
     frame: u64,
     next_frame: Option<Time>,
@@ -61,6 +62,7 @@ impl RelayWorld {
             hosts: BTreeMap::new(),
             config,
             frames: (FRAME, PACKETS),
+            has_keys: true,
             publisher: Publisher::new(Time::ZERO, STREAM, EPOCH, &secret, EpochLimits::default()).unwrap(),
             frame: 0,
             next_frame: None,
@@ -197,7 +199,7 @@ impl RelayWorld {
         let (spacing, packets) = self.frames;
         for packet in 0..packets {
             let flags = match packet {
-                0 if self.frame.is_multiple_of(GROUP) => Flags::KEY_FRAME,
+                0 if self.has_keys && self.frame.is_multiple_of(GROUP) => Flags::KEY_FRAME,
                 _ if packet + 1 == packets => Flags::FRAME_END,
                 _ => Flags::default(),
             };
