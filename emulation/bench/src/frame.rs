@@ -246,7 +246,7 @@ impl<'a> BenchContext<'a> {
         let BenchOptions { backend, realtime, .. } = *self.options;
         let lab = Lab::start(topology, &roost_lab::LabOptions { seed, backend, realtime, ..Default::default() })?;
         // Facts that all labs of this bench share; the number of interfaces differs.
-        for name in ["backend", "realtime", "tcp", "exact_timers", "frame_overhead"] {
+        for name in ["backend", "realtime", "processors_awake", "tcp", "exact_timers", "frame_overhead"] {
             if let Some(fact) = lab.facts().get(name) {
                 self.facts.insert(name.to_owned(), fact.clone());
             }

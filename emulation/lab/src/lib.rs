@@ -79,8 +79,8 @@ pub struct LabOptions {
     /// Determines the losses and the jitter of the network.
     pub seed: u64,
     pub backend: DeviceBackend,
-    /// True to request a real-time priority for the carrier. It helps on a machine that does other things; most
-    /// users are refused it.
+    /// True to request a real-time priority for the carrier, which helps on a machine that does other things, and
+    /// processors that stay awake. Most users are refused both.
     pub realtime: bool,
     /// The congestion control of TCP in hosts.
     pub tcp: TcpCongestion,

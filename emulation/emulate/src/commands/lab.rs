@@ -24,7 +24,7 @@ pub(crate) struct LabArgs {
     /// Device that takes packets to the core: auto, tap or veth
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Network")]
     pub(crate) backend: DeviceBackend,
-    /// Never ask for real-time priority
+    /// Never ask for real-time priority, nor for processors that stay awake
     #[arg(long, help_heading = "Network")]
     pub(crate) no_realtime: bool,
     #[command(flatten)]

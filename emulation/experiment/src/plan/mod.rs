@@ -344,7 +344,7 @@ impl Movement {
 pub struct LabSettings {
     /// `auto`, `tap` or `veth`.
     pub backend: BackendChoice,
-    /// True to try a real-time priority for the thread that carries packets.
+    /// True to try a real-time priority for the thread that carries packets, and processors that stay awake.
     pub realtime: bool,
     #[serde(deserialize_with = "values::parsed")]
     pub tcp: TcpCongestion,

@@ -20,7 +20,7 @@ pub(super) struct NetworkArgs {
     /// Device that takes packets to the core: auto, tap or veth
     #[arg(long, value_name = "HOW", default_value = "auto")]
     backend: DeviceBackend,
-    /// Never ask for real-time priority
+    /// Never ask for real-time priority, nor for processors that stay awake
     #[arg(long)]
     no_realtime: bool,
 }

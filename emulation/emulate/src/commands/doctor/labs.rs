@@ -41,9 +41,10 @@ pub(super) fn namespaces(entered: Result<(), LabError>) -> Finding {
 pub(super) fn check() -> Vec<Finding> {
     let tap = try_one(DeviceBackend::Tap);
     let veth = try_one(DeviceBackend::Veth);
-    let realtime = [&tap, &veth].into_iter().find_map(|tried| Some(of_realtime(&tried.as_ref().ok()?.realtime)));
+    let seen = [&tap, &veth].into_iter().find_map(|tried| tried.as_ref().ok());
+    let exactness = seen.map(|seen| [of_realtime(&seen.realtime), of_awake(&seen.awake)]);
     let mut findings = vec![of_tap(&tap, veth.is_ok()), of_veth(&veth, tap.is_ok())];
-    findings.extend(realtime);
+    findings.extend(exactness.into_iter().flatten());
     findings.extend([tap, veth].into_iter().flatten().map(|seen| seen.off).reduce(f64::min).map(of_delay));
     findings
 }
@@ -53,6 +54,7 @@ type LabAttempt = Result<LabObservation, String>;
 
 struct LabObservation {
     realtime: String,
+    awake: String,
     /// The carrier's receive buffer, if the system reports it.
     buffer: Option<String>,
     /// Error of the mean delay, milliseconds.
@@ -63,7 +65,8 @@ fn try_one(backend: DeviceBackend) -> LabAttempt {
     let topology = roost_ns::load_text(Path::new("doctor.toml"), NETWORK).map_err(|error| error.to_string())?;
     let options = LabOptions { backend, realtime: true, ..LabOptions::default() };
     let lab = Lab::start(&topology, &options).map_err(|error| error.to_string())?;
-    let (realtime, buffer) = (lab.facts()["realtime"].clone(), lab.facts().get("receive_buffer").cloned());
+    let fact = |name: &str| lab.facts().get(name).cloned();
+    let (realtime, awake, buffer) = (fact("realtime"), fact("processors_awake"), fact("receive_buffer"));
     let options = linktest::LinktestOptions {
         quick: true,
         tests: vec![LinktestKind::Delay],
@@ -72,7 +75,8 @@ fn try_one(backend: DeviceBackend) -> LabAttempt {
     let report = linktest::run(&lab, lab.topology(), &options, &AtomicBool::new(false), &mut |_| {});
     let off = worst(&report.map_err(|error| error.to_string())?);
     lab.stop(std::time::Duration::ZERO).map_err(|error| error.to_string())?;
-    Ok(LabObservation { realtime, buffer, off: off.ok_or("packets do not arrive")? })
+    let (realtime, awake) = (realtime.unwrap_or_default(), awake.unwrap_or_default());
+    Ok(LabObservation { realtime, awake, buffer, off: off.ok_or("packets do not arrive")? })
 }
 
 /// The largest error of the delays, milliseconds; `None` if nothing arrived.
@@ -119,17 +123,30 @@ fn of_veth(tried: &LabAttempt, other_works: bool) -> Finding {
 
 fn of_realtime(text: &str) -> Finding {
     const CHECK: &str = "real-time";
-    if text.starts_with("yes") {
+    let Some(refusal) = refusal(text) else {
         return Finding::ok(CHECK, "packets are carried with real-time priority");
-    }
-    // The text after the reason is advice, which is given below.
-    let refusal = text.split_once("): ").map_or_else(|| text.to_owned(), |(refusal, _)| format!("{refusal})"));
+    };
     Finding::warn(
         CHECK,
         format!("{refusal}: without it packets are late by a millisecond or more while the machine is busy"),
         "add `YOU - rtprio 50` to /etc/security/limits.d/roost.conf and log in again, or run as root, \
          or keep the machine quiet",
     )
+}
+
+fn of_awake(text: &str) -> Finding {
+    const CHECK: &str = "processors";
+    let Some(refusal) = refusal(text) else {
+        return Finding::ok(CHECK, "idle processors stay awake while a lab runs");
+    };
+    let found = format!("{refusal}: packets are late by a tenth of a millisecond where a processor sleeps");
+    Finding::warn(CHECK, found, "run as root; in a container, outside of it")
+}
+
+/// The refusal that a fact tells, without the advice that follows its reason; `None` if it is a yes.
+fn refusal(fact: &str) -> Option<String> {
+    let refusal = || fact.split_once("): ").map_or_else(|| fact.to_owned(), |(refusal, _)| format!("{refusal})"));
+    (!fact.starts_with("yes")).then(refusal)
 }
 
 fn of_delay(off: f64) -> Finding {
@@ -149,7 +166,8 @@ mod tests {
 
     #[test]
     fn one_working_backend_is_enough() {
-        let works: LabAttempt = Ok(LabObservation { realtime: "yes".to_owned(), buffer: None, off: 0.05 });
+        let works: LabAttempt =
+            Ok(LabObservation { realtime: "yes".to_owned(), awake: "yes".to_owned(), buffer: None, off: 0.05 });
         let fails: LabAttempt = Err("no such device".to_owned());
         assert_eq!(of_tap(&fails, true).verdict, Verdict::Warn);
         assert_eq!(of_tap(&fails, false).verdict, Verdict::Fail);
@@ -161,9 +179,20 @@ mod tests {
     #[test]
     fn short_buffer_matters_for_veth_only() {
         let short = Some("212992 of 8388608 bytes".to_owned());
-        let short: LabAttempt = Ok(LabObservation { realtime: "yes".to_owned(), buffer: short, off: 0.05 });
+        let short: LabAttempt =
+            Ok(LabObservation { realtime: "yes".to_owned(), awake: "yes".to_owned(), buffer: short, off: 0.05 });
         assert_eq!((of_veth(&short, true).verdict, of_veth(&short, false).verdict), (Verdict::Ok, Verdict::Warn));
         assert!(of_veth(&short, false).fix.is_some_and(|fix| fix.contains("net.core.rmem_max")));
+    }
+
+    #[test]
+    fn refused_exactness_is_a_warning() {
+        for judge in [of_realtime, of_awake] {
+            assert_eq!(judge("yes").verdict, Verdict::Ok);
+            let finding = judge("refused by this system (no such file): run as root");
+            assert_eq!(finding.verdict, Verdict::Warn);
+            assert!(finding.found.starts_with("refused by this system (no such file): "), "{}", finding.found);
+        }
     }
 
     #[test]
