@@ -56,7 +56,7 @@ pub struct OutputArgs {
     /// Print JSON (each object carries "schema") instead of tables
     #[arg(long, global = true)]
     pub json: bool,
-    /// Say nothing but errors
+    /// Print results and errors only, no progress and no notes
     #[arg(short, long, global = true)]
     pub quiet: bool,
     /// Say more

@@ -42,6 +42,8 @@ pub(super) struct Programs {
     start: Option<StartClock>,
     /// The hosts on which a node's daemon runs.
     nodes: BTreeSet<usize>,
+    /// The names of the hubs' daemons, by host.
+    hubs: BTreeMap<usize, String>,
     results: PathBuf,
     readers: ProgramReaders,
     /// Process groups, in which a program may have left processes.
@@ -93,7 +95,9 @@ impl Programs {
         let plan = job.plan.map(|prepared| &prepared.plan);
         let mut settings = job.plan.map(|prepared| prepared.program_settings.clone()).unwrap_or_default();
         settings.resize_with(all.len(), ProgramSettings::default);
-        let nodes = job.plan.iter().flat_map(|prepared| &prepared.placement.nodes).map(|node| node.host).collect();
+        let placement = || job.plan.iter().map(|prepared| &prepared.placement);
+        let nodes = placement().flat_map(|placed| &placed.nodes).map(|node| node.host).collect();
+        let hubs = placement().flat_map(|placed| &placed.hubs).map(|hub| (hub.host, hub.name.clone())).collect();
         if !all.is_empty() {
             std::fs::create_dir_all(FOLDER).map_err(|error| RunError::file("make", Path::new(FOLDER), &error))?;
         }
@@ -108,6 +112,7 @@ impl Programs {
             facts: ProgramFacts::new(job.seed, job.length, plan, lab),
             start: None,
             nodes,
+            hubs,
             results,
             readers: Self::readers()?,
             groups: Vec::new(),

@@ -9,7 +9,8 @@ use roost_wire::random::SplitMix64;
 
 use super::read::{EVENTS_FILE, PLAN_FILE, RUN_FILE, Results};
 use super::record::{
-    LinkRecord, NodeRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict, SCHEMA, SampleRecord,
+    LinkRecord, NodeRecord, ProgramEnd, ProgramRecord, Record, RequestOutcome, RequestRecord, RunRecord, RunVerdict,
+    SCHEMA, SampleRecord,
 };
 
 pub struct SyntheticShape {
@@ -381,4 +382,21 @@ fn hand_links(results: &mut Results) {
     results.links[3].dropped_queue = 1;
     results.links[4].dropped_loss = 2;
     results.links[5].rate_bps = 6400;
+}
+
+/// A program that ran on this host until the run ended.
+pub fn program(host: &str) -> ProgramRecord {
+    ProgramRecord {
+        t: 1.0,
+        program: "probe".to_owned(),
+        host: host.to_owned(),
+        command: "probe".to_owned(),
+        elapsed_s: 1.0,
+        code: Some(0),
+        end: ProgramEnd::Exited,
+        error: None,
+        as_expected: true,
+        cpu_s: None,
+        memory_bytes: None,
+    }
 }

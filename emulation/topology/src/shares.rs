@@ -43,10 +43,10 @@ pub enum ShareError {
     )]
     TooNear { first: String, second: String, why: String, hold: String },
     #[error(
-        "machine number {machine} gets no host: {groups} groups of hosts have to stay together, since the delays between \
-         their hosts are below {hold}"
+        "the hosts make {groups} groups that cannot be divided, and there are {machines} machines: hosts of one radio stay \
+         on one machine, and so do hosts with less than {hold} between them"
     )]
-    Nothing { machine: usize, groups: usize, hold: String },
+    TooFewGroups { machines: usize, groups: usize, hold: String },
 }
 
 /// Divides a network among machines.
@@ -62,8 +62,9 @@ pub fn divide(topology: &Topology, request: &ShareRequest) -> Result<Shares, Sha
     let pinned = groups.pin(topology, request)?;
     let hosts = search::search(topology, &near, &groups, &search::Limits { machines: request.machines, pinned });
     let hold = || format_duration(request.hold);
-    if let Some(machine) = (0..request.machines).find(|machine| !hosts.contains(machine)) {
-        return Err(ShareError::Nothing { machine, groups: groups.members.len(), hold: hold() });
+    if (0..request.machines).any(|machine| !hosts.contains(&machine)) {
+        let (machines, groups) = (request.machines, groups.members.len());
+        return Err(ShareError::TooFewGroups { machines, groups, hold: hold() });
     }
     let carriers = topology.nets.iter().zip(&near).map(|(net, near)| carrier(net, near, &hosts)).collect();
     Ok(Shares { hosts, carriers })

@@ -92,5 +92,9 @@ fn check_lists_radios_and_places() {
     let folder = folder_with(NET, MOVEMENTS);
     let output = emulate(folder.path(), &["check", "net.toml"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.contains("1 radios") && text.contains("4 hosts with places"), "{text}{}", said(&output));
+    assert!(
+        text.contains("Radios: 1") && text.contains("Hosts with places: 4") && !text.contains("LANs:"),
+        "{text}{}",
+        said(&output)
+    );
 }

@@ -162,14 +162,16 @@ fn programs_beside_daemons_reach_them() {
         + "stream = '1s'\ntimeout = '10s'\n[classes.star]\nmix = { sensor = 50, idle = 50 }\n"
         + &program("ask", "node2", ask)
         + "start = '1s'\n"
-        + &program("none", "server", "echo \"socket ${ROOST_SOCKET-none}\"");
+        + &program("none", "server", "echo \"${ROOST_SOCKET-none} ${ROOST_HUB_SOCKET-none}\"")
+        + &program("hub", "node1", "roost --socket $ROOST_HUB_SOCKET status");
     let trial = ProgramTrial::new(&plan);
     let (code, results) = trial.run();
     assert!(matches!(code, 0 | 4), "{:?}", results.run.verdict);
     let read = |file: &str| fs::read_to_string(trial.out().join("programs").join(file)).unwrap_or_default();
     assert!(read("ask/status").contains("node2"), "{}", read("ask.err"));
     assert_eq!(values(&results, "code"), [0.0], "{}", read("ask.err"));
-    assert_eq!(read("none.out"), "socket none\n");
+    assert_eq!(read("none.out"), "none none\n");
+    assert!(read("hub.out").contains("node1-hub"), "{}", read("hub.err"));
 }
 
 #[test]

@@ -77,20 +77,23 @@ impl Programs {
         root.map(Some).map_err(|error| format!("a folder for its root cannot be made: {error}"))
     }
 
-    /// The socket of the daemon on a program's host.
+    /// The socket of the node on a program's host.
     fn socket(&self, index: usize) -> Option<PathBuf> {
         let host = self.all[index].host;
-        let socket = || self.results.join(RUN_FOLDER).join(format!("{}.sock", self.hosts[host]));
-        self.nodes.contains(&host).then(socket)
+        self.nodes.contains(&host).then(|| self.socket_of(&self.hosts[host]))
     }
 
-    /// Tells a program of a plan where its host's daemon is, and where the commands are.
+    fn socket_of(&self, daemon: &str) -> PathBuf {
+        self.results.join(RUN_FOLDER).join(format!("{daemon}.sock"))
+    }
+
+    /// Tells a program of a plan where its host's daemons are, and where the commands are.
     fn offer_daemon(&self, command: &mut Command, index: usize, root: Option<&ProgramRoot>) {
         if !self.settings[index].is_of_plan {
             return;
         }
         // A daemon of this machine is none of the run.
-        command.env_remove("ROOST_SOCKET");
+        command.env_remove("ROOST_SOCKET").env_remove("ROOST_HUB_SOCKET");
         if root.is_some() {
             if self.nodes.contains(&self.all[index].host) {
                 command.env("ROOST_SOCKET", ROOT_SOCKET);
@@ -104,15 +107,20 @@ impl Programs {
             path.push(std::env::var_os("PATH").unwrap_or_default());
             command.env("PATH", path);
         }
-        let Some(socket) = self.socket(index) else { return };
-        let is_short = socket.as_os_str().len() <= MAX_SOCKET;
-        // The working folder of this process is that of the results.
-        let short = || {
-            let name = socket.file_name().unwrap_or_default();
-            Path::new("/proc").join(std::process::id().to_string()).join("cwd").join(RUN_FOLDER).join(name)
-        };
-        command.env("ROOST_SOCKET", if is_short { socket.clone() } else { short() });
+        let hub = self.hubs.get(&self.all[index].host).map(|hub| self.socket_of(hub));
+        for (variable, socket) in [("ROOST_SOCKET", self.socket(index)), ("ROOST_HUB_SOCKET", hub)] {
+            command.envs(socket.map(|socket| (variable, short(socket))));
+        }
     }
+}
+
+/// A path of a socket that the system takes. The working folder of this process is that of the results.
+fn short(socket: PathBuf) -> PathBuf {
+    if socket.as_os_str().len() <= MAX_SOCKET {
+        return socket;
+    }
+    let name = socket.file_name().unwrap_or_default();
+    Path::new("/proc").join(std::process::id().to_string()).join("cwd").join(RUN_FOLDER).join(name)
 }
 
 /// The file of a program's output; later starts append to it.

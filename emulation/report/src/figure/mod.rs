@@ -44,7 +44,7 @@ const LINKS: usize = 12;
 /// The most reasons of failures that are shown.
 const REASONS: usize = 8;
 /// The parts of the traffic, as people call them.
-const PARTS: [(&str, &str); 10] = [
+const PARTS: [(&str, &str); 11] = [
     ("data", "data beyond delivery"),
     ("join", "join"),
     ("renew", "renew"),
@@ -53,6 +53,7 @@ const PARTS: [(&str, &str); 10] = [
     ("summary", "summaries"),
     ("gossip", "membership"),
     ("forwarded", "forwarded by routers"),
+    ("programs", "own programs, and forwarded by routers"),
     ("headers", "headers and acks"),
     ("payload", "payload"),
 ];

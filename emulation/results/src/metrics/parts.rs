@@ -1,6 +1,6 @@
 //! The parts of the offered bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
@@ -17,11 +17,11 @@ const CLASSES: [&str; 6] = ["join", "renew", "lookup", "mesh", "summary", "gossi
 pub struct TrafficPart {
     /// `payload` (delivered), `data` (payload sent beyond that: relayed again, retransmitted, lost, the
     /// messages' own headers), `join`, `renew`, `lookup`, `mesh`, `summary`, `gossip`, `forwarded` (sent on by
-    /// hosts on several nets, which count the same packet again), or `headers` (the rest: sealing, framing,
-    /// acknowledgements).
+    /// hosts on several nets, which count the same packet again), `programs` (instead of that, with the traffic of the
+    /// plan's own programs), or `headers` (the rest: sealing, framing, acknowledgements).
     pub part: String,
     pub bytes: u64,
-    /// Bytes for each completed service.
+    /// Bytes for each completed service; `None` if programs ran.
     pub per_service: Option<f64>,
 }
 
@@ -43,16 +43,20 @@ pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, compl
     parts.extend(classes);
     let named: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
     let rest = offered.saturating_sub(named);
-    let forwarded = forwarded(results).map(|bytes| bytes.min(rest));
-    parts.extend(forwarded.map(|bytes| ("forwarded".to_owned(), bytes)));
-    parts.push(("headers".to_owned(), rest - forwarded.unwrap_or(0)));
-    let part = |(part, bytes)| TrafficPart { part, bytes, per_service: per_service(bytes, completed) };
+    let others = of_others(results).map(|bytes| bytes.min(rest));
+    let name = if results.programs.is_empty() { "forwarded" } else { "programs" };
+    parts.extend(others.map(|bytes| (name.to_owned(), bytes)));
+    parts.push(("headers".to_owned(), rest - others.unwrap_or(0)));
+    let each = |bytes| per_service(bytes, completed).filter(|_| results.programs.is_empty());
+    let part = |(part, bytes)| TrafficPart { part, bytes, per_service: each(bytes) };
     parts.into_iter().map(part).collect()
 }
 
-/// Bytes that hosts on several nets forwarded: their offered bytes beyond those of their own sockets, assuming
-/// the headers for each byte of hosts on one net. `None` if all hosts are on one net and nothing is forwarded.
-fn forwarded(results: &Results) -> Option<u64> {
+/// Bytes of others than the daemons: those that hosts on several nets forwarded, and those of programs. They are
+/// what such hosts offered beyond their daemons' sockets, assuming the headers for each byte of all other hosts.
+/// `None` if there is no such host.
+fn of_others(results: &Results) -> Option<u64> {
+    let with_program: BTreeSet<&str> = results.programs.iter().map(|program| program.host.as_str()).collect();
     let mut offered: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
     for link in sent(&results.links) {
         let (bytes, nets) = offered.entry(&link.host).or_default();
@@ -63,12 +67,13 @@ fn forwarded(results: &Results) -> Option<u64> {
     for (name, span) in &results.nodes {
         *own.entry(host_of(name, results)).or_default() += since(span.first.sent_bytes, span.last.sent_bytes);
     }
-    let (mut ends, mut routers) = ((0, 0), None);
+    let (mut ends, mut shared) = ((0, 0), None);
     for (host, (bytes, nets)) in offered {
-        let sums = if nets > 1 { routers.get_or_insert((0, 0)) } else { &mut ends };
+        let is_shared = nets > 1 || with_program.contains(host);
+        let sums = if is_shared { shared.get_or_insert((0, 0)) } else { &mut ends };
         *sums = (sums.0 + bytes, sums.1 + own.get(host).copied().unwrap_or(0));
     }
-    let (offered, own) = routers?;
+    let (offered, own) = shared?;
     let headers = if ends.1 > 0 { ends.0 as f64 / ends.1 as f64 } else { 1.0 };
     // Not negative, and at most the offered bytes.
     Some((offered as f64 - own as f64 * headers.max(1.0)).max(0.0) as u64)
@@ -132,6 +137,20 @@ mod tests {
         let bytes = |name: &str| traffic.parts.iter().find(|part| part.part == name).unwrap().bytes;
         assert_eq!(bytes("forwarded"), (5700.0 - 600.0 * 4000.0 / 3150.0_f64) as u64);
         assert_eq!(traffic.parts.iter().map(|part| part.bytes).sum::<u64>(), 9700);
+    }
+
+    #[test]
+    fn traffic_of_programs_is_of_no_service() {
+        let mut results = testing::by_hand();
+        let before = Metrics::from_results(&results).traffic;
+        results.programs = vec![testing::program("b")];
+        let traffic = Metrics::from_results(&results).traffic;
+        let names: Vec<&str> = traffic.parts.iter().map(|part| part.part.as_str()).collect();
+        assert!(names.contains(&"programs") && !names.contains(&"forwarded"), "{names:?}");
+        assert_eq!(traffic.parts.iter().map(|part| part.bytes).sum::<u64>(), 9000);
+        assert_eq!((traffic.offered_bytes, traffic.offered_per_service), (before.offered_bytes, None));
+        assert_eq!((traffic.port_per_service, traffic.overhead_per_service), (None, None));
+        assert!(traffic.parts.iter().all(|part| part.per_service.is_none()));
     }
 
     #[test]

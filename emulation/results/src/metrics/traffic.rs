@@ -26,6 +26,7 @@ pub struct TrafficMetrics {
     pub payload_bytes: u64,
     /// `offered_bytes` without `payload_bytes`: everything beyond the requested data.
     pub overhead_bytes: Option<u64>,
+    /// The traffic for each service is `None` if programs ran, whose traffic is among all that was counted.
     pub offered_per_service: Option<f64>,
     pub port_per_service: Option<f64>,
     pub overhead_per_service: Option<f64>,
@@ -92,7 +93,8 @@ pub(super) fn traffic(results: &Results, completed: u64) -> TrafficMetrics {
     let payload_bytes = results.requests.iter().map(|request| request.bytes).sum();
     // The payload of requests in progress is unknown for a run that broke off.
     let overhead_bytes = offered_bytes.filter(|_| counted).map(|offered| offered.saturating_sub(payload_bytes));
-    let each = |bytes: Option<u64>| bytes.and_then(|bytes| per_service(bytes, completed));
+    let of_services = results.programs.is_empty();
+    let each = |bytes: Option<u64>| bytes.filter(|_| of_services).and_then(|bytes| per_service(bytes, completed));
     TrafficMetrics {
         offered_bytes,
         port_bytes,

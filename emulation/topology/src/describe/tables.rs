@@ -49,13 +49,13 @@ fn section(title: impl Into<String>, columns: &[&'static str], rows: Vec<Vec<Str
 
 fn radios(topology: &Topology) -> Option<Section> {
     let rows = radio::radio_rows(topology);
-    let columns = ["radio", "links", "members", "model", "power", "band", "rate"];
-    section(format!("{} radios", rows.len()), &columns, rows)
+    let columns = ["RADIO", "LINKS", "MEMBERS", "MODEL", "POWER", "BAND", "RATE"];
+    section(format!("Radios: {}", rows.len()), &columns, rows)
 }
 
 fn motion(topology: &Topology) -> Option<Section> {
     let rows = radio::motion_rows(topology);
-    section(format!("{} hosts with places", rows.len()), &["host", "course", "until"], rows)
+    section(format!("Hosts with places: {}", rows.len()), &["HOST", "COURSE", "UNTIL"], rows)
 }
 
 fn hosts(topology: &Topology) -> Option<Section> {
@@ -119,7 +119,7 @@ fn links(topology: &Topology) -> Option<Section> {
 }
 
 fn lans(topology: &Topology) -> Option<Section> {
-    let lans: Vec<&Net> = topology.nets.iter().filter(|net| net.kind == NetKind::Lan).collect();
+    let lans: Vec<&Net> = topology.wired_nets().iter().filter(|net| net.kind == NetKind::Lan).collect();
     let rows = lans.iter().flat_map(|net| lan_rows(topology, net)).collect();
     let columns = [&["LAN", "HOSTS", "DIRECTION"], VALUES.as_slice()].concat();
     section(format!("LANs: {}, values of each host's own leg", lans.len()), &columns, rows)

@@ -55,7 +55,10 @@ fn near_hosts_placed_apart_are_refused() {
 #[test]
 fn network_without_delay_is_refused() {
     let topology = links(3, &[(0, 1, 1), (1, 2, 1)]);
-    assert!(matches!(divide(&topology, &request(2, &[])), Err(ShareError::Nothing { groups: 1, .. })));
+    assert!(matches!(
+        divide(&topology, &request(2, &[])),
+        Err(ShareError::TooFewGroups { groups: 1, machines: 2, .. })
+    ));
 }
 
 #[test]

@@ -42,9 +42,9 @@ pub(super) fn check() -> Vec<Finding> {
     let tap = try_one(DeviceBackend::Tap);
     let veth = try_one(DeviceBackend::Veth);
     let seen = [&tap, &veth].into_iter().find_map(|tried| tried.as_ref().ok());
-    let exactness = seen.map(|seen| [of_realtime(&seen.realtime), of_awake(&seen.awake)]);
+    let facts = seen.map(|seen| [of_realtime(&seen.realtime), of_awake(&seen.awake), of_tcp(&seen.tcp)]);
     let mut findings = vec![of_tap(&tap, veth.is_ok()), of_veth(&veth, tap.is_ok())];
-    findings.extend(exactness.into_iter().flatten());
+    findings.extend(facts.into_iter().flatten());
     findings.extend([tap, veth].into_iter().flatten().map(|seen| seen.off).reduce(f64::min).map(of_delay));
     findings
 }
@@ -55,6 +55,7 @@ type LabAttempt = Result<LabObservation, String>;
 struct LabObservation {
     realtime: String,
     awake: String,
+    tcp: String,
     /// The carrier's receive buffer, if the system reports it.
     buffer: Option<String>,
     /// Error of the mean delay, milliseconds.
@@ -66,7 +67,8 @@ fn try_one(backend: DeviceBackend) -> LabAttempt {
     let options = LabOptions { backend, realtime: true, ..LabOptions::default() };
     let lab = Lab::start(&topology, &options).map_err(|error| error.to_string())?;
     let fact = |name: &str| lab.facts().get(name).cloned();
-    let (realtime, awake, buffer) = (fact("realtime"), fact("processors_awake"), fact("receive_buffer"));
+    let [realtime, awake, tcp] = ["realtime", "processors_awake", "tcp"].map(|name| fact(name).unwrap_or_default());
+    let buffer = fact("receive_buffer");
     let options = linktest::LinktestOptions {
         quick: true,
         tests: vec![LinktestKind::Delay],
@@ -75,8 +77,7 @@ fn try_one(backend: DeviceBackend) -> LabAttempt {
     let report = linktest::run(&lab, lab.topology(), &options, &AtomicBool::new(false), &mut |_| {});
     let off = worst(&report.map_err(|error| error.to_string())?);
     lab.stop(std::time::Duration::ZERO).map_err(|error| error.to_string())?;
-    let (realtime, awake) = (realtime.unwrap_or_default(), awake.unwrap_or_default());
-    Ok(LabObservation { realtime, awake, buffer, off: off.ok_or("packets do not arrive")? })
+    Ok(LabObservation { realtime, awake, tcp, buffer, off: off.ok_or("packets do not arrive")? })
 }
 
 /// The largest error of the delays, milliseconds; `None` if nothing arrived.
@@ -143,6 +144,16 @@ fn of_awake(text: &str) -> Finding {
     Finding::warn(CHECK, found, "run as root; in a container, outside of it")
 }
 
+fn of_tcp(text: &str) -> Finding {
+    const CHECK: &str = "TCP";
+    let found = format!("TCP in hosts has {text}");
+    if text.starts_with("cubic") {
+        return Finding::ok(CHECK, found);
+    }
+    let fix = "as root, add cubic to net.ipv4.tcp_allowed_congestion_control with `sysctl -w`";
+    Finding::warn(CHECK, found, fix)
+}
+
 /// The refusal that a fact tells, without the advice that follows its reason; `None` if it is a yes.
 fn refusal(fact: &str) -> Option<String> {
     let refusal = || fact.split_once("): ").map_or_else(|| fact.to_owned(), |(refusal, _)| format!("{refusal})"));
@@ -164,10 +175,14 @@ mod tests {
 
     use super::*;
 
+    fn seen(buffer: Option<String>) -> LabObservation {
+        let [realtime, awake, tcp] = ["yes", "yes", "cubic"].map(str::to_owned);
+        LabObservation { realtime, awake, tcp, buffer, off: 0.05 }
+    }
+
     #[test]
     fn one_working_backend_is_enough() {
-        let works: LabAttempt =
-            Ok(LabObservation { realtime: "yes".to_owned(), awake: "yes".to_owned(), buffer: None, off: 0.05 });
+        let works: LabAttempt = Ok(seen(None));
         let fails: LabAttempt = Err("no such device".to_owned());
         assert_eq!(of_tap(&fails, true).verdict, Verdict::Warn);
         assert_eq!(of_tap(&fails, false).verdict, Verdict::Fail);
@@ -179,8 +194,7 @@ mod tests {
     #[test]
     fn short_buffer_matters_for_veth_only() {
         let short = Some("212992 of 8388608 bytes".to_owned());
-        let short: LabAttempt =
-            Ok(LabObservation { realtime: "yes".to_owned(), awake: "yes".to_owned(), buffer: short, off: 0.05 });
+        let short: LabAttempt = Ok(seen(short));
         assert_eq!((of_veth(&short, true).verdict, of_veth(&short, false).verdict), (Verdict::Ok, Verdict::Warn));
         assert!(of_veth(&short, false).fix.is_some_and(|fix| fix.contains("net.core.rmem_max")));
     }
