@@ -198,5 +198,13 @@ fn remarks(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<String> {
             seen.join(", ")
         ));
     }
+    let moved = hosts.members.values().filter(|member| member.cells.len() > 1);
+    let moved: Vec<&str> = moved.map(|member| member.name.as_str()).collect();
+    if !moved.is_empty() {
+        remarks.push(format!(
+            "{} moved: links keep one delay, rate and loss here, so doubt the twin where links changed with their hosts",
+            moved.join(", ")
+        ));
+    }
     remarks
 }

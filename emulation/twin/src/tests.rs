@@ -258,6 +258,15 @@ fn useless_recordings_are_refused() {
 }
 
 #[test]
+fn twin_of_moved_hosts_is_doubtful() {
+    let mut makers = star();
+    assert!(!twin(&makers).remarks.iter().any(|remark| remark.contains("moved")));
+    makers[1].daemon(30.0, "40,0");
+    let remarks = twin(&makers).remarks;
+    assert!(remarks.iter().any(|remark| remark.starts_with("n2 moved: ")), "{remarks:?}");
+}
+
+#[test]
 fn comparison_counts_what_both_tell() {
     let twin = twin(&star());
     let request = |node: &str, target: &str, t: f64, first_byte_ms: f64| {

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn traffic_of_programs_is_of_no_service() {
+    fn program_traffic_is_of_no_service() {
         let mut results = testing::by_hand();
         let before = Metrics::from_results(&results).traffic;
         results.programs = vec![testing::program("b")];
