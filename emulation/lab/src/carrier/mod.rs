@@ -45,15 +45,13 @@ mod worker;
 #[cfg(test)]
 mod tests;
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Sender, SyncSender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use roost_netcore::wiring::{NamedPipe, Wiring, WiringError};
@@ -188,7 +186,7 @@ impl Carrier {
         let core = Core { network, wiring: Arc::clone(&wiring), has_begun: false, capture: None, trunk };
         let worker = CarrierWorker::new(core, switch, ports, Arc::clone(&shared), receiver, SPIN)?;
         let awake = Awake::ask(realtime);
-        let (thread, realtime) = spawn(worker, Arc::clone(&shared), realtime)?;
+        let (thread, realtime) = worker::spawn(worker, Arc::clone(&shared), realtime)?;
         Ok(Self { shared, losses: Mutex::new(losses), wiring, commands, thread: Some(thread), realtime, awake })
     }
 
@@ -388,35 +386,4 @@ pub(crate) fn testing_frame(bytes: &[u8]) -> CarrierFrame {
     let mut pool = frame::FramePool::new();
     pool.space()[..bytes.len()].copy_from_slice(bytes);
     pool.take_frame(bytes.len())
-}
-
-fn spawn(
-    mut worker: CarrierWorker,
-    shared: Arc<CarrierShared>,
-    realtime: bool,
-) -> Result<(JoinHandle<Result<(), CarrierError>>, String), CarrierError> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let body = move || {
-        // The starter waits for it.
-        let _ = sender.send(worker::prepare_thread(&shared, realtime));
-        let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
-        let cause = match &result {
-            Ok(Ok(())) => None,
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(panic) => Some(text_of(panic.as_ref())),
-        };
-        // Set only once: there is one such thread.
-        cause.into_iter().for_each(|cause| drop(shared.failure.set(cause)));
-        // Only now: threads that wait for an answer must find the cause.
-        drop(worker);
-        result.unwrap_or_else(|_| Err(shared.ended()))
-    };
-    let thread = thread::Builder::new().name("carrier".to_owned()).spawn(body).map_err(system("start its thread"))?;
-    let realtime = receiver.recv().map_err(|_| CarrierError::Ended { cause: None })?;
-    Ok((thread, realtime))
-}
-
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("it panicked").to_owned()
 }

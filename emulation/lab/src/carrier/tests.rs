@@ -276,7 +276,7 @@ fn stop_ends_at_drain_deadline() {
     }
     until("all is read", || carrier.wires()[0].read == 1_000);
     // The thread checks again when all is due, and must end then.
-    carrier.command(CarrierCommand::Call(Box::new(|_, _| thread::sleep(STANDSTILL)))).unwrap();
+    carrier.command(CarrierCommand::Call(Box::new(|_, _| std::thread::sleep(STANDSTILL)))).unwrap();
     carrier.end(Duration::ZERO).unwrap();
     let counts = carrier.wires()[1];
     assert!(counts.written + counts.refused < 500, "{counts:?}");

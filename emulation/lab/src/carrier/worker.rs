@@ -1,9 +1,12 @@
 //! The carrier's thread: it reads frames, passes them to the network, and writes those that are due.
 
+use std::any::Any;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use roost_netcore::wiring::Wiring;
@@ -330,7 +333,7 @@ pub(super) fn wake_event() -> Result<OwnedFd, CarrierError> {
 }
 
 /// Sets the calling thread up for exact wake-ups, and describes its priority.
-pub(super) fn prepare_thread(shared: &CarrierShared, realtime: bool) -> String {
+fn prepare_thread(shared: &CarrierShared, realtime: bool) -> String {
     // Without this, sleeps may be 50 us too long.
     let exact = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1)).is_ok();
     shared.exact_timers.store(exact, Relaxed);
@@ -341,4 +344,36 @@ pub(super) fn prepare_thread(shared: &CarrierShared, realtime: bool) -> String {
         Ok(()) => "yes".to_owned(),
         Err(error) => format!("refused by this system ({error}): run as root, or allow it with ulimit -r 1"),
     }
+}
+
+/// Starts the carrier's thread, and describes its priority.
+pub(super) fn spawn(
+    mut worker: CarrierWorker,
+    shared: Arc<CarrierShared>,
+    realtime: bool,
+) -> Result<(JoinHandle<Result<(), CarrierError>>, String), CarrierError> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let body = move || {
+        // The starter waits for it.
+        let _ = sender.send(prepare_thread(&shared, realtime));
+        let result = catch_unwind(AssertUnwindSafe(|| worker.run()));
+        let cause = match &result {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(panic) => Some(text_of(panic.as_ref())),
+        };
+        // Set only once: there is one such thread.
+        cause.into_iter().for_each(|cause| drop(shared.failure.set(cause)));
+        // Only now: threads that wait for an answer must find the cause.
+        drop(worker);
+        result.unwrap_or_else(|_| Err(shared.ended()))
+    };
+    let thread = thread::Builder::new().name("carrier".to_owned()).spawn(body).map_err(system("start its thread"))?;
+    let realtime = receiver.recv().map_err(|_| CarrierError::Ended { cause: None })?;
+    Ok((thread, realtime))
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("it panicked").to_owned()
 }
