@@ -50,6 +50,7 @@ pub(super) struct CoursePanel {
     key: FigureKey,
     lines: Vec<CourseLine>,
     marks: Vec<f64>,
+    mark_ink: Ink,
 }
 
 pub(super) struct Course<'a> {
@@ -68,12 +69,8 @@ impl Course<'_> {
         })
     }
 
-    pub(super) fn fields(&self) -> f64 {
-        self.panels.iter().map(CoursePanel::height).sum()
-    }
-
     pub(super) fn height(&self) -> f64 {
-        self.fields() + BELOW
+        self.panels.iter().map(CoursePanel::height).sum::<f64>() + BELOW
     }
 
     pub(super) fn x(&self) -> AxisScale {
@@ -97,15 +94,15 @@ impl Course<'_> {
 
 impl CoursePanel {
     pub(super) fn new(name: String, ink: Ink, lines: Vec<CourseLine>) -> Self {
-        Self { name, ink, key: FigureKey::default(), lines, marks: Vec::new() }
+        Self { name, ink, key: FigureKey::default(), lines, marks: Vec::new(), mark_ink: Ink::Text }
     }
 
     pub(super) fn with_key(self, key: FigureKey) -> Self {
         Self { key, ..self }
     }
 
-    pub(super) fn with_marks(self, marks: Vec<f64>) -> Self {
-        Self { marks, ..self }
+    pub(super) fn with_marks(self, marks: Vec<f64>, mark_ink: Ink) -> Self {
+        Self { marks, mark_ink, ..self }
     }
 
     fn height(&self) -> f64 {
@@ -131,7 +128,7 @@ impl CoursePanel {
         frame.rows(canvas, 2, three);
         for mark in &self.marks {
             let x = frame.x.at(*mark);
-            canvas.dashes((x, frame.top - 6.0), (x, frame.bottom), Ink::Text);
+            canvas.dashes((x, frame.top - 6.0), (x, frame.bottom), self.mark_ink);
         }
         for CourseLine { ink, form, pieces } in &self.lines {
             for piece in pieces {
@@ -172,7 +169,7 @@ mod tests {
     #[test]
     fn negative_values_stay_in_the_field() {
         let line = CourseLine::whole(Ink::Blue, LineForm::Line, vec![point(0.0, -4.0), point(9.0, 2.0)]);
-        let panel = CoursePanel::new("offset, K".into(), Ink::Blue, vec![line]).with_marks(vec![3.0]);
+        let panel = CoursePanel::new("offset, K".into(), Ink::Blue, vec![line]).with_marks(vec![3.0], Ink::Text);
         let scale = panel.scale(100.0, 0.0);
         assert!((scale.at(-4.0) - 100.0).abs() < 1e-9 && scale.at(0.0) < 100.0);
         let course = Course { panels: &[panel], end: 9.0, title: "seconds" };

@@ -47,7 +47,7 @@ impl PointInks<'_> {
         };
         let name = format!("{name} over {}, Mbit/s", radio.name);
         let ink = if has_inks { Ink::Text } else { Ink::Blue };
-        CoursePanel::new(name, ink, link.times.iter().map(line).collect()).with_marks(link.handovers.clone())
+        CoursePanel::new(name, ink, link.times.iter().map(line).collect()).with_marks(link.handovers.clone(), Ink::Text)
     }
 }
 
