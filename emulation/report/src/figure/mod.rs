@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roost_results::Results;
 use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
+use roost_results::record::PositionRecord;
 use roost_topology::Topology;
 use roost_topology::file::parse_in;
 use roost_topology::model::NetKind;
@@ -98,13 +99,14 @@ pub(super) fn of_network(results: &Results) -> Vec<Figure> {
     let Some(topology) = topology(results).filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
         return Vec::new();
     };
+    let marks = NetworkMarks { hubs: &results.run.hubs };
     let network = Figure {
         name: "network".into(),
         title: format!("{}: {}", results.run.topology, parts_of(&topology)),
         caption: "The network before any fault. Names and values show in full in figures/network.svg.".into(),
-        sheet: network(&topology, NetworkMarks { hubs: &results.run.hubs }),
+        sheet: network(&topology, marks),
     };
-    let paths = network::paths(&topology, &results.positions).map(|sheet| Figure {
+    let paths = network::paths(&topology, &with_hubs(results, &topology), marks).map(|sheet| Figure {
         name: "paths".into(),
         title: format!("{} moved over the grid", capital(&counted(moved(results), "node"))),
         caption: "The cells of each node, from the start of the workload to its end: an open dot is where it began, \
@@ -113,6 +115,20 @@ pub(super) fn of_network(results: &Results) -> Vec<Figure> {
         sheet,
     });
     std::iter::once(network).chain(paths).collect()
+}
+
+/// The cells of all nodes, and of the hubs without a node, where they stood first.
+fn with_hubs(results: &Results, topology: &Topology) -> Vec<PositionRecord> {
+    let mut all = results.positions.clone();
+    let Some(side) = topology.motion.cell_m.filter(|side| *side > 0.0) else { return all };
+    for hub in results.run.hubs.iter().filter(|hub| results.positions.iter().all(|one| one.node != **hub)) {
+        let first = results.motions.iter().find(|motion| motion.host == *hub);
+        if let Some((east, north)) = first.and_then(|motion| motion.x_m.zip(motion.y_m)) {
+            let [x, y] = [east, north].map(|meters| (meters / side).floor() as i32);
+            all.push(PositionRecord { t: 0.0, node: hub.clone(), x, y });
+        }
+    }
+    all
 }
 
 fn topology(results: &Results) -> Option<Topology> {

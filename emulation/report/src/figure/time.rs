@@ -4,7 +4,7 @@ use roost_results::Incident;
 use roost_results::metrics::Second;
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to};
-use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm, since_zero};
 use super::ink::Ink;
 use crate::text_format::moment;
 
@@ -126,7 +126,7 @@ fn explanations(incidents: &[&Incident]) -> Vec<String> {
 
 impl Panel {
     fn course(&self, timeline: &[Second]) -> CoursePanel {
-        let line = CourseLine::whole(self.ink, LineForm::Area, points(timeline, self));
+        let line = CourseLine::whole(self.ink, LineForm::Area, since_zero(points(timeline, self)));
         CoursePanel::new(self.name.to_owned(), self.ink, vec![line])
     }
 }

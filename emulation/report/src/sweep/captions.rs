@@ -50,7 +50,7 @@ pub(super) fn of_means(measure: &Measure, cells: &[&SeedGroup<'_>]) -> String {
     cells.iter().filter_map(|cell| cell.mean(measure)).for_each(|mean| counts.add(&mean));
     let is_one_panel = cells.iter().all(|cell| cell.panel == cells[0].panel);
     let has_lines = cells.iter().any(|cell| cell.series != cells[0].series);
-    let paired = if counts.drawn > 0 && is_one_panel && has_lines { PAIRED } else { "" };
+    let paired = if counts.drawn > 0 && counts.few == 0 && is_one_panel && has_lines { PAIRED } else { "" };
     format!("Means over seeds{}{paired}", counts.text())
 }
 

@@ -44,11 +44,13 @@ fn beside(measure: &Measure, (first, base): &(&SeedGroup<'_>, Mean), rest: &[(&S
     if far(mean) < ALIKE {
         return format!("about {} for all", base.measure.show(base.mean));
     }
-    let ratio = three(mean.mean / base.mean);
+    let (over, under) = (other.values(measure), first.values(measure));
+    let ratio = over.geometric_mean().zip(under.geometric_mean()).map_or(f64::NAN, |(over, under)| over / under);
+    let ratio = three(ratio);
     if base.measure.few || mean.measure.few {
         return format!("{} ({ratio} ×) {}, of too few requests", other.series, first.series);
     }
-    match other.values(measure).over(&first.values(measure)) {
+    match over.over(&under) {
         None => format!("{} {ratio} × {}, without an interval", other.series, first.series),
         Some(over) if !over.excludes_one() => "no difference seen".to_owned(),
         Some(over) => {

@@ -78,9 +78,12 @@ fn lines_of(study: &Study, plot: &Plot, all: &[PlotLine]) -> Sheet {
     let mut places: Vec<(f64, String)> = study.points.iter().map(|point| (point.place, point.name.clone())).collect();
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     places.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    lines(all, &places, LineAxes { title: study.axis, most: plot.unit.most().unwrap_or(f64::INFINITY) }, |value| {
-        plot.unit.show(value)
-    })
+    lines(
+        all,
+        &places,
+        LineAxes { title: &study.axis_title(), most: plot.unit.most().unwrap_or(f64::INFINITY) },
+        |value| plot.unit.show(value),
+    )
 }
 
 /// A bar for each line at each kind, in the order of the points.
