@@ -9,7 +9,7 @@ use roost_topology::Topology;
 
 use super::kinds::{Kind, Kinds, points, short};
 use super::labels::{Area, TakenAreas, around_dot};
-use super::{HOST, KeyRows, KeySign, NetworkMarks, SIZE, draw_label, draw_ring};
+use super::{HOST, HUB, KeyRows, KeySign, NetworkMarks, SIZE, draw_label, draw_ring};
 use crate::figure::canvas::{Mark, Sheet};
 use crate::figure::ink::Ink;
 
@@ -99,8 +99,13 @@ impl Grid {
         ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
         let begins = paths.iter().enumerate().filter(|(_, (_, path))| path.len() > 1 && !kinds.are_own);
         let begins = begins.filter_map(|(number, (name, path))| Some((*name, in_lane(number, *path.first()?))));
+        // The numbers of the columns.
+        let below = RIM + self.rows * self.cell;
+        taken.add(Area { left: 0.0, upper: below, right: width, lower: below + RIM });
         let labels = ends.iter().copied().chain(begins);
-        let labels = labels.filter_map(|(name, spot)| taken.put(name, SIZE, &around_dot(spot, HOST, name, SIZE)));
+        let radius = |name: &str| if is_hub(name) { HUB } else { HOST };
+        let labels =
+            labels.filter_map(|(name, spot)| taken.put(name, SIZE, &around_dot(spot, radius(name), name, SIZE)));
         let labels: Vec<_> = labels.collect();
         let body = html! {
             g transform="scale(10)" {
