@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_on_one_way_are_all_seen() {
+    fn lines_on_one_way_share_dashes() {
         let line = |value: f64| PlotLine::new(&value.to_string(), vec![(0.0, 1.0, None), (1.0, value, None)]);
         let drawn = |lines_of: &[PlotLine]| {
             let places = [(0.0, "0".to_owned()), (1.0, "1".to_owned())];

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn ratio_of_few_requests_is_in_brackets() {
+    fn ratio_of_few_is_in_brackets() {
         let told = titled([&[100.0, 101.0], &[300.0, 303.0]], |measure| measure.few = true);
         assert_eq!(told, "Completed services: super-node (3 ×) client-server, of too few requests");
         let told = titled([&[100.0, 101.0], &[100.0, 101.0]], |measure| measure.few = true);

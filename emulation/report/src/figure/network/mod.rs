@@ -317,7 +317,10 @@ mod tests {
     fn labels_lie_on_no_other_line() {
         let ends = |n: usize| (0..n).flat_map(move |one| (one + 1..n).map(move |other| (one, other)));
         let link = |(one, other)| {
-            format!("[[link]]\nbetween = ['n{one}', 'n{other}']\ndelay = '{}us'\n", 10 * one + other + 400)
+            format!(
+                "[[link]]\nbetween = ['n{one}', 'n{other}']\ndelay = '{}us'\nrate = '1Mbit'\n",
+                10 * one + other + 400
+            )
         };
         let text = "[[host]]\nname = 'n[0-6]'\n".to_owned() + &ends(7).map(link).collect::<String>();
         let topology = roost_topology::file::parse("full", &text).unwrap_or_else(|problems| panic!("{problems:?}"));

@@ -97,12 +97,15 @@ impl Grid {
             .filter_map(|(number, (name, path))| Some((*name, in_lane(number, *path.last()?))))
             .collect();
         ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
-        let begins = paths.iter().enumerate().filter(|(_, (_, path))| path.len() > 1 && !kinds.are_own);
-        let begins = begins.filter_map(|(number, (name, path))| Some((*name, in_lane(number, *path.first()?))));
+        let begins: Vec<(&str, Spot)> = (paths.iter().enumerate())
+            .filter(|(_, (_, path))| path.len() > 1)
+            .filter_map(|(number, (name, path))| Some((*name, in_lane(number, *path.first()?))))
+            .collect();
+        begins.iter().for_each(|(_, begin)| taken.add(Area::around(*begin, HOST, HOST)));
         // The numbers of the columns.
         let below = RIM + self.rows * self.cell;
         taken.add(Area { left: 0.0, upper: below, right: width, lower: below + RIM });
-        let labels = ends.iter().copied().chain(begins);
+        let labels = ends.iter().copied().chain(begins.into_iter().filter(|_| !kinds.are_own));
         let radius = |name: &str| if is_hub(name) { HUB } else { HOST };
         let labels =
             labels.filter_map(|(name, spot)| taken.put(name, SIZE, &around_dot(spot, radius(name), name, SIZE)));
