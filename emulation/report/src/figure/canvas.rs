@@ -4,6 +4,7 @@ use maud::{Markup, PreEscaped, html};
 use plotters::prelude::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, TextStyle};
+use roost_drawing::Spot;
 
 use super::ink::{Ink, dark_rules};
 use crate::text_format::{printable, tied};
@@ -101,15 +102,16 @@ impl Canvas<'_> {
     }
 
     /// Every `of`th dash of a line, so that the others are free for lines on the same way.
-    pub(super) fn share(&mut self, ends: [(f64, f64); 2], ink: Ink, share: LineShare) {
-        if share.of == 1 {
-            return self.line(&ends, ink, 2.0);
-        }
+    pub(super) fn share(&mut self, ends: [Spot; 2], ink: Ink, share: LineShare) {
         let [from, to] = ends;
-        let length = (to.0 - from.0).hypot(to.1 - from.1).max(f64::MIN_POSITIVE);
+        if share.of == 1 {
+            return self.line(&[(from.x, from.y), (to.x, to.y)], ink, 2.0);
+        }
+        let way = to.minus(from);
+        let length = way.length().max(f64::MIN_POSITIVE);
         let at = |along: f64| {
             let part = (along / length).min(1.0);
-            (from.0 + (to.0 - from.0) * part, from.1 + (to.1 - from.1) * part)
+            (from.x + way.x * part, from.y + way.y * part)
         };
         let mut along = share.number as f64 * DASH;
         while along < length {

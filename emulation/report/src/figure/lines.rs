@@ -1,5 +1,7 @@
 //! Lines across several runs, with intervals at each point.
 
+use roost_drawing::Spot;
+
 use super::canvas::{Canvas, LineShare, Mark, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
@@ -50,6 +52,13 @@ impl PlotLine {
     }
 }
 
+/// A line with its number among all, which decides its ink and mark.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumberedLine<'a> {
+    pub(super) number: usize,
+    pub(super) line: &'a PlotLine,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub struct LineAxes<'a> {
     /// The name of the horizontal axis.
@@ -82,7 +91,8 @@ pub fn lines(lines: &[PlotLine], places: &[(f64, String)], along: LineAxes<'_>, 
         canvas.line(&[(left, bottom), (right, bottom)], Ink::Muted, 1.0);
         draw_places(canvas, &frame, places);
         canvas.words(along.title, (right, bottom + 32.0), TextAnchor::Left, Ink::Muted);
-        draw_all(canvas, &frame, &lines.iter().enumerate().collect::<Vec<_>>());
+        let numbered = lines.iter().enumerate().map(|(number, line)| NumberedLine { number, line });
+        draw_all(canvas, &frame, &numbered.collect::<Vec<_>>());
         for (n, y) in name_places(lines, &frame).into_iter().enumerate() {
             let name = cut_to(&lines[n].name, WORDS, MAX_NAMES / 1.1);
             if marked > 0.0 && !lines[n].is_bound {
@@ -120,12 +130,12 @@ pub(super) fn draw_places(canvas: &mut Canvas<'_>, frame: &PlotArea, places: &[(
 }
 
 /// Draws numbered lines. Where several go the same way, each has some of the dashes, and a ring of its own at a point.
-pub(super) fn draw_all(canvas: &mut Canvas<'_>, frame: &PlotArea, lines: &[(usize, &PlotLine)]) {
+pub(super) fn draw_all(canvas: &mut Canvas<'_>, frame: &PlotArea, lines: &[NumberedLine<'_>]) {
     (0..lines.len()).for_each(|index| draw(canvas, frame, lines, index));
 }
 
 /// The share of the line with number `n` among those that go through all these points.
-fn share_of(n: usize, points: &[PlotPoint], lines: &[(usize, &PlotLine)], frame: &PlotArea) -> LineShare {
+fn share_of(n: usize, points: &[PlotPoint], lines: &[NumberedLine<'_>], frame: &PlotArea) -> LineShare {
     let is_near = |one: &PlotPoint, other: &PlotPoint| {
         one.0.total_cmp(&other.0).is_eq() && (frame.y.at(one.1) - frame.y.at(other.1)).abs() < SAME_WAY
     };
@@ -133,13 +143,13 @@ fn share_of(n: usize, points: &[PlotPoint], lines: &[(usize, &PlotLine)], frame:
         let mut windows = line.points.windows(points.len());
         windows.any(|window| window.iter().zip(points).all(|(one, other)| is_near(one, other)))
     };
-    let near = lines.iter().filter(|(_, line)| !line.is_bound && line.shift.is_none() && goes(line));
-    let numbers: Vec<usize> = near.map(|(number, _)| *number).collect();
+    let near = lines.iter().filter(|one| !one.line.is_bound && one.line.shift.is_none() && goes(one.line));
+    let numbers: Vec<usize> = near.map(|one| one.number).collect();
     LineShare { number: numbers.iter().position(|number| *number == n).unwrap_or(0), of: numbers.len().max(1) }
 }
 
-fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, lines: &[(usize, &PlotLine)], index: usize) {
-    let (n, line) = lines[index];
+fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, lines: &[NumberedLine<'_>], index: usize) {
+    let NumberedLine { number: n, line } = lines[index];
     let ink = line.ink(n);
     let at = |place: f64, value: f64| (frame.x.at(place) + line.shift.unwrap_or(0.0), frame.y.at(value));
     // The ends have different widths, since intervals at one place overlap.
@@ -149,7 +159,7 @@ fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, lines: &[(usize, &PlotLine)],
         return points.windows(2).for_each(|pair| canvas.dashes(pair[0], pair[1], ink));
     }
     for (pair, ends) in line.points.windows(2).zip(points.windows(2)).filter(|_| line.shift.is_none()) {
-        canvas.share([ends[0], ends[1]], ink, share_of(n, pair, lines, frame));
+        canvas.share([ends[0], ends[1]].map(|(x, y)| Spot { x, y }), ink, share_of(n, pair, lines, frame));
     }
     for point in &line.points {
         let (place, value, half) = point;
