@@ -4,30 +4,33 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use roost_topology::Topology;
-use roost_topology::model::Host;
+use roost_topology::model::{Host, HostCourse, Position};
 
+use crate::disks::Spot;
 use crate::lines::{LanLabel, Line, lines};
 
 const CELL_INCHES: f64 = 1.3;
+/// The longer side of a drawing of places in meters.
+const SIDE_INCHES: f64 = 10.0;
 
 /// Pale fills for classes, on which black text is legible: the hues of Okabe and Ito (2008), lightened.
 const FILLS: [&str; 7] = ["#cfe6f5", "#fbdccb", "#cbeadf", "#efd9ea", "#f7e6bd", "#e3e8ee", "#e6d8c6"];
 
-/// Writes an undirected graph. Hosts with cells are pinned to them; `neato` and `fdp` keep them there.
+/// Writes an undirected graph. Hosts with cells or places are pinned to them; `neato` and `fdp` keep them there.
 pub fn write(topology: &Topology, comment: &str) -> String {
     let mut text = String::new();
     for line in comment.lines() {
         put(&mut text, format_args!("// {line}\n"));
     }
-    let has_cells = topology.hosts.iter().any(|host| host.cell.is_some());
-    let engine = if has_cells { "neato" } else { "sfdp" };
+    let places = places(topology);
+    let engine = if places.iter().any(Option::is_some) { "neato" } else { "sfdp" };
     put(&mut text, format_args!("graph {} {{\n", quoted(&topology.name)));
     put(&mut text, format_args!("  layout={engine}; overlap=prism; splines=true; outputorder=edgesfirst;\n"));
     text.push_str("  node [fontname=\"Helvetica\", fontsize=11, style=filled, fillcolor=white];\n");
     text.push_str("  edge [fontname=\"Helvetica\", fontsize=9, color=\"#5a6675\"];\n");
     let fills = fills(&topology.hosts);
-    for host in &topology.hosts {
-        put_host(&mut text, host, &fills);
+    for (host, place) in topology.hosts.iter().zip(places) {
+        put_host(&mut text, host, &fills, place);
     }
     let lines = lines(topology);
     lines.lans.iter().for_each(|lan| put_lan(&mut text, lan));
@@ -54,14 +57,43 @@ fn fills(hosts: &[Host]) -> BTreeMap<&str, &'static str> {
     fills
 }
 
-fn put_host(text: &mut String, host: &Host, fills: &BTreeMap<&str, &'static str>) {
+/// The spot of each host in inches: its cell, or where no host has one and all have places in meters, its first place.
+fn places(topology: &Topology) -> Vec<Option<Spot>> {
+    let cell = |host: &Host| {
+        let (x, y) = host.cell?;
+        Some(Spot { x: f64::from(x) * CELL_INCHES, y: f64::from(y) * CELL_INCHES })
+    };
+    let cells: Vec<Option<Spot>> = topology.hosts.iter().map(cell).collect();
+    let mut meters: Vec<Option<Spot>> = vec![None; topology.hosts.len()];
+    for motion in &topology.motion.hosts {
+        let start = match &motion.course {
+            HostCourse::Path(path) => path.first().map(|waypoint| waypoint.position),
+            HostCourse::Tour { points, .. } => points.first().copied(),
+            HostCourse::Orbit(_) => None,
+        };
+        if let (Some(place), Some(Position::Local { east_m, north_m, .. })) = (meters.get_mut(motion.host), start) {
+            *place = Some(Spot { x: east_m, y: north_m });
+        }
+    }
+    if cells.iter().any(Option::is_some) || meters.iter().any(Option::is_none) {
+        return cells;
+    }
+    let range = |of: fn(&Spot) -> f64| {
+        let values = || meters.iter().flatten().map(of);
+        values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
+    };
+    let inches = SIDE_INCHES / range(|spot| spot.x).max(range(|spot| spot.y)).max(1.0);
+    meters.iter().map(|spot| spot.map(|spot| Spot { x: spot.x * inches, y: spot.y * inches })).collect()
+}
+
+fn put_host(text: &mut String, host: &Host, fills: &BTreeMap<&str, &'static str>, place: Option<Spot>) {
     put(text, format_args!("  {} [shape=ellipse", quoted(&host.name)));
     if let Some(class) = host.class.as_deref() {
         put(text, format_args!(", class={}, fillcolor=\"{}\"", quoted(class), fills.get(class).unwrap_or(&"white")));
     }
-    if let Some((x, y)) = host.cell {
-        let inches = |cells: i32| (f64::from(cells) * CELL_INCHES * 1e3).round() / 1e3;
-        put(text, format_args!(", pos=\"{},{}!\"", inches(x), inches(y)));
+    if let Some(Spot { x, y }) = place {
+        let [x, y] = [x, y].map(|inches| (inches * 1e3).round() / 1e3);
+        put(text, format_args!(", pos=\"{x},{y}!\""));
     }
     text.push_str("];\n");
 }
@@ -110,6 +142,17 @@ mod tests {
         ] {
             assert!(text.lines().any(|one| one == line), "{line} is not in {text}");
         }
+    }
+
+    #[test]
+    fn places_of_all_hosts_pin_them() {
+        let text = "[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\nrate = '1Mbit'\n\
+            [[motion.host]]\nname = 'a'\nposition = [0, 500]\n";
+        let one = write(&parse("one", text).unwrap(), "");
+        assert!(!one.contains("pos=") && one.contains("layout=sfdp"), "{one}");
+        let both =
+            write(&parse("both", &format!("{text}[[motion.host]]\nname = 'b'\nposition = [2000, 0]\n")).unwrap(), "");
+        assert!(both.contains("pos=\"0,2.5!\"") && both.contains("pos=\"10,0!\""), "{both}");
     }
 
     #[test]

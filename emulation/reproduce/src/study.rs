@@ -133,6 +133,13 @@ impl RunMethod {
 }
 
 impl Study {
+    /// The name of the axis, which says so where it is logarithmic.
+    pub(super) fn axis_title(&self) -> String {
+        let is_long = self.points.iter().any(|point| point.place.total_cmp(&self.points[0].place).is_ne());
+        let is_logarithmic = is_long && self.points.iter().all(StudyPoint::is_on_logarithmic_axis);
+        format!("{}{}", self.axis, if is_logarithmic { " (logarithmic)" } else { "" })
+    }
+
     /// True if the study's runs can decide a claim.
     pub fn shows(&self, claim: &Claim) -> bool {
         let is_run = |at: &MeasureKey| self.points.iter().any(|point| point.is_at(at));
@@ -182,6 +189,10 @@ impl StudyPoint {
             *network = Some(text);
         }
         self
+    }
+
+    fn is_on_logarithmic_axis(&self) -> bool {
+        self.x > 0.0 && (self.place - self.x.log10()).abs() < 1e-9
     }
 
     pub(super) fn on_logarithmic_axis(self) -> Self {

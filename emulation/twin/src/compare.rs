@@ -39,6 +39,13 @@ pub enum Agreement {
     TooFew,
 }
 
+/// What a row tells: of a service its median, of all services together their completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowVerdict {
+    Completions(Agreement),
+    Median(Agreement),
+}
+
 impl ComparisonRow {
     /// The median of the run over that of the recording.
     pub fn ratio(&self) -> Option<f64> {
@@ -55,12 +62,20 @@ impl ComparisonRow {
         self.service != ALL && self.has_median()
     }
 
-    pub fn completions_agree(&self) -> bool {
+    pub fn verdict(&self) -> RowVerdict {
+        let agreement = |agrees| if agrees { Agreement::Agrees } else { Agreement::Differs };
+        if self.service == ALL {
+            return RowVerdict::Completions(agreement(self.completions_agree()));
+        }
+        RowVerdict::Median(if self.has_median() { agreement(self.medians_agree()) } else { Agreement::TooFew })
+    }
+
+    fn completions_agree(&self) -> bool {
         let (recorded, replayed) = (self.recorded as f64, self.replayed as f64);
         (recorded - replayed).abs() <= COMPLETIONS * recorded
     }
 
-    pub fn medians_agree(&self) -> bool {
+    fn medians_agree(&self) -> bool {
         self.ratio().is_none_or(|ratio| (ratio - 1.0).abs() <= MEDIANS)
     }
 }

@@ -25,7 +25,7 @@ mod twin;
 #[cfg(test)]
 mod tests;
 
-pub use compare::{Agreement, Comparison, ComparisonRow, compare};
+pub use compare::{Agreement, Comparison, ComparisonRow, RowVerdict, compare};
 pub use observe::{Observed, TwinError, observe};
 pub use requests::{RequestRow, read_rows};
 pub use source::{Certainty, SourcedValue};

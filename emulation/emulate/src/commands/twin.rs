@@ -7,7 +7,7 @@ use clap::Args;
 use roost_experiment::Prepared;
 use roost_recording::{ReadError, Recording};
 use roost_terminal::{Output, SCHEMA, Table};
-use roost_twin::{Agreement, Comparison, ComparisonRow, PLAN_FILE, REQUESTS_FILE, Twin, TwinError};
+use roost_twin::{Agreement, Comparison, ComparisonRow, PLAN_FILE, REQUESTS_FILE, RowVerdict, Twin, TwinError};
 use serde_json::{Value, json};
 
 use crate::failure::{CommandResult, Failure, FailureCode};
@@ -156,24 +156,28 @@ fn show(compared: &Comparison, output: Output) -> CommandResult {
     for row in &compared.rows {
         // In brackets if too few requests make the median.
         let number = |value: Option<f64>, digits: usize| match value {
+            // Services that differ have no median together.
+            _ if matches!(row.verdict(), RowVerdict::Completions(_)) => "–".to_owned(),
             Some(value) if row.has_median() => format!("{value:.digits$}"),
             Some(value) => format!("({value:.digits$})"),
             None => String::new(),
         };
         let counts = [row.requests, row.recorded, row.replayed].map(|count| count.to_string());
         let medians = [number(row.recorded_ms, 1), number(row.replayed_ms, 1), number(row.ratio(), 3)];
-        let cells = [row.service.clone()].into_iter().chain(counts).chain(medians).chain([agreement(row).to_owned()]);
+        let cells =
+            [row.service.clone()].into_iter().chain(counts).chain(medians).chain([agreement(row.verdict()).to_owned()]);
         table.row(cells);
     }
     Ok(output.table(&table)?)
 }
 
-fn agreement(row: &ComparisonRow) -> &'static str {
-    match (row.completions_agree(), row.medians_agree()) {
-        (true, true) => "yes",
-        (false, _) if row.service == "all" => "no",
-        (_, false) if row.is_judged() => "no",
-        _ => "",
+const fn agreement(row: RowVerdict) -> &'static str {
+    match row {
+        RowVerdict::Median(Agreement::Agrees) => "yes",
+        RowVerdict::Median(Agreement::Differs) => "no",
+        RowVerdict::Completions(Agreement::Agrees) => "completions: yes",
+        RowVerdict::Completions(Agreement::Differs) => "completions: no",
+        RowVerdict::Median(Agreement::TooFew) | RowVerdict::Completions(Agreement::TooFew) => "too few",
     }
 }
 

@@ -138,7 +138,7 @@ impl LinktestReport {
         self.measurements.iter().filter(|measurement| measurement.outcome == LinktestOutcome::Failed)
     }
 
-    /// Lists the gaps of the test, one sentence for each test and reason.
+    /// Lists the gaps of the test, one sentence for each reason and the links that share their gaps.
     pub fn not_measured(&self) -> Vec<String> {
         let is_missed = |one: &&LinktestMeasurement| {
             one.outcome == LinktestOutcome::Skipped && one.why.as_deref() != Some(NO_LIMIT)
@@ -150,10 +150,15 @@ impl LinktestReport {
                 nets.push(&one.net);
             }
         }
-        let sentence = |((test, why), nets): ((LinktestKind, &str), Vec<&str>)| {
-            format!("whether the {} of {} is as described: {why}", test.name(), some_of(&nets))
+        let mut merged: BTreeMap<(&str, Vec<&str>), Vec<&str>> = BTreeMap::new();
+        for ((test, why), nets) in missed {
+            merged.entry((why, nets)).or_default().push(test.name());
+        }
+        let sentence = |((why, nets), tests): ((&str, Vec<&str>), Vec<&str>)| {
+            let verb = if tests.len() == 1 { "is" } else { "are" };
+            format!("whether the {} of {} {verb} as described: {why}", all_of(&tests), some_of(&nets))
         };
-        missed.into_iter().map(sentence).collect()
+        merged.into_iter().map(sentence).collect()
     }
 
     /// Summaries by link or LAN and by test, in the order of the description.
@@ -243,6 +248,15 @@ impl LinktestSummary<'_> {
     }
 }
 
+/// `delay, rate and loss`.
+fn all_of(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
 fn some_of(names: &[&str]) -> String {
     let named = names[..names.len().min(MOST_NAMED)].join(", ");
     match names.len().saturating_sub(MOST_NAMED) {
@@ -324,6 +338,9 @@ mod tests {
                 skipped("l1", fast),
                 skipped("l2", "below 8 kbit/s"),
                 skipped("l3", NO_LIMIT),
+                LinktestMeasurement { test: LinktestKind::Delay, ..skipped("l4", "a trace") },
+                LinktestMeasurement { test: LinktestKind::Rate, ..skipped("l4", "a trace") },
+                LinktestMeasurement { test: LinktestKind::Loss, ..skipped("l4", "a trace") },
             ],
             ..LinktestReport::default()
         };
@@ -333,6 +350,7 @@ mod tests {
         assert_eq!(
             report.not_measured(),
             [
+                "whether the delay, rate and loss of l4 are as described: a trace",
                 "whether the rate of lan0, l1 is as described: above 100 Mbit/s",
                 "whether the rate of l2 is as described: below 8 kbit/s",
             ]

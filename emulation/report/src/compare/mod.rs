@@ -8,7 +8,7 @@ mod warnings;
 
 use std::path::{Path, PathBuf};
 
-use roost_statistics::{RatioInterval, mean, paired, welch};
+use roost_statistics::RatioInterval;
 use serde::Serialize;
 
 pub use self::differences::Difference;
@@ -16,6 +16,7 @@ use self::load::{LoadedRun, LoadedSide, load};
 use self::pairs::{Paired, RunPair};
 use super::measure::{Measure, MeasureDirection};
 use super::page;
+use super::seed_values::SeedValues;
 use super::text_format::ratio;
 use super::write::{WriteError, put};
 
@@ -240,31 +241,15 @@ fn name_sides(a: (&LoadedSide, &[&LoadedRun]), b: (&LoadedSide, &[&LoadedRun])) 
 
 /// The measure on both sides, with the interval over seeds if there are enough.
 fn compare_measure(measure: &Measure, pair: &RunPair<'_>) -> Option<ComparisonRow> {
-    let values_of = |runs: &[&LoadedRun]| {
-        let mut values: Vec<(u64, f64)> =
-            runs.iter().filter_map(|run| Some((run.run.seed, run.value(measure)?.1))).collect();
-        values.sort_by_key(|(seed, _)| *seed);
-        values.into_iter().unzip::<u64, f64, Vec<u64>, Vec<f64>>()
+    let values_of = |runs: &[&LoadedRun]| -> SeedValues {
+        runs.iter().filter_map(|run| Some((run.run.seed, run.value(measure)?.1))).collect()
     };
-    let ((seeds_a, values_a), (seeds_b, values_b)) = (values_of(&pair.a), values_of(&pair.b));
-    let same_seeds = seeds_a == seeds_b && seeds_a.windows(2).all(|pair| pair[0] != pair[1]);
-    let interval = if same_seeds { paired(&values_a, &values_b) } else { welch(&values_a, &values_b) };
-    let (a, b) = (geometric_mean(&values_a)?, geometric_mean(&values_b)?);
+    let (base, other) = (values_of(&pair.a), values_of(&pair.b));
+    let interval = other.over(&base);
+    let (a, b) = (base.geometric_mean()?, other.geometric_mean()?);
     let ratio = (a > 0.0).then(|| b / a);
     let few = pair.a.iter().chain(&pair.b).filter_map(|one| one.value(measure)).any(|(measure, _)| measure.few);
     Some(ComparisonRow { cell: pair.name.clone(), measure: Measure { few, ..measure.clone() }, a, b, ratio, interval })
-}
-
-/// The geometric mean, on which ratios are based; arithmetic if a value is 0.
-fn geometric_mean(values: &[f64]) -> Option<f64> {
-    if let [one] = values {
-        return Some(*one);
-    }
-    if values.iter().all(|value| *value > 0.0) {
-        let logarithms: Vec<f64> = values.iter().map(|value| value.ln()).collect();
-        return mean(&logarithms).map(f64::exp);
-    }
-    mean(values)
 }
 
 #[cfg(test)]

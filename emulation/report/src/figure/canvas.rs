@@ -4,6 +4,7 @@ use maud::{Markup, PreEscaped, html};
 use plotters::prelude::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color, FontStyle, FontTransform, IntoFont, ShapeStyle, TextStyle};
+use roost_drawing::Spot;
 
 use super::ink::{Ink, dark_rules};
 use crate::text_format::{printable, tied};
@@ -58,6 +59,16 @@ impl Mark {
     }
 }
 
+/// The number of a line among those on the same way, and of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct LineShare {
+    pub(super) number: usize,
+    pub(super) of: usize,
+}
+
+/// The length of a dash of lines on the same way.
+const DASH: f64 = 9.0;
+
 /// A sheet that is being drawn on.
 pub(super) struct Canvas<'a> {
     backend: SVGBackend<'a>,
@@ -88,6 +99,25 @@ impl Canvas<'_> {
     pub(super) fn line(&mut self, points: &[(f64, f64)], ink: Ink, width: f64) {
         let style = ShapeStyle { color: ink.color().to_rgba(), filled: false, stroke_width: units(width) };
         self.backend.draw_path(points.iter().map(|point| place(*point)), &style).ok();
+    }
+
+    /// Every `of`th dash of a line, so that the others are free for lines on the same way.
+    pub(super) fn share(&mut self, ends: [Spot; 2], ink: Ink, share: LineShare) {
+        let [from, to] = ends;
+        if share.of == 1 {
+            return self.line(&[(from.x, from.y), (to.x, to.y)], ink, 2.0);
+        }
+        let way = to.minus(from);
+        let length = way.length().max(f64::MIN_POSITIVE);
+        let at = |along: f64| {
+            let part = (along / length).min(1.0);
+            (from.x + way.x * part, from.y + way.y * part)
+        };
+        let mut along = share.number as f64 * DASH;
+        while along < length {
+            self.line(&[at(along), at(along + DASH)], ink, 2.0);
+            along += share.of as f64 * DASH;
+        }
     }
 
     pub(super) fn dashes(&mut self, from: (f64, f64), to: (f64, f64), ink: Ink) {

@@ -10,6 +10,9 @@ use crate::text_format::three;
 pub(super) const LEFT: f64 = 46.0;
 pub(super) const RIGHT: f64 = WIDTH - 14.0;
 const FIELD: f64 = 68.0;
+/// Values that span more than this factor have a logarithmic axis, with room beyond its ends.
+const DECADES: f64 = 100.0;
+const AIR: f64 = 1.15;
 /// The space above it, with its name.
 const ABOVE: f64 = 35.0;
 /// The room of the axis' numbers and name.
@@ -50,6 +53,8 @@ pub(super) struct CoursePanel {
     key: FigureKey,
     lines: Vec<CourseLine>,
     marks: Vec<f64>,
+    mark_ink: Ink,
+    is_logarithmic: bool,
 }
 
 pub(super) struct Course<'a> {
@@ -68,12 +73,8 @@ impl Course<'_> {
         })
     }
 
-    pub(super) fn fields(&self) -> f64 {
-        self.panels.iter().map(CoursePanel::height).sum()
-    }
-
     pub(super) fn height(&self) -> f64 {
-        self.fields() + BELOW
+        self.panels.iter().map(CoursePanel::height).sum::<f64>() + BELOW
     }
 
     pub(super) fn x(&self) -> AxisScale {
@@ -97,15 +98,36 @@ impl Course<'_> {
 
 impl CoursePanel {
     pub(super) fn new(name: String, ink: Ink, lines: Vec<CourseLine>) -> Self {
-        Self { name, ink, key: FigureKey::default(), lines, marks: Vec::new() }
+        Self {
+            name,
+            ink,
+            key: FigureKey::default(),
+            lines,
+            marks: Vec::new(),
+            mark_ink: Ink::Text,
+            is_logarithmic: false,
+        }
     }
 
     pub(super) fn with_key(self, key: FigureKey) -> Self {
         Self { key, ..self }
     }
 
-    pub(super) fn with_marks(self, marks: Vec<f64>) -> Self {
-        Self { marks, ..self }
+    pub(super) fn with_marks(self, marks: Vec<f64>, mark_ink: Ink) -> Self {
+        Self { marks, mark_ink, ..self }
+    }
+
+    /// With a logarithmic axis where values span more than two decades, all above zero; its name says so.
+    pub(super) fn with_fit_axis(self) -> Self {
+        let (lowest, highest) = self.extent();
+        let is_logarithmic = lowest > 0.0 && highest / lowest > DECADES;
+        let name = if is_logarithmic { format!("{} (logarithmic)", self.name) } else { self.name };
+        Self { name, is_logarithmic, ..self }
+    }
+
+    fn extent(&self) -> (f64, f64) {
+        let values = || self.lines.iter().flat_map(|line| &line.pieces).flatten().map(|point| point.value);
+        (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max))
     }
 
     fn height(&self) -> f64 {
@@ -113,8 +135,11 @@ impl CoursePanel {
     }
 
     fn scale(&self, bottom: f64, top: f64) -> AxisScale {
-        let values = || self.lines.iter().flat_map(|line| &line.pieces).flatten().map(|point| point.value);
-        let (lowest, highest) = (values().fold(0.0, f64::min), values().fold(0.0, f64::max));
+        let (lowest, highest) = self.extent();
+        if self.is_logarithmic {
+            return AxisScale::logarithmic(lowest / AIR, highest * AIR, bottom, top);
+        }
+        let (lowest, highest) = (lowest.min(0.0), highest.max(0.0));
         if lowest < 0.0 {
             AxisScale::exact(lowest, highest, bottom, top)
         } else {
@@ -128,10 +153,10 @@ impl CoursePanel {
         let above = frame.top - self.key.height();
         canvas.bold(&name, (0.0, above - 17.0), TextAnchor::Right, self.ink);
         self.key.draw(canvas, above - 7.0);
-        frame.rows(canvas, 2, three);
+        frame.rows(canvas, if self.is_logarithmic { 4 } else { 2 }, three);
         for mark in &self.marks {
             let x = frame.x.at(*mark);
-            canvas.dashes((x, frame.top - 6.0), (x, frame.bottom), Ink::Text);
+            canvas.dashes((x, frame.top - 6.0), (x, frame.bottom), self.mark_ink);
         }
         for CourseLine { ink, form, pieces } in &self.lines {
             for piece in pieces {
@@ -155,6 +180,12 @@ fn draw_piece(canvas: &mut Canvas<'_>, line: &[(f64, f64)], ink: Ink, ground: Op
     canvas.line(line, ink, 1.6);
 }
 
+/// Points that tell of the time before them, from the beginning on.
+pub(super) fn since_zero(points: Vec<CoursePoint>) -> Vec<CoursePoint> {
+    let start = points.first().filter(|first| first.t > 0.0).map(|first| CoursePoint { t: 0.0, ..*first });
+    start.into_iter().chain(points).collect()
+}
+
 /// Steps: a value holds until the next one, the last one until `end`.
 pub(super) fn steps(points: &[CoursePoint], end: f64) -> Vec<CoursePoint> {
     let ends = points.iter().skip(1).map(|next| next.t).chain([end]);
@@ -172,11 +203,32 @@ mod tests {
     #[test]
     fn negative_values_stay_in_the_field() {
         let line = CourseLine::whole(Ink::Blue, LineForm::Line, vec![point(0.0, -4.0), point(9.0, 2.0)]);
-        let panel = CoursePanel::new("offset, K".into(), Ink::Blue, vec![line]).with_marks(vec![3.0]);
+        let panel = CoursePanel::new("offset, K".into(), Ink::Blue, vec![line]).with_marks(vec![3.0], Ink::Text);
         let scale = panel.scale(100.0, 0.0);
         assert!((scale.at(-4.0) - 100.0).abs() < 1e-9 && scale.at(0.0) < 100.0);
         let course = Course { panels: &[panel], end: 9.0, title: "seconds" };
         assert!(course.sheet(&FigureKey::default()).standing("offset").contains("offset, K"));
+    }
+
+    #[test]
+    fn wide_spans_have_logarithmic_axis() {
+        let panel = |values: [f64; 2]| {
+            let points = values.map(|value| point(value, value)).to_vec();
+            CoursePanel::new("echo, ms".into(), Ink::Blue, vec![CourseLine::whole(Ink::Blue, LineForm::Line, points)])
+                .with_fit_axis()
+        };
+        assert_eq!([panel([2.0, 200.0]).name, panel([0.0, 900.0]).name], ["echo, ms", "echo, ms"]);
+        let wide = panel([2.0, 900.0]);
+        assert_eq!(wide.name, "echo, ms (logarithmic)");
+        let scale = wide.scale(100.0, 0.0);
+        assert!(scale.at(2.0) < 100.0 && scale.at(45.0) < 60.0 && scale.at(900.0) > 0.0);
+    }
+
+    #[test]
+    fn first_second_is_drawn() {
+        assert_eq!(since_zero(vec![point(1.0, 5.0)]), [point(0.0, 5.0), point(1.0, 5.0)]);
+        assert_eq!(since_zero(vec![point(0.0, 5.0)]), [point(0.0, 5.0)]);
+        assert!(since_zero(Vec::new()).is_empty());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Lines across several runs, with intervals at each point.
 
-use super::canvas::{Canvas, Mark, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
+use roost_drawing::Spot;
+
+use super::canvas::{Canvas, LineShare, Mark, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
@@ -9,8 +11,15 @@ use super::scale::AxisScale;
 const MAX_NAMES: f64 = 150.0;
 const APART: f64 = 15.0;
 const DOT: f64 = 3.4;
+/// The width of a ring around a point of another line, and that of all rings.
+const RING: f64 = 2.4;
+const MOST_RINGS: f64 = 8.0;
+/// Lines nearer than this cannot be told apart.
+const SAME_WAY: f64 = 2.0;
 /// The distance of points over one word.
 const BESIDE: f64 = 9.0;
+
+type PlotPoint = (f64, f64, Option<f64>);
 
 #[derive(Clone, Debug)]
 pub struct PlotLine {
@@ -41,6 +50,13 @@ impl PlotLine {
     fn ink(&self, n: usize) -> Ink {
         if self.is_bound { Ink::Muted } else { Ink::kind(n) }
     }
+}
+
+/// A line with its number among all, which decides its ink and mark.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NumberedLine<'a> {
+    pub(super) number: usize,
+    pub(super) line: &'a PlotLine,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,9 +91,8 @@ pub fn lines(lines: &[PlotLine], places: &[(f64, String)], along: LineAxes<'_>, 
         canvas.line(&[(left, bottom), (right, bottom)], Ink::Muted, 1.0);
         draw_places(canvas, &frame, places);
         canvas.words(along.title, (right, bottom + 32.0), TextAnchor::Left, Ink::Muted);
-        for (n, line) in lines.iter().enumerate() {
-            draw(canvas, &frame, line, n);
-        }
+        let numbered = lines.iter().enumerate().map(|(number, line)| NumberedLine { number, line });
+        draw_all(canvas, &frame, &numbered.collect::<Vec<_>>());
         for (n, y) in name_places(lines, &frame).into_iter().enumerate() {
             let name = cut_to(&lines[n].name, WORDS, MAX_NAMES / 1.1);
             if marked > 0.0 && !lines[n].is_bound {
@@ -114,7 +129,27 @@ pub(super) fn draw_places(canvas: &mut Canvas<'_>, frame: &PlotArea, places: &[(
     }
 }
 
-pub(super) fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, line: &PlotLine, n: usize) {
+/// Draws numbered lines. Where several go the same way, each has some of the dashes, and a ring of its own at a point.
+pub(super) fn draw_all(canvas: &mut Canvas<'_>, frame: &PlotArea, lines: &[NumberedLine<'_>]) {
+    (0..lines.len()).for_each(|index| draw(canvas, frame, lines, index));
+}
+
+/// The share of the line with number `n` among those that go through all these points.
+fn share_of(n: usize, points: &[PlotPoint], lines: &[NumberedLine<'_>], frame: &PlotArea) -> LineShare {
+    let is_near = |one: &PlotPoint, other: &PlotPoint| {
+        one.0.total_cmp(&other.0).is_eq() && (frame.y.at(one.1) - frame.y.at(other.1)).abs() < SAME_WAY
+    };
+    let goes = |line: &PlotLine| {
+        let mut windows = line.points.windows(points.len());
+        windows.any(|window| window.iter().zip(points).all(|(one, other)| is_near(one, other)))
+    };
+    let near = lines.iter().filter(|one| !one.line.is_bound && one.line.shift.is_none() && goes(one.line));
+    let numbers: Vec<usize> = near.map(|one| one.number).collect();
+    LineShare { number: numbers.iter().position(|number| *number == n).unwrap_or(0), of: numbers.len().max(1) }
+}
+
+fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, lines: &[NumberedLine<'_>], index: usize) {
+    let NumberedLine { number: n, line } = lines[index];
     let ink = line.ink(n);
     let at = |place: f64, value: f64| (frame.x.at(place) + line.shift.unwrap_or(0.0), frame.y.at(value));
     // The ends have different widths, since intervals at one place overlap.
@@ -123,10 +158,11 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, line: &PlotLine, n
     if line.is_bound {
         return points.windows(2).for_each(|pair| canvas.dashes(pair[0], pair[1], ink));
     }
-    if line.shift.is_none() {
-        canvas.line(&points, ink, 2.0);
+    for (pair, ends) in line.points.windows(2).zip(points.windows(2)).filter(|_| line.shift.is_none()) {
+        canvas.share([ends[0], ends[1]].map(|(x, y)| Spot { x, y }), ink, share_of(n, pair, lines, frame));
     }
-    for (place, value, half) in &line.points {
+    for point in &line.points {
+        let (place, value, half) = point;
         if let Some(half) = half.filter(|half| half.is_finite()) {
             let ((x, low), (_, high)) = (at(*place, value - half), at(*place, value + half));
             canvas.line(&[(x, low), (x, high)], ink, 1.4);
@@ -134,7 +170,15 @@ pub(super) fn draw(canvas: &mut Canvas<'_>, frame: &PlotArea, line: &PlotLine, n
                 canvas.line(&[(x - end_half, end), (x + end_half, end)], ink, 1.4);
             }
         }
-        canvas.mark(at(*place, *value), DOT, ink, Mark::kind(n));
+        // A point over words has none below it.
+        let share = share_of(n, std::slice::from_ref(point), lines, frame);
+        let rings = if line.shift.is_none() { share.of - 1 - share.number } else { 0 };
+        canvas.mark(
+            at(*place, *value),
+            DOT + rings as f64 * RING.min(MOST_RINGS / share.of as f64),
+            ink,
+            Mark::kind(n),
+        );
     }
 }
 
@@ -198,6 +242,22 @@ mod tests {
                 value.to_string()
             });
         assert_eq!(of_circles(&sheet, "cx").len(), 1, "{:?}", of_circles(&sheet, "cx"));
+    }
+
+    #[test]
+    fn lines_on_one_way_share_dashes() {
+        let line = |value: f64| PlotLine::new(&value.to_string(), vec![(0.0, 1.0, None), (1.0, value, None)]);
+        let drawn = |lines_of: &[PlotLine]| {
+            let places = [(0.0, "0".to_owned()), (1.0, "1".to_owned())];
+            lines(lines_of, &places, LineAxes::with_title("nodes"), |value| value.to_string())
+        };
+        let strokes =
+            |sheet: &Sheet, ink: Ink| sheet.inline("x").0.matches(&format!("stroke=\"{}\"", ink.hex())).count();
+        let apart = drawn(&[line(1.0), line(0.5)]);
+        let same = drawn(&[line(1.0), line(1.0)]);
+        let count = |sheet: &Sheet| [Ink::Blue, Ink::Vermilion].map(|ink| strokes(sheet, ink));
+        assert!(count(&same).iter().all(|dashes| *dashes > 5), "{:?}", count(&same));
+        assert!(count(&apart) == [1, 1] && of_circles(&same, "r").len() > 2, "{:?}", count(&apart));
     }
 
     #[test]

@@ -10,9 +10,12 @@ use super::Figure;
 use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
 use super::ink::Ink;
 use super::key::FigureKey;
-use crate::text_format::counted;
+use crate::measurements::measures;
+use crate::text_format::{capital, counted};
 
 const MOST: usize = 6;
+/// The most names in the title.
+const MOST_TOLD: usize = 3;
 /// The most windows of a line: more are not visible.
 const WINDOWS: f64 = 60.0;
 
@@ -22,7 +25,9 @@ const MERGED: &str = ", with one line for all parts of a name that has more than
 /// The figure of a run; `None` if its programs measured nothing.
 pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let summaries = &metrics.measurements[..metrics.measurements.len().min(MOST)];
-    let first = summaries.first()?;
+    if summaries.is_empty() {
+        return None;
+    }
     let last = results.measurements.iter().map(|one| one.t).fold(0.0, f64::max);
     let end = (results.run.ran_s + results.run.drain_s).max(last);
     // Records all at zero, of a run that did not start, have a second.
@@ -40,13 +45,9 @@ pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {
         all if all > MOST => format!("The first {MOST} of {all} names"),
         _ => "What programs measured".to_owned(),
     };
-    let title = match summaries {
-        [only] => format!("{} over the run", only.name),
-        _ => format!("{} and {} over the run", first.name, counted(summaries.len() as u64 - 1, "other measure")),
-    };
     Some(Figure {
         name: "measured".into(),
-        title,
+        title: title(&metrics.measurements),
         caption: format!(
             "{shown}: means, shares and rates of windows of {}{}. measurements.csv has each.",
             counted(windows.length.round() as u64, "second"),
@@ -54,6 +55,20 @@ pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {
         ),
         sheet: course.sheet(&FigureKey::default()),
     })
+}
+
+/// The median, share or sum of the first names.
+fn title(summaries: &[MeasurementSummary]) -> String {
+    let told = |summary: &MeasurementSummary| {
+        let (measure, value) = measures(std::slice::from_ref(summary)).into_iter().next()?;
+        Some(format!("{}: {}", measure.name, measure.show(value?)))
+    };
+    let all: Vec<String> = summaries.iter().take(MOST_TOLD).filter_map(told).collect();
+    let more = match summaries.len().saturating_sub(MOST_TOLD) {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    capital(&format!("{}{more}", all.join("; ")))
 }
 
 /// True if a name has parts that share a line.
@@ -90,7 +105,7 @@ fn panel(summary: &MeasurementSummary, windows: Windows) -> CoursePanel {
         lines.push(line(Ink::Blue, &all));
     }
     let unit = if unit.name.is_empty() { String::new() } else { format!(", {}", unit.name) };
-    CoursePanel::new(format!("{}{what}{unit}", summary.name), Ink::Text, lines)
+    CoursePanel::new(format!("{}{what}{unit}", summary.name), Ink::Text, lines).with_fit_axis()
 }
 
 /// The unit of an axis, and the factor of its numbers.
@@ -178,7 +193,7 @@ mod tests {
         let shown = figure(records.collect()).unwrap();
         let svg = shown.sheet.standing("delay");
         assert!(svg.contains("at a") && svg.contains("at b") && svg.contains("delay, ms"), "{svg}");
-        assert_eq!(shown.title, "delay over the run");
+        assert_eq!(shown.title, "Delay, median: 9.5 ms");
         let many = figure((0..40).map(|n| record(1.0, &format!("n{n}"), 1.0)).collect()).unwrap();
         assert!(!many.sheet.standing("delay").contains("at n1"));
         assert!(figure(Vec::new()).is_none());

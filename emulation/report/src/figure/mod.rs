@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use roost_results::Results;
 use roost_results::metrics::{LinkUse, Metrics, NodeUse, Service, TrafficPart, host_of};
+use roost_results::record::PositionRecord;
 use roost_topology::Topology;
 use roost_topology::file::parse_in;
 use roost_topology::model::NetKind;
@@ -37,7 +38,8 @@ pub(crate) use self::multiples::{FigurePanel, MAX_PANELS, Multiples};
 pub use self::network::{NetworkMarks, network};
 use self::time::PanelSubject;
 pub use self::trace::trace;
-use super::text_format::{bytes, capital, count, counted, milliseconds, percent, rate};
+use super::incidents::incidents;
+use super::text_format::{bytes, capital, count, counted, milliseconds, percent, quantile, rate};
 
 /// The most links, and the most daemons, that are shown.
 const LINKS: usize = 12;
@@ -98,13 +100,14 @@ pub(super) fn of_network(results: &Results) -> Vec<Figure> {
     let Some(topology) = topology(results).filter(|topology| (1..=MAX_DRAWN).contains(&topology.hosts.len())) else {
         return Vec::new();
     };
+    let marks = NetworkMarks { hubs: &results.run.hubs };
     let network = Figure {
         name: "network".into(),
         title: format!("{}: {}", results.run.topology, parts_of(&topology)),
         caption: "The network before any fault. Names and values show in full in figures/network.svg.".into(),
-        sheet: network(&topology, NetworkMarks { hubs: &results.run.hubs }),
+        sheet: network(&topology, marks),
     };
-    let paths = network::paths(&topology, &results.positions).map(|sheet| Figure {
+    let paths = network::paths(&topology, &with_hubs(results, &topology), marks).map(|sheet| Figure {
         name: "paths".into(),
         title: format!("{} moved over the grid", capital(&counted(moved(results), "node"))),
         caption: "The cells of each node, from the start of the workload to its end: an open dot is where it began, \
@@ -113,6 +116,20 @@ pub(super) fn of_network(results: &Results) -> Vec<Figure> {
         sheet,
     });
     std::iter::once(network).chain(paths).collect()
+}
+
+/// The cells of all nodes, and of the hubs without a node, where they stood first.
+fn with_hubs(results: &Results, topology: &Topology) -> Vec<PositionRecord> {
+    let mut all = results.positions.clone();
+    let Some(side) = topology.motion.cell_m.filter(|side| *side > 0.0) else { return all };
+    for hub in results.run.hubs.iter().filter(|hub| results.positions.iter().all(|one| one.node != **hub)) {
+        let first = results.motions.iter().find(|motion| motion.host == *hub);
+        if let Some((east, north)) = first.and_then(|motion| motion.x_m.zip(motion.y_m)) {
+            let [x, y] = [east, north].map(|meters| (meters / side).floor() as i32);
+            all.push(PositionRecord { t: 0.0, node: hub.clone(), x, y });
+        }
+    }
+    all
 }
 
 fn topology(results: &Results) -> Option<Topology> {
@@ -172,27 +189,29 @@ fn outcomes(metrics: &Metrics) -> Option<Figure> {
 
 fn latencies(metrics: &Metrics) -> Option<Figure> {
     let services: Vec<&Service> = metrics.services.iter().filter(|one| one.latency.count > 0).collect();
-    let mut medians: Vec<(f64, &str)> =
-        services.iter().filter_map(|one| Some((one.latency.p50?, one.service.as_str()))).collect();
+    let mut medians: Vec<(f64, &Service)> = services.iter().filter_map(|one| Some((one.latency.p50?, *one))).collect();
     medians.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (fastest, slowest) = (medians.first()?, medians.last()?);
+    let (fastest, slowest) = (medians.first()?.1, medians.last()?.1);
+    let median = |one: &Service| quantile(&one.latency, 500);
     let title = if medians.len() == 1 {
-        format!("Half of the {} requests took less than {}", fastest.1, milliseconds(fastest.0))
+        format!("Half of the {} requests took less than {}", fastest.service, median(fastest))
     } else {
-        format!(
-            "Median latency from {} ({}) to {} ({})",
-            milliseconds(fastest.0),
-            fastest.1,
-            milliseconds(slowest.0),
-            slowest.1
-        )
+        let [from, to] = [fastest, slowest].map(|one| format!("{} of {}", median(one), one.service));
+        format!("Median latency from {from} to {to}")
+    };
+    let few = medians.iter().filter(|(_, one)| !one.latency.is_quantile_reliable(500)).count();
+    let brackets = match few {
+        0 => "",
+        all if all == medians.len() => "; all are in brackets, of fewer than 20 requests each",
+        _ => "; one in brackets is of fewer than 20 requests",
     };
     Some(Figure {
         name: "latency".into(),
         title,
-        caption: "The part of the completed services that had begun (streams: video, track) or come whole (objects) \
-                  within that time. Dots and numbers are medians; one in brackets is of fewer than 20."
-            .into(),
+        caption: format!(
+            "The part of the completed services that had begun (streams: video, track) or come whole (objects) \
+             within that time. Dots and numbers are medians{brackets}."
+        ),
         sheet: latency::curves(&services),
     })
 }
@@ -201,7 +220,8 @@ fn timeline(results: &Results, metrics: &Metrics) -> Option<Figure> {
     let peak = metrics.timeline.iter().map(|second| second.offered_mbit_s).fold(0.0, f64::max);
     let lasted: f64 = metrics.timeline.iter().map(|second| second.length).sum();
     let mean = metrics.timeline.iter().map(|second| second.offered_mbit_s * second.length).sum::<f64>() / lasted;
-    let marks = if results.incidents.is_empty() { "" } else { " Numbered lines are incidents, listed below." };
+    let incidents = incidents(results);
+    let marks = if incidents.is_empty() { "" } else { " Numbered lines are incidents, listed below." };
     let subjects = [
         (PanelSubject::Network, true),
         (PanelSubject::Requests, metrics.requests.asked > 0),
@@ -213,7 +233,7 @@ fn timeline(results: &Results, metrics: &Metrics) -> Option<Figure> {
         name: "timeline".into(),
         title: format!("Hosts offered {} on average, {} at most", rate(mean), rate(peak)),
         caption: format!("The run second by second.{marks}"),
-        sheet: time::panels(&metrics.timeline, &results.incidents, &subjects),
+        sheet: time::panels(&metrics.timeline, &incidents, &subjects),
     })
 }
 

@@ -3,7 +3,7 @@
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to, width_of};
 use super::ink::Ink;
 use super::key::FigureKey;
-use super::lines::{LineAxes, PlotLine, draw, draw_places, plot_scale};
+use super::lines::{LineAxes, NumberedLine, PlotLine, draw_all, draw_places, plot_scale};
 use super::plot_area::PlotArea;
 use super::scale::AxisScale;
 
@@ -64,9 +64,8 @@ impl Multiples<'_> {
         draw_places(canvas, frame, self.places);
         let name = cut_to(&panel.name, WORDS, (right - left) / 1.1);
         canvas.bold(&name, (left, top - 13.0), TextAnchor::Right, Ink::Text);
-        for (number, line) in &panel.lines {
-            draw(canvas, frame, line, *number);
-        }
+        let lines = panel.lines.iter().map(|(number, line)| NumberedLine { number: *number, line });
+        draw_all(canvas, frame, &lines.collect::<Vec<_>>());
     }
 
     fn place_scale(&self, left: f64, right: f64) -> AxisScale {

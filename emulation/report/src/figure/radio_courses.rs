@@ -163,6 +163,11 @@ impl<'a> RadioCourse<'a> {
         Self { name, points, links }
     }
 
+    /// The number of links that came up after the beginning.
+    pub(super) fn began_down(&self) -> usize {
+        self.links.values().filter(|link| link.times.first().is_some_and(|time| time.from > STEP)).count()
+    }
+
     pub(super) fn losses(&self) -> usize {
         let handover_s = self.points.as_ref().map_or(0.0, |points| points.handover_s);
         self.links.values().map(|link| link.losses(handover_s)).sum()

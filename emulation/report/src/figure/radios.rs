@@ -47,7 +47,7 @@ impl PointInks<'_> {
         };
         let name = format!("{name} over {}, Mbit/s", radio.name);
         let ink = if has_inks { Ink::Text } else { Ink::Blue };
-        CoursePanel::new(name, ink, link.times.iter().map(line).collect()).with_marks(link.handovers.clone())
+        CoursePanel::new(name, ink, link.times.iter().map(line).collect()).with_marks(link.handovers.clone(), Ink::Text)
     }
 }
 
@@ -103,12 +103,18 @@ fn caption(links: [usize; 2], left_out: u64, nearest: f64) -> String {
 fn title(radios: &[RadioCourse<'_>], points: &[&str]) -> String {
     let handovers: usize = radios.iter().flat_map(|radio| radio.links.values()).map(|link| link.handovers.len()).sum();
     let handovers = (points.len() > 1).then(|| counted(handovers as u64, "handover"));
+    let links: usize = radios.iter().map(|radio| radio.links.len()).sum();
+    let late = match radios.iter().map(RadioCourse::began_down).sum::<usize>() {
+        0 => None,
+        all if all == links => Some("all links of radios began down".to_owned()),
+        late => Some(format!("{late} of {links} links of radios began down")),
+    };
     let down = match radios.iter().map(RadioCourse::losses).sum::<usize>() {
         0 => "no link of a radio went down".to_owned(),
         1 => "a link of a radio went down once".to_owned(),
         many => format!("links of radios went down {many} times"),
     };
-    capital(&handovers.into_iter().chain([down]).collect::<Vec<_>>().join(", "))
+    capital(&handovers.into_iter().chain(late).chain([down]).collect::<Vec<_>>().join(", "))
 }
 
 /// The access points that hosts went to, in the order of their first use.
@@ -189,7 +195,7 @@ mod tests {
         let rate = Some(6_000_000);
         let results = results(vec![state(1.0, "x", "y", rate), state(1.0, "y", "x", rate), state(2.0, "x", "y", rate)]);
         let figure = radios(&results, None).unwrap();
-        assert_eq!(figure.title, "No link of a radio went down");
+        assert_eq!(figure.title, "All links of radios began down, no link of a radio went down");
         assert!(figure.sheet.standing("radios").contains("x to y over lte, Mbit/s"));
         assert!(radios(&testing::by_hand(), None).is_none());
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use roost_results::TraceLoad;
 
 use super::Figure;
-use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm, since_zero};
 use super::ink::Ink;
 use super::key::FigureKey;
 use crate::text_format::percent;
@@ -30,7 +30,7 @@ impl Direction {
 
     fn panel(&self) -> CoursePanel {
         let points = |value: fn(&(f64, f64, f64)) -> f64| {
-            self.seconds.iter().map(|one| CoursePoint { t: one.0, value: value(one) }).collect()
+            since_zero(self.seconds.iter().map(|one| CoursePoint { t: one.0, value: value(one) }).collect())
         };
         let rate = CourseLine::whole(Ink::Blue, LineForm::Area, points(|second| second.1));
         let used = CourseLine::whole(Ink::Vermilion, LineForm::Line, points(|second| second.2));

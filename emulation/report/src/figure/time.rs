@@ -4,7 +4,7 @@ use roost_results::Incident;
 use roost_results::metrics::Second;
 
 use super::canvas::{Canvas, Sheet, TextAnchor, WIDTH, WORDS, cut_to};
-use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm};
+use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm, since_zero};
 use super::ink::Ink;
 use crate::text_format::moment;
 
@@ -15,6 +15,8 @@ const MARKS: usize = 20;
 const EXPLAINED: usize = 8;
 const EXPLANATION: f64 = 17.0;
 const NUMBER: f64 = 22.0;
+/// The length of a mark below its number, which ends above the name of the first panel.
+const TICK: f64 = 8.0;
 
 /// The part of a run that a panel is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,18 +72,20 @@ fn per_second(second: &Second) -> f64 {
 }
 
 /// The run second by second, with the events of the schedule and failures.
-pub(super) fn panels(timeline: &[Second], incidents: &[Incident], subjects: &[PanelSubject]) -> Sheet {
+pub(super) fn panels(timeline: &[Second], incidents: &[&Incident], subjects: &[PanelSubject]) -> Sheet {
+    let times: Vec<f64> = incidents.iter().take(MARKS).map(|incident| incident.t).collect();
+    let shown = PANELS.iter().filter(|panel| subjects.contains(&panel.subject));
     let panels: Vec<CoursePanel> =
-        (PANELS.iter()).filter(|panel| subjects.contains(&panel.subject)).map(|panel| panel.course(timeline)).collect();
+        shown.map(|panel| panel.course(timeline).with_marks(times.clone(), Ink::Vermilion)).collect();
     let end = timeline.last().map_or(1.0, |second| second.t);
     let mark_room = if incidents.is_empty() { 0.0 } else { 20.0 };
     let course = Course { panels: &panels, end, title: "seconds since the workload began" };
     let explanations = explanations(incidents);
     let bottom = mark_room + course.height();
     Canvas::sheet(bottom + explanations.len() as f64 * EXPLANATION, |canvas| {
-        let marks: Vec<f64> = incidents.iter().take(MARKS).map(|incident| course.x().at(incident.t)).collect();
+        let marks: Vec<f64> = times.iter().map(|t| course.x().at(*t)).collect();
         for at in &marks {
-            canvas.dashes((*at, mark_room), (*at, mark_room + course.fields()), Ink::Vermilion);
+            canvas.dashes((*at, mark_room - 1.0), (*at, mark_room + TICK), Ink::Vermilion);
         }
         for (at, numbers) in numbers(&marks) {
             canvas.bold(&numbers, (at, mark_room - 8.0), TextAnchor::Middle, Ink::Vermilion);
@@ -108,9 +112,9 @@ fn numbers(marks: &[f64]) -> Vec<(f64, String)> {
 }
 
 /// A line for each of the first incidents.
-fn explanations(incidents: &[Incident]) -> Vec<String> {
-    let line = |(number, incident): (usize, &Incident)| {
-        let Incident { t, object, what } = incident;
+fn explanations(incidents: &[&Incident]) -> Vec<String> {
+    let line = |(number, incident): (usize, &&Incident)| {
+        let Incident { t, object, what } = *incident;
         // Most sentences name their object themselves.
         let of = if what.contains(object.as_str()) { String::new() } else { format!("{object}: ") };
         format!("{}  {}, {of}{what}", number + 1, moment(*t))
@@ -122,7 +126,7 @@ fn explanations(incidents: &[Incident]) -> Vec<String> {
 
 impl Panel {
     fn course(&self, timeline: &[Second]) -> CoursePanel {
-        let line = CourseLine::whole(self.ink, LineForm::Area, points(timeline, self));
+        let line = CourseLine::whole(self.ink, LineForm::Area, since_zero(points(timeline, self)));
         CoursePanel::new(self.name.to_owned(), self.ink, vec![line])
     }
 }
@@ -153,9 +157,11 @@ mod tests {
     #[test]
     fn marks_are_explained() {
         let incident = |t, object: &str, what: &str| Incident { t, object: object.into(), what: what.into() };
-        let lines = explanations(&[incident(3.0, "net", "net is down"), incident(4.0, "node1", "died")]);
+        let all = [incident(3.0, "net", "net is down"), incident(4.0, "node1", "died")];
+        let lines = explanations(&all.each_ref());
         assert!(lines[0].ends_with(", net is down") && lines[1].ends_with(", node1: died"), "{lines:?}");
-        let many = vec![incident(1.0, "a", "b"); 30];
+        let one = incident(1.0, "a", "b");
+        let many = vec![&one; 30];
         assert_eq!(explanations(&many).last().unwrap(), "and 22 more, in the list");
     }
 }

@@ -61,7 +61,20 @@ pub fn notice(class: &str, bold: &str, rest: &str, reasons: &[String]) -> Markup
     html! {
         div class={ "say " (class) } {
             p { b { (bold) } " " (rest) }
-            @if !reasons.is_empty() { ul { @for reason in reasons { li { (reason) } } } }
+            @if !reasons.is_empty() { ul { @for reason in reasons { li { (with_code(reason)) } } } }
+        }
+    }
+}
+
+/// A text whose parts between backquotes are code.
+fn with_code(text: &str) -> Markup {
+    let parts: Vec<&str> = text.split('`').collect();
+    if parts.len().is_multiple_of(2) {
+        return html! { (text) };
+    }
+    html! {
+        @for (number, part) in parts.iter().enumerate() {
+            @if number.is_multiple_of(2) { (part) } @else { code { (part) } }
         }
     }
 }
@@ -105,7 +118,7 @@ fn drawings(figures: &[Figure]) -> Markup {
 /// A table with these headings; a heading that starts with `<` is for a column of words.
 pub fn table<T: AsRef<str>>(headings: &[T], rows: &Markup) -> Markup {
     html! {
-        div.card.scroll.wide[headings.len() > WIDE] {
+        div.broad { div.card.scroll.wide[headings.len() > WIDE] tabindex="0" {
             table {
                 thead {
                     tr {
@@ -119,11 +132,25 @@ pub fn table<T: AsRef<str>>(headings: &[T], rows: &Markup) -> Markup {
                 }
                 tbody { (rows) }
             }
-        }
+        } }
     }
 }
 
 /// A row of a table: its name, then its cells; `class` may be empty.
 pub fn row(class: &str, name: &str, cells: impl IntoIterator<Item = impl Render>) -> Markup {
     html! { tr class=(class) { th scope="row" { (name) } @for cell in cells { td { (cell) } } } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn backquotes_become_code() {
+        let said = notice("doubt", "Unknown:", "", &["`emulate <x>` measures it".to_owned(), "a ` b".to_owned()]).0;
+        assert!(
+            said.contains("<li><code>emulate &lt;x&gt;</code> measures it</li>") && said.contains("a ` b"),
+            "{said}"
+        );
+    }
 }

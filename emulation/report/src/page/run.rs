@@ -8,10 +8,10 @@ use roost_results::record::{RunRecord, RunVerdict};
 use roost_results::{PLAN_FILE, Results, TOPOLOGY_FILE};
 
 use super::{Page, drawings, gallery, measurements, notice, number, programs, tables};
-use crate::figure;
 use crate::text_format::{
     bytes, count, counted, milliseconds, moment, or_dash, percent, quantile, rate, seconds, slowest,
 };
+use crate::{figure, incidents};
 
 pub(crate) fn of_run(results: &Results, metrics: &Metrics) -> String {
     let run = &results.run;
@@ -162,12 +162,13 @@ fn median_of(service: &Service) -> &'static str {
 }
 
 fn incidents(results: &Results) -> Markup {
+    let incidents = incidents::incidents(results);
     html! {
-        @if !results.incidents.is_empty() {
+        @if !incidents.is_empty() {
             h2 { "What happened in between" }
             div.card {
                 ol.incidents {
-                    @for incident in &results.incidents {
+                    @for incident in &incidents {
                         li { (moment(incident.t)) ", " (incident.object) ": " (incident.what) }
                     }
                 }

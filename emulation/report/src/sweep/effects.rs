@@ -32,7 +32,7 @@ impl FactorEffect<'_> {
         let (low, from) = means.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
         let (high, to) = means.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
         let interval = paired(&from.by_seed, &to.by_seed).filter(|_| !from.mean.measure.few);
-        Some(EffectRatio { ratio: high / low, interval })
+        Some(EffectRatio { ratio: high / low, interval, few: from.mean.measure.few })
     }
 }
 
@@ -48,13 +48,15 @@ fn geometric_mean(values: &[f64]) -> Option<f64> {
 pub(super) struct EffectRatio {
     pub(super) ratio: f64,
     pub(super) interval: Option<RatioInterval>,
+    few: bool,
 }
 
 impl EffectRatio {
     pub(super) fn text(&self) -> String {
         let interval = |found: RatioInterval| format!(" ({}–{})", three(found.low), three(found.high));
         let interval = self.interval.map_or_else(String::new, interval);
-        format!("{} ×{interval}", three(self.ratio))
+        let ratio = format!("{} ×", three(self.ratio));
+        if self.few { format!("({ratio})") } else { ratio + &interval }
     }
 }
 
@@ -178,6 +180,13 @@ mod tests {
         let ratio = ratio(&completed([("5ms", [40.0, 10.0]), ("50ms", [42.0, 60.0])])).unwrap();
         assert!(ratio.interval.is_some_and(|found| found.low > 0.0 && found.high > ratio.ratio), "{ratio:?}");
         assert!(!ratio.text().contains('−'), "{}", ratio.text());
+    }
+
+    #[test]
+    fn ratio_of_few_requests_is_guess() {
+        let mut points = completed([("5ms", [40.0, 10.0]), ("50ms", [80.0, 20.0])]);
+        points[0].measures[0].0.few = true;
+        assert_eq!(ratio(&points).unwrap().text(), "(2 ×)");
     }
 
     #[test]

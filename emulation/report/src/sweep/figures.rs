@@ -2,16 +2,10 @@
 
 use std::cmp::Ordering;
 
-use roost_statistics::welch;
-
-use super::{FactorEffect, Mean, Overview, SeedGroup, axes, union, with_half};
+use super::{FactorEffect, Overview, SeedGroup, axes, captions, union, with_half};
 use crate::figure::{self, Figure, FigureBar, FigurePanel, Ink, LineAxes, MAX_PANELS, Multiples, PlotLine};
 use crate::measure::{Measure, MeasureKind, MeasuredFigure, RoomFigure};
-use crate::text_format::{capital, three};
-
-/// Ratios of means with a smaller logarithm are no difference for a title.
-const ALIKE: f64 = 0.005;
-const WITH_SEEDS: &str = "Means over seeds, with 95 % confidence intervals.";
+use crate::text_format::capital;
 
 impl Overview<'_> {
     /// The families of topologies, and the figures of each.
@@ -61,8 +55,7 @@ impl Overview<'_> {
         };
         let more = panels.len().saturating_sub(MAX_PANELS);
         let more = if more > 0 { format!(" The table has {more} panels more.") } else { String::new() };
-        let has_seeds = cells.iter().any(|cell| cell.points.len() > 1);
-        let of = if has_seeds { WITH_SEEDS } else { "One run each, so no interval." };
+        let of = captions::of_means(measure, cells);
         Some(Figure { name, title, caption: format!("{}. {of}{more}", capital(&measure.name)), sheet })
     }
 
@@ -99,7 +92,7 @@ impl Overview<'_> {
                 panel.lines.push((number, if is_line { line } else { line.over_words(number, names.len()) }));
             }
             if let Some((_, line)) = panel.lines.iter_mut().find(|(known, _)| *known == number) {
-                line.points.push((cell.x.place, mean.mean, mean.half));
+                line.points.push((cell.x.place, mean.mean, mean.drawn_half()));
             }
         }
         panels
@@ -114,34 +107,6 @@ impl Overview<'_> {
         drawn.retain(|measure| file_name(&measure.kind).is_some());
         drawn.sort_by_key(|measure| order(&measure.kind));
         drawn.iter().filter_map(|measure| effect_figure(measure, &self.effects(measure))).collect()
-    }
-
-    fn title(&self, measure: &Measure, cells: &[&SeedGroup<'_>], places: &[(f64, String)]) -> String {
-        let name = capital(&measure.name);
-        let Some((last, place)) = places.last() else { return name };
-        if cells.iter().any(|cell| cell.panel != cells[0].panel) {
-            return name;
-        }
-        let at_last = cells.iter().filter(|cell| cell.x.place.total_cmp(last).is_eq());
-        let mut seen: Vec<(&SeedGroup<'_>, Mean)> =
-            at_last.filter_map(|cell| Some((*cell, cell.mean(measure)?))).collect();
-        seen.sort_by(|a, b| axes::rank(&a.0.series).cmp(&axes::rank(&b.0.series)));
-        let place = if places.len() > 1 { self.axes.at(place) } else { String::new() };
-        match seen.as_slice() {
-            [] => name,
-            [(only, mean)] => {
-                let first = cells.iter().find(|cell| cell.series == only.series && cell.x != only.x);
-                let first = first.and_then(|cell| Some((cell, cell.mean(measure)?)));
-                let from = first.map_or_else(String::new, |(cell, first)| {
-                    format!("{}{}, ", measure.show(first.mean), self.axes.at(&cell.x.name))
-                });
-                format!("{name}: {from}{}{place}", measure.show(mean.mean))
-            }
-            [first, rest @ ..] if first.1.mean > 0.0 => {
-                format!("{name}{place}: {}", beside(measure, first, rest))
-            }
-            _ => name,
-        }
     }
 }
 
@@ -169,34 +134,9 @@ fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figu
     (!bars_of.is_empty()).then(|| Figure {
         name,
         title: format!("{}{told}", capital(&measure.name)),
-        caption:
-            "Means over the values of the other factors, with 95 % intervals over the seeds. In the title a factor's \
-                  largest mean over its smallest, seed by seed."
-                .into(),
+        caption: captions::of_effects(effects),
         sheet: figure::bars(&bars_of, &[]),
     })
-}
-
-/// The series that is farthest from the first, and the certainty of that.
-fn beside(measure: &Measure, (first, base): &(&SeedGroup<'_>, Mean), rest: &[(&SeedGroup<'_>, Mean)]) -> String {
-    let far = |mean: &Mean| (mean.mean / base.mean).ln().abs();
-    let Some((other, mean)) = rest.iter().max_by(|a, b| far(&a.1).total_cmp(&far(&b.1))) else { return String::new() };
-    if far(mean) < ALIKE {
-        return format!("about {} for all", measure.show(base.mean));
-    }
-    let Some(halves) = base.half.zip(mean.half) else {
-        let ratio = three(mean.mean / base.mean);
-        return format!("{} {ratio} × {}, without an interval", other.series, first.series);
-    };
-    if (mean.mean - base.mean).abs() <= halves.0 + halves.1 {
-        return "no difference seen".to_owned();
-    }
-    let over = welch(&first.values(measure), &other.values(measure));
-    let (ratio, interval) = match over {
-        Some(over) => (over.ratio, format!(" ({}–{})", three(over.low), three(over.high))),
-        None => (mean.mean / base.mean, String::new()),
-    };
-    format!("{} {} ×{interval} {}", other.series, three(ratio), first.series)
 }
 
 fn bar(measure: &Measure, line: &PlotLine) -> Option<FigureBar> {
@@ -250,54 +190,4 @@ fn order(kind: &MeasureKind) -> usize {
 /// Only letters, digits and dashes, so that no name leads out of the folder.
 fn file_safe(name: &str) -> String {
     name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).take(60).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::PathBuf;
-
-    use roost_results::testing::SyntheticShape;
-
-    use super::super::RunSummary;
-    use super::*;
-
-    /// The title for the services completed by two architectures, with one value for each seed.
-    fn title(completed: [&[f64]; 2]) -> String {
-        let mut points = Vec::new();
-        for (architecture, values) in ["client-server", "super-node"].into_iter().zip(completed) {
-            for (seed, value) in (1..).zip(values) {
-                let results =
-                    SyntheticShape { architecture, seed, requests: 20, ..SyntheticShape::default() }.make().results;
-                let mut point = RunSummary::from_results(PathBuf::from(format!("{architecture}-{seed}")), &results);
-                point.measures.retain_mut(|(measure, seen)| {
-                    *seen = *value;
-                    measure.kind == MeasureKind::Completed
-                });
-                points.push(point);
-            }
-        }
-        let overview = Overview::from_points(&points);
-        overview.figures().remove(0).1.remove(0).title
-    }
-
-    #[test]
-    fn title_gives_ratio_and_interval() {
-        let told = title([&[100.0, 101.0, 102.0], &[150.0, 151.0, 153.0]]);
-        assert!(
-            told.starts_with("Completed services: super-node 1.5 × (1.4") && told.ends_with(" client-server"),
-            "{told}"
-        );
-    }
-
-    #[test]
-    fn title_states_no_difference_on_overlap() {
-        let told = title([&[100.0, 105.0, 110.0], &[103.0, 108.0, 113.0]]);
-        assert_eq!(told, "Completed services: no difference seen");
-    }
-
-    #[test]
-    fn single_run_title_has_no_interval() {
-        let told = title([&[100.0], &[103.0]]);
-        assert_eq!(told, "Completed services: super-node 1.03 × client-server, without an interval");
-    }
 }

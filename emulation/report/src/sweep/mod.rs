@@ -1,12 +1,14 @@
 //! Several runs side by side: their differences, and their means over seeds.
 
 mod axes;
+mod captions;
 mod effects;
 mod factors;
 mod figures;
 mod files;
 mod find;
 mod seed_group;
+mod titles;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -4,8 +4,9 @@ use roost_statistics::mean_and_half_width;
 
 use super::RunSummary;
 use super::axes::AxisPlace;
-use crate::measure::Measure;
-use crate::text_format::percent;
+use crate::measure::{Measure, MeasureUnit};
+use crate::seed_values::SeedValues;
+use crate::text_format::{percent, three};
 
 /// Runs that differ only in their seed.
 #[derive(Clone, Debug)]
@@ -36,8 +37,12 @@ impl SeedGroup<'_> {
     }
 
     /// The values of a measure, one for each run that has it.
-    pub(crate) fn values(&self, measure: &Measure) -> Vec<f64> {
-        self.found(measure).map(|(_, value)| *value).collect()
+    pub(super) fn values(&self, measure: &Measure) -> SeedValues {
+        let value = |point: &&RunSummary| {
+            let found = point.measures.iter().find(|(one, _)| one.kind == measure.kind);
+            found.map(|(_, value)| (point.run.seed, *value))
+        };
+        self.points.iter().filter_map(value).collect()
     }
 
     fn found<'s>(&'s self, measure: &'s Measure) -> impl Iterator<Item = &'s (Measure, f64)> {
@@ -72,14 +77,37 @@ pub(crate) struct Mean {
 }
 
 impl Mean {
-    /// The mean and the relative half-width of its interval, `412 ms ±3 %`.
+    /// The mean and the half-width of its interval, `412 ms ±3 %`.
     pub(crate) fn mean_text(&self) -> String {
         with_half(&self.measure, self.mean, self.half)
     }
+
+    /// The half-width of an interval that a figure shows whole: none below zero of what cannot be below it.
+    pub(super) fn drawn_half(&self) -> Option<f64> {
+        self.half.filter(|half| self.mean < 0.0 || *half <= self.mean)
+    }
 }
 
-/// The mean and the relative half-width of its interval, `412 ms ±3 %`.
+/// The mean and the half-width of its interval: relative, `412 ms ±3 %`, but of a share in points, `92.8 % ±2.8 points`.
 pub(crate) fn with_half(measure: &Measure, mean: f64, half: Option<f64>) -> String {
-    let part = half.filter(|_| mean > 0.0).map(|half| format!(" ±{}", percent((half / mean * 100.0).ceil() / 100.0)));
-    measure.show(mean) + &part.unwrap_or_default()
+    let half = half.filter(|_| mean > 0.0).map(|half| match measure.unit {
+        MeasureUnit::Part => format!(" ±{} points", three(half * 100.0)),
+        _ => format!(" ±{}", percent((half / mean * 100.0).ceil() / 100.0)),
+    });
+    measure.show(mean) + &half.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::{MeasureDirection, MeasureKind};
+
+    #[test]
+    fn half_of_share_is_in_points() {
+        let (kind, better) = (MeasureKind::Success, MeasureDirection::Higher);
+        let of = |unit| Measure { kind: kind.clone(), name: "success".to_owned(), unit, better, few: false };
+        assert_eq!(with_half(&of(MeasureUnit::Part), 0.928, Some(0.0278)), "92.8 % ±2.78 points");
+        assert_eq!(with_half(&of(MeasureUnit::Ms), 400.0, Some(11.0)), "400 ms ±3 %");
+        assert_eq!(with_half(&of(MeasureUnit::Part), 0.928, None), "92.8 %");
+    }
 }

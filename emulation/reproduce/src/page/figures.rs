@@ -29,19 +29,25 @@ fn beside(found: StudyResults<'_>, figure: &str, judged: &[Judgement]) -> Option
         let value = half.map_or_else(|| plot.unit.show(mean), |half| plot.unit.around(mean, half));
         Some(FigureBar { name: plot.title.to_owned(), parts: vec![(mean, Ink::Blue)], value })
     };
-    let all: Vec<FigureBar> = plots.filter_map(bar).collect();
+    let all: Vec<FigureBar> = plots.clone().filter_map(bar).collect();
+    let read = read_as(plots.filter_map(|plot| Some(found.mean(point, plot.measure)?.1)));
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '-' };
     let name = format!("{}-{}", found.study.id, figure.chars().map(plain).collect::<String>());
     let title = format!("{}: {}", capital(figure), found.study.title);
-    (!all.is_empty()).then(|| Figure { name, title, caption: caption(figure, judged), sheet: bars(&all, &[]) })
+    (!all.is_empty()).then(|| Figure { name, title, caption: caption(read, figure, judged), sheet: bars(&all, &[]) })
+}
+
+/// The meaning of values that have these half-widths.
+fn read_as(halves: impl IntoIterator<Item = Option<f64>>) -> &'static str {
+    let has_intervals = halves.into_iter().any(|half| half.is_some());
+    if has_intervals { "Means over seeds with 95 % intervals." } else { "One run each, so no interval." }
 }
 
 /// The explanation of a figure, with the paper's statements.
-fn caption(figure: &str, judged: &[Judgement]) -> String {
+fn caption(read: &str, figure: &str, judged: &[Judgement]) -> String {
     let is_papers = |one: &&Judgement| one.kind != ClaimKind::Ours && one.figure == figure && !figure.is_empty();
     let about = judged.iter().filter(is_papers);
     let says: Vec<String> = about.map(|one| format!("{} Here: {}.", one.claim, one.words())).collect();
-    let read = "Means over seeds with 95 % intervals.";
     if says.is_empty() { read.to_owned() } else { format!("{read} The paper: {}", says.join(" ")) }
 }
 
@@ -70,7 +76,8 @@ fn figure(found: StudyResults<'_>, plot: &Plot, judged: &[Judgement]) -> Option<
         "" => plot.title.to_owned(),
         figure => format!("{figure}: {}", plot.title),
     };
-    let caption = caption(plot.figure, judged);
+    let halves = all.iter().flat_map(|line| &line.points).map(|(_, _, half)| *half);
+    let caption = caption(read_as(halves), plot.figure, judged);
     Some(Figure { name: format!("{}-{}", study.id, plot.measure.replace('.', "-")), title, caption, sheet })
 }
 
@@ -78,9 +85,12 @@ fn lines_of(study: &Study, plot: &Plot, all: &[PlotLine]) -> Sheet {
     let mut places: Vec<(f64, String)> = study.points.iter().map(|point| (point.place, point.name.clone())).collect();
     places.sort_by(|a, b| a.0.total_cmp(&b.0));
     places.dedup_by(|a, b| a.0.total_cmp(&b.0).is_eq());
-    lines(all, &places, LineAxes { title: study.axis, most: plot.unit.most().unwrap_or(f64::INFINITY) }, |value| {
-        plot.unit.show(value)
-    })
+    lines(
+        all,
+        &places,
+        LineAxes { title: &study.axis_title(), most: plot.unit.most().unwrap_or(f64::INFINITY) },
+        |value| plot.unit.show(value),
+    )
 }
 
 /// A bar for each line at each kind, in the order of the points.

@@ -10,7 +10,7 @@ use roost_topology::Topology;
 use roost_topology::model::NetKind;
 
 use self::kinds::{Kind, Kinds, short};
-use self::labels::{Area, Label, TakenAreas, around_dot};
+use self::labels::{Area, CrossedSquares, Label, TakenAreas, around_dot};
 pub(super) use self::paths::paths;
 use super::canvas::{Sheet, width_of};
 use super::ink::Ink;
@@ -24,6 +24,10 @@ const RIM: f64 = 70.0;
 /// The least width: the key and its sentences need it.
 const LEAST_WIDTH: f64 = 560.0;
 const HOST: f64 = 6.0;
+/// The radius of the ring of a hub.
+const HUB: f64 = HOST + 3.5;
+/// The most lines that labels avoid.
+const MAX_AVOIDED: usize = 3000;
 const SIZE: f64 = 10.0;
 const KEY_ROW: f64 = 20.0;
 const KEY_SIZE: f64 = 12.0;
@@ -107,6 +111,15 @@ impl NetworkDrawing<'_> {
         self.marks.hubs.contains(&self.topology.hosts[host].name)
     }
 
+    /// The ways of all lines; none of so many that no label could avoid them.
+    fn crossed(&self) -> CrossedSquares {
+        let mut crossed = CrossedSquares::default();
+        if self.lines.lines.len() <= MAX_AVOIDED {
+            self.lines.lines.iter().for_each(|line| crossed.add(line.ends.map(|end| self.spots[end])));
+        }
+        crossed
+    }
+
     /// The labels of LANs, hosts and lines, as far as there is room, and the number of those left out.
     fn labels(&self) -> (Vec<(Label, Ink)>, usize) {
         let mut taken = TakenAreas::default();
@@ -115,9 +128,17 @@ impl NetworkDrawing<'_> {
         for lan in &self.lines.lans {
             taken.add(Area::around(self.spots[lan.vertex], LAN.0, LAN.1));
         }
+        let crossed = self.crossed();
+        // Of the places of a name, those come first through which no line goes.
+        let clear_first = |middles: &mut [Spot], text: &str| {
+            let label = |middle: &Spot| Label { text: text.to_owned(), middle: *middle, size: SIZE };
+            middles.sort_by_key(|middle| !crossed.spare(&label(middle).area(), None));
+        };
         let mut labels = Vec::new();
-        for (host, spot) in hosts() {
-            let middles = around_dot(*spot, HOST, &host.name, SIZE);
+        for (index, (host, spot)) in hosts().enumerate() {
+            let radius = if self.is_hub(index) { HUB } else { HOST };
+            let mut middles = around_dot(*spot, radius, &host.name, SIZE);
+            clear_first(&mut middles, &host.name);
             labels.push(taken.put(&host.name, SIZE, &middles).map(|label| (label, Ink::Text)));
         }
         for lan in &self.lines.lans {
@@ -127,9 +148,12 @@ impl NetworkDrawing<'_> {
             let middles: Vec<_> = near.into_iter().chain(far).collect();
             labels.push(taken.put(&text, SIZE, &middles).map(|label| (label, Ink::Muted)));
         }
-        for line in &self.lines.lines {
+        for (number, line) in self.lines.lines.iter().enumerate() {
             let Some(text) = &line.label else { continue };
-            let middles = along_line(line.ends.map(|end| self.spots[end]));
+            let mut middles = along_line(line.ends.map(|end| self.spots[end]));
+            // On another line it would seem to be that one's.
+            let label = |middle: &Spot| Label { text: text.clone(), middle: *middle, size: SIZE - 1.0 };
+            middles.retain(|middle| crossed.spare(&label(middle).area(), Some(number)));
             labels.push(taken.put(text, SIZE - 1.0, &middles).map(|label| (label, Ink::Muted)));
         }
         let left_out = labels.iter().filter(|label| label.is_none()).count();
@@ -193,7 +217,7 @@ fn draw_lan(Spot { x, y }: Spot, title: &str) -> Markup {
 
 fn draw_ring(Spot { x, y }: Spot) -> Markup {
     html! {
-        circle cx=(short(x)) cy=(short(y)) r=(short(HOST + 3.5)) fill="none" stroke=(Ink::Text.hex())
+        circle cx=(short(x)) cy=(short(y)) r=(short(HUB)) fill="none" stroke=(Ink::Text.hex())
             stroke-width="1.8" {}
     }
 }
@@ -287,6 +311,31 @@ mod tests {
             assert!(svg.contains(&format!(">{}</text>", host.name)), "{} has no label", host.name);
         }
         assert!(!svg.contains("Without room here"), "{svg}");
+    }
+
+    #[test]
+    fn labels_lie_on_no_other_line() {
+        let ends = |n: usize| (0..n).flat_map(move |one| (one + 1..n).map(move |other| (one, other)));
+        let link = |(one, other)| {
+            format!(
+                "[[link]]\nbetween = ['n{one}', 'n{other}']\ndelay = '{}us'\nrate = '1Mbit'\n",
+                10 * one + other + 400
+            )
+        };
+        let text = "[[host]]\nname = 'n[0-6]'\n".to_owned() + &ends(7).map(link).collect::<String>();
+        let topology = roost_topology::file::parse("full", &text).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let graph = neighbors(&topology);
+        let (spots, ..) = on_sheet(&used(&topology, &layout(&graph)), UNITS[0]);
+        let marks = NetworkMarks::default();
+        let drawing =
+            NetworkDrawing { topology: &topology, marks, kinds: Kinds::new(&topology), lines: lines(&topology), spots };
+        let (labels, left_out) = drawing.labels();
+        assert_eq!(labels.len() + left_out, 7 + 21);
+        let crossed = drawing.crossed();
+        for (label, _) in labels.iter().filter(|(label, _)| label.text.ends_with("us")) {
+            let own = drawing.lines.lines.iter().position(|line| line.label.as_deref() == Some(&label.text));
+            assert!(crossed.spare(&label.area(), own), "{label:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use roost_topology::Topology;
 
 use super::kinds::{Kind, Kinds, points, short};
 use super::labels::{Area, TakenAreas, around_dot};
-use super::{HOST, KeyRows, KeySign, SIZE, draw_label};
+use super::{HOST, HUB, KeyRows, KeySign, NetworkMarks, SIZE, draw_label, draw_ring};
 use crate::figure::canvas::{Mark, Sheet};
 use crate::figure::ink::Ink;
 
@@ -27,7 +27,11 @@ struct Cell {
 }
 
 /// Draws the paths of all nodes that were in more than one cell; `None` if none was.
-pub(in crate::figure) fn paths(topology: &Topology, positions: &[PositionRecord]) -> Option<Sheet> {
+pub(in crate::figure) fn paths(
+    topology: &Topology,
+    positions: &[PositionRecord],
+    marks: NetworkMarks<'_>,
+) -> Option<Sheet> {
     let mut by_node: BTreeMap<&str, Vec<Cell>> = BTreeMap::new();
     for position in positions {
         let path = by_node.entry(&position.node).or_default();
@@ -36,7 +40,7 @@ pub(in crate::figure) fn paths(topology: &Topology, positions: &[PositionRecord]
             path.push(cell);
         }
     }
-    by_node.values().any(|path| path.len() > 1).then(|| Grid::around(&by_node).draw(topology, &by_node))
+    by_node.values().any(|path| path.len() > 1).then(|| Grid::around(&by_node).draw(topology, &by_node, marks))
 }
 
 struct Grid {
@@ -73,11 +77,15 @@ impl Grid {
         Spot { x: spot.x + shift, y: spot.y + shift }
     }
 
-    fn draw(&self, topology: &Topology, paths: &BTreeMap<&str, Vec<Cell>>) -> Sheet {
+    fn draw(&self, topology: &Topology, paths: &BTreeMap<&str, Vec<Cell>>, marks: NetworkMarks<'_>) -> Sheet {
         let kinds = PathKinds::new(topology, paths);
         let width = (self.columns * self.cell + 2.0 * RIM).max(LEAST_WIDTH);
         let mut key = KeyRows::new(width);
         kinds.key.iter().for_each(|(name, kind)| key.add(name, KeySign::Host(*kind)));
+        let is_hub = |name: &str| marks.hubs.iter().any(|hub| hub == name);
+        if paths.keys().any(|name| is_hub(name)) {
+            key.add("hub", KeySign::Hub);
+        }
         key.say("A line leads from the ring where its node began to the dot where it ended.");
         if let Some(side) = topology.motion.cell_m {
             key.say(&format!("A cell is {side} m wide."));
@@ -89,7 +97,18 @@ impl Grid {
             .filter_map(|(number, (name, path))| Some((*name, in_lane(number, *path.last()?))))
             .collect();
         ends.iter().for_each(|(_, end)| taken.add(Area::around(*end, HOST, HOST)));
-        let labels = ends.iter().filter_map(|(name, end)| taken.put(name, SIZE, &around_dot(*end, HOST, name, SIZE)));
+        let begins: Vec<(&str, Spot)> = (paths.iter().enumerate())
+            .filter(|(_, (_, path))| path.len() > 1)
+            .filter_map(|(number, (name, path))| Some((*name, in_lane(number, *path.first()?))))
+            .collect();
+        begins.iter().for_each(|(_, begin)| taken.add(Area::around(*begin, HOST, HOST)));
+        // The numbers of the columns.
+        let below = RIM + self.rows * self.cell;
+        taken.add(Area { left: 0.0, upper: below, right: width, lower: below + RIM });
+        let labels = ends.iter().copied().chain(begins.into_iter().filter(|_| !kinds.are_own));
+        let radius = |name: &str| if is_hub(name) { HUB } else { HOST };
+        let labels =
+            labels.filter_map(|(name, spot)| taken.put(name, SIZE, &around_dot(spot, radius(name), name, SIZE)));
         let labels: Vec<_> = labels.collect();
         let body = html! {
             g transform="scale(10)" {
@@ -99,7 +118,10 @@ impl Grid {
                     @for (number, (name, path)) in paths.iter().enumerate() {
                         (draw_path(name, kinds.kind(name).ink, thinned(path).map(|cell| in_lane(number, cell))))
                     }
-                    @for (name, end) in &ends { (kinds.kind(name).draw(*end, HOST)) }
+                    @for (name, end) in &ends {
+                        @if is_hub(name) { (draw_ring(*end)) }
+                        (kinds.kind(name).draw(*end, HOST))
+                    }
                     @for label in &labels { (draw_label(label, Ink::Text)) }
                 }
             }
@@ -164,10 +186,12 @@ fn draw_path(name: &str, ink: Ink, corners: impl Iterator<Item = Spot>) -> Marku
     }
 }
 
-/// The kinds of paths: those of classes, or one for each node where few nodes of a single class moved.
+/// The kinds of paths: one for each node where few moved, or else those of the classes that are drawn.
 struct PathKinds<'a> {
     by_node: BTreeMap<&'a str, Kind>,
     key: Vec<(&'a str, Kind)>,
+    /// True if each path has an ink of its own.
+    are_own: bool,
 }
 
 impl<'a> PathKinds<'a> {
@@ -175,14 +199,14 @@ impl<'a> PathKinds<'a> {
         let kinds = Kinds::new(topology);
         let class = |name: &str| topology.host_index(name).and_then(|host| topology.hosts[host].class.as_deref());
         let moved: Vec<&str> = paths.iter().filter(|(_, path)| path.len() > 1).map(|(name, _)| *name).collect();
-        let is_of_one = moved.iter().all(|name| class(name) == class(moved[0]));
-        if is_of_one && (2..=Ink::KINDS.len()).contains(&moved.len()) {
+        if (2..=Ink::KINDS.len()).contains(&moved.len()) {
             let own = (0..).zip(&moved).map(|(number, name)| (*name, Kind { ink: Ink::kind(number), mark: Mark::Dot }));
             let key: Vec<(&str, Kind)> = own.collect();
-            return Self { by_node: key.iter().copied().collect(), key };
+            return Self { by_node: key.iter().copied().collect(), key, are_own: true };
         }
-        let by_node = paths.keys().map(|name| (*name, kinds.kind(class(name)))).collect();
-        Self { by_node, key: kinds.key().collect() }
+        let by_node: BTreeMap<&str, Kind> = paths.keys().map(|name| (*name, kinds.kind(class(name)))).collect();
+        let key = kinds.key().filter(|(_, kind)| by_node.values().any(|drawn| drawn == kind)).collect();
+        Self { by_node, key, are_own: false }
     }
 
     /// A node that stayed has the ink of no class where each path has its own.
@@ -208,14 +232,16 @@ mod tests {
     #[test]
     fn standing_nodes_have_no_paths() {
         let topology = Topology::default();
-        assert!(paths(&topology, &[position("a", 1, 1), position("a", 1, 1), position("b", 3, 4)]).is_none());
-        assert!(paths(&topology, &[]).is_none());
+        let none = NetworkMarks::default();
+        let still = [position("a", 1, 1), position("a", 1, 1), position("b", 3, 4)];
+        assert!(paths(&topology, &still, none).is_none());
+        assert!(paths(&topology, &[], none).is_none());
     }
 
     #[test]
     fn paths_end_in_dots() {
         let far = [position("a", i32::MIN, i32::MAX), position("a", i32::MAX, i32::MIN), position("b", 0, 0)];
-        let svg = paths(&Topology::default(), &far).unwrap().standing("paths");
+        let svg = paths(&Topology::default(), &far, NetworkMarks::default()).unwrap().standing("paths");
         // The ends of both, and the beginning of the one that moved.
         assert_eq!((svg.matches("<polyline").count(), svg.matches("<circle").count()), (2, 3));
     }
@@ -225,7 +251,7 @@ mod tests {
         let topology = Topology::default();
         let inks = |count: i32| {
             let moves = (0..count).flat_map(|n| [position(&format!("n{n}"), n, 0), position(&format!("n{n}"), n, 1)]);
-            let svg = paths(&topology, &moves.collect::<Vec<_>>()).unwrap().standing("paths");
+            let svg = paths(&topology, &moves.collect::<Vec<_>>(), NetworkMarks::default()).unwrap().standing("paths");
             let lines =
                 svg.split("<polyline").skip(1).map(|line| line.split("stroke=\"").nth(1).unwrap()[..7].to_owned());
             let inks: std::collections::BTreeSet<String> = lines.collect();
@@ -233,6 +259,25 @@ mod tests {
         };
         assert_eq!(inks(3), (3, true, 0));
         assert_eq!(inks(20).0, 1);
+    }
+
+    #[test]
+    fn key_has_what_is_drawn() {
+        let text =
+            "lenient = true\n[[host]]\nname = ['a', 'b']\nclass = 'uav'\n[[host]]\nname = 'h'\nclass = 'ground'\n";
+        let topology = roost_topology::file::parse("t", text).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let moves = [position("a", 0, 0), position("a", 1, 0), position("b", 2, 0)];
+        let hubs = ["h".to_owned()];
+        let drawn = |positions: &[PositionRecord]| {
+            paths(&topology, positions, NetworkMarks { hubs: &hubs }).unwrap().standing("paths")
+        };
+        let svg = drawn(&moves);
+        assert!(
+            svg.contains(">uav</text>") && !svg.contains(">ground</text>") && !svg.contains(">hub</text>"),
+            "{svg}"
+        );
+        let svg = drawn(&[moves.as_slice(), &[position("h", 5, 5)]].concat());
+        assert!(svg.contains(">ground</text>") && svg.contains(">hub</text>") && svg.contains(">h</text>"), "{svg}");
     }
 
     #[test]
