@@ -197,10 +197,15 @@ pub(crate) fn numbered(path: &Path, number: usize) -> PathBuf {
     name.into()
 }
 
+/// The most times that a file is opened. Each needs a rotation at that very moment, or a bad mind in its folder.
+const MAX_ATTEMPTS: usize = 1000;
+
 fn open(path: &Path) -> io::Result<File> {
     let (mut options, is_root) = (OpenOptions::new(), rustix::process::geteuid().is_root());
     options.read(true).append(true).mode(0o600);
+    let mut attempts = MAX_ATTEMPTS;
     let file = loop {
+        attempts -= 1;
         match options.clone().create_new(true).open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             made => break made?,
@@ -209,7 +214,7 @@ fn open(path: &Path) -> io::Result<File> {
         let flags = if is_root { rustix::fs::OFlags::NOFOLLOW } else { rustix::fs::OFlags::empty() };
         match options.clone().custom_flags(flags.bits() as i32).open(path) {
             // Another process has rotated it away since.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() && attempts > 0 => {}
             opened => return opened,
         }
     };

@@ -116,9 +116,9 @@ impl Fanout {
     }
 
     /// Lets a target begin at another place of the stream.
-    pub fn restart_target(&mut self, target: TargetId, start: StartPoint) {
+    pub fn restart_target(&mut self, now: Time, target: TargetId, start: StartPoint) {
         if let Some(known) = self.targets.get_mut(target.0).and_then(Option::as_mut) {
-            known.join(start, &self.ring);
+            known.join(now, start, &self.ring);
             self.wants_key |= known.awaits_key();
             self.wait(target.0, Wait::Turn);
         }

@@ -28,12 +28,12 @@ const FIRST_PACKETS: u64 = 16;
 
 /// The first counter of a stream of which this packet comes first.
 pub(crate) fn first_counter_of(counter: u64) -> u64 {
-    if number_of(counter) < FIRST_PACKETS { counter - number_of(counter) } else { counter }
+    if is_of_first_packets(counter) { counter - number_of(counter) } else { counter }
 }
 
-/// True for a stream's first packet.
-pub(crate) fn is_first_counter(counter: u64) -> bool {
-    number_of(counter) == 0
+/// True for one of a stream's first packets.
+pub(crate) fn is_of_first_packets(counter: u64) -> bool {
+    number_of(counter) < FIRST_PACKETS
 }
 
 /// The number of a packet in its stream, from 0: a publisher's counters begin with nothing in their lower half.

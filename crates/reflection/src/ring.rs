@@ -12,7 +12,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use roost_wire::Time;
 
-use crate::loss_tracker::is_first_counter;
+use crate::loss_tracker::is_of_first_packets;
 use crate::packet::{Flags, Hop};
 
 /// The most packets in a run: what Linux takes in one message (`UDP_MAX_SEGMENTS`, before 6.9).
@@ -155,10 +155,16 @@ impl Ring {
         self.key
     }
 
-    /// The place of the oldest run, if the stream's first packet is still there.
-    pub(crate) fn beginning(&self) -> Option<u64> {
+    #[cfg(test)]
+    pub(crate) fn forget_key(&mut self) {
+        self.key = None;
+    }
+
+    /// The place of the oldest run, if that is of the beginning of a stream, and recent.
+    pub(crate) fn beginning(&self, now: Time) -> Option<u64> {
         let (counter, _) = self.by_counter.first_key_value()?;
-        is_first_counter(*counter).then_some(self.first)
+        let is_recent = self.runs.front().is_some_and(|oldest| now.since(oldest.at) <= self.keep.age);
+        (is_recent && is_of_first_packets(*counter)).then_some(self.first)
     }
 
     /// The parameter sets that came before the last key frame.

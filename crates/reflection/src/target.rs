@@ -43,7 +43,8 @@ impl TargetOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartPoint {
-    /// With the last key frame, or at the live edge of a stream without any.
+    /// With the last key frame. A stream without any begins with its first packet if it has just begun, and otherwise
+    /// at its live edge.
     KeyFrame,
     /// With the packet of this counter, because it has those before it; if that is not there any
     /// more, as anybody.
@@ -162,19 +163,19 @@ impl Target {
             free: now,
             second: (now, 0),
         };
-        target.join(start, ring);
+        target.join(now, start, ring);
         target
     }
 
-    pub(crate) fn join(&mut self, start: StartPoint, ring: &Ring) {
+    pub(crate) fn join(&mut self, now: Time, start: StartPoint, ring: &Ring) {
         self.front.clear();
         let found = match start {
             StartPoint::At(counter) => ring.place_of(counter),
             StartPoint::KeyFrame => None,
         };
         let until = ring.head();
-        // Without key frames a stream that has just begun is sent from its first packet on.
-        (self.next, self.part, self.stage) = match (found, ring.key().or(ring.beginning())) {
+        let beginning = || ring.beginning(now).filter(|_| !ring.knows_keys);
+        (self.next, self.part, self.stage) = match (found, ring.key().or_else(beginning)) {
             (Some((place, part)), _) => (place, part, Stage::CatchingUp { until }),
             (None, Some(place)) => (place, 0, Stage::CatchingUp { until }),
             (None, None) if ring.knows_keys => (until, 0, Stage::AwaitsKey),

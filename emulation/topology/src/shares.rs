@@ -43,10 +43,12 @@ pub enum ShareError {
     )]
     TooNear { first: String, second: String, why: String, hold: String },
     #[error(
-        "the hosts make {groups} groups that cannot be divided, and there are {machines} machines: hosts of one radio stay \
-         on one machine, and so do hosts with less than {hold} between them"
+        "{machines} machines cannot share this network: hosts of one radio stay on one machine, and so do hosts with less \
+         than {hold} between them, which makes groups that cannot be divided, {groups} in all; name fewer machines"
     )]
     TooFewGroups { machines: usize, groups: usize, hold: String },
+    #[error("machine number {machine} gets no host, as they are placed on others: place fewer, or name fewer machines")]
+    Empty { machine: usize },
 }
 
 /// Divides a network among machines.
@@ -61,10 +63,12 @@ pub fn divide(topology: &Topology, request: &ShareRequest) -> Result<Shares, Sha
     let groups = Groups::join(topology, &near);
     let pinned = groups.pin(topology, request)?;
     let hosts = search::search(topology, &near, &groups, &search::Limits { machines: request.machines, pinned });
-    let hold = || format_duration(request.hold);
-    if (0..request.machines).any(|machine| !hosts.contains(&machine)) {
-        let (machines, groups) = (request.machines, groups.members.len());
-        return Err(ShareError::TooFewGroups { machines, groups, hold: hold() });
+    let (machines, groups) = (request.machines, groups.members.len());
+    if groups < machines {
+        return Err(ShareError::TooFewGroups { machines, groups, hold: format_duration(request.hold) });
+    }
+    if let Some(machine) = (0..machines).find(|machine| !hosts.contains(machine)) {
+        return Err(ShareError::Empty { machine });
     }
     let carriers = topology.nets.iter().zip(&near).map(|(net, near)| carrier(net, near, &hosts)).collect();
     Ok(Shares { hosts, carriers })

@@ -198,11 +198,14 @@ fn remarks(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<String> {
             seen.join(", ")
         ));
     }
-    let moved = hosts.members.values().filter(|member| member.cells.len() > 1);
-    let moved: Vec<&str> = moved.map(|member| member.name.as_str()).collect();
+    let moved = hosts.hosts.iter().filter(|host| {
+        let node = host.node.and_then(|node| hosts.members.get(&node));
+        node.is_some_and(|node| node.cells.len() > 1)
+    });
+    let moved: Vec<&str> = moved.map(|host| host.name.as_str()).collect();
     if !moved.is_empty() {
         remarks.push(format!(
-            "{} moved: links keep one delay, rate and loss here, so doubt the twin where links changed with their hosts",
+            "{} moved: links keep one delay, rate and loss here, so doubt the twin where a link changed as its host moved",
             moved.join(", ")
         ));
     }

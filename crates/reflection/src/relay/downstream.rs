@@ -144,7 +144,7 @@ impl Relay {
         member.target.into_iter().for_each(|target| known.reflector.fanout().allow_all(target));
         match member.target {
             Some(target) if trusted == TrustedCopy::BeginsAnew => {
-                known.reflector.fanout().restart_target(target, start)
+                known.reflector.fanout().restart_target(now, target, start)
             }
             Some(_) => {}
             None => {

@@ -124,6 +124,8 @@ pub struct RejectedCounts {
     pub foreign: u64,
     /// Words of somebody who was not told them.
     pub unknown: u64,
+    /// Ends of what is not, or no longer, between the two hosts.
+    pub ended: u64,
 }
 
 /// The machine. It does no I/O: time, datagrams and a seed come in.

@@ -151,9 +151,10 @@ impl Relay {
             }
             ControlPacket::Parity(_) => self.unknown_upstream(now, from, stream),
             ControlPacket::Bye => {
-                // Both ends may end a stream at once: then neither knows it when the other says so.
-                let _ = self.handle_upstream_bye(now, from, stream, word)
+                let was_known = self.handle_upstream_bye(now, from, stream, word)
                     || self.handle_downstream_bye(now, from, stream, word);
+                // Both ends may end a stream at once: then neither knows it when the other says so.
+                self.rejected.ended += u64::from(!was_known);
             }
             ControlPacket::Answer { tag, next } => self.handle_answer(now, from, stream, word, tag, next),
             ControlPacket::Report(reported) => self.handle_report(now, from, stream, word, reported),

@@ -11,9 +11,13 @@ fn at(ms: u64) -> Time {
 
 /// A packet every 10 ms, the first of them a key frame.
 fn ring(packets: u64) -> Ring {
+    ring_of(0..packets, Some(0))
+}
+
+fn ring_of(counters: Range<u64>, key: Option<u64>) -> Ring {
     let mut ring = Ring::new(RetentionLimits::default());
-    for counter in 0..packets {
-        let flags = if counter == 0 { Flags::KEY_FRAME } else { Flags::default() };
+    for counter in counters {
+        let flags = if Some(counter) == key { Flags::KEY_FRAME } else { Flags::default() };
         let mark = Mark { from: Some(SOURCE.into()), hops: 1, first_byte: None, counter: Some(counter), flags };
         ring.push(at(10 * counter), &[1; 100], mark);
         ring.close(at(10 * counter));
@@ -31,6 +35,23 @@ fn miss(target: &mut Target, ring: &Ring, counters: Range<u64>, after: u64) {
         let now = at(10 * (counter + 1) + after);
         target.repair(now, &missing(counter), ring, &LagLimits::default());
     }
+}
+
+#[test]
+fn joiner_begins_with_recent_first_packets() {
+    // The first packet may be lost, and be repaired later.
+    for (first, age, begins) in
+        [(0, 0, true), (1, 0, true), (15, 0, true), (16, 0, false), (0, 300, true), (0, 600, false)]
+    {
+        let ring = ring_of(first..first + 10, None);
+        let now = at(10 * (first + 9) + age);
+        let target = Target::new(now, TARGET.into(), TargetOptions::SUBSCRIBER, StartPoint::KeyFrame, &ring);
+        assert_eq!(target.next == ring.tail(), begins, "{first} {age}");
+    }
+    let mut ring = ring_of(0..10, Some(0));
+    ring.forget_key();
+    let target = Target::new(at(100), TARGET.into(), TargetOptions::SUBSCRIBER, StartPoint::KeyFrame, &ring);
+    assert!(target.awaits_key());
 }
 
 #[test]

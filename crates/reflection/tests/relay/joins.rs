@@ -28,7 +28,8 @@ fn one_copy_per_hop() {
     }
 }
 
-/// Offers and answers take as long as a busy host lets them wait; meanwhile the stream has begun.
+/// Offers and answers take as long as a busy host lets them wait, up to the half second for which packets are kept;
+/// meanwhile the stream has begun.
 #[test]
 fn late_answer_costs_no_first_packet() {
     for (slow, delay, has_keys) in [(P, HP), (HP, HS), (HS, S)]

@@ -118,7 +118,7 @@ impl MediaMetrics {
 
     fn set(&self, sums: &Sums, passed: &Arc<Passed>) {
         self.streams.set(gauge(sums.streams));
-        let RejectedCounts { malformed, foreign, unknown } = sums.rejected;
+        let RejectedCounts { malformed, foreign, unknown, ended } = sums.rejected;
         let gauges = [
             (&self.receivers, "subscriber", sums.subscribers),
             (&self.receivers, "reflector", sums.reflectors),
@@ -138,6 +138,7 @@ impl MediaMetrics {
             (&self.rejected, "malformed", malformed),
             (&self.rejected, "foreign", foreign),
             (&self.rejected, "unknown", unknown),
+            (&self.rejected, "ended", ended),
         ];
         for (family, label, total) in counters {
             follow(&family.with_label_values(&[label]), total);

@@ -162,8 +162,8 @@ fn programs_beside_daemons_reach_them() {
         + "stream = '1s'\ntimeout = '10s'\n[classes.star]\nmix = { sensor = 50, idle = 50 }\n"
         + &program("ask", "node2", ask)
         + "start = '1s'\n"
-        + &program("none", "server", "echo \"${ROOST_SOCKET-none} ${ROOST_HUB_SOCKET-none}\"")
-        + &program("hub", "node1", "roost --socket $ROOST_HUB_SOCKET status");
+        + &program("none", "server", "echo \"${ROOST_SOCKET-none} ${EMULATE_HUB_SOCKET-none}\"")
+        + &program("hub", "node1", "roost --socket $EMULATE_HUB_SOCKET status");
     let trial = ProgramTrial::new(&plan);
     let (code, results) = trial.run();
     assert!(matches!(code, 0 | 4), "{:?}", results.run.verdict);

@@ -32,6 +32,23 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
+/// The link is down for ever, which only a run shows.
+#[test]
+fn failed_trial_of_sweep_is_named() {
+    let folder = folder_with("topology = 'net.toml'\narchitecture = 'super-node'\nduration = '5s'\n");
+    let network = "[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\nrate = '1Mbit'\n\
+        [[event]]\nat = '0s'\nnet = 'a-b'\ndo = 'down'\n";
+    fs::write(folder.path().join("net.toml"), network).unwrap();
+    let args = ["sweep", "trial.toml", "--simulate", "--check", "--seeds", "2"];
+    let output = emulate(folder.path(), &args);
+    assert_eq!(output.status.code(), Some(1), "{}", said(&output));
+    assert!(said(&output).contains("2 of 2 runs to make: 2 at once.\n"), "{}", said(&output));
+    assert!(said(&output).contains("was tried and failed: "), "{}", said(&output));
+    let checked: Value =
+        serde_json::from_slice(&emulate(folder.path(), &[&args[..], &["--json"]].concat()).stdout).unwrap();
+    assert!(checked["expected_s"].is_null() && checked["trial_error"]["error"].is_string(), "{checked}");
+}
+
 fn json(folder: &Path, args: &[&str]) -> Value {
     let output = emulate(folder, &[&["simulate", "trial.toml", "--json"], args].concat());
     assert!(output.status.success(), "{}", said(&output));

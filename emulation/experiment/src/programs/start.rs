@@ -93,7 +93,7 @@ impl Programs {
             return;
         }
         // A daemon of this machine is none of the run.
-        command.env_remove("ROOST_SOCKET").env_remove("ROOST_HUB_SOCKET");
+        command.env_remove("ROOST_SOCKET").env_remove("EMULATE_HUB_SOCKET");
         if root.is_some() {
             if self.nodes.contains(&self.all[index].host) {
                 command.env("ROOST_SOCKET", ROOT_SOCKET);
@@ -108,7 +108,7 @@ impl Programs {
             command.env("PATH", path);
         }
         let hub = self.hubs.get(&self.all[index].host).map(|hub| self.socket_of(hub));
-        for (variable, socket) in [("ROOST_SOCKET", self.socket(index)), ("ROOST_HUB_SOCKET", hub)] {
+        for (variable, socket) in [("ROOST_SOCKET", self.socket(index)), ("EMULATE_HUB_SOCKET", hub)] {
             command.envs(socket.map(|socket| (variable, short(socket))));
         }
     }

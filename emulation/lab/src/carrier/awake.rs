@@ -1,12 +1,14 @@
 //! Idle processors that stay awake: one that sleeps takes longer to wake than a packet may be late.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 
 /// The longest that a processor may take to wake, in microseconds, for as long as the file is open. It is written as
 /// the kernel's `pm_qos_interface` says, a native 32-bit number.
 const LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
 const LONGEST_WAKE_US: i32 = 0;
+/// The driver that heeds it; the kernel may have none, as in some virtual machines.
+const IDLE_DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 
 /// Keeps all processors awake until it is dropped.
 #[derive(Debug)]
@@ -27,14 +29,21 @@ impl Awake {
             None => "not asked for".to_owned(),
             Some(Ok(_)) => "yes".to_owned(),
             Some(Err(error)) => {
-                format!("refused by this system ({LATENCY_DEVICE}: {error}): run as root, on a machine that has it")
+                format!("refused by this system ({error}): run as root, and outside of a container")
             }
         }
     }
 }
 
 fn hold() -> io::Result<File> {
-    let mut device = OpenOptions::new().write(true).open(LATENCY_DEVICE)?;
-    device.write_all(&LONGEST_WAKE_US.to_ne_bytes())?;
+    if fs::read_to_string(IDLE_DRIVER).map_or(true, |driver| driver.trim() == "none") {
+        return Err(io::Error::other("its kernel has no driver for idle processors"));
+    }
+    let mut device = OpenOptions::new().write(true).open(LATENCY_DEVICE).map_err(named)?;
+    device.write_all(&LONGEST_WAKE_US.to_ne_bytes()).map_err(named)?;
     Ok(device)
+}
+
+fn named(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{LATENCY_DEVICE}: {error}"))
 }

@@ -46,7 +46,7 @@ const LINKS: usize = 12;
 /// The most reasons of failures that are shown.
 const REASONS: usize = 8;
 /// The parts of the traffic, as people call them.
-const PARTS: [(&str, &str); 11] = [
+const PARTS: [(&str, &str); 12] = [
     ("data", "data beyond delivery"),
     ("join", "join"),
     ("renew", "renew"),
@@ -56,6 +56,7 @@ const PARTS: [(&str, &str); 11] = [
     ("gossip", "membership"),
     ("forwarded", "forwarded by routers"),
     ("programs", "own programs, and forwarded by routers"),
+    ("rest", "headers, acks and own programs"),
     ("headers", "headers and acks"),
     ("payload", "payload"),
 ];

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::per_service;
 use super::traffic::sent;
+use crate::record::ProgramEnd;
 use crate::{NodeSpan, Results};
 
 /// The daemons' class of traffic for the services' data.
@@ -18,7 +19,8 @@ pub struct TrafficPart {
     /// `payload` (delivered), `data` (payload sent beyond that: relayed again, retransmitted, lost, the
     /// messages' own headers), `join`, `renew`, `lookup`, `mesh`, `summary`, `gossip`, `forwarded` (sent on by
     /// hosts on several nets, which count the same packet again), `programs` (instead of that, with the traffic of the
-    /// plan's own programs), or `headers` (the rest: sealing, framing, acknowledgements).
+    /// plan's own programs), `headers` (the rest: sealing, framing, acknowledgements), or `rest` (all of these, if no
+    /// host without a program tells what headers take).
     pub part: String,
     pub bytes: u64,
     /// Bytes for each completed service; `None` if programs ran.
@@ -43,20 +45,32 @@ pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, compl
     parts.extend(classes);
     let named: u64 = parts.iter().map(|(_, bytes)| bytes).sum();
     let rest = offered.saturating_sub(named);
+    let only_services = has_only_services(results);
     let others = of_others(results).map(|bytes| bytes.min(rest));
-    let name = if results.programs.is_empty() { "forwarded" } else { "programs" };
-    parts.extend(others.map(|bytes| (name.to_owned(), bytes)));
-    parts.push(("headers".to_owned(), rest - others.unwrap_or(0)));
-    let each = |bytes| per_service(bytes, completed).filter(|_| results.programs.is_empty());
+    let (other_part, last_part) = match others {
+        _ if only_services => ("forwarded", "headers"),
+        Some(_) => ("programs", "headers"),
+        None => ("", "rest"),
+    };
+    parts.extend(others.map(|bytes| (other_part.to_owned(), bytes)));
+    parts.push((last_part.to_owned(), rest - others.unwrap_or(0)));
+    let each = |bytes| per_service(bytes, completed).filter(|_| only_services);
     let part = |(part, bytes)| TrafficPart { part, bytes, per_service: each(bytes) };
     parts.into_iter().map(part).collect()
 }
 
-/// Bytes of others than the daemons: those that hosts on several nets forwarded, and those of programs. They are
-/// what such hosts offered beyond their daemons' sockets, assuming the headers for each byte of all other hosts.
-/// `None` if there is no such host.
+/// True if nothing but services sent anything: no program of the plan, and no traffic agent.
+pub(super) fn has_only_services(results: &Results) -> bool {
+    results.programs.iter().all(|program| program.end == ProgramEnd::NotStarted) && results.traffic.is_empty()
+}
+
+/// Bytes of others than the daemons: those that hosts on several nets forwarded, and those of programs and traffic
+/// agents. They are what such hosts offered beyond their daemons' sockets, assuming the headers for each byte of all other
+/// hosts. `None` if there is no such host, or if programs ran on all hosts.
 fn of_others(results: &Results) -> Option<u64> {
-    let with_program: BTreeSet<&str> = results.programs.iter().map(|program| program.host.as_str()).collect();
+    let programs = results.programs.iter().map(|program| program.host.as_str());
+    let with_program: BTreeSet<&str> =
+        programs.chain(results.traffic.iter().map(|agent| agent.host.as_str())).collect();
     let mut offered: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
     for link in sent(&results.links) {
         let (bytes, nets) = offered.entry(&link.host).or_default();
@@ -73,7 +87,7 @@ fn of_others(results: &Results) -> Option<u64> {
         let sums = if is_shared { shared.get_or_insert((0, 0)) } else { &mut ends };
         *sums = (sums.0 + bytes, sums.1 + own.get(host).copied().unwrap_or(0));
     }
-    let (offered, own) = shared?;
+    let (offered, own) = shared.filter(|_| ends.1 > 0 || has_only_services(results))?;
     let headers = if ends.1 > 0 { ends.0 as f64 / ends.1 as f64 } else { 1.0 };
     // Not negative, and at most the offered bytes.
     Some((offered as f64 - own as f64 * headers.max(1.0)).max(0.0) as u64)
@@ -100,7 +114,8 @@ pub(super) fn since(first: u64, last: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Metrics;
+    use super::super::{Metrics, TrafficMetrics};
+    use super::*;
     use crate::testing;
 
     #[test]
@@ -145,9 +160,18 @@ mod tests {
         let before = Metrics::from_results(&results).traffic;
         results.programs = vec![testing::program("b")];
         let traffic = Metrics::from_results(&results).traffic;
-        let names: Vec<&str> = traffic.parts.iter().map(|part| part.part.as_str()).collect();
-        assert!(names.contains(&"programs") && !names.contains(&"forwarded"), "{names:?}");
+        let bytes = |traffic: &TrafficMetrics, name: &str| {
+            traffic.parts.iter().find(|part| part.part == name).map(|part| part.bytes)
+        };
+        // b offered 3000 bytes, and its daemon sent 250; a and the hub offered 6000, and sent 3500.
+        let of_program = (3000.0 - 250.0 * 6000.0 / 3500.0_f64) as u64;
+        assert_eq!((bytes(&traffic, "programs"), bytes(&traffic, "forwarded")), (Some(of_program), None));
         assert_eq!(traffic.parts.iter().map(|part| part.bytes).sum::<u64>(), 9000);
+        results.programs = ["a", "b", "hub"].map(testing::program).into();
+        let all = Metrics::from_results(&results).traffic;
+        assert_eq!((bytes(&all, "programs"), bytes(&all, "headers"), bytes(&all, "rest")), (None, None, Some(4270)));
+        results.programs.iter_mut().for_each(|program| program.end = ProgramEnd::NotStarted);
+        assert_eq!(Metrics::from_results(&results).traffic, before);
         assert_eq!((traffic.offered_bytes, traffic.offered_per_service), (before.offered_bytes, None));
         assert_eq!((traffic.port_per_service, traffic.overhead_per_service), (None, None));
         assert!(traffic.parts.iter().all(|part| part.per_service.is_none()));
@@ -157,8 +181,7 @@ mod tests {
     fn hub_daemon_belongs_to_host() {
         let mut results = testing::by_hand();
         results.run.hubs = vec!["a".into(), "x45-1".into()];
-        let hosts =
-            ["a", "a-hub", "x45-1-hubx", "x45-10-hub", "b"].map(|name| super::host_of(name, &results).to_owned());
+        let hosts = ["a", "a-hub", "x45-1-hubx", "x45-10-hub", "b"].map(|name| host_of(name, &results).to_owned());
         assert_eq!(hosts, ["a", "a", "x45-1", "x45-10-hub", "b"]);
     }
 

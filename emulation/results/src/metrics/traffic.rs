@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
 
-use super::parts::{TrafficPart, counted, parts, since};
+use super::parts::{TrafficPart, counted, has_only_services, parts, since};
 use super::{RequestCounts, per_service};
 use crate::record::{LinkRecord, NodeRecord, RequestOutcome};
 use crate::{NodeSpan, Results};
@@ -26,7 +26,7 @@ pub struct TrafficMetrics {
     pub payload_bytes: u64,
     /// `offered_bytes` without `payload_bytes`: everything beyond the requested data.
     pub overhead_bytes: Option<u64>,
-    /// The traffic for each service is `None` if programs ran, whose traffic is among all that was counted.
+    /// `offered_bytes` for each completed service; like the two below `None` if programs ran, whose traffic is among it.
     pub offered_per_service: Option<f64>,
     pub port_per_service: Option<f64>,
     pub overhead_per_service: Option<f64>,
@@ -93,7 +93,7 @@ pub(super) fn traffic(results: &Results, completed: u64) -> TrafficMetrics {
     let payload_bytes = results.requests.iter().map(|request| request.bytes).sum();
     // The payload of requests in progress is unknown for a run that broke off.
     let overhead_bytes = offered_bytes.filter(|_| counted).map(|offered| offered.saturating_sub(payload_bytes));
-    let of_services = results.programs.is_empty();
+    let of_services = has_only_services(results);
     let each = |bytes: Option<u64>| bytes.filter(|_| of_services).and_then(|bytes| per_service(bytes, completed));
     TrafficMetrics {
         offered_bytes,

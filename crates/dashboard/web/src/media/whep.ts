@@ -14,15 +14,20 @@ export interface Playback {
   received: () => Promise<number>;
 }
 
+/** The time for which a daemon may let the end of a session wait, milliseconds. */
+const PATIENCE = 2000;
+
 /** Asks for a video, and gives its stream as soon as there is one. */
 export async function play(selection: Selection, show: (stream: MediaStream) => void, lost: () => void): Promise<Playback> {
   const connection = new RTCPeerConnection();
   let session: string | null = null;
   let closing = false;
   const close = () => {
+    if (closing) return;
     closing = true;
     // A daemon that sees the connection end forgets the session, and would not know it any more.
-    const ended = session ? fetch(session, { method: "DELETE", keepalive: true }).catch(() => {}) : Promise.resolve();
+    const request = { method: "DELETE", keepalive: true, signal: AbortSignal.timeout(PATIENCE) };
+    const ended = session ? fetch(session, request).catch(() => {}) : Promise.resolve();
     void ended.then(() => connection.close());
   };
   try {

@@ -140,8 +140,8 @@ fn of_awake(text: &str) -> Finding {
     let Some(refusal) = refusal(text) else {
         return Finding::ok(CHECK, "idle processors stay awake while a lab runs");
     };
-    let found = format!("{refusal}: packets are late by a tenth of a millisecond where a processor sleeps");
-    Finding::warn(CHECK, found, "run as root; in a container, outside of it")
+    let found = format!("{refusal}: packets wait until a processor that sleeps has woken");
+    Finding::warn(CHECK, found, "run as root, and outside of a container")
 }
 
 fn of_tcp(text: &str) -> Finding {
@@ -150,7 +150,7 @@ fn of_tcp(text: &str) -> Finding {
     if text.starts_with("cubic") {
         return Finding::ok(CHECK, found);
     }
-    let fix = "as root, add cubic to net.ipv4.tcp_allowed_congestion_control with `sysctl -w`";
+    let fix = "`sudo modprobe tcp_cubic; sudo sysctl -w net.ipv4.tcp_allowed_congestion_control=\"reno cubic\"`";
     Finding::warn(CHECK, found, fix)
 }
 
@@ -207,6 +207,12 @@ mod tests {
             assert_eq!(finding.verdict, Verdict::Warn);
             assert!(finding.found.starts_with("refused by this system (no such file): "), "{}", finding.found);
         }
+    }
+
+    #[test]
+    fn other_tcp_is_a_warning() {
+        assert_eq!(of_tcp("cubic").verdict, Verdict::Ok);
+        assert_eq!(of_tcp("reno: the system does not let namespaces have cubic").verdict, Verdict::Warn);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::super::jobs::span;
 use super::SweepArgs;
 use super::tasks::SweepTask;
-use crate::failure::CommandResult;
+use crate::failure::{CommandResult, Failure};
 
 /// The longest run that is simulated for an estimate, in nodes × seconds.
 const MAX_TRIAL: f64 = 20_000.0;
@@ -51,16 +51,20 @@ pub(super) fn show(args: &SweepArgs, tasks: &[SweepTask], output: Output) -> Com
         ]);
     }
     output.table(&table)?;
-    let time = match estimate {
+    let time = match &estimate {
         _ if due.is_empty() => "nothing is left to run".to_owned(),
         Estimate::Seconds(seconds) if args.simulate => {
-            format!("{} at once, about {}, as one of them tells", jobs(args, &due), span(seconds))
+            format!("{} at once, about {}, as one of them tells", jobs(args, &due), span(*seconds))
         }
-        Estimate::Seconds(seconds) => format!("one after the other, at most {}", span(seconds)),
+        Estimate::Seconds(seconds) => format!("one after the other, at most {}", span(*seconds)),
         Estimate::TooLarge => format!("{} at once; they are too large for an estimate", jobs(args, &due)),
-        Estimate::Failed { run, error } => format!("{} at once. {run} was tried and failed: {error}", jobs(args, &due)),
+        Estimate::Failed { .. } => format!("{} at once", jobs(args, &due)),
     };
-    Ok(output.data(&format!("\n{} of {} runs to make: {time}.\n", due.len(), tasks.len()))?)
+    output.data(&format!("\n{} of {} runs to make: {time}.\n", due.len(), tasks.len()))?;
+    match estimate {
+        Estimate::Failed { run, error } => Err(Failure::failed(format!("{run} was tried and failed: {error}"))),
+        _ => Ok(()),
+    }
 }
 
 fn jobs(args: &SweepArgs, due: &[&SweepTask]) -> usize {
