@@ -8,12 +8,13 @@ mod settings;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use roost_core::hub::Hub;
 use roost_core::node::{Node, NodeCommand, NodeEvent, SessionId, Ticket};
 use roost_core::{Traffic, Transmit};
-use roost_experiment::{Architecture, Prepared};
+use roost_experiment::{Architecture, Endpoints, Prepared};
 use roost_topology::model::HostIndex;
 use roost_wire::{NodeId, Time};
 
@@ -41,6 +42,7 @@ pub(super) struct SimWorld<'a> {
     pub(super) trace: RunFingerprint,
     pub(super) checks: InvariantChecker,
     pub(super) connections: SimConnections,
+    endpoints: Arc<Endpoints>,
     casts: Vec<SimParticipant>,
     /// By machine, true if it is of this part of the network.
     own: Vec<bool>,
