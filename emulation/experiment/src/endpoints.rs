@@ -25,11 +25,6 @@ impl Endpoints {
         Self { addresses, schemes: schemes.into_iter().collect() }
     }
 
-    /// The address on a host's first net.
-    pub fn main(&self, host: HostIndex) -> Option<Ipv4Addr> {
-        self.addresses.main(host)
-    }
-
     /// All endpoints of a daemon on a host.
     pub fn all(&self, host: HostIndex, port: impl Fn(Scheme) -> u16) -> Vec<Address> {
         let mut hosts = self.addresses.all(host);
@@ -44,6 +39,12 @@ impl Endpoints {
         hosts.retain(|host| listened.contains(host));
         hosts.truncate(MAX_HOSTS);
         self.list(&hosts, port)
+    }
+
+    /// The address of a daemon's media port; the unspecified one stands for all of the host's.
+    pub fn media(&self, host: HostIndex) -> Option<Ipv4Addr> {
+        let main = self.addresses.main(host)?;
+        Some(if self.addresses.all(host).len() > 1 { Ipv4Addr::UNSPECIFIED } else { main })
     }
 
     /// First those that a record holds.
@@ -113,6 +114,7 @@ mod tests {
         ];
         assert_eq!(texts(two.toward(0, 2, port)), dialed);
         assert_eq!(two.toward(0, 1, port), two.all(0, port));
+        assert_eq!([two.media(0), two.media(2)], [Some(Ipv4Addr::UNSPECIFIED), two.addresses.main(2)]);
     }
 
     #[test]

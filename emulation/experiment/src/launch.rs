@@ -1,6 +1,7 @@
 //! The command lines of a run's daemons.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use roost_lab::Lab;
@@ -16,7 +17,7 @@ use super::placement::{PlacedNode, Placement};
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
 
-/// The port of a hub for UDP and TCP. QUIC has the next one.
+/// The port of a hub for UDP and TCP. QUIC has the next one, media the one after.
 const PORT: u16 = 7700;
 
 pub(super) fn identity(name: &str) -> PathBuf {
@@ -53,6 +54,8 @@ impl LaunchBuilder<'_> {
             if hub.tier > 0 {
                 args.extend(["--tier".into(), hub.tier.to_string().into()]);
             }
+            let own = self.plan.settings.for_hubs(self.plan.architecture).any(|setting| setting.key == "media");
+            args.extend(self.media(hub.host, PORT + 2).filter(|_| !own).into_iter().flatten());
         }
         self.launch(Role::Hub(index), &hub.name, hub.host, &hub.class, program, args)
     }
@@ -72,6 +75,8 @@ impl LaunchBuilder<'_> {
         }
         let services: Vec<&str> = Service::ALL.iter().map(|service| service.name()).collect();
         args.extend(["--at".into(), node.cell.to_string().into(), "--services".into(), services.join(",").into()]);
+        let own = self.plan.settings.node_value("media").is_some();
+        args.extend(self.media(node.host, 0).filter(|_| !own).into_iter().flatten());
         if self.plan.settings.node_value("max_streams").is_none() {
             // All others may request from one node at once; the paper has no limit.
             let streams = self.placement.nodes.len().max(8);
@@ -100,6 +105,12 @@ impl LaunchBuilder<'_> {
         }
         args.extend(["--drain".into(), format!("{}s", LEAVE_TIMEOUT.as_secs()).into()]);
         Ok(args)
+    }
+
+    /// The flag of a media port that has several addresses: a daemon chooses its first one otherwise.
+    fn media(&self, host: HostIndex, port: u16) -> Option<[OsString; 2]> {
+        let media = self.listened.media(host).filter(Ipv4Addr::is_unspecified)?;
+        Some(["--media".into(), format!("{media}:{port}").into()])
     }
 
     /// A hub's endpoints as one entry, in the order in which a daemon on the host `from` dials them.

@@ -396,8 +396,10 @@ impl SimConnections {
 
     /// Sends a datagram from a machine's media port.
     pub(super) fn send_datagram(&mut self, now: Time, machine: MachineId, to: SocketAddr, content: Bytes) {
-        let (site, SocketAddr::V4(to)) = (&self.sites[machine], to) else { return };
+        let SocketAddr::V4(to) = to else { return };
         let to = (*to.ip(), to.port());
+        let source = self.source(machine, to.0);
+        let site = &self.sites[machine];
         let bytes = UDP_HEADERS + content.len() as u32;
         let is_hubs = [Some(machine), self.listeners.get(&to).copied()]
             .into_iter()
@@ -405,7 +407,7 @@ impl SimConnections {
             .any(|at| self.sites[at].identity.role != Role::Node);
         self.shares.add(is_hubs, false, u64::from(bytes) + HEADER_BYTES as u64);
         self.counted[machine][0] += u64::from(bytes);
-        let way = PacketDestination::Media { from: (site.addresses[0], site.media_port), to };
+        let way = PacketDestination::Media { from: (source, site.media_port), to };
         let packet = WirePacket { way, bytes, content };
         self.wire.send(now, site.host, AddressedPacket { to: to.0, bytes, packet });
     }

@@ -7,7 +7,6 @@ mod parts;
 mod settings;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -78,7 +77,6 @@ pub(super) struct SimParticipant {
     pub(super) part: MachineRole,
     pub(super) host: HostIndex,
     pub(super) id: NodeId,
-    address: Ipv4Addr,
     starts: u32,
 }
 

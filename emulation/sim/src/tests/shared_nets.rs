@@ -92,3 +92,15 @@ fn nodes_attach_over_second_lan() {
 fn nodes_attach_over_one_of_three_nets() {
     all_attach_and_complete(&[LINK, LAN, RADIO]);
 }
+
+#[test]
+fn streams_are_reflected_over_shared_net() {
+    for order in orders(&[LINK, RADIO]) {
+        let mix = "video = 25, track = 25, image = 25, sensor = 25, idle = 0";
+        let plan = format!("reflect = true\ntransport = 'udp'\n{PLAN}").replace(mix, "video = 50, idle = 50");
+        let outcome = plan_on(&order, &plan);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(&outcome.violations[..], &[][..], "{order:#?}");
+        assert!(outcome.requested > 0 && outcome.completed == outcome.requested, "{outcome:?}: {order:#?}");
+    }
+}

@@ -75,8 +75,9 @@ impl SimWorld<'_> {
     }
 
     fn media_address(&self, machine: MachineId) -> Option<SocketAddr> {
-        let SimParticipant { part, address, .. } = &self.casts[machine];
-        self.has_media().then(|| SocketAddr::from((*address, media_port(*part))))
+        let SimParticipant { part, host, .. } = self.casts[machine];
+        let address = self.endpoints.media(host).filter(|_| self.has_media())?;
+        Some(SocketAddr::from((address, media_port(part))))
     }
 
     /// Apart from the machine's own seed.

@@ -42,7 +42,7 @@ impl<'a> SimWorld<'a> {
         let endpoints = Arc::new(Endpoints::new(wire.host_addresses().clone(), prepared.plan.transport.preference()));
         let casts = participants(prepared, &wire)?;
         let role = hub_role(prepared);
-        let sites = casts.iter().map(|cast| MachineEndpoint {
+        let site = |cast: &SimParticipant| MachineEndpoint {
             host: cast.host,
             addresses: wire.host_addresses().all(cast.host),
             port: port_of(cast.part),
@@ -53,9 +53,10 @@ impl<'a> SimWorld<'a> {
                 name: cast.name.clone(),
                 labels: Labels::default(),
             },
-        });
+        };
+        let sites = casts.iter().map(site).collect();
         let handshake = prepared.plan.handshake;
-        let parts = SimConnections::in_parts(wire, partition, sites.collect(), detail, handshake);
+        let parts = SimConnections::in_parts(wire, partition, sites, detail, handshake);
         let own = |part| casts.iter().map(|cast| partition.part(cast.host) == part).collect();
         let part =
             |(part, connections)| Self::part(prepared, connections, Arc::clone(&endpoints), casts.clone(), own(part));
@@ -125,9 +126,9 @@ fn participants<P: Clone>(prepared: &Prepared, wire: &SimNetwork<P>) -> Result<V
         .enumerate()
         .map(|(at, node)| (MachineRole::Node(at), node.host, &node.name, &node.class));
     let participant = |(part, host, name, class): (_, _, &String, &String)| {
-        let address = wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
+        wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
         let (name, class, id) = (name.clone(), class.clone(), id_of(prepared.plan.seed, name));
-        Ok(SimParticipant { name, class, part, host, id, address, starts: 0 })
+        Ok(SimParticipant { name, class, part, host, id, starts: 0 })
     };
     hubs.chain(nodes).map(participant).collect()
 }
