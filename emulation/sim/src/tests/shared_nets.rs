@@ -104,3 +104,11 @@ fn streams_are_reflected_over_shared_net() {
         assert!(outcome.requested > 0 && outcome.completed == outcome.requested, "{outcome:?}: {order:#?}");
     }
 }
+
+#[test]
+fn node_without_home_names_dialed_addresses() {
+    let plan = PLAN.replace("['west', 'east']", "['west']");
+    let told = plan_on(&[LINK, RADIO], &plan).unwrap_err().to_string();
+    let dialed = "udp://10.1.2.2:7700, udp://10.1.1.2:7700, tcp://10.1.2.2:7700, tcp://10.1.1.2:7700";
+    assert!(told.starts_with("uav1 has found no home") && told.contains(dialed), "{told}");
+}
