@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn one_net_has_one_endpoint_of_each_transport() {
+    fn single_net_has_single_endpoints() {
         let one = endpoints(&lans(1));
         let expected = ["udp://10.1.1.2:7700", "tcp://10.1.1.2:7700", "quic://10.1.1.2:7701"];
         assert_eq!(texts(one.all(0, port)), expected);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn records_hold_every_transport_of_many_nets() {
+    fn records_hold_every_transport() {
         for count in 1..20 {
             let many = endpoints(&lans(count));
             let all = many.all(0, port);

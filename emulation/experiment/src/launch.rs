@@ -30,7 +30,7 @@ pub(super) struct LaunchBuilder<'a> {
     pub(super) lab: &'a Lab,
     /// The endpoints at which daemons listen.
     pub(super) listened: Endpoints,
-    /// The same in the order in which daemons dial them.
+    /// The endpoints of hubs, in the order in which daemons dial them.
     pub(super) dialed: Endpoints,
     pub(super) binaries: &'a Binaries,
     pub(super) hub_settings: &'a Path,

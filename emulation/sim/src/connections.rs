@@ -68,7 +68,7 @@ pub(super) enum MachineInput {
 #[derive(Clone, Debug)]
 pub(super) struct MachineEndpoint {
     pub(super) host: HostIndex,
-    /// Its main address, then the others at which it listens.
+    /// The main address of its host, then the others at which it listens.
     pub(super) addresses: Vec<Ipv4Addr>,
     pub(super) port: fn(Scheme) -> u16,
     /// The port at which it receives and sends reflected streams.

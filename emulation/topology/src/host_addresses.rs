@@ -10,7 +10,6 @@ use super::model::{HostIndex, NetIndex, Topology};
 /// The addresses of all hosts, once all are assigned.
 #[derive(Clone, Debug)]
 pub struct HostAddresses {
-    /// By host.
     interfaces: Vec<Vec<HostInterface>>,
 }
 
@@ -50,7 +49,7 @@ impl HostAddresses {
         self.offered(host).map(|interface| interface.address).collect()
     }
 
-    /// The same, those on nets that `other` shares before the others.
+    /// All addresses of a host, with those on nets that `other` shares before the rest.
     pub fn toward(&self, host: HostIndex, other: HostIndex) -> Vec<Ipv4Addr> {
         let is_shared = |net: NetIndex| self.interfaces[other].iter().any(|interface| interface.net == net);
         let (shared, rest): (Vec<&HostInterface>, Vec<&HostInterface>) =
@@ -85,16 +84,14 @@ fn two_connected_parts(topology: &Topology) -> Vec<usize> {
 }
 
 struct PartSearch {
-    /// By vertex.
     edges: Vec<Vec<(Edge, Vertex)>>,
-    /// By vertex: its number in the order of the search from 1 on, and the lowest one that it or those below it lead
+    /// By vertex, its number in the order of the search from 1 on, and the lowest one that it or those below it lead
     /// to.
     order: Vec<usize>,
     low: Vec<usize>,
     seen: usize,
     /// Edges without a part so far.
     open: Vec<Edge>,
-    /// By edge.
     parts: Vec<usize>,
     found: usize,
 }

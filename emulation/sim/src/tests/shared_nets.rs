@@ -89,7 +89,7 @@ fn nodes_attach_over_second_lan() {
 }
 
 #[test]
-fn nodes_attach_over_one_of_three_nets() {
+fn nodes_attach_over_third_net() {
     all_attach_and_complete(&[LINK, LAN, RADIO]);
 }
 
