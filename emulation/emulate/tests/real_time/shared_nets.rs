@@ -48,13 +48,14 @@ super_nodes = ['west', 'east']
 duration = '5s'
 stream = '1s'
 timeout = '10s'
+reflect = true
 linktest = false
 
 [classes.ground]
 mix = 'none'
 
 [classes.uav]
-mix = { track = 50, sensor = 50 }
+mix = { video = 30, track = 30, sensor = 40 }
 ";
 
 #[test]
