@@ -17,6 +17,8 @@ pub struct HostAddresses {
 struct HostInterface {
     net: NetIndex,
     address: Ipv4Addr,
+    /// The 2-connected part of the network to which it belongs.
+    part: usize,
     /// True if a cycle leads through the host over this net.
     is_in_cycle: bool,
 }
@@ -29,14 +31,15 @@ type Edge = usize;
 impl HostAddresses {
     pub fn from_topology(topology: &Topology) -> Self {
         let parts = two_connected_parts(topology);
-        let mut interfaces: Vec<Vec<(usize, HostInterface)>> = vec![Vec::new(); topology.hosts.len()];
+        let mut interfaces: Vec<Vec<HostInterface>> = vec![Vec::new(); topology.hosts.len()];
         let nets = topology.nets.iter().enumerate();
         let members = nets.flat_map(|(net, of)| of.members.iter().map(move |member| (net, member)));
         for ((net, member), part) in members.zip(parts) {
             let Some(address) = member.address else { continue };
-            interfaces[member.host].push((part, HostInterface { net, address, is_in_cycle: false }));
+            interfaces[member.host].push(HostInterface { net, address, part, is_in_cycle: false });
         }
-        Self { interfaces: interfaces.into_iter().map(mark_cycles).collect() }
+        interfaces.iter_mut().for_each(|interfaces| mark_cycles(interfaces));
+        Self { interfaces }
     }
 
     /// The address on a host's first net.
@@ -64,14 +67,13 @@ impl HostAddresses {
 }
 
 /// Two nets of a host are in a cycle through it if they are in the same part.
-fn mark_cycles(mut interfaces: Vec<(usize, HostInterface)>) -> Vec<HostInterface> {
-    let mut parts: Vec<usize> = interfaces.iter().map(|(part, _)| *part).collect();
+fn mark_cycles(interfaces: &mut [HostInterface]) {
+    let mut parts: Vec<usize> = interfaces.iter().map(|interface| interface.part).collect();
     parts.sort_unstable();
-    for (part, interface) in &mut interfaces {
-        let first = parts.partition_point(|other| other < part);
-        interface.is_in_cycle = parts.get(first + 1) == Some(part);
+    for interface in interfaces {
+        let first = parts.partition_point(|part| *part < interface.part);
+        interface.is_in_cycle = parts.get(first + 1) == Some(&interface.part);
     }
-    interfaces.into_iter().map(|(_, interface)| interface).collect()
 }
 
 /// The 2-connected part of each edge, by the algorithm of Hopcroft and Tarjan (1973).
@@ -99,9 +101,17 @@ struct PartSearch {
 /// A vertex on the path of the search.
 struct PathStep {
     vertex: Vertex,
-    /// The edge that led to it, and the number of open edges before that one.
-    by: Option<(Edge, usize)>,
+    /// The way by which it was entered; none for the first one.
+    entry: Option<VertexEntry>,
     next: usize,
+}
+
+#[derive(Clone, Copy)]
+struct VertexEntry {
+    edge: Edge,
+    above: Vertex,
+    /// The number of open edges before this one.
+    open: usize,
 }
 
 impl PartSearch {
@@ -129,21 +139,21 @@ impl PartSearch {
         while let Some(step) = path.last_mut() {
             let vertex = step.vertex;
             let Some((edge, to)) = self.edges[vertex].get(step.next).copied() else {
-                let by = step.by;
+                let entry = step.entry;
                 path.pop();
-                if let (Some(above), Some(by)) = (path.last(), by) {
-                    self.leave(vertex, above.vertex, by);
+                if let Some(entry) = entry {
+                    self.leave(vertex, entry);
                 }
                 continue;
             };
             step.next += 1;
-            if step.by.is_some_and(|(by, _)| by == edge) {
+            if step.entry.is_some_and(|entry| entry.edge == edge) {
                 continue;
             }
             if self.order[to] == 0 {
-                let by = Some((edge, self.open.len()));
+                let entry = VertexEntry { edge, above: vertex, open: self.open.len() };
                 self.open.push(edge);
-                path.push(self.enter(to, by));
+                path.push(self.enter(to, Some(entry)));
             } else if self.order[to] < self.order[vertex] {
                 self.open.push(edge);
                 self.low[vertex] = self.low[vertex].min(self.order[to]);
@@ -151,17 +161,18 @@ impl PartSearch {
         }
     }
 
-    fn enter(&mut self, vertex: Vertex, by: Option<(Edge, usize)>) -> PathStep {
+    fn enter(&mut self, vertex: Vertex, entry: Option<VertexEntry>) -> PathStep {
         self.seen += 1;
         (self.order[vertex], self.low[vertex]) = (self.seen, self.seen);
-        PathStep { vertex, by, next: 0 }
+        PathStep { vertex, entry, next: 0 }
     }
 
     /// Everything below `vertex` has been searched.
-    fn leave(&mut self, vertex: Vertex, above: Vertex, by: (Edge, usize)) {
+    fn leave(&mut self, vertex: Vertex, entry: VertexEntry) {
+        let above = entry.above;
         self.low[above] = self.low[above].min(self.low[vertex]);
         if self.low[vertex] >= self.order[above] {
-            for edge in self.open.drain(by.1..) {
+            for edge in self.open.drain(entry.open..) {
                 self.parts[edge] = self.found;
             }
             self.found += 1;
