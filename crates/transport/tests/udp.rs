@@ -36,6 +36,17 @@ async fn simultaneous_dials_both_succeed() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dial_leaves_from_address_of_route() {
+    let world = TestWorld::new();
+    let several = ["udp://127.0.0.2:0", "udp://127.0.0.1:0"];
+    let mut dialing = Node::start(world.member("left", Role::Node), None, &several, Limits::default()).await;
+    let mut called = listening(&world, "right").await;
+    dialing.dial(vec![called.address()], RoleSet::ALL);
+    let Event::Up { address, .. } = called.next().await else { panic!("no connection") };
+    assert_eq!(address.primary(), dialing.transport.local_addresses()[1].primary());
+}
+
 /// The connection that the node's own dial has led to.
 async fn dialled(node: &mut Node) -> ConnectionId {
     loop {

@@ -8,13 +8,15 @@ use roost_api::{State, Status};
 use roost_lab::Interrupt;
 use roost_lab::Lab;
 use roost_results::record;
-use roost_wire::NodeId;
+use roost_topology::HostAddresses;
+use roost_wire::{NodeId, Scheme};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
 use super::abort_on_drop::AbortOnDrop;
 use super::binaries::Binaries;
 use super::daemon::{Daemon, Launch, Role};
+use super::endpoints::Endpoints;
 use super::error::RunError;
 use super::final_stats::FinalStats;
 use super::identities;
@@ -107,10 +109,13 @@ impl Fleet {
         };
         let hub_settings = write("hub.toml", &plan.settings.hub_file(plan.architecture))?;
         let node_settings = write("node.toml", &plan.settings.node_file())?;
+        let addresses = HostAddresses::from_topology(lab.topology());
         let builder = LaunchBuilder {
             plan,
             placement,
             lab,
+            listened: Endpoints::new(addresses.clone(), Scheme::ALL),
+            dialed: Endpoints::new(addresses, plan.transport.preference()),
             binaries,
             hub_settings: &hub_settings,
             node_settings: &node_settings,

@@ -1,24 +1,24 @@
 //! The command lines of a run's daemons.
 
 use std::ffi::OsString;
+use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
 use roost_lab::Lab;
-use roost_topology::model::{HostIndex, Net};
-use roost_wire::address::MAX_HOSTS;
-use roost_wire::{Scheme, Service};
+use roost_topology::model::HostIndex;
+use roost_wire::{Address, Scheme, Service};
 
 use super::binaries::Binaries;
 use super::daemon::{Launch, Role};
+use super::endpoints::Endpoints;
 use super::error::RunError;
 use super::fleet::{LEAVE_TIMEOUT, LOG_FOLDER};
-use super::placement::{PlacedHub, PlacedNode, Placement};
+use super::placement::{PlacedNode, Placement};
 use super::plan::Plan;
 use super::private::RUN_FOLDER;
 
-/// The ports of a hub: one for UDP and TCP, one for QUIC.
+/// The port of a hub for UDP and TCP. QUIC has the next one, media the one after.
 const PORT: u16 = 7700;
-const QUIC_PORT: u16 = 7701;
 
 pub(super) fn identity(name: &str) -> PathBuf {
     Path::new(RUN_FOLDER).join(format!("{name}.id"))
@@ -28,6 +28,10 @@ pub(super) struct LaunchBuilder<'a> {
     pub(super) plan: &'a Plan,
     pub(super) placement: &'a Placement,
     pub(super) lab: &'a Lab,
+    /// The endpoints at which daemons listen.
+    pub(super) listened: Endpoints,
+    /// The endpoints of hubs, in the order in which daemons dial them.
+    pub(super) dialed: Endpoints,
     pub(super) binaries: &'a Binaries,
     pub(super) hub_settings: &'a Path,
     pub(super) node_settings: &'a Path,
@@ -37,27 +41,21 @@ impl LaunchBuilder<'_> {
     pub(super) fn hub(&self, index: usize) -> Result<Launch, RunError> {
         let hub = &self.placement.hubs[index];
         let program = self.plan.architecture.hub_program();
-        let mut args =
-            self.common(
-                self.hub_settings,
-                &hub.name,
-                hub.host,
-                |scheme| {
-                    if scheme == Scheme::Quic { QUIC_PORT } else { PORT }
-                },
-            )?;
+        let mut args = self.common(self.hub_settings, &hub.name, hub.host, hub_port)?;
         let caching = self.plan.architecture.hub_role() == roost_wire::Role::Server;
         for parent in &hub.parents {
             let flag = if caching { "--cache-of" } else { "--parent" };
-            args.extend([flag.into(), self.endpoints(&self.placement.hubs[*parent])?.into()]);
+            args.extend([flag.into(), self.endpoints(*parent, hub.host).into()]);
         }
         if !caching {
             for sibling in self.placement.earlier_siblings(index) {
-                args.extend(["--sibling".into(), self.endpoints(&self.placement.hubs[sibling])?.into()]);
+                args.extend(["--sibling".into(), self.endpoints(sibling, hub.host).into()]);
             }
             if hub.tier > 0 {
                 args.extend(["--tier".into(), hub.tier.to_string().into()]);
             }
+            let own = self.plan.settings.for_hubs(self.plan.architecture).any(|setting| setting.key == "media");
+            args.extend(self.media(hub.host, PORT + 2).filter(|_| !own).into_iter().flatten());
         }
         self.launch(Role::Hub(index), &hub.name, hub.host, &hub.class, program, args)
     }
@@ -73,10 +71,12 @@ impl LaunchBuilder<'_> {
             args.extend(["--multicast", "on", "--discovery", discovery.name()].map(OsString::from));
         }
         for hub in &node.hubs {
-            args.extend([flag.into(), self.endpoints(&self.placement.hubs[*hub])?.into()]);
+            args.extend([flag.into(), self.endpoints(*hub, node.host).into()]);
         }
         let services: Vec<&str> = Service::ALL.iter().map(|service| service.name()).collect();
         args.extend(["--at".into(), node.cell.to_string().into(), "--services".into(), services.join(",").into()]);
+        let own = self.plan.settings.node_value("media").is_some();
+        args.extend(self.media(node.host, 0).filter(|_| !own).into_iter().flatten());
         if self.plan.settings.node_value("max_streams").is_none() {
             // All others may request from one node at once; the paper has no limit.
             let streams = self.placement.nodes.len().max(8);
@@ -92,47 +92,31 @@ impl LaunchBuilder<'_> {
         host: HostIndex,
         port: impl Fn(Scheme) -> u16,
     ) -> Result<Vec<OsString>, RunError> {
-        let hosts = self.hosts(host)?;
+        let listened = self.listened.all(host, port);
+        if listened.is_empty() {
+            let host = self.lab.topology().hosts.get(host).map_or("?", |host| host.name.as_str());
+            return Err(RunError::Topology(format!("host {host} is on no link or LAN, so nobody reaches it")));
+        }
         let mut args: Vec<OsString> = vec!["--config".into(), settings.into()];
         args.extend(["--identity".into(), identity(name).into()]);
         args.extend(["--socket".into(), socket(name).into()]);
-        for scheme in Scheme::ALL {
-            args.extend(["--listen".into(), format!("{scheme}://{}:{}", hosts(scheme), port(scheme)).into()]);
+        for endpoint in listened {
+            args.extend(["--listen".into(), endpoint.to_string().into()]);
         }
         args.extend(["--drain".into(), format!("{}s", LEAVE_TIMEOUT.as_secs()).into()]);
         Ok(args)
     }
 
-    /// A hub's endpoints as one entry, the preferred one first.
-    fn endpoints(&self, hub: &PlacedHub) -> Result<String, RunError> {
-        let hosts = self.hosts(hub.host)?;
-        let port = |scheme| if scheme == Scheme::Quic { QUIC_PORT } else { PORT };
-        let schemes = self.plan.transport.preference();
-        let endpoints = schemes.into_iter().map(|scheme| format!("{scheme}://{}:{}", hosts(scheme), port(scheme)));
-        Ok(endpoints.collect::<Vec<_>>().join(","))
+    /// The flag of a media port that has several addresses: a daemon chooses its first one otherwise.
+    fn media(&self, host: HostIndex, port: u16) -> Option<[OsString; 2]> {
+        let media = self.listened.media(host).filter(Ipv4Addr::is_unspecified)?;
+        Some(["--media".into(), format!("{media}:{port}").into()])
     }
 
-    /// The listening addresses of a daemon. For QUIC they cover each net shared with a host with which it
-    /// shares several; otherwise only the host's main address.
-    fn hosts(&self, host: HostIndex) -> Result<impl Fn(Scheme) -> String, RunError> {
-        let main = self.address(host)?;
-        let is_on = |net: &Net, host| net.members.iter().any(|member| member.host == host);
-        let nets: Vec<&Net> = self.lab.topology().nets.iter().filter(|net| is_on(net, host)).collect();
-        let is_doubled = |net: &Net| {
-            let mut others = net.members.iter().filter(|member| member.host != host);
-            others.any(|other| nets.iter().filter(|net| is_on(net, other.host)).count() > 1)
-        };
-        let doubled = nets.iter().filter(|net| nets.len() > 1 && is_doubled(net));
-        let own = doubled.flat_map(|net| &net.members).filter(|member| member.host == host);
-        let more = own.filter_map(|member| member.address).filter(|address| *address != main);
-        let all: Vec<String> = [main].into_iter().chain(more).take(MAX_HOSTS).map(|at| at.to_string()).collect();
-        Ok(move |scheme| if scheme == Scheme::Quic { all.join("+") } else { main.to_string() })
-    }
-
-    fn address(&self, host: HostIndex) -> Result<std::net::Ipv4Addr, RunError> {
-        let name = || self.lab.topology().hosts.get(host).map_or("?", |host| host.name.as_str());
-        let missing = || RunError::Topology(format!("host {} is on no link or LAN, so nobody reaches it", name()));
-        self.lab.address(host).ok_or_else(missing)
+    /// A hub's endpoints as one entry, in the order in which a daemon on the host `from` dials them.
+    fn endpoints(&self, hub: usize, from: HostIndex) -> String {
+        let endpoints = self.dialed.toward(self.placement.hubs[hub].host, from, hub_port);
+        endpoints.iter().map(Address::to_string).collect::<Vec<_>>().join(",")
     }
 
     fn launch(
@@ -163,6 +147,10 @@ impl LaunchBuilder<'_> {
             log: Path::new(LOG_FOLDER).join(format!("{name}.log")),
         })
     }
+}
+
+fn hub_port(scheme: Scheme) -> u16 {
+    PORT + u16::from(scheme == Scheme::Quic)
 }
 
 fn socket(name: &str) -> PathBuf {

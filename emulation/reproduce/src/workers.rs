@@ -112,7 +112,9 @@ fn simulate(task: &StudyTask) -> Result<StoredRun, SimulateError> {
     };
     let (outcome, results) = match made {
         // No node attaches at this distance: this is the expected result, and no fault of the run.
-        Err(SimulateError::NotReady(_)) => return Ok(StoredRun::new(task.made_of.clone(), measures::empty_measures())),
+        Err(SimulateError::NotReady { .. }) => {
+            return Ok(StoredRun::new(task.made_of.clone(), measures::empty_measures()));
+        }
         made => made?,
     };
     let SimOutcome { shares, trace_hash, .. } = outcome;

@@ -25,6 +25,8 @@ pub(super) type MachineId = usize;
 
 /// The time before the next address of a dial is tried beside the last one, as in the transport.
 const HEAD_START: Duration = Duration::from_millis(250);
+/// The most addresses that a dial tries, as in the transport.
+const MAX_ADDRESSES: usize = 24;
 /// The buffer that the system keeps for a frozen process, bytes: the default of a socket.
 const SOCKET_BYTES: u64 = 208 * 1024;
 /// The headers of IPv4 and UDP, bytes.
@@ -66,7 +68,8 @@ pub(super) enum MachineInput {
 #[derive(Clone, Debug)]
 pub(super) struct MachineEndpoint {
     pub(super) host: HostIndex,
-    pub(super) address: Ipv4Addr,
+    /// The main address of its host, then the others at which it listens.
+    pub(super) addresses: Vec<Ipv4Addr>,
     pub(super) port: fn(Scheme) -> u16,
     /// The port at which it receives and sends reflected streams.
     pub(super) media_port: u16,
@@ -158,10 +161,16 @@ impl SimConnectionEnd {
     }
 }
 
+/// The hosts of an address, each with the transport.
+fn targets(address: &Address) -> impl Iterator<Item = (Scheme, SocketAddrV4)> {
+    let hosts = address.hosts.iter().filter_map(|host| if let IpAddr::V4(host) = host { Some(*host) } else { None });
+    hosts.map(|host| (address.scheme, (host, address.port)))
+}
+
 struct SimPendingDial {
     expect: RoleSet,
     node: Option<NodeId>,
-    addresses: VecDeque<Address>,
+    targets: VecDeque<(Scheme, SocketAddrV4)>,
     attempts: usize,
     reason: String,
 }
@@ -309,7 +318,8 @@ impl SimConnections {
         node: Option<NodeId>,
     ) {
         let reason = "no address was given".to_owned();
-        let pending = SimPendingDial { expect, node, addresses: addresses.into(), attempts: 0, reason };
+        let targets = addresses.iter().take(MAX_ADDRESSES).flat_map(targets).collect();
+        let pending = SimPendingDial { expect, node, targets, attempts: 0, reason };
         self.pending_dials.insert((machine, dial), pending);
         self.attempt(now, machine, dial);
     }
@@ -317,20 +327,18 @@ impl SimConnections {
     /// Tries the next address of a dial, if there is one.
     fn attempt(&mut self, now: Time, machine: MachineId, dial: DialId) {
         let Some(pending) = self.pending_dials.get_mut(&(machine, dial)) else { return };
-        let Some(address) = pending.addresses.pop_front() else { return self.give_up(machine, dial) };
-        let Some(SocketAddr::V4(to)) = address.primary() else { return self.attempt(now, machine, dial) };
+        let Some((scheme, to)) = pending.targets.pop_front() else { return self.give_up(machine, dial) };
         pending.attempts += 1;
-        if !pending.addresses.is_empty() {
+        if !pending.targets.is_empty() {
             self.timers.push(now + HEAD_START, Timer::NextAttempt(machine, dial));
         }
-        let to = (*to.ip(), to.port());
         let far = self.listeners.get(&to).copied().unwrap_or(machine);
-        let ways = self.ways(machine, far, address.scheme, to.0);
+        let ways = self.ways(machine, far, scheme, to.0);
         let to = if ways.len() > 1 { ways.iter().map(|(_, there)| (*there, to.1)).collect() } else { vec![to] };
-        let state = ConnectionEnd::dial_over(to.len() as u8, address.scheme, self.detail, now);
+        let state = ConnectionEnd::dial_over(to.len() as u8, scheme, self.detail, now);
         let end = SimConnectionEnd {
             machine,
-            scheme: address.scheme,
+            scheme,
             to,
             far,
             state,
@@ -357,13 +365,25 @@ impl SimConnections {
         let (from, to) = (self.sites[from].host, self.sites[to].host);
         let is_several = scheme == Scheme::Quic && self.detail == Detail::Packet && from != to;
         let mut ways = if is_several { self.wire.paths(from, to, first) } else { Vec::new() };
-        ways.truncate(MAX_HOSTS);
+        // The first path is to the address that is dialed.
+        let is_shared = ways.first().is_some_and(|(_, there)| *there == first);
+        ways.truncate(if is_shared { MAX_HOSTS } else { 0 });
         ways
+    }
+
+    /// The address from which a machine dials another one.
+    fn source(&mut self, machine: MachineId, to: Ipv4Addr) -> Ipv4Addr {
+        let MachineEndpoint { host, addresses, .. } = &self.sites[machine];
+        if let [only] = addresses[..] {
+            return only;
+        }
+        let source = self.wire.source(*host, to).filter(|source| addresses.contains(source));
+        source.unwrap_or(addresses[0])
     }
 
     /// True if a dial has addresses that were not tried yet.
     fn has_more(&self, machine: MachineId, dial: DialId) -> bool {
-        self.pending_dials.get(&(machine, dial)).is_some_and(|pending| !pending.addresses.is_empty())
+        self.pending_dials.get(&(machine, dial)).is_some_and(|pending| !pending.targets.is_empty())
     }
 
     /// Reports a dial as failed once it has no attempt left.
@@ -376,8 +396,10 @@ impl SimConnections {
 
     /// Sends a datagram from a machine's media port.
     pub(super) fn send_datagram(&mut self, now: Time, machine: MachineId, to: SocketAddr, content: Bytes) {
-        let (site, SocketAddr::V4(to)) = (&self.sites[machine], to) else { return };
+        let SocketAddr::V4(to) = to else { return };
         let to = (*to.ip(), to.port());
+        let source = self.source(machine, to.0);
+        let site = &self.sites[machine];
         let bytes = UDP_HEADERS + content.len() as u32;
         let is_hubs = [Some(machine), self.listeners.get(&to).copied()]
             .into_iter()
@@ -385,7 +407,7 @@ impl SimConnections {
             .any(|at| self.sites[at].identity.role != Role::Node);
         self.shares.add(is_hubs, false, u64::from(bytes) + HEADER_BYTES as u64);
         self.counted[machine][0] += u64::from(bytes);
-        let way = PacketDestination::Media { from: (site.address, site.media_port), to };
+        let way = PacketDestination::Media { from: (source, site.media_port), to };
         let packet = WirePacket { way, bytes, content };
         self.wire.send(now, site.host, AddressedPacket { to: to.0, bytes, packet });
     }
@@ -538,9 +560,8 @@ impl SimConnections {
             && path == 0
             && ConnectionEnd::is_first_packet(&content)
         {
-            let site = &self.sites[from];
-            let port = (site.port)(scheme);
-            let back = (site.address, port);
+            let port = (self.sites[from].port)(scheme);
+            let back = (self.source(from, to.0), port);
             let ways = self.ways(from, machine, scheme, to.0);
             let back = if ways.len() > 1 { ways.iter().map(|(there, _)| (*there, port)).collect() } else { vec![back] };
             let state = ConnectionEnd::accept_over(back.len() as u8, scheme, self.detail, now);

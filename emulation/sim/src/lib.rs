@@ -166,8 +166,12 @@ pub enum SimulateError {
     Schedule(#[from] WiringError),
     #[error("the host of {0} is on no link or LAN, so nobody reaches it")]
     Unreachable(String),
-    #[error("{0} has found no home within two minutes of the run's own time: can its host reach a hub?")]
-    NotReady(String),
+    #[error("{node} has found no home within two minutes of the run's own time: can its host reach a hub at {dialed}?")]
+    NotReady {
+        node: String,
+        /// The addresses that it dialed, in their order.
+        dialed: String,
+    },
     /// A file of the results cannot be written.
     #[error("cannot write {}: {source}", path.display())]
     File { path: PathBuf, source: io::Error },

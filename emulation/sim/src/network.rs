@@ -10,6 +10,7 @@ use roost_netcore::HEADER_BYTES;
 use roost_netcore::wiring::{self, Wiring, WiringError};
 use roost_netcore::{Crossing, Destination, Network, PartId, Port};
 use roost_results::record;
+use roost_topology::HostAddresses;
 use roost_topology::addresses::{self, AddressError};
 use roost_topology::model::{HostIndex, Topology};
 use roost_topology::routes::{self, HostRoute};
@@ -66,8 +67,7 @@ struct NetworkMap {
     /// The host and address of each port.
     hosts: Vec<HostIndex>,
     addresses: Vec<Ipv4Addr>,
-    /// By host: its main address.
-    mains: Vec<Option<Ipv4Addr>>,
+    host_addresses: HostAddresses,
     /// By host: its ports, by net.
     ports: Vec<Vec<(usize, Port)>>,
 }
@@ -99,7 +99,7 @@ impl<P: Clone> SimNetwork<P> {
             routes: routes::compute(&topology),
             hosts: Vec::new(),
             addresses: Vec::new(),
-            mains: vec![None; count],
+            host_addresses: HostAddresses::from_topology(&topology),
             ports: vec![Vec::new(); count],
         };
         for (net, members) in topology.nets.iter().map(|net| &net.members).enumerate() {
@@ -109,7 +109,6 @@ impl<P: Clone> SimNetwork<P> {
                 map.hosts.push(member.host);
                 map.addresses.push(address);
                 map.ports[member.host].push((net, port));
-                map.mains[member.host].get_or_insert(address);
                 map.members.insert(address, SimInterface { host: member.host, net, port });
             }
         }
@@ -140,7 +139,17 @@ impl<P: Clone> SimNetwork<P> {
     }
 
     pub(super) fn address(&self, host: HostIndex) -> Option<Ipv4Addr> {
-        self.map.mains.get(host).copied().flatten()
+        self.map.host_addresses.main(host)
+    }
+
+    pub(super) fn host_addresses(&self) -> &HostAddresses {
+        &self.map.host_addresses
+    }
+
+    /// The address of a host on the net over which it sends to another address.
+    pub(super) fn source(&mut self, host: HostIndex, to: Ipv4Addr) -> Option<Ipv4Addr> {
+        let target = self.map.members.get(&to)?.port;
+        self.next_hop(host, target).map(|(from, _)| self.map.addresses[from.index()])
     }
 
     /// The addresses of a host, one for each net that it is on.
@@ -197,13 +206,16 @@ impl<P: Clone> SimNetwork<P> {
     /// Forwards a packet; one without a route is dropped.
     fn forward(&mut self, now: Time, host: HostIndex, packet: RoutedPacket<P>) {
         let Some(target) = packet.to else { return };
-        let next = match self.next_hops.get(&(host, target)) {
-            Some(next) => *next,
-            None => self.find_hop(host, target),
-        };
-        if let Some((from, to)) = next {
+        if let Some((from, to)) = self.next_hop(host, target) {
             let bytes = packet.bytes + HEADER_BYTES as u32;
             self.network.send(now, from, Destination::Port(to), bytes, packet);
+        }
+    }
+
+    fn next_hop(&mut self, host: HostIndex, target: Port) -> Option<(Port, Port)> {
+        match self.next_hops.get(&(host, target)) {
+            Some(next) => *next,
+            None => self.find_hop(host, target),
         }
     }
 

@@ -194,8 +194,7 @@ impl SimRun<'_, '_> {
         while !self.run_before(until.min(self.clock() + WINDOW), StageEnd::Attached) {
             if self.clock() >= until {
                 let lost = self.parts.iter().filter_map(|part| part.without_home().first().copied()).min();
-                let name = lost.map(|machine| self.parts[0].world.participants()[machine].name.clone());
-                return Err(SimulateError::NotReady(name.unwrap_or_default()));
+                return Err(self.parts[0].world.no_home(lost.unwrap_or_default()));
             }
             let joined = nodes - without_home(self);
             self.recorder.report_progress(SimProgress::Joining { joined, of: nodes });

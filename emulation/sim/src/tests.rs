@@ -9,6 +9,8 @@ use roost_wire::Cell;
 
 use super::*;
 
+mod shared_nets;
+
 const STAR: &str = "
 topology = { star = { nodes = 6, delay = '10ms', server_delay = '20ms' } }
 architecture = 'super-node'

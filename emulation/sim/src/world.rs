@@ -7,13 +7,13 @@ mod parts;
 mod settings;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::Ipv4Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use roost_core::hub::Hub;
 use roost_core::node::{Node, NodeCommand, NodeEvent, SessionId, Ticket};
 use roost_core::{Traffic, Transmit};
-use roost_experiment::{Architecture, Prepared};
+use roost_experiment::{Architecture, Endpoints, Prepared};
 use roost_topology::model::HostIndex;
 use roost_wire::{NodeId, Time};
 
@@ -41,6 +41,7 @@ pub(super) struct SimWorld<'a> {
     pub(super) trace: RunFingerprint,
     pub(super) checks: InvariantChecker,
     pub(super) connections: SimConnections,
+    endpoints: Arc<Endpoints>,
     casts: Vec<SimParticipant>,
     /// By machine, true if it is of this part of the network.
     own: Vec<bool>,
@@ -76,7 +77,6 @@ pub(super) struct SimParticipant {
     pub(super) part: MachineRole,
     pub(super) host: HostIndex,
     pub(super) id: NodeId,
-    address: Ipv4Addr,
     starts: u32,
 }
 

@@ -7,6 +7,7 @@
 //! - [`mod@file`] is our own format, and [`validate`] checks what a file says.
 //! - [`generate`] makes the topologies of the published experiments.
 //! - [`addresses`] and [`routes`] fill in what a file leaves open.
+//! - [`HostAddresses`] are the addresses at which each host is reached.
 //! - [`describe`] shows it to people and programs.
 //! - [`rspec`] writes it for CloudLab and other systems.
 //! - [`shares`] divides it among machines.
@@ -23,6 +24,7 @@ pub mod emulab;
 pub mod file;
 mod file_name;
 pub mod generate;
+mod host_addresses;
 pub mod model;
 pub mod routes;
 pub mod rspec;
@@ -36,4 +38,5 @@ pub mod validate;
 
 pub use amend::amend;
 pub use file_name::file_name;
+pub use host_addresses::HostAddresses;
 pub use model::Topology;

@@ -327,7 +327,7 @@ impl UdpEndpoint {
 }
 
 /// Our address from which the system would send to a remote.
-fn source_for(to: SocketAddr) -> Option<IpAddr> {
+pub(super) fn source_for(to: SocketAddr) -> Option<IpAddr> {
     let socket = UdpSocket::bind(unspecified(to)).ok()?;
     socket.connect(to).ok()?;
     socket.local_addr().ok().map(|local| local.ip())

@@ -116,7 +116,7 @@ impl Udp {
     pub(crate) fn dial(&self, to: SocketAddr, dialling: PendingDial) {
         let endpoints = self.endpoints();
         let mut able = endpoints.iter().filter(|endpoint| can_reach(endpoint.local(), to));
-        let unused = able.clone().find(|endpoint| !endpoint.has_connection_to(to));
+        let unused = first_from_source(able.clone().filter(|endpoint| !endpoint.has_connection_to(to)), to);
         let chosen = match unused {
             Some(endpoint) => Ok(Arc::clone(endpoint)),
             None if able.clone().count() < MAX_SOCKETS => self.open(unspecified(to)),
@@ -129,6 +129,18 @@ impl Udp {
             }
         }
     }
+}
+
+/// Of several sockets the first one that is bound to the address from which the system sends to `to`, or else the
+/// first: answers to another address may take another way.
+fn first_from_source<'a>(
+    able: impl Iterator<Item = &'a Arc<UdpEndpoint>> + Clone,
+    to: SocketAddr,
+) -> Option<&'a Arc<UdpEndpoint>> {
+    let mut rest = able.clone().skip(1).peekable();
+    let source = rest.peek().and_then(|_| migration::source_for(to));
+    let fitting = source.and_then(|source| able.clone().find(|endpoint| endpoint.local().ip() == source));
+    fitting.or_else(|| able.clone().next())
 }
 
 /// True if a socket bound to `local` can send to `to`.

@@ -16,6 +16,7 @@ mod machines;
 mod network;
 mod programs;
 mod run;
+mod shared_nets;
 mod shell;
 mod simulate;
 mod twin;

@@ -10,12 +10,14 @@ use roost_wire::random::{RootSecret, SplitMix64};
 use roost_wire::{Address, DeliveryClasses, Labels, NodeId, Role, Scheme, ServiceSet};
 
 use super::{MachineRole, SimParticipant, SimWorld, settings};
+use crate::SimulateError;
 use crate::connections::MachineId;
 use crate::media;
 
 /// The ports of hubs and of nodes, which share hosts; QUIC has the next one, media the one after.
 const HUB_PORT: u16 = 7700;
 const NODE_PORT: u16 = 7710;
+
 impl SimWorld<'_> {
     pub(super) fn hub_config(&self, machine: MachineId, place: usize) -> hub::HubConfig {
         let kind = hub_kind(self.prepared);
@@ -29,10 +31,10 @@ impl SimWorld<'_> {
         });
         config.epoch = self.epoch(machine);
         let placement = &self.prepared.placement;
-        config.parents = placement.hubs[place].parents.iter().map(|parent| self.addresses(*parent)).collect();
+        config.parents = placement.hubs[place].parents.iter().map(|parent| self.dialed(machine, *parent)).collect();
         if kind == HubKind::SuperNode {
             config.tier = placement.hubs[place].tier;
-            config.siblings = placement.earlier_siblings(place).map(|earlier| self.addresses(earlier)).collect();
+            config.siblings = placement.earlier_siblings(place).map(|earlier| self.dialed(machine, earlier)).collect();
         }
         config
     }
@@ -49,7 +51,7 @@ impl SimWorld<'_> {
             position: None,
             datum: None,
             services: ServiceSet::ALL,
-            hubs: node.hubs.iter().map(|hub| self.addresses(*hub)).collect(),
+            hubs: node.hubs.iter().map(|hub| self.dialed(machine, *hub)).collect(),
             hub_role: hub_role(self.prepared),
             addresses: self.addresses(machine),
             // All others may request from one node at once; the paper has no limit.
@@ -73,8 +75,9 @@ impl SimWorld<'_> {
     }
 
     fn media_address(&self, machine: MachineId) -> Option<SocketAddr> {
-        let SimParticipant { part, address, .. } = &self.casts[machine];
-        self.has_media().then(|| SocketAddr::from((*address, media_port(*part))))
+        let SimParticipant { part, host, .. } = self.casts[machine];
+        let address = self.endpoints.media(host).filter(|_| self.has_media())?;
+        Some(SocketAddr::from((address, media_port(part))))
     }
 
     /// Apart from the machine's own seed.
@@ -96,10 +99,23 @@ impl SimWorld<'_> {
 
     /// The addresses of a machine; the transport that the plan prefers comes first.
     fn addresses(&self, machine: MachineId) -> Vec<Address> {
-        let SimParticipant { part, address, .. } = &self.casts[machine];
-        let port = if matches!(part, MachineRole::Hub(_)) { hub_port } else { node_port };
-        let schemes = self.prepared.plan.transport.preference();
-        schemes.into_iter().map(|scheme| Address::single(scheme, (*address, port(scheme)).into())).collect()
+        let SimParticipant { part, host, .. } = self.casts[machine];
+        self.endpoints.all(host, port_of(part))
+    }
+
+    /// The addresses at which a machine dials a hub.
+    fn dialed(&self, machine: MachineId, hub: MachineId) -> Vec<Address> {
+        let SimParticipant { part, host, .. } = self.casts[hub];
+        self.endpoints.toward(host, self.casts[machine].host, port_of(part))
+    }
+
+    /// The error of a node that found no home.
+    pub(crate) fn no_home(&self, machine: MachineId) -> SimulateError {
+        let SimParticipant { ref name, part, .. } = self.casts[machine];
+        let hubs = part.node().map_or(&[][..], |node| &self.prepared.placement.nodes[node].hubs);
+        let dialed = hubs.iter().flat_map(|hub| self.dialed(machine, *hub));
+        let dialed = dialed.map(|address| address.to_string()).collect::<Vec<_>>().join(", ");
+        SimulateError::NotReady { node: name.clone(), dialed }
     }
 }
 
@@ -121,11 +137,15 @@ pub(super) const fn media_port(part: MachineRole) -> u16 {
     }
 }
 
-pub(super) fn hub_port(scheme: Scheme) -> u16 {
+pub(super) fn port_of(part: MachineRole) -> fn(Scheme) -> u16 {
+    if matches!(part, MachineRole::Hub(_)) { hub_port } else { node_port }
+}
+
+fn hub_port(scheme: Scheme) -> u16 {
     HUB_PORT + u16::from(scheme == Scheme::Quic)
 }
 
-pub(super) fn node_port(scheme: Scheme) -> u16 {
+fn node_port(scheme: Scheme) -> u16 {
     NODE_PORT + u16::from(scheme == Scheme::Quic)
 }
 

@@ -23,7 +23,7 @@ impl SimWorld<'_> {
         while left > 0 {
             if !self.step(until) {
                 let lost = homeless.iter().position(|homeless| *homeless).unwrap_or_default();
-                return Err(SimulateError::NotReady(nodes[lost].name.clone()));
+                return Err(self.no_home(self.machine_of(MachineRole::Node(lost))));
             }
             while let Some((machine, event)) = self.poll() {
                 if let (Some(place), NodeEvent::Attached { .. }) = (self.casts[machine].part.node(), event) {

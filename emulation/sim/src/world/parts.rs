@@ -1,14 +1,15 @@
 //! The machines of a plan, in the parts of its network.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use roost_core::Traffic;
 use roost_core::hub::{HubConfig, HubKind};
-use roost_experiment::Prepared;
+use roost_experiment::{Endpoints, Prepared};
 use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Labels, NodeId, Role};
 
-use super::configuration::{hub_port, hub_role, id_of, media_port, node_port};
+use super::configuration::{hub_role, id_of, media_port, port_of};
 use super::{
     BETWEEN_NODES, DAWN, MachineRole, MessageCount, NODES_AFTER, SimParticipant, SimWorld, SimWorldTimer,
     check_settings, settings,
@@ -38,12 +39,13 @@ impl<'a> SimWorld<'a> {
         check_settings(prepared)?;
         prepared.check_for_simulation()?;
         let wire = SimNetwork::new(&prepared.topology, prepared.plan.seed)?;
+        let endpoints = Arc::new(Endpoints::new(wire.host_addresses().clone(), prepared.plan.transport.preference()));
         let casts = participants(prepared, &wire)?;
         let role = hub_role(prepared);
-        let sites = casts.iter().map(|cast| MachineEndpoint {
+        let site = |cast: &SimParticipant| MachineEndpoint {
             host: cast.host,
-            address: cast.address,
-            port: if matches!(cast.part, MachineRole::Hub(_)) { hub_port } else { node_port },
+            addresses: wire.host_addresses().all(cast.host),
+            port: port_of(cast.part),
             media_port: media_port(cast.part),
             identity: Remote {
                 node: cast.id,
@@ -51,11 +53,13 @@ impl<'a> SimWorld<'a> {
                 name: cast.name.clone(),
                 labels: Labels::default(),
             },
-        });
+        };
+        let sites = casts.iter().map(site).collect();
         let handshake = prepared.plan.handshake;
-        let parts = SimConnections::in_parts(wire, partition, sites.collect(), detail, handshake);
+        let parts = SimConnections::in_parts(wire, partition, sites, detail, handshake);
         let own = |part| casts.iter().map(|cast| partition.part(cast.host) == part).collect();
-        let part = |(part, connections)| Self::part(prepared, connections, casts.clone(), own(part));
+        let part =
+            |(part, connections)| Self::part(prepared, connections, Arc::clone(&endpoints), casts.clone(), own(part));
         let mut worlds: Vec<Self> = (0..).zip(parts).map(part).collect();
         if worlds.len() > 1 {
             worlds.iter_mut().for_each(|world| world.checks.keep_changes());
@@ -63,7 +67,13 @@ impl<'a> SimWorld<'a> {
         Ok(worlds)
     }
 
-    fn part(prepared: &'a Prepared, connections: SimConnections, casts: Vec<SimParticipant>, own: Vec<bool>) -> Self {
+    fn part(
+        prepared: &'a Prepared,
+        connections: SimConnections,
+        endpoints: Arc<Endpoints>,
+        casts: Vec<SimParticipant>,
+        own: Vec<bool>,
+    ) -> Self {
         let mut hub = HubConfig::new(NodeId::from_bytes([0; 16]), HubKind::SuperNode, 0);
         settings::configure_hub(prepared, &mut hub);
         let count = casts.len();
@@ -85,6 +95,7 @@ impl<'a> SimWorld<'a> {
             between_hubs: BTreeMap::new(),
             control_messages: ControlMessages::default(),
             relayed_bytes: 0,
+            endpoints,
             casts,
         };
         let hubs = prepared.placement.hubs.len();
@@ -115,9 +126,9 @@ fn participants<P: Clone>(prepared: &Prepared, wire: &SimNetwork<P>) -> Result<V
         .enumerate()
         .map(|(at, node)| (MachineRole::Node(at), node.host, &node.name, &node.class));
     let participant = |(part, host, name, class): (_, _, &String, &String)| {
-        let address = wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
+        wire.address(host).ok_or_else(|| SimulateError::Unreachable(name.clone()))?;
         let (name, class, id) = (name.clone(), class.clone(), id_of(prepared.plan.seed, name));
-        Ok(SimParticipant { name, class, part, host, id, address, starts: 0 })
+        Ok(SimParticipant { name, class, part, host, id, starts: 0 })
     };
     hubs.chain(nodes).map(participant).collect()
 }
