@@ -32,12 +32,14 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// The link is down for ever, which only a run shows.
+/// No radio reaches the other host, which only a run shows.
 #[test]
 fn failed_trial_of_sweep_is_named() {
     let folder = folder_with("topology = 'net.toml'\narchitecture = 'super-node'\nduration = '5s'\n");
-    let network = "[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\nrate = '1Mbit'\n\
-        [[event]]\nat = '0s'\nnet = 'a-b'\ndo = 'down'\n";
+    let network = "[[host]]\nname = ['a', 'b']\n[[motion.host]]\nname = 'a'\nposition = [0, 0, 10]\n\
+        [[motion.host]]\nname = 'b'\nposition = [900_000, 0, 10]\n\
+        [[radio]]\nname = 'mesh'\nmembers = ['a', 'b']\nfrequency = '2.4GHz'\nbandwidth = '20MHz'\npower = '20dBm'\n\
+        rates = [{ snr = '5dB', rate = '6Mbit' }]\n";
     fs::write(folder.path().join("net.toml"), network).unwrap();
     let args = ["sweep", "trial.toml", "--simulate", "--check", "--seeds", "2"];
     let output = emulate(folder.path(), &args);

@@ -61,16 +61,21 @@ pub(super) fn parts(results: &Results, offered: Option<u64>, payload: u64, compl
 
 /// True if nothing but services sent anything: no program of the plan, and no traffic agent.
 pub(super) fn has_only_services(results: &Results) -> bool {
-    results.programs.iter().all(|program| program.end == ProgramEnd::NotStarted) && results.traffic.is_empty()
+    with_others(results).is_empty()
+}
+
+/// The hosts of programs that ran, and of traffic agents.
+fn with_others(results: &Results) -> BTreeSet<&str> {
+    let programs = results.programs.iter().filter(|program| program.end != ProgramEnd::NotStarted);
+    let agents = results.traffic.iter().map(|agent| agent.host.as_str());
+    programs.map(|program| program.host.as_str()).chain(agents).collect()
 }
 
 /// Bytes of others than the daemons: those that hosts on several nets forwarded, and those of programs and traffic
 /// agents. They are what such hosts offered beyond their daemons' sockets, assuming the headers for each byte of all other
 /// hosts. `None` if there is no such host, or if programs ran on all hosts.
 fn of_others(results: &Results) -> Option<u64> {
-    let programs = results.programs.iter().map(|program| program.host.as_str());
-    let with_program: BTreeSet<&str> =
-        programs.chain(results.traffic.iter().map(|agent| agent.host.as_str())).collect();
+    let with_others = with_others(results);
     let mut offered: BTreeMap<&str, (u64, usize)> = BTreeMap::new();
     for link in sent(&results.links) {
         let (bytes, nets) = offered.entry(&link.host).or_default();
@@ -83,11 +88,11 @@ fn of_others(results: &Results) -> Option<u64> {
     }
     let (mut ends, mut shared) = ((0, 0), None);
     for (host, (bytes, nets)) in offered {
-        let is_shared = nets > 1 || with_program.contains(host);
+        let is_shared = nets > 1 || with_others.contains(host);
         let sums = if is_shared { shared.get_or_insert((0, 0)) } else { &mut ends };
         *sums = (sums.0 + bytes, sums.1 + own.get(host).copied().unwrap_or(0));
     }
-    let (offered, own) = shared.filter(|_| ends.1 > 0 || has_only_services(results))?;
+    let (offered, own) = shared.filter(|_| ends.1 > 0 || with_others.is_empty())?;
     let headers = if ends.1 > 0 { ends.0 as f64 / ends.1 as f64 } else { 1.0 };
     // Not negative, and at most the offered bytes.
     Some((offered as f64 - own as f64 * headers.max(1.0)).max(0.0) as u64)
