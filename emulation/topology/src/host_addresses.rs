@@ -2,10 +2,11 @@
 //!
 //! The way to one address of a host on several nets may lead through other hosts though a net is shared with it. That
 //! takes a cycle through the host: without one all ways from a net lead straight to it, whichever address they end at.
+//! A network without routes by itself has no way to other addresses at all.
 
 use std::net::Ipv4Addr;
 
-use super::model::{HostIndex, NetIndex, Topology};
+use super::model::{HostIndex, NetIndex, Routing, Topology};
 
 /// The addresses of all hosts, once all are assigned.
 #[derive(Clone, Debug)]
@@ -19,8 +20,9 @@ struct HostInterface {
     address: Ipv4Addr,
     /// The 2-connected part of the network to which it belongs.
     part: usize,
-    /// True if a cycle leads through the host over this net.
-    is_in_cycle: bool,
+    /// True if others need this address: it is the host's first, or a cycle leads through the host over this net, or the
+    /// network has no routes by itself.
+    is_offered: bool,
 }
 
 /// A vertex of the graph of hosts and nets: hosts, then nets.
@@ -36,7 +38,9 @@ impl HostAddresses {
         let members = nets.flat_map(|(net, of)| of.members.iter().map(move |member| (net, member)));
         for ((net, member), part) in members.zip(parts) {
             let Some(address) = member.address else { continue };
-            interfaces[member.host].push(HostInterface { net, address, part, is_in_cycle: false });
+            let is_first = interfaces[member.host].is_empty();
+            let is_offered = is_first || matches!(topology.routing, Routing::None | Routing::Manual);
+            interfaces[member.host].push(HostInterface { net, address, part, is_offered });
         }
         interfaces.iter_mut().for_each(|interfaces| mark_cycles(interfaces));
         Self { interfaces }
@@ -47,22 +51,22 @@ impl HostAddresses {
         Some(self.interfaces.get(host)?.first()?.address)
     }
 
-    /// The addresses of a host that others may need: its main one, and those on nets of cycles.
+    /// The addresses of a host that others may need, its main one first.
     pub fn all(&self, host: HostIndex) -> Vec<Ipv4Addr> {
         self.offered(host).map(|interface| interface.address).collect()
     }
 
     /// All addresses of a host, with those on nets that `other` shares before the rest.
     pub fn toward(&self, host: HostIndex, other: HostIndex) -> Vec<Ipv4Addr> {
-        let is_shared = |net: NetIndex| self.interfaces[other].iter().any(|interface| interface.net == net);
+        let others = || self.interfaces.get(other).into_iter().flatten();
+        let is_shared = |net: NetIndex| others().any(|interface| interface.net == net);
         let (shared, rest): (Vec<&HostInterface>, Vec<&HostInterface>) =
             self.offered(host).partition(|interface| is_shared(interface.net));
         shared.into_iter().chain(rest).map(|interface| interface.address).collect()
     }
 
     fn offered(&self, host: HostIndex) -> impl Iterator<Item = &HostInterface> {
-        let all = self.interfaces.get(host).into_iter().flatten().enumerate();
-        all.filter(|(place, interface)| *place == 0 || interface.is_in_cycle).map(|(_, interface)| interface)
+        self.interfaces.get(host).into_iter().flatten().filter(|interface| interface.is_offered)
     }
 }
 
@@ -72,7 +76,7 @@ fn mark_cycles(interfaces: &mut [HostInterface]) {
     parts.sort_unstable();
     for interface in interfaces {
         let first = parts.partition_point(|part| *part < interface.part);
-        interface.is_in_cycle = parts.get(first + 1) == Some(&interface.part);
+        interface.is_offered |= parts.get(first + 1) == Some(&interface.part);
     }
 }
 

@@ -115,12 +115,14 @@ impl Udp {
     /// Begins a handshake with `to`. `dialling` gets the outcome.
     pub(crate) fn dial(&self, to: SocketAddr, dialling: PendingDial) {
         let endpoints = self.endpoints();
-        let mut able = endpoints.iter().filter(|endpoint| can_reach(endpoint.local(), to));
-        let unused = first_from_source(able.clone().filter(|endpoint| !endpoint.has_connection_to(to)), to);
-        let chosen = match unused {
+        let able: Vec<&Arc<UdpEndpoint>> =
+            endpoints.iter().filter(|endpoint| can_reach(endpoint.local(), to)).collect();
+        let fitting = from_source(&able, to);
+        let is_wide = |endpoint: &&&Arc<UdpEndpoint>| endpoint.local().ip().is_unspecified();
+        let chosen = match fitting.iter().find(|endpoint| !endpoint.has_connection_to(to)) {
             Some(endpoint) => Ok(Arc::clone(endpoint)),
-            None if able.clone().count() < MAX_SOCKETS => self.open(unspecified(to)),
-            None => able.next().cloned().ok_or_else(|| io::Error::other("no socket reaches it")),
+            None if able.iter().filter(is_wide).count() < MAX_SOCKETS => self.open(unspecified(to)),
+            None => able.first().map(|first| Arc::clone(first)).ok_or_else(|| io::Error::other("no socket reaches it")),
         };
         match chosen {
             Ok(endpoint) => endpoint.dial(to, dialling),
@@ -131,16 +133,13 @@ impl Udp {
     }
 }
 
-/// Of several sockets the first one that is bound to the address from which the system sends to `to`, or else the
-/// first: answers to another address may take another way.
-fn first_from_source<'a>(
-    able: impl Iterator<Item = &'a Arc<UdpEndpoint>> + Clone,
-    to: SocketAddr,
-) -> Option<&'a Arc<UdpEndpoint>> {
-    let mut rest = able.clone().skip(1).peekable();
-    let source = rest.peek().and_then(|_| migration::source_for(to));
-    let fitting = source.and_then(|source| able.clone().find(|endpoint| endpoint.local().ip() == source));
-    fitting.or_else(|| able.clone().next())
+/// Of several sockets those that send to `to` from the address that the system chooses: answers to another address may
+/// take another way. If none does, all.
+fn from_source<'a>(able: &[&'a Arc<UdpEndpoint>], to: SocketAddr) -> Vec<&'a Arc<UdpEndpoint>> {
+    let source = if able.len() > 1 { migration::source_for(to) } else { None };
+    let is_fitting = |own: IpAddr| source.is_none_or(|source| own.is_unspecified() || own == source);
+    let fitting: Vec<_> = able.iter().copied().filter(|endpoint| is_fitting(endpoint.local().ip())).collect();
+    if fitting.is_empty() { able.to_vec() } else { fitting }
 }
 
 /// True if a socket bound to `local` can send to `to`.

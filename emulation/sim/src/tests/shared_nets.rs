@@ -42,11 +42,29 @@ locality = 'anywhere'
 ";
 
 fn plan_on(nets: &[&str], plan: &str) -> Result<SimOutcome, SimulateError> {
+    plan_over(&format!("name = 'strait'\n{HOSTS}{}", nets.concat()), plan)
+}
+
+fn plan_over(network: &str, plan: &str) -> Result<SimOutcome, SimulateError> {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("net.toml"), format!("name = 'strait'\n{HOSTS}{}", nets.concat())).unwrap();
+    std::fs::write(folder.path().join("net.toml"), network).unwrap();
     let file = folder.path().join("plan.toml");
     let prepared = Prepared::from_text(plan, &file).unwrap_or_else(|error| panic!("{error}"));
     simulate(&prepared, Detail::Packet)
+}
+
+/// Nodes have no way to the hub's first address, and no cycle leads through it either.
+#[test]
+fn hub_is_reached_without_routes() {
+    let mesh = "[[lan]]\nname = 'mesh'\nmembers = ['east', 'uav[1-2]', 'ship1']\nrate = '10Mbit'\n";
+    for order in orders(&[LAN, mesh]) {
+        for transport in TRANSPORTS {
+            let plan = format!("transport = '{transport}'\n{}", PLAN.replace("['west', 'east']", "['east']"));
+            let network = format!("name = 'strait'\nrouting = 'none'\nlenient = true\n{HOSTS}{}", order.concat());
+            let outcome = plan_over(&network, &plan).unwrap_or_else(|error| panic!("{error}: {transport} {order:#?}"));
+            assert!(outcome.completed > 0, "{transport} {order:#?}");
+        }
+    }
 }
 
 fn orders<'a>(nets: &[&'a str]) -> Vec<Vec<&'a str>> {

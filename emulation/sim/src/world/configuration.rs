@@ -18,6 +18,9 @@ use crate::media;
 const HUB_PORT: u16 = 7700;
 const NODE_PORT: u16 = 7710;
 
+/// The most addresses that an error names.
+const MAX_NAMED: usize = 6;
+
 impl SimWorld<'_> {
     pub(super) fn hub_config(&self, machine: MachineId, place: usize) -> hub::HubConfig {
         let kind = hub_kind(self.prepared);
@@ -113,9 +116,12 @@ impl SimWorld<'_> {
     pub(crate) fn no_home(&self, machine: MachineId) -> SimulateError {
         let SimParticipant { ref name, part, .. } = self.casts[machine];
         let hubs = part.node().map_or(&[][..], |node| &self.prepared.placement.nodes[node].hubs);
-        let dialed = hubs.iter().flat_map(|hub| self.dialed(machine, *hub));
-        let dialed = dialed.map(|address| address.to_string()).collect::<Vec<_>>().join(", ");
-        SimulateError::NotReady { node: name.clone(), dialed }
+        let dialed: Vec<String> =
+            hubs.iter().flat_map(|hub| self.dialed(machine, *hub)).map(|address| address.to_string()).collect();
+        let named = &dialed[..dialed.len().min(MAX_NAMED)];
+        let more = dialed.len() - named.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        SimulateError::NotReady { node: name.clone(), dialed: format!("{}{more}", named.join(", ")) }
     }
 }
 
