@@ -38,13 +38,19 @@ async fn simultaneous_dials_both_succeed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dial_leaves_from_address_of_route() {
-    let world = TestWorld::new();
-    let several = ["udp://127.0.0.2:0", "udp://127.0.0.1:0"];
-    let mut dialing = Node::start(world.member("left", Role::Node), None, &several, Limits::default()).await;
-    let mut called = listening(&world, "right").await;
-    dialing.dial(vec![called.address()], RoleSet::ALL);
-    let Event::Up { address, .. } = called.next().await else { panic!("no connection") };
-    assert_eq!(address.primary(), dialing.transport.local_addresses()[1].primary());
+    // A wildcard socket leaves from the right address too, and follows the route later.
+    let cases = [("127.0.0.2", "127.0.0.1", 1), ("127.0.0.2", "0.0.0.0", 1), ("0.0.0.0", "127.0.0.1", 0)];
+    for (first, second, leaves_from) in cases {
+        let world = TestWorld::new();
+        let listen = [first, second].map(|host| format!("udp://{host}:0"));
+        let several = listen.each_ref().map(String::as_str);
+        let mut dialing = Node::start(world.member("left", Role::Node), None, &several, Limits::default()).await;
+        let mut called = listening(&world, "right").await;
+        dialing.dial(vec![called.address()], RoleSet::ALL);
+        let Event::Up { address, .. } = called.next().await else { panic!("no connection") };
+        let port = dialing.transport.local_addresses()[leaves_from].port;
+        assert_eq!((address.port, address.hosts[0].to_string()), (port, "127.0.0.1".to_owned()), "{first} {second}");
+    }
 }
 
 /// The connection that the node's own dial has led to.
