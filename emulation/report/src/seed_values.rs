@@ -82,7 +82,7 @@ mod tests {
             side(over).means(&side(base)).unwrap()
         };
         assert!((means([1.0, 100.0], [20.0, 20.0]).ratio().unwrap() - 0.5).abs() < 1e-9);
-        // The same values on both sides, but for a zero: the arithmetic mean of both.
+        // A zero on either side makes both means arithmetic.
         assert_eq!(means([1.0, 100.0], [0.0, 101.0]), SideMeans { over: 50.5, base: 50.5 });
         for odd in [[0.0, 0.0], [-3.0, 1.0], [f64::NAN, 1.0], [f64::INFINITY, 1.0]] {
             assert_eq!((means(odd, [1.0, 2.0]).ratio(), means([1.0, 2.0], odd).ratio()), (None, None), "{odd:?}");

@@ -14,7 +14,7 @@ use crate::measurements::measures;
 use crate::text_format::{capital, counted};
 
 const MOST: usize = 6;
-/// The most names in the title.
+/// The most names in the title with a value of their own.
 const MOST_TOLD: usize = 3;
 /// The most windows of a line: more are not visible.
 const WINDOWS: f64 = 60.0;
