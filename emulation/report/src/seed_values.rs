@@ -17,16 +17,35 @@ impl SeedValues {
         if is_paired { paired(&base.values, &self.values) } else { welch(&base.values, &self.values) }
     }
 
-    /// The geometric mean, on which ratios are based; arithmetic if a value is 0.
-    pub(super) fn geometric_mean(&self) -> Option<f64> {
-        if let [one] = self.values[..] {
-            return Some(one);
-        }
-        if self.values.iter().all(|value| *value > 0.0) {
-            let logarithms: Vec<f64> = self.values.iter().map(|value| value.ln()).collect();
-            return mean(&logarithms).map(f64::exp);
-        }
-        mean(&self.values)
+    /// The means of this side and of `base`: geometric, on which ratios are based, if all values of both are finite and
+    /// above zero; arithmetic of both otherwise.
+    pub(super) fn means(&self, base: &Self) -> Option<SideMeans> {
+        let mut all = self.values.iter().chain(&base.values);
+        let is_geometric = all.all(|value| *value > 0.0 && value.is_finite());
+        let of = |values: &[f64]| match values {
+            [one] => Some(*one),
+            many if is_geometric => {
+                let logarithms: Vec<f64> = many.iter().map(|value| value.ln()).collect();
+                mean(&logarithms).map(f64::exp)
+            }
+            many => mean(many),
+        };
+        Some(SideMeans { over: of(&self.values)?, base: of(&base.values)? })
+    }
+}
+
+/// The means of two sides, of the same kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SideMeans {
+    pub(super) over: f64,
+    pub(super) base: f64,
+}
+
+impl SideMeans {
+    /// `None` unless both are finite and above zero.
+    pub(super) fn ratio(self) -> Option<f64> {
+        let is_positive = [self.over, self.base].iter().all(|mean| *mean > 0.0 && mean.is_finite());
+        is_positive.then(|| self.over / self.base)
     }
 }
 
@@ -54,5 +73,20 @@ mod tests {
         let other = side([(4, 205.0), (1, 50.0), (2, 101.0)]).over(&base).unwrap();
         assert!(other.method == Method::Welch && !other.excludes_one(), "{other:?}");
         assert_eq!(side([(1, 0.0), (2, 1.0), (3, 1.0)]).over(&base), None);
+    }
+
+    #[test]
+    fn both_means_are_of_one_kind() {
+        let means = |over: [f64; 2], base: [f64; 2]| {
+            let side = |values: [f64; 2]| (1..).zip(values).collect::<SeedValues>();
+            side(over).means(&side(base)).unwrap()
+        };
+        assert!((means([1.0, 100.0], [20.0, 20.0]).ratio().unwrap() - 0.5).abs() < 1e-9);
+        // A zero on either side makes both means arithmetic.
+        assert_eq!(means([1.0, 100.0], [0.0, 101.0]), SideMeans { over: 50.5, base: 50.5 });
+        for odd in [[0.0, 0.0], [-3.0, 1.0], [f64::NAN, 1.0], [f64::INFINITY, 1.0]] {
+            assert_eq!((means(odd, [1.0, 2.0]).ratio(), means([1.0, 2.0], odd).ratio()), (None, None), "{odd:?}");
+        }
+        assert_eq!(SeedValues::default().means(&SeedValues::default()), None);
     }
 }

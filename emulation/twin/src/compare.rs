@@ -10,7 +10,7 @@ use crate::requests::RequestRow;
 /// Completions may differ by this part, and medians by that one.
 const COMPLETIONS: f64 = 0.05;
 const MEDIANS: f64 = 0.10;
-/// The least completed requests that make a median.
+/// The least completed requests that make a median, or an agreement of completions.
 const MEDIAN_OF: usize = 20;
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -65,7 +65,9 @@ impl ComparisonRow {
     pub fn verdict(&self) -> RowVerdict {
         let agreement = |agrees| if agrees { Agreement::Agrees } else { Agreement::Differs };
         if self.service == ALL {
-            return RowVerdict::Completions(agreement(self.completions_agree()));
+            let agreement = agreement(self.completions_agree());
+            let is_few = agreement == Agreement::Agrees && self.recorded < MEDIAN_OF;
+            return RowVerdict::Completions(if is_few { Agreement::TooFew } else { agreement });
         }
         RowVerdict::Median(if self.has_median() { agreement(self.medians_agree()) } else { Agreement::TooFew })
     }

@@ -281,7 +281,7 @@ fn comparison_counts_what_both_tell() {
     assert_eq!((all.requests, all.recorded, all.replayed), (2, 2, 2));
     assert!((all.ratio().unwrap() - 415.0 / 400.0).abs() < 1e-9);
     let verdicts: Vec<RowVerdict> = compared.rows.iter().map(ComparisonRow::verdict).collect();
-    assert_eq!(verdicts, [RowVerdict::Median(Agreement::TooFew), RowVerdict::Completions(Agreement::Agrees)]);
+    assert_eq!(verdicts, [RowVerdict::Median(Agreement::TooFew), RowVerdict::Completions(Agreement::TooFew)]);
     let half = compare(&twin.rows, &run[..1]);
     assert!(half.missing == 1 && half.agreement() == Agreement::Differs);
     assert_eq!(compare(&[], &[]).agreement(), Agreement::TooFew);

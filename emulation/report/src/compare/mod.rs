@@ -102,11 +102,11 @@ pub struct ComparisonRow {
     /// The measure compared.
     #[serde(flatten)]
     pub measure: Measure,
-    /// Value of side A: the geometric mean over its runs.
+    /// Value of side A: the geometric mean over its runs; arithmetic if a value of a side is not above zero.
     pub a: f64,
     /// Value of side B.
     pub b: f64,
-    /// B over A; `None` if A is 0.
+    /// B over A; `None` if A is not above zero, or B is below.
     pub ratio: Option<f64>,
     /// 95 % confidence interval of the ratio, if there are enough runs or requests.
     pub interval: Option<RatioInterval>,
@@ -246,8 +246,10 @@ fn compare_measure(measure: &Measure, pair: &RunPair<'_>) -> Option<ComparisonRo
     };
     let (base, other) = (values_of(&pair.a), values_of(&pair.b));
     let interval = other.over(&base);
-    let (a, b) = (base.geometric_mean()?, other.geometric_mean()?);
-    let ratio = (a > 0.0).then(|| b / a);
+    let means = other.means(&base)?;
+    let (a, b) = (means.base, means.over);
+    // Nothing over something is 0, without an interval.
+    let ratio = means.ratio().or_else(|| (b == 0.0 && a > 0.0).then_some(0.0));
     let few = pair.a.iter().chain(&pair.b).filter_map(|one| one.value(measure)).any(|(measure, _)| measure.few);
     Some(ComparisonRow { cell: pair.name.clone(), measure: Measure { few, ..measure.clone() }, a, b, ratio, interval })
 }

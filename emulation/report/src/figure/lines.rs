@@ -16,6 +16,8 @@ const RING: f64 = 2.4;
 const MOST_RINGS: f64 = 8.0;
 /// Lines nearer than this cannot be told apart.
 const SAME_WAY: f64 = 2.0;
+/// The most lines that share a way: the dashes of more cannot be told apart.
+const MOST_SHARED: usize = 20;
 /// The distance of points over one word.
 const BESIDE: f64 = 9.0;
 
@@ -134,14 +136,19 @@ pub(super) fn draw_all(canvas: &mut Canvas<'_>, frame: &PlotArea, lines: &[Numbe
     (0..lines.len()).for_each(|index| draw(canvas, frame, lines, index));
 }
 
-/// The share of the line with number `n` among those that go through all these points.
+/// The share of the line with number `n` among those that go through all these points; lines go from left to right.
 fn share_of(n: usize, points: &[PlotPoint], lines: &[NumberedLine<'_>], frame: &PlotArea) -> LineShare {
+    if lines.len() > MOST_SHARED {
+        return LineShare { number: 0, of: 1 };
+    }
     let is_near = |one: &PlotPoint, other: &PlotPoint| {
         one.0.total_cmp(&other.0).is_eq() && (frame.y.at(one.1) - frame.y.at(other.1)).abs() < SAME_WAY
     };
     let goes = |line: &PlotLine| {
-        let mut windows = line.points.windows(points.len());
-        windows.any(|window| window.iter().zip(points).all(|(one, other)| is_near(one, other)))
+        let Some(first) = points.first() else { return false };
+        let from = line.points.partition_point(|one| one.0.total_cmp(&first.0).is_lt());
+        let window = line.points.get(from..from + points.len());
+        window.is_some_and(|window| window.iter().zip(points).all(|(one, other)| is_near(one, other)))
     };
     let near = lines.iter().filter(|one| !one.line.is_bound && one.line.shift.is_none() && goes(one.line));
     let numbers: Vec<usize> = near.map(|one| one.number).collect();
@@ -258,6 +265,17 @@ mod tests {
         let count = |sheet: &Sheet| [Ink::Blue, Ink::Vermilion].map(|ink| strokes(sheet, ink));
         assert!(count(&same).iter().all(|dashes| *dashes > 5), "{:?}", count(&same));
         assert!(count(&apart) == [1, 1] && of_circles(&same, "r").len() > 2, "{:?}", count(&apart));
+    }
+
+    #[test]
+    fn many_lines_share_no_dashes() {
+        let points = |n: u32| (0..n).map(|place| (f64::from(place), 1.0, None)).collect::<Vec<_>>();
+        let drawn = |count: u32| {
+            let all: Vec<PlotLine> = (0..count).map(|n| PlotLine::new(&n.to_string(), points(3))).collect();
+            let places = [(0.0, "0".to_owned()), (2.0, "2".to_owned())];
+            lines(&all, &places, LineAxes::with_title("nodes"), |value| value.to_string())
+        };
+        assert!(of_circles(&drawn(20), "r").len() > of_circles(&drawn(21), "r").len());
     }
 
     #[test]

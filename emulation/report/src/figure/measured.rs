@@ -14,7 +14,7 @@ use crate::measurements::measures;
 use crate::text_format::{capital, counted};
 
 const MOST: usize = 6;
-/// The most names in the title.
+/// The most names in the title with a value of their own.
 const MOST_TOLD: usize = 3;
 /// The most windows of a line: more are not visible.
 const WINDOWS: f64 = 60.0;
@@ -57,14 +57,17 @@ pub(super) fn measured(results: &Results, metrics: &Metrics) -> Option<Figure> {
     })
 }
 
-/// The median, share or sum of the first names.
+/// The median, share or sum of the first names that have one; the others are counted.
 fn title(summaries: &[MeasurementSummary]) -> String {
     let told = |summary: &MeasurementSummary| {
         let (measure, value) = measures(std::slice::from_ref(summary)).into_iter().next()?;
         Some(format!("{}: {}", measure.name, measure.show(value?)))
     };
-    let all: Vec<String> = summaries.iter().take(MOST_TOLD).filter_map(told).collect();
-    let more = match summaries.len().saturating_sub(MOST_TOLD) {
+    let all: Vec<String> = summaries.iter().filter_map(told).take(MOST_TOLD).collect();
+    if all.is_empty() {
+        return format!("{} without a value", counted(summaries.len() as u64, "name"));
+    }
+    let more = match summaries.len() - all.len() {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
@@ -197,6 +200,14 @@ mod tests {
         let many = figure((0..40).map(|n| record(1.0, &format!("n{n}"), 1.0)).collect()).unwrap();
         assert!(!many.sheet.standing("delay").contains("at n1"));
         assert!(figure(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn names_without_value_are_counted() {
+        let none = |measure: &str| MeasurementRecord { measure: measure.to_owned(), ..record(1.0, "a", f64::NAN) };
+        assert_eq!(figure(vec![none("x"), none("y")]).unwrap().title, "2 names without a value");
+        let shown = figure(vec![none("a"), none("b"), none("c"), record(1.0, "a", 9.5)]).unwrap();
+        assert_eq!(shown.title, "Delay, median: (9.5 ms); and 3 more");
     }
 
     #[test]

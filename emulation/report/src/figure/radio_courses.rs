@@ -139,6 +139,8 @@ pub(super) struct RadioCourse<'a> {
     /// `None` if hosts reach each other without access points.
     pub(super) points: Option<AccessPoints<'a>>,
     pub(super) links: BTreeMap<String, RadioLink<'a>>,
+    /// The number of links that were down all the time.
+    pub(super) never_up: usize,
 }
 
 impl<'a> RadioCourse<'a> {
@@ -155,12 +157,13 @@ impl<'a> RadioCourse<'a> {
                 None => ways.entry((from, to)).or_default().add(state),
             }
         }
+        let never_up = count_never_up(&ways);
         ways.retain(|_, link| link.has_rates());
         let is_shown = |(from, to): &(&str, &str)| to.is_empty() || from < to || !ways.contains_key(&(*to, *from));
         let shown: Vec<(&str, &str)> = ways.keys().copied().filter(is_shown).collect();
         let title = |(from, to): (&str, &str)| if to.is_empty() { from.to_owned() } else { format!("{from} to {to}") };
         let links = shown.into_iter().filter_map(|way| Some((title(way), ways.remove(&way)?))).collect();
-        Self { name, points, links }
+        Self { name, points, links, never_up }
     }
 
     /// The number of links that came up after the beginning.
@@ -172,6 +175,15 @@ impl<'a> RadioCourse<'a> {
         let handover_s = self.points.as_ref().map_or(0.0, |points| points.handover_s);
         self.links.values().map(|link| link.losses(handover_s)).sum()
     }
+}
+
+/// The number of links that were never up; both ways between two hosts are one.
+fn count_never_up(ways: &BTreeMap<(&str, &str), RadioLink<'_>>) -> usize {
+    let is_never = |((from, to), link): &(&(&str, &str), &RadioLink<'_>)| {
+        let back = ways.get(&(*to, *from));
+        link.times.is_empty() && back.is_none_or(|back| back.times.is_empty() && from < to)
+    };
+    ways.iter().filter(is_never).count()
 }
 
 /// The radios with links that were up.

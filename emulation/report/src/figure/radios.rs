@@ -114,7 +114,12 @@ fn title(radios: &[RadioCourse<'_>], points: &[&str]) -> String {
         1 => "a link of a radio went down once".to_owned(),
         many => format!("links of radios went down {many} times"),
     };
-    capital(&handovers.into_iter().chain(late).chain([down]).collect::<Vec<_>>().join(", "))
+    let never = match radios.iter().map(|radio| radio.never_up).sum::<usize>() {
+        0 => None,
+        1 => Some("1 was never up".to_owned()),
+        many => Some(format!("{many} were never up")),
+    };
+    capital(&handovers.into_iter().chain(late).chain([down]).chain(never).collect::<Vec<_>>().join(", "))
 }
 
 /// The access points that hosts went to, in the order of their first use.
@@ -197,6 +202,10 @@ mod tests {
         let figure = radios(&results, None).unwrap();
         assert_eq!(figure.title, "All links of radios began down, no link of a radio went down");
         assert!(figure.sheet.standing("radios").contains("x to y over lte, Mbit/s"));
+        let mut states = results.link_states.clone();
+        states.extend([("x", "z"), ("z", "x"), ("z", "y")].map(|(from, to)| state(0.0, from, to, None)));
+        let figure = radios(&Results { link_states: states, ..testing::by_hand() }, None).unwrap();
+        assert!(figure.title.ends_with("no link of a radio went down, 2 were never up"), "{}", figure.title);
         assert!(radios(&testing::by_hand(), None).is_none());
     }
 

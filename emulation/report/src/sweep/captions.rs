@@ -1,5 +1,7 @@
 //! The captions of figures across several runs: the intervals that are drawn, and the reasons for those that are not.
 
+use roost_statistics::Method;
+
 use super::{FactorEffect, Mean, SeedGroup};
 use crate::measure::Measure;
 
@@ -42,15 +44,14 @@ impl IntervalCounts {
     }
 }
 
-pub(super) fn of_means(measure: &Measure, cells: &[&SeedGroup<'_>]) -> String {
+/// `method` is that of the interval in the title.
+pub(super) fn of_means(measure: &Measure, cells: &[&SeedGroup<'_>], method: Option<Method>) -> String {
     if cells.iter().all(|cell| cell.points.len() == 1) {
         return "One run each, so no interval.".to_owned();
     }
     let mut counts = IntervalCounts::default();
     cells.iter().filter_map(|cell| cell.mean(measure)).for_each(|mean| counts.add(&mean));
-    let is_one_panel = cells.iter().all(|cell| cell.panel == cells[0].panel);
-    let has_lines = cells.iter().any(|cell| cell.series != cells[0].series);
-    let paired = if counts.drawn > 0 && counts.few == 0 && is_one_panel && has_lines { PAIRED } else { "" };
+    let paired = if counts.drawn > 0 && method == Some(Method::PairedBySeed) { PAIRED } else { "" };
     format!("Means over seeds{}{paired}", counts.text())
 }
 

@@ -42,9 +42,10 @@ impl Overview<'_> {
         let panels = self.panels(measure, cells, &names);
         let sheet = match panels.as_slice() {
             [] => return None,
-            [only] if places.len() == 1 => {
-                figure::bars(&only.lines.iter().filter_map(|(_, line)| bar(measure, line)).collect::<Vec<_>>(), &[])
-            }
+            [only] if places.len() == 1 => figure::bars(
+                &only.lines.iter().filter_map(|(_, line)| bar(measure, cells, line)).collect::<Vec<_>>(),
+                &[],
+            ),
             [only] => {
                 let lines: Vec<PlotLine> = only.lines.iter().map(|(_, line)| line.clone()).collect();
                 figure::lines(&lines, &places, along, |value| axis.show(value))
@@ -55,8 +56,8 @@ impl Overview<'_> {
         };
         let more = panels.len().saturating_sub(MAX_PANELS);
         let more = if more > 0 { format!(" The table has {more} panels more.") } else { String::new() };
-        let of = captions::of_means(measure, cells);
-        Some(Figure { name, title, caption: format!("{}. {of}{more}", capital(&measure.name)), sheet })
+        let of = captions::of_means(measure, cells, title.method);
+        Some(Figure { name, title: title.text, caption: format!("{}. {of}{more}", capital(&measure.name)), sheet })
     }
 
     /// The names of all lines, in the order of their inks.
@@ -139,9 +140,11 @@ fn effect_figure(measure: &Measure, effects: &[FactorEffect<'_>]) -> Option<Figu
     })
 }
 
-fn bar(measure: &Measure, line: &PlotLine) -> Option<FigureBar> {
-    let (_, mean, half) = *line.points.first()?;
-    Some(FigureBar { name: line.name.clone(), parts: vec![(mean, Ink::Blue)], value: with_half(measure, mean, half) })
+/// The bar of a line, in brackets if its own runs have too few requests.
+fn bar(measure: &Measure, cells: &[&SeedGroup<'_>], line: &PlotLine) -> Option<FigureBar> {
+    let mean = cells.iter().filter(|cell| cell.series == line.name).find_map(|cell| cell.mean(measure))?;
+    let value = with_half(&mean.measure, mean.mean, mean.drawn_half());
+    Some(FigureBar { name: line.name.clone(), parts: vec![(mean.mean, Ink::Blue)], value })
 }
 
 /// The positions along the axis and their names, in order.
