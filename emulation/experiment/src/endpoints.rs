@@ -52,7 +52,7 @@ impl Endpoints {
         Some(if self.addresses.all(host).len() > 1 { Ipv4Addr::UNSPECIFIED } else { main })
     }
 
-    /// First those that a record holds.
+    /// The endpoints of the first hosts, which a record holds, come first.
     fn list(&self, hosts: &[Ipv4Addr], port: impl Fn(Scheme) -> u16) -> Vec<Address> {
         let of = |scheme: Scheme, hosts: &[Ipv4Addr]| {
             let together = if scheme == Scheme::Quic { MAX_HOSTS } else { 1 };

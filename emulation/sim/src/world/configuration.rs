@@ -18,7 +18,7 @@ use crate::media;
 const HUB_PORT: u16 = 7700;
 const NODE_PORT: u16 = 7710;
 
-/// The most addresses that an error names.
+/// The most addresses of hubs that the error of a node names.
 const MAX_NAMED: usize = 6;
 
 impl SimWorld<'_> {
