@@ -39,7 +39,7 @@ pub enum Agreement {
     TooFew,
 }
 
-/// What a row tells: of a service its median, of all services together their completions.
+/// The judgment of a row: of a service by its median, of all services together by their completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowVerdict {
     Completions(Agreement),

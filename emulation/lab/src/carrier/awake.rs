@@ -3,9 +3,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 
-/// The longest that a processor may take to wake, in microseconds, for as long as the file is open. It is written as
-/// the kernel's `pm_qos_interface` says, a native 32-bit number.
+/// The kernel keeps what is written here for as long as the file is open; see its `pm_qos_interface`.
 const LATENCY_DEVICE: &str = "/dev/cpu_dma_latency";
+/// The longest that a processor may take to wake, microseconds, as a native 32-bit number.
 const LONGEST_WAKE_US: i32 = 0;
 /// The driver that heeds it; the kernel may have none, as in some virtual machines.
 const IDLE_DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
@@ -29,7 +29,7 @@ impl Awake {
             None => "not asked for".to_owned(),
             Some(Ok(_)) => "yes".to_owned(),
             Some(Err(error)) => {
-                format!("refused by this system ({error}): run as root, and outside of a container")
+                format!("refused by this system ({error}): run as root, outside of a container, on a kernel that can")
             }
         }
     }
