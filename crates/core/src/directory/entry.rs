@@ -23,7 +23,8 @@ pub(super) struct Slot {
     pub(super) told: Capacity,
     /// The capacity less the requests handed to the node since.
     pub(super) left: Capacity,
-    pub(super) heard: Time,
+    /// The end of the lease unless the node is heard.
+    pub(super) expires: Time,
     /// The time under which the slot stands in `expiry`.
     pub(super) listed: Time,
     pub(super) addresses: Box<[u8]>,
@@ -53,7 +54,7 @@ pub struct DirectoryEntry<'a> {
 }
 
 impl Slot {
-    pub(super) fn new(now: Time, listed: Time, record: &Record) -> Self {
+    pub(super) fn new(expires: Time, record: &Record) -> Self {
         Self {
             node: record.node,
             version: record.version,
@@ -61,8 +62,8 @@ impl Slot {
             cell: record.cell,
             told: record.capacity,
             left: record.capacity,
-            heard: now,
-            listed,
+            expires,
+            listed: expires,
             addresses: encode(&record.addresses),
             services: SetNumber::EMPTY,
             confined: record.addresses.iter().any(Address::has_local_host),
@@ -89,8 +90,8 @@ impl Slot {
     }
 
     /// The node lives.
-    pub(super) fn hears(&mut self, now: Time) {
-        self.heard = now;
+    pub(super) fn extend_lease(&mut self, expires: Time) {
+        self.expires = self.expires.max(expires);
         self.health.suspended = false;
     }
 
@@ -156,8 +157,14 @@ impl DirectoryEntry<'_> {
         self.slot.told
     }
 
-    pub fn heard(&self) -> Time {
-        self.slot.heard
+    /// True if the node was heard at `time` or later.
+    pub fn is_heard_since(&self, time: Time) -> bool {
+        self.slot.expires >= time + self.lease
+    }
+
+    /// Time for which the node has not been heard.
+    pub fn silence(&self, now: Time) -> Duration {
+        self.lease.saturating_sub(self.slot.expires.since(now))
     }
 
     /// True if it is held back until it speaks again.
@@ -172,7 +179,7 @@ impl DirectoryEntry<'_> {
 
     /// The end of its lease unless the node is heard.
     pub fn expires(&self) -> Time {
-        self.slot.heard + self.lease
+        self.slot.expires
     }
 
     pub fn addresses(&self) -> Vec<Address> {

@@ -136,19 +136,23 @@ impl Directory {
     /// Takes a record in unless a newer one is held, and starts its lease anew.
     /// The caller has checked that the record comes from its node.
     pub fn publish(&mut self, now: Time, record: &Record) -> PublishOutcome {
+        self.publish_until(now, now + self.lease, record)
+    }
+
+    /// Like [`publish`](Self::publish), for a lease that has begun before now.
+    pub fn publish_until(&mut self, now: Time, expires: Time, record: &Record) -> PublishOutcome {
         match self.by_node.get(&record.node) {
-            Some(slot) => self.replace(now, *slot, record),
+            Some(slot) => self.replace(now, expires, *slot, record),
             None if self.room() == 0 => PublishOutcome::Full,
             None => {
-                self.insert(now, record);
+                self.insert(now, expires, record);
                 PublishOutcome::New
             }
         }
     }
 
-    fn insert(&mut self, now: Time, record: &Record) {
-        let listed = now + self.lease;
-        let slot = Slot::new(now, listed, record);
+    fn insert(&mut self, now: Time, expires: Time, record: &Record) {
+        let slot = Slot::new(expires, record);
         self.heap_bytes += slot.addresses.len();
         let number = match self.free.pop() {
             Some(number) => {
@@ -161,19 +165,19 @@ impl Directory {
             }
         };
         self.by_node.insert(record.node, number);
-        self.expiry.insert((listed, number));
+        self.expiry.insert((expires, number));
         let cell = self.motions.insert(now, number, record);
         self.slots[number as usize].cell = cell;
         self.list(&record.services, cell, number);
     }
 
-    fn replace(&mut self, now: Time, number: u32, record: &Record) -> PublishOutcome {
+    fn replace(&mut self, now: Time, expires: Time, number: u32, record: &Record) -> PublishOutcome {
         let before = self.entry(number).place();
         let slot = &mut self.slots[number as usize];
         if record.version < slot.version {
             return PublishOutcome::Stale;
         }
-        slot.hears(now);
+        slot.extend_lease(expires);
         let is_placed_alike = self.motions.says(number, record);
         let is_alike = before.services == record.services && is_placed_alike;
         // A position is that of the time of sending, and so is the cell beside it.
@@ -199,10 +203,15 @@ impl Directory {
     /// Keeps the record of `node` if it is of this very version, and takes
     /// note of what the node has left. False if it is not held.
     pub fn renew(&mut self, now: Time, node: NodeId, version: Version, capacity: Option<Capacity>) -> bool {
+        self.renew_until(now + self.lease, node, version, capacity)
+    }
+
+    /// Like [`renew`](Self::renew), for a lease that has begun before now.
+    pub fn renew_until(&mut self, expires: Time, node: NodeId, version: Version, capacity: Option<Capacity>) -> bool {
         let Some(slot) = self.slot_mut(node).filter(|slot| slot.version == version) else {
             return false;
         };
-        slot.hears(now);
+        slot.extend_lease(expires);
         slot.told = capacity.unwrap_or(slot.told);
         slot.left = slot.told;
         true
@@ -226,8 +235,13 @@ impl Directory {
 
     /// Takes any word from a node as a sign of life.
     pub fn mark_heard(&mut self, now: Time, node: NodeId) {
+        self.extend_lease(now + self.lease, node);
+    }
+
+    /// Keeps the record of `node` until then at least.
+    pub fn extend_lease(&mut self, expires: Time, node: NodeId) {
         if let Some(slot) = self.slot_mut(node) {
-            slot.hears(now);
+            slot.extend_lease(expires);
         }
     }
 
@@ -304,14 +318,13 @@ impl Directory {
     pub fn expire(&mut self, now: Time) -> Option<PreviousEntry> {
         while let Some((at, number)) = self.expiry.first().copied().filter(|(at, _)| *at <= now) {
             let slot = &mut self.slots[number as usize];
-            let ends = slot.heard + self.lease;
-            if ends <= now {
+            if slot.expires <= now {
                 let node = slot.node;
                 return self.remove_if(node, |_| true);
             }
-            slot.listed = ends;
+            slot.listed = slot.expires;
             self.expiry.remove(&(at, number));
-            self.expiry.insert((ends, number));
+            self.expiry.insert((slot.listed, number));
         }
         None
     }

@@ -317,7 +317,7 @@ impl Hub {
         while let Some(change) = self.registry.next_change() {
             match change {
                 RecordChange::Claimed(place) => self.on_record_removed(place, "claimed"),
-                RecordChange::Replicated { home, record } => self.registry.store_replica(&mut self.core, home, &record),
+                RecordChange::Replicated { home, record } => self.registry.store_replica(&mut self.core, home, record),
                 RecordChange::Registered(node, before) => {
                     self.watches.tell_watchers(&mut self.core, self.registry.records(), node, before.as_ref());
                 }

@@ -73,6 +73,8 @@ pub(super) struct ReplicaChanges {
     left: Vec<ReplicaCapacity>,
     records: Vec<ReplicaRecord>,
     heard: Option<Bytes>,
+    /// Time for which `heard` tells.
+    heard_within: Duration,
 }
 
 impl Default for ReplicaSender {
@@ -158,6 +160,7 @@ impl ReplicaSender {
     /// gives the record that the standby gets to see. False if there are too many.
     pub(super) fn record_change(
         &mut self,
+        now: Time,
         node: NodeId,
         entry: Option<&DirectoryEntry<'_>>,
         changes: &mut ReplicaChanges,
@@ -191,7 +194,8 @@ impl ReplicaSender {
             None => {
                 let record = whole(entry.record());
                 self.positions.record(node, record.position);
-                changes.records.push(ReplicaRecord { node: number, record });
+                let silent_s = seconds(entry.silence(now).as_secs());
+                changes.records.push(ReplicaRecord { node: number, record, silent_s });
             }
         }
         self.told.insert(node, ReplicatedNode { number, version, cell, capacity, is_missing: false });
@@ -210,7 +214,7 @@ impl ReplicaSender {
         let since = std::mem::replace(&mut self.signed, now);
         let mut signs: Vec<u8> = Vec::new();
         for (node, told) in &self.told {
-            let lives = |entry: &DirectoryEntry<'_>| entry.heard() >= since && !entry.is_suspended();
+            let lives = |entry: &DirectoryEntry<'_>| entry.is_heard_since(since) && !entry.is_suspended();
             if directory.get(*node).as_ref().is_some_and(lives) {
                 let byte = told.number as usize / 8;
                 signs.resize(signs.len().max(byte + 1), 0);
@@ -218,22 +222,26 @@ impl ReplicaSender {
             }
         }
         changes.heard = (!signs.is_empty()).then(|| Bytes::from(signs));
+        changes.heard_within = now.since(since);
     }
 
     /// The messages that tell the changes. Whether these `are_all` nodes the
     /// standby hears when it has heard of everyone.
     pub(super) fn messages(&mut self, changes: ReplicaChanges, are_all: bool) -> Vec<ReplicaUpdate> {
-        let ReplicaChanges { shifts, gone, left, records, heard } = changes;
+        let ReplicaChanges { shifts, gone, left, records, heard, heard_within } = changes;
+        let within_s = seconds(heard_within.as_millis().div_ceil(1_000) as u64);
         let mut messages: Vec<ReplicaUpdate> = Vec::new();
         let parts = [shifts.len(), gone.len(), left.len()].map(|count| count.div_ceil(MAX_REPLICA_CHANGES));
         for part in 0..parts.into_iter().fold(usize::from(heard.is_some()), usize::max) {
             let (shifts, gone, left) = (nth(&shifts, part), nth(&gone, part), nth(&left, part));
             let heard = heard.clone().filter(|_| part == 0);
+            let alive_within_s = within_s.filter(|_| heard.is_some());
             messages.push(ReplicaUpdate {
                 moves: shifts,
                 removed: gone,
                 capacities: left,
                 alive: heard,
+                alive_within_s,
                 ..ReplicaUpdate::default()
             });
         }
@@ -272,6 +280,11 @@ impl ReplicaSender {
             self.pending.insert(*node);
         }
     }
+}
+
+/// Seconds as they are told; `None` for none.
+fn seconds(count: u64) -> Option<u16> {
+    u16::try_from(count.min(u16::MAX.into())).ok().filter(|count| *count > 0)
 }
 
 fn nth<T: Clone>(list: &[T], part: usize) -> Vec<T> {

@@ -221,7 +221,7 @@ impl ReplicaSenders {
             let is_here = self.named.get(&node) == Some(&hub) && !records.is_replica(node);
             let entry = records.get(node).filter(|_| is_here);
             let whole = |record: Record| Record { addresses: core.shareable(connection, record.addresses), ..record };
-            if !sender.record_change(node, entry.as_ref(), &mut changes, whole) {
+            if !sender.record_change(now, node, entry.as_ref(), &mut changes, whole) {
                 core.over_limit(hub, HubLimit::Replicas);
                 sender.pending.insert(node);
             }

@@ -96,7 +96,7 @@ impl EditRequest for Request {
 
 /// The first words of a home: these records, numbered from 0.
 pub(super) fn copies(records: Vec<Record>) -> ReplicaUpdate {
-    let numbered = records.into_iter().zip(0..).map(|(record, node)| ReplicaRecord { node, record });
+    let numbered = records.into_iter().zip(0..).map(|(record, node)| ReplicaRecord { node, record, silent_s: None });
     ReplicaUpdate {
         sequence: 1,
         records: numbered.collect(),

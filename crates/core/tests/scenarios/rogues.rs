@@ -410,7 +410,7 @@ fn forged(node: HostId, version: Version) -> [Message; 2] {
         position: None,
         orbit: None,
     };
-    let records = vec![ReplicaRecord { node: 0, record }];
+    let records = vec![ReplicaRecord { node: 0, record, silent_s: None }];
     let mirror = ReplicaUpdate {
         sequence: 1,
         records,

@@ -107,6 +107,9 @@ pub struct ReplicaUpdate {
     /// The resync that began with `starts_resync` is complete.
     #[n(7)]
     pub ends_resync: Option<bool>,
+    /// Seconds before this message within which the nodes in `alive` were heard, rounded up; none: just now.
+    #[n(8)]
+    pub alive_within_s: Option<u16>,
 }
 
 /// A record, and the number of its node from now on.
@@ -119,6 +122,9 @@ pub struct ReplicaRecord {
     /// The record as the home holds it.
     #[n(1)]
     pub record: Record,
+    /// Whole seconds for which the home has not heard the node; none: less than one.
+    #[n(2)]
+    pub silent_s: Option<u16>,
 }
 
 /// A node is elsewhere and otherwise as it was.

@@ -175,7 +175,11 @@ fn largest_replica_update_fits() {
         orbit: None,
     };
     let records = |count| {
-        let records = vec![ReplicaRecord { node: MAX_REPLICA_NODES - 1, record: record.clone() }; count];
+        let records =
+            vec![
+                ReplicaRecord { node: MAX_REPLICA_NODES - 1, record: record.clone(), silent_s: Some(u16::MAX) };
+                count
+            ];
         Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
             sequence: u32::MAX,
             records,
@@ -200,6 +204,7 @@ fn most_replica_changes_fit() {
             removed: vec![u32::MAX; count],
             capacities: vec![ReplicaCapacity { node: u32::MAX, capacity }; count],
             alive: Some(Bytes::from(vec![1; signs as usize])),
+            alive_within_s: Some(u16::MAX),
             ..ReplicaUpdate::default()
         }))
         .encode()

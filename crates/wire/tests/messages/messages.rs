@@ -58,12 +58,13 @@ pub(crate) fn mirror() -> impl Strategy<Value = ReplicaUpdate> {
     let shift = (any::<u32>(), 1..=u32::MAX, any::<i32>(), any::<i32>(), step())
         .prop_map(|(node, versions, x, y, step)| ReplicaMove { node, versions, x, y, step });
     let left = (any::<u32>(), capacity()).prop_map(|(node, capacity)| ReplicaCapacity { node, capacity });
-    let numbered = (0..MAX_REPLICA_NODES, record()).prop_map(|(node, record)| ReplicaRecord { node, record });
+    let numbered = (0..MAX_REPLICA_NODES, record(), any::<Option<u16>>())
+        .prop_map(|(node, record, silent_s)| ReplicaRecord { node, record, silent_s });
     let changes = (prop::collection::vec(shift, 0..4), numbers(), prop::collection::vec(left, 0..4), any::<u32>());
     let heard = prop::option::of((0..40usize).prop_map(|bytes| Bytes::from(vec![7; bytes])));
-    let ends = (prop::option::of(any::<bool>()), prop::option::of(any::<bool>()));
+    let ends = any::<(Option<bool>, Option<bool>, Option<u16>)>();
     (changes, prop::collection::vec(numbered, 0..4), heard, ends).prop_map(
-        |((shifts, gone, left, number), records, heard, (first, last))| ReplicaUpdate {
+        |((shifts, gone, left, number), records, heard, (first, last, within_s))| ReplicaUpdate {
             sequence: number,
             moves: shifts,
             removed: gone,
@@ -72,6 +73,7 @@ pub(crate) fn mirror() -> impl Strategy<Value = ReplicaUpdate> {
             alive: heard,
             starts_resync: first,
             ends_resync: last,
+            alive_within_s: within_s,
         },
     )
 }

@@ -33,6 +33,15 @@ fn churn_of_super_nodes_costs_searches() {
     assert_eq!((figures.violations, figures.overflows), (0, 0), "{figures:?}");
 }
 
+/// Each super node that starts again is told of nodes that may be silent for most of a lease.
+#[test]
+fn the_dead_are_named_for_no_longer_than_a_lease() {
+    let settings =
+        AreaSettings { nodes: 1000, length: Duration::from_secs(300), ..settings(AreaSystem::ChurningSuperNodes, 60) };
+    let figures = measure(&settings).unwrap();
+    assert_eq!((figures.violations, figures.overflows), (0, 0), "{figures:?}");
+}
+
 #[test]
 fn a_seed_repeats_a_run() {
     for system in [AreaSystem::Dht(DhtSettings::default()), AreaSystem::SuperNodes] {

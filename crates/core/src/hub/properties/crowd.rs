@@ -205,17 +205,19 @@ impl RandomRemotes {
                     y: 0,
                     step: None,
                 };
+                let silent_s = (self.below(2) == 0).then(|| self.below(100) as u16);
                 let left = ReplicaCapacity { node: self.below(4) as u32, capacity: record(2).capacity };
                 self.told = if first.is_some() { 0 } else { self.told + 1 };
                 Message::Replication(ReplicationMessage::ReplicaUpdate(ReplicaUpdate {
                     sequence: self.told,
-                    records: vec![ReplicaRecord { node: self.below(4) as u32, record: own }],
+                    records: vec![ReplicaRecord { node: self.below(4) as u32, record: own, silent_s }],
                     removed: gone,
                     moves: vec![shift],
                     capacities: vec![left],
                     alive: Some(Bytes::from_static(&[5])),
                     starts_resync: first,
                     ends_resync: first.filter(|_| self.below(2) == 0),
+                    alive_within_s: silent_s,
                 }))
             }
         }

@@ -33,7 +33,15 @@ pub(crate) struct Claim {
     pub(crate) home: NodeId,
     pub(crate) version: Version,
     /// The record, if that hub has this one keep a replica of it.
-    pub(crate) record: Option<Record>,
+    pub(crate) record: Option<LeasedRecord>,
+}
+
+/// A record that another hub has this one keep.
+#[derive(Debug)]
+pub(crate) struct LeasedRecord {
+    pub(crate) record: Record,
+    /// The end of its lease unless the node is heard.
+    pub(crate) expires: Time,
 }
 
 impl Claims {

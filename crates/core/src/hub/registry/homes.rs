@@ -74,7 +74,7 @@ impl Registry {
                 self.record_change_by_hub(RecordChange::Replicated { home, record });
             }
         } else if let Some(record) = record {
-            self.store_replica(core, home, &record);
+            self.store_replica(core, home, record);
         }
     }
 

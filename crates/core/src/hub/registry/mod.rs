@@ -19,7 +19,7 @@ use roost_wire::{Area, Cell, ConnectionId, NodeId, Record, Time};
 
 use cache::RecordCache;
 pub(super) use claims::Claim;
-use claims::Claims;
+use claims::{Claims, LeasedRecord};
 use join_limiter::JoinRateLimiter;
 pub(super) use lookup::{LookupReply, Viewer, encode_found};
 use moved::MovedNodes;
@@ -62,7 +62,7 @@ pub(super) enum RecordChange {
     /// A record that is kept for another hub has come, changed or gone.
     Registered(NodeId, Option<PreviousEntry>),
     /// The new home of a claimed node has this hub keep the record.
-    Replicated { home: NodeId, record: Record },
+    Replicated { home: NodeId, record: LeasedRecord },
 }
 
 #[derive(Debug)]

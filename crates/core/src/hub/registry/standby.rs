@@ -6,13 +6,14 @@
 //! hub's own only when its node says so ([`Adopt`]).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use roost_wire::messages::{
     self, Adopt, MAX_REPLICA_CHANGES, ReplicaCapacity, ReplicaMove, ReplicaRecord, ReplicationMessage, ResyncRequest,
 };
-use roost_wire::{Cell, Channel, NodeId, Record};
+use roost_wire::{Cell, Channel, NodeId, Record, Time};
 
-use super::claims::Claim;
+use super::claims::{Claim, LeasedRecord};
 use super::{AdoptOutcome, RecordChange, Registry};
 use crate::directory::{PreviousEntry, PublishOutcome};
 use crate::hub::core::HubCore;
@@ -73,10 +74,11 @@ impl Registry {
                 self.drop_replica(core, home, line.node);
             }
         }
-        for ReplicaRecord { node, record } in &update.records {
+        for ReplicaRecord { node, record, silent_s } in update.records {
             let line = ReplicaEntry { node: record.node, version: record.version };
-            if receiver.insert(*node, line) {
-                self.store_replica(core, home, record);
+            if receiver.insert(node, line) {
+                let expires = core.lease_end(silent_s);
+                self.store_replica(core, home, LeasedRecord { record, expires });
             } else {
                 core.over_limit(home, HubLimit::Replicas);
             }
@@ -89,9 +91,10 @@ impl Registry {
                 None => missing.extend(self.missing(receiver, number)),
             }
         }
+        let expires = core.lease_end(update.alive_within_s);
         for number in update.alive.iter().flat_map(|signs| numbers(signs)) {
             match receiver.get(number).filter(|line| self.has_replica(home, *line)) {
-                Some(line) => self.directory.mark_heard(now, line.node),
+                Some(line) => self.directory.extend_lease(expires, line.node),
                 None => missing.extend(self.missing(receiver, number)),
             }
         }
@@ -120,7 +123,7 @@ impl Registry {
         self.registered(core, node, place);
         if let Some(Claim { home, record: update, .. }) = claim {
             self.moved.record(core, node, home);
-            update.into_iter().for_each(|update| self.store_replica(core, home, &update));
+            update.into_iter().for_each(|update| self.store_replica(core, home, update));
         }
     }
 
@@ -174,41 +177,42 @@ impl Registry {
         if !cell.is_on_grid() || moved == Some(None) {
             return Some(shift.node);
         }
-        self.store_replica(core, home, &Record { version, cell, position: moved.flatten(), ..before });
+        let record = Record { version, cell, position: moved.flatten(), ..before };
+        self.store_replica(core, home, LeasedRecord { record, expires: core.lease_end(None) });
         None
     }
 
     /// Takes the copy of a record in, unless the node has been heard of since.
-    pub(crate) fn store_replica(&mut self, core: &mut HubCore, home: NodeId, record: &Record) {
-        let node = record.node;
-        if !core.is_plausible(record.version) {
+    pub(crate) fn store_replica(&mut self, core: &mut HubCore, home: NodeId, leased: LeasedRecord) {
+        let (node, version) = (leased.record.node, leased.record.version);
+        if !core.is_plausible(version) || leased.expires <= core.now {
             return;
         }
         let own = self.directory.get(node).filter(|_| !self.replicas.holds(node)).map(|entry| entry.version());
-        if own.is_some_and(|own| own >= record.version) {
-            return self.contradict_claim(core, home, node, record.version);
+        if own.is_some_and(|own| own >= version) {
+            return self.contradict_claim(core, home, node, version);
         }
         if own.is_some() {
             // The home holds a newer version: the node has moved there, unless it says otherwise.
-            let claim = Claim { home, version: record.version, record: Some(record.clone()) };
-            return self.handle_claim(core, node, claim);
+            return self.handle_claim(core, node, Claim { home, version, record: Some(leased) });
         }
-        let is_newer = self.directory.get(node).is_some_and(|held| held.version() < record.version);
+        let is_newer = self.directory.get(node).is_some_and(|held| held.version() < version);
         if is_newer && self.is_contested(core, node, home) {
-            let claim = Claim { home, version: record.version, record: Some(record.clone()) };
+            let claim = Claim { home, version, record: Some(leased) };
             return self.replicas.record_contested_claim(node, claim);
         }
-        self.publish_replica(core, home, record);
+        self.publish_replica(core, home, &leased);
     }
 
-    fn publish_replica(&mut self, core: &mut HubCore, home: NodeId, record: &Record) {
+    fn publish_replica(&mut self, core: &mut HubCore, home: NodeId, leased: &LeasedRecord) {
+        let LeasedRecord { record, expires } = leased;
         let (now, node) = (core.now, record.node);
         let other_home = self.replicas.home_of(node).is_some_and(|known| known != home);
         let held = self.directory.get(node).map(|entry| entry.version());
         // Of two hubs that tell different things of one version, the first is believed.
         let published = match other_home && held == Some(record.version) {
             true => PublishOutcome::Same,
-            false => self.directory.publish(now, record),
+            false => self.directory.publish_until(now, *expires, record),
         };
         let before = match published {
             PublishOutcome::Full => {
@@ -218,7 +222,7 @@ impl Registry {
             PublishOutcome::Stale => return,
             PublishOutcome::Same => {
                 self.replicas.hold(node, home);
-                self.directory.renew(now, node, record.version, Some(record.capacity));
+                self.directory.renew_until(*expires, node, record.version, Some(record.capacity));
                 return;
             }
             PublishOutcome::New => None,
@@ -244,6 +248,13 @@ impl Registry {
         if core.config.kind == HubKind::Server {
             self.record_change_by_hub(RecordChange::Registered(node, before));
         }
+    }
+}
+
+impl HubCore {
+    /// The end of the lease of a node that its home has not heard for so many seconds.
+    fn lease_end(&self, silent_s: Option<u16>) -> Time {
+        self.now + self.config.lease.saturating_sub(Duration::from_secs(silent_s.unwrap_or(0).into()))
     }
 }
 

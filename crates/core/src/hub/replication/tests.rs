@@ -88,7 +88,31 @@ fn liveness_covers_heard_nodes_only() {
     }
     bench.say(second, ProbeMessage::Ping(1));
     bench.say(standby, ProbeMessage::Pong(0));
-    assert_eq!(heard(&mut bench, Duration::from_secs(15)).alive, Some(Bytes::from_static(&[0b10])));
+    let signs = heard(&mut bench, Duration::from_secs(15));
+    assert_eq!(signs.alive, Some(Bytes::from_static(&[0b10])));
+    assert!(matches!(signs.alive_within_s, Some(10..=15)), "{signs:?}");
+}
+
+#[test]
+fn resync_tells_how_long_a_node_is_silent() {
+    for is_asked in [false, true] {
+        let (mut bench, mut standby, _) = told();
+        for _ in 0..4 {
+            bench.wait(Duration::from_secs(5));
+            bench.say(standby, ProbeMessage::Pong(0));
+        }
+        if is_asked {
+            let request = ResyncRequest { number: 1, nodes: vec![0] };
+            bench.say(standby, ReplicationMessage::ResyncRequest(request));
+        } else {
+            bench.down(standby);
+            standby = bench.up(100, Role::SuperNode);
+        }
+        let told = mirrored(&bench.wait(GATHER));
+        let silent: Vec<_> =
+            told.iter().flat_map(|(_, update)| &update.records).map(|record| record.silent_s).collect();
+        assert_eq!((told[0].0, silent), (standby, vec![Some(22)]), "{told:?}");
+    }
 }
 
 #[test]
@@ -96,10 +120,12 @@ fn resync_request_resends_full_records() {
     let (mut bench, standby, connection) = told();
     let retell = |number, nodes| ReplicationMessage::ResyncRequest(ResyncRequest { number, nodes });
     bench.say(standby, retell(1, vec![0, 7]));
-    let whole = ReplicaUpdate { sequence: 2, starts_resync: None, ends_resync: None, ..copies(vec![record(1)]) };
+    let mut all = ReplicaUpdate { sequence: 3, ..copies(vec![record(1)]) };
+    all.records[0].silent_s = Some(2);
+    let whole = ReplicaUpdate { sequence: 2, starts_resync: None, ends_resync: None, ..all.clone() };
     assert_eq!(heard(&mut bench, GATHER), whole);
     bench.say(standby, retell(2, vec![]));
-    assert_eq!(heard(&mut bench, GATHER), ReplicaUpdate { sequence: 3, ..copies(vec![record(1)]) });
+    assert_eq!(heard(&mut bench, GATHER), all);
     // The standby said so before the update came.
     bench.say(standby, retell(2, vec![]));
     assert!(bench.wait(GATHER).is_empty());

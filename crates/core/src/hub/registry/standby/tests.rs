@@ -191,6 +191,62 @@ fn contested_claim_applies_when_home_gone() {
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
+/// True if the only copy ends this long after now, to a second.
+fn ends_after(bench: &mut Bench, lease: Duration) -> bool {
+    let second = Duration::from_secs(1);
+    bench.wait(lease.saturating_sub(second));
+    let before = bench.hub.status(bench.now).replicas;
+    bench.wait(second * 2);
+    (before, bench.hub.status(bench.now).replicas) == (1, 0)
+}
+
+/// A home tells of a node that it has not heard for long, or heard before its last word about others.
+#[test]
+fn lease_counts_from_the_last_word() {
+    for (record_s, sign_s, left_s) in [
+        (None, None, 60),
+        (Some(20), None, 40),
+        (Some(58), None, 2),
+        (Some(40), Some(15), 45),
+        (Some(10), Some(15), 50),
+        (Some(59), Some(u16::MAX), 1),
+    ] {
+        let mut bench = Bench::new();
+        let home = bench.up(100, Role::SuperNode);
+        let mut first = copies(vec![record(1)]);
+        first.records[0].silent_s = record_s;
+        bench.say(home, ReplicationMessage::ReplicaUpdate(first));
+        let alive = Some(Bytes::from_static(&[1]));
+        if sign_s.is_some() {
+            bench.say(home, next(2, ReplicaUpdate { alive, alive_within_s: sign_s, ..ReplicaUpdate::default() }));
+        }
+        assert!(ends_after(&mut bench, Duration::from_secs(left_s)), "{record_s:?} {sign_s:?}");
+    }
+}
+
+/// The copy that another hub has told of counts from then, though it becomes valid later.
+#[test]
+fn lease_of_contested_copy_runs_on() {
+    let (mut bench, home, connection) = standing_by();
+    let other = bench.up(101, Role::SuperNode);
+    bench.down(connection);
+    bench.say(other, copy(vec![Record { version: version(2), ..record(1) }]));
+    bench.wait(Duration::from_secs(5));
+    bench.say(home, gone(2));
+    assert_eq!(bench.hub.registry.directory.get(node(1)).map(|held| held.version()), Some(version(2)));
+    assert!(ends_after(&mut bench, Duration::from_secs(55)));
+}
+
+#[test]
+fn expired_copy_is_not_taken() {
+    let mut bench = Bench::new();
+    let home = bench.up(100, Role::SuperNode);
+    let mut first = copies(vec![record(1)]);
+    first.records[0].silent_s = Some(60);
+    assert!(bench.say(home, ReplicationMessage::ReplicaUpdate(first)).is_empty());
+    assert_eq!(bench.hub.status(bench.now).replicas, 0);
+}
+
 #[test]
 fn copies_give_way_to_own_nodes() {
     let mut bench = Bench::configured(|config| config.limits.nodes = 8);

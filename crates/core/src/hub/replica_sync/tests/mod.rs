@@ -146,9 +146,10 @@ fn replaced_standby_drops_replicas_on_return() {
 fn large_update_splits_into_messages() {
     let shifts = (0..600).map(|node| ReplicaMove { node, versions: 1, x: 0, y: 0, step: None }).collect();
     let gone: Vec<u32> = (1_000..2_100).collect();
-    let records = (3_000..3_070).map(|node| ReplicaRecord { node, record: record(1) }).collect();
+    let records = (3_000..3_070).map(|node| ReplicaRecord { node, record: record(1), silent_s: None }).collect();
     let heard = Some(Bytes::from_static(&[1]));
-    let changes = ReplicaChanges { shifts, gone: gone.clone(), left: Vec::new(), records, heard };
+    let changes =
+        ReplicaChanges { shifts, gone: gone.clone(), left: Vec::new(), records, heard, ..ReplicaChanges::default() };
     let messages = ReplicaSender { is_whole: true, ..ReplicaSender::default() }.messages(changes, true);
     let sizes = messages.iter().map(|told| (told.moves.len(), told.removed.len(), told.records.len()));
     let expected = [(512, 512, 0), (88, 512, 0), (0, 76, 0), (0, 0, 32), (0, 0, 32), (0, 0, 6)];
@@ -169,11 +170,11 @@ fn unnumbered_node_waits_for_free_number() {
     let mut ledger = ReplicaSender { next: MAX_REPLICA_NODES - 1, ..ReplicaSender::default() };
     let mut changes = ReplicaChanges::default();
     let note = |ledger: &mut ReplicaSender, number, changes: &mut ReplicaChanges| {
-        ledger.record_change(node(number), directory.get(node(number)).as_ref(), changes, |record| record)
+        ledger.record_change(Time::ZERO, node(number), directory.get(node(number)).as_ref(), changes, |record| record)
     };
     assert!(note(&mut ledger, 1, &mut changes));
     assert!(!note(&mut ledger, 2, &mut changes));
-    assert!(ledger.record_change(node(1), None, &mut changes, |record| record));
+    assert!(ledger.record_change(Time::ZERO, node(1), None, &mut changes, |record| record));
     assert!(!note(&mut ledger, 2, &mut changes), "the standby does not know yet");
     let told = ledger.messages(changes, true);
     assert_eq!(told.iter().map(|told| told.records.len()).sum::<usize>(), 1);
