@@ -233,6 +233,7 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
                 id: request.id,
                 candidates: vec![provider],
                 coverage: Coverage::Complete,
+                has_omissions: None,
             })))
         }
         _ => None,

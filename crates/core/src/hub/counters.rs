@@ -158,6 +158,8 @@ pub struct HubCounters {
     pub hub_lookups_partial: u64,
     /// Searches of other hubs that were answered.
     pub hub_lookups_answered: u64,
+    /// Searches of other hubs of which yet another hub gets what there is.
+    pub hub_lookups_omitted: u64,
     /// Requests passed on to another hub, each hub counted.
     pub requests_routed: u64,
     /// Requests of which a hub did not say in time that it has them.

@@ -14,7 +14,7 @@ use roost_wire::{NodeId, RequestId};
 
 use super::Hub;
 use super::hub_lookup::{ConcludedLookup, Waiter};
-use super::registry::{LookupReply, Viewer, encode_found};
+use super::registry::{HubsFound, LookupReply, Viewer, encode_found};
 use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
 use super::route::RoutePlan;
@@ -189,20 +189,21 @@ impl Hub {
         let query = DirectoryQuery { filter: seek.filter, names, ..query };
         let enrolled = matches!(self.core.relation(from.node), Some(Relation::Child(_)));
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
-        let route_plan = RoutePlan::from(way, from.node);
+        let route_plan = RoutePlan { search: seek.search, ..RoutePlan::from(way, from.node) };
         let (connection, id) = (from.connection, seek.id);
+        if self.is_answered_elsewhere(from, seek.search, way) {
+            self.core.counters.hub_lookups_omitted += 1;
+            let (candidates, coverage) = (Vec::new(), self.core.coverage(Coverage::Complete));
+            let left = LookupResult { id, candidates, coverage, has_omissions: Some(true) };
+            return self.core.send_answer(connection, DirectoryMessage::LookupResult(left));
+        }
         let plan = self.summaries.search_route(&self.core, service, area, route_plan);
         let (_, asks, coverage) = &plan;
         if asks.is_empty() || (area.wants_any() && self.registry.holds(&mut self.core, &query)) {
             let reach = if asks.is_empty() { *coverage } else { coverage.with(Coverage::FirstMatch) };
             let coverage = self.core.coverage(reach);
-            return self.registry.answer_hub_lookup(
-                &mut self.core,
-                LookupReply { connection, id },
-                &query,
-                &[],
-                coverage,
-            );
+            let reply = LookupReply { connection, id };
+            return self.registry.answer_hub_lookup(&mut self.core, reply, &query, HubsFound::nothing(coverage));
         }
         self.core.send_answer(connection, RequestMessage::RequestAck { id, requester: None, provider: None });
         let patience = self.core.time_to_answer(connection, seek.timeout_ms.unwrap_or(u32::MAX));
@@ -210,14 +211,16 @@ impl Hub {
         let is_started = self.hub_lookups.start_hub_lookup(&mut self.core, query.clone(), plan, waiter, patience);
         self.answer_waiters();
         if !is_started {
-            self.registry.answer_hub_lookup(
-                &mut self.core,
-                LookupReply { connection, id },
-                &query,
-                &[],
-                Coverage::Partial,
-            );
+            let (reply, found) = (LookupReply { connection, id }, HubsFound::nothing(Coverage::Partial));
+            self.registry.answer_hub_lookup(&mut self.core, reply, &query, found);
         }
+    }
+
+    /// True if another hub has asked for the same search, and gets the answer.
+    fn is_answered_elsewhere(&mut self, from: Sender, search: Option<u64>, way: RouteDirection) -> bool {
+        let (remotes, now) = (&self.core.remotes, self.core.now);
+        let is_up = |hub| hub == self.core.config.node || remotes.is_up(hub);
+        search.is_some_and(|search| self.hub_lookups.seen.is_asked_by_another(now, search, (from.node, way), is_up))
     }
 
     fn on_lookup_result(&mut self, from: Sender, found: LookupResult) {
@@ -247,7 +250,9 @@ impl Hub {
 
     /// Gives those who wait for lookups at other hubs what was found.
     pub(super) fn answer_waiters(&mut self) {
-        while let Some(ConcludedLookup { waiters, scope, found, coverage }) = self.hub_lookups.next_concluded() {
+        while let Some(ConcludedLookup { waiters, scope, found, coverage, has_omissions }) =
+            self.hub_lookups.next_concluded()
+        {
             for waiter in waiters {
                 match waiter {
                     Waiter::Lookup { connection, id, query, .. } => {
@@ -258,13 +263,9 @@ impl Hub {
                         self.with_requests(|requests, turn| requests.choose(turn, key, &query, &found, coverage));
                     }
                     Waiter::Hub { connection, id, query, .. } => {
-                        self.registry.answer_hub_lookup(
-                            &mut self.core,
-                            LookupReply { connection, id },
-                            &query,
-                            &found,
-                            coverage,
-                        );
+                        let reply = LookupReply { connection, id };
+                        let found = HubsFound { candidates: &found, coverage, has_omissions };
+                        self.registry.answer_hub_lookup(&mut self.core, reply, &query, found);
                     }
                 }
             }

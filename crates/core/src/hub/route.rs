@@ -38,15 +38,17 @@ pub(super) struct RoutePlan {
     pub(super) from: Option<NodeId>,
     /// True if it goes no further than the parent and what is below that.
     pub(super) near: bool,
+    /// The number of the search that another hub has begun and of which it is a part.
+    pub(super) search: Option<u64>,
 }
 
 impl RoutePlan {
     /// Of a question that a node of this hub asks.
-    pub(super) const BEGIN: Self = Self { way: RouteDirection::Up, from: None, near: false };
+    pub(super) const BEGIN: Self = Self { way: RouteDirection::Up, from: None, near: false, search: None };
 
     /// Of a question that another hub asks.
     pub(super) const fn from(way: RouteDirection, hub: NodeId) -> Self {
-        Self { way, from: Some(hub), near: false }
+        Self { way, from: Some(hub), near: false, search: None }
     }
 
     /// Of a question of a node of this hub that is to go so far; `None` if it

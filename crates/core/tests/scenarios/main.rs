@@ -47,6 +47,7 @@ mod suspend;
 mod third_parties;
 mod tiers;
 mod transports;
+mod two_parents;
 mod uplinks;
 mod versions;
 mod watches;

@@ -46,7 +46,7 @@ const GAUGES: [(&str, &str, Size); 20] = [
     ("roost_hub_warming_up", "1 while the hub is younger than one lease.", |s| usize::from(s.young)),
 ];
 
-const COUNTERS: [CounterRow<HubCounters>; 49] = [
+const COUNTERS: [CounterRow<HubCounters>; 50] = [
     CounterRow("roost_hub_searches_total", "Searches of the directory.", |c| c.searches),
     CounterRow("roost_hub_publishes_total", "Records that were new or had changed.", |c| c.publishes),
     CounterRow("roost_hub_renews_total", "Renewals of a held version.", |c| c.renews),
@@ -80,6 +80,9 @@ const COUNTERS: [CounterRow<HubCounters>; 49] = [
     CounterRow("roost_hub_failures_total", "Providers ranked last because they did not serve.", |c| c.failures),
     CounterRow("roost_hub_hub_lookups_answered_total", "Searches of other super nodes that were answered.", |c| {
         c.hub_lookups_answered
+    }),
+    CounterRow("roost_hub_omitted_hub_lookups_total", "Searches of which another super node gets the answer.", |c| {
+        c.hub_lookups_omitted
     }),
     CounterRow("roost_hub_hub_lookups_sent_total", "Hub lookups sent to other super nodes.", |c| c.hub_lookups_sent),
     CounterRow("roost_hub_partial_hub_lookups_total", "Hub lookups that not all super nodes answered in time.", |c| {

@@ -69,6 +69,9 @@ pub struct LookupResult {
     /// The part of the directory behind the answer.
     #[n(2)]
     pub coverage: Coverage,
+    /// True if another hub, which asked for the same search before, gets some of what there is.
+    #[n(3)]
+    pub has_omissions: Option<bool>,
 }
 
 /// The part of the directory behind an answer.
@@ -215,4 +218,8 @@ pub struct HubLookup {
     /// Metadata that an offer has to carry.
     #[n(7)]
     pub filter: Metadata,
+    /// The number that all lookups of one search bear, over whichever hubs they come. It is drawn at random. A hub
+    /// that another one has asked for the search answers that this one gets nothing more.
+    #[n(8)]
+    pub search: Option<u64>,
 }

@@ -124,6 +124,7 @@ fn request_out_of_bounds_is_named() {
         timeout_ms: None,
         selector: None,
         filter: Metadata::EMPTY,
+        search: None,
     }));
     assert_eq!(Message::decode(&lookup.encode()), Err(WireError::OutOfBounds("an area off the grid")));
 }

@@ -276,7 +276,12 @@ pub(crate) fn room_message() -> BoxedStrategy<Message> {
 pub(crate) fn directory_message() -> impl Strategy<Value = Message> {
     prop_oneof![
         (id(), prop::collection::vec(candidate(), 0..8)).prop_map(|(id, candidates)| Message::Directory(
-            DirectoryMessage::LookupResult(LookupResult { id, candidates, coverage: Coverage::HubStarting })
+            DirectoryMessage::LookupResult(LookupResult {
+                id,
+                candidates,
+                coverage: Coverage::HubStarting,
+                has_omissions: None,
+            })
         )),
         (
             id(),
@@ -286,22 +291,22 @@ pub(crate) fn directory_message() -> impl Strategy<Value = Message> {
             prop::option::of(way()),
             prop::option::of(any::<u32>()),
             names(),
-            filter()
+            filter(),
+            any::<Option<u64>>()
         )
-            .prop_map(
-                |(id, service, area, count, direction, timeout_ms, selector, filter)| Message::Directory(
-                    DirectoryMessage::HubLookup(HubLookup {
-                        id,
-                        service,
-                        area,
-                        count,
-                        direction,
-                        timeout_ms,
-                        selector,
-                        filter
-                    })
-                )
-            ),
+            .prop_map(|(id, service, area, count, direction, timeout_ms, selector, filter, search)| {
+                Message::Directory(DirectoryMessage::HubLookup(HubLookup {
+                    id,
+                    service,
+                    area,
+                    count,
+                    direction,
+                    timeout_ms,
+                    selector,
+                    filter,
+                    search,
+                }))
+            }),
         (id(), services(), area(), any::<u64>(), prop::option::of(way()), prop::option::of(any::<bool>())).prop_map(
             |(id, services, area, last_seen, direction, names)| Message::Directory(DirectoryMessage::Watch(Watch {
                 id,
@@ -410,11 +415,8 @@ fn sentence() -> impl Strategy<Value = Sentence> {
 }
 
 pub(crate) fn found_message() -> impl Strategy<Value = LookupResult> {
-    (id(), prop::collection::vec(candidate(), 0..4), coverage()).prop_map(|(id, candidates, coverage)| LookupResult {
-        id,
-        candidates,
-        coverage,
-    })
+    (id(), prop::collection::vec(candidate(), 0..4), coverage(), any::<Option<bool>>())
+        .prop_map(|(id, candidates, coverage, has_omissions)| LookupResult { has_omissions, id, candidates, coverage })
 }
 
 pub(crate) fn change_message() -> impl Strategy<Value = WatchChange> {

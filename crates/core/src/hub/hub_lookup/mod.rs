@@ -6,6 +6,7 @@
 //! than for a look into its own directory says so (`RequestAck`), so silence is
 //! noticed soon however long the way is.
 
+mod seen;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use super::sender::Sender;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
 use crate::request_key::RequestKey;
+pub(in crate::hub) use seen::SeenSearches;
 
 /// The most time that a search takes, however long the requester would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);
@@ -52,6 +54,7 @@ pub(super) struct HubLookups {
     last: u32,
     /// Lookups whose waiters are to be answered.
     concluded: VecDeque<ConcludedLookup>,
+    pub(super) seen: SeenSearches,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -70,6 +73,8 @@ type LookupPlan = (RoutePlan, Vec<HubQuery>, Coverage);
 #[derive(Debug)]
 struct PendingLookup {
     want: LookupKey,
+    /// The number of the search for those that are asked.
+    search: u64,
     /// Time to look after it next, and its latest end.
     due: Time,
     until: Time,
@@ -79,6 +84,11 @@ struct PendingLookup {
     /// Of a node's records the newest only.
     found: Vec<FoundCandidate>,
     coverage: Coverage,
+    /// Hubs that have answered and left something out that another hub gets.
+    omitting: Vec<NodeId>,
+    has_omissions: bool,
+    /// True if these were asked once more.
+    has_asked_again: bool,
 }
 
 /// A hub that has not answered yet.
@@ -111,6 +121,7 @@ pub(super) struct ConcludedLookup {
     pub(super) scope: Scope,
     pub(super) found: Vec<FoundCandidate>,
     pub(super) coverage: Coverage,
+    pub(super) has_omissions: bool,
 }
 
 impl HubLookups {
@@ -173,7 +184,8 @@ impl HubLookups {
             core.remotes.end_search(waiter.node());
         }
         let found = if lookup.awaited.is_empty() { std::mem::take(&mut lookup.found) } else { lookup.found.clone() };
-        self.concluded.push_back(ConcludedLookup { waiters, scope: plan.scope(), found, coverage });
+        let has_omissions = lookup.has_omissions;
+        self.concluded.push_back(ConcludedLookup { waiters, scope: plan.scope(), found, coverage, has_omissions });
         if !lookup.awaited.is_empty() {
             self.keep(now, id, lookup);
         }
@@ -196,7 +208,11 @@ impl HubLookups {
             return false;
         }
         let DirectoryQuery { service, filter, area, count, names, .. } = query;
-        let want = LookupKey { service, filter, area, count, names, plan: route_plan };
+        // What goes up for several searches is asked once. What goes down is asked for each, since a hub there may
+        // have told another one what it has.
+        let joinable = route_plan.search.filter(|_| route_plan.way != RouteDirection::Up);
+        let plan = RoutePlan { search: joinable, ..route_plan };
+        let want = LookupKey { service, filter, area, count, names, plan };
         if let Some(is_joined) = self.join_lookup(core, &want, now + patience / 2, &waiter) {
             return is_joined;
         }
@@ -209,12 +225,20 @@ impl HubLookups {
             return false;
         }
         core.remotes.count_search(node);
-        let id = self.open_hub_lookup(core, want, now + patience, waiter, coverage);
+        let search = route_plan.search.unwrap_or_else(|| self.begin_search(core));
+        let id = self.open_hub_lookup(core, (want, search), now + patience, waiter, coverage);
         for ask in asks {
             self.ask(core, id, ask);
         }
         self.poll_lookup(core, id);
         true
+    }
+
+    /// The number of a search that this hub begins.
+    fn begin_search(&mut self, core: &mut HubCore) -> u64 {
+        let search = core.random.next_u64();
+        self.seen.begin(core.now, search, core.config.node);
+        search
     }
 
     /// Joins the same lookup if one is under way. False if too many wait for it.
@@ -238,7 +262,7 @@ impl HubLookups {
     fn open_hub_lookup(
         &mut self,
         core: &mut HubCore,
-        want: LookupKey,
+        (want, search): (LookupKey, u64),
         until: Time,
         waiter: Waiter,
         coverage: Coverage,
@@ -246,8 +270,19 @@ impl HubLookups {
         // Relayed requests are numbered from the other half.
         self.last = (self.last + 1) % RequestId::FIRST_OF_HUB;
         let id = RequestId(self.last);
-        let (waiters, awaited, found) = (vec![waiter], BTreeMap::new(), Vec::new());
-        let lookup = PendingLookup { want: want.clone(), due: until, until, waiters, awaited, found, coverage };
+        let lookup = PendingLookup {
+            want: want.clone(),
+            search,
+            due: until,
+            until,
+            waiters: vec![waiter],
+            awaited: BTreeMap::new(),
+            found: Vec::new(),
+            coverage,
+            omitting: Vec::new(),
+            has_omissions: false,
+            has_asked_again: false,
+        };
         self.table.insert(id, lookup);
         self.by_want.insert(want, id);
         self.timers.insert((until, id));
@@ -289,6 +324,7 @@ impl HubLookups {
             timeout_ms: Some(left),
             selector: names,
             filter,
+            search: Some(lookup.search),
         };
         core.send_answer(connection, DirectoryMessage::HubLookup(seek));
     }
@@ -317,11 +353,19 @@ impl HubLookups {
             core.counters.stray += 1;
             return Vec::new();
         };
-        if lookup.awaited.remove(&from.node).is_none() {
+        let Some(Awaited { way, instead, .. }) = lookup.awaited.remove(&from.node) else {
             core.counters.stray += 1;
             return Vec::new();
+        };
+        // Another parent may have a way up.
+        let is_next_asked = found.coverage == Coverage::UnreachableAbove && !instead.is_empty();
+        if !is_next_asked {
+            lookup.coverage = lookup.coverage.with(found.coverage);
         }
-        lookup.coverage = lookup.coverage.with(found.coverage);
+        if found.has_omissions == Some(true) {
+            lookup.has_omissions = true;
+            lookup.omitting.push(from.node);
+        }
         let LookupKey { service, filter, area, names, .. } = lookup.want.clone();
         let fits = |candidate: &Candidate| {
             let is_meant = names.is_none_or(|selector| selector.matches(candidate.node, candidate.name.as_deref()));
@@ -333,12 +377,15 @@ impl HubLookups {
         for candidate in &fitting {
             lookup.add(from.node, candidate.clone());
         }
+        if is_next_asked {
+            self.ask_next(core, found.id, way, instead);
+        }
         self.poll_lookup(core, found.id);
         fitting
     }
 
     pub(super) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
-        if self.table.get(&id).is_some_and(PendingLookup::is_over) {
+        if self.table.get(&id).is_some_and(PendingLookup::is_over) && !self.asks_for_omissions(core, id) {
             self.conclude(core, id);
         }
     }
@@ -366,6 +413,13 @@ impl PendingLookup {
     fn is_over(&self) -> bool {
         let area = self.want.area;
         self.awaited.is_empty() || (area.wants_any() && !self.found.is_empty())
+    }
+
+    /// True if a hub that did not answer may have what others left out, and there is time to ask for that.
+    fn may_lack_omissions(&self, now: Time) -> bool {
+        let is_partial = matches!(self.coverage, Coverage::Partial | Coverage::UnreachableAbove);
+        let is_idle = self.awaited.is_empty() && !self.waiters.is_empty() && now < self.until;
+        is_partial && is_idle && !self.omitting.is_empty() && !self.has_asked_again
     }
 
     /// Coverage of the answers that were waited for.

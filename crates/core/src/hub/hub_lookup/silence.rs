@@ -23,20 +23,49 @@ impl HubLookups {
     /// does without.
     fn ask_alternative(&mut self, core: &mut HubCore, id: RequestId, hub: NodeId) {
         let Some(lookup) = self.table.get_mut(&id) else { return };
-        let Some(Awaited { way, mut instead, .. }) = lookup.awaited.remove(&hub) else { return };
+        let Some(Awaited { way, instead, .. }) = lookup.awaited.remove(&hub) else { return };
         if lookup.waiters.is_empty() {
             return;
         }
-        if instead.is_empty() {
-            let above = way == RouteDirection::Up;
-            let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
-            lookup.coverage = lookup.coverage.with(reach);
-            core.counters.hub_lookups_partial += 1;
-            return;
+        if !instead.is_empty() {
+            return self.ask_next(core, id, way, instead);
         }
-        let next = instead.remove(0);
-        if !lookup.awaited.contains_key(&next) {
-            self.ask(core, id, HubQuery { hub: next, way, fallbacks: instead });
+        let above = way == RouteDirection::Up;
+        let reach = if above { Coverage::UnreachableAbove } else { Coverage::Partial };
+        lookup.coverage = lookup.coverage.with(reach);
+        core.counters.hub_lookups_partial += 1;
+    }
+
+    /// Asks the first of these hubs, and the others in its place if need be.
+    pub(super) fn ask_next(&mut self, core: &mut HubCore, id: RequestId, way: RouteDirection, mut hubs: Vec<NodeId>) {
+        let next = hubs.remove(0);
+        if self.table.get(&id).is_some_and(|lookup| !lookup.awaited.contains_key(&next)) {
+            // To the other hub it is a search that nobody else has asked for.
+            self.renew_search(core, id);
+            self.ask(core, id, HubQuery { hub: next, way, fallbacks: hubs });
+        }
+    }
+
+    /// Some hub did not answer, and may have been told what others left out: these are asked for all that they have,
+    /// once. True if so.
+    pub(super) fn asks_for_omissions(&mut self, core: &mut HubCore, id: RequestId) -> bool {
+        let now = core.now;
+        let Some(lookup) = self.table.get_mut(&id).filter(|lookup| lookup.may_lack_omissions(now)) else {
+            return false;
+        };
+        let omitting = std::mem::take(&mut lookup.omitting);
+        (lookup.has_omissions, lookup.has_asked_again) = (false, true);
+        self.renew_search(core, id);
+        for hub in omitting {
+            self.ask(core, id, HubQuery { hub, way: RouteDirection::Down, fallbacks: Vec::new() });
+        }
+        true
+    }
+
+    fn renew_search(&mut self, core: &mut HubCore, id: RequestId) {
+        let search = self.begin_search(core);
+        if let Some(lookup) = self.table.get_mut(&id) {
+            lookup.search = search;
         }
     }
 

@@ -21,7 +21,12 @@ fn candidate(number: u8, sequence: u32, cell: Cell) -> Candidate {
 }
 
 fn answer(id: RequestId, candidates: Vec<Candidate>) -> Message {
-    Message::Directory(DirectoryMessage::LookupResult(LookupResult { id, candidates, coverage: Coverage::Complete }))
+    Message::Directory(DirectoryMessage::LookupResult(LookupResult {
+        id,
+        candidates,
+        coverage: Coverage::Complete,
+        has_omissions: None,
+    }))
 }
 
 fn seek_of(sent: &[(ConnectionId, Message)]) -> RequestId {
@@ -154,6 +159,7 @@ fn hub_lookup_answered_from_own_directory() {
         timeout_ms: None,
         selector: None,
         filter: Metadata::EMPTY,
+        search: None,
     };
     let (_, found) = looked_up(&bench.say(sibling, DirectoryMessage::HubLookup(seek)));
     assert_eq!(found.candidates[0].node, node(1));
@@ -270,6 +276,7 @@ fn seek(id: u32, area: Area, way: RouteDirection) -> Message {
         timeout_ms: None,
         selector: None,
         filter: Metadata::EMPTY,
+        search: None,
     };
     DirectoryMessage::HubLookup(seek).into()
 }
@@ -367,6 +374,89 @@ fn recent_result_answers_second_parent() {
     // A node that was found a while ago may have moved.
     bench.wait(Duration::from_millis(300));
     assert_eq!(asked(&bench.say(second, down(7))).len(), 2);
+}
+
+/// A hub's question for a search of this number.
+fn part(number: u64, way: RouteDirection) -> DirectoryMessage {
+    DirectoryMessage::HubLookup(HubLookup {
+        id: RequestId(5),
+        service: Service::Track,
+        area: Area::Radius { center: HERE, radius: 3 },
+        count: 4,
+        direction: Some(way),
+        timeout_ms: None,
+        selector: None,
+        filter: Metadata::EMPTY,
+        search: Some(number),
+    })
+}
+
+/// The search of which the question to a hub is a part.
+fn search_to(sent: &[(ConnectionId, Message)], hub: ConnectionId) -> Option<(RequestId, u64)> {
+    sent.iter().find_map(|(to, message)| match message {
+        Message::Directory(DirectoryMessage::HubLookup(seek)) if *to == hub => Some((seek.id, seek.search?)),
+        _ => None,
+    })
+}
+
+#[test]
+fn first_to_ask_for_a_search_gets_the_answer() {
+    use RouteDirection::{Across, Down};
+    let mut bench = Bench::new();
+    let roots = [100, 101, 102].map(|number| bench.up(number, Role::SuperNode));
+    bench.provider(1);
+    let ask = |bench: &mut Bench, from: usize, number, way| {
+        let (to, found) = looked_up(&bench.say(roots[from], part(number, way)));
+        assert_eq!((to, found.coverage), (roots[from], Coverage::Complete));
+        (found.candidates.len(), found.has_omissions)
+    };
+    assert_eq!(ask(&mut bench, 0, 7, Down), (1, None));
+    assert_eq!(ask(&mut bench, 1, 7, Down), (0, Some(true)), "the first has it");
+    assert_eq!(ask(&mut bench, 0, 7, Down), (1, None), "its answer may have been lost");
+    assert_eq!(ask(&mut bench, 1, 8, Down), (1, None), "another search");
+    assert_eq!(ask(&mut bench, 2, 7, Across), (1, None), "it leads further");
+    assert_eq!(ask(&mut bench, 1, 7, Down), (0, Some(true)));
+    assert_eq!(bench.hub.counters().hub_lookups_omitted, 2);
+    bench.down(roots[2]);
+    assert_eq!(ask(&mut bench, 1, 7, Down), (1, None), "the one that had it is gone");
+}
+
+#[test]
+fn parts_of_other_searches_are_not_joined() {
+    let (mut bench, [first, second], children) = middle();
+    let below = |sent: &[(ConnectionId, Message)]| asked(sent).into_iter().map(|(to, _)| to).collect::<Vec<_>>();
+    assert_eq!(below(&bench.say(first, part(1, RouteDirection::Down))), children);
+    // One of the children may have told another hub for the first search, and not for this one.
+    assert_eq!(below(&bench.say(second, part(2, RouteDirection::Down))), children);
+    let (to, found) = looked_up(&bench.say(second, part(1, RouteDirection::Down)));
+    assert_eq!((to, found.has_omissions), (second, Some(true)));
+}
+
+/// A child that falls silent may have had what another child left out.
+#[test]
+fn omissions_are_asked_for_again() {
+    let (mut bench, [parent, _], [one, other]) = middle();
+    let sent = bench.say(parent, part(1, RouteDirection::Down));
+    let (id, search) = search_to(&sent, one).unwrap();
+    assert_eq!(search, 1);
+    let left = LookupResult { id, candidates: vec![], coverage: Coverage::Complete, has_omissions: Some(true) };
+    assert!(bench.say(one, DirectoryMessage::LookupResult(left)).is_empty(), "the other one is waited for");
+    let (again, search) = search_to(&bench.down(other), one).unwrap();
+    assert_ne!(search, 1, "nobody else has asked for it");
+    let (to, found) = looked_up(&bench.say(one, answer(again, vec![candidate(9, 1, HERE)])));
+    assert_eq!((to, found.candidates.len(), found.coverage), (parent, 1, Coverage::Partial));
+    assert_eq!(found.has_omissions, None);
+}
+
+/// What this hub has, its own search does not bring back to it.
+#[test]
+fn own_search_comes_back_empty() {
+    let mut bench = Bench::new();
+    let (sibling, requester) = (bench.up(100, Role::SuperNode), bench.requester(2));
+    bench.provider(1);
+    let (_, search) = search_to(&bench.ask(requester, near(1, RequestMode::Lookup)), sibling).unwrap();
+    let (_, found) = looked_up(&bench.say(sibling, part(search, RouteDirection::Down)));
+    assert_eq!((found.candidates.len(), found.has_omissions), (0, Some(true)));
 }
 
 fn by_name(id: u32, called: &str) -> Request {

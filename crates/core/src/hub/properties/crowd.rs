@@ -264,7 +264,8 @@ impl RandomRemotes {
             && let Some((connection, seek)) = self.seeks.pop()
         {
             let candidates = (0..self.below(3)).map(|_| self.candidate()).collect();
-            let found = LookupResult { id: seek.id, candidates, coverage: Coverage::Complete };
+            let has_omissions = (self.below(3) == 0).then_some(true);
+            let found = LookupResult { id: seek.id, candidates, coverage: Coverage::Complete, has_omissions };
             return self.bench.say(connection, DirectoryMessage::LookupResult(found));
         }
         let count = self.handed.len() as u64;
@@ -334,6 +335,7 @@ impl RandomRemotes {
             3..=5 => self.watching(id),
             6 => {
                 let (area, way) = (self.area(), Some(self.way()));
+                let search = (self.below(2) == 0).then(|| self.below(4));
                 Message::Directory(DirectoryMessage::HubLookup(HubLookup {
                     id,
                     service: Service::Video,
@@ -343,12 +345,14 @@ impl RandomRemotes {
                     timeout_ms: Some(300),
                     selector: None,
                     filter: Metadata::EMPTY,
+                    search,
                 }))
             }
             7 => Message::Directory(DirectoryMessage::LookupResult(LookupResult {
                 id,
                 candidates: vec![self.candidate()],
                 coverage: Coverage::HubStarting,
+                has_omissions: None,
             })),
             8 => Message::Flow(FlowMessage::Stop { id, reason: self.reason() }),
             9 => Message::Flow(FlowMessage::Report(Report { id, ..Report::default() })),

@@ -25,6 +25,22 @@ pub(crate) struct LookupReply {
     pub(crate) id: RequestId,
 }
 
+/// The part of an answer that other hubs have given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HubsFound<'a> {
+    pub(crate) candidates: &'a [FoundCandidate],
+    pub(crate) coverage: Coverage,
+    /// True if they left out what another hub gets.
+    pub(crate) has_omissions: bool,
+}
+
+impl HubsFound<'_> {
+    /// Other hubs have nothing, or were not asked.
+    pub(crate) const fn nothing(coverage: Coverage) -> Self {
+        Self { candidates: &[], coverage, has_omissions: false }
+    }
+}
+
 impl Registry {
     /// Searches within a scope. The caller gives the list back to `self.hits`.
     pub(crate) fn search_within(&mut self, core: &mut HubCore, scope: Scope, query: &DirectoryQuery) -> Vec<Hit> {
@@ -87,7 +103,7 @@ impl Registry {
         let fitting = ranked.into_iter().map(shown).take_while(|candidate| room.has_place_for(candidate));
         let candidates: Vec<Candidate> = fitting.collect();
         let coverage = coverage_of(coverage, found, candidates.len());
-        LookupResult { id: reply.id, candidates, coverage }
+        LookupResult { id: reply.id, candidates, coverage, has_omissions: None }
     }
 
     /// Answers another hub with what this one and others have.
@@ -96,11 +112,11 @@ impl Registry {
         core: &mut HubCore,
         reply: LookupReply,
         query: &DirectoryQuery,
-        remote: &[FoundCandidate],
-        coverage: Coverage,
+        HubsFound { candidates, coverage, has_omissions }: HubsFound<'_>,
     ) {
         let hits = self.search(core, query);
-        let found = self.merged(core, hits, reply, query, remote, coverage);
+        let merged = self.merged(core, hits, reply, query, candidates, coverage);
+        let found = LookupResult { has_omissions: has_omissions.then_some(true), ..merged };
         core.send_answer(reply.connection, DirectoryMessage::LookupResult(found));
     }
 
@@ -302,7 +318,8 @@ mod tests {
         let mut hits = Vec::new();
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
-        let found = LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting };
+        let found =
+            LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting, has_omissions: None };
         let bench = Bench::new();
         let viewer = Viewer { core: &bench.hub.core, connection: ConnectionId(1), query: &query };
         let short = encode_found(&directory, found.id, &hits, found.coverage, viewer);

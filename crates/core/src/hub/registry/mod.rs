@@ -21,7 +21,7 @@ use cache::RecordCache;
 pub(super) use claims::Claim;
 use claims::{Claims, LeasedRecord};
 use join_limiter::JoinRateLimiter;
-pub(super) use lookup::{LookupReply, Viewer, encode_found};
+pub(super) use lookup::{HubsFound, LookupReply, Viewer, encode_found};
 use moved::MovedNodes;
 pub(super) use records::Records;
 use replicas::Replicas;
