@@ -1,4 +1,7 @@
-//! Connections between machines: dials, both ends of each connection, and their packets on the wire.
+//! Connections between machines, and the packets that come for them: `dialing` opens connections, `ends` drives them.
+
+mod dialing;
+mod ends;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,10 +11,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use roost_netcore::{Crossing, HEADER_BYTES, PartId};
 use roost_topology::model::HostIndex;
-use roost_transport::simulated::{ConnectionEnd, Detail, EndEvent, multicast_bytes};
+use roost_transport::simulated::{Detail, multicast_bytes};
 use roost_wire::RemoteIdentity as Remote;
-use roost_wire::address::MAX_HOSTS;
-use roost_wire::{Address, Channel, ConnectionId, Delivery, DialId, NodeId, Role, RoleSet, Scheme, Time};
+use roost_wire::{Address, Channel, ConnectionId, Delivery, DialId, Role, Scheme, Time};
 use rustc_hash::FxHashMap;
 
 use super::TrafficBreakdown;
@@ -19,14 +21,12 @@ use super::event_queue::SimEventQueue;
 use super::fingerprint::RunFingerprint;
 use super::network::{AddressedPacket, RoutedPacket, SimArrival, SimNetwork};
 use super::partition::Partition;
+use dialing::SimPendingDial;
+use ends::SimConnectionEnd;
 
 /// The index of a machine among all machines.
 pub(super) type MachineId = usize;
 
-/// The time before the next address of a dial is tried beside the last one, as in the transport.
-const HEAD_START: Duration = Duration::from_millis(250);
-/// The most addresses that a dial tries, as in the transport.
-const MAX_ADDRESSES: usize = 24;
 /// The buffer that the system keeps for a frozen process, bytes: the default of a socket.
 const SOCKET_BYTES: u64 = 208 * 1024;
 /// The headers of IPv4 and UDP, bytes.
@@ -140,47 +140,11 @@ struct Held {
     bytes: u64,
 }
 
-struct SimConnectionEnd {
-    machine: MachineId,
-    scheme: Scheme,
-    to: Vec<SocketAddrV4>,
-    far: MachineId,
-    state: ConnectionEnd,
-    begun: Time,
-    /// The dial that it is an attempt of, until it is up.
-    dial: Option<DialId>,
-    up_since: Option<Time>,
-    /// The time of its entry in the event queue.
-    armed: Option<Time>,
-}
-
-impl SimConnectionEnd {
-    /// True if the system acts for it while its process does not.
-    fn is_of_system(&self) -> bool {
-        self.scheme == Scheme::Tcp && self.up_since.is_some()
-    }
-}
-
-/// The hosts of an address, each with the transport.
-fn targets(address: &Address) -> impl Iterator<Item = (Scheme, SocketAddrV4)> {
-    let hosts = address.hosts.iter().filter_map(|host| if let IpAddr::V4(host) = host { Some(*host) } else { None });
-    hosts.map(|host| (address.scheme, (host, address.port)))
-}
-
-struct SimPendingDial {
-    expect: RoleSet,
-    node: Option<NodeId>,
-    targets: VecDeque<(Scheme, SocketAddrV4)>,
-    attempts: usize,
-    reason: String,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     End(ConnectionId),
     NextAttempt(MachineId, DialId),
 }
-
 impl SimConnections {
     pub(super) fn in_parts(
         wire: SimNetwork<WirePacket>,
@@ -308,92 +272,6 @@ impl SimConnections {
         self.wire.multicast(now, self.sites[machine].host, bytes, packet);
     }
 
-    pub(super) fn dial(
-        &mut self,
-        now: Time,
-        machine: MachineId,
-        dial: DialId,
-        addresses: Vec<Address>,
-        expect: RoleSet,
-        node: Option<NodeId>,
-    ) {
-        let reason = "no address was given".to_owned();
-        let targets = addresses.iter().take(MAX_ADDRESSES).flat_map(targets).collect();
-        let pending = SimPendingDial { expect, node, targets, attempts: 0, reason };
-        self.pending_dials.insert((machine, dial), pending);
-        self.attempt(now, machine, dial);
-    }
-
-    /// Tries the next address of a dial, if there is one.
-    fn attempt(&mut self, now: Time, machine: MachineId, dial: DialId) {
-        let Some(pending) = self.pending_dials.get_mut(&(machine, dial)) else { return };
-        let Some((scheme, to)) = pending.targets.pop_front() else { return self.give_up(machine, dial) };
-        pending.attempts += 1;
-        if !pending.targets.is_empty() {
-            self.timers.push(now + HEAD_START, Timer::NextAttempt(machine, dial));
-        }
-        let far = self.listeners.get(&to).copied().unwrap_or(machine);
-        let ways = self.ways(machine, far, scheme, to.0);
-        let to = if ways.len() > 1 { ways.iter().map(|(_, there)| (*there, to.1)).collect() } else { vec![to] };
-        let state = ConnectionEnd::dial_over(to.len() as u8, scheme, self.detail, now);
-        let end = SimConnectionEnd {
-            machine,
-            scheme,
-            to,
-            far,
-            state,
-            begun: now,
-            dial: Some(dial),
-            up_since: None,
-            armed: None,
-        };
-        let connection = self.next_number();
-        *self.slot(connection) = Some(Box::new(end));
-        self.of_machine[machine].insert(connection);
-        self.drive_end(now, connection);
-    }
-
-    /// The number of the next connection that is dialed in this part.
-    fn next_number(&mut self) -> ConnectionId {
-        self.dialed += 1;
-        ConnectionId(2 * ((self.dialed - 1) * u64::from(self.parts) + u64::from(self.part)))
-    }
-
-    /// The paths of a connection from one machine to another. QUIC gets one for each net that both hosts are
-    /// on, as with daemons that listen on all their addresses.
-    fn ways(&self, from: MachineId, to: MachineId, scheme: Scheme, first: Ipv4Addr) -> Vec<(Ipv4Addr, Ipv4Addr)> {
-        let (from, to) = (self.sites[from].host, self.sites[to].host);
-        let is_several = scheme == Scheme::Quic && self.detail == Detail::Packet && from != to;
-        let mut ways = if is_several { self.wire.paths(from, to, first) } else { Vec::new() };
-        // The first path is to the address that is dialed.
-        let is_shared = ways.first().is_some_and(|(_, there)| *there == first);
-        ways.truncate(if is_shared { MAX_HOSTS } else { 0 });
-        ways
-    }
-
-    /// The address from which a machine dials another one.
-    fn source(&mut self, machine: MachineId, to: Ipv4Addr) -> Ipv4Addr {
-        let MachineEndpoint { host, addresses, .. } = &self.sites[machine];
-        if let [only] = addresses[..] {
-            return only;
-        }
-        let source = self.wire.source(*host, to).filter(|source| addresses.contains(source));
-        source.unwrap_or(addresses[0])
-    }
-
-    /// True if a dial has addresses that were not tried yet.
-    fn has_more(&self, machine: MachineId, dial: DialId) -> bool {
-        self.pending_dials.get(&(machine, dial)).is_some_and(|pending| !pending.targets.is_empty())
-    }
-
-    /// Reports a dial as failed once it has no attempt left.
-    fn give_up(&mut self, machine: MachineId, dial: DialId) {
-        if let Some(pending) = self.pending_dials.get(&(machine, dial)).filter(|pending| pending.attempts == 0) {
-            self.news.push_back((machine, MachineInput::Unreachable { dial, reason: pending.reason.clone() }));
-            self.pending_dials.remove(&(machine, dial));
-        }
-    }
-
     /// Sends a datagram from a machine's media port.
     pub(super) fn send_datagram(&mut self, now: Time, machine: MachineId, to: SocketAddr, content: Bytes) {
         let SocketAddr::V4(to) = to else { return };
@@ -466,19 +344,6 @@ impl SimConnections {
         }
     }
 
-    fn time_out(&mut self, now: Time, connection: ConnectionId) {
-        let Some(mut end) = self.slot(connection).take_if(|end| end.armed == Some(now)) else { return };
-        end.armed = None;
-        let stands_still = self.held[end.machine].is_some() && !end.is_of_system();
-        if !stands_still {
-            end.state.handle_timeout(now);
-        }
-        *self.slot(connection) = Some(end);
-        if !stands_still {
-            self.drive_end(now, connection);
-        }
-    }
-
     /// The packets that come to hosts of other parts before `until`.
     pub(super) fn crossings(&mut self, now: Time, until: Time) -> Vec<Crossing<RoutedPacket<WirePacket>>> {
         self.wire.crossings(now, until)
@@ -539,142 +404,5 @@ impl SimConnections {
             }
         }
         self.take_in(at, machine, packet);
-    }
-
-    fn take_in(&mut self, now: Time, machine: MachineId, packet: WirePacket) {
-        let content = packet.content;
-        let (from, to, scheme, connection, path) = match packet.way {
-            PacketDestination::Connection { from, to, scheme, connection, path } => {
-                (from, to, scheme, connection, path)
-            }
-            PacketDestination::Media { from, .. } => {
-                let from = SocketAddr::from(from);
-                return self.news.push_back((machine, MachineInput::Datagram { from, content }));
-            }
-            PacketDestination::Group(from) => {
-                return self.news.push_back((machine, MachineInput::Multicast { from: from.into(), message: content }));
-            }
-        };
-        if self.slot(connection).is_none()
-            && connection.0 % 2 == 1
-            && path == 0
-            && ConnectionEnd::is_first_packet(&content)
-        {
-            let port = (self.sites[from].port)(scheme);
-            let back = (self.source(from, to.0), port);
-            let ways = self.ways(from, machine, scheme, to.0);
-            let back = if ways.len() > 1 { ways.iter().map(|(there, _)| (*there, port)).collect() } else { vec![back] };
-            let state = ConnectionEnd::accept_over(back.len() as u8, scheme, self.detail, now);
-            let end = SimConnectionEnd {
-                machine,
-                scheme,
-                to: back,
-                far: from,
-                state,
-                begun: now,
-                dial: None,
-                up_since: None,
-                armed: None,
-            };
-            *self.slot(connection) = Some(Box::new(end));
-            self.of_machine[machine].insert(connection);
-        }
-        // A packet for a connection that is gone gets no answer.
-        let Some(end) = self.slot(connection).as_mut().filter(|end| end.machine == machine) else { return };
-        end.state.handle_packet(now, path, &content);
-        self.drive_end(now, connection);
-    }
-
-    /// Sends an end's packets and reports its events.
-    fn drive_end(&mut self, now: Time, connection: ConnectionId) {
-        let Some(mut end) = self.slot(connection).take() else { return };
-        while let Some(happening) = end.state.poll_event() {
-            self.notify_machine(now, connection, &mut end, happening);
-        }
-        self.post(now, connection, &mut end);
-        if end.state.is_over() {
-            return self.remove(now, connection, &end);
-        }
-        let given_up = self.handshake.filter(|_| end.up_since.is_none()).map(|limit| end.begun + limit);
-        if given_up.is_some_and(|at| at <= now) {
-            return self.remove(now, connection, &end);
-        }
-        if let Some(at) = end.state.deadline().into_iter().chain(given_up).min().map(|at| at.max(now))
-            && end.armed.is_none_or(|armed| at < armed)
-        {
-            end.armed = Some(at);
-            self.timers.push(at, Timer::End(connection));
-        }
-        *self.slot(connection) = Some(end);
-    }
-
-    /// Puts an end's packets on the wire.
-    fn post(&mut self, now: Time, connection: ConnectionId, end: &mut SimConnectionEnd) {
-        let site = &self.sites[end.machine];
-        while let Some(parcel) = end.state.poll_packet(now) {
-            let Some(to) = end.to.get(usize::from(parcel.path)).copied() else { continue };
-            let (from, scheme, path) = (end.machine, end.scheme, parcel.path);
-            let is_hubs = [end.machine, end.far].iter().any(|at| self.sites[*at].identity.role != Role::Node);
-            let is_greeting = ConnectionEnd::is_of_handshake(&parcel.content);
-            self.shares.add(is_hubs, is_greeting, u64::from(parcel.bytes) + HEADER_BYTES as u64);
-            let way =
-                PacketDestination::Connection { from, to, scheme, connection: ConnectionId(connection.0 ^ 1), path };
-            let packet = WirePacket { way, bytes: parcel.bytes, content: parcel.content };
-            self.counted[end.machine][0] += u64::from(parcel.bytes);
-            let addressed = AddressedPacket { to: to.0, bytes: parcel.bytes, packet };
-            self.wire.send(now, site.host, addressed);
-        }
-    }
-
-    fn remove(&mut self, now: Time, connection: ConnectionId, end: &SimConnectionEnd) {
-        self.of_machine[end.machine].remove(&connection);
-        if let Some(dial) = end.dial {
-            self.attempt_failed(now, end.machine, dial, "nobody answers there".to_owned());
-        }
-    }
-
-    fn attempt_failed(&mut self, now: Time, machine: MachineId, dial: DialId, reason: String) {
-        if let Some(pending) = self.pending_dials.get_mut(&(machine, dial)) {
-            pending.attempts -= 1;
-            pending.reason = reason;
-            self.attempt(now, machine, dial);
-        }
-    }
-
-    /// Passes an event of an end to its machine.
-    fn notify_machine(&mut self, now: Time, connection: ConnectionId, end: &mut SimConnectionEnd, happening: EndEvent) {
-        let news = match happening {
-            EndEvent::Message(message) => MachineInput::Message { connection, message },
-            EndEvent::Down { reason } => MachineInput::Down { connection, reason },
-            EndEvent::Up { rtt } => {
-                let remote = self.sites[end.far].identity.clone();
-                let dial = end.dial.take();
-                if let Some(dial) = dial {
-                    let Some(pending) = self.pending_dials.get_mut(&(end.machine, dial)) else {
-                        return end.state.close(now, "another address was faster");
-                    };
-                    let unexpected =
-                        !pending.expect.contains(remote.role) || pending.node.is_some_and(|node| node != remote.node);
-                    if unexpected {
-                        // The end is removed when its farewell has left, and the attempt with it.
-                        end.dial = Some(dial);
-                        pending.reason = "another node answers there".to_owned();
-                        return end.state.close(now, "you are not the node that was expected");
-                    }
-                    self.pending_dials.remove(&(end.machine, dial));
-                }
-                end.up_since = Some(now);
-                let address = Address::single(end.scheme, SocketAddr::from(end.to[0]));
-                MachineInput::Up { connection, dial, remote, address, rtt }
-            }
-        };
-        match (&mut self.held[end.machine], &news) {
-            (Some(held), MachineInput::Message { message, .. }) => {
-                held.bytes += message.len() as u64;
-                held.news.push(news);
-            }
-            (Some(held), _) => held.news.push(news),
-            (None, _) => self.news.push_back((end.machine, news)),
-        }
     }
 }
