@@ -47,7 +47,7 @@ pub(crate) async fn find(
     let found = parts.into_iter().flat_map(|part| part.candidates).collect();
     let mut candidates = search.select(found);
     candidates.truncate(if query.count == 0 { DEFAULT_COUNT } else { query.count.into() });
-    Ok(LookupResult { id, candidates, coverage, has_omissions: None })
+    Ok(LookupResult { id, candidates, coverage, has_omissions: None, has_losses: None })
 }
 
 /// The lesser of two parts of the directory: a search that ended early, then answers that did not come.

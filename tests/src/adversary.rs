@@ -234,6 +234,7 @@ fn false_answer(message: &Bytes, name: &str) -> Option<Message> {
                 candidates: vec![provider],
                 coverage: Coverage::Complete,
                 has_omissions: None,
+                has_losses: None,
             })))
         }
         _ => None,

@@ -89,10 +89,12 @@ impl Slot {
         self.addresses == encode(&record.addresses)
     }
 
-    /// The node lives.
+    /// The node lives, unless this was known.
     pub(super) fn extend_lease(&mut self, expires: Time) {
-        self.expires = self.expires.max(expires);
-        self.health.suspended = false;
+        if expires >= self.expires {
+            self.expires = expires;
+            self.health.suspended = false;
+        }
     }
 
     pub(super) fn deduct(&mut self, form: FlowKind) {

@@ -56,7 +56,7 @@ pub struct Directory {
     own_entries: usize,
     sets: ServiceSets,
     motions: Motions,
-    /// No earlier than the node's lease ends, and never missing for a node.
+    /// No later than the node's lease ends, and never missing for a node.
     expiry: BTreeSet<(Time, u32)>,
     heap_bytes: usize,
     /// The time of the last call: failures are forgiven with time.

@@ -20,7 +20,8 @@ struct Model {
 enum DirectoryOperation {
     Publish(u8, u32, Cell, u8, u16),
     Renew(u8, u32),
-    Heard(u8),
+    /// At its home, so many seconds ago.
+    Heard(u8, u64),
     Suspend(u8),
     Withdraw(u8, u32),
     Claim(u8, u32),
@@ -151,7 +152,7 @@ fn step() -> impl Strategy<Value = DirectoryOperation> {
     prop_oneof![
         6 => (who(), sequence(), cell(), 0..128u8, 0..3u16).prop_map(|(n, v, c, s, f)| DirectoryOperation::Publish(n, v, c, s, f)),
         1 => (who(), sequence()).prop_map(|(n, v)| DirectoryOperation::Renew(n, v)),
-        1 => who().prop_map(DirectoryOperation::Heard),
+        2 => (who(), prop_oneof![Just(0), 0..70_u64]).prop_map(|(who, silent_s)| DirectoryOperation::Heard(who, silent_s)),
         1 => who().prop_map(DirectoryOperation::Suspend),
         1 => (who(), sequence()).prop_map(|(n, v)| DirectoryOperation::Withdraw(n, v)),
         1 => (who(), sequence()).prop_map(|(n, v)| DirectoryOperation::Claim(n, v)),
@@ -187,10 +188,12 @@ proptest! {
                         (held.1, held.2) = (now, false);
                     }
                 }
-                DirectoryOperation::Heard(number) => {
-                    directory.mark_heard(now, node(number));
-                    if let Some(held) = model.get(node(number)) {
-                        (held.1, held.2) = (now, false);
+                DirectoryOperation::Heard(number, silent_s) => {
+                    let silence = Duration::from_secs(silent_s).min(now.since(Time::ZERO)).min(LEASE);
+                    directory.extend_lease(now + (LEASE - silence), node(number));
+                    let heard = Time::ZERO + now.since(Time::ZERO + silence);
+                    if let Some(held) = model.get(node(number)).filter(|held| heard >= held.1) {
+                        (held.1, held.2) = (heard, false);
                     }
                 }
                 DirectoryOperation::Suspend(number) => {

@@ -141,7 +141,7 @@ impl Hub {
             requests: Requests::new(config.secret),
             rooms: RoomDirectory::default(),
             mailbox: HubMailbox::default(),
-            hub_lookups: HubLookups::default(),
+            hub_lookups: HubLookups::new(config.secret),
             members: Members::new(&config),
             watches: WatchTable::default(),
             replication: ReplicaSenders::default(),

@@ -191,10 +191,10 @@ impl Hub {
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
         let route_plan = RoutePlan { search: seek.search, ..RoutePlan::from(way, from.node) };
         let (connection, id) = (from.connection, seek.id);
-        if self.is_answered_elsewhere(from, seek.search, way) {
+        if self.answer_goes_elsewhere(from, seek.search, way) {
             self.core.counters.hub_lookups_omitted += 1;
             let (candidates, coverage) = (Vec::new(), self.core.coverage(Coverage::Complete));
-            let left = LookupResult { id, candidates, coverage, has_omissions: Some(true) };
+            let left = LookupResult { id, candidates, coverage, has_omissions: Some(true), has_losses: None };
             return self.core.send_answer(connection, DirectoryMessage::LookupResult(left));
         }
         let plan = self.summaries.search_route(&self.core, service, area, route_plan);
@@ -217,10 +217,10 @@ impl Hub {
     }
 
     /// True if another hub has asked for the same search, and gets the answer.
-    fn is_answered_elsewhere(&mut self, from: Sender, search: Option<u64>, way: RouteDirection) -> bool {
+    fn answer_goes_elsewhere(&mut self, from: Sender, search: Option<u64>, way: RouteDirection) -> bool {
         let (remotes, now) = (&self.core.remotes, self.core.now);
         let is_up = |hub| hub == self.core.config.node || remotes.is_up(hub);
-        search.is_some_and(|search| self.hub_lookups.seen.is_asked_by_another(now, search, (from.node, way), is_up))
+        search.is_some_and(|search| self.hub_lookups.seen.answer_goes_to_another(now, search, (from.node, way), is_up))
     }
 
     fn on_lookup_result(&mut self, from: Sender, found: LookupResult) {
@@ -250,7 +250,7 @@ impl Hub {
 
     /// Gives those who wait for lookups at other hubs what was found.
     pub(super) fn answer_waiters(&mut self) {
-        while let Some(ConcludedLookup { waiters, scope, found, coverage, has_omissions }) =
+        while let Some(ConcludedLookup { waiters, scope, found, coverage, has_omissions, has_losses }) =
             self.hub_lookups.next_concluded()
         {
             for waiter in waiters {
@@ -264,7 +264,7 @@ impl Hub {
                     }
                     Waiter::Hub { connection, id, query, .. } => {
                         let reply = LookupReply { connection, id };
-                        let found = HubsFound { candidates: &found, coverage, has_omissions };
+                        let found = HubsFound { candidates: &found, coverage, has_omissions, has_losses };
                         self.registry.answer_hub_lookup(&mut self.core, reply, &query, found);
                     }
                 }

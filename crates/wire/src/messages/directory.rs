@@ -72,6 +72,9 @@ pub struct LookupResult {
     /// True if another hub, which asked for the same search before, gets some of what there is.
     #[n(3)]
     pub has_omissions: Option<bool>,
+    /// True if a hub that was asked has not answered, so that what others told it is in no answer.
+    #[n(4)]
+    pub has_losses: Option<bool>,
 }
 
 /// The part of the directory behind an answer.

@@ -281,6 +281,7 @@ pub(crate) fn directory_message() -> impl Strategy<Value = Message> {
                 candidates,
                 coverage: Coverage::HubStarting,
                 has_omissions: None,
+                has_losses: None,
             })
         )),
         (
@@ -415,8 +416,15 @@ fn sentence() -> impl Strategy<Value = Sentence> {
 }
 
 pub(crate) fn found_message() -> impl Strategy<Value = LookupResult> {
-    (id(), prop::collection::vec(candidate(), 0..4), coverage(), any::<Option<bool>>())
-        .prop_map(|(id, candidates, coverage, has_omissions)| LookupResult { has_omissions, id, candidates, coverage })
+    (id(), prop::collection::vec(candidate(), 0..4), coverage(), any::<(Option<bool>, Option<bool>)>()).prop_map(
+        |(id, candidates, coverage, (has_omissions, has_losses))| LookupResult {
+            has_omissions,
+            has_losses,
+            id,
+            candidates,
+            coverage,
+        },
+    )
 }
 
 pub(crate) fn change_message() -> impl Strategy<Value = WatchChange> {

@@ -35,7 +35,7 @@ fn churn_of_super_nodes_costs_searches() {
 
 /// Each super node that starts again is told of nodes that may be silent for most of a lease.
 #[test]
-fn the_dead_are_named_for_no_longer_than_a_lease() {
+fn the_dead_outlive_no_lease() {
     let settings =
         AreaSettings { nodes: 1000, length: Duration::from_secs(300), ..settings(AreaSystem::ChurningSuperNodes, 60) };
     let figures = measure(&settings).unwrap();

@@ -6,6 +6,7 @@
 //! than for a look into its own directory says so (`RequestAck`), so silence is
 //! noticed soon however long the way is.
 
+mod second_round;
 mod seen;
 mod silence;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use roost_wire::messages::{Candidate, Coverage, DirectoryMessage, HubLookup, LookupResult, RouteDirection};
+use roost_wire::random::{RootSecret, SecretRng};
 use roost_wire::{Area, ConnectionId, Metadata, NodeId, NodeSelector, RequestId, Scope, Service, Time};
 
 use super::HubLimit;
@@ -25,6 +27,7 @@ use super::sender::Sender;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
 use crate::request_key::RequestKey;
+use second_round::Gaps;
 pub(in crate::hub) use seen::SeenSearches;
 
 /// The most time that a search takes, however long the requester would wait.
@@ -45,7 +48,7 @@ const LINGER: Duration = Duration::from_millis(250);
 const MAX_WAITERS: usize = 1_024;
 
 /// Searches at other hubs that are under way.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct HubLookups {
     table: BTreeMap<RequestId, PendingLookup>,
     /// The lookup under way for each search: the same search of another remote joins it.
@@ -55,6 +58,7 @@ pub(super) struct HubLookups {
     /// Lookups whose waiters are to be answered.
     concluded: VecDeque<ConcludedLookup>,
     pub(super) seen: SeenSearches,
+    numbers: SecretRng,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,8 +77,6 @@ type LookupPlan = (RoutePlan, Vec<HubQuery>, Coverage);
 #[derive(Debug)]
 struct PendingLookup {
     want: LookupKey,
-    /// The number of the search for those that are asked.
-    search: u64,
     /// Time to look after it next, and its latest end.
     due: Time,
     until: Time,
@@ -84,18 +86,16 @@ struct PendingLookup {
     /// Of a node's records the newest only.
     found: Vec<FoundCandidate>,
     coverage: Coverage,
-    /// Hubs that have answered and left something out that another hub gets.
-    omitting: Vec<NodeId>,
-    has_omissions: bool,
-    /// True if these were asked once more.
-    has_asked_again: bool,
+    gaps: Gaps,
 }
 
 /// A hub that has not answered yet.
 #[derive(Debug)]
 struct Awaited {
     way: RouteDirection,
-    instead: Vec<NodeId>,
+    fallbacks: Vec<NodeId>,
+    /// The number of the search.
+    search: u64,
     /// Questions to the hub since it last said that it is searching.
     asked: u8,
     /// Time at which its silence counts, or it is asked whether it is still searching.
@@ -122,9 +122,22 @@ pub(super) struct ConcludedLookup {
     pub(super) found: Vec<FoundCandidate>,
     pub(super) coverage: Coverage,
     pub(super) has_omissions: bool,
+    pub(super) has_losses: bool,
 }
 
 impl HubLookups {
+    pub(super) fn new(secret: RootSecret) -> Self {
+        Self {
+            table: BTreeMap::new(),
+            by_want: BTreeMap::new(),
+            timers: BTreeSet::new(),
+            last: 0,
+            concluded: VecDeque::new(),
+            seen: SeenSearches::default(),
+            numbers: SecretRng::new(secret, "search"),
+        }
+    }
+
     /// The next lookup whose waiters are to be answered.
     pub(super) fn next_concluded(&mut self) -> Option<ConcludedLookup> {
         self.concluded.pop_front()
@@ -158,9 +171,19 @@ impl HubLookups {
     fn keep(&mut self, now: Time, id: RequestId, mut lookup: PendingLookup) {
         lookup.until = lookup.until.min(now + LINGER);
         lookup.due = lookup.until;
+        self.insert_lookup(id, lookup);
+    }
+
+    fn insert_lookup(&mut self, id: RequestId, lookup: PendingLookup) {
         self.timers.insert((lookup.due, id));
         self.by_want.insert(lookup.want.clone(), id);
         self.table.insert(id, lookup);
+    }
+
+    fn next_id(&mut self) -> RequestId {
+        // Relayed requests are numbered from the other half.
+        self.last = (self.last + 1) % RequestId::FIRST_OF_HUB;
+        RequestId(self.last)
     }
 
     /// Notes when to look after a search next.
@@ -184,8 +207,14 @@ impl HubLookups {
             core.remotes.end_search(waiter.node());
         }
         let found = if lookup.awaited.is_empty() { std::mem::take(&mut lookup.found) } else { lookup.found.clone() };
-        let has_omissions = lookup.has_omissions;
-        self.concluded.push_back(ConcludedLookup { waiters, scope: plan.scope(), found, coverage, has_omissions });
+        self.concluded.push_back(ConcludedLookup {
+            waiters,
+            scope: plan.scope(),
+            found,
+            coverage,
+            has_omissions: lookup.gaps.has_omissions(),
+            has_losses: lookup.gaps.has_losses(),
+        });
         if !lookup.awaited.is_empty() {
             self.keep(now, id, lookup);
         }
@@ -208,8 +237,8 @@ impl HubLookups {
             return false;
         }
         let DirectoryQuery { service, filter, area, count, names, .. } = query;
-        // What goes up for several searches is asked once. What goes down is asked for each, since a hub there may
-        // have told another one what it has.
+        // A search that goes up can be joined by others. One that goes down cannot, since hubs there may leave
+        // something out of their answers to it.
         let joinable = route_plan.search.filter(|_| route_plan.way != RouteDirection::Up);
         let plan = RoutePlan { search: joinable, ..route_plan };
         let want = LookupKey { service, filter, area, count, names, plan };
@@ -226,9 +255,9 @@ impl HubLookups {
         }
         core.remotes.count_search(node);
         let search = route_plan.search.unwrap_or_else(|| self.begin_search(core));
-        let id = self.open_hub_lookup(core, (want, search), now + patience, waiter, coverage);
+        let id = self.open_hub_lookup(core, want, now + patience, waiter, coverage);
         for ask in asks {
-            self.ask(core, id, ask);
+            self.ask(core, id, ask, search);
         }
         self.poll_lookup(core, id);
         true
@@ -236,7 +265,7 @@ impl HubLookups {
 
     /// The number of a search that this hub begins.
     fn begin_search(&mut self, core: &mut HubCore) -> u64 {
-        let search = core.random.next_u64();
+        let search = self.numbers.next_u64();
         self.seen.begin(core.now, search, core.config.node);
         search
     }
@@ -262,52 +291,55 @@ impl HubLookups {
     fn open_hub_lookup(
         &mut self,
         core: &mut HubCore,
-        (want, search): (LookupKey, u64),
+        want: LookupKey,
         until: Time,
         waiter: Waiter,
         coverage: Coverage,
     ) -> RequestId {
-        // Relayed requests are numbered from the other half.
-        self.last = (self.last + 1) % RequestId::FIRST_OF_HUB;
-        let id = RequestId(self.last);
+        let id = self.next_id();
         let lookup = PendingLookup {
-            want: want.clone(),
-            search,
+            want,
             due: until,
             until,
             waiters: vec![waiter],
             awaited: BTreeMap::new(),
             found: Vec::new(),
             coverage,
-            omitting: Vec::new(),
-            has_omissions: false,
-            has_asked_again: false,
+            gaps: Gaps::default(),
         };
-        self.table.insert(id, lookup);
-        self.by_want.insert(want, id);
-        self.timers.insert((until, id));
+        self.insert_lookup(id, lookup);
         core.counters.hub_lookups_sent += 1;
         id
     }
 
     /// Asks one hub, and plans to see whether it answers.
-    pub(super) fn ask(
+    pub(super) fn ask(&mut self, core: &mut HubCore, id: RequestId, query: HubQuery, search: u64) {
+        let HubQuery { hub, way, fallbacks } = query;
+        let Some(lookup) = self.table.get_mut(&id) else { return };
+        let awaited = Awaited { way, fallbacks, search, asked: 0, due: core.now, pause: REMINDER };
+        lookup.awaited.entry(hub).or_insert(awaited);
+        self.remind(core, id, hub);
+    }
+
+    /// Asks a hub that is awaited, perhaps once more.
+    fn remind(&mut self, core: &mut HubCore, id: RequestId, hub: NodeId) {
+        let now = core.now;
+        let wait = core.connection_to(hub).map_or(Duration::ZERO, |connection| core.remotes.answer_timeout(connection));
+        let awaited = self.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
+        let Some(awaited) = awaited else { return };
+        (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
+        let (way, search) = (awaited.way, awaited.search);
+        self.plan(id);
+        self.send_hub_lookup(core, id, hub, (way, search));
+    }
+
+    fn send_hub_lookup(
         &mut self,
         core: &mut HubCore,
         id: RequestId,
-        HubQuery { hub, way, fallbacks: instead }: HubQuery,
+        hub: NodeId,
+        (way, search): (RouteDirection, u64),
     ) {
-        let now = core.now;
-        let wait = core.connection_to(hub).map_or(Duration::ZERO, |connection| core.remotes.answer_timeout(connection));
-        let Some(lookup) = self.table.get_mut(&id) else { return };
-        let awaited = Awaited { way, instead, asked: 0, due: now, pause: REMINDER };
-        let awaited = lookup.awaited.entry(hub).or_insert(awaited);
-        (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
-        self.plan(id);
-        self.send_hub_lookup(core, id, hub, way);
-    }
-
-    fn send_hub_lookup(&mut self, core: &mut HubCore, id: RequestId, hub: NodeId, way: RouteDirection) {
         let now = core.now;
         let (Some(connection), Some(lookup)) = (core.connection_to(hub), self.table.get(&id)) else {
             return;
@@ -324,7 +356,7 @@ impl HubLookups {
             timeout_ms: Some(left),
             selector: names,
             filter,
-            search: Some(lookup.search),
+            search: Some(search),
         };
         core.send_answer(connection, DirectoryMessage::HubLookup(seek));
     }
@@ -353,19 +385,11 @@ impl HubLookups {
             core.counters.stray += 1;
             return Vec::new();
         };
-        let Some(Awaited { way, instead, .. }) = lookup.awaited.remove(&from.node) else {
+        let Some(Awaited { way, fallbacks, .. }) = lookup.awaited.remove(&from.node) else {
             core.counters.stray += 1;
             return Vec::new();
         };
-        // Another parent may have a way up.
-        let is_next_asked = found.coverage == Coverage::UnreachableAbove && !instead.is_empty();
-        if !is_next_asked {
-            lookup.coverage = lookup.coverage.with(found.coverage);
-        }
-        if found.has_omissions == Some(true) {
-            lookup.has_omissions = true;
-            lookup.omitting.push(from.node);
-        }
+        lookup.gaps.record_answer(from.node, way, &found);
         let LookupKey { service, filter, area, names, .. } = lookup.want.clone();
         let fits = |candidate: &Candidate| {
             let is_meant = names.is_none_or(|selector| selector.matches(candidate.node, candidate.name.as_deref()));
@@ -377,15 +401,19 @@ impl HubLookups {
         for candidate in &fitting {
             lookup.add(from.node, candidate.clone());
         }
-        if is_next_asked {
-            self.ask_next(core, found.id, way, instead);
+        // Another parent may have a way up.
+        let is_cut_off = found.coverage == Coverage::UnreachableAbove && !fallbacks.is_empty() && lookup.is_of_use();
+        if !(is_cut_off && self.ask_next(core, found.id, way, fallbacks))
+            && let Some(lookup) = self.table.get_mut(&found.id)
+        {
+            lookup.limit_coverage(found.coverage);
         }
         self.poll_lookup(core, found.id);
         fitting
     }
 
     pub(super) fn poll_lookup(&mut self, core: &mut HubCore, id: RequestId) {
-        if self.table.get(&id).is_some_and(PendingLookup::is_over) && !self.asks_for_omissions(core, id) {
+        if self.table.get(&id).is_some_and(PendingLookup::is_over) && !self.begin_second_round(core, id) {
             self.conclude(core, id);
         }
     }
@@ -411,15 +439,21 @@ impl HubCore {
 impl PendingLookup {
     /// True if all have answered, or where any will do, anybody was found.
     fn is_over(&self) -> bool {
-        let area = self.want.area;
-        self.awaited.is_empty() || (area.wants_any() && !self.found.is_empty())
+        self.awaited.is_empty() || self.has_enough()
     }
 
-    /// True if a hub that did not answer may have what others left out, and there is time to ask for that.
-    fn may_lack_omissions(&self, now: Time) -> bool {
-        let is_partial = matches!(self.coverage, Coverage::Partial | Coverage::UnreachableAbove);
-        let is_idle = self.awaited.is_empty() && !self.waiters.is_empty() && now < self.until;
-        is_partial && is_idle && !self.omitting.is_empty() && !self.has_asked_again
+    /// True if any will do, and one was found.
+    fn has_enough(&self) -> bool {
+        self.want.area.wants_any() && !self.found.is_empty()
+    }
+
+    /// True if somebody waits for more.
+    fn is_of_use(&self) -> bool {
+        !self.waiters.is_empty() && !self.has_enough()
+    }
+
+    fn limit_coverage(&mut self, coverage: Coverage) {
+        self.coverage = self.coverage.with(coverage);
     }
 
     /// Coverage of the answers that were waited for.

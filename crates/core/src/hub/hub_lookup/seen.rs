@@ -1,7 +1,7 @@
 //! Searches that have come already.
 //!
-//! A hub has two parents and these have two again, so a search that goes down comes to it over several. The first to
-//! ask gets what there is, and the others hear that somebody else has it.
+//! A hub has two parents and these have two again, so a search that goes down comes to it over several. One of them
+//! gets the answer, and the others hear that another one gets it.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,59 +10,75 @@ use roost_wire::{NodeId, Time};
 
 use super::MAX_PATIENCE;
 
-/// The most searches that are remembered. Beyond them the oldest is forgotten, which costs an answer that was
-/// given already.
+/// The most searches that are remembered. Beyond them a hub that has many here loses its oldest, which costs a second
+/// answer.
 const MAX_SEEN: usize = 8_192;
 
-/// The hub that asked first, by search.
+/// The hub that gets the answer, by search.
 #[derive(Debug, Default)]
 pub(in crate::hub) struct SeenSearches {
-    askers: BTreeMap<u64, Asker>,
-    /// In the order in which they came.
-    order: VecDeque<(Time, u64)>,
+    receivers: BTreeMap<u64, Receiver>,
+    /// The searches of each hub, in the order in which they came.
+    by_hub: BTreeMap<NodeId, VecDeque<(Time, u64)>>,
+    listed: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Asker {
+struct Receiver {
     hub: NodeId,
     way: RouteDirection,
 }
 
 impl SeenSearches {
-    /// True if another hub, which `is_up`, has asked for the search already and as far as `way` leads. Otherwise
-    /// `hub` is the one that gets the answer.
-    pub(in crate::hub) fn is_asked_by_another(
+    /// True if another hub, which `is_up`, gets the answer, and the search has come as far as `way` leads. Otherwise
+    /// `hub` gets it.
+    pub(in crate::hub) fn answer_goes_to_another(
         &mut self,
         now: Time,
         search: u64,
         (hub, way): (NodeId, RouteDirection),
         is_up: impl Fn(NodeId) -> bool,
     ) -> bool {
-        let before = self.askers.get(&search);
+        let before = self.receivers.get(&search);
         if before.is_some_and(|first| first.hub != hub && first.way <= way && is_up(first.hub)) {
             return true;
         }
-        self.record(now, search, Asker { hub, way });
+        self.record(now, search, Receiver { hub, way });
         false
     }
 
-    /// Notes a search that this hub, `own`, begins: nobody else is to tell it what it has itself.
+    /// Notes a search that this hub, `own`, begins: no other hub gets anything from here.
     pub(super) fn begin(&mut self, now: Time, search: u64, own: NodeId) {
-        self.record(now, search, Asker { hub: own, way: RouteDirection::Up });
+        self.record(now, search, Receiver { hub: own, way: RouteDirection::Up });
     }
 
-    fn record(&mut self, now: Time, search: u64, asker: Asker) {
-        if self.askers.insert(search, asker).is_none() {
-            self.order.push_back((now, search));
-            self.forget_old(now);
+    fn record(&mut self, now: Time, search: u64, receiver: Receiver) {
+        let before = self.receivers.insert(search, receiver);
+        if before.is_some_and(|before| before.hub == receiver.hub) {
+            return;
+        }
+        self.by_hub.entry(receiver.hub).or_default().push_back((now, search));
+        self.listed += 1;
+        let is_old = |list: &VecDeque<(Time, u64)>| list.front().is_some_and(|(came, _)| *came + MAX_PATIENCE <= now);
+        while self.by_hub.get(&receiver.hub).is_some_and(is_old) {
+            self.forget_oldest(receiver.hub);
+        }
+        while self.listed > MAX_SEEN {
+            let most = self.by_hub.iter().max_by_key(|(_, list)| list.len()).map(|(hub, _)| *hub);
+            most.into_iter().for_each(|hub| self.forget_oldest(hub));
         }
     }
 
-    fn forget_old(&mut self, now: Time) {
-        let is_old = |(came, _): &(Time, u64)| *came + MAX_PATIENCE <= now;
-        while self.order.front().is_some_and(is_old) || self.order.len() > MAX_SEEN {
-            let Some((_, search)) = self.order.pop_front() else { return };
-            self.askers.remove(&search);
+    fn forget_oldest(&mut self, hub: NodeId) {
+        let Some(list) = self.by_hub.get_mut(&hub) else { return };
+        if let Some((_, search)) = list.pop_front() {
+            self.listed -= 1;
+            if self.receivers.get(&search).is_some_and(|receiver| receiver.hub == hub) {
+                self.receivers.remove(&search);
+            }
+        }
+        if list.is_empty() {
+            self.by_hub.remove(&hub);
         }
     }
 }
@@ -77,17 +93,18 @@ mod tests {
     #[test]
     fn table_is_bounded_and_forgets() {
         let mut seen = SeenSearches::default();
-        let mut asks = |at_s: u64, search, hub| {
+        let mut goes_elsewhere = |at_s: u64, search, hub| {
             let now = Time::ZERO + Duration::from_secs(at_s);
-            seen.is_asked_by_another(now, search, (node(hub), RouteDirection::Down), |_| true)
+            seen.answer_goes_to_another(now, search, (node(hub), RouteDirection::Down), |_| true)
         };
-        for search in 0..=MAX_SEEN as u64 {
-            assert!(!asks(0, search, 1));
+        assert!(!goes_elsewhere(0, 1_000_000, 3));
+        for search in 0..MAX_SEEN as u64 {
+            assert!(!goes_elsewhere(0, search, 1));
         }
-        assert!(asks(29, 1, 2));
-        assert!(!asks(29, 0, 2), "the oldest made room");
-        assert!(!asks(29, 1, 2), "and so did the next");
-        assert!(!asks(30, MAX_SEEN as u64 + 1, 2));
-        assert_eq!((seen.order.len(), seen.askers.len()), (3, 3));
+        assert!(goes_elsewhere(29, 1, 2));
+        assert!(goes_elsewhere(29, 1_000_000, 2), "the hub that has many loses its own");
+        assert!(!goes_elsewhere(29, 0, 2), "its oldest");
+        assert!(!goes_elsewhere(30, MAX_SEEN as u64, 1));
+        assert_eq!((seen.listed, seen.receivers.len(), seen.by_hub.len()), (3, 3, 3));
     }
 }

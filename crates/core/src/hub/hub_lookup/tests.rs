@@ -26,6 +26,7 @@ fn answer(id: RequestId, candidates: Vec<Candidate>) -> Message {
         candidates,
         coverage: Coverage::Complete,
         has_omissions: None,
+        has_losses: None,
     }))
 }
 
@@ -400,7 +401,7 @@ fn search_to(sent: &[(ConnectionId, Message)], hub: ConnectionId) -> Option<(Req
 }
 
 #[test]
-fn first_to_ask_for_a_search_gets_the_answer() {
+fn one_hub_gets_the_answer() {
     use RouteDirection::{Across, Down};
     let mut bench = Bench::new();
     let roots = [100, 101, 102].map(|number| bench.up(number, Role::SuperNode));
@@ -422,7 +423,7 @@ fn first_to_ask_for_a_search_gets_the_answer() {
 }
 
 #[test]
-fn parts_of_other_searches_are_not_joined() {
+fn descending_searches_are_not_joined() {
     let (mut bench, [first, second], children) = middle();
     let below = |sent: &[(ConnectionId, Message)]| asked(sent).into_iter().map(|(to, _)| to).collect::<Vec<_>>();
     assert_eq!(below(&bench.say(first, part(1, RouteDirection::Down))), children);
@@ -432,23 +433,104 @@ fn parts_of_other_searches_are_not_joined() {
     assert_eq!((to, found.has_omissions), (second, Some(true)));
 }
 
-/// A child that falls silent may have had what another child left out.
+/// An answer without what another hub gets.
+fn omission(id: RequestId) -> DirectoryMessage {
+    let (candidates, coverage) = (Vec::new(), Coverage::Complete);
+    DirectoryMessage::LookupResult(LookupResult {
+        id,
+        candidates,
+        coverage,
+        has_omissions: Some(true),
+        has_losses: None,
+    })
+}
+
+/// A child that falls silent may have been the hub that gets what another child left out.
 #[test]
-fn omissions_are_asked_for_again() {
+fn second_round_brings_omissions() {
     let (mut bench, [parent, _], [one, other]) = middle();
     let sent = bench.say(parent, part(1, RouteDirection::Down));
     let (id, search) = search_to(&sent, one).unwrap();
     assert_eq!(search, 1);
-    let left = LookupResult { id, candidates: vec![], coverage: Coverage::Complete, has_omissions: Some(true) };
-    assert!(bench.say(one, DirectoryMessage::LookupResult(left)).is_empty(), "the other one is waited for");
+    assert!(bench.say(one, omission(id)).is_empty(), "the other one is waited for");
     let (again, search) = search_to(&bench.down(other), one).unwrap();
-    assert_ne!(search, 1, "nobody else has asked for it");
+    assert!(search != 1 && again != id, "nobody else has this search, and late answers are known");
+    assert!(bench.say(one, omission(id)).is_empty());
     let (to, found) = looked_up(&bench.say(one, answer(again, vec![candidate(9, 1, HERE)])));
     assert_eq!((to, found.candidates.len(), found.coverage), (parent, 1, Coverage::Partial));
-    assert_eq!(found.has_omissions, None);
+    assert_eq!((found.has_omissions, found.has_losses), (None, Some(true)));
 }
 
-/// What this hub has, its own search does not bring back to it.
+/// A parent that has left something out is asked for it as before: above and beside it, too.
+#[test]
+fn second_round_keeps_directions() {
+    let (mut bench, [parent, _], [one, other]) = middle();
+    let sent = bench.say(one, part(1, RouteDirection::Up));
+    assert!(bench.say(parent, omission(search_to(&sent, parent).unwrap().0)).is_empty());
+    let again = bench.down(other).into_iter().find_map(|(to, message)| match message {
+        Message::Directory(DirectoryMessage::HubLookup(seek)) if to == parent => seek.direction,
+        _ => None,
+    });
+    assert_eq!(again, Some(RouteDirection::Up));
+}
+
+/// Nobody has told anything to a child that was gone before.
+#[test]
+fn known_gap_needs_no_second_round() {
+    let (mut bench, [parent, _], [one, other]) = middle();
+    bench.down(other);
+    let sent = bench.say(parent, part(1, RouteDirection::Down));
+    let (to, found) = looked_up(&bench.say(one, omission(search_to(&sent, one).unwrap().0)));
+    assert_eq!((to, found.coverage, found.has_omissions), (parent, Coverage::Partial, Some(true)));
+    assert_eq!(found.has_losses, None);
+}
+
+#[test]
+fn reminder_bears_the_first_number() {
+    let (mut bench, [first, second], [asking, child]) = middle();
+    let sent = bench.say(asking, part(1, RouteDirection::Up));
+    let (id, _) = search_to(&sent, child).unwrap();
+    bench.say(child, RequestMessage::RequestAck { id, requester: None, provider: None });
+    assert!(search_to(&sent, first).is_some());
+    let sent = bench.wait(REMINDER + Duration::from_millis(200));
+    assert_ne!(search_to(&sent, second).unwrap().1, 1, "the first parent is silent");
+    assert_eq!(search_to(&sent, child), Some((id, 1)));
+}
+
+#[test]
+fn search_without_number_gets_one() {
+    let (mut bench, [parent, _], children) = middle();
+    let area = Area::Radius { center: HERE, radius: 3 };
+    let numbers = [5, 6].map(|id| {
+        let sent = bench.say(parent, seek(id, area, RouteDirection::Down));
+        let (asked, number) = search_to(&sent, children[0]).unwrap();
+        for child in children {
+            bench.say(child, answer(asked, Vec::new()));
+        }
+        number
+    });
+    assert_ne!(numbers[0], numbers[1]);
+}
+
+/// A parent has no way up, and another one has.
+#[test]
+fn second_parent_bypasses_cut() {
+    let (mut bench, [first, second], requester) = child();
+    let id = seek_of(&bench.ask(requester, near(1, RequestMode::Lookup)));
+    let below = LookupResult {
+        id,
+        candidates: vec![candidate(8, 1, HERE)],
+        coverage: Coverage::UnreachableAbove,
+        has_omissions: None,
+        has_losses: None,
+    };
+    let sent = bench.say(first, DirectoryMessage::LookupResult(below));
+    assert_eq!(asked(&sent), [(second, id)]);
+    let (to, found) = looked_up(&bench.say(second, answer(id, vec![candidate(9, 1, HERE)])));
+    assert_eq!((to, found.candidates.len(), found.coverage), (requester, 2, Coverage::Complete));
+}
+
+/// Its own search does not bring back to a hub what it has.
 #[test]
 fn own_search_comes_back_empty() {
     let mut bench = Bench::new();

@@ -265,7 +265,13 @@ impl RandomRemotes {
         {
             let candidates = (0..self.below(3)).map(|_| self.candidate()).collect();
             let has_omissions = (self.below(3) == 0).then_some(true);
-            let found = LookupResult { id: seek.id, candidates, coverage: Coverage::Complete, has_omissions };
+            let found = LookupResult {
+                id: seek.id,
+                candidates,
+                coverage: Coverage::Complete,
+                has_omissions,
+                has_losses: has_omissions,
+            };
             return self.bench.say(connection, DirectoryMessage::LookupResult(found));
         }
         let count = self.handed.len() as u64;
@@ -353,6 +359,7 @@ impl RandomRemotes {
                 candidates: vec![self.candidate()],
                 coverage: Coverage::HubStarting,
                 has_omissions: None,
+                has_losses: None,
             })),
             8 => Message::Flow(FlowMessage::Stop { id, reason: self.reason() }),
             9 => Message::Flow(FlowMessage::Report(Report { id, ..Report::default() })),

@@ -32,12 +32,14 @@ pub(crate) struct HubsFound<'a> {
     pub(crate) coverage: Coverage,
     /// True if they left out what another hub gets.
     pub(crate) has_omissions: bool,
+    /// True if a hub that was asked has not answered.
+    pub(crate) has_losses: bool,
 }
 
 impl HubsFound<'_> {
     /// Other hubs have nothing, or were not asked.
     pub(crate) const fn nothing(coverage: Coverage) -> Self {
-        Self { candidates: &[], coverage, has_omissions: false }
+        Self { candidates: &[], coverage, has_omissions: false, has_losses: false }
     }
 }
 
@@ -103,7 +105,7 @@ impl Registry {
         let fitting = ranked.into_iter().map(shown).take_while(|candidate| room.has_place_for(candidate));
         let candidates: Vec<Candidate> = fitting.collect();
         let coverage = coverage_of(coverage, found, candidates.len());
-        LookupResult { id: reply.id, candidates, coverage, has_omissions: None }
+        LookupResult { id: reply.id, candidates, coverage, has_omissions: None, has_losses: None }
     }
 
     /// Answers another hub with what this one and others have.
@@ -112,11 +114,12 @@ impl Registry {
         core: &mut HubCore,
         reply: LookupReply,
         query: &DirectoryQuery,
-        HubsFound { candidates, coverage, has_omissions }: HubsFound<'_>,
+        HubsFound { candidates, coverage, has_omissions, has_losses }: HubsFound<'_>,
     ) {
         let hits = self.search(core, query);
         let merged = self.merged(core, hits, reply, query, candidates, coverage);
-        let found = LookupResult { has_omissions: has_omissions.then_some(true), ..merged };
+        let (has_omissions, has_losses) = (has_omissions.then_some(true), has_losses.then_some(true));
+        let found = LookupResult { has_omissions, has_losses, ..merged };
         core.send_answer(reply.connection, DirectoryMessage::LookupResult(found));
     }
 
@@ -318,8 +321,13 @@ mod tests {
         let mut hits = Vec::new();
         directory.find(&query, &mut hits);
         let candidates = hits.iter().map(|hit| directory.hit(*hit).candidate()).collect();
-        let found =
-            LookupResult { id: RequestId(70_000), candidates, coverage: Coverage::HubStarting, has_omissions: None };
+        let found = LookupResult {
+            id: RequestId(70_000),
+            candidates,
+            coverage: Coverage::HubStarting,
+            has_omissions: None,
+            has_losses: None,
+        };
         let bench = Bench::new();
         let viewer = Viewer { core: &bench.hub.core, connection: ConnectionId(1), query: &query };
         let short = encode_found(&directory, found.id, &hits, found.coverage, viewer);

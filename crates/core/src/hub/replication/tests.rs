@@ -94,7 +94,7 @@ fn liveness_covers_heard_nodes_only() {
 }
 
 #[test]
-fn resync_tells_how_long_a_node_is_silent() {
+fn resync_tells_silence() {
     for is_asked in [false, true] {
         let (mut bench, mut standby, _) = told();
         for _ in 0..4 {

@@ -196,7 +196,7 @@ impl OutgoingRequests {
         let most = if asked.request.count == 0 { MAX_CANDIDATES } else { usize::from(asked.request.count) };
         candidates.truncate(most);
         // A node that is not on this link, or was not heard, is missing.
-        let found = LookupResult { id, candidates, coverage: Coverage::Partial, has_omissions: None };
+        let found = LookupResult { id, candidates, coverage: Coverage::Partial, has_omissions: None, has_losses: None };
         core.emit(NodeEvent::LookupResult { ticket: asked.ticket, found });
     }
 

@@ -191,7 +191,7 @@ fn contested_claim_applies_when_home_gone() {
     assert_eq!(bench.hub.status(bench.now).replicas, 0);
 }
 
-/// True if the only copy ends this long after now, to a second.
+/// True if the only replica ends this long after now, to a second.
 fn ends_after(bench: &mut Bench, lease: Duration) -> bool {
     let second = Duration::from_secs(1);
     bench.wait(lease.saturating_sub(second));
@@ -200,9 +200,9 @@ fn ends_after(bench: &mut Bench, lease: Duration) -> bool {
     (before, bench.hub.status(bench.now).replicas) == (1, 0)
 }
 
-/// A home tells of a node that it has not heard for long, or heard before its last word about others.
+/// A home tells of a node that it has not heard for long, or heard a while before it says so.
 #[test]
-fn lease_counts_from_the_last_word() {
+fn lease_counts_from_last_message() {
     for (record_s, sign_s, left_s) in [
         (None, None, 60),
         (Some(20), None, 40),
@@ -224,9 +224,9 @@ fn lease_counts_from_the_last_word() {
     }
 }
 
-/// The copy that another hub has told of counts from then, though it becomes valid later.
+/// The lease of a replica begins when another hub tells of it, though it becomes valid later.
 #[test]
-fn lease_of_contested_copy_runs_on() {
+fn contested_replica_lease_runs_on() {
     let (mut bench, home, connection) = standing_by();
     let other = bench.up(101, Role::SuperNode);
     bench.down(connection);
@@ -238,7 +238,7 @@ fn lease_of_contested_copy_runs_on() {
 }
 
 #[test]
-fn expired_copy_is_not_taken() {
+fn expired_replica_is_refused() {
     let mut bench = Bench::new();
     let home = bench.up(100, Role::SuperNode);
     let mut first = copies(vec![record(1)]);
