@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use roost_topology::Topology;
-use roost_topology::model::{Host, HostCourse, Position};
+use roost_topology::model::Host;
 
 use crate::disks::Spot;
 use crate::lines::{LanLabel, Line, lines};
+use crate::places::{PlaceUnit, extent, host_places};
 
 const CELL_INCHES: f64 = 1.3;
 /// The longer side of a drawing of places in meters.
@@ -22,15 +23,15 @@ pub fn write(topology: &Topology, comment: &str) -> String {
     for line in comment.lines() {
         put(&mut text, format_args!("// {line}\n"));
     }
-    let places = places(topology);
-    let engine = if places.iter().any(Option::is_some) { "neato" } else { "sfdp" };
+    let spots = spots(topology);
+    let engine = if spots.iter().any(Option::is_some) { "neato" } else { "sfdp" };
     put(&mut text, format_args!("graph {} {{\n", quoted(&topology.name)));
     put(&mut text, format_args!("  layout={engine}; overlap=prism; splines=true; outputorder=edgesfirst;\n"));
     text.push_str("  node [fontname=\"Helvetica\", fontsize=11, style=filled, fillcolor=white];\n");
     text.push_str("  edge [fontname=\"Helvetica\", fontsize=9, color=\"#5a6675\"];\n");
     let fills = fills(&topology.hosts);
-    for (host, place) in topology.hosts.iter().zip(places) {
-        put_host(&mut text, host, &fills, place);
+    for (host, spot) in topology.hosts.iter().zip(spots) {
+        put_host(&mut text, host, &fills, spot);
     }
     let lines = lines(topology);
     lines.lans.iter().for_each(|lan| put_lan(&mut text, lan));
@@ -57,33 +58,15 @@ fn fills(hosts: &[Host]) -> BTreeMap<&str, &'static str> {
     fills
 }
 
-/// The spot of each host in inches: its cell, or where no host has one and all have places in meters, its first place.
-fn places(topology: &Topology) -> Vec<Option<Spot>> {
-    let cell = |host: &Host| {
-        let (x, y) = host.cell?;
-        Some(Spot { x: f64::from(x) * CELL_INCHES, y: f64::from(y) * CELL_INCHES })
+/// The spot of each host in inches, if it has a place.
+fn spots(topology: &Topology) -> Vec<Option<Spot>> {
+    let (places, unit) = host_places(topology);
+    let size = extent(places.iter().flatten());
+    let inches = match unit {
+        PlaceUnit::Cells => CELL_INCHES,
+        PlaceUnit::Meters => SIDE_INCHES / size.x.max(size.y).max(1.0),
     };
-    let cells: Vec<Option<Spot>> = topology.hosts.iter().map(cell).collect();
-    let mut meters: Vec<Option<Spot>> = vec![None; topology.hosts.len()];
-    for motion in &topology.motion.hosts {
-        let start = match &motion.course {
-            HostCourse::Path(path) => path.first().map(|waypoint| waypoint.position),
-            HostCourse::Tour { points, .. } => points.first().copied(),
-            HostCourse::Orbit(_) => None,
-        };
-        if let (Some(place), Some(Position::Local { east_m, north_m, .. })) = (meters.get_mut(motion.host), start) {
-            *place = Some(Spot { x: east_m, y: north_m });
-        }
-    }
-    if cells.iter().any(Option::is_some) || meters.iter().any(Option::is_none) {
-        return cells;
-    }
-    let range = |of: fn(&Spot) -> f64| {
-        let values = || meters.iter().flatten().map(of);
-        values().fold(f64::NEG_INFINITY, f64::max) - values().fold(f64::INFINITY, f64::min)
-    };
-    let inches = SIDE_INCHES / range(|spot| spot.x).max(range(|spot| spot.y)).max(1.0);
-    meters.iter().map(|spot| spot.map(|spot| Spot { x: spot.x * inches, y: spot.y * inches })).collect()
+    places.into_iter().map(|spot| spot.map(|spot| Spot { x: spot.x * inches, y: spot.y * inches })).collect()
 }
 
 fn put_host(text: &mut String, host: &Host, fills: &BTreeMap<&str, &'static str>, place: Option<Spot>) {

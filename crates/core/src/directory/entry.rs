@@ -89,7 +89,7 @@ impl Slot {
         self.addresses == encode(&record.addresses)
     }
 
-    /// The node lives, unless this was known.
+    /// The node lives. An older sign of life changes nothing, and ends no suspension.
     pub(super) fn extend_lease(&mut self, expires: Time) {
         if expires >= self.expires {
             self.expires = expires;

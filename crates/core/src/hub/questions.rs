@@ -13,7 +13,7 @@ use roost_wire::messages::{
 use roost_wire::{NodeId, RequestId};
 
 use super::Hub;
-use super::hub_lookup::{ConcludedLookup, Waiter};
+use super::hub_lookup::{AnswerReceiver, ConcludedLookup, Waiter};
 use super::registry::{HubsFound, LookupReply, Viewer, encode_found};
 use super::relation::Relation;
 use super::requests::{PassedRequest, RequestEffect, RequestTurn, RequestView, Requests, WantedLookup};
@@ -191,7 +191,7 @@ impl Hub {
         let way = seek.direction.filter(|way| *way != RouteDirection::Up || enrolled).unwrap_or(RouteDirection::Down);
         let route_plan = RoutePlan { search: seek.search, ..RoutePlan::from(way, from.node) };
         let (connection, id) = (from.connection, seek.id);
-        if self.answer_goes_elsewhere(from, seek.search, way) {
+        if !self.claim_answer(from, seek.search, way) {
             self.core.counters.hub_lookups_omitted += 1;
             let (candidates, coverage) = (Vec::new(), self.core.coverage(Coverage::Complete));
             let left = LookupResult { id, candidates, coverage, has_omissions: Some(true), has_losses: None };
@@ -216,11 +216,12 @@ impl Hub {
         }
     }
 
-    /// True if another hub has asked for the same search, and gets the answer.
-    fn answer_goes_elsewhere(&mut self, from: Sender, search: Option<u64>, way: RouteDirection) -> bool {
+    /// False if another hub has asked for the same search, and gets the answer.
+    fn claim_answer(&mut self, from: Sender, search: Option<u64>, way: RouteDirection) -> bool {
         let (remotes, now) = (&self.core.remotes, self.core.now);
         let is_up = |hub| hub == self.core.config.node || remotes.is_up(hub);
-        search.is_some_and(|search| self.hub_lookups.seen.answer_goes_to_another(now, search, (from.node, way), is_up))
+        let next = AnswerReceiver { hub: from.node, way };
+        search.is_none_or(|search| self.hub_lookups.seen.claim_answer(now, search, next, is_up))
     }
 
     fn on_lookup_result(&mut self, from: Sender, found: LookupResult) {

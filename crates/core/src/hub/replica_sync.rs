@@ -73,7 +73,7 @@ pub(super) struct ReplicaChanges {
     left: Vec<ReplicaCapacity>,
     records: Vec<ReplicaRecord>,
     heard: Option<Bytes>,
-    /// Time for which `heard` tells.
+    /// Time before now in which they were heard.
     heard_within: Duration,
 }
 

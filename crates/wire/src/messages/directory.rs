@@ -222,7 +222,7 @@ pub struct HubLookup {
     #[n(7)]
     pub filter: Metadata,
     /// The number that all lookups of one search bear, over whichever hubs they come. It is drawn at random. A hub
-    /// that another one has asked for the search answers that this one gets nothing more.
+    /// that another one, still connected, has asked for the search as far answers that this one gets nothing more.
     #[n(8)]
     pub search: Option<u64>,
 }

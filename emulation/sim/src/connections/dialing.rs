@@ -16,7 +16,7 @@ const HEAD_START: Duration = Duration::from_millis(250);
 /// The most addresses that a dial tries, as in the transport.
 const MAX_ADDRESSES: usize = 24;
 
-/// A dial under way.
+/// A dial under way, and the addresses that it has not tried yet.
 pub(super) struct SimPendingDial {
     pub(super) expect: RoleSet,
     pub(super) node: Option<NodeId>,

@@ -9,7 +9,7 @@ use roost_wire::{Address, ConnectionId, DialId, Role, Scheme, Time};
 use super::{MachineId, MachineInput, PacketDestination, SimConnections, SocketAddrV4, Timer, WirePacket};
 use crate::network::AddressedPacket;
 
-/// One of the two ends of a connection.
+/// An end of a connection, at the machine that it is of.
 pub(super) struct SimConnectionEnd {
     pub(super) machine: MachineId,
     pub(super) scheme: Scheme,

@@ -12,6 +12,7 @@ mod silence;
 #[cfg(test)]
 mod tests;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
 use crate::request_key::RequestKey;
 use second_round::Gaps;
-pub(in crate::hub) use seen::SeenSearches;
+pub(in crate::hub) use seen::{AnswerReceiver, SeenSearches};
 
 /// The most time that a search takes, however long the requester would wait.
 const MAX_PATIENCE: Duration = Duration::from_secs(30);
@@ -40,8 +41,8 @@ const REMINDER: Duration = Duration::from_secs(1);
 /// Part of its time that a hub keeps for the answer's way back, beyond the round trip.
 const MARGIN: Duration = Duration::from_millis(50);
 
-/// Time for which a search that was answered early is kept for whoever asks the same
-/// by another way, so that those below are not asked once more.
+/// Time for which a search that was answered early is kept for others that join it, so that hubs are not asked once
+/// more.
 const LINGER: Duration = Duration::from_millis(250);
 
 /// The most that may wait for the same search.
@@ -94,7 +95,7 @@ struct PendingLookup {
 struct Awaited {
     way: RouteDirection,
     fallbacks: Vec<NodeId>,
-    /// The number of the search.
+    /// The number of the search, which reminders keep.
     search: u64,
     /// Questions to the hub since it last said that it is searching.
     asked: u8,
@@ -176,7 +177,10 @@ impl HubLookups {
 
     fn insert_lookup(&mut self, id: RequestId, lookup: PendingLookup) {
         self.timers.insert((lookup.due, id));
-        self.by_want.insert(lookup.want.clone(), id);
+        let joined = self.by_want.get(&lookup.want).and_then(|id| self.table.get(id));
+        if joined.is_none_or(|joined| joined.until <= lookup.until) {
+            self.by_want.insert(lookup.want.clone(), id);
+        }
         self.table.insert(id, lookup);
     }
 
@@ -237,8 +241,8 @@ impl HubLookups {
             return false;
         }
         let DirectoryQuery { service, filter, area, count, names, .. } = query;
-        // A search that goes up can be joined by others. One that goes down cannot, since hubs there may leave
-        // something out of their answers to it.
+        // A search that goes up can be joined by others: it brings all that its hubs have told, unless one of these
+        // is lost meanwhile. One that goes down cannot, since hubs there may tell others on its way.
         let joinable = route_plan.search.filter(|_| route_plan.way != RouteDirection::Up);
         let plan = RoutePlan { search: joinable, ..route_plan };
         let want = LookupKey { service, filter, area, count, names, plan };
@@ -312,13 +316,15 @@ impl HubLookups {
         id
     }
 
-    /// Asks one hub, and plans to see whether it answers.
+    /// Asks one hub that is not awaited, and plans to see whether it answers.
     pub(super) fn ask(&mut self, core: &mut HubCore, id: RequestId, query: HubQuery, search: u64) {
         let HubQuery { hub, way, fallbacks } = query;
         let Some(lookup) = self.table.get_mut(&id) else { return };
         let awaited = Awaited { way, fallbacks, search, asked: 0, due: core.now, pause: REMINDER };
-        lookup.awaited.entry(hub).or_insert(awaited);
-        self.remind(core, id, hub);
+        if let Entry::Vacant(entry) = lookup.awaited.entry(hub) {
+            entry.insert(awaited);
+            self.remind(core, id, hub);
+        }
     }
 
     /// Asks a hub that is awaited, perhaps once more.
@@ -328,22 +334,16 @@ impl HubLookups {
         let awaited = self.table.get_mut(&id).and_then(|lookup| lookup.awaited.get_mut(&hub));
         let Some(awaited) = awaited else { return };
         (awaited.asked, awaited.due) = (awaited.asked + 1, now + wait);
-        let (way, search) = (awaited.way, awaited.search);
         self.plan(id);
-        self.send_hub_lookup(core, id, hub, (way, search));
+        self.send_hub_lookup(core, id, hub);
     }
 
-    fn send_hub_lookup(
-        &mut self,
-        core: &mut HubCore,
-        id: RequestId,
-        hub: NodeId,
-        (way, search): (RouteDirection, u64),
-    ) {
+    fn send_hub_lookup(&mut self, core: &mut HubCore, id: RequestId, hub: NodeId) {
         let now = core.now;
         let (Some(connection), Some(lookup)) = (core.connection_to(hub), self.table.get(&id)) else {
             return;
         };
+        let Some(Awaited { way, search, .. }) = lookup.awaited.get(&hub) else { return };
         let LookupKey { service, filter, area, count, names, .. } = lookup.want.clone();
         let left = u32::try_from(lookup.until.since(now).as_millis()).unwrap_or(u32::MAX);
         let count = u8::try_from(count).unwrap_or(u8::MAX);
@@ -352,11 +352,11 @@ impl HubLookups {
             service,
             area,
             count,
-            direction: Some(way),
+            direction: Some(*way),
             timeout_ms: Some(left),
             selector: names,
             filter,
-            search: Some(search),
+            search: Some(*search),
         };
         core.send_answer(connection, DirectoryMessage::HubLookup(seek));
     }
@@ -389,7 +389,7 @@ impl HubLookups {
             core.counters.stray += 1;
             return Vec::new();
         };
-        lookup.gaps.record_answer(from.node, way, &found);
+        lookup.gaps.record_answer(HubQuery { hub: from.node, way, fallbacks: fallbacks.clone() }, &found);
         let LookupKey { service, filter, area, names, .. } = lookup.want.clone();
         let fits = |candidate: &Candidate| {
             let is_meant = names.is_none_or(|selector| selector.matches(candidate.node, candidate.name.as_deref()));
@@ -447,7 +447,7 @@ impl PendingLookup {
         self.want.area.wants_any() && !self.found.is_empty()
     }
 
-    /// True if somebody waits for more.
+    /// True if somebody waits for more than was found.
     fn is_of_use(&self) -> bool {
         !self.waiters.is_empty() && !self.has_enough()
     }

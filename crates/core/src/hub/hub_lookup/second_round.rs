@@ -1,7 +1,9 @@
 //! A second round of a search: what hubs left out because another one was to have it is asked for, if a hub was
 //! silent that may have been that one.
 
-use roost_wire::messages::{LookupResult, RouteDirection};
+use std::collections::BTreeMap;
+
+use roost_wire::messages::LookupResult;
 use roost_wire::{NodeId, RequestId, Time};
 
 use super::{HubLookups, PendingLookup};
@@ -11,17 +13,18 @@ use crate::hub::route::HubQuery;
 /// The gaps in the answers to a search.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
-    /// Hubs that have left something out, and in which direction they were asked.
-    omitting: Vec<(NodeId, RouteDirection)>,
+    /// The questions to hubs that have left something out.
+    omitting: BTreeMap<NodeId, HubQuery>,
     /// True if a hub has not answered, here or farther on. What others told it is in no answer.
     has_losses: bool,
     is_second_round: bool,
 }
 
 impl Gaps {
-    pub(super) fn record_answer(&mut self, from: NodeId, way: RouteDirection, found: &LookupResult) {
-        if found.has_omissions == Some(true) {
-            self.omitting.push((from, way));
+    pub(super) fn record_answer(&mut self, query: HubQuery, found: &LookupResult) {
+        let is_farther = self.omitting.get(&query.hub).is_none_or(|before| query.way < before.way);
+        if found.has_omissions == Some(true) && is_farther {
+            self.omitting.insert(query.hub, query);
         }
         self.has_losses |= found.has_losses == Some(true);
     }
@@ -30,7 +33,8 @@ impl Gaps {
         self.has_losses = true;
     }
 
-    /// True if another hub of the search gets what is left out here. In a second round that is a hub below this one.
+    /// True if another hub of the search gets what is left out here. In a second round that is one that answers to
+    /// this hub.
     pub(super) fn has_omissions(&self) -> bool {
         !self.omitting.is_empty() && !self.is_second_round
     }
@@ -56,8 +60,8 @@ impl HubLookups {
         // Answers to the first round that come late are not taken for those to this one.
         let (id, search) = (self.next_id(), self.begin_search(core));
         self.insert_lookup(id, lookup);
-        for (hub, way) in omitting {
-            self.ask(core, id, HubQuery { hub, way, fallbacks: Vec::new() }, search);
+        for query in omitting.into_values() {
+            self.ask(core, id, query, search);
         }
         true
     }

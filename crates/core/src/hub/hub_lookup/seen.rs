@@ -17,46 +17,47 @@ const MAX_SEEN: usize = 8_192;
 /// The hub that gets the answer, by search.
 #[derive(Debug, Default)]
 pub(in crate::hub) struct SeenSearches {
-    receivers: BTreeMap<u64, Receiver>,
+    receivers: BTreeMap<u64, AnswerReceiver>,
     /// The searches of each hub, in the order in which they came.
     by_hub: BTreeMap<NodeId, VecDeque<(Time, u64)>>,
     listed: usize,
 }
 
+/// A hub that gets the answer to a search, and in which direction it has led that.
 #[derive(Clone, Copy, Debug)]
-struct Receiver {
-    hub: NodeId,
-    way: RouteDirection,
+pub(in crate::hub) struct AnswerReceiver {
+    pub(in crate::hub) hub: NodeId,
+    pub(in crate::hub) way: RouteDirection,
 }
 
 impl SeenSearches {
-    /// True if another hub, which `is_up`, gets the answer, and the search has come as far as `way` leads. Otherwise
-    /// `hub` gets it.
-    pub(in crate::hub) fn answer_goes_to_another(
+    /// Has `next` get the answer, unless another hub does, which `is_up` and has led the search as far. False if so.
+    pub(in crate::hub) fn claim_answer(
         &mut self,
         now: Time,
         search: u64,
-        (hub, way): (NodeId, RouteDirection),
+        next: AnswerReceiver,
         is_up: impl Fn(NodeId) -> bool,
     ) -> bool {
         let before = self.receivers.get(&search);
-        if before.is_some_and(|first| first.hub != hub && first.way <= way && is_up(first.hub)) {
-            return true;
+        if before.is_some_and(|first| first.hub != next.hub && first.way <= next.way && is_up(first.hub)) {
+            return false;
         }
-        self.record(now, search, Receiver { hub, way });
-        false
+        self.record(now, search, next);
+        true
     }
 
     /// Notes a search that this hub, `own`, begins: no other hub gets anything from here.
     pub(super) fn begin(&mut self, now: Time, search: u64, own: NodeId) {
-        self.record(now, search, Receiver { hub: own, way: RouteDirection::Up });
+        self.record(now, search, AnswerReceiver { hub: own, way: RouteDirection::Up });
     }
 
-    fn record(&mut self, now: Time, search: u64, receiver: Receiver) {
-        let before = self.receivers.insert(search, receiver);
-        if before.is_some_and(|before| before.hub == receiver.hub) {
+    fn record(&mut self, now: Time, search: u64, receiver: AnswerReceiver) {
+        if let Some(before) = self.receivers.get_mut(&search).filter(|before| before.hub == receiver.hub) {
+            before.way = before.way.min(receiver.way);
             return;
         }
+        self.receivers.insert(search, receiver);
         self.by_hub.entry(receiver.hub).or_default().push_back((now, search));
         self.listed += 1;
         let is_old = |list: &VecDeque<(Time, u64)>| list.front().is_some_and(|(came, _)| *came + MAX_PATIENCE <= now);
@@ -93,18 +94,18 @@ mod tests {
     #[test]
     fn table_is_bounded_and_forgets() {
         let mut seen = SeenSearches::default();
-        let mut goes_elsewhere = |at_s: u64, search, hub| {
+        let mut claims = |at_s: u64, search, hub| {
             let now = Time::ZERO + Duration::from_secs(at_s);
-            seen.answer_goes_to_another(now, search, (node(hub), RouteDirection::Down), |_| true)
+            seen.claim_answer(now, search, AnswerReceiver { hub: node(hub), way: RouteDirection::Down }, |_| true)
         };
-        assert!(!goes_elsewhere(0, 1_000_000, 3));
+        assert!(claims(0, 1_000_000, 3));
         for search in 0..MAX_SEEN as u64 {
-            assert!(!goes_elsewhere(0, search, 1));
+            assert!(claims(0, search, 1));
         }
-        assert!(goes_elsewhere(29, 1, 2));
-        assert!(goes_elsewhere(29, 1_000_000, 2), "the hub that has many loses its own");
-        assert!(!goes_elsewhere(29, 0, 2), "its oldest");
-        assert!(!goes_elsewhere(30, MAX_SEEN as u64, 1));
+        assert!(!claims(29, 1, 2));
+        assert!(!claims(29, 1_000_000, 2), "the hub that has many loses its own");
+        assert!(claims(29, 0, 2), "its oldest");
+        assert!(claims(30, MAX_SEEN as u64, 1));
         assert_eq!((seen.listed, seen.receivers.len(), seen.by_hub.len()), (3, 3, 3));
     }
 }

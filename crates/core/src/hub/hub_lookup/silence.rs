@@ -24,7 +24,11 @@ impl HubLookups {
     fn ask_alternative(&mut self, core: &mut HubCore, id: RequestId, hub: NodeId) {
         let Some(lookup) = self.table.get_mut(&id) else { return };
         let Some(Awaited { way, fallbacks, .. }) = lookup.awaited.remove(&hub) else { return };
-        if lookup.waiters.is_empty() || self.ask_next(core, id, way, fallbacks) {
+        if lookup.waiters.is_empty() {
+            return;
+        }
+        lookup.gaps.record_silence();
+        if self.ask_next(core, id, way, fallbacks) {
             return;
         }
         let above = way == RouteDirection::Up;
@@ -34,24 +38,26 @@ impl HubLookups {
         }
     }
 
-    /// Asks the first of these hubs, and the others in its place if need be. False if there is none that was not
-    /// asked.
+    /// Asks the first of these hubs, and the others in its place if need be. True if one is asked, or was already and
+    /// as far as that.
     pub(super) fn ask_next(
         &mut self,
         core: &mut HubCore,
         id: RequestId,
         way: RouteDirection,
-        mut hubs: Vec<NodeId>,
+        hubs: Vec<NodeId>,
     ) -> bool {
-        let Some(lookup) = self.table.get_mut(&id) else { return false };
-        let is_awaited = hubs.first().is_some_and(|next| lookup.awaited.contains_key(next));
-        if hubs.is_empty() || is_awaited {
-            lookup.gaps.record_silence();
-            return is_awaited;
+        let Some(lookup) = self.table.get(&id) else { return false };
+        let is_covered = |hub: &NodeId| lookup.awaited.get(hub).is_some_and(|awaited| awaited.way <= way);
+        if hubs.first().is_some_and(is_covered) {
+            return true;
         }
+        let mut free = hubs.into_iter().filter(|hub| !lookup.awaited.contains_key(hub));
+        let Some(hub) = free.next() else { return false };
+        let fallbacks = free.collect();
         // To the other hub it is a search that nobody else has asked for.
-        let (hub, search) = (hubs.remove(0), self.begin_search(core));
-        self.ask(core, id, HubQuery { hub, way, fallbacks: hubs }, search);
+        let search = self.begin_search(core);
+        self.ask(core, id, HubQuery { hub, way, fallbacks }, search);
         true
     }
 

@@ -427,7 +427,7 @@ fn descending_searches_are_not_joined() {
     let (mut bench, [first, second], children) = middle();
     let below = |sent: &[(ConnectionId, Message)]| asked(sent).into_iter().map(|(to, _)| to).collect::<Vec<_>>();
     assert_eq!(below(&bench.say(first, part(1, RouteDirection::Down))), children);
-    // One of the children may have told another hub for the first search, and not for this one.
+    // A child may have told another hub for the first search, and not for this one.
     assert_eq!(below(&bench.say(second, part(2, RouteDirection::Down))), children);
     let (to, found) = looked_up(&bench.say(second, part(1, RouteDirection::Down)));
     assert_eq!((to, found.has_omissions), (second, Some(true)));
@@ -530,7 +530,7 @@ fn second_parent_bypasses_cut() {
     assert_eq!((to, found.candidates.len(), found.coverage), (requester, 2, Coverage::Complete));
 }
 
-/// Its own search does not bring back to a hub what it has.
+/// A hub's own search does not bring back to it what it has.
 #[test]
 fn own_search_comes_back_empty() {
     let mut bench = Bench::new();

@@ -136,7 +136,10 @@ impl HubQueryBuilder<'_> {
         let meant = hub != self.core.config.node && self.core.remotes.is_up(hub);
         match self.list.iter_mut().find(|ask| ask.hub == hub) {
             // An owner that is asked looks at its own as well.
-            Some(ask) => ask.way = ask.way.min(way),
+            Some(ask) => {
+                ask.way = ask.way.min(way);
+                ask.fallbacks.extend(instead.into_iter().filter(|hub| *hub != ask.hub));
+            }
             None if meant => self.list.push(HubQuery { hub, way, fallbacks: instead }),
             None => {}
         }

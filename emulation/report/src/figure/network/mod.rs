@@ -5,7 +5,7 @@ mod labels;
 mod paths;
 
 use maud::{Markup, html};
-use roost_drawing::{LanLabel, Lines, Spot, layout, lines, neighbors};
+use roost_drawing::{LanLabel, Lines, Spot, by_place, layout, lines, neighbors};
 use roost_topology::Topology;
 use roost_topology::model::NetKind;
 
@@ -38,10 +38,12 @@ pub struct NetworkMarks<'a> {
 }
 
 pub fn network(topology: &Topology, marks: NetworkMarks<'_>) -> Sheet {
-    let graph = neighbors(topology);
-    let (spots, width, height) =
-        on_sheet(&used(topology, &layout(&graph)), UNITS[usize::from(topology.hosts.len() > FEW)]);
-    let drawing = NetworkDrawing { topology, marks, kinds: Kinds::new(topology), lines: lines(topology), spots };
+    let places = by_place(topology);
+    let is_by_place = places.is_some();
+    let vertices = places.unwrap_or_else(|| layout(&neighbors(topology)));
+    let (spots, width, height) = on_sheet(&used(topology, &vertices), UNITS[usize::from(topology.hosts.len() > FEW)]);
+    let (kinds, lines) = (Kinds::new(topology), lines(topology));
+    let drawing = NetworkDrawing { topology, marks, kinds, lines, spots, is_by_place };
     let (labels, left_out) = drawing.labels();
     let (key, key_height) = drawing.key(width, left_out);
     let body = html! {
@@ -104,6 +106,8 @@ struct NetworkDrawing<'a> {
     kinds: Kinds<'a>,
     lines: Lines,
     spots: Vec<Spot>,
+    /// True if hosts stand where they are.
+    is_by_place: bool,
 }
 
 impl NetworkDrawing<'_> {
@@ -200,7 +204,8 @@ impl NetworkDrawing<'_> {
             let labels = counted(left_out as u64, "label");
             format!("Without room here: {labels}. The values of a line or host show when you point at it.")
         });
-        self.lines.sentences.iter().chain(&room).for_each(|sentence| key.say(sentence));
+        let place = self.is_by_place.then(|| "Hosts stand where they begin, north above.".to_owned());
+        self.lines.sentences.iter().chain(&place).chain(&room).for_each(|sentence| key.say(sentence));
         key.finish()
     }
 }
@@ -314,6 +319,20 @@ mod tests {
     }
 
     #[test]
+    fn hosts_with_places_stand_there() {
+        let place = |cells: &str| {
+            let text = format!(
+                "[[host]]\nname = 'south'\ncell = [0, 0]\n[[host]]\nname = 'north'\n{cells}\
+                 [[link]]\nbetween = ['south', 'north']\nrate = '1Mbit'\n"
+            );
+            let topology = roost_topology::file::parse("two", &text).unwrap_or_else(|problems| panic!("{problems:?}"));
+            network(&topology, NetworkMarks::default()).standing("two").contains("north above")
+        };
+        assert!(place("cell = [0, 9]\n"));
+        assert!(!place(""));
+    }
+
+    #[test]
     fn labels_lie_on_no_other_line() {
         let ends = |n: usize| (0..n).flat_map(move |one| (one + 1..n).map(move |other| (one, other)));
         let link = |(one, other)| {
@@ -327,8 +346,14 @@ mod tests {
         let graph = neighbors(&topology);
         let (spots, ..) = on_sheet(&used(&topology, &layout(&graph)), UNITS[0]);
         let marks = NetworkMarks::default();
-        let drawing =
-            NetworkDrawing { topology: &topology, marks, kinds: Kinds::new(&topology), lines: lines(&topology), spots };
+        let drawing = NetworkDrawing {
+            topology: &topology,
+            marks,
+            kinds: Kinds::new(&topology),
+            lines: lines(&topology),
+            spots,
+            is_by_place: false,
+        };
         let (labels, left_out) = drawing.labels();
         assert_eq!(labels.len() + left_out, 7 + 21);
         let crossed = drawing.crossed();
