@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn degrees_are_drawn_as_on_a_plane() {
+    fn degrees_are_drawn_on_a_plane() {
         let text = format!(
             "[[host]]\nname = ['a', 'b']\n{LINK}[[motion.host]]\nname = 'a'\nposition = '60,179.9'\n\
             [[motion.host]]\nname = 'b'\nposition = '60.1,-179.9'\n"
