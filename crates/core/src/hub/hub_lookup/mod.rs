@@ -6,6 +6,7 @@
 //! than for a look into its own directory says so (`RequestAck`), so silence is
 //! noticed soon however long the way is.
 
+mod gaps;
 mod second_round;
 mod seen;
 mod silence;
@@ -28,7 +29,7 @@ use super::sender::Sender;
 use crate::directory::DirectoryQuery;
 use crate::hub::core::HubCore;
 use crate::request_key::RequestKey;
-use second_round::Gaps;
+use gaps::Gaps;
 pub(in crate::hub) use seen::{AnswerReceiver, SeenSearches};
 
 /// The most time that a search takes, however long the requester would wait.

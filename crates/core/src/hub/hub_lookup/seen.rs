@@ -4,11 +4,13 @@
 //! gets the answer, and the others hear that another one gets it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use roost_wire::messages::RouteDirection;
 use roost_wire::{NodeId, Time};
 
-use super::MAX_PATIENCE;
+/// Time for which a search is remembered: none lasts longer.
+const MEMORY: Duration = Duration::from_secs(30);
 
 /// The most searches that are remembered. Beyond them a hub that has many here loses its oldest, which costs a second
 /// answer.
@@ -60,7 +62,7 @@ impl SeenSearches {
         self.receivers.insert(search, receiver);
         self.by_hub.entry(receiver.hub).or_default().push_back((now, search));
         self.listed += 1;
-        let is_old = |list: &VecDeque<(Time, u64)>| list.front().is_some_and(|(came, _)| *came + MAX_PATIENCE <= now);
+        let is_old = |list: &VecDeque<(Time, u64)>| list.front().is_some_and(|(came, _)| *came + MEMORY <= now);
         while self.by_hub.get(&receiver.hub).is_some_and(is_old) {
             self.forget_oldest(receiver.hub);
         }
@@ -86,8 +88,6 @@ impl SeenSearches {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::hub::testing::node;
 
