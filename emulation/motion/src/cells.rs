@@ -87,7 +87,9 @@ impl CellCourse {
         (0..=MAX_RING).find_map(|ring| {
             let edge =
                 |dx: i32| (-ring..=ring).filter(move |dy| dx.abs().max(dy.abs()) == ring).map(move |dy| (dx, dy));
-            (-ring..=ring).flat_map(edge).map(|(dx, dy)| Cell::new(x + dx, y + dy)).find(is_free)
+            let steps = (-ring..=ring).flat_map(edge).filter(|(dx, dy)| is_free(&Cell::new(x + dx, y + dy)));
+            // Of a ring a corner is farthest.
+            steps.min_by_key(|(dx, dy)| dx * dx + dy * dy).map(|(dx, dy)| Cell::new(x + dx, y + dy))
         })
     }
 }

@@ -32,8 +32,16 @@ pub enum ExportError {
     Unlike,
 }
 
-/// Writes an NS file that is read back as this topology, except for its notes. `comment` comes first, if it is
-/// not empty.
+/// The parts of a topology that an NS file has neither words nor comments for.
+pub fn lost(topology: &Topology) -> Vec<String> {
+    let radios =
+        (!topology.radios.is_empty()).then(|| format!("{} radios, which are LANs here", topology.radios.len()));
+    let places = (!topology.motion.is_empty()).then(|| "the places of hosts and their motion".to_owned());
+    radios.into_iter().chain(places).collect()
+}
+
+/// Writes an NS file that is read back as this topology, except for its notes and what is [`lost`]. `comment` comes
+/// first, if it is not empty.
 ///
 /// # Errors
 /// Fails when a part has no form in NS and cannot be added in comments.
@@ -51,6 +59,7 @@ pub fn write(topology: &Topology, comment: &str) -> Result<String, ExportError> 
             (names, text, read)
         }
     };
+    let text = lost(topology).iter().fold(text, |text, part| format!("{text}\n# Not in this file: {part}\n"));
     let extras = extras::lines(&read, topology, &names.pairs(topology)).ok_or(ExportError::Unlike)?;
     if extras.is_empty() {
         return Ok(text);

@@ -54,7 +54,7 @@ use std::fmt;
 use roost_topology::Topology;
 use roost_topology::validate::{self, ValidationPolicy};
 
-pub use export::{ExportError, write};
+pub use export::{ExportError, lost, write};
 pub use load::{LoadError, load, load_text};
 use tcl::completion::{TclCompletion, TclError};
 use tcl::interp::TclInterpreter;

@@ -46,7 +46,10 @@ impl ExportFormat {
     pub(crate) fn text(self, topology: &Topology, comment: &str, output: Output) -> CommandResult<String> {
         match self {
             Self::Toml => Ok(file::write(topology, comment)),
-            Self::Ns => roost_ns::write(topology, comment).map_err(|error| Failure::bad_input(error.to_string())),
+            Self::Ns => {
+                roost_ns::lost(topology).iter().for_each(|lost| output.say(format!("Not in the file: {lost}")));
+                roost_ns::write(topology, comment).map_err(|error| Failure::bad_input(error.to_string()))
+            }
             Self::Rspec => {
                 let request = rspec::write(topology).map_err(|error| Failure::bad_input(error.to_string()))?;
                 request.lost.iter().for_each(|lost| output.say(format!("Not in the request: {lost}")));

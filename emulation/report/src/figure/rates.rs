@@ -55,9 +55,20 @@ pub(super) fn rates(loads: &[TraceLoad]) -> Option<Figure> {
     Some(Figure { name: "traces".into(), title, caption, sheet })
 }
 
+/// The loads without those of the rest of a second at the end, a few milliseconds in which a trace may have any rate.
+fn whole_seconds(loads: &[TraceLoad]) -> impl Iterator<Item = &TraceLoad> {
+    let mut times: Vec<f64> = loads.iter().map(|load| load.t).collect();
+    times.dedup();
+    let rest = match times[..] {
+        [.., first, second, last] if last - second < (second - first) / 2.0 => Some(last),
+        _ => None,
+    };
+    loads.iter().filter(move |load| Some(load.t) != rest)
+}
+
 fn directions(loads: &[TraceLoad]) -> Vec<Direction> {
     let mut by_name: BTreeMap<String, Vec<(f64, f64, f64)>> = BTreeMap::new();
-    for TraceLoad { t, rate_bps, link } in loads {
+    for TraceLoad { t, rate_bps, link } in whole_seconds(loads) {
         let side = if link.direction == "from-net" { "to" } else { "from" };
         let rate = *rate_bps as f64 / 1e6;
         by_name.entry(format!("{} {side} {}", link.link, link.host)).or_default().push((*t, rate, rate * link.used));
@@ -89,5 +100,7 @@ mod tests {
         assert!(rates(&[]).is_none());
         let figure = rates(&[load(1.0, 1_000_000, 1.0), load(2.0, 3_000_000, 0.0)]).unwrap();
         assert!(figure.title.contains("lte from a") && figure.title.contains("25"), "{}", figure.title);
+        let rest = rates(&[load(1.0, 1_000_000, 1.0), load(2.0, 3_000_000, 0.0), load(2.01, 1_000_000, 1.0)]).unwrap();
+        assert_eq!(rest.title, figure.title);
     }
 }

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::{Page, gallery, notice, row, table};
 use crate::measure::{Measure, MeasureKind, MeasuredFigure};
-use crate::sweep::{Factor, FactorEffect, Overview, RunSummary, SeedGroup, SweepFigures, union};
+use crate::sweep::{Factor, FactorEffect, Overview, RunSummary, SeedGroup, SweepFigures, SweepOrigin, union};
 use crate::text_format::{capital, counted, seconds};
 
 /// A longer list of runs is folded.
@@ -51,6 +51,7 @@ pub(crate) fn of_sweep(
                 (means(overview, family))
             }
             (left_out(overview))
+            (origin(&figures.origin))
             (list(points))
         },
         footer: html! {
@@ -220,6 +221,23 @@ fn means(overview: &Overview<'_>, family: &str) -> Markup {
             }
         },
     )
+}
+
+/// The networks and the plan that the factors change.
+fn origin(origin: &SweepOrigin) -> Markup {
+    html! {
+        @if !origin.networks.is_empty() || origin.plan.is_some() {
+            h2 { "What was run" }
+            (gallery(&origin.networks))
+            @if let Some((folder, plan)) = &origin.plan {
+                div.card {
+                    p { "The plan of the first run, " (folder.display()) ". The others differ in the factors and the seed; \
+                         the page of each has its own plan, and the command that repeats it." }
+                    details { summary { "Its plan" } pre { (plan) } }
+                }
+            }
+        }
+    }
 }
 
 /// Lists all runs, each with a link to its own page.

@@ -23,7 +23,7 @@ use self::factors::{CellPlace, Layout};
 pub use self::find::runs;
 pub(super) use self::seed_group::{Mean, SeedGroup, union, with_half};
 use super::comparability::{FactMap, NETWORK, decided, kind, platform_differences, unusable};
-use super::figure::Figure;
+use super::figure::{self, Figure};
 use super::measure::{Measure, measures};
 use super::page;
 use super::write::{WriteError, WrittenReport, put};
@@ -67,7 +67,7 @@ impl RunSummary {
 /// # Errors
 /// Fails when there is no run, none can be read, or a file cannot be written.
 pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
-    let (points, remarks) = read_all(folder)?;
+    let (points, origin, remarks) = read_all(folder)?;
     let overview = Overview::from_points(&points);
     let mut files = vec![
         put(&folder.join("runs.csv"), &files::runs(&points))?,
@@ -77,11 +77,11 @@ pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
         files.push(put(&folder.join("effects.csv"), &files::effects(&overview))?);
     }
     let (figures, effects) = (overview.figures(), overview.effect_figures());
-    for figure in figures.iter().flat_map(|(_, figures)| figures).chain(&effects) {
+    for figure in figures.iter().flat_map(|(_, figures)| figures).chain(&effects).chain(&origin.networks) {
         let path = folder.join("figures").join(format!("{}.svg", figure.name));
         files.push(put(&path, &figure.sheet.standing(&figure.title))?);
     }
-    let shown = SweepFigures { families: figures, effects };
+    let shown = SweepFigures { families: figures, effects, origin };
     let page = put(&folder.join("index.html"), &page::of_sweep(folder, &points, &overview, &shown, &remarks))?;
     files.push(page.clone());
     let headline = vec![
@@ -103,17 +103,45 @@ pub fn combine(folder: &Path) -> Result<WrittenReport, WriteError> {
 pub(super) struct SweepFigures {
     pub(super) families: Vec<(String, Vec<Figure>)>,
     pub(super) effects: Vec<Figure>,
+    pub(super) origin: SweepOrigin,
 }
 
-/// The summaries of all runs, and irregularities. A run that cannot be read is named and left out, unless all
+/// The networks that were run, each drawn once, and the plan of the first run.
+#[derive(Default)]
+pub(super) struct SweepOrigin {
+    pub(super) networks: Vec<Figure>,
+    /// The plan of the first run, and its folder.
+    pub(super) plan: Option<(PathBuf, String)>,
+    topologies: BTreeSet<String>,
+}
+
+/// The most networks that are drawn.
+const MAX_NETWORKS: usize = 4;
+
+impl SweepOrigin {
+    fn add(&mut self, folder: &Path, results: &Results) {
+        if self.plan.is_none() {
+            self.plan = results.plan.clone().map(|plan| (folder.to_owned(), plan));
+        }
+        if self.networks.len() < MAX_NETWORKS && self.topologies.insert(results.run.topology.clone()) {
+            let number = self.networks.len() + 1;
+            let drawn = figure::of_network(results).into_iter().next();
+            self.networks.extend(drawn.map(|network| Figure { name: format!("network-{number}"), ..network }));
+        }
+    }
+}
+
+/// The summaries of all runs, their origin, and irregularities. A run that cannot be read is named and left out, unless all
 /// are such.
-fn read_all(folder: &Path) -> Result<(Vec<RunSummary>, Vec<String>), WriteError> {
+fn read_all(folder: &Path) -> Result<(Vec<RunSummary>, SweepOrigin, Vec<String>), WriteError> {
     let (mut points, mut remarks, mut failure) = (Vec::new(), Vec::new(), None);
+    let mut origin = SweepOrigin::default();
     for path in runs(folder)? {
         let below = path.strip_prefix(folder).unwrap_or(&path).to_owned();
         match read(&path) {
             Ok(results) => {
                 remarks.extend(results.remarks.iter().map(|remark| format!("{}: {remark}", below.display())));
+                origin.add(&below, &results);
                 points.push(RunSummary::from_results(below, &results));
             }
             Err(error) => {
@@ -126,7 +154,7 @@ fn read_all(folder: &Path) -> Result<(Vec<RunSummary>, Vec<String>), WriteError>
         Some(error) if points.is_empty() => Err(error.into()),
         _ => {
             axes::join_faults(&mut points);
-            Ok((points, remarks))
+            Ok((points, origin, remarks))
         }
     }
 }

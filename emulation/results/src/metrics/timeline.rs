@@ -22,22 +22,30 @@ pub struct Second {
     pub lateness_p99_ms: f64,
 }
 
+/// A run ends a little after its last whole second. A rest shorter than this part of the second before counts with
+/// that: what happens in a few milliseconds is no rate.
+const SHORT: f64 = 0.5;
+
 /// The differences between samples; the first is compared with zero at time 0. Samples that are not later than
 /// the one before are left out.
 pub(super) fn timeline(samples: &[SampleRecord]) -> Vec<Second> {
-    let mut before = &SampleRecord::default();
-    let mut seconds = Vec::with_capacity(samples.len());
+    let start = SampleRecord::default();
+    let mut kept = vec![&start];
     for sample in samples {
-        let length = sample.t - before.t;
-        if length > 0.0 {
-            seconds.push(between(before, sample, length));
-            before = sample;
+        if kept.last().is_some_and(|before| sample.t > before.t) {
+            kept.push(sample);
         }
     }
-    seconds
+    if let [.., first, second, last] = kept[..]
+        && last.t - second.t < SHORT * (second.t - first.t)
+    {
+        kept.remove(kept.len() - 2);
+    }
+    kept.windows(2).map(|pair| between(pair[0], pair[1])).collect()
 }
 
-fn between(before: &SampleRecord, sample: &SampleRecord, length: f64) -> Second {
+fn between(before: &SampleRecord, sample: &SampleRecord) -> Second {
+    let length = sample.t - before.t;
     let mbit_s = |now: u64, then: u64| now.saturating_sub(then) as f64 * 8e-6 / length;
     Second {
         t: sample.t,
@@ -63,5 +71,17 @@ mod tests {
             timeline(&[sample(0.0, 0, 0), sample(1.0, 125_000, 2), sample(1.0, 9, 9), sample(3.0, 625_000, 5)]);
         let rates: Vec<(f64, f64, u64)> = seconds.iter().map(|s| (s.t, s.offered_mbit_s, s.completed)).collect();
         assert_eq!(rates, [(1.0, 1.0, 2), (3.0, 2.0, 3)]);
+    }
+
+    #[test]
+    fn rest_counts_with_last_second() {
+        let sample = |t, completed| SampleRecord { t, completed, ..SampleRecord::default() };
+        let last = |rest: f64| {
+            let seconds = timeline(&[sample(1.0, 2), sample(2.0, 3), sample(2.0 + rest, 4)]);
+            seconds.last().map(|second| (seconds.len(), second.completed, second.length))
+        };
+        assert_eq!(last(0.007), Some((2, 2, 1.007)));
+        assert_eq!(last(0.75), Some((3, 1, 0.75)));
+        assert_eq!(timeline(&[sample(0.5, 1)]).len(), 1);
     }
 }
