@@ -112,3 +112,13 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn taken_cell_yields_one_beside() {
+    let text = "[[host]]\nname = ['a', 'b']\n[[link]]\nbetween = ['a', 'b']\nrate = '1Mbit'\n[motion]\ncell = '500m'\n\
+        [[motion.host]]\nname = ['a', 'b']\nposition = [200, 100]\n";
+    let topology = roost_topology::file::parse("two", text).unwrap_or_else(|problems| panic!("{problems:?}"));
+    let cells = CellCourse::new(&topology).unwrap();
+    let [one, other] = [0, 1].map(|host| cells.cell(host).unwrap());
+    assert_eq!((one.x - other.x).abs() + (one.y - other.y).abs(), 1, "{one:?} {other:?}");
+}

@@ -19,6 +19,18 @@ fn back(ns: &str) -> Topology {
 }
 
 #[test]
+fn radios_and_places_are_lost() {
+    let text = "[[host]]\nname = ['a', 'b']\n[[radio]]\nname = 'air'\nmembers = ['a', 'b']\nfrequency = '2.4GHz'\n\
+        bandwidth = '20MHz'\npower = '20dBm'\nrate = '10Mbit'\nrange = '1km'\n\
+        [[motion.host]]\nname = ['a', 'b']\nposition = [0, 0, 20]\n";
+    let topology = file::parse("air", text).unwrap_or_else(|problems| panic!("{problems:?}"));
+    assert_eq!(lost(&topology), ["1 radios, which are LANs here", "the places of hosts and their motion"]);
+    let ns = write(&topology, "").unwrap();
+    assert!(ns.contains("# Not in this file: 1 radios, which are LANs here\n"), "{ns}");
+    assert!(lost(&Star::published(11).topology().unwrap()).is_empty());
+}
+
+#[test]
 fn published_networks_round_trip_through_ns() {
     let star = Star::published(11).topology().unwrap();
     let text = write(&star, "A star").unwrap();

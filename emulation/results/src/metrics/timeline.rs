@@ -80,7 +80,7 @@ mod tests {
             let seconds = timeline(&[sample(1.0, 2), sample(2.0, 3), sample(2.0 + rest, 4)]);
             seconds.last().map(|second| (seconds.len(), second.completed, second.length))
         };
-        assert_eq!(last(0.007), Some((2, 2, 1.007)));
+        assert_eq!(last(0.25), Some((2, 2, 1.25)));
         assert_eq!(last(0.75), Some((3, 1, 0.75)));
         assert_eq!(timeline(&[sample(0.5, 1)]).len(), 1);
     }
