@@ -90,6 +90,9 @@ fn members_receive_all_until_leaving() {
 
     // A guest leaves: the others hear it at once, and have a whole file of it.
     let mut left = guests.pop().unwrap();
+    let has_begun = |file: &PathBuf| std::fs::metadata(file).is_ok_and(|file| file.len() > 0);
+    let begun = || files_under(&left.streams).iter().filter(|file| has_begun(file)).count();
+    wait_until(PATIENCE, || (begun() == 3).then_some(())).unwrap_or_else(|| panic!("{}", left.inside.log()));
     let report = left.leave();
     assert_eq!(report.len(), 3, "{report:?}");
     for row in &report {
