@@ -126,7 +126,11 @@ impl SweepOrigin {
         if self.networks.len() < MAX_NETWORKS && self.topologies.insert(results.run.topology.clone()) {
             let number = self.networks.len() + 1;
             let drawn = figure::of_network(results).into_iter().next();
-            self.networks.extend(drawn.map(|network| Figure { name: format!("network-{number}"), ..network }));
+            let name = format!("network-{number}");
+            let caption = format!(
+                "As the first run has it, before any fault. Names and values show in full in figures/{name}.svg."
+            );
+            self.networks.extend(drawn.map(|network| Figure { name, caption, ..network }));
         }
     }
 }
