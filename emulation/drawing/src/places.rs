@@ -95,6 +95,8 @@ pub fn by_place(topology: &Topology) -> Option<Vec<Spot>> {
 fn apart(spots: &[Option<Spot>]) -> Vec<Spot> {
     let square = |spot: Spot| ((spot.x / APART).floor() as i64, (spot.y / APART).floor() as i64);
     let mut taken = BTreeMap::<(i64, i64), Vec<Spot>>::new();
+    // The next of a crowd at one spot goes on where the last one found room.
+    let mut tried = BTreeMap::<(u64, u64), u32>::new();
     let mut put = |spot: &Spot| {
         let around = |step: u32| {
             let distance = APART / 2.0 * f64::from(step).sqrt();
@@ -106,7 +108,10 @@ fn apart(spots: &[Option<Spot>]) -> Vec<Spot> {
             let near = squares.filter_map(|square| taken.get(&square)).flatten();
             near.into_iter().all(|other| spot.minus(*other).length() >= APART)
         };
-        let free = (0..).map(around).find(is_free).unwrap_or(*spot);
+        let step = tried.entry((spot.x.to_bits(), spot.y.to_bits())).or_default();
+        let free = (*step..).map(|step| (step, around(step))).find(|(_, spot)| is_free(spot));
+        let (last, free) = free.unwrap_or((*step, *spot));
+        *step = last;
         taken.entry(square(free)).or_default().push(free);
         free
     };
@@ -154,6 +159,13 @@ mod tests {
         for (n, one) in spots.iter().enumerate() {
             assert!(spots[n + 1..].iter().all(|other| one.minus(*other).length() >= APART - 1e-9), "{spots:?}");
         }
+    }
+
+    #[test]
+    fn crowd_takes_few_steps() {
+        let spots = apart(&vec![Some(Spot::default()); 20_000]);
+        let radius = spots.iter().map(|spot| spot.length()).fold(0.0, f64::max);
+        assert!(radius < 2.0 * APART * 20_000_f64.sqrt(), "{radius}");
     }
 
     #[test]

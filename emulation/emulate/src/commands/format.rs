@@ -19,7 +19,7 @@ pub(crate) enum ExportFormat {
     Ns,
     /// A request for CloudLab and Emulab: GENI version 3 XML
     Rspec,
-    /// A graph for Graphviz, with positions where hosts have cells
+    /// A graph for Graphviz, with positions where hosts have places
     Dot,
     /// A drawing
     Svg,

@@ -7,7 +7,7 @@ use roost_wire::messages::LookupResult;
 
 use crate::hub::route::HubQuery;
 
-/// What hubs left out of their answers, and whether a hub has not answered.
+/// The parts that hubs left out of their answers, and the silence of others.
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
     /// The questions to hubs that have left something out.
