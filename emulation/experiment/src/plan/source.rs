@@ -81,6 +81,8 @@ struct TopologyTable {
     _link: Option<IgnoredAny>,
     #[serde(rename = "lan")]
     _lan: Option<IgnoredAny>,
+    #[serde(rename = "radio")]
+    _radio: Option<IgnoredAny>,
     #[serde(rename = "routing")]
     _routing: Option<IgnoredAny>,
 }

@@ -1,4 +1,4 @@
-//! Changes of a topology, as a plan names them: `topology.host.NAME`, `topology.link.NAME`, `topology.lan.NAME`.
+//! Changes of a topology, as a plan names them: `topology.host.NAME`, and so `link`, `lan` and `radio`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,13 +7,15 @@ use ::toml::{Spanned, Table, Value};
 use serde::Deserialize;
 
 use super::fields::SourceText;
+use super::radio::RadioFile;
+use super::radio_changes::change_radio;
 use super::shape::{LegOverrides, QueueFile, Shape, with_shape};
 use super::values::Pair;
 use crate::model::{Leg, Net, NetKind, Note, Queue, Routing, Topology};
 use crate::suggest::did_you_mean;
 
 /// The keys of a plan's `topology` that change it.
-pub const CHANGE_KEYS: [&str; 4] = ["host", "link", "lan", "routing"];
+pub const CHANGE_KEYS: [&str; 5] = ["host", "link", "lan", "radio", "routing"];
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -27,6 +29,7 @@ struct ChangesFile {
     host: BTreeMap<Spanned<String>, HostChange>,
     link: BTreeMap<Spanned<String>, NetChange>,
     lan: BTreeMap<Spanned<String>, NetChange>,
+    radio: BTreeMap<Spanned<String>, RadioFile>,
     routing: Option<Routing>,
 }
 
@@ -90,16 +93,20 @@ macro_rules! changes_of {
 pub fn apply(topology: &mut Topology, folder: &Path, plan: &str) -> Result<bool, Vec<Note>> {
     let table = plan.parse::<Table>().ok();
     let keys = table.as_ref().and_then(|table| table.get("topology")).and_then(Value::as_table);
-    if !keys.is_some_and(|keys| CHANGE_KEYS.iter().any(|key| keys.contains_key(*key))) {
+    let Some(keys) = keys.filter(|keys| CHANGE_KEYS.iter().any(|key| keys.contains_key(*key))) else {
         return Ok(false);
-    }
+    };
     let source = SourceText::new(plan).within(folder);
     let Some(ChangedPlan { topology: file }) = source.read("a plan") else { return Err(source.problems()) };
+    let is_read = source.problems().is_empty();
     let changes = ChangeReader { source: &source };
     topology.routing = file.routing.unwrap_or(topology.routing);
     file.host.iter().for_each(|(name, change)| changes.change_host(topology, name, change));
     file.link.iter().for_each(|(name, change)| changes.change_net(topology, name, NetKind::Link, change));
     file.lan.iter().for_each(|(name, change)| changes.change_net(topology, name, NetKind::Lan, change));
+    if is_read {
+        changes.change_radios(topology, &file.radio, keys);
+    }
     let problems = source.problems();
     if problems.is_empty() { Ok(true) } else { Err(problems) }
 }
@@ -132,6 +139,9 @@ impl ChangeReader<'_> {
             let message = format!("`{0}` is no {word}: write topology.{other}.{0}", name.get_ref());
             return self.source.refuse(at, message);
         }
+        if topology.radio(index).is_some() {
+            return self.source.refuse(at, format!("`{0}` is a radio: write topology.radio.{0}", name.get_ref()));
+        }
         let own = changes_of!(self.source, change);
         let directions = [changes_of!(self.source, change.up), changes_of!(self.source, change.down)];
         let net = &mut topology.nets[index];
@@ -142,6 +152,15 @@ impl ChangeReader<'_> {
         }
         for (host, leg) in &change.leg {
             self.change_leg(topology, index, host, leg);
+        }
+    }
+
+    fn change_radios(&self, topology: &mut Topology, radios: &BTreeMap<Spanned<String>, RadioFile>, keys: &Table) {
+        let tables = keys.get("radio").and_then(Value::as_table);
+        for (name, change) in radios {
+            if let Some(given) = tables.and_then(|tables| tables.get(name.get_ref())).and_then(Value::as_table) {
+                change_radio(self.source, topology, name, change, given);
+            }
         }
     }
 

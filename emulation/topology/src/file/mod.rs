@@ -13,6 +13,8 @@ mod names;
 mod nets;
 mod quantity;
 mod radio;
+mod radio_changes;
+mod radio_stations;
 mod radio_text;
 mod schedule;
 mod schedule_text;

@@ -8,11 +8,12 @@ use serde::Deserialize;
 use super::TopologyReader;
 use super::nets::{NetValues, Prefix};
 use super::quantity::{Frequency, Gain, Height, Meters, Power, Spread};
+use super::radio_stations::StationsFile;
 use super::shape::{self, QueueFile};
 use super::values::{self, Whole, Words};
 use crate::model::{
     Access, Contention, Discipline, HostIndex, Leg, MAX_RADIO_MEMBERS, NetKind, PathLoss, Queue, Radio, RadioLinks,
-    RadioLoss, RadioRate, Station,
+    RadioLoss, RadioRate,
 };
 use crate::units::Rate;
 
@@ -53,9 +54,9 @@ pub(super) struct RadioFile {
     #[serde(deserialize_with = "values::delay")]
     delay: Option<Duration>,
     queue: Option<Spanned<QueueFile>>,
-    station: Vec<Spanned<StationFile>>,
+    station: StationsFile,
     #[serde(deserialize_with = "values::cost")]
-    cost: Option<f64>,
+    pub(super) cost: Option<f64>,
     prefix: Option<Prefix>,
     addresses: Option<Words>,
 }
@@ -104,15 +105,6 @@ struct LossRow {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct StationFile {
-    host: Option<Words>,
-    power: Option<Power>,
-    gain: Option<Gain>,
-    height: Option<Height>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
 struct ContentionFile {
     #[serde(deserialize_with = "values::delay")]
     slot: Option<Duration>,
@@ -135,6 +127,14 @@ fn exponent<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<f64>, D:
     let exponent = f64::deserialize(from)?;
     let within = (0.5..=10.0).contains(&exponent).then_some(Some(exponent));
     within.ok_or_else(|| serde::de::Error::custom("is a number from 0.5 to 10: free space has 2"))
+}
+
+/// Both legs of a member of the radio.
+pub(super) fn leg_of(radio: &Radio) -> Leg {
+    match radio.links {
+        RadioLinks::Access(_) => Leg { queue: radio.queue, ..Leg::default() },
+        RadioLinks::Pairs | RadioLinks::Shared(_) => Leg::default(),
+    }
 }
 
 impl TopologyReader<'_> {
@@ -163,10 +163,7 @@ impl TopologyReader<'_> {
         }
         let hosts: Vec<HostIndex> = members.iter().map(|member| *member.get_ref()).collect();
         let Some(radio) = self.radio(at, &file, &hosts) else { return };
-        let leg = match radio.links {
-            RadioLinks::Access(_) => Leg { queue: radio.queue, ..Leg::default() },
-            RadioLinks::Pairs | RadioLinks::Shared(_) => Leg::default(),
-        };
+        let leg = leg_of(&radio);
         let (cost, prefix, addresses) = (file.cost, file.prefix, file.addresses);
         let values = NetValues { at, kind: NetKind::Lan, cost, prefix, addresses, legs: Vec::new() };
         let legs = hosts.into_iter().map(|host| (host, leg.clone(), leg.clone())).collect();
@@ -177,10 +174,10 @@ impl TopologyReader<'_> {
         }
     }
 
-    fn radio(&self, at: usize, file: &RadioFile, members: &[HostIndex]) -> Option<Radio> {
+    pub(super) fn radio(&self, at: usize, file: &RadioFile, members: &[HostIndex]) -> Option<Radio> {
         let links = self.radio_links(at, file, members);
         let (rate, loss) = (self.radio_rate(at, file), self.radio_loss(at, file));
-        let stations = file.station.iter().flat_map(|station| self.stations(station, members)).collect();
+        let stations = file.station.0.iter().flat_map(|station| self.stations(station, members)).collect();
         let queue = file.queue.as_ref().map_or(Some(Queue::DEFAULT), |queue| shape::queue(self.source, queue));
         if file.links == LinksFile::Shared && queue.is_some_and(|queue| queue.discipline != Discipline::DropTail) {
             self.source.refuse(at, "a radio with links = \"shared\" has no RED: give its queue a limit alone");
@@ -353,21 +350,6 @@ impl TopologyReader<'_> {
         }
         let rows = rows.into_iter().map(|(_, at, value)| (at, value)).collect();
         Some(if is_snr { Rows::Snr(rows) } else { Rows::Distance(rows) })
-    }
-
-    fn stations(&self, file: &Spanned<StationFile>, members: &[HostIndex]) -> Vec<Station> {
-        let at = file.span().start;
-        let StationFile { host, power, gain, height } = file.get_ref();
-        let words = self.source.required(at, "a station", "host", host.as_ref(), "\"ground\"");
-        let hosts = words.and_then(|words| self.host_list(&words.0)).unwrap_or_default();
-        for host in hosts.iter().filter(|host| !members.contains(host.get_ref())) {
-            let name = &self.topology.hosts[*host.get_ref()].name;
-            self.source.refuse(host.span().start, format!("`{name}` is not among the radio's members"));
-        }
-        let (power_dbm, gain_dbi) = (power.map(|power| power.0), gain.map(|gain| gain.0));
-        let height_m = height.map(|height| height.0);
-        let station = |host: Spanned<HostIndex>| Station { host: host.into_inner(), power_dbm, gain_dbi, height_m };
-        hosts.into_iter().map(station).collect()
     }
 }
 

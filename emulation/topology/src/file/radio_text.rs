@@ -11,7 +11,7 @@ pub(super) fn radios(topology: &Topology) -> Vec<Stanza> {
     topology.radios.iter().filter_map(stanza).collect()
 }
 
-fn radio_stanza(topology: &Topology, net: &Net, radio: &Radio) -> Stanza {
+pub(super) fn radio_stanza(topology: &Topology, net: &Net, radio: &Radio) -> Stanza {
     let mut stanza = Stanza::new("[[radio]]");
     stanza.text("name", &net.name);
     let words = names::compress(net.members.iter().map(|member| topology.hosts[member.host].name.as_str()));

@@ -23,6 +23,10 @@ impl Stanza {
         self.keys.is_empty()
     }
 
+    pub(super) fn keys_alone(self) -> String {
+        Self { heading: "", ..self }.to_string()
+    }
+
     /// Adds a key with a value that is TOML already.
     pub(super) fn raw(&mut self, key: &'static str, value: impl Into<String>) {
         self.keys.push((key, value.into()));

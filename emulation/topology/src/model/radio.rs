@@ -138,6 +138,7 @@ pub enum RadioLoss {
 /// The reason why a radio takes no changes and no traces, for people.
 pub fn no_change_of_radio(name: &str) -> String {
     format!(
-        "`{name}` is a radio, and its links follow from places: give its [[radio]] other keys, or kill or stop a host"
+        "`{name}` is a radio, and its links follow from places: give its [[radio]] other keys, in a plan as \
+         topology.radio.{name}.range, or kill or stop a host"
     )
 }
