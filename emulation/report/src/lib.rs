@@ -13,7 +13,7 @@ mod csv;
 pub mod figure;
 mod incidents;
 mod measure;
-mod measurements;
+pub mod measurements;
 pub mod page;
 mod run_tables;
 mod seed_values;

@@ -1,10 +1,37 @@
 //! Measurements of programs, as measures, tables and figures.
 
-use roost_results::metrics::{MeasuredUnit, MeasurementSummary};
+use roost_results::metrics::{MeasuredUnit, MeasurementSummary, MeasurementValues};
 use roost_results::record::{Better, MeasurementKind, MeasurementRecord};
 
 use super::csv::{self, lines};
 use super::measure::{Measure, MeasureDirection, MeasureKind, MeasureUnit, MeasuredFigure, QUANTILES};
+use super::text_format::{count, or_dash};
+
+/// The headings of [`cells`], after the name.
+pub const HEADINGS: [&str; 8] = ["count", "mean", "least", "median", "p95", "p99", "most", "in all"];
+
+/// The figures of a name, or of a part of it, as texts; a dash where its kind has no such figure.
+pub fn cells(summary: &MeasurementSummary, values: &MeasurementValues) -> [String; 8] {
+    let show = |value: Option<f64>, few| {
+        let kind = MeasureKind::Measured(String::new(), MeasuredFigure::Mean);
+        let unit = unit(&summary.unit);
+        let measure = Measure { kind, name: String::new(), unit, better: MeasureDirection::Neither, few };
+        or_dash(value, |value| measure.show(value))
+    };
+    let is_value = summary.kind == MeasurementKind::Value;
+    let quantile =
+        |value: Option<f64>, thousandths| show(value.filter(|_| is_value), !values.is_quantile_reliable(thousandths));
+    [
+        count(values.count),
+        show(values.mean, false),
+        show(values.min.filter(|_| is_value), false),
+        quantile(values.p50, 500),
+        quantile(values.p95, 950),
+        quantile(values.p99, 990),
+        show(values.max.filter(|_| is_value), false),
+        show((summary.kind == MeasurementKind::Count).then_some(values.sum), false),
+    ]
+}
 
 /// The measures of programs in a run, in the order of their names.
 pub(super) fn measures(summaries: &[MeasurementSummary]) -> Vec<(Measure, Option<f64>)> {
@@ -34,7 +61,7 @@ fn of_name(summary: &MeasurementSummary) -> Vec<(Measure, Option<f64>)> {
     }
 }
 
-pub(super) fn unit(unit: &MeasuredUnit) -> MeasureUnit {
+fn unit(unit: &MeasuredUnit) -> MeasureUnit {
     match unit {
         MeasuredUnit::Number => MeasureUnit::Count,
         MeasuredUnit::Ms => MeasureUnit::Ms,
@@ -147,6 +174,27 @@ mod tests {
         assert_eq!(told, expected.map(|(name, value)| (name, value.to_owned())));
         assert_eq!(all[0].0.better, MeasureDirection::Lower);
         assert_eq!(headline(&metrics.measurements[0]), "median 11 ms, p95 (20 ms) of 21");
+    }
+
+    #[test]
+    fn each_kind_has_its_figures() {
+        let record = |kind, value| MeasurementRecord {
+            measure: format!("{kind:?}"),
+            kind,
+            value,
+            ..MeasurementRecord::default()
+        };
+        let mut records = delays(21);
+        records.extend([true, true, false].map(|ok| record(MeasurementKind::Ok, f64::from(u8::from(ok)))));
+        records.extend([2.0, 3.0].map(|value| record(MeasurementKind::Count, value)));
+        let metrics = measured(records);
+        let shown = |name: &str| {
+            let found = metrics.measurements.iter().find(|one| one.name == name).unwrap();
+            cells(found, &found.values).join(" | ")
+        };
+        assert_eq!(shown("delay"), "21 | 11 ms | 1 ms | 11 ms | (20 ms) | (20.8 ms) | 21 ms | –");
+        assert_eq!(shown("Count"), "2 | 2.5 | – | – | – | – | – | 5");
+        assert!(shown("Ok").starts_with("3 | 66.7 % | – "), "{}", shown("Ok"));
     }
 
     #[test]

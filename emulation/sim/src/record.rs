@@ -26,8 +26,10 @@ use super::{Detail, SimulateError, Violation};
 pub struct ServiceCounts {
     pub requested: u64,
     pub completed: u64,
-    /// Failed or timed out.
+    /// Requests that failed or timed out, as interfaces have always counted them.
     pub failed: u64,
+    /// Requests that timed out, which `failed` counts as well.
+    pub timed_out: u64,
     /// Cut off by the end of the run.
     pub cut: u64,
     /// Median latency, milliseconds: to the first byte of a stream, to the end of an object.
@@ -162,6 +164,7 @@ impl Recorder {
             RequestOutcome::Cut => &mut service.cut,
         };
         *counter += 1;
+        service.timed_out += u64::from(request.outcome == RequestOutcome::TimedOut);
         latencies.extend(request.latency_ms());
         self.completed += u64::from(request.outcome == RequestOutcome::Completed);
         self.failed += u64::from(matches!(request.outcome, RequestOutcome::Failed | RequestOutcome::TimedOut));

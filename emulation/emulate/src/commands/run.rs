@@ -1,5 +1,7 @@
 //! `emulate run`: a plan with the real daemons on its network, or a network with its own programs.
 
+mod tables;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -9,7 +11,7 @@ use roost_experiment::{Architecture, FinishedRun, NetworkRun, Plan, Prepared, Ru
 use roost_lab::Interrupt;
 use roost_lab::sandbox::{self, SandboxEntry};
 use roost_resources::RunOutline;
-use roost_results::metrics::{Distribution, Metrics};
+use roost_results::metrics::{MeasurementSummary, Metrics};
 use roost_results::{Results, record};
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_topology::units::{format_duration, parse_length};
@@ -20,7 +22,6 @@ use super::capture::CaptureArgs;
 use super::estimate::{self, ForceArgs};
 use super::machines::MachineArgs;
 use super::report::{failure, require_trusted};
-use super::rooms;
 use crate::failure::{CommandResult, Failure, FailureCode};
 
 /// `emulate run`.
@@ -235,26 +236,22 @@ struct RunJson<'a> {
     failed: u64,
     cut: u64,
     programs: &'a [record::ProgramRecord],
+    measurements: &'a [MeasurementSummary],
     traffic: &'a [record::TrafficRecord],
     run: &'a record::RunRecord,
 }
 
 fn show(finished: &FinishedRun, results: &Results, output: Output) -> CommandResult {
     let FinishedRun { folder, run, tally } = finished;
+    let metrics = Metrics::from_results(results);
     if output.is_json() {
         let (completed, failed, cut) = (tally.completed, tally.failed + tally.timed_out, tally.cut);
         let (programs, traffic) = (&results.programs, &results.traffic);
-        let object = RunJson { schema: SCHEMA, folder, completed, failed, cut, programs, traffic, run };
+        let measurements = &metrics.measurements;
+        let object = RunJson { schema: SCHEMA, folder, completed, failed, cut, programs, measurements, traffic, run };
         return Ok(output.json(&object)?);
     }
-    let metrics = Metrics::from_results(results);
-    let tables = [
-        (!metrics.services.is_empty()).then(|| services(&metrics)),
-        rooms::table(&metrics.rooms),
-        (!results.programs.is_empty()).then(|| programs(&results.programs)),
-        (!results.traffic.is_empty()).then(|| traffic(&results.traffic)),
-    ];
-    for table in tables.into_iter().flatten() {
+    for table in tables::all(results, &metrics) {
         output.table(&table)?;
         output.data("\n")?;
     }
@@ -285,60 +282,6 @@ fn sentence(finished: &FinishedRun, metrics: &Metrics) -> String {
         run.ran_s,
         each.unwrap_or_default(),
     )
-}
-
-fn programs(programs: &[record::ProgramRecord]) -> Table {
-    let mut table = Table::new(&["PROGRAM", "HOST", ">FROM s", ">FOR s", "END", ">CODE", "AS EXPECTED"]);
-    for program in programs {
-        table.row([
-            program.program.clone(),
-            program.host.clone(),
-            format!("{:.1}", program.t),
-            format!("{:.1}", program.elapsed_s),
-            program.error.clone().unwrap_or_else(|| program.end.name().to_owned()),
-            program.code.map(|code| code.to_string()).unwrap_or_default(),
-            if program.as_expected { "yes" } else { "NO" }.to_owned(),
-        ]);
-    }
-    table
-}
-
-fn traffic(agents: &[record::TrafficRecord]) -> Table {
-    let mut table = Table::new(&["AGENT", "HOST", "ROLE", "OVER", ">PACKETS", ">BYTES"]);
-    for agent in agents {
-        let (packets, bytes) = (agent.packets.to_string(), agent.bytes.to_string());
-        table.row([
-            agent.agent.clone(),
-            agent.host.clone(),
-            agent.role.clone(),
-            agent.protocol.clone(),
-            packets,
-            bytes,
-        ]);
-    }
-    table
-}
-
-fn services(metrics: &Metrics) -> Table {
-    let mut table = Table::new(&["SERVICE", ">COMPLETED", ">FAILED", ">TIMED OUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
-    // In brackets, as in the report, if too few requests lie beyond it.
-    let ms = |latency: &Distribution, thousandths| match latency.quantile(thousandths) {
-        Some(value) if latency.is_quantile_reliable(thousandths) => format!("{value:.1}"),
-        Some(value) => format!("({value:.1})"),
-        None => String::new(),
-    };
-    for service in &metrics.services {
-        table.row([
-            service.service.clone(),
-            service.requests.completed.to_string(),
-            service.requests.failed.to_string(),
-            service.requests.timed_out.to_string(),
-            ms(&service.latency, 500),
-            ms(&service.latency, 950),
-            ms(&service.latency, 990),
-        ]);
-    }
-    table
 }
 
 /// The quality of the emulation, in a sentence.

@@ -141,20 +141,7 @@ fn object(seed: u64, simulated: &Simulated) -> SimulateJson<'_> {
 }
 
 fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> CommandResult {
-    let mut table =
-        Table::new(&["SERVICE", ">ASKED", ">COMPLETED", ">FAILED", ">CUT", ">p50 ms", ">p95 ms", ">p99 ms"]);
-    // In brackets, as in the report, if too few requests lie beyond it.
-    let ms = |value: Option<f64>, completed: u64, thousandths: u32| match value {
-        Some(value) if metrics::has_enough_values(completed, thousandths) => format!("{value:.1}"),
-        Some(value) => format!("({value:.1})"),
-        None => String::new(),
-    };
-    for (name, service) in &simulated.by_service {
-        let counts = [service.requested, service.completed, service.failed, service.cut].map(|count| count.to_string());
-        let latencies = [(service.p50_ms, 500), (service.p95_ms, 950), (service.p99_ms, 990)]
-            .map(|(value, thousandths)| ms(value, service.completed, thousandths));
-        table.row(std::iter::once(name.clone()).chain(counts).chain(latencies));
-    }
+    let table = services(&simulated.by_service);
     let rooms = rooms::table(&simulated.rooms);
     if rooms.is_none() || !simulated.by_service.is_empty() {
         output.table(&table)?;
@@ -174,6 +161,26 @@ fn show(prepared: &Prepared, simulated: &Simulated, output: Output) -> CommandRe
         prepared.plan.seed,
     ))?;
     Ok(())
+}
+
+/// The services, each request in one column of outcomes.
+fn services(by_service: &BTreeMap<String, ServiceCounts>) -> Table {
+    let outcomes = [">ASKED", ">COMPLETED", ">FAILED", ">TIMED OUT", ">CUT"];
+    let mut table = Table::new(&[&["SERVICE"], &outcomes[..], &[">p50 ms", ">p95 ms", ">p99 ms"]].concat());
+    // In brackets, as in the report, if too few requests lie beyond it.
+    let ms = |value: Option<f64>, completed: u64, thousandths: u32| match value {
+        Some(value) if metrics::has_enough_values(completed, thousandths) => format!("{value:.1}"),
+        Some(value) => format!("({value:.1})"),
+        None => String::new(),
+    };
+    for (name, service) in by_service {
+        let ServiceCounts { requested, completed, failed, timed_out, cut, .. } = *service;
+        let counts = [requested, completed, failed.saturating_sub(timed_out), timed_out, cut];
+        let latencies = [(service.p50_ms, 500), (service.p95_ms, 950), (service.p99_ms, 990)]
+            .map(|(value, thousandths)| ms(value, completed, thousandths));
+        table.row(std::iter::once(name.clone()).chain(counts.map(|count| count.to_string())).chain(latencies));
+    }
+    table
 }
 
 /// A factor with at least two digits: it may be less than one.
@@ -311,6 +318,19 @@ mod tests {
         assert_eq!(said, ["", "3 s: 50 % of 60s simulated", "", "", "13 s: 50 % of 60s simulated"]);
         let joining = sparse.line(SimProgress::Joining { joined: 5, of: 9 }, Duration::from_secs(60));
         assert_eq!(joining.unwrap(), "60 s: 5 of 9 nodes have a home");
+    }
+
+    #[test]
+    fn outcomes_of_requests_are_apart() {
+        let counts =
+            ServiceCounts { requested: 10, completed: 4, failed: 5, timed_out: 3, cut: 1, ..ServiceCounts::default() };
+        let text = services(&[("image".to_owned(), counts)].into()).render(str::to_owned);
+        let cells: Vec<Vec<&str>> = text
+            .lines()
+            .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
+            .collect();
+        assert_eq!(cells[0][..6], ["SERVICE", "ASKED", "COMPLETED", "FAILED", "TIMED OUT", "CUT"]);
+        assert_eq!(cells[1], ["image", "10", "4", "2", "3", "1"]);
     }
 
     #[test]

@@ -145,6 +145,7 @@ fn counts(service: &Service) -> ServiceCounts {
         requested: service.requests.asked,
         completed: service.requests.completed,
         failed: service.requests.failed + service.requests.timed_out,
+        timed_out: service.requests.timed_out,
         cut: service.requests.cut,
         p50_ms: service.latency.p50,
         p95_ms: service.latency.p95,

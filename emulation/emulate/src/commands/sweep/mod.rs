@@ -145,7 +145,9 @@ struct SweepRow<'a> {
     run: &'a str,
     varied: &'a BTreeMap<String, String>,
     completed: u64,
+    /// Requests that failed or timed out; the table has these apart.
     failed: u64,
+    timed_out: u64,
     offered_bytes: Option<u64>,
     valid: bool,
     folder: &'a Path,
@@ -183,6 +185,7 @@ fn row<'a>(task: &'a SweepTask, results: &Results) -> SweepRow<'a> {
         varied: &task.run.varied,
         completed: requests.completed,
         failed: requests.failed + requests.timed_out,
+        timed_out: requests.timed_out,
         offered_bytes: metrics.traffic.offered_bytes,
         valid: results.run.verdict.valid,
         folder: &task.folder,
@@ -190,18 +193,43 @@ fn row<'a>(task: &'a SweepTask, results: &Results) -> SweepRow<'a> {
 }
 
 fn table(rows: &[SweepRow<'_>]) -> Table {
-    let mut table = Table::new(&["RUN", ">COMPLETED", ">FAILED", ">MB OFFERED", ">kB A SERVICE", "VALID"]);
+    let mut table =
+        Table::new(&["RUN", ">COMPLETED", ">FAILED", ">TIMED OUT", ">MB OFFERED", ">kB A SERVICE", "VALID"]);
     for row in rows {
         let bytes = row.offered_bytes.map(|bytes| bytes as f64);
         let each = bytes.filter(|_| row.completed > 0).map(|bytes| bytes / row.completed as f64 / 1e3);
         table.row([
             row.run.to_owned(),
             row.completed.to_string(),
-            row.failed.to_string(),
+            row.failed.saturating_sub(row.timed_out).to_string(),
+            row.timed_out.to_string(),
             bytes.map(|bytes| format!("{:.1}", bytes / 1e6)).unwrap_or_default(),
             each.map(|each| format!("{each:.0}")).unwrap_or_default(),
             if row.valid { "yes" } else { "NO" }.to_owned(),
         ]);
     }
     table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_outs_have_their_own_column() {
+        let varied = BTreeMap::new();
+        let row = SweepRow {
+            run: "near",
+            varied: &varied,
+            completed: 4,
+            failed: 5,
+            timed_out: 3,
+            offered_bytes: Some(2_000_000),
+            valid: true,
+            folder: Path::new("near"),
+        };
+        let text = table(&[row]).render(str::to_owned);
+        let cells: Vec<&str> = text.lines().nth(1).unwrap_or_default().split_whitespace().collect();
+        assert_eq!(cells, ["near", "4", "2", "3", "2.0", "500", "yes"], "{text}");
+    }
 }
