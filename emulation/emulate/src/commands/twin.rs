@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use roost_experiment::Prepared;
 use roost_recording::{ReadError, Recording};
+use roost_results::record::RunVerdict;
 use roost_terminal::{Output, SCHEMA, Table};
 use roost_twin::{Agreement, Comparison, ComparisonRow, PLAN_FILE, REQUESTS_FILE, RowVerdict, Twin, TwinError};
 use serde_json::{Value, json};
@@ -119,12 +120,19 @@ fn compare(files: &[PathBuf], run: &Path, output: Output) -> CommandResult {
     let rows = roost_twin::read_rows(&text).map_err(|why| Failure::bad_input(format!("{}: {why}", path.display())))?;
     let results = roost_results::read(run).map_err(|error| Failure::bad_input(error.to_string()))?;
     let compared = roost_twin::compare(&rows, &results.requests);
+    let verdict = &results.run.verdict;
     if output.is_json() {
-        output.json(&compared_json(&compared))?;
+        output.json(&compared_json(&compared, verdict))?;
     } else {
         show(&compared, output)?;
     }
+    if !verdict.valid {
+        output.say(not_valid(run, verdict));
+    }
     match compared.agreement() {
+        Agreement::Agrees if !verdict.valid => {
+            Err(Failure::new(FailureCode::Invalid, "a run that is not valid proves no agreement: repeat it"))
+        }
         Agreement::Agrees => Ok(()),
         Agreement::Differs if compared.missing > 0 => {
             let missing = format!("{} requests are not in the run: is it one of this twin's plan?", compared.missing);
@@ -139,6 +147,12 @@ fn compare(files: &[PathBuf], run: &Path, output: Output) -> CommandResult {
             Err(Failure::new(FailureCode::Invalid, few))
         }
     }
+}
+
+/// The sentence about a run that is not valid, with its reasons.
+fn not_valid(run: &Path, verdict: &RunVerdict) -> String {
+    let reasons = if verdict.reasons.is_empty() { "its records say so".to_owned() } else { verdict.reasons.join("; ") };
+    format!("the run in {} is not valid: {reasons}", run.display())
 }
 
 const fn outcome(agreement: Agreement) -> &'static str {
@@ -181,7 +195,7 @@ const fn agreement(row: RowVerdict) -> &'static str {
     }
 }
 
-fn compared_json(compared: &Comparison) -> Value {
+fn compared_json(compared: &Comparison, verdict: &RunVerdict) -> Value {
     let row = |row: &ComparisonRow| {
         json!({ "service": row.service, "requests": row.requests, "recorded": row.recorded, "replayed": row.replayed,
                 "recorded_p50_ms": row.recorded_ms, "replayed_p50_ms": row.replayed_ms, "ratio": row.ratio(),
@@ -189,5 +203,6 @@ fn compared_json(compared: &Comparison) -> Value {
     };
     json!({ "schema": SCHEMA, "agrees": compared.agreement() == Agreement::Agrees,
             "outcome": outcome(compared.agreement()), "missing": compared.missing,
+            "run_valid": verdict.valid, "run_reasons": verdict.reasons,
             "services": compared.rows.iter().map(row).collect::<Vec<_>>() })
 }

@@ -111,6 +111,24 @@ fn single_host_knows_its_own_paths() {
 }
 
 #[test]
+fn invalid_run_is_told() {
+    let folder = Folder::with("one.jsonl", &single_recording());
+    folder.emulate(&["twin", "one.jsonl", "-o", "twin"]);
+    folder.emulate(&["simulate", "twin/plan.toml", "-o", "simulated"]);
+    let path = folder.path().join("simulated/run.json");
+    let mut run = json(&std::fs::read(&path).unwrap());
+    run["verdict"]["valid"] = false.into();
+    run["verdict"]["reasons"] = ["a processor was late"].as_slice().into();
+    std::fs::write(&path, run.to_string()).unwrap();
+    let compared = folder.emulate(&["twin", "twin", "--against", "simulated"]);
+    assert!(said(&compared).contains("the run in simulated is not valid: a processor was late"), "{}", said(&compared));
+    let compared = folder.emulate(&["twin", "twin", "--against", "simulated", "--json"]).stdout;
+    // The error that it ends with is another object.
+    let compared = json(compared.split(|byte| *byte == b'\n').next().unwrap_or_default());
+    assert_eq!((&compared["run_valid"], &compared["run_reasons"][0]), (&false.into(), &"a processor was late".into()));
+}
+
+#[test]
 fn wrong_recordings_are_told() {
     let folder = Folder::with("bad.jsonl", "{}\n");
     folder.write("worse.jsonl", "");
