@@ -38,9 +38,15 @@ impl ProgramTrial {
 
     /// The code of the command, and the results.
     fn run(&self) -> (i32, Results) {
+        let (code, results, _) = self.run_and_print();
+        (code, results)
+    }
+
+    fn run_and_print(&self) -> (i32, Results, String) {
         let output = self.emulate(&["run", "trial.toml", "-o", "out"]);
         let results = roost_results::read(&self.out());
-        (output.status.code().unwrap(), results.unwrap_or_else(|error| panic!("{error}: {}", said(&output))))
+        let results = results.unwrap_or_else(|error| panic!("{error}: {}", said(&output)));
+        (output.status.code().unwrap(), results, said(&output))
     }
 }
 
@@ -73,8 +79,11 @@ fn programs_measure_and_end_the_run() {
         program("tell", "node3", facts)
     );
     let trial = ProgramTrial::new(&plan);
-    let (code, results) = trial.run();
+    let (code, results, printed) = trial.run_and_print();
     assert!(matches!(code, 0 | 4), "{:?}", results.run.verdict);
+    let printed = printed.lines().skip_while(|line| !line.starts_with("MEASUREMENT")).nth(1).unwrap_or_default();
+    let printed: Vec<&str> = printed.split_whitespace().collect();
+    assert!(printed.len() > 4 && (&printed[..2], printed[3]) == (&["rtt", "6"][..], "ms"), "{printed:?}");
     assert!(results.programs.iter().all(|program| program.as_expected && program.end == ProgramEnd::Exited));
     assert!(results.run.ran_s < 15.0, "the run ends with its programs, not after {} s", results.run.ran_s);
     let rtts = values(&results, "rtt");
@@ -89,6 +98,29 @@ fn programs_measure_and_end_the_run() {
     assert_eq!(csv.lines().count(), 7);
     let page = fs::read_to_string(trial.out().join("index.html")).unwrap();
     assert!(page.contains("What programs measured") && page.contains("rtt"));
+}
+
+/// The block of code in the manual's page that follows the name of a file.
+fn documented(name: &str) -> &'static str {
+    const PAGE: &str = include_str!("../../../../docs/src/howto/own-programs.md");
+    let (_, after) = PAGE.split_once(&format!("`{name}`")).unwrap_or_else(|| panic!("the page has no {name}"));
+    let (_, block) = after.split_once("```").and_then(|(_, block)| block.split_once('\n')).unwrap();
+    block.split_once("```").unwrap().0
+}
+
+#[test]
+fn files_of_the_manual_run() {
+    let plan = documented("ping.toml").replace("ROUNDS = 20", "ROUNDS = 3").replace("\"30s\"", "\"12s\"");
+    let trial = ProgramTrial::new(&plan);
+    for name in ["convoy.toml", "sink.py", "probe.py"] {
+        fs::write(trial.folder.path().join(name), documented(name)).unwrap();
+    }
+    let checked = trial.emulate(&["run", "trial.toml", "--check"]);
+    assert!(checked.status.success(), "{}", said(&checked));
+    let (_, results) = trial.run();
+    assert!(results.programs.iter().all(|program| program.as_expected), "{:?}", results.programs);
+    assert_eq!(values(&results, "connected"), [1.0; 9]);
+    assert!(values(&results, "connect").iter().all(|took| (80.0..5000.0).contains(took)));
 }
 
 #[test]
