@@ -30,7 +30,8 @@ impl SeedValues {
             }
             many => mean(many),
         };
-        Some(SideMeans { over: of(&self.values)?, base: of(&base.values)? })
+        let is_geometric = is_geometric && self.values.len().max(base.values.len()) > 1;
+        Some(SideMeans { over: of(&self.values)?, base: of(&base.values)?, is_geometric })
     }
 }
 
@@ -39,6 +40,8 @@ impl SeedValues {
 pub(super) struct SideMeans {
     pub(super) over: f64,
     pub(super) base: f64,
+    /// True unless they are arithmetic, or each of a single run.
+    pub(super) is_geometric: bool,
 }
 
 impl SideMeans {
@@ -83,7 +86,7 @@ mod tests {
         };
         assert!((means([1.0, 100.0], [20.0, 20.0]).ratio().unwrap() - 0.5).abs() < 1e-9);
         // A zero on either side makes both means arithmetic.
-        assert_eq!(means([1.0, 100.0], [0.0, 101.0]), SideMeans { over: 50.5, base: 50.5 });
+        assert_eq!(means([1.0, 100.0], [0.0, 101.0]), SideMeans { over: 50.5, base: 50.5, is_geometric: false });
         for odd in [[0.0, 0.0], [-3.0, 1.0], [f64::NAN, 1.0], [f64::INFINITY, 1.0]] {
             assert_eq!((means(odd, [1.0, 2.0]).ratio(), means([1.0, 2.0], odd).ratio()), (None, None), "{odd:?}");
         }

@@ -2,9 +2,11 @@
 
 use roost_statistics::Method;
 
+use super::titles::SweepTitle;
 use super::{FactorEffect, Mean, SeedGroup};
 use crate::measure::Measure;
 
+const GEOMETRIC: &str = " The ratio in the title is that of geometric means.";
 const PAIRED: &str = " The title compares runs of the same seed, so it may see a difference where bars overlap.";
 
 /// The number of means by the interval that they have.
@@ -44,15 +46,15 @@ impl IntervalCounts {
     }
 }
 
-/// `method` is that of the interval in the title.
-pub(super) fn of_means(measure: &Measure, cells: &[&SeedGroup<'_>], method: Option<Method>) -> String {
+pub(super) fn of_means(measure: &Measure, cells: &[&SeedGroup<'_>], title: &SweepTitle) -> String {
     if cells.iter().all(|cell| cell.points.len() == 1) {
         return "One run each, so no interval.".to_owned();
     }
     let mut counts = IntervalCounts::default();
     cells.iter().filter_map(|cell| cell.mean(measure)).for_each(|mean| counts.add(&mean));
-    let paired = if counts.drawn > 0 && method == Some(Method::PairedBySeed) { PAIRED } else { "" };
-    format!("Means over seeds{}{paired}", counts.text())
+    let geometric = if title.is_geometric { GEOMETRIC } else { "" };
+    let paired = if counts.drawn > 0 && title.method == Some(Method::PairedBySeed) { PAIRED } else { "" };
+    format!("Arithmetic means over seeds{}{geometric}{paired}", counts.text())
 }
 
 pub(super) fn of_effects(effects: &[FactorEffect<'_>]) -> String {
@@ -64,8 +66,8 @@ pub(super) fn of_effects(effects: &[FactorEffect<'_>]) -> String {
     };
     let brackets = if means().any(|mean| mean.measure.few) { "; in brackets if of too few requests" } else { "" };
     format!(
-        "Means over the values of the other factors{intervals}. In the title a factor's largest mean over its smallest, \
-         seed by seed{brackets}."
+        "Arithmetic means over the values of the other factors{intervals}. In the title a factor's largest geometric mean \
+         over its smallest, seed by seed{brackets}."
     )
 }
 

@@ -56,7 +56,7 @@ impl Overview<'_> {
         };
         let more = panels.len().saturating_sub(MAX_PANELS);
         let more = if more > 0 { format!(" The table has {more} panels more.") } else { String::new() };
-        let of = captions::of_means(measure, cells, title.method);
+        let of = captions::of_means(measure, cells, &title);
         Some(Figure { name, title: title.text, caption: format!("{}. {of}{more}", capital(&measure.name)), sheet })
     }
 

@@ -4,22 +4,24 @@ use roost_statistics::{Method, RatioInterval};
 
 use super::{Mean, Overview, SeedGroup, axes};
 use crate::measure::Measure;
-use crate::seed_values::SideMeans;
 use crate::text_format::{capital, three};
 
 /// Ratios of means with a smaller logarithm are no difference for a title.
 const ALIKE: f64 = 0.005;
 
-/// A title, and the method of the interval in it, if there is one.
+/// A title, and the origin of its ratio.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct SweepTitle {
     pub(super) text: String,
+    /// The method of the interval in it, if there is one.
     pub(super) method: Option<Method>,
+    /// True if its ratio is that of geometric means; drawn means are arithmetic.
+    pub(super) is_geometric: bool,
 }
 
 impl From<String> for SweepTitle {
     fn from(text: String) -> Self {
-        Self { text, method: None }
+        Self { text, ..Self::default() }
     }
 }
 
@@ -46,8 +48,8 @@ impl Overview<'_> {
                 format!("{name}: {from}{}{place}", mean.measure.show(mean.mean)).into()
             }
             [first, rest @ ..] => {
-                let SweepTitle { text, method } = beside(measure, first, rest);
-                SweepTitle { text: format!("{name}{place}: {text}"), method }
+                let title = beside(measure, first, rest);
+                SweepTitle { text: format!("{name}{place}: {}", title.text), ..title }
             }
         }
     }
@@ -56,6 +58,7 @@ impl Overview<'_> {
 struct SeriesRatio<'a> {
     series: &'a str,
     ratio: f64,
+    is_geometric: bool,
     interval: Option<RatioInterval>,
     few: bool,
 }
@@ -71,14 +74,13 @@ impl SeriesRatio<'_> {
 
     fn title(&self, first: &str) -> SweepTitle {
         let (series, ratio) = (self.series, three(self.ratio));
-        match self.interval {
-            _ if self.few => format!("{series} ({ratio} ×) {first}, of too few requests").into(),
-            None => format!("{series} {ratio} × {first}, without an interval").into(),
-            Some(over) => {
-                let text = format!("{series} {ratio} × ({}–{}) {first}", three(over.low), three(over.high));
-                SweepTitle { text, method: Some(over.method) }
-            }
-        }
+        let text = match self.interval {
+            _ if self.few => format!("{series} ({ratio} ×) {first}, of too few requests"),
+            None => format!("{series} {ratio} × {first}, without an interval"),
+            Some(over) => format!("{series} {ratio} × ({}–{}) {first}", three(over.low), three(over.high)),
+        };
+        let method = self.interval.filter(|_| !self.few).map(|over| over.method);
+        SweepTitle { text, method, is_geometric: self.is_geometric }
     }
 }
 
@@ -90,11 +92,12 @@ fn beside(measure: &Measure, first: &(&SeedGroup<'_>, Mean), rest: &[(&SeedGroup
     let mut ratios: Vec<SeriesRatio<'_>> = Vec::new();
     for (other, mean) in rest {
         let over = other.values(measure);
-        let Some(ratio) = over.means(&under).and_then(SideMeans::ratio) else {
+        let means = over.means(&under);
+        let Some((ratio, is_geometric)) = means.and_then(|means| Some((means.ratio()?, means.is_geometric))) else {
             return without_ratio(first, rest).into();
         };
         let few = base.measure.few || mean.measure.few;
-        ratios.push(SeriesRatio { series: &other.series, ratio, interval: over.over(&under), few });
+        ratios.push(SeriesRatio { series: &other.series, ratio, is_geometric, interval: over.over(&under), few });
     }
     if ratios.iter().all(|one| one.distance() < ALIKE) {
         return format!("about {} for all", base.measure.show(base.mean)).into();
@@ -224,6 +227,16 @@ mod tests {
         assert!(caption(&[50.0, 76.0, 102.0]).contains("runs of the same seed"));
         assert!(!caption(&[50.0, 76.0]).contains("runs of the same seed"));
         assert!(!caption(&[100.0, 151.0, 199.0]).contains("runs of the same seed"));
+    }
+
+    #[test]
+    fn caption_tells_both_means() {
+        let caption = |completed: [&[f64]; 2]| drawn(&runs(completed, |_| {})).caption;
+        let told = caption([&[10.0, 1000.0], &[50.0, 5000.0]]);
+        assert!(told.contains("Arithmetic means over seeds") && told.contains("that of geometric means"), "{told}");
+        let told = caption([&[100.0, 101.0], &[100.0, 101.0]]);
+        assert!(told.contains("Arithmetic means over seeds") && !told.contains("geometric"), "{told}");
+        assert!(!caption([&[100.0], &[103.0]]).contains("geometric"));
     }
 
     #[test]
