@@ -80,7 +80,7 @@ pub(super) fn of_run(results: &Results, metrics: &Metrics) -> Vec<Figure> {
         timeline(results, metrics),
         overhead(metrics),
         links(results, metrics),
-        rates::rates(&results.trace_loads),
+        rates::rates(&results.trace_loads, &metrics.links),
         radios::radios(results, topology(results).as_ref()),
         measured::measured(results, metrics),
         load(results, metrics),
@@ -268,12 +268,12 @@ fn overhead(metrics: &Metrics) -> Option<Figure> {
 
 /// A direction of a link for people, `hub → lan0`, without a line break.
 pub(super) fn direction(one: &LinkUse) -> String {
-    let link = &one.link;
-    if link.direction == "to-net" {
-        format!("{}\u{a0}→\u{a0}{}", link.host, link.link)
-    } else {
-        format!("{}\u{a0}→\u{a0}{}", link.link, link.host)
-    }
+    direction_name(&one.link.link, &one.link.host, &one.link.direction)
+}
+
+fn direction_name(link: &str, host: &str, side: &str) -> String {
+    let (from, to) = if side == "to-net" { (host, link) } else { (link, host) };
+    format!("{from}\u{a0}→\u{a0}{to}")
 }
 
 fn links(results: &Results, metrics: &Metrics) -> Option<Figure> {

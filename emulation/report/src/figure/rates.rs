@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use roost_results::TraceLoad;
+use roost_results::metrics::LinkUse;
 
-use super::Figure;
 use super::course::{Course, CourseLine, CoursePanel, CoursePoint, LineForm, since_zero};
 use super::ink::Ink;
 use super::key::FigureKey;
+use super::{Figure, direction_name};
 use crate::text_format::percent;
 
 /// The most directions that are shown, the fullest first.
@@ -18,14 +19,16 @@ const POINTS: usize = 400;
 /// Rate and use of a direction, second by second, in Mbit/s.
 struct Direction {
     name: String,
+    /// The part of the rate that was used over the whole run, as the figure of links has it.
+    of_run: Option<f64>,
     seconds: Vec<(f64, f64, f64)>,
 }
 
 impl Direction {
-    /// The part of the rate that was used.
+    /// The part of the rate that was used; from the seconds, which are rounded, only where the run has no counters.
     fn used(&self) -> f64 {
         let sum = |of: fn(&(f64, f64, f64)) -> f64| self.seconds.iter().map(of).sum::<f64>();
-        sum(|second| second.2) / sum(|second| second.1).max(f64::MIN_POSITIVE)
+        self.of_run.unwrap_or_else(|| sum(|second| second.2) / sum(|second| second.1).max(f64::MIN_POSITIVE))
     }
 
     fn panel(&self) -> CoursePanel {
@@ -40,8 +43,8 @@ impl Direction {
 }
 
 /// The figure of a run; `None` if no link of it plays a trace of its rate.
-pub(super) fn rates(loads: &[TraceLoad]) -> Option<Figure> {
-    let mut directions = directions(loads);
+pub(super) fn rates(loads: &[TraceLoad], links: &[LinkUse]) -> Option<Figure> {
+    let mut directions = directions(loads, links);
     directions.sort_by(|a, b| b.used().total_cmp(&a.used()));
     let of = if directions.len() > MOST { format!("The {MOST} fullest of {}", directions.len()) } else { "All".into() };
     directions.truncate(MOST);
@@ -66,27 +69,32 @@ fn whole_seconds(loads: &[TraceLoad]) -> impl Iterator<Item = &TraceLoad> {
     loads.iter().filter(move |load| Some(load.t) != rest)
 }
 
-fn directions(loads: &[TraceLoad]) -> Vec<Direction> {
-    let mut by_name: BTreeMap<String, Vec<(f64, f64, f64)>> = BTreeMap::new();
+fn directions(loads: &[TraceLoad], links: &[LinkUse]) -> Vec<Direction> {
+    let mut by_direction: BTreeMap<(&str, &str, &str), Vec<(f64, f64, f64)>> = BTreeMap::new();
     for TraceLoad { t, rate_bps, link } in whole_seconds(loads) {
-        let side = if link.direction == "from-net" { "to" } else { "from" };
         let rate = *rate_bps as f64 / 1e6;
-        by_name.entry(format!("{} {side} {}", link.link, link.host)).or_default().push((*t, rate, rate * link.used));
+        let key = (link.link.as_str(), link.host.as_str(), link.direction.as_str());
+        by_direction.entry(key).or_default().push((*t, rate, rate * link.used));
     }
-    let thinned = |(name, seconds): (String, Vec<(f64, f64, f64)>)| {
+    let thinned = |((link, host, side), seconds): ((&str, &str, &str), Vec<(f64, f64, f64)>)| {
         let together = seconds.len().div_ceil(POINTS).max(1);
         let mean = |chunk: &[(f64, f64, f64)]| {
             let mean = |of: fn(&(f64, f64, f64)) -> f64| chunk.iter().map(of).sum::<f64>() / chunk.len() as f64;
             (mean(|second| second.0), mean(|second| second.1), mean(|second| second.2))
         };
-        Direction { name, seconds: seconds.chunks(together).map(mean).collect() }
+        let is_it = |one: &&LinkUse| one.link.link == link && one.link.host == host && one.link.direction == side;
+        Direction {
+            name: direction_name(link, host, side),
+            of_run: links.iter().find(is_it).and_then(|one| one.utilization),
+            seconds: seconds.chunks(together).map(mean).collect(),
+        }
     };
-    by_name.into_iter().map(thinned).collect()
+    by_direction.into_iter().map(thinned).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use roost_results::record::LinkLoad;
+    use roost_results::record::{LinkLoad, LinkRecord};
 
     use super::*;
 
@@ -94,13 +102,20 @@ mod tests {
     fn figure_tells_used_part() {
         let load = |t: f64, rate_bps, used| {
             let (link, host) = ("lte".to_owned(), "a".to_owned());
-            let link = LinkLoad { link, host, used, rate_bps: Some(rate_bps), ..LinkLoad::default() };
+            let direction = "to-net".to_owned();
+            let link = LinkLoad { link, host, direction, used, rate_bps: Some(rate_bps), ..LinkLoad::default() };
             TraceLoad { t, rate_bps, link }
         };
-        assert!(rates(&[]).is_none());
-        let figure = rates(&[load(1.0, 1_000_000, 1.0), load(2.0, 3_000_000, 0.0)]).unwrap();
-        assert!(figure.title.contains("lte from a") && figure.title.contains("25"), "{}", figure.title);
-        let rest = rates(&[load(1.0, 1_000_000, 1.0), load(2.0, 3_000_000, 0.0), load(2.01, 1_000_000, 1.0)]).unwrap();
-        assert_eq!(rest.title, figure.title);
+        assert!(rates(&[], &[]).is_none());
+        let mut loads = vec![load(1.0, 1_000_000, 1.0), load(2.0, 3_000_000, 0.0)];
+        let figure = rates(&loads, &[]).unwrap();
+        assert_eq!(figure.title, "Of the trace on a\u{a0}→\u{a0}lte, 25 % was used");
+        loads.push(load(2.01, 1_000_000, 1.0));
+        assert_eq!(rates(&loads, &[]).unwrap().title, figure.title);
+        // The counters of the whole run, from which the figure of links has its number too.
+        let link =
+            LinkRecord { link: "lte".into(), host: "a".into(), direction: "to-net".into(), ..LinkRecord::default() };
+        let counted = LinkUse { link, mbit_s: None, utilization: Some(0.2) };
+        assert!(rates(&loads, &[counted]).unwrap().title.ends_with(", 20 % was used"));
     }
 }
