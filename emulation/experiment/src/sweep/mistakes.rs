@@ -116,4 +116,34 @@ mod tests {
         assert!(lines.iter().zip(begins).all(|(line, begin)| line.starts_with(begin)), "{told}");
         assert!(lines[2].contains("(in 2 of 4 runs, the first "), "{told}");
     }
+
+    #[test]
+    fn values_of_radios_are_varied() {
+        let folder = tempfile::tempdir().unwrap();
+        let topology = "lenient = true\n[[host]]\nname = ['a', 'b']\n[[motion.host]]\nname = ['a', 'b']\n\
+            position = [0, 0]\n[[radio]]\nname = 'mesh'\nmembers = ['a', 'b']\nfrequency = '2.4GHz'\n\
+            power = '20dBm'\nbandwidth = '20MHz'\nrate = '8Mbit'\n";
+        std::fs::write(folder.path().join("n.toml"), topology).unwrap();
+        let file = folder.path().join("p.toml");
+        let prepared = |values: &str| {
+            let text = format!(
+                "topology = 'n.toml'\narchitecture = 'multicast'\nduration = '60s'\n[sweep]\ntopology.radio.{values}\n"
+            );
+            let sweep = read_sweep(&text, &file, &SweepExtras::default()).unwrap();
+            let mut mistakes = SweepMistakes::new(&text, sweep.runs.len());
+            let mut ranges = Vec::new();
+            for run in &sweep.runs {
+                match Prepared::from_text(&run.text, &file) {
+                    Ok(prepared) => ranges.extend(prepared.network.radios[0].range_m),
+                    Err(error) => mistakes.add(run, &error),
+                }
+            }
+            (ranges, mistakes.told(Path::new("p.toml")))
+        };
+        assert_eq!(prepared("mesh.range = ['500m', '2km']"), (vec![500.0, 2000.0], String::new()));
+        let told = prepared("mesh.exponent = [2.0, 3.0]").1;
+        assert_eq!(told, "p.toml:5: `topology.radio.mesh.exponent`: `exponent` belongs to model = \"log-distance\"");
+        let told = prepared("tele.range = ['500m', '2km']").1;
+        assert_eq!(told, "p.toml:5: `topology.radio.tele.range`: the topology has no radio `tele`: choose mesh");
+    }
 }

@@ -8,12 +8,16 @@ use ::toml::Spanned;
 use ::toml::de::{DeTable, DeValue, Deserializer};
 use serde::de::DeserializeOwned;
 
+use super::radio_changes::FIXED_KEYS;
 use crate::model::Note;
 use crate::suggest::did_you_mean;
 use crate::trace::TraceStore;
 
 /// The most wrong keys and values that are reported together: the file is read again after each.
 const MAX_WRONG: usize = 250;
+
+/// A radio that a plan changes, in messages.
+const CHANGED_RADIO: &str = "a radio of the topology";
 
 /// The text being read, and its mistakes so far.
 pub struct SourceText<'t> {
@@ -158,7 +162,7 @@ fn described(within: &str, key: &str) -> String {
         ("hosts of the topology", _) => "a host".to_owned(),
         ("links of the topology", _) => "a link".to_owned(),
         ("lans of the topology", _) => "a LAN".to_owned(),
-        ("radios of the topology", _) => "a radio".to_owned(),
+        ("radios of the topology", _) => CHANGED_RADIO.to_owned(),
         (_, "event") => "an event".to_owned(),
         (_, "faults") => "a fault".to_owned(),
         (_, "lan") => "a LAN".to_owned(),
@@ -177,10 +181,11 @@ fn described(within: &str, key: &str) -> String {
 fn reworded(text: &str, of: &LeftOut) -> String {
     let LeftOut { key, what, inner, .. } = of;
     let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
-    let known = quoted.iter().skip(1).copied();
+    let is_known = |key: &&str| what != CHANGED_RADIO || !FIXED_KEYS.contains(key);
+    let known = quoted.iter().skip(1).copied().filter(is_known);
     if text.starts_with("unknown field") {
-        let near = did_you_mean(key, known);
-        let all = if near.is_empty() { format!(": choose {}", quoted[1..].join(", ")) } else { near };
+        let near = did_you_mean(key, known.clone());
+        let all = if near.is_empty() { format!(": choose {}", known.collect::<Vec<_>>().join(", ")) } else { near };
         return format!("`{key}` is no key of {what}{all}");
     }
     if let (Some(word), true) = (quoted.first(), text.starts_with("unknown variant")) {

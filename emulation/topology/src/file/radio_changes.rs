@@ -21,7 +21,7 @@ const BELONGING: [(&str, &str, &[&str]); 3] = [
     ("model", "log-distance", &["exponent", "reference", "shadowing"]),
 ];
 /// Keys that a plan cannot change: they make the network.
-const FIXED: [&str; 4] = ["name", "members", "prefix", "addresses"];
+pub(super) const FIXED_KEYS: [&str; 4] = ["name", "members", "prefix", "addresses"];
 /// Keys whose tables are changed value by value.
 const TABLES: [&str; 2] = ["contention", "station"];
 
@@ -35,7 +35,7 @@ pub(super) fn change_radio(
 ) {
     let at = name.span().start;
     let Some(place) = find(source, topology, name) else { return };
-    if let Some(key) = FIXED.into_iter().find(|key| given.contains_key(*key)) {
+    if let Some(key) = FIXED_KEYS.into_iter().find(|key| given.contains_key(*key)) {
         let message = format!("`{key}` of a radio stays as its topology has it: change its other keys");
         return source.refuse(at, message);
     }
@@ -217,10 +217,16 @@ mod tests {
         assert_eq!(told("radio.xyz.range = '1m'\n"), "2: the topology has no radio `xyz`: choose mesh, tele\n");
         assert_eq!(told("radio.net.range = '1m'\n"), "2: `net` is no radio: write topology.lan.net\n");
         assert_eq!(told("lan.mesh.delay = '1ms'\n"), "2: `mesh` is a radio: write topology.radio.mesh\n");
-        assert_eq!(told("radio.mesh.range_m = 3\n"), "2: `range_m` is no key of a radio; did you mean `range`?\n");
+        assert_eq!(
+            told("radio.mesh.range_m = 3\n"),
+            "2: `range_m` is no key of a radio of the topology; did you mean `range`?\n"
+        );
         let all = told("radio.mesh.xyz = 3\n");
-        assert!(all.starts_with("2: `xyz` is no key of a radio: choose name, members, links, "), "{all}");
-        assert_eq!(told("radio.mesh.power = 3\n"), "2: `power` of a radio: `3` has no unit: write \"3dBm\"\n");
+        assert!(all.starts_with("2: `xyz` is no key of a radio of the topology: choose links, access, "), "{all}");
+        assert_eq!(
+            told("radio.mesh.power = 3\n"),
+            "2: `power` of a radio of the topology: `3` has no unit: write \"3dBm\"\n"
+        );
         assert_eq!(told("radio.tele.exponent = 3.0\n"), "2: `exponent` belongs to model = \"log-distance\"\n");
         let fixed = told("radio.mesh.members = ['a']\n");
         assert_eq!(fixed, "2: `members` of a radio stays as its topology has it: change its other keys\n");
