@@ -58,6 +58,15 @@ impl<'a> Lab<'a> {
         panic!("the lab has ended at `{line}`:\n{printed}{log}");
     }
 
+    /// The first IPv4 address of a host.
+    ///
+    /// # Panics
+    /// Panics if there is none.
+    pub fn address_of(&mut self, host: &str) -> String {
+        let found = self.run(&format!("{host} getent ahostsv4 {host}"));
+        found.split_whitespace().next().expect("it has a name").to_owned()
+    }
+
     /// Starts a super node on the host of its name, which others find at `udp://NAME:7700`, and waits until it listens.
     pub fn supernode(&mut self, name: &str, arguments: &[&str]) -> Client {
         self.supernode_on(name, name, arguments)

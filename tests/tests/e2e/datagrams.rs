@@ -9,17 +9,11 @@ const QUICK: &str = "delay = \"2ms\"";
 const HUB: [&str; 2] = ["--super", "udp://sn1:7700"];
 const LISTEN: [&str; 2] = ["--listen", "udp://0.0.0.0:7711"];
 
-/// The address of a host.
-fn address_of(lab: &mut Lab<'_>, host: &str) -> String {
-    let found = lab.run(&format!("{host} getent ahostsv4 {host}"));
-    found.split_whitespace().next().expect("it has a name").to_owned()
-}
-
 /// Lets packets of at most 1280 bytes pass between `near` and `far`, which say
 /// nothing of it.
 fn narrow(lab: &mut Lab<'_>) {
     for (host, beyond) in [("near", "provider"), ("far", "requester")] {
-        let to = address_of(lab, beyond);
+        let to = lab.address_of(beyond);
         let route = lab.run(&format!("{host} ip -o route get {to}"));
         let device = route.split_whitespace().skip_while(|word| *word != "dev").nth(1).expect("a way there");
         lab.run(&format!("{host} ip link set dev {device} mtu 1280"));

@@ -81,6 +81,26 @@ fn requests_survive_600_ms_connections() {
     assert!(report["summary"]["first_byte_ms"].as_f64().is_some_and(|first| first >= 1_800.0), "{report}");
 }
 
+/// Two nodes that were connected lose sight of each other; the hubs still reach both.
+#[test]
+fn nodes_out_of_sight_are_relayed() {
+    let network = Network::new();
+    let (mut lab, provider, requester) = star(&network, QUICK);
+    is_served(&requester, "5,5");
+    let at = ["provider", "requester"].map(|host| lab.address_of(host));
+    for (from, to) in [(&at[0], &at[1]), (&at[1], &at[0])] {
+        lab.run(&format!("router ip rule add from {from} to {to} blackhole"));
+    }
+    let relayed = |timeout: &str| {
+        let reading = text(&network.path("reading"));
+        let report = requester.json(&["request", "sensor", "--at", "5,5", "--timeout", timeout, "-o", &reading]);
+        assert_eq!(report["summary"]["relayed"], true, "{report}\n{}", provider.log());
+        report["summary"]["first_byte_ms"].as_f64().expect("a time")
+    };
+    let (first, second) = (relayed("10s"), relayed("10s"));
+    assert!(second < first && first > 1000.0, "{first} ms, {second} ms: who looked for another way?");
+}
+
 /// Two areas, each with a home, a provider and a requester; the top is beside
 /// the router between them.
 #[test]

@@ -89,6 +89,8 @@ pub(super) struct NodeConnectionState {
     pub(super) used: Time,
     /// Time at which something was last heard that shows that this node is heard, too.
     pub(super) answered: Time,
+    /// Time since which it may be dead without a word, unless something was heard later.
+    doubted: Option<Time>,
     /// True once this end has said its version there.
     pub(super) has_greeted: bool,
     /// Acceptances of a node that did not show the request's nonce.
@@ -119,6 +121,7 @@ impl NodeConnection {
             allowance: Allowance::default(),
             used: now,
             answered: now,
+            doubted: None,
             has_greeted: false,
             guesses: 0,
             tunnel,
@@ -140,6 +143,11 @@ impl NodeConnection {
     pub(super) fn idle_limit(&self) -> Duration {
         let costs_nothing = self.role == Role::Node && self.address.scheme != Scheme::Quic;
         if costs_nothing { IDLE } else { FRESH }
+    }
+
+    /// True if it seems dead: it was doubted, and nothing has been heard since.
+    fn is_doubted(&self) -> bool {
+        self.own.doubted.is_some_and(|since| self.heard <= since)
     }
 
     fn is_quiet(&self, now: Time) -> bool {
@@ -266,9 +274,8 @@ impl Connections {
         self.connections.keys().copied().collect()
     }
 
-    /// The youngest connection with `node` over one of `schemes`: an older
-    /// one may have died without a word. One that has carried nothing for long
-    /// counts only if it leads to one of the node's `addresses`.
+    /// The youngest connection with `node` over one of `schemes`: an older one may have died without a word, as one
+    /// that is doubted. One that has carried nothing for long counts only if it leads to one of the node's `addresses`.
     pub(super) fn between(
         &self,
         now: Time,
@@ -282,6 +289,7 @@ impl Connections {
                 && connection.node == node
                 && schemes.contains(connection.address.scheme)
                 && may_live
+                && !connection.is_doubted()
         };
         self.connections.iter().rev().find(|(_, connection)| fits(connection)).map(|(id, _)| *id)
     }
@@ -324,6 +332,23 @@ impl Connections {
         let quiet = || self.connections.iter().filter(|(_, connection)| is_quiet(connection));
         let longest = quiet().min_by_key(|(id, connection)| (connection.own.used, **id));
         longest.filter(|_| quiet().count() > MAX_QUIET).map(|(id, _)| *id)
+    }
+
+    /// Takes a connection for dead until something is heard over it.
+    pub(super) fn doubt(&mut self, now: Time, connection: ConnectionId) {
+        if let Some(entry) = self.connections.get_mut(&connection).filter(|entry| !entry.is_doubted()) {
+            entry.own.doubted = Some(now);
+        }
+    }
+
+    /// The youngest connection with a node, if it is taken for dead.
+    pub(super) fn doubted_with(&self, node: NodeId) -> Option<ConnectionId> {
+        self.youngest_with(node).filter(|connection| !self.is_believed(*connection))
+    }
+
+    /// True if a connection is up and seems alive.
+    pub(super) fn is_believed(&self, connection: ConnectionId) -> bool {
+        self.get(connection).is_some_and(|entry| !entry.is_doubted())
     }
 
     /// After how many messages without an answer a connection is doubted:

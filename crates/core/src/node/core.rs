@@ -282,6 +282,19 @@ impl Core {
         }
     }
 
+    /// A connection with a node may be dead without a word. It is used again once something is heard over it, for
+    /// which the node is asked.
+    pub(super) fn doubt(&mut self, connection: ConnectionId) {
+        let pto = self.pto(connection);
+        let is_with_node = |entry: &&NodeConnection| entry.own.tunnel.is_none();
+        let heard = self.connections.get(connection).filter(is_with_node).map(|entry| entry.heard);
+        if heard.is_some_and(|heard| self.now.since(heard) > pto) {
+            self.connections.doubt(self.now, connection);
+            let token = self.random.next_u64() as u32;
+            self.send_reliably(connection, RequestId(0), ProbeMessage::Ping(token));
+        }
+    }
+
     /// Ends a connection.
     pub(super) fn close(&mut self, connection: ConnectionId, reason: &str) {
         let gone = self.connections.remove(connection);

@@ -28,6 +28,7 @@ mod meshes;
 mod multicast;
 mod nat;
 mod objects;
+mod out_of_sight;
 mod outages;
 mod overflow;
 mod own_services;

@@ -72,6 +72,11 @@ impl OutgoingRequests {
         let (BodyWay::Direct(connection) | BodyWay::Relayed(connection)) = way;
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let stop = |reason| FlowMessage::Stop { id, reason };
+        let is_up = |hub: ConnectionId| core.connections.get(hub).is_some();
+        if asked.body.other_relay(provider, wanted.run, way).is_some_and(is_up) {
+            // Two hubs have handed the call over, and each relays.
+            return core.send_reliably(connection, id, stop(Reason::Cancelled));
+        }
         match asked.body.claim(provider, wanted.run, way) {
             BodyClaim::Given => {}
             BodyClaim::Ignored => return,

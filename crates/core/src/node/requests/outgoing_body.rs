@@ -92,6 +92,15 @@ impl OutgoingBody {
         BodyClaim::Given
     }
 
+    /// The hub through which another run of a provider has the body, if this one came through a hub, too.
+    pub(super) fn other_relay(&self, provider: NodeId, run: u64, way: BodyWay) -> Option<ConnectionId> {
+        let known = self.runs.iter().find(|known| known.provider == provider && known.run != run && known.is_wanted)?;
+        match (known.way, way) {
+            (BodyWay::Relayed(other), BodyWay::Relayed(hub)) if other != hub => Some(other),
+            _ => None,
+        }
+    }
+
     /// The pieces from `offset` on; an empty one of an empty body.
     pub(super) fn pieces(&self, id: RequestId, offset: u32) -> Vec<Chunk> {
         let since = (offset as usize).min(self.bytes.len());
@@ -149,6 +158,18 @@ mod tests {
         assert!(given(2, 8), "another provider may run it");
         assert_eq!((0..100).filter(|_| given(1, 7)).count(), usize::from(MAX_BODY_TIMES) - 2);
         assert_eq!((3..100).filter(|number| given(*number, 1)).count(), MAX_RUNS - 2);
+    }
+
+    #[test]
+    fn second_hub_relays_another_run() {
+        let mut body = OutgoingBody::new(Bytes::from_static(b"b"));
+        let hubs = [1, 2].map(|number| BodyWay::Relayed(ConnectionId(number)));
+        body.claim(node(1), 7, hubs[0]);
+        assert_eq!(body.other_relay(node(1), 8, hubs[1]), Some(ConnectionId(1)));
+        assert_eq!(body.other_relay(node(1), 7, hubs[1]), None, "the same run");
+        assert_eq!(body.other_relay(node(1), 8, hubs[0]), None, "the provider has lost its run");
+        assert_eq!(body.other_relay(node(1), 8, BodyWay::Direct(ConnectionId(3))), None);
+        assert_eq!(body.other_relay(node(2), 8, hubs[1]), None, "another provider may run it");
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl ProviderSessions {
         };
         body.asks += 1;
         // The connection may be dead without a word.
-        let is_doubted = body.asks > 1 && !request.relayed;
+        let is_doubted = !request.relayed;
         self.ask_for_body(core, id);
         if is_doubted {
             self.dial(core, id);

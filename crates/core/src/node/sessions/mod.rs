@@ -208,6 +208,7 @@ impl ProviderSessions {
         if self.resume_session(core, &request) || self.decline_forbidden(core, &request) {
             return;
         }
+        self.end_relayed_anew(core, &request);
         if request.offer.service.is_call() && request.spec.resume.is_some() {
             // Only the provider that has run it can go on with its answer.
             return decline(core, &request, Reason::NotFound, None);
@@ -291,10 +292,15 @@ impl ProviderSessions {
             session.request.reflect = session.request.reflect.and(reflect).or(session.request.reflect);
             session.repeats += 1;
             session.repeat_accept(core);
-            // The connection may be dead without a word.
-            let doubtful = session.connection.map(|connection| core.connections.doubtful_tries(core.now, connection));
-            if doubtful.is_some_and(|tries| session.repeats + 1 == tries) && !session.request.relayed {
-                self.dial(core, id);
+            if let Some(connection) =
+                session.connection.filter(|_| session.accept.is_some() && !session.request.relayed)
+            {
+                // The connection may be dead without a word.
+                if session.repeats + 1 == core.connections.doubtful_tries(core.now, connection) {
+                    self.dial(core, id);
+                } else if session.is_inline() && session.repeats == 1 {
+                    session.wait_for_sign(core, id, connection);
+                }
             }
         }
         self.leave_keys(core, id);

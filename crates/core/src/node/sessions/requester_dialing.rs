@@ -31,15 +31,11 @@ impl ProviderSessions {
             return self.open(core, id, connection);
         }
         if self.unreached.holds(core.now, request.requester, &request.dialable()) {
+            core.connections.doubted_with(request.requester).into_iter().for_each(|doubted| core.doubt(doubted));
             return self.refuse(core, id, Reason::Unreachable);
         }
-        // At least half of the time is left to the hub.
-        let asked_by = request.asked_by.and_then(|connection| core.connections.get(connection));
-        let trips = asked_by.map_or(Duration::ZERO, |connection| connection.rtt.smoothed() * HANDSHAKE_TRIPS);
-        let patience = (REACH_TIME + trips).min(request.deadline / 2);
         let is_somewhere = !request.dialable().is_empty();
         if self.dial(core, id) {
-            core.set(Timer::Reach(id), patience);
             return self.tell_pending(core, id);
         }
         self.refuse(core, id, if is_somewhere { Reason::Unreachable } else { Reason::NoTransport });
@@ -52,8 +48,8 @@ impl ProviderSessions {
         !addresses.is_empty() && !self.unreached.holds(now, request.requester, &addresses)
     }
 
-    /// Dials the requester, if there is an address over an allowed transport. False as well if hubs have had too
-    /// many requesters dialed in vain.
+    /// Dials the requester, if there is an address over an allowed transport; the connection that there is may be
+    /// dead. False as well if hubs have had too many requesters dialed in vain.
     pub(super) fn dial(&mut self, core: &mut Core, id: SessionId) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let request = &session.request;
@@ -61,13 +57,17 @@ impl ProviderSessions {
         if addresses.is_empty() {
             return false;
         }
-        let way = request.way();
+        let (way, patience) = (request.way(), reach_time(core, request));
         if request.asked_by.is_none_or(|asked_by| !core.is_hub(asked_by)) {
             core.dial_node(way, addresses);
             session.dialling = true;
         } else {
             session.dialling = core.dial_as_told(ToldNode::Requester, way, addresses);
         }
+        if session.dialling && !core.timers.is_set(Timer::Reach(id)) {
+            core.set(Timer::Reach(id), patience);
+        }
+        session.connection.into_iter().for_each(|connection| core.doubt(connection));
         session.dialling
     }
 
@@ -94,20 +94,22 @@ impl ProviderSessions {
     /// A dial has led to a node: the requester of those that wait for it.
     pub(crate) fn on_requester_reached(&mut self, core: &mut Core, way: DialTarget, connection: ConnectionId) {
         self.unreached.forget(way.node);
-        for id in self.end_dial(way) {
+        for id in self.end_dial(core, way) {
             self.join(core, id, connection);
         }
     }
 
     /// The sessions for which this dial was, which is over.
-    fn end_dial(&mut self, way: DialTarget) -> Vec<SessionId> {
+    fn end_dial(&mut self, core: &mut Core, way: DialTarget) -> Vec<SessionId> {
         let meant = |session: &Session| session.dialling && session.request.way() == way;
         let sessions = self.sessions.iter_mut().filter(|(_, session)| meant(session));
         let ended = sessions.map(|(id, session)| {
             session.dialling = false;
             *id
         });
-        ended.collect()
+        let ended: Vec<_> = ended.collect();
+        ended.iter().for_each(|id| core.timers.clear(Timer::Reach(*id)));
+        ended
     }
 
     /// A node is there: perhaps one for which a session waits.
@@ -145,16 +147,14 @@ impl ProviderSessions {
     /// A dial to a requester has failed. Who is not admitted there is not to
     /// serve in another way, through a hub, either.
     pub(crate) fn on_requester_unreachable(&mut self, core: &mut Core, way: DialTarget, loss: ConnectionLoss<'_>) {
-        for id in self.end_dial(way) {
+        for id in self.end_dial(core, way) {
             let Some(session) = self.sessions.get(&id) else { continue };
             if matches!(session.phase, SessionPhase::Reaching) && loss.refused {
                 self.refuse(core, id, Reason::NotAllowed);
-            } else if matches!(session.phase, SessionPhase::Reaching) {
-                self.leave_to_hub(core, id);
             } else if loss.refused {
                 self.finish(core, id, Some(Reason::NotAllowed));
-            } else if session.waits_for_connection() {
-                core.set(Timer::Accept(id), REDIAL_PAUSE);
+            } else {
+                self.on_unreached(core, id);
             }
         }
     }
@@ -163,16 +163,43 @@ impl ProviderSessions {
     /// later request may find the connection that it leads to.
     pub(crate) fn on_reach_timer(&mut self, core: &mut Core, id: SessionId) {
         let Some(way) = self.sessions.get(&id).map(|session| session.request.way()) else { return };
-        let waits = |session: &Session| matches!(session.phase, SessionPhase::Reaching) && session.request.way() == way;
-        for id in self.live_where(waits) {
-            self.leave_to_hub(core, id);
+        let waits = |session: &Session| session.dialling && session.request.way() == way;
+        let waiting: Vec<_> = self.sessions.iter().filter(|(_, session)| waits(session)).map(|(id, _)| *id).collect();
+        for id in waiting {
+            self.on_unreached(core, id);
         }
     }
 
-    /// The requester cannot be dialled, which is remembered.
-    fn leave_to_hub(&mut self, core: &mut Core, id: SessionId) {
+    /// The requester of a session cannot be dialled, at least not soon. The hub relays what has not begun, and what its
+    /// requester has asked for again; all else that is under way waits for a connection.
+    fn on_unreached(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
-        self.unreached.record_failure(core.now, session.request.requester, session.request.dialable());
-        self.refuse(core, id, Reason::Unreachable);
+        let request = &session.request;
+        let is_alive = |connection| core.connections.is_believed(connection);
+        if session.connection.is_some_and(is_alive) {
+            return;
+        }
+        if let Some(connection) = way_to(core, request) {
+            return self.join(core, id, connection);
+        }
+        self.unreached.record_failure(core.now, request.requester, request.dialable());
+        let is_of_hub = request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
+        if matches!(session.phase, SessionPhase::Reaching) || is_of_hub && !session.has_begun() {
+            return self.refuse(core, id, Reason::Unreachable);
+        }
+        if session.waits_for_connection() {
+            core.set(Timer::Accept(id), REDIAL_PAUSE);
+        }
+        let session = self.sessions.get_mut(&id).filter(|session| !session.must_come_whole());
+        if let Some(again) = session.and_then(|session| session.asked_again.take()) {
+            super::decline(core, &again, Reason::Unreachable, None);
+        }
     }
+}
+
+/// The longest dial to a requester before the hub is told to relay; at least half of the time is left to the hub.
+fn reach_time(core: &Core, request: &ServeRequest) -> Duration {
+    let asked_by = request.asked_by.and_then(|connection| core.connections.get(connection));
+    let trips = asked_by.map_or(Duration::ZERO, |connection| connection.rtt.smoothed() * HANDSHAKE_TRIPS);
+    (REACH_TIME + trips).min(request.deadline / 2)
 }

@@ -10,7 +10,7 @@ use roost_wire::{ConnectionId, RequestId};
 use super::object_scheduler::probe_path;
 use super::publications::LiveStream;
 use super::serve_request::ServeRequest;
-use super::session::{ObjectOffer, Session, SessionPhase};
+use super::session::{ObjectOffer, SIGNS, Session, SessionPhase};
 use crate::flow::{INLINE_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 use crate::node::api::{NodeEvent, SessionId, SourceOutput, Ticket};
 use crate::node::connections::ConnectionLoss;
@@ -171,6 +171,7 @@ impl ProviderSessions {
         }
         session.heard = core.now;
         session.confirmed = true;
+        session.asked_again = None;
         core.timers.clear(Timer::Accept(id));
         let (is_object, is_large) = match &session.phase {
             SessionPhase::Sending(object) => (true, object.length() > WINDOW_BYTES),
@@ -215,6 +216,16 @@ impl ProviderSessions {
             }
             return;
         };
+        if session.is_inline() {
+            match core.connections.is_believed(connection) {
+                true => {}
+                false if session.tries < SIGNS => session.wait_for_sign(core, id, connection),
+                false => {
+                    self.dial(core, id);
+                }
+            }
+            return;
+        }
         if session.confirmed || session.tries >= ACCEPT_TRIES {
             return;
         }
@@ -247,24 +258,24 @@ impl ProviderSessions {
     /// A requester has lost what it is served and asks under another number: it goes on under
     /// the one before. Returns whether there is such a session.
     pub(super) fn resume_session(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
-        let is_same = |session: &Session| {
-            let old = &session.request;
-            matches!(session.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_))
-                && (old.requester, old.nonce, old.spec.service)
-                    == (request.requester, request.nonce, request.spec.service)
-                && !old.relayed
-                && !request.relayed
-        };
+        let is_same = |session: &Session| session.is_of_flow(request) && !request.relayed;
         let Some(id) = self.live_where(is_same).first().copied() else { return false };
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         if !request.addresses.is_empty() {
             session.request.addresses.clone_from(&request.addresses);
+        }
+        let is_dead = session.connection.is_none_or(|connection| !core.connections.is_believed(connection));
+        let is_out_of_reach = is_dead && self.unreached.holds(core.now, request.requester, &request.dialable());
+        if is_out_of_reach && !session.must_come_whole() {
+            super::decline(core, request, Reason::Unreachable, None);
+            return true;
         }
         if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
             core.send(
                 hub,
                 RequestMessage::Pending { id: request.key.1, requester: Some(request.requester), provider: None },
             );
+            session.asked_again = Some(Box::new(request.clone()));
         } else if let Some(connection) = request.asked_by {
             self.resume(core, id, connection);
             return true;
@@ -272,11 +283,20 @@ impl ProviderSessions {
         // Whatever was under way has not come.
         session.interrupt();
         session.repeat_accept(core);
-        if session.connection.is_none() || core.now >= session.is_doubted_at(core) {
+        if session.is_unheard(core) {
             self.dial(core, id);
         }
         self.pump(core);
         true
+    }
+
+    /// A hub relays from now on what could not go on directly.
+    pub(super) fn end_relayed_anew(&mut self, core: &mut Core, request: &ServeRequest) {
+        if request.relayed {
+            for id in self.live_where(|session| session.is_of_flow(request)) {
+                self.finish(core, id, Some(Reason::Unreachable));
+            }
+        }
     }
 
     /// A connection has gone: the requester is dialled again, and the flow
@@ -309,6 +329,7 @@ impl ProviderSessions {
         session.connection = Some(connection);
         session.tries = 0;
         session.confirmed = false;
+        session.asked_again = None;
         session.interrupt();
         if session.accept.is_some() {
             session.repeat_accept(core);

@@ -13,7 +13,7 @@ use crate::node::connections::DialTarget;
 pub(super) type SessionFlowKey = (NodeId, RequestId);
 
 /// A request as a provider sees it, whoever brought it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ServeRequest {
     pub(crate) key: SessionFlowKey,
     pub(crate) relayed: bool,

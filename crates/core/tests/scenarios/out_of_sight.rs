@@ -1,0 +1,171 @@
+//! Two nodes that were connected lose sight of each other while hubs still reach both.
+
+use crate::*;
+
+/// The longest wait for the first answer: a repeated request, doubt in the connection, and a dial in vain.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
+
+/// The time more until the body of a call is doubted.
+const FIRST_BODY: Duration = Duration::from_secs(2);
+
+/// The longest gap of a flow under way: its silence, and the same.
+const LONGEST_GAP: Duration = Duration::from_secs(8);
+
+/// A provider and a requester that have a connection, at hubs that will still reach both.
+struct ConnectedPair {
+    world: World,
+    provider: HostId,
+    requester: HostId,
+}
+
+/// The shape of a pair.
+#[derive(Clone, Copy, Debug)]
+struct PairCase {
+    hubs: usize,
+    schemes: SchemeSet,
+    delay: Duration,
+    object_bytes: usize,
+    idle: Duration,
+}
+
+impl PairCase {
+    fn of_seed(seed: u64) -> Self {
+        let mut random = SplitMix64::new(seed);
+        let mut below = |count: usize| random.below(count as u64) as usize;
+        let schemes =
+            [SchemeSet::ALL, SchemeSet::only(Scheme::Udp), SchemeSet::only(Scheme::Tcp), SchemeSet::only(Scheme::Quic)];
+        Self {
+            hubs: 1 + below(2),
+            schemes: schemes[below(4)],
+            delay: MS * [1, 20, 130][below(3)],
+            object_bytes: [800, 20_000, 2_000_000][below(3)],
+            idle: SECOND * [0, 20, 110, 300][below(4)],
+        }
+    }
+}
+
+fn render() -> Service {
+    "acme/render:call".parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+impl ConnectedPair {
+    fn new(seed: u64, case: PairCase) -> Self {
+        let mut world = World::new(seed);
+        world.retransmits = true;
+        let hubs = world.mesh(case.hubs);
+        let provider = world.node((1, 1), &[], &hubs[..1]);
+        let requester = world.node((0, 0), &[], &hubs[case.hubs - 1..]);
+        world.hosts.iter_mut().for_each(|host| host.schemes = case.schemes);
+        world.hosts[provider.0].object_bytes = Some(case.object_bytes);
+        world.path.delay = case.delay;
+        world.run_until_attached();
+        let services = Service::ALL.iter().fold(ServiceSet::EMPTY, |all, service| all.with_offer(Offer::new(*service)));
+        let services = services.with_offer(Offer::new(render()));
+        world.command(provider, NodeCommand::Reconfigure { services, max_streams: 1, uplink_kbps: None });
+        world.run(5 * SECOND);
+        let mut pair = Self { world, provider, requester };
+        let first = pair.ask(Service::Sensor);
+        let summary = finished(&mut pair.world, requester, first);
+        assert!(summary.complete && !summary.relayed, "seed {seed}, {case:?}: {summary:?}");
+        pair.world.run(case.idle);
+        pair
+    }
+
+    fn ask(&mut self, service: Service) -> Ticket {
+        self.world.request_with(self.requester, service, ANYWHERE, |wanted| {
+            wanted.duration = service.is_stream().then_some(10 * SECOND);
+            if service.is_call() {
+                wanted.body = object(3000);
+            }
+        })
+    }
+
+    fn lose_sight(&mut self) {
+        self.world.cut(self.provider, self.requester);
+    }
+
+    /// The times of the payloads of a request, after those of its command and before that of its end.
+    fn times(&self, ticket: Ticket) -> Vec<Time> {
+        let is_data = |event: &NodeEvent| matches!(event, NodeEvent::Data { ticket: of, .. } if *of == ticket);
+        let events = self.world.events(self.requester).iter();
+        events.filter(|(_, event)| is_data(event)).map(|(at, _)| *at).collect()
+    }
+
+    fn runs(&self) -> usize {
+        let is_run =
+            |event: &NodeEvent| matches!(event, NodeEvent::OpenSource { request, .. } if request.service.is_call());
+        self.world.events(self.provider).iter().filter(|(_, event)| is_run(event)).count()
+    }
+}
+
+fn services() -> [Service; 5] {
+    [Service::Sensor, Service::Image, Service::Track, Service::Video, render()]
+}
+
+#[test]
+fn hub_relays_soon_out_of_sight() {
+    for_seeds(30, |seed| {
+        let case = PairCase::of_seed(seed);
+        for service in services() {
+            let mut pair = ConnectedPair::new(seed, case);
+            let requester = pair.requester;
+            pair.lose_sight();
+            for number in 0..3 {
+                let body = if service.is_call() { FIRST_BODY } else { Duration::ZERO };
+                let limit = if number == 0 { FIRST_ANSWER + body } else { Duration::ZERO } + case.delay * 30;
+                let ticket = pair.ask(service);
+                let summary = finished(&mut pair.world, requester, ticket);
+                assert!(summary.complete && summary.relayed, "seed {seed}, {case:?}, {service}: {summary:?}");
+                assert!(summary.first_byte < limit, "seed {seed}, {case:?}, {service} {number}: {summary:?}");
+            }
+            assert_eq!(pair.runs(), if service.is_call() { 3 } else { 0 }, "seed {seed}, {case:?}");
+            pair.world.heal();
+            pair.world.run(61 * SECOND);
+            let ticket = pair.ask(service);
+            let summary = finished(&mut pair.world, requester, ticket);
+            assert!(summary.complete && !summary.relayed, "seed {seed}, {case:?}, {service}: {summary:?}");
+        }
+    });
+}
+
+#[test]
+fn flow_goes_on_out_of_sight() {
+    for_seeds(30, |seed| {
+        let case = PairCase { object_bytes: 2_000_000, ..PairCase::of_seed(seed) };
+        for service in [Service::Image, Service::Track, Service::Video] {
+            let mut pair = ConnectedPair::new(seed, case);
+            let (ticket, requester) = (pair.ask(service), pair.requester);
+            let has_begun = |world: &World| world.hosts[requester.0].payloads(ticket).count() > 5;
+            assert!(pair.world.run_while(5 * SECOND, has_begun), "seed {seed}, {case:?}, {service}");
+            pair.lose_sight();
+            let summary = finished(&mut pair.world, requester, ticket);
+            assert!(summary.complete, "seed {seed}, {case:?}, {service}: {summary:?}");
+            let times = pair.times(ticket);
+            let gap = times.windows(2).map(|two| two[1].since(two[0])).max().unwrap_or_default();
+            println!("{case:?} {service} gap {gap:?} relayed {}", summary.relayed);
+            assert!(gap < LONGEST_GAP + case.delay * 20, "seed {seed}, {case:?}, {service}: {gap:?}");
+        }
+    });
+}
+
+/// A connection that loses much is doubted now and then, and goes on to be used.
+#[test]
+fn lossy_connections_are_believed_again() {
+    for_seeds(20, |seed| {
+        let case = PairCase { object_bytes: 800, schemes: SchemeSet::only(Scheme::Udp), ..PairCase::of_seed(seed) };
+        let mut pair = ConnectedPair::new(seed, case);
+        let (requester, nodes) = (pair.requester, [pair.provider, pair.requester]);
+        pair.world.path.loss = 200;
+        // Behind translators no dial of the provider's brings another connection.
+        pair.world.close(&nodes);
+        let relayed = (0..30).filter(|_| {
+            let ticket = pair.ask(Service::Sensor);
+            pair.world.run_while(30 * SECOND, |world| world.hosts[requester.0].ending(ticket).is_some());
+            let ending = pair.world.hosts[requester.0].ending(ticket).cloned();
+            matches!(ending, Some(NodeEvent::Finished { summary, .. }) if summary.relayed)
+        });
+        let relayed = relayed.count();
+        println!("{relayed}");
+        assert!(relayed <= 6, "seed {seed}, {case:?}: {relayed} of 30");
+    });
+}
