@@ -16,27 +16,35 @@ const MOST: usize = 6;
 /// The most points of a line: more are not visible.
 const POINTS: usize = 400;
 
-/// Rate and use of a direction, second by second, in Mbit/s.
+/// Rate and use of a direction in one second, in Mbit/s.
+#[derive(Clone, Copy)]
+struct TraceSecond {
+    t: f64,
+    rate: f64,
+    used: f64,
+}
+
+/// A direction, second by second.
 struct Direction {
     name: String,
     /// The part of the rate that was used over the whole run, as the figure of links has it.
     of_run: Option<f64>,
-    seconds: Vec<(f64, f64, f64)>,
+    seconds: Vec<TraceSecond>,
 }
 
 impl Direction {
     /// The part of the rate that was used; from the seconds, which are rounded, only where the run has no counters.
     fn used(&self) -> f64 {
-        let sum = |of: fn(&(f64, f64, f64)) -> f64| self.seconds.iter().map(of).sum::<f64>();
-        self.of_run.unwrap_or_else(|| sum(|second| second.2) / sum(|second| second.1).max(f64::MIN_POSITIVE))
+        let sum = |of: fn(&TraceSecond) -> f64| self.seconds.iter().map(of).sum::<f64>();
+        self.of_run.unwrap_or_else(|| sum(|second| second.used) / sum(|second| second.rate).max(f64::MIN_POSITIVE))
     }
 
     fn panel(&self) -> CoursePanel {
-        let points = |value: fn(&(f64, f64, f64)) -> f64| {
-            since_zero(self.seconds.iter().map(|one| CoursePoint { t: one.0, value: value(one) }).collect())
+        let points = |value: fn(&TraceSecond) -> f64| {
+            since_zero(self.seconds.iter().map(|one| CoursePoint { t: one.t, value: value(one) }).collect())
         };
-        let rate = CourseLine::whole(Ink::Blue, LineForm::Area, points(|second| second.1));
-        let used = CourseLine::whole(Ink::Vermilion, LineForm::Line, points(|second| second.2));
+        let rate = CourseLine::whole(Ink::Blue, LineForm::Area, points(|second| second.rate));
+        let used = CourseLine::whole(Ink::Vermilion, LineForm::Line, points(|second| second.used));
         let name = format!("{}, Mbit/s", self.name);
         CoursePanel::new(name, Ink::Blue, vec![rate, used])
     }
@@ -70,26 +78,27 @@ fn whole_seconds(loads: &[TraceLoad]) -> impl Iterator<Item = &TraceLoad> {
 }
 
 fn directions(loads: &[TraceLoad], links: &[LinkUse]) -> Vec<Direction> {
-    let mut by_direction: BTreeMap<(&str, &str, &str), Vec<(f64, f64, f64)>> = BTreeMap::new();
+    let mut by_direction: BTreeMap<[&str; 3], Vec<TraceSecond>> = BTreeMap::new();
     for TraceLoad { t, rate_bps, link } in whole_seconds(loads) {
         let rate = *rate_bps as f64 / 1e6;
-        let key = (link.link.as_str(), link.host.as_str(), link.direction.as_str());
-        by_direction.entry(key).or_default().push((*t, rate, rate * link.used));
+        let key = [&link.link, &link.host, &link.direction].map(String::as_str);
+        by_direction.entry(key).or_default().push(TraceSecond { t: *t, rate, used: rate * link.used });
     }
-    let thinned = |((link, host, side), seconds): ((&str, &str, &str), Vec<(f64, f64, f64)>)| {
-        let together = seconds.len().div_ceil(POINTS).max(1);
-        let mean = |chunk: &[(f64, f64, f64)]| {
-            let mean = |of: fn(&(f64, f64, f64)) -> f64| chunk.iter().map(of).sum::<f64>() / chunk.len() as f64;
-            (mean(|second| second.0), mean(|second| second.1), mean(|second| second.2))
-        };
-        let is_it = |one: &&LinkUse| one.link.link == link && one.link.host == host && one.link.direction == side;
-        Direction {
-            name: direction_name(link, host, side),
-            of_run: links.iter().find(is_it).and_then(|one| one.utilization),
-            seconds: seconds.chunks(together).map(mean).collect(),
-        }
+    by_direction.into_iter().map(|(key, seconds)| thinned(key, &seconds, links)).collect()
+}
+
+fn thinned([link, host, side]: [&str; 3], seconds: &[TraceSecond], links: &[LinkUse]) -> Direction {
+    let together = seconds.len().div_ceil(POINTS).max(1);
+    let mean = |chunk: &[TraceSecond]| {
+        let mean = |of: fn(&TraceSecond) -> f64| chunk.iter().map(of).sum::<f64>() / chunk.len() as f64;
+        TraceSecond { t: mean(|second| second.t), rate: mean(|second| second.rate), used: mean(|second| second.used) }
     };
-    by_direction.into_iter().map(thinned).collect()
+    let is_it = |one: &&LinkUse| one.link.link == link && one.link.host == host && one.link.direction == side;
+    Direction {
+        name: direction_name(link, host, side),
+        of_run: links.iter().find(is_it).and_then(|one| one.utilization),
+        seconds: seconds.chunks(together).map(mean).collect(),
+    }
 }
 
 #[cfg(test)]

@@ -146,6 +146,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn wide_tables_scroll_in_their_box() {
+        let table = table(&["a", "b"], &row("", "x", ["1"])).0;
+        assert!(table.contains("class=\"card scroll\"") && table.contains("tabindex=\"0\""), "{table}");
+        for rule in [
+            ".scroll{overflow-x:auto",
+            ".scroll::-webkit-scrollbar{",
+            ".scroll tr>:first-child{padding-left:20px;position:sticky",
+        ] {
+            assert!(STYLE.contains(rule), "{rule}");
+        }
+    }
+
+    #[test]
     fn backquotes_become_code() {
         let said = notice("doubt", "Unknown:", "", &["`emulate <x>` measures it".to_owned(), "a ` b".to_owned()]).0;
         assert!(
