@@ -24,7 +24,6 @@ struct TraceSecond {
     used: f64,
 }
 
-/// A direction, second by second.
 struct Direction {
     name: String,
     /// The part of the rate that was used over the whole run, as the figure of links has it.
