@@ -6,9 +6,9 @@ use roost_topology::file::quote;
 use roost_wire::Cell;
 
 use crate::hosts::{MAX_NAME, NET, ObservedHost, unique};
+use crate::leg_rate::LegRate;
 use crate::legs::{self, Distances, StarFit};
 use crate::observe::Observed;
-use crate::rates::LegRate;
 use crate::round_trips::PathSamples;
 use crate::source::{Certainty, SourcedValue};
 

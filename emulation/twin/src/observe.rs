@@ -8,9 +8,11 @@ use roost_wire::Role;
 
 use crate::align::Aligned;
 use crate::delivered::Delivered;
+use crate::first_bytes::{self, Delays};
 use crate::hosts::Hosts;
+use crate::leg_rate::HostRates;
 use crate::legs::{self, Distances, StarFit};
-use crate::rates::{self, Delays, HostRates};
+use crate::rates;
 use crate::requests::{self, FoundRequests, LeftOut, ObservedRequest};
 use crate::round_trips::{self, Paths};
 
@@ -108,7 +110,7 @@ pub fn observe(recordings: &[Recording]) -> Result<Observed, TwinError> {
     let rates = rates::find(&hosts, &requests, &delays, &Delivered::find(&aligned, &hosts));
     let warm = warm_connections(&aligned, &hosts);
     let mut remarks = remarks(&aligned, &hosts);
-    remarks.extend(work(&rates::beyond_streams(&hosts, &requests, &delays), &requests));
+    remarks.extend(work(&first_bytes::beyond_streams(&hosts, &requests, &delays, &rates), &requests));
     remarks.extend(star.as_ref().and_then(|fit| untold_legs(fit, &hosts)));
     let length = aligned.length;
     Ok(Observed { hosts, paths, star, delays, rates, requests, left_out, warm, length, remarks })

@@ -9,62 +9,29 @@
 
 use std::collections::BTreeMap;
 
-use roost_statistics::quantile;
-
 use crate::delivered::{Delivered, Direction};
+use crate::first_bytes::{self, Delays, PACKET_BITS, Work};
 use crate::hosts::Hosts;
+use crate::leg_rate::{EXCEEDED, HostRates, LegRate, STREAMS};
 use crate::requests::ObservedRequest;
-use crate::source::Certainty;
 
 /// The most bytes of an object that a transport sends at once: ten segments (RFC 6928).
 const FLIGHT_BYTES: u64 = 14_000;
 /// Headers of an object's packets, as a part of its bytes.
 const HEADERS: f64 = 1.06;
-const PACKET_BITS: f64 = 1_514.0 * 8.0;
 /// The part of a larger object that comes after its first byte, at least.
 const AFTER_FIRST: f64 = 0.85;
-/// The most work of hosts on a request's way, milliseconds: more is the network's.
-const MOST_WORK_MS: f64 = 8.0;
 /// An object that takes less than this, beyond the work of hosts, is no measurement of a rate.
 const LEAST_MS: f64 = 3.0;
 /// A time within so many spreads of the work of hosts may be chance.
 const SPREADS: f64 = 1.5;
-/// A leg that has delivered this much more than small objects tell is not what slowed them.
-const EXCEEDED: f64 = 1.15;
 /// A stream that loses this part, and so many packets, has met a full queue, or a lossy link.
 const LOSSY: f64 = 0.03;
 const LOST_PACKETS: u64 = 10;
 /// A leg is full if it delivers this part of what it ever does.
 const FULL: f64 = 0.9;
-/// The streams that tell a rate: a single one may have lost packets elsewhere.
-const STREAMS: usize = 2;
-/// The ways that tell a leg from those at their other ends.
-const WAYS: usize = 2;
-/// The measurements that make a rate sure.
-const SURE: usize = 3;
-/// Rounds in which the packet at the faster leg is taken off.
-const ROUNDS: usize = 4;
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct LegRate {
-    /// Bits per second; `None` where nothing limits that was seen.
-    pub(crate) bps: Option<f64>,
-    pub(crate) reached_bps: f64,
-    /// Small objects over it, and streams that lost packets while it was full.
-    objects: usize,
-    streams: usize,
-    /// Other hosts from or to which small objects went.
-    ways: usize,
-    is_mirrored: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct HostRates {
-    pub(crate) up: LegRate,
-    pub(crate) down: LegRate,
-}
-
-pub(crate) type Delays = Vec<Vec<Option<f64>>>;
+/// Rounds in which the packets at faster legs, and those of other messages, are taken off.
+const ROUNDS: usize = 6;
 
 /// The least time that small objects took on a way, with their bits and their number.
 #[derive(Clone, Copy, Debug)]
@@ -97,67 +64,16 @@ pub(crate) fn find(
             None => {}
         }
     }
-    let ways = small_objects(hosts, requests, delays);
-    for ((from, to), way) in &ways {
+    for ((from, to), way) in &small_objects(hosts, requests, delays, &rates) {
         rates[*from].up.add_way(way.count);
         rates[*to].down.add_way(way.count);
     }
-    solve(&mut rates, &ways);
+    for _ in 0..ROUNDS {
+        let ways = small_objects(hosts, requests, delays, &rates);
+        solve(&mut rates, &ways);
+    }
     rates.iter_mut().for_each(HostRates::complete);
     rates
-}
-
-impl LegRate {
-    pub(crate) fn certainty(&self) -> Certainty {
-        let streams = if self.streams >= STREAMS { self.streams } else { 0 };
-        match (self.bps, streams.max(self.objects)) {
-            (Some(_), _) if self.is_mirrored => Certainty::Assumed,
-            // The leg at the other end may be the slower one.
-            (Some(_), 1..) if streams == 0 && self.ways < WAYS => Certainty::Estimated,
-            (None, _) | (_, 0) => Certainty::Assumed,
-            (_, SURE..) => Certainty::Measured,
-            _ => Certainty::Estimated,
-        }
-    }
-
-    pub(crate) fn source(&self) -> String {
-        let reached = format!("{:.2} Mbit/s were reached", self.reached_bps / 1e6);
-        match (self.bps, self.streams, self.objects) {
-            (Some(_), _, _) if self.is_mirrored => format!("that of the other direction; {reached}"),
-            (Some(_), count @ STREAMS.., _) => format!("{count} streams lost packets when {reached}"),
-            (Some(_), _, count) => format!("time of small objects, {count} of them; {reached}"),
-            (None, _, 0) => format!("no small object went there; {reached}"),
-            (None, _, count) => format!("small objects, {count} of them, were not slowed there; {reached}"),
-        }
-    }
-
-    const fn add_way(&mut self, objects: usize) {
-        self.objects += objects;
-        self.ways += 1;
-    }
-
-    const fn reached(&mut self, bps: f64) {
-        self.reached_bps = self.reached_bps.max(bps);
-    }
-
-    /// The rate that is known so far: no limit if none is.
-    fn known(&self) -> f64 {
-        self.bps.unwrap_or(f64::INFINITY)
-    }
-}
-
-impl HostRates {
-    /// A direction that nothing measured has the rate of the other one.
-    fn complete(&mut self) {
-        let Self { up, down } = self;
-        let measured = [up.bps, down.bps];
-        for (own, other) in [(up, measured[1]), (down, measured[0])] {
-            if own.bps.is_none() && own.objects == 0 && other.is_some_and(|bps| bps >= own.reached_bps / EXCEEDED) {
-                own.bps = other;
-                own.is_mirrored = true;
-            }
-        }
-    }
 }
 
 /// Finds rates that explain the times of small objects: each leg is as fast as its fastest way tells, unless it has
@@ -186,12 +102,13 @@ fn small_objects(
     hosts: &Hosts,
     requests: &[ObservedRequest],
     delays: &Delays,
+    rates: &[HostRates],
 ) -> BTreeMap<(usize, usize), SmallObjects> {
-    let Work { usual_ms, spread_ms } = work(hosts, requests, delays);
+    let Work { usual_ms, spread_ms } = first_bytes::work(hosts, requests, delays, rates);
     let mut ways: BTreeMap<(usize, usize), SmallObjects> = BTreeMap::new();
     for request in requests {
         let Some((bytes, target)) = small_object(request).zip(request.target) else { continue };
-        let Some(beyond) = beyond_delays(hosts, request, delays) else { continue };
+        let Some(beyond) = first_bytes::beyond_asking(hosts, request, delays, rates) else { continue };
         let took_ms = Some(beyond - usual_ms).filter(|took| *took >= LEAST_MS.max(SPREADS * spread_ms));
         let (took_s, bits) = (took_ms.unwrap_or(0.0) / 1e3, bytes as f64 * 8.0 * HEADERS);
         let way = ways.entry((target, request.host)).or_insert(SmallObjects { took_s, bits, count: 0 });
@@ -239,44 +156,6 @@ fn full_leg(request: &ObservedRequest, from: usize, to: usize, delivered: &Deliv
     (up.max(down) >= FULL && delivered.has_plateau(host, fuller)).then_some(fuller)
 }
 
-/// What the first byte took beyond the delays of its way, milliseconds. A request goes to the requester's home and from
-/// there to the provider, if both have the same home.
-fn beyond_delays(hosts: &Hosts, request: &ObservedRequest, delays: &Delays) -> Option<f64> {
-    let (own, provider) = (request.host, request.target?);
-    let delay = |a: usize, b: usize| if a == b { Some(0.0) } else { delays[a][b] };
-    let there = match request.began.provider {
-        Some(_) => delay(own, provider)?,
-        None => {
-            let hub = hosts.common_home(own, provider)?;
-            delay(own, hub)? + delay(hub, provider)?
-        }
-    };
-    Some(request.first_byte_ms()? - there - delay(provider, own)?)
-}
-
-/// The work of hosts on the way of a request.
-struct Work {
-    usual_ms: f64,
-    spread_ms: f64,
-}
-
-/// The work of hosts, from what the first bytes of streams take beyond all delays: the least are those without a queue,
-/// and the others tell how much is chance.
-fn work(hosts: &Hosts, requests: &[ObservedRequest], delays: &Delays) -> Work {
-    let beyond = beyond_streams(hosts, requests, delays);
-    let part = |part: f64| quantile(&beyond, part).unwrap_or(0.0).max(0.0);
-    Work { usual_ms: part(0.1).min(MOST_WORK_MS), spread_ms: part(0.5) - part(0.1) }
-}
-
-/// What the first bytes of streams took beyond the delays of their ways, milliseconds, the least first: queues, and the
-/// work of hosts.
-pub(crate) fn beyond_streams(hosts: &Hosts, requests: &[ObservedRequest], delays: &Delays) -> Vec<f64> {
-    let streams = requests.iter().filter(|request| request.is_warm && request.began.service.is_stream());
-    let mut beyond: Vec<f64> = streams.filter_map(|request| beyond_delays(hosts, request, delays)).collect();
-    beyond.sort_by(f64::total_cmp);
-    beyond
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,13 +181,6 @@ mod tests {
             // A fast leg may pass for another slow one, which takes a packet's time off.
             assert!((found / expected - 1.0).abs() < 0.2, "{host}: {found}");
         }
-    }
-
-    #[test]
-    fn one_way_tells_no_leg() {
-        let leg = |ways, streams| LegRate { bps: Some(1e6), objects: 9, ways, streams, ..LegRate::default() };
-        assert_eq!(leg(1, 0).certainty(), Certainty::Estimated);
-        assert_eq!([leg(2, 0).certainty(), leg(1, 3).certainty()], [Certainty::Measured; 2]);
     }
 
     #[test]

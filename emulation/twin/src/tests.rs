@@ -79,6 +79,25 @@ impl Maker {
         );
     }
 
+    /// A request that was answered: its service, payload bytes and packets, and first byte.
+    fn answered(&mut self, t: f64, target: u8, (service, bytes, packets): (&str, u64, u64), first_byte_ms: f64) {
+        let (request, began_ms) = (self.lines.len(), self.begin_ms + (t * 1e3) as u64);
+        self.add(
+            t,
+            json!({ "record": "request", "daemon": 0, "request": { "event": "began", "schema": 2,
+            "request": request, "began_unix_ms": began_ms, "service": service, "area": { "at": format!("{target},0") },
+            "transports": ["udp"], "reflect": "if-busy", "timeout_ms": 20_000 } }),
+        );
+        self.add(
+            t + 1.0,
+            json!({ "record": "request", "daemon": 0, "request": { "event": "ended", "schema": 2,
+            "request": request, "outcome": "completed", "elapsed_ms": first_byte_ms + 1.0, "summary": {
+            "provider": id(target), "cell": format!("{target},0"), "transport": "udp", "relayed": false, "bytes": bytes,
+            "packets": packets, "lost": 0, "reordered": 0, "duplicates": 0, "unread": 0, "jitter_ms": 0.0,
+            "first_byte_ms": first_byte_ms, "elapsed_ms": first_byte_ms + 1.0, "digest_ok": null, "complete": true } } }),
+        );
+    }
+
     fn recording(&self) -> Recording {
         let mut lines: Vec<StampedLine> =
             self.lines.iter().map(|line| serde_json::from_value(line.clone()).unwrap()).collect();
@@ -117,6 +136,38 @@ fn round_trips_become_legs_of_star() {
     }
     assert!(twin.plan.contains("super_nodes = [\"n1\"]"), "{}", twin.plan);
     assert!(twin.plan.contains("timeout = \"20s\"\nstream = \"5s\""), "{}", twin.plan);
+}
+
+/// Streams tell the work of hosts only without the time of their own packets at the legs.
+#[test]
+fn fast_legs_are_not_overrated() {
+    let rates = [f64::INFINITY, 2e6, 10e6];
+    let delay = |a: u8, b: u8| if a == b { 0.0 } else { f64::from(a + b) * 10.0 };
+    let at_leg = |bytes: f64, number: u8| bytes * 8e3 / rates[usize::from(number) - 1];
+    let mut makers = star();
+    let pairs = (1..=3_u8).flat_map(|own| (1..=3).map(move |target| (own, target)));
+    for (own, target) in pairs.filter(|(own, target)| own != target) {
+        let asked = delay(own, 1) + delay(1, target) + at_leg(250.0, own) + at_leg(250.0, target);
+        // Packets leave one leg while they come to the next one.
+        let answer = |bytes: f64, last: f64| {
+            let slower = at_leg(bytes, own).max(at_leg(bytes, target));
+            asked + delay(target, own) + slower + at_leg(last, own).min(at_leg(last, target))
+        };
+        let maker = &mut makers[usize::from(own) - 1];
+        for number in 0..20 {
+            let (t, work_ms) = (10.0 + f64::from(number) * 2.0, 1.5 + f64::from(number % 5) * 0.2);
+            maker.answered(t, target, ("track", 250, 1), answer(560.0, 340.0) + work_ms);
+            maker.answered(t, target, ("video", 1130, 1), answer(1440.0, 1220.0) + work_ms);
+            maker.answered(t, target, ("sensor", 10_000, 0), answer(10_600.0, 1514.0) + work_ms);
+        }
+    }
+    let twin = twin(&makers);
+    let topology = file::parse("twin", &twin.topology).unwrap();
+    for (member, bps) in topology.nets[0].members.iter().zip(rates).skip(1) {
+        for link in [&member.to_net, &member.from_net] {
+            assert!((link.rate.bps() as f64 / bps - 1.0).abs() < 0.07, "{}", twin.topology);
+        }
+    }
 }
 
 #[test]
