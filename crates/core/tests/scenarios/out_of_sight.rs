@@ -142,7 +142,6 @@ fn flow_goes_on_out_of_sight() {
             assert!(summary.complete, "seed {seed}, {case:?}, {service}: {summary:?}");
             let times = pair.times(ticket);
             let gap = times.windows(2).map(|two| two[1].since(two[0])).max().unwrap_or_default();
-            println!("{case:?} {service} gap {gap:?} relayed {}", summary.relayed);
             assert!(gap < LONGEST_GAP + case.delay * 20, "seed {seed}, {case:?}, {service}: {gap:?}");
         }
     });
@@ -165,7 +164,6 @@ fn lossy_connections_are_believed_again() {
             matches!(ending, Some(NodeEvent::Finished { summary, .. }) if summary.relayed)
         });
         let relayed = relayed.count();
-        println!("{relayed}");
         assert!(relayed <= 6, "seed {seed}, {case:?}: {relayed} of 30");
     });
 }
