@@ -85,6 +85,20 @@ impl ObjectSender {
         Self { sent: offset, reported: offset, ..self }
     }
 
+    /// Goes on as another flow, over another path, for a receiver that has the first `offset` bytes.
+    pub fn go_on_as(&mut self, id: RequestId, offset: u64) {
+        self.interrupt();
+        self.id = id;
+        self.reported = 0;
+        self.sent = offset.min(self.length);
+        self.report(Time::ZERO, Duration::ZERO, self.sent);
+    }
+
+    /// SHA-256 over all bytes of the object, sent or not.
+    pub const fn digest(&self) -> &[u8; 32] {
+        &self.digest
+    }
+
     /// The next message that may leave now: a chunk, the end, or nothing.
     pub fn poll(&mut self, now: Time, room: SendBudget) -> Option<FlowMessage> {
         if self.interrupted || self.end_sent {

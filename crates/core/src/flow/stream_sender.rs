@@ -87,6 +87,15 @@ impl StreamSender {
         again
     }
 
+    /// Goes on as another flow, of which nothing has come: all that is kept leaves again upon the first report.
+    pub fn go_on_as(&mut self, id: RequestId) {
+        self.id = id;
+        self.interrupt();
+        if let Some(kept) = &mut self.kept {
+            kept.packets.iter_mut().for_each(|packet| packet.id = id);
+        }
+    }
+
     /// The path broke, so that what is under way may be lost: wait for a report.
     pub fn interrupt(&mut self) {
         if let Some(kept) = &mut self.kept {

@@ -53,7 +53,10 @@ impl Node {
             NodeCommand::JoinRoom { ticket, room } => rooms.enter(core, attach, ticket, room),
             NodeCommand::Ping { ticket, node } => {
                 let connection = match node {
-                    Some(node) => core.connections.between(core.now, node, SchemeSet::ALL, &[]),
+                    Some(node) => {
+                        let sound = core.connections.between(core.now, node, SchemeSet::ALL, &[]);
+                        sound.or_else(|| core.connections.youngest_with(node))
+                    }
                     None => attach.home(),
                 };
                 pings.ping(core, ticket, connection);

@@ -9,6 +9,7 @@ use roost_wire::RemoteIdentity as Remote;
 use roost_wire::{Address, ConnectionId, LONGEST_ROUND_TRIP, Labels, NodeId, RequestId, Role, Scheme, SchemeSet, Time};
 
 use super::boxed_map::BoxedMap;
+use super::doubt::Doubt;
 use crate::allowance::Allowance;
 use crate::connections::{Connection, Rtt, excess};
 
@@ -23,6 +24,9 @@ pub const IDLE: Duration = Duration::from_secs(1800);
 /// keep it in mind so long at least (RFC 4787, section 4.3). One with a hub, or
 /// whose paths are probed (QUIC), is closed then.
 pub(super) const FRESH: Duration = Duration::from_secs(120);
+
+/// The shortest pause between two questions for a sign of life over a doubted connection.
+pub(super) const SIGN_PAUSE: Duration = Duration::from_millis(200);
 
 /// The most connections with nodes that are kept without being [`FRESH`].
 /// Beyond it the one that was not used for longest is closed.
@@ -89,8 +93,7 @@ pub(super) struct NodeConnectionState {
     pub(super) used: Time,
     /// Time at which something was last heard that shows that this node is heard, too.
     pub(super) answered: Time,
-    /// Time since which it may be dead without a word, unless something was heard later.
-    doubted: Option<Time>,
+    doubt: Doubt,
     /// True once this end has said its version there.
     pub(super) has_greeted: bool,
     /// Acceptances of a node that did not show the request's nonce.
@@ -121,7 +124,7 @@ impl NodeConnection {
             allowance: Allowance::default(),
             used: now,
             answered: now,
-            doubted: None,
+            doubt: Doubt::default(),
             has_greeted: false,
             guesses: 0,
             tunnel,
@@ -145,9 +148,26 @@ impl NodeConnection {
         if costs_nothing { IDLE } else { FRESH }
     }
 
-    /// True if it seems dead: it was doubted, and nothing has been heard since.
-    fn is_doubted(&self) -> bool {
-        self.own.doubted.is_some_and(|since| self.heard <= since)
+    /// True if it may be dead without a word.
+    fn is_doubted(&self, now: Time) -> bool {
+        self.own.doubt.holds(now, self.heard, self.rtt.pto())
+    }
+
+    /// Something has come. True if it was doubted.
+    pub(super) fn record_heard(&mut self, now: Time) -> bool {
+        let was_doubted = self.is_doubted(now);
+        (self.heard, self.own.used) = (now, now);
+        was_doubted
+    }
+
+    /// Doubts it. True if it is time to ask its remote for a sign of life.
+    pub(super) fn doubt(&mut self, now: Time) -> bool {
+        let pto = self.rtt.pto();
+        let may_be_dead = self.role == Role::Node && self.own.tunnel.is_none() && now.since(self.heard) > pto;
+        if may_be_dead {
+            self.own.doubt.begin(now, self.heard);
+        }
+        may_be_dead && !self.probe.was_sent_within(now, pto.max(SIGN_PAUSE))
     }
 
     fn is_quiet(&self, now: Time) -> bool {
@@ -289,7 +309,7 @@ impl Connections {
                 && connection.node == node
                 && schemes.contains(connection.address.scheme)
                 && may_live
-                && !connection.is_doubted()
+                && !connection.is_doubted(now)
         };
         self.connections.iter().rev().find(|(_, connection)| fits(connection)).map(|(id, _)| *id)
     }
@@ -334,21 +354,16 @@ impl Connections {
         longest.filter(|_| quiet().count() > MAX_QUIET).map(|(id, _)| *id)
     }
 
-    /// Takes a connection for dead until something is heard over it.
-    pub(super) fn doubt(&mut self, now: Time, connection: ConnectionId) {
-        if let Some(entry) = self.connections.get_mut(&connection).filter(|entry| !entry.is_doubted()) {
-            entry.own.doubted = Some(now);
-        }
+    /// True if a connection is up and not doubted.
+    pub(super) fn is_sound(&self, now: Time, connection: ConnectionId) -> bool {
+        self.get(connection).is_some_and(|entry| !entry.is_doubted(now))
     }
 
-    /// The youngest connection with a node, if it is taken for dead.
-    pub(super) fn doubted_with(&self, node: NodeId) -> Option<ConnectionId> {
-        self.youngest_with(node).filter(|connection| !self.is_believed(*connection))
-    }
-
-    /// True if a connection is up and seems alive.
-    pub(super) fn is_believed(&self, connection: ConnectionId) -> bool {
-        self.get(connection).is_some_and(|entry| !entry.is_doubted())
+    /// The doubted connections with a node over these transports.
+    pub(super) fn doubted(&self, now: Time, node: NodeId, schemes: SchemeSet) -> Vec<ConnectionId> {
+        let leads = |entry: &NodeConnection| entry.node == node && schemes.contains(entry.address.scheme);
+        let doubted = self.connections.iter().filter(|(_, entry)| leads(entry) && entry.is_doubted(now));
+        doubted.map(|(id, _)| *id).collect()
     }
 
     /// After how many messages without an answer a connection is doubted:

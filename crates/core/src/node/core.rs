@@ -282,15 +282,14 @@ impl Core {
         }
     }
 
-    /// A connection with a node may be dead without a word. It is used again once something is heard over it, for
-    /// which the node is asked.
+    /// A connection with a node may be dead without a word. Its remote is asked for a sign of life, and until one comes
+    /// it is not used.
     pub(super) fn doubt(&mut self, connection: ConnectionId) {
-        let pto = self.pto(connection);
-        let is_with_node = |entry: &&NodeConnection| entry.own.tunnel.is_none();
-        let heard = self.connections.get(connection).filter(is_with_node).map(|entry| entry.heard);
-        if heard.is_some_and(|heard| self.now.since(heard) > pto) {
-            self.connections.doubt(self.now, connection);
+        let now = self.now;
+        let Some(entry) = self.connections.get_mut(connection) else { return };
+        if entry.doubt(now) {
             let token = self.random.next_u64() as u32;
+            entry.probe.begin(now, token);
             self.send_reliably(connection, RequestId(0), ProbeMessage::Ping(token));
         }
     }

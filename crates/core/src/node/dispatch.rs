@@ -25,7 +25,7 @@ impl Core {
     fn on_later_version(&mut self, connection: ConnectionId, message: u64) {
         self.counters.later += 1;
         let Some(entry) = self.connections.get_mut(connection) else { return };
-        (entry.heard, entry.own.used) = (self.now, self.now);
+        entry.record_heard(self.now);
         let node = entry.node;
         if let Some(protocol) = entry.record_later_version() {
             self.emit(NodeEvent::LaterVersion { node, protocol, message });
@@ -42,8 +42,7 @@ impl Node {
             Err(WireError::LaterVersion(message)) => return self.core.on_later_version(connection, message),
             Err(error) => return self.core.counters.unread(&error),
         };
-        entry.heard = now;
-        entry.own.used = now;
+        let (ends_doubt, node) = (entry.record_heard(now), entry.node);
         if let Message::Probe(ProbeMessage::Pong(token)) = message {
             entry.record_pong(now, token);
             self.attach.on_pong(&mut self.core, connection, token);
@@ -54,6 +53,9 @@ impl Node {
                 entry.own.answered = now;
             }
             self.attach.on_answered(&mut self.core, connection);
+        }
+        if ends_doubt {
+            self.provide.on_node_up(&mut self.core, node, connection);
         }
         self.dispatch(connection, message);
         if self.core.connections.get(connection).is_some_and(NodeConnection::has_guessed) {

@@ -32,6 +32,7 @@ mod commands;
 mod connections;
 mod core;
 mod dispatch;
+mod doubt;
 mod home;
 mod mailbox;
 mod motion;

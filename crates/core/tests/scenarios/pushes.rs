@@ -376,6 +376,26 @@ fn closed_hosts_push_through_hubs() {
     });
 }
 
+/// The connection of the two is up and silent, as a transport may leave it for long.
+#[test]
+fn files_sent_out_of_sight() {
+    for_seeds(6, |seed| {
+        let scheme = Scheme::ALL[seed as usize % 3];
+        let (mut world, sender, receiver) = strangers(seed, SchemeSet::only(scheme));
+        world.offer_everything(sender);
+        world.run(SECOND);
+        for is_relayed in [false, true] {
+            let ticket = world.request(receiver, Service::Sensor, Area::Exact(Cell::new(27, 92)));
+            let summary = finished(&mut world, receiver, ticket);
+            assert_eq!(summary.relayed, is_relayed, "seed {seed}: {summary:?}");
+            world.cut(sender, receiver);
+        }
+        // The reading was what it offered last.
+        world.hosts[sender.0].stored = object(BYTES);
+        deliver(seed, world, (sender, receiver));
+    });
+}
+
 #[test]
 fn only_files_go_through_hubs() {
     let (mut world, sender, receiver) = strangers(1, SchemeSet::only(Scheme::Tcp));

@@ -130,8 +130,10 @@ impl OutgoingPushes {
             core.send(connection, RequestMessage::Push(push.clone()));
         }
         // After so much silence a connection may be dead without a word.
-        let is_doubted = |connection| *tries > core.connections.doubtful_tries(core.now, connection);
-        if connection.is_none_or(is_doubted) && !to.addresses.is_empty() {
+        let is_doubted = |way: &ConnectionId| *tries > core.connections.doubtful_tries(core.now, *way);
+        let doubted = connection.filter(is_doubted);
+        doubted.into_iter().for_each(|doubted| core.doubt(doubted));
+        if connection == doubted && !to.addresses.is_empty() {
             core.dial_node(DialTarget { node: to.node, schemes: SchemeSet::ALL }, to.addresses.clone());
         }
     }
@@ -141,8 +143,8 @@ impl OutgoingPushes {
         if core.now < outgoing.until {
             let OutgoingPush { to, published_service: place, tries, .. } = outgoing;
             // Nothing has come of a dial, or nothing comes over what is there.
-            let is_reached = core.connections.way_to(to.node).is_some()
-                || core.connections.is_with(to.node) && *tries <= DOUBTFUL_TRIES;
+            let sound = core.connections.between(core.now, to.node, SchemeSet::ALL, &to.addresses);
+            let is_reached = core.connections.way_to(to.node).is_some() || sound.is_some() && *tries <= DOUBTFUL_TRIES;
             if let Some((service, cell)) = place.filter(|_| !is_reached) {
                 self.calls.request_connect(core, home, to.node, service, cell);
             }

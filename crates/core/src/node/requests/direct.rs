@@ -20,7 +20,10 @@ impl OutgoingRequests {
         let is_doubted =
             |connection| asked.tries == core.connections.doubtful_tries(core.now, connection) && !addresses.is_empty();
         let tunnel = || core.connections.way_to(way.node).filter(|_| asked.request.pushed);
-        let connection = core.connections.between(core.now, way.node, way.schemes, &addresses).or_else(tunnel);
+        let direct = core.connections.between(core.now, way.node, way.schemes, &addresses);
+        // An offer that came through hubs, and after all else, shows that the direct connection may be dead.
+        let heard = |way: &ConnectionId| core.connections.get(*way).map(|entry| entry.heard);
+        let connection = tunnel().into_iter().chain(direct).max_by_key(heard);
         if let Some(connection) = connection.filter(|connection| !is_doubted(*connection)) {
             return asked.send(core, &mut self.traces, id, connection);
         }

@@ -69,7 +69,7 @@ impl ProviderSessions {
         let is_doubted = !request.relayed;
         self.ask_for_body(core, id);
         if is_doubted {
-            self.dial(core, id);
+            self.seek(core, id);
         }
     }
 

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `serve_request`, `load`, `shares` | what is asked, how much to take on, and whose place is lost when there are too few |
 //! | `requester_dialing`, `unreachable` | the way to the requester, and requesters to whom there was none |
+//! | `out_of_sight` | requesters that are out of sight, whom a hub reaches |
 //! | `permission` | requesters that the group's policy does not allow |
 //! | `call_bodies`, `body_reception` | the body of a call, before its source |
 //! | `session`, `serve`, `object_scheduler` | the acceptance, the data, and how much of objects at once |
@@ -13,6 +14,7 @@ mod body_reception;
 mod call_bodies;
 mod load;
 mod object_scheduler;
+mod out_of_sight;
 mod permission;
 pub(super) mod publications;
 pub(super) mod publish;
@@ -205,10 +207,12 @@ impl ProviderSessions {
             self.finish(core, session, Some(Reason::Cancelled));
             self.remove(core, session);
         }
-        if self.resume_session(core, &request) || self.decline_forbidden(core, &request) {
+        if self.resume_session(core, &request)
+            || self.decline_forbidden(core, &request)
+            || self.move_to_hub(core, &request)
+        {
             return;
         }
-        self.end_relayed_anew(core, &request);
         if request.offer.service.is_call() && request.spec.resume.is_some() {
             // Only the provider that has run it can go on with its answer.
             return decline(core, &request, Reason::NotFound, None);
@@ -291,18 +295,8 @@ impl ProviderSessions {
             session.request.asked_by = asked_by.or(session.request.asked_by);
             session.request.reflect = session.request.reflect.and(reflect).or(session.request.reflect);
             session.repeats += 1;
-            session.repeat_accept(core);
-            if let Some(connection) =
-                session.connection.filter(|_| session.accept.is_some() && !session.request.relayed)
-            {
-                // The connection may be dead without a word.
-                if session.repeats + 1 == core.connections.doubtful_tries(core.now, connection) {
-                    self.dial(core, id);
-                } else if session.is_inline() && session.repeats == 1 {
-                    session.wait_for_sign(core, id, connection);
-                }
-            }
         }
+        self.repeat_answer(core, id);
         self.leave_keys(core, id);
         self.offer_to(core, id);
         self.tell_pending(core, id);

@@ -9,9 +9,9 @@ use roost_wire::{ConnectionId, NodeId, Time};
 use super::ProviderSessions;
 use super::permission::way_to;
 use super::serve_request::{PushedObject, ServeRequest};
-use super::session::{REDIAL_PAUSE, Session, SessionPhase};
+use super::session::{Session, SessionPhase};
 use crate::node::api::{SessionId, SourceOutput};
-use crate::node::connections::{ConnectionLoss, DialTarget};
+use crate::node::connections::DialTarget;
 use crate::node::core::{Core, ToldNode};
 use crate::node::timers::Timer;
 
@@ -30,8 +30,10 @@ impl ProviderSessions {
         if let Some(connection) = way_to(core, request) {
             return self.open(core, id, connection);
         }
+        for doubted in core.connections.doubted(core.now, request.requester, request.spec.transports) {
+            core.doubt(doubted);
+        }
         if self.unreached.holds(core.now, request.requester, &request.dialable()) {
-            core.connections.doubted_with(request.requester).into_iter().for_each(|doubted| core.doubt(doubted));
             return self.refuse(core, id, Reason::Unreachable);
         }
         let is_somewhere = !request.dialable().is_empty();
@@ -48,11 +50,12 @@ impl ProviderSessions {
         !addresses.is_empty() && !self.unreached.holds(now, request.requester, &addresses)
     }
 
-    /// Dials the requester, if there is an address over an allowed transport; the connection that there is may be
-    /// dead. False as well if hubs have had too many requesters dialed in vain.
+    /// Dials the requester, if there is an address over an allowed transport, and doubts the connection that there is.
+    /// False as well if hubs have had too many requesters dialed in vain.
     pub(super) fn dial(&mut self, core: &mut Core, id: SessionId) -> bool {
         let Some(session) = self.sessions.get_mut(&id) else { return false };
         let request = &session.request;
+        session.connection.into_iter().for_each(|connection| core.doubt(connection));
         let addresses = request.dialable();
         if addresses.is_empty() {
             return false;
@@ -67,7 +70,6 @@ impl ProviderSessions {
         if session.dialling && !core.timers.is_set(Timer::Reach(id)) {
             core.set(Timer::Reach(id), patience);
         }
-        session.connection.into_iter().for_each(|connection| core.doubt(connection));
         session.dialling
     }
 
@@ -100,7 +102,7 @@ impl ProviderSessions {
     }
 
     /// The sessions for which this dial was, which is over.
-    fn end_dial(&mut self, core: &mut Core, way: DialTarget) -> Vec<SessionId> {
+    pub(super) fn end_dial(&mut self, core: &mut Core, way: DialTarget) -> Vec<SessionId> {
         let meant = |session: &Session| session.dialling && session.request.way() == way;
         let sessions = self.sessions.iter_mut().filter(|(_, session)| meant(session));
         let ended = sessions.map(|(id, session)| {
@@ -116,8 +118,9 @@ impl ProviderSessions {
     pub(crate) fn on_node_up(&mut self, core: &mut Core, node: NodeId, connection: ConnectionId) {
         self.unreached.forget(node);
         let Some(scheme) = core.connections.get(connection).map(|connection| connection.address.scheme) else { return };
+        let is_sound = |connection| core.connections.is_sound(core.now, connection);
         let waits = |session: &Session| {
-            session.waits_for_connection()
+            !session.connection.is_some_and(is_sound)
                 && session.request.requester == node
                 && session.request.spec.transports.contains(scheme)
         };
@@ -125,11 +128,12 @@ impl ProviderSessions {
             if let Some(session) = self.sessions.get_mut(&id) {
                 session.dialling = false;
             }
+            core.timers.clear(Timer::Reach(id));
             self.join(core, id, connection);
         }
     }
 
-    fn join(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
+    pub(super) fn join(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         if matches!(session.phase, SessionPhase::Reaching) {
             return self.open(core, id, connection);
@@ -141,58 +145,6 @@ impl ProviderSessions {
             }
         } else {
             self.resume(core, id, connection);
-        }
-    }
-
-    /// A dial to a requester has failed. Who is not admitted there is not to
-    /// serve in another way, through a hub, either.
-    pub(crate) fn on_requester_unreachable(&mut self, core: &mut Core, way: DialTarget, loss: ConnectionLoss<'_>) {
-        for id in self.end_dial(core, way) {
-            let Some(session) = self.sessions.get(&id) else { continue };
-            if matches!(session.phase, SessionPhase::Reaching) && loss.refused {
-                self.refuse(core, id, Reason::NotAllowed);
-            } else if loss.refused {
-                self.finish(core, id, Some(Reason::NotAllowed));
-            } else {
-                self.on_unreached(core, id);
-            }
-        }
-    }
-
-    /// A dial takes so long that the hub had better relay. It goes on: a
-    /// later request may find the connection that it leads to.
-    pub(crate) fn on_reach_timer(&mut self, core: &mut Core, id: SessionId) {
-        let Some(way) = self.sessions.get(&id).map(|session| session.request.way()) else { return };
-        let waits = |session: &Session| session.dialling && session.request.way() == way;
-        let waiting: Vec<_> = self.sessions.iter().filter(|(_, session)| waits(session)).map(|(id, _)| *id).collect();
-        for id in waiting {
-            self.on_unreached(core, id);
-        }
-    }
-
-    /// The requester of a session cannot be dialled, at least not soon. The hub relays what has not begun, and what its
-    /// requester has asked for again; all else that is under way waits for a connection.
-    fn on_unreached(&mut self, core: &mut Core, id: SessionId) {
-        let Some(session) = self.sessions.get(&id) else { return };
-        let request = &session.request;
-        let is_alive = |connection| core.connections.is_believed(connection);
-        if session.connection.is_some_and(is_alive) {
-            return;
-        }
-        if let Some(connection) = way_to(core, request) {
-            return self.join(core, id, connection);
-        }
-        self.unreached.record_failure(core.now, request.requester, request.dialable());
-        let is_of_hub = request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
-        if matches!(session.phase, SessionPhase::Reaching) || is_of_hub && !session.has_begun() {
-            return self.refuse(core, id, Reason::Unreachable);
-        }
-        if session.waits_for_connection() {
-            core.set(Timer::Accept(id), REDIAL_PAUSE);
-        }
-        let session = self.sessions.get_mut(&id).filter(|session| !session.must_come_whole());
-        if let Some(again) = session.and_then(|session| session.asked_again.take()) {
-            super::decline(core, &again, Reason::Unreachable, None);
         }
     }
 }

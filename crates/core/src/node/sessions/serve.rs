@@ -3,14 +3,13 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use roost_wire::messages::{FlowMessage, Reason, Report, RequestMessage, Sentence};
+use roost_wire::messages::{FlowMessage, Reason, Report, Sentence};
 use roost_wire::object::MAX_HELD_BYTES;
 use roost_wire::{ConnectionId, RequestId};
 
 use super::object_scheduler::probe_path;
 use super::publications::LiveStream;
-use super::serve_request::ServeRequest;
-use super::session::{ObjectOffer, SIGNS, Session, SessionPhase};
+use super::session::{ObjectOffer, SessionPhase};
 use crate::flow::{INLINE_BYTES, MAX_PACKET_BYTES, ObjectSender, WINDOW_BYTES};
 use crate::node::api::{NodeEvent, SessionId, SourceOutput, Ticket};
 use crate::node::connections::ConnectionLoss;
@@ -170,8 +169,8 @@ impl ProviderSessions {
             session.interrupt();
         }
         session.heard = core.now;
-        session.confirmed = true;
-        session.asked_again = None;
+        (session.confirmed, session.has_reported) = (true, true);
+        session.latest_repetition = None;
         core.timers.clear(Timer::Accept(id));
         let (is_object, is_large) = match &session.phase {
             SessionPhase::Sending(object) => (true, object.length() > WINDOW_BYTES),
@@ -210,21 +209,9 @@ impl ProviderSessions {
         if session.connection.is_some() && matches!(session.phase, SessionPhase::Fetching(_)) {
             return self.on_body_late(core, id);
         }
-        let Some(connection) = session.connection else {
-            if !self.dial(core, id) {
-                core.timers.clear(Timer::Accept(id));
-            }
-            return;
-        };
+        let Some(connection) = session.connection else { return self.seek(core, id) };
         if session.is_inline() {
-            match core.connections.is_believed(connection) {
-                true => {}
-                false if session.tries < SIGNS => session.wait_for_sign(core, id, connection),
-                false => {
-                    self.dial(core, id);
-                }
-            }
-            return;
+            return self.on_sign_late(core, id, connection);
         }
         if session.confirmed || session.tries >= ACCEPT_TRIES {
             return;
@@ -232,7 +219,7 @@ impl ProviderSessions {
         session.repeat_accept(core);
         session.wait_for_confirmation(core, id);
         if session.tries == core.connections.doubtful_tries(core.now, connection) && !session.request.relayed {
-            self.dial(core, id);
+            self.seek(core, id);
         }
     }
 
@@ -252,51 +239,7 @@ impl ProviderSessions {
         }
         let trips = session.connection.map_or(SHORTEST_REDIAL, |connection| core.pto(connection) * 3);
         core.timers.set(Timer::Serve(id), silent_at.min(core.now + trips.max(SHORTEST_REDIAL)));
-        self.dial(core, id);
-    }
-
-    /// A requester has lost what it is served and asks under another number: it goes on under
-    /// the one before. Returns whether there is such a session.
-    pub(super) fn resume_session(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
-        let is_same = |session: &Session| session.is_of_flow(request) && !request.relayed;
-        let Some(id) = self.live_where(is_same).first().copied() else { return false };
-        let Some(session) = self.sessions.get_mut(&id) else { return false };
-        if !request.addresses.is_empty() {
-            session.request.addresses.clone_from(&request.addresses);
-        }
-        let is_dead = session.connection.is_none_or(|connection| !core.connections.is_believed(connection));
-        let is_out_of_reach = is_dead && self.unreached.holds(core.now, request.requester, &request.dialable());
-        if is_out_of_reach && !session.must_come_whole() {
-            super::decline(core, request, Reason::Unreachable, None);
-            return true;
-        }
-        if let Some(hub) = request.asked_by.filter(|connection| core.is_hub(*connection)) {
-            core.send(
-                hub,
-                RequestMessage::Pending { id: request.key.1, requester: Some(request.requester), provider: None },
-            );
-            session.asked_again = Some(Box::new(request.clone()));
-        } else if let Some(connection) = request.asked_by {
-            self.resume(core, id, connection);
-            return true;
-        }
-        // Whatever was under way has not come.
-        session.interrupt();
-        session.repeat_accept(core);
-        if session.is_unheard(core) {
-            self.dial(core, id);
-        }
-        self.pump(core);
-        true
-    }
-
-    /// A hub relays from now on what could not go on directly.
-    pub(super) fn end_relayed_anew(&mut self, core: &mut Core, request: &ServeRequest) {
-        if request.relayed {
-            for id in self.live_where(|session| session.is_of_flow(request)) {
-                self.finish(core, id, Some(Reason::Unreachable));
-            }
-        }
+        self.seek(core, id);
     }
 
     /// A connection has gone: the requester is dialled again, and the flow
@@ -316,7 +259,7 @@ impl ProviderSessions {
             }
             session.interrupt();
             core.timers.clear(Timer::Accept(id));
-            self.dial(core, id);
+            self.seek(core, id);
         }
     }
 
@@ -329,7 +272,7 @@ impl ProviderSessions {
         session.connection = Some(connection);
         session.tries = 0;
         session.confirmed = false;
-        session.asked_again = None;
+        session.latest_repetition = None;
         session.interrupt();
         if session.accept.is_some() {
             session.repeat_accept(core);
@@ -368,7 +311,7 @@ impl ProviderSessions {
         let (was_stream, was_pushed) = (session.request.offer.service.is_stream(), session.request.pushed.is_some());
         self.live.remove(&id);
         self.done.insert(id);
-        session.dialling = false;
+        (session.dialling, session.latest_repetition) = (false, None);
         core.timers.clear(Timer::Reach(id));
         core.timers.clear(Timer::Accept(id));
         core.timers.clear(Timer::Serve(id));

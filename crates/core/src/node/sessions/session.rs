@@ -23,9 +23,6 @@ const MAX_STALL: Duration = Duration::from_secs(60);
 /// The longest time to find a requester again that is back at the end of its patience.
 const REDIAL_TIME: Duration = Duration::from_secs(10);
 
-/// Signs of life that a requester is asked for before it is dialled, as it asks again for an object that travelled inline.
-pub(super) const SIGNS: u32 = 2;
-
 /// Between two dials to a requester whose connection has gone.
 pub(super) const REDIAL_PAUSE: Duration = Duration::from_millis(500);
 
@@ -47,8 +44,10 @@ pub(super) struct Session {
     /// True if the requester was heard since the last change of the way to it.
     pub(super) confirmed: bool,
     pub(super) repeats: u32,
-    /// The latest request by which its requester, to which nothing comes, has asked for it again.
-    pub(super) asked_again: Option<Box<ServeRequest>>,
+    /// The latest request of a hub, under another number, by a requester to which nothing comes.
+    pub(super) latest_repetition: Option<Box<ServeRequest>>,
+    /// True once the requester has reported.
+    pub(super) has_reported: bool,
     pub(super) heard: Time,
     /// Time at which the requester was found to have more of an object.
     pub(super) moved: Time,
@@ -103,7 +102,8 @@ impl Session {
             tries: 0,
             confirmed: false,
             repeats: 0,
-            asked_again: None,
+            latest_repetition: None,
+            has_reported: false,
             heard: now,
             moved: now,
             ending: false,
@@ -128,12 +128,6 @@ impl Session {
         self.heard + (SILENCE_TIMEOUT / 2).max(trips)
     }
 
-    /// True if its requester has not been heard for some round trips, or cannot be.
-    pub(super) fn is_unheard(&self, core: &Core) -> bool {
-        let longest = |connection| core.pto(connection) * 3;
-        self.connection.is_none_or(|connection| core.now.since(self.heard) > longest(connection))
-    }
-
     /// True if its requester has been silent for so long that another one may have its place.
     pub(super) fn gives_way(&self, core: &Core) -> bool {
         let is_under_way = matches!(self.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_));
@@ -143,33 +137,6 @@ impl Session {
 
     pub(super) fn waits_for_connection(&self) -> bool {
         self.connection.is_none() && !matches!(self.phase, SessionPhase::Done { .. })
-    }
-
-    /// True if a request, perhaps of another number, is for the flow that this session sends to its requester directly.
-    pub(super) fn is_of_flow(&self, request: &ServeRequest) -> bool {
-        let own = &self.request;
-        matches!(self.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_))
-            && (own.requester, own.nonce, own.spec.service) == (request.requester, request.nonce, request.spec.service)
-            && !own.relayed
-    }
-
-    /// True for a stream that waits for its requester, as a hub's relay would begin anew and miss a part.
-    pub(super) fn must_come_whole(&self) -> bool {
-        matches!(&self.phase, SessionPhase::Streaming(stream) if stream.is_whole())
-    }
-
-    /// True if the requester has, or may have, something of it that another session would begin anew, or if a call
-    /// has been run, which happens once.
-    pub(super) fn has_begun(&self) -> bool {
-        match &self.phase {
-            SessionPhase::Reaching => false,
-            SessionPhase::Fetching(body) => body.receiver.received() > 0,
-            _ if self.request.offer.service.is_call() => true,
-            SessionPhase::Opening => false,
-            SessionPhase::Streaming(_) | SessionPhase::Sending(_) => self.confirmed || self.connection.is_none(),
-            SessionPhase::Member => true,
-            SessionPhase::Done { .. } => !self.is_inline(),
-        }
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -399,6 +366,7 @@ impl Session {
         let flow =
             FlowDescription::Object { bytes: object.len() as u64, digest, format, inline: Some(object), offset: None };
         self.accept = Some(self.acceptance(core, cell, flow));
+        self.repeats = 0;
         self.report(core);
         self.send_accept(core);
     }
@@ -408,18 +376,10 @@ impl Session {
         Accept { id: self.request.key.1, nonce: self.request.nonce, flow, cell, provider, stream_keys: None }
     }
 
-    fn await_requester(&mut self, core: &mut Core, id: SessionId) {
+    pub(super) fn await_requester(&mut self, core: &mut Core, id: SessionId) {
         (self.heard, self.moved) = (core.now, core.now);
         core.set(Timer::Serve(id), self.patience(core));
         self.wait_for_confirmation(core, id);
-    }
-
-    /// Arms the next look at an object that travelled inline and was asked for again: a probe time-out or two.
-    pub(super) fn wait_for_sign(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
-        core.doubt(connection);
-        self.tries += 1;
-        let wait = core.pto(connection) * (1 << self.tries.min(SIGNS));
-        core.set(Timer::Accept(id), wait);
     }
 
     /// Arms the repetition of the acceptance: a probe time-out, doubled each time.

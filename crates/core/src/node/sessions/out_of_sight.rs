@@ -1,0 +1,260 @@
+//! Requesters out of sight, whom a hub reaches.
+//!
+//! A connection may be dead without a word. A provider that hears nothing over it asks for a sign of life and dials. If
+//! that leads nowhere, it leaves the request to the hub. The hub relays, and the session goes on by that way: its source
+//! is not opened again, and its call is not run again.
+
+use roost_wire::ConnectionId;
+use roost_wire::messages::{FlowDescription, Reason, RequestMessage, ResumePoint};
+
+use super::ProviderSessions;
+use super::permission::way_to;
+use super::serve_request::ServeRequest;
+use super::session::{REDIAL_PAUSE, Session, SessionPhase};
+use crate::flow::StreamSender;
+use crate::node::api::SessionId;
+use crate::node::connections::{ConnectionLoss, DialTarget, SIGN_PAUSE};
+use crate::node::core::Core;
+use crate::node::timers::Timer;
+
+/// The signs of life that a requester is asked for before it is dialled, as it asks again for an object that travelled
+/// inline.
+const SIGNS: u32 = 2;
+
+impl ProviderSessions {
+    /// Looks for the requester of a session, over whose connection nothing is heard, or which has none.
+    pub(super) fn seek(&mut self, core: &mut Core, id: SessionId) {
+        if !self.dial(core, id) {
+            self.on_unreached(core, id);
+        }
+    }
+
+    /// A request came again: its answer may have been lost, or the connection is dead.
+    pub(super) fn repeat_answer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.repeat_accept(core);
+        let has_answered = session.accept.is_some() && !session.request.relayed;
+        let Some(connection) = session.connection.filter(|_| has_answered) else { return };
+        if session.repeats + 1 >= core.connections.doubtful_tries(core.now, connection) {
+            self.seek(core, id);
+        } else if session.is_inline() {
+            session.await_sign(core, id, connection);
+        }
+    }
+
+    /// An object that travelled inline was asked for again, and no sign of life has come since.
+    pub(super) fn on_sign_late(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if core.connections.is_sound(core.now, connection) {
+            return;
+        }
+        if session.tries < SIGNS {
+            session.await_sign(core, id, connection);
+        } else {
+            self.seek(core, id);
+        }
+    }
+
+    /// A dial to a requester has failed. Who is not admitted there is not to
+    /// serve in another way, through a hub, either.
+    pub(crate) fn on_requester_unreachable(&mut self, core: &mut Core, way: DialTarget, loss: ConnectionLoss<'_>) {
+        for id in self.end_dial(core, way) {
+            let Some(session) = self.sessions.get(&id) else { continue };
+            if matches!(session.phase, SessionPhase::Reaching) && loss.refused {
+                self.refuse(core, id, Reason::NotAllowed);
+            } else if loss.refused {
+                self.finish(core, id, Some(Reason::NotAllowed));
+            } else {
+                self.on_unreached(core, id);
+            }
+        }
+    }
+
+    /// A dial takes so long that the hub had better relay. It goes on: a
+    /// later request may find the connection that it leads to.
+    pub(crate) fn on_reach_timer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(way) = self.sessions.get(&id).map(|session| session.request.way()) else { return };
+        let waits = |session: &Session| session.dialling && session.request.way() == way;
+        let waiting: Vec<_> = self.sessions.iter().filter(|(_, session)| waits(session)).map(|(id, _)| *id).collect();
+        for id in waiting {
+            core.timers.clear(Timer::Reach(id));
+            self.on_unreached(core, id);
+        }
+    }
+
+    /// The requester of a session cannot be dialled, at least not soon.
+    fn on_unreached(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let (now, request) = (core.now, &session.request);
+        if session.connection.is_some_and(|connection| core.connections.is_sound(now, connection)) {
+            return;
+        }
+        if let Some(other) = way_to(core, request).filter(|way| session.connection != Some(*way)) {
+            return self.join(core, id, other);
+        }
+        let addresses = request.dialable();
+        if !addresses.is_empty() {
+            self.unreached.record_failure(now, request.requester, addresses);
+        }
+        if matches!(session.phase, SessionPhase::Reaching) {
+            return self.refuse(core, id, Reason::Unreachable);
+        }
+        if session.waits_for_connection() && !request.dialable().is_empty() {
+            core.set(Timer::Accept(id), REDIAL_PAUSE);
+        }
+        self.leave_to_hub(core, id);
+    }
+
+    /// Tells the hub that its requests of a session have no way to the requester, so that it relays.
+    fn leave_to_hub(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        if session.waits_for_requester() {
+            return;
+        }
+        let repetition = session.latest_repetition.take();
+        let is_of_hub = session.request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
+        if is_of_hub && !session.request.relayed && !session.has_reported {
+            super::decline(core, &session.request, Reason::Unreachable, None);
+        }
+        if let Some(repetition) = repetition {
+            super::decline(core, &repetition, Reason::Unreachable, None);
+        }
+    }
+
+    /// A requester to which nothing comes asks under another number: its session goes on under the one before. Returns
+    /// whether there is such a session.
+    pub(super) fn resume_session(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
+        let is_same = |session: &Session| session.is_flow_of(request) && !request.relayed;
+        let Some(id) = self.live_where(is_same).first().copied() else { return false };
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        if !request.addresses.is_empty() {
+            session.request.addresses.clone_from(&request.addresses);
+        }
+        let is_of_hub = request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
+        if let Some(connection) = request.asked_by.filter(|_| !is_of_hub) {
+            self.resume(core, id, connection);
+            return true;
+        }
+        let is_lost = !session.connection.is_some_and(|connection| core.connections.is_sound(core.now, connection));
+        let is_out_of_reach = is_lost && self.unreached.holds(core.now, request.requester, &request.dialable());
+        if is_of_hub && is_out_of_reach && !session.waits_for_requester() {
+            super::decline(core, request, Reason::Unreachable, None);
+            return true;
+        }
+        if let Some(hub) = request.asked_by {
+            let (id, requester) = (request.key.1, Some(request.requester));
+            core.send(hub, RequestMessage::Pending { id, requester, provider: None });
+            session.latest_repetition = Some(Box::new(request.clone()));
+        }
+        // Whatever was under way has not come.
+        session.interrupt();
+        session.repeat_accept(core);
+        if session.is_unheard(core) {
+            self.seek(core, id);
+        }
+        self.pump(core);
+        true
+    }
+
+    /// A hub relays for a requester that is out of sight: the session of that goes on by this way. Returns whether there is
+    /// such a session.
+    pub(super) fn move_to_hub(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
+        let Some(hub) = request.asked_by.filter(|_| request.relayed) else { return false };
+        let is_sound = |connection| core.connections.is_sound(core.now, connection);
+        let is_moved = |session: &Session| session.is_of(request) && !session.connection.is_some_and(is_sound);
+        let Some(id) = self.sessions.iter().find(|(_, session)| is_moved(session)).map(|(id, _)| *id) else {
+            return false;
+        };
+        let Some(session) = self.sessions.get_mut(&id) else { return false };
+        if session.waits_for_requester() {
+            super::decline(core, request, Reason::Unreachable, None);
+            return true;
+        }
+        self.index.remove(&session.request.key);
+        self.index.insert(request.key, id);
+        core.timers.clear(Timer::Reach(id));
+        core.timers.clear(Timer::Accept(id));
+        if matches!(session.phase, SessionPhase::Reaching) {
+            session.request = request.clone();
+            self.join(core, id, hub);
+        } else {
+            session.move_to(core, id, request, hub);
+            if matches!(session.phase, SessionPhase::Fetching(_)) {
+                self.ask_for_body(core, id);
+            }
+        }
+        self.pump(core);
+        self.tell_pending(core, id);
+        true
+    }
+}
+
+impl Session {
+    /// True if a request, perhaps of another number, is for what this session sends to its requester directly.
+    fn is_of(&self, request: &ServeRequest) -> bool {
+        let own = &self.request;
+        let is_same =
+            (own.requester, own.nonce, own.spec.service) == (request.requester, request.nonce, request.spec.service);
+        let is_over = matches!(self.phase, SessionPhase::Done { .. }) && !self.is_inline();
+        is_same && !own.relayed && own.reflect.is_none() && own.pushed.is_none() && !is_over
+    }
+
+    /// True if a request is for the flow that is under way here.
+    fn is_flow_of(&self, request: &ServeRequest) -> bool {
+        self.is_of(request) && matches!(self.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_))
+    }
+
+    /// True for a stream that must come whole and may have come in part. Its requester alone knows the part, and does not
+    /// tell it to a hub.
+    fn waits_for_requester(&self) -> bool {
+        let is_whole = matches!(&self.phase, SessionPhase::Streaming(stream) if stream.is_whole());
+        is_whole && (self.has_reported || self.latest_repetition.is_some())
+    }
+
+    /// True if its requester has not been heard for some round trips, or cannot be.
+    fn is_unheard(&self, core: &Core) -> bool {
+        let longest = |connection| core.pto(connection) * 3;
+        self.connection.is_none_or(|connection| core.now.since(self.heard) > longest(connection))
+    }
+
+    /// Asks for a sign of life, and waits for it: a probe time-out, and twice as long the next time.
+    fn await_sign(&mut self, core: &mut Core, id: SessionId, connection: ConnectionId) {
+        core.doubt(connection);
+        let wait = core.pto(connection).max(SIGN_PAUSE) * (1 << self.tries.min(SIGNS));
+        core.set(Timer::Accept(id), wait);
+        self.tries += 1;
+    }
+
+    /// Goes on by way of a hub, for a request of another number.
+    fn move_to(&mut self, core: &mut Core, id: SessionId, request: &ServeRequest, hub: ConnectionId) {
+        self.request = request.clone();
+        (self.connection, self.dialling, self.latest_repetition) = (Some(hub), false, None);
+        (self.tries, self.repeats, self.confirmed, self.has_reported) = (0, 0, false, false);
+        let flow = request.key.1;
+        let has = |digest: &[u8; 32]| {
+            let point = request.spec.resume.filter(|ResumePoint { digest: of, .. }| of == digest);
+            point.map(|ResumePoint { offset, .. }| offset)
+        };
+        match &mut self.phase {
+            SessionPhase::Sending(object) => object.go_on_as(flow, has(object.digest()).unwrap_or(0)),
+            SessionPhase::Streaming(stream) if stream.is_whole() => stream.go_on_as(flow),
+            SessionPhase::Streaming(stream) => *stream = StreamSender::new(flow, core.now),
+            _ => {}
+        }
+        if let Some(accept) = &mut self.accept {
+            (accept.id, accept.nonce, accept.provider) = (flow, request.nonce, Some(core.node));
+            match &mut accept.flow {
+                FlowDescription::Object { digest, offset, inline: None, .. } => *offset = has(digest),
+                FlowDescription::Object { .. } => {}
+                FlowDescription::Stream { duration_ms, .. } => {
+                    let duration = request.duration.unwrap_or_default();
+                    *duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
+                }
+            }
+        }
+        self.repeat_accept(core);
+        if matches!(self.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_)) {
+            self.await_requester(core, id);
+        }
+    }
+}
