@@ -10,29 +10,49 @@ pub(super) struct SeedValues {
 }
 
 impl SeedValues {
-    /// The interval of the ratio to `base`: over pairs of seeds if both sides have the same, Welch's otherwise. `None`
-    /// where a side has fewer than two runs, or a value is not above zero.
+    /// The interval of the ratio to `base`: over pairs of seeds if both sides share most of them, Welch's otherwise.
+    /// `None` where a side has fewer than two runs, or a value is not above zero.
     pub(super) fn over(&self, base: &Self) -> Option<RatioInterval> {
-        let is_paired = self.seeds == base.seeds && self.seeds.windows(2).all(|pair| pair[0] != pair[1]);
-        if is_paired { paired(&base.values, &self.values) } else { welch(&base.values, &self.values) }
+        match self.pairs(base) {
+            Some((own, base)) => paired(&base, &own),
+            None => welch(&base.values, &self.values),
+        }
     }
 
-    /// The means of this side and of `base`: geometric, on which ratios are based, if all values of both are finite and
-    /// above zero; arithmetic of both otherwise.
+    /// The means of this side and of `base`, of those seeds that both have if they share most: geometric, on which
+    /// ratios are based, if all values of both are finite and above zero; arithmetic of both otherwise.
     pub(super) fn means(&self, base: &Self) -> Option<SideMeans> {
-        let mut all = self.values.iter().chain(&base.values);
-        let is_geometric = all.all(|value| *value > 0.0 && value.is_finite());
-        let of = |values: &[f64]| match values {
-            [one] => Some(*one),
-            many if is_geometric => {
-                let logarithms: Vec<f64> = many.iter().map(|value| value.ln()).collect();
-                mean(&logarithms).map(f64::exp)
-            }
-            many => mean(many),
-        };
-        let is_geometric = is_geometric && self.values.len().max(base.values.len()) > 1;
-        Some(SideMeans { over: of(&self.values)?, base: of(&base.values)?, is_geometric })
+        match self.pairs(base) {
+            Some((own, base)) => means(&own, &base),
+            None => means(&self.values, &base.values),
+        }
     }
+
+    /// The values of both sides at the seeds that both have, if those are two at least and more than half of each side.
+    fn pairs(&self, base: &Self) -> Option<(Vec<f64>, Vec<f64>)> {
+        let has_each_once = |side: &Self| side.seeds.windows(2).all(|pair| pair[0] != pair[1]);
+        let of_base = |seed: &u64| base.seeds.binary_search(seed).ok().map(|at| base.values[at]);
+        let both = self.seeds.iter().zip(&self.values).filter_map(|(seed, own)| Some((*own, of_base(seed)?)));
+        let pairs: (Vec<f64>, Vec<f64>) = both.unzip();
+        let most = self.seeds.len().max(base.seeds.len());
+        let are_enough = pairs.0.len() >= 2 && 2 * pairs.0.len() > most;
+        (are_enough && has_each_once(self) && has_each_once(base)).then_some(pairs)
+    }
+}
+
+fn means(over: &[f64], base: &[f64]) -> Option<SideMeans> {
+    let mut all = over.iter().chain(base);
+    let is_geometric = all.all(|value| *value > 0.0 && value.is_finite());
+    let of = |values: &[f64]| match values {
+        [one] => Some(*one),
+        many if is_geometric => {
+            let logarithms: Vec<f64> = many.iter().map(|value| value.ln()).collect();
+            mean(&logarithms).map(f64::exp)
+        }
+        many => mean(many),
+    };
+    let is_geometric = is_geometric && over.len().max(base.len()) > 1;
+    Some(SideMeans { over: of(over)?, base: of(base)?, is_geometric })
 }
 
 /// The means of two sides, of the same kind.
@@ -76,6 +96,23 @@ mod tests {
         let other = side([(4, 205.0), (1, 50.0), (2, 101.0)]).over(&base).unwrap();
         assert!(other.method == Method::Welch && !other.excludes_one(), "{other:?}");
         assert_eq!(side([(1, 0.0), (2, 1.0), (3, 1.0)]).over(&base), None);
+    }
+
+    /// A run that failed takes its pair along, not the pairing.
+    #[test]
+    fn missing_seed_leaves_other_pairs() {
+        let side = |seeds: &[u64], scale: f64| -> SeedValues {
+            seeds.iter().map(|seed| (*seed, scale * 10_f64.powi(*seed as i32))).collect()
+        };
+        let (whole, partial) = (side(&[1, 2, 3, 4], 1.0), side(&[1, 2, 4], 0.5));
+        for ratio in [partial.over(&whole).unwrap(), partial.over(&side(&[1, 3, 4], 1.0)).unwrap()] {
+            assert!(ratio.method == Method::PairedBySeed && (ratio.ratio - 0.5).abs() < 1e-9, "{ratio:?}");
+        }
+        assert!((partial.means(&whole).unwrap().ratio().unwrap() - 0.5).abs() < 1e-9);
+        let (few, twice) = (side(&[1, 2], 0.5), side(&[1, 1, 2, 4], 0.5));
+        for other in [few, twice] {
+            assert_eq!(other.over(&whole).unwrap().method, Method::Welch);
+        }
     }
 
     #[test]
