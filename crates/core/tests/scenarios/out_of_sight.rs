@@ -22,6 +22,8 @@ struct ConnectedPair {
 #[derive(Clone, Copy, Debug)]
 struct PairCase {
     hubs: usize,
+    /// Each hub is home or standby of both.
+    shares_hubs: bool,
     schemes: SchemeSet,
     delay: Duration,
     object_bytes: usize,
@@ -36,6 +38,7 @@ impl PairCase {
             [SchemeSet::ALL, SchemeSet::only(Scheme::Udp), SchemeSet::only(Scheme::Tcp), SchemeSet::only(Scheme::Quic)];
         Self {
             hubs: 1 + below(2),
+            shares_hubs: below(2) == 0,
             schemes: schemes[below(4)],
             delay: MS * [1, 20, 130][below(3)],
             object_bytes: [800, 20_000, 2_000_000][below(3)],
@@ -53,8 +56,10 @@ impl ConnectedPair {
         let mut world = World::new(seed);
         world.retransmits = true;
         let hubs = world.mesh(case.hubs);
-        let provider = world.node((1, 1), &[], &hubs[..1]);
-        let requester = world.node((0, 0), &[], &hubs[case.hubs - 1..]);
+        let (first, last) =
+            if case.shares_hubs { (&hubs[..], &hubs[..]) } else { (&hubs[..1], &hubs[case.hubs - 1..]) };
+        let provider = world.node((1, 1), &[], first);
+        let requester = world.node((0, 0), &[], last);
         world.hosts.iter_mut().for_each(|host| host.schemes = case.schemes);
         world.hosts[provider.0].object_bytes = Some(case.object_bytes);
         world.path.delay = case.delay;
@@ -62,7 +67,8 @@ impl ConnectedPair {
         let services = Service::ALL.iter().fold(ServiceSet::EMPTY, |all, service| all.with_offer(Offer::new(*service)));
         let services = services.with_offer(Offer::new(render()));
         world.command(provider, NodeCommand::Reconfigure { services, max_streams: 1, uplink_kbps: None });
-        world.run(5 * SECOND);
+        // Hubs that are shared even out their nodes first.
+        world.run(SECOND * if case.shares_hubs { 30 } else { 5 });
         let mut pair = Self { world, provider, requester };
         let first = pair.ask(Service::Sensor);
         let summary = finished(&mut pair.world, requester, first);
@@ -168,7 +174,7 @@ fn flow_goes_on_out_of_sight() {
 /// Sight is lost at any moment of a call: before its body, in it, while it runs, and in its answer.
 #[test]
 fn call_runs_once_out_of_sight() {
-    for_seeds(30, |seed| {
+    for_seeds(60, |seed| {
         let case = PairCase { object_bytes: [800, 200_000][seed as usize % 2], ..PairCase::of_seed(seed) };
         let mut pair = ConnectedPair::new(seed, case);
         let (provider, requester) = (pair.provider, pair.requester);
@@ -178,6 +184,10 @@ fn call_runs_once_out_of_sight() {
         });
         pair.world.run(case.delay * (seed as u32 / 2 % 10));
         pair.lose_sight();
+        if seed % 3 == 0 {
+            // The transport has noticed.
+            pair.world.break_connections(provider, requester);
+        }
         let is_running = |world: &World| !world.hosts[provider.0].opened.is_empty();
         let is_called = |world: &World| {
             is_running(world) && world.hosts[provider.0].opened.iter().any(|(_, service, _)| service.is_call())

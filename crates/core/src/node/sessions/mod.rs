@@ -207,7 +207,8 @@ impl ProviderSessions {
             self.finish(core, session, Some(Reason::Cancelled));
             self.remove(core, session);
         }
-        if self.resume_session(core, &request)
+        if self.goes_on_by_hub(core, &request)
+            || self.resume_session(core, &request)
             || self.decline_forbidden(core, &request)
             || self.move_to_hub(core, &request)
         {

@@ -11,7 +11,7 @@ use super::ProviderSessions;
 use super::permission::way_to;
 use super::serve_request::ServeRequest;
 use super::session::{REDIAL_PAUSE, Session, SessionPhase};
-use crate::flow::StreamSender;
+use crate::flow::{SILENCE_TIMEOUT, StreamSender};
 use crate::node::api::SessionId;
 use crate::node::connections::{ConnectionLoss, DialTarget, SIGN_PAUSE};
 use crate::node::core::Core;
@@ -33,9 +33,15 @@ impl ProviderSessions {
     pub(super) fn repeat_answer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.repeat_accept(core);
-        let has_answered = session.accept.is_some() && !session.request.relayed;
-        let Some(connection) = session.connection.filter(|_| has_answered) else { return };
-        if session.repeats + 1 >= core.connections.doubtful_tries(core.now, connection) {
+        if session.accept.is_none() || session.request.relayed {
+            return;
+        }
+        let Some(connection) = session.connection else { return self.seek(core, id) };
+        let request = &session.request;
+        if self.unreached.holds(core.now, request.requester, &request.dialable()) {
+            core.doubt(connection);
+            self.on_unreached(core, id);
+        } else if session.repeats + 1 >= core.connections.doubtful_tries(core.now, connection) {
             self.seek(core, id);
         } else if session.is_inline() {
             session.await_sign(core, id, connection);
@@ -65,7 +71,7 @@ impl ProviderSessions {
             } else if loss.refused {
                 self.finish(core, id, Some(Reason::NotAllowed));
             } else {
-                self.on_unreached(core, id);
+                self.on_dialed_in_vain(core, id);
             }
         }
     }
@@ -78,8 +84,16 @@ impl ProviderSessions {
         let waiting: Vec<_> = self.sessions.iter().filter(|(_, session)| waits(session)).map(|(id, _)| *id).collect();
         for id in waiting {
             core.timers.clear(Timer::Reach(id));
-            self.on_unreached(core, id);
+            self.on_dialed_in_vain(core, id);
         }
+    }
+
+    fn on_dialed_in_vain(&mut self, core: &mut Core, id: SessionId) {
+        let request = self.sessions.get(&id).map(|session| &session.request);
+        if let Some(request) = request.filter(|request| way_to(core, request).is_none()) {
+            self.unreached.record_failure(core.now, request.requester, request.dialable());
+        }
+        self.on_unreached(core, id);
     }
 
     /// The requester of a session cannot be dialled, at least not soon.
@@ -91,10 +105,6 @@ impl ProviderSessions {
         }
         if let Some(other) = way_to(core, request).filter(|way| session.connection != Some(*way)) {
             return self.join(core, id, other);
-        }
-        let addresses = request.dialable();
-        if !addresses.is_empty() {
-            self.unreached.record_failure(now, request.requester, addresses);
         }
         if matches!(session.phase, SessionPhase::Reaching) {
             return self.refuse(core, id, Reason::Unreachable);
@@ -111,14 +121,32 @@ impl ProviderSessions {
         if session.waits_for_requester() {
             return;
         }
-        let repetition = session.latest_repetition.take();
+        // A requester that has the acceptance does not repeat its request.
+        let is_open = !session.is_accepted && (session.accept.is_none() || session.repeats > 0);
         let is_of_hub = session.request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
-        if is_of_hub && !session.request.relayed && !session.has_reported {
-            super::decline(core, &session.request, Reason::Unreachable, None);
+        let first = (is_open && is_of_hub && !session.request.relayed).then(|| session.request.clone());
+        let repetition = session.latest_repetition.take().map(|repetition| *repetition);
+        for request in first.into_iter().chain(repetition) {
+            session.is_left_to_hub = true;
+            super::decline(core, &request, Reason::Unreachable, None);
         }
-        if let Some(repetition) = repetition {
-            super::decline(core, &repetition, Reason::Unreachable, None);
+    }
+
+    /// True if a session that was moved to a hub serves a request that comes by another one, which is to wait.
+    pub(super) fn goes_on_by_hub(&self, core: &mut Core, request: &ServeRequest) -> bool {
+        let Some(hub) = request.asked_by.filter(|hub| core.is_hub(*hub)) else { return false };
+        let serves = |session: &Session| {
+            let is_up = session.connection.is_some_and(|connection| core.connections.get(connection).is_some());
+            // A call is run once, and whoever is silent may have lost its way.
+            let is_lively = request.offer.service.is_call() || core.now.since(session.heard) < SILENCE_TIMEOUT;
+            session.is_moved && session.is_for(request) && is_up && is_lively
+        };
+        let is_served = self.sessions.values().any(serves);
+        if is_served {
+            let requester = Some(request.requester).filter(|_| !request.relayed);
+            core.send(hub, RequestMessage::Pending { id: request.key.1, requester, provider: None });
         }
+        is_served
     }
 
     /// A requester to which nothing comes asks under another number: its session goes on under the one before. Returns
@@ -127,6 +155,7 @@ impl ProviderSessions {
         let is_same = |session: &Session| session.is_flow_of(request) && !request.relayed;
         let Some(id) = self.live_where(is_same).first().copied() else { return false };
         let Some(session) = self.sessions.get_mut(&id) else { return false };
+        session.is_accepted = true;
         if !request.addresses.is_empty() {
             session.request.addresses.clone_from(&request.addresses);
         }
@@ -138,6 +167,7 @@ impl ProviderSessions {
         let is_lost = !session.connection.is_some_and(|connection| core.connections.is_sound(core.now, connection));
         let is_out_of_reach = is_lost && self.unreached.holds(core.now, request.requester, &request.dialable());
         if is_of_hub && is_out_of_reach && !session.waits_for_requester() {
+            session.is_left_to_hub = true;
             super::decline(core, request, Reason::Unreachable, None);
             return true;
         }
@@ -156,12 +186,14 @@ impl ProviderSessions {
         true
     }
 
-    /// A hub relays for a requester that is out of sight: the session of that goes on by this way. Returns whether there is
-    /// such a session.
+    /// A hub relays for a requester that was out of sight: the session that was left to it, or that is not there yet, goes on
+    /// by this way. Returns whether there is such a session.
     pub(super) fn move_to_hub(&mut self, core: &mut Core, request: &ServeRequest) -> bool {
         let Some(hub) = request.asked_by.filter(|_| request.relayed) else { return false };
-        let is_sound = |connection| core.connections.is_sound(core.now, connection);
-        let is_moved = |session: &Session| session.is_of(request) && !session.connection.is_some_and(is_sound);
+        let is_moved = |session: &Session| {
+            let is_there = session.is_left_to_hub || matches!(session.phase, SessionPhase::Reaching);
+            session.is_of(request) && is_there
+        };
         let Some(id) = self.sessions.iter().find(|(_, session)| is_moved(session)).map(|(id, _)| *id) else {
             return false;
         };
@@ -172,18 +204,14 @@ impl ProviderSessions {
         }
         self.index.remove(&session.request.key);
         self.index.insert(request.key, id);
-        core.timers.clear(Timer::Reach(id));
-        core.timers.clear(Timer::Accept(id));
-        if matches!(session.phase, SessionPhase::Reaching) {
-            session.request = request.clone();
-            self.join(core, id, hub);
-        } else {
-            session.move_to(core, id, request, hub);
-            if matches!(session.phase, SessionPhase::Fetching(_)) {
-                self.ask_for_body(core, id);
-            }
+        session.move_to(core, id, request, hub);
+        let is_ending = session.ending;
+        match &session.phase {
+            SessionPhase::Reaching => self.join(core, id, hub),
+            SessionPhase::Fetching(_) => self.ask_for_body(core, id),
+            _ if is_ending => self.on_ended(core, id),
+            _ => self.pump(core),
         }
-        self.pump(core);
         self.tell_pending(core, id);
         true
     }
@@ -196,7 +224,13 @@ impl Session {
         let is_same =
             (own.requester, own.nonce, own.spec.service) == (request.requester, request.nonce, request.spec.service);
         let is_over = matches!(self.phase, SessionPhase::Done { .. }) && !self.is_inline();
-        is_same && !own.relayed && own.reflect.is_none() && own.pushed.is_none() && !is_over
+        self.is_for(request) && !own.relayed && own.reflect.is_none() && own.pushed.is_none() && !is_over
+    }
+
+    /// True if a request, perhaps of another number, is for what this session serves.
+    fn is_for(&self, request: &ServeRequest) -> bool {
+        let own = &self.request;
+        (own.requester, own.nonce, own.spec.service) == (request.requester, request.nonce, request.spec.service)
     }
 
     /// True if a request is for the flow that is under way here.
@@ -208,7 +242,7 @@ impl Session {
     /// tell it to a hub.
     fn waits_for_requester(&self) -> bool {
         let is_whole = matches!(&self.phase, SessionPhase::Streaming(stream) if stream.is_whole());
-        is_whole && (self.has_reported || self.latest_repetition.is_some())
+        is_whole && self.is_accepted
     }
 
     /// True if its requester has not been heard for some round trips, or cannot be.
@@ -227,9 +261,27 @@ impl Session {
 
     /// Goes on by way of a hub, for a request of another number.
     fn move_to(&mut self, core: &mut Core, id: SessionId, request: &ServeRequest, hub: ConnectionId) {
+        core.timers.clear(Timer::Reach(id));
+        core.timers.clear(Timer::Accept(id));
         self.request = request.clone();
-        (self.connection, self.dialling, self.latest_repetition) = (Some(hub), false, None);
-        (self.tries, self.repeats, self.confirmed, self.has_reported) = (0, 0, false, false);
+        (self.is_moved, self.is_left_to_hub, self.dialling) = (true, false, false);
+        self.expires = self.expires.max(core.now + request.deadline);
+        self.heard = core.now;
+        if matches!(self.phase, SessionPhase::Reaching) {
+            return core.timers.set(Timer::Expire(id), self.expires);
+        }
+        (self.connection, self.latest_repetition) = (Some(hub), None);
+        (self.tries, self.repeats, self.confirmed, self.is_accepted) = (0, 0, false, false);
+        self.go_on_as(core, request);
+        self.repeat_accept(core);
+        match self.phase {
+            SessionPhase::Streaming(_) | SessionPhase::Sending(_) => self.await_requester(core, id),
+            _ => core.timers.set(Timer::Expire(id), self.expires),
+        }
+    }
+
+    /// Gives the flow and its acceptance the number of a request, and what that asks for.
+    fn go_on_as(&mut self, core: &Core, request: &ServeRequest) {
         let flow = request.key.1;
         let has = |digest: &[u8; 32]| {
             let point = request.spec.resume.filter(|ResumePoint { digest: of, .. }| of == digest);
@@ -239,6 +291,7 @@ impl Session {
             SessionPhase::Sending(object) => object.go_on_as(flow, has(object.digest()).unwrap_or(0)),
             SessionPhase::Streaming(stream) if stream.is_whole() => stream.go_on_as(flow),
             SessionPhase::Streaming(stream) => *stream = StreamSender::new(flow, core.now),
+            SessionPhase::Fetching(body) => body.asks = 0,
             _ => {}
         }
         if let Some(accept) = &mut self.accept {
@@ -251,10 +304,6 @@ impl Session {
                     *duration_ms = u32::try_from(duration.as_millis()).unwrap_or(u32::MAX);
                 }
             }
-        }
-        self.repeat_accept(core);
-        if matches!(self.phase, SessionPhase::Streaming(_) | SessionPhase::Sending(_)) {
-            self.await_requester(core, id);
         }
     }
 }

@@ -78,8 +78,12 @@ impl ProviderSessions {
                 session.start_stream(core, id, cell, bits_per_second, format)
             }
             SourceOutput::Object { bytes, digest, format } if bytes.len() <= INLINE_BYTES => {
+                let is_connected = session.connection.is_some();
                 session.answer_inline(core, cell, bytes, digest, format);
                 self.finish(core, id, None);
+                if !is_connected {
+                    self.seek(core, id);
+                }
             }
             SourceOutput::Object { bytes, digest, format } => {
                 let (length, make) = (bytes.len() as u64, |flow| ObjectSender::held(flow, bytes, digest));
@@ -169,7 +173,7 @@ impl ProviderSessions {
             session.interrupt();
         }
         session.heard = core.now;
-        (session.confirmed, session.has_reported) = (true, true);
+        (session.confirmed, session.is_accepted) = (true, true);
         session.latest_repetition = None;
         core.timers.clear(Timer::Accept(id));
         let (is_object, is_large) = match &session.phase {
@@ -301,7 +305,7 @@ impl ProviderSessions {
             .request
             .reflect
             .map(|_| (session.request.offer.service, matches!(session.phase, SessionPhase::Member)));
-        let expires = session.started + session.request.deadline;
+        let expires = session.expires;
         if !session.is_inline() {
             session.accept = None;
         }

@@ -46,8 +46,14 @@ pub(super) struct Session {
     pub(super) repeats: u32,
     /// The latest request of a hub, under another number, by a requester to which nothing comes.
     pub(super) latest_repetition: Option<Box<ServeRequest>>,
-    /// True once the requester has reported.
-    pub(super) has_reported: bool,
+    /// True once the requester is known to have accepted: it has reported, or asked again for what it has in part.
+    pub(super) is_accepted: bool,
+    /// True once the hub was told that there is no way to the requester.
+    pub(super) is_left_to_hub: bool,
+    /// True if it goes on by way of a hub, after another way.
+    pub(super) is_moved: bool,
+    /// The end of the request's deadline.
+    pub(super) expires: Time,
     pub(super) heard: Time,
     /// Time at which the requester was found to have more of an object.
     pub(super) moved: Time,
@@ -89,7 +95,7 @@ pub(super) enum SessionPhase {
 
 impl Session {
     pub(super) fn new(request: ServeRequest, now: Time) -> Self {
-        let kbps = usual_kbps(request.offer.flow_kind());
+        let (kbps, deadline) = (usual_kbps(request.offer.flow_kind()), request.deadline);
         Self {
             request,
             phase: SessionPhase::Reaching,
@@ -103,7 +109,10 @@ impl Session {
             confirmed: false,
             repeats: 0,
             latest_repetition: None,
-            has_reported: false,
+            is_accepted: false,
+            is_left_to_hub: false,
+            is_moved: false,
+            expires: now + deadline,
             heard: now,
             moved: now,
             ending: false,
@@ -377,7 +386,7 @@ impl Session {
     }
 
     pub(super) fn await_requester(&mut self, core: &mut Core, id: SessionId) {
-        (self.heard, self.moved) = (core.now, core.now);
+        (self.heard, self.moved, self.repeats) = (core.now, core.now, 0);
         core.set(Timer::Serve(id), self.patience(core));
         self.wait_for_confirmation(core, id);
     }
