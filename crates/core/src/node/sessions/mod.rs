@@ -225,6 +225,10 @@ impl ProviderSessions {
             self.on_member_refused(core, &request);
             return decline(core, &request, reason, retry_after);
         }
+        self.begin(core, request);
+    }
+
+    fn begin(&mut self, core: &mut Core, request: ServeRequest) {
         if let FlowKind::Stream { bits_per_second, .. } = request.offer.flow_kind() {
             core.reckoned_streams = core.reckoned_streams.saturating_sub(1);
             core.reckoned_kbps = core.reckoned_kbps.saturating_sub(bits_per_second.div_ceil(1000));

@@ -221,8 +221,6 @@ impl Session {
     /// True if a request, perhaps of another number, is for what this session sends to its requester directly.
     fn is_of(&self, request: &ServeRequest) -> bool {
         let own = &self.request;
-        let is_same =
-            (own.requester, own.nonce, own.spec.service) == (request.requester, request.nonce, request.spec.service);
         let is_over = matches!(self.phase, SessionPhase::Done { .. }) && !self.is_inline();
         self.is_for(request) && !own.relayed && own.reflect.is_none() && own.pushed.is_none() && !is_over
     }
