@@ -27,6 +27,8 @@ struct PairCase {
     schemes: SchemeSet,
     delay: Duration,
     object_bytes: usize,
+    /// Hubs that are shared even out their nodes in the first seconds.
+    settles: Duration,
     idle: Duration,
 }
 
@@ -34,11 +36,13 @@ impl PairCase {
     fn of_seed(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
         let mut below = |count: usize| random.below(count as u64) as usize;
+        let shares_hubs = below(2) == 0;
         let schemes =
             [SchemeSet::ALL, SchemeSet::only(Scheme::Udp), SchemeSet::only(Scheme::Tcp), SchemeSet::only(Scheme::Quic)];
         Self {
+            shares_hubs,
+            settles: SECOND * if shares_hubs { 30 } else { 5 },
             hubs: 1 + below(2),
-            shares_hubs: below(2) == 0,
             schemes: schemes[below(4)],
             delay: MS * [1, 20, 130][below(3)],
             object_bytes: [800, 20_000, 2_000_000][below(3)],
@@ -67,8 +71,7 @@ impl ConnectedPair {
         let services = Service::ALL.iter().fold(ServiceSet::EMPTY, |all, service| all.with_offer(Offer::new(*service)));
         let services = services.with_offer(Offer::new(render()));
         world.command(provider, NodeCommand::Reconfigure { services, max_streams: 1, uplink_kbps: None });
-        // Hubs that are shared even out their nodes first.
-        world.run(SECOND * if case.shares_hubs { 30 } else { 5 });
+        world.run(case.settles);
         let mut pair = Self { world, provider, requester };
         let first = pair.ask(Service::Sensor);
         let summary = finished(&mut pair.world, requester, first);
@@ -253,6 +256,19 @@ fn flapping_sight_serves_all() {
                 matches!(&ending, NodeEvent::Finished { summary, .. } if summary.complete || service.is_stream());
             assert!(is_served || is_busy, "seed {seed}, {case:?}, {service}: {ending:?}");
         }
+    });
+}
+
+/// The hub that relays becomes the provider's home, over another connection.
+#[test]
+fn relay_outlives_change_of_home() {
+    for_seeds(12, |seed| {
+        let case = PairCase { hubs: 2, shares_hubs: true, settles: SECOND, idle: SECOND, ..PairCase::of_seed(seed) };
+        let mut pair = ConnectedPair::new(seed, case);
+        pair.lose_sight();
+        let (ticket, requester) = (pair.ask(Service::Track), pair.requester);
+        let summary = finished(&mut pair.world, requester, ticket);
+        assert!(summary.complete && summary.relayed, "seed {seed}, {case:?}: {summary:?}");
     });
 }
 

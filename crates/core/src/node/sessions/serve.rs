@@ -247,7 +247,7 @@ impl ProviderSessions {
     }
 
     /// A connection has gone: the requester is dialled again, and the flow
-    /// goes on where it was. What a hub relayed cannot be picked up.
+    /// goes on where it was. What a hub relayed goes on while there is another connection with that hub.
     pub(crate) fn on_connection_down(&mut self, core: &mut Core, connection: ConnectionId, loss: ConnectionLoss<'_>) {
         for id in self.live_where(|session| session.connection == Some(connection)) {
             let Some(session) = self.sessions.get_mut(&id) else { continue };
@@ -258,12 +258,25 @@ impl ProviderSessions {
                 continue;
             }
             if session.request.relayed {
-                self.finish(core, id, Some(Reason::Unreachable));
+                self.resume_over_hub(core, id);
                 continue;
             }
             session.interrupt();
             core.timers.clear(Timer::Accept(id));
             self.seek(core, id);
+        }
+    }
+
+    /// The connection with the hub that relays is gone: the hub takes what comes over another one.
+    fn resume_over_hub(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get_mut(&id) else { return };
+        let (hub, transports) = (session.request.key.0, session.request.spec.transports);
+        match core.connections.between(core.now, hub, transports, &[]) {
+            Some(other) => {
+                session.request.asked_by = Some(other);
+                self.resume(core, id, other);
+            }
+            None => self.finish(core, id, Some(Reason::Unreachable)),
         }
     }
 
