@@ -107,7 +107,8 @@ impl ConnectedPair {
     }
 
     fn last_opened(&self) -> SessionId {
-        self.world.hosts[self.provider.0].opened.last().map(|(session, ..)| *session).expect("a source was opened")
+        let opened = self.world.hosts[self.provider.0].opened.last().map(|(session, ..)| *session);
+        opened.unwrap_or_else(|| panic!("no source was opened"))
     }
 
     fn runs(&self) -> usize {
@@ -199,7 +200,7 @@ fn call_runs_once_out_of_sight() {
         // Repeated meanwhile, as it takes longer than a requester waits.
         pair.world.run(SECOND * (seed as u32 % 7));
         let (session, bytes) = (pair.last_opened(), object(case.object_bytes));
-        let digest = roost_wire::object::digest(&bytes);
+        let digest = object::digest(&bytes);
         let opened = SourceOutput::Object { bytes, digest, format: "synthetic".to_owned() };
         pair.world.command(provider, NodeCommand::SourceOpened { session, opened });
         let summary = finished(&mut pair.world, requester, ticket);
