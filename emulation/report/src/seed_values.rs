@@ -93,7 +93,7 @@ mod tests {
         let base = side([(1, 100.0), (2, 200.0), (3, 400.0)]);
         let same = side([(3, 205.0), (1, 50.0), (2, 101.0)]).over(&base).unwrap();
         assert!(same.method == Method::PairedBySeed && same.high < 0.6, "{same:?}");
-        let other = side([(4, 205.0), (1, 50.0), (2, 101.0)]).over(&base).unwrap();
+        let other = side([(4, 205.0), (1, 50.0), (5, 101.0)]).over(&base).unwrap();
         assert!(other.method == Method::Welch && !other.excludes_one(), "{other:?}");
         assert_eq!(side([(1, 0.0), (2, 1.0), (3, 1.0)]).over(&base), None);
     }

@@ -202,10 +202,13 @@ fn call_runs_once_out_of_sight() {
         let (session, bytes) = (pair.last_opened(), object(case.object_bytes));
         let digest = object::digest(&bytes);
         let opened = SourceOutput::Object { bytes, digest, format: "synthetic".to_owned() };
+        let since = pair.world.now;
         pair.world.command(provider, NodeCommand::SourceOpened { session, opened });
         let summary = finished(&mut pair.world, requester, ticket);
         assert!(summary.complete && summary.digest_ok == Some(true), "seed {seed}, {case:?}: {summary:?}");
         assert_eq!(pair.runs(), 1, "seed {seed}, {case:?}");
+        let took = pair.world.now.since(since);
+        assert!(took < LONGEST_GAP + case.delay * 40, "seed {seed}, {case:?}: {took:?}");
     });
 }
 

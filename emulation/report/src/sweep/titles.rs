@@ -225,7 +225,8 @@ mod tests {
     fn caption_pairs_seeds_like_the_title() {
         let caption = |other: &[f64]| drawn(&runs([&[100.0, 150.0, 200.0], other], |_| {})).caption;
         assert!(caption(&[50.0, 76.0, 102.0]).contains("runs of the same seed"));
-        assert!(!caption(&[50.0, 76.0]).contains("runs of the same seed"));
+        assert!(caption(&[50.0, 76.0]).contains("runs of the same seed"), "a seed is missing");
+        assert!(!caption(&[50.0]).contains("runs of the same seed"));
         assert!(!caption(&[100.0, 151.0, 199.0]).contains("runs of the same seed"));
     }
 

@@ -31,17 +31,24 @@ impl ProviderSessions {
 
     /// A request came again: its answer may have been lost, or the connection is dead.
     pub(super) fn repeat_answer(&mut self, core: &mut Core, id: SessionId) {
+        let Some(session) = self.sessions.get(&id) else { return };
+        let is_up = session.connection.is_some_and(|connection| core.connections.get(connection).is_some());
+        let is_moved = session.request.relayed && !is_up;
+        // The hub asks over another connection than before.
+        let hub = session.request.asked_by.filter(|hub| is_moved && self.permits(core, &session.request, *hub));
         let Some(session) = self.sessions.get_mut(&id) else { return };
+        session.connection = hub.or(session.connection);
         session.repeat_accept(core);
         if session.accept.is_none() || session.request.relayed {
             return;
         }
-        let Some(connection) = session.connection else { return self.seek(core, id) };
-        let request = &session.request;
+        let (connection, request) = (session.connection, &session.request);
         if self.unreached.holds(core.now, request.requester, &request.dialable()) {
-            core.doubt(connection);
-            self.on_unreached(core, id);
-        } else if session.repeats + 1 >= core.connections.doubtful_tries(core.now, connection) {
+            connection.into_iter().for_each(|connection| core.doubt(connection));
+            return self.on_unreached(core, id);
+        }
+        let Some(connection) = connection else { return self.seek(core, id) };
+        if session.repeats + 1 >= core.connections.doubtful_tries(core.now, connection) {
             self.seek(core, id);
         } else if session.is_inline() {
             session.await_sign(core, id, connection);
@@ -118,11 +125,11 @@ impl ProviderSessions {
     /// Tells the hub that its requests of a session have no way to the requester, so that it relays.
     fn leave_to_hub(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get_mut(&id) else { return };
-        if session.waits_for_requester() {
+        if !session.may_be_moved() {
             return;
         }
         // A requester that has the acceptance does not repeat its request.
-        let is_open = !session.is_accepted && (session.accept.is_none() || session.repeats > 0);
+        let is_open = !session.is_accepted && (!session.was_offered || session.repeats > 0);
         let is_of_hub = session.request.asked_by.is_some_and(|asked_by| core.is_hub(asked_by));
         let first = (is_open && is_of_hub && !session.request.relayed).then(|| session.request.clone());
         let repetition = session.latest_repetition.take().map(|repetition| *repetition);
@@ -139,7 +146,7 @@ impl ProviderSessions {
             let is_up = session.connection.is_some_and(|connection| core.connections.get(connection).is_some());
             // A call is run once, and whoever is silent may have lost its way.
             let is_lively = request.offer.service.is_call() || core.now.since(session.heard) < SILENCE_TIMEOUT;
-            session.is_moved && session.is_for(request) && is_up && is_lively
+            session.is_moved && session.is_for(request) && !session.is_over() && is_up && is_lively
         };
         let is_served = self.sessions.values().any(serves);
         if is_served {
@@ -221,8 +228,20 @@ impl Session {
     /// True if a request, perhaps of another number, is for what this session sends to its requester directly.
     fn is_of(&self, request: &ServeRequest) -> bool {
         let own = &self.request;
-        let is_over = matches!(self.phase, SessionPhase::Done { .. }) && !self.is_inline();
-        self.is_for(request) && !own.relayed && own.reflect.is_none() && own.pushed.is_none() && !is_over
+        self.is_for(request) && !own.relayed && own.reflect.is_none() && own.pushed.is_none() && !self.is_over()
+    }
+
+    /// True if nothing more is to be said of it; an answer that travelled inline may have to be repeated.
+    fn is_over(&self) -> bool {
+        match self.phase {
+            SessionPhase::Done { reason, .. } => reason.is_some() || !self.is_inline(),
+            _ => false,
+        }
+    }
+
+    /// True if it may go on by way of a hub.
+    fn may_be_moved(&self) -> bool {
+        self.request.reflect.is_none() && self.request.pushed.is_none() && !self.waits_for_requester()
     }
 
     /// True if a request, perhaps of another number, is for what this session serves.

@@ -114,7 +114,11 @@ pub(super) fn way_to(core: &Core, request: &ServeRequest) -> Option<ConnectionId
         };
         return request.asked_by.filter(fits);
     }
-    core.connections.between(core.now, request.requester, transports, &request.addresses)
+    let sound = core.connections.between(core.now, request.requester, transports, &request.addresses);
+    // A reflected stream comes by way of hubs, and its keys may be left there, too.
+    let may_be_dead = request.reflect.is_some();
+    let doubted = || core.connections.doubted(core.now, request.requester, transports).pop();
+    sound.or_else(|| may_be_dead.then(doubted).flatten())
 }
 
 fn is_for_all(core: &Core, action: Action, service: Service, place: Cell) -> bool {

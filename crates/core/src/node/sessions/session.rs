@@ -48,6 +48,8 @@ pub(super) struct Session {
     pub(super) latest_repetition: Option<Box<ServeRequest>>,
     /// True once the requester is known to have accepted: it has reported, or asked again for what it has in part.
     pub(super) is_accepted: bool,
+    /// True once its acceptance has left this node.
+    pub(super) was_offered: bool,
     /// True once the hub was told that there is no way to the requester.
     pub(super) is_left_to_hub: bool,
     /// True if it goes on by way of a hub, after another way.
@@ -110,6 +112,7 @@ impl Session {
             repeats: 0,
             latest_repetition: None,
             is_accepted: false,
+            was_offered: false,
             is_left_to_hub: false,
             is_moved: false,
             expires: now + deadline,
@@ -182,15 +185,17 @@ impl Session {
     }
 
     /// Sends the acceptance, if there is one and a way.
-    pub(super) fn send_accept(&self, core: &mut Core) {
+    pub(super) fn send_accept(&mut self, core: &mut Core) {
         if let (Some(accept), Some(connection)) = (&self.accept, self.connection) {
+            self.was_offered = true;
             core.send(connection, RequestMessage::Accept(accept.clone()));
         }
     }
 
     /// Sends it once more; the path has shown that it loses, so reliably.
-    pub(super) fn repeat_accept(&self, core: &mut Core) {
+    pub(super) fn repeat_accept(&mut self, core: &mut Core) {
         if let Some(accept) = &self.accept {
+            self.was_offered |= self.connection.is_some();
             self.send_reliably(core, RequestMessage::Accept(accept.clone()));
         }
     }
