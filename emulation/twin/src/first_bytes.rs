@@ -1,4 +1,4 @@
-//! What the first bytes of requests take beyond the delays of their ways: packets at legs, queues, and the work of hosts.
+//! The time of first bytes beyond the delays of their ways: packets at legs, queues, and the work of hosts.
 
 use roost_statistics::quantile;
 
@@ -33,7 +33,7 @@ pub(crate) fn work(hosts: &Hosts, requests: &[ObservedRequest], delays: &Delays,
     Work { usual_ms: part(0.1).min(MOST_WORK_MS), spread_ms: part(0.5) - part(0.1) }
 }
 
-/// What the first bytes of streams took beyond the delays and packets of their ways, milliseconds, the least first:
+/// The times of the first bytes of streams beyond the delays and packets of their ways, milliseconds, the least first:
 /// queues, and the work of hosts.
 pub(crate) fn beyond_streams(
     hosts: &Hosts,
@@ -48,7 +48,7 @@ pub(crate) fn beyond_streams(
     beyond
 }
 
-/// What the first byte took beyond the delays of its way and the packets of its request, milliseconds. A request goes to
+/// The time of the first byte beyond the delays of its way and the packets of its request, milliseconds. A request goes to
 /// the requester's home and from there to the provider, if both have the same home.
 pub(crate) fn beyond_asking(
     hosts: &Hosts,

@@ -6,6 +6,7 @@
 //! | part | decides |
 //! |---|---|
 //! | `dispatch`, `commands`, `connections`, `reachability` | which part a message, a command, or a connection is for |
+//! | `doubt` | which connection may be dead without a word |
 //! | `home` | which hub holds the record, what it is told, and which one takes over |
 //! | `requests` | what is asked for, of whom, and what belongs to the answer |
 //! | `sessions` | what to provide, to whom, and what to send |

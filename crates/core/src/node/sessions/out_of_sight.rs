@@ -33,9 +33,9 @@ impl ProviderSessions {
     pub(super) fn repeat_answer(&mut self, core: &mut Core, id: SessionId) {
         let Some(session) = self.sessions.get(&id) else { return };
         let is_up = session.connection.is_some_and(|connection| core.connections.get(connection).is_some());
-        let is_moved = session.request.relayed && !is_up;
+        let lost_hub = session.request.relayed && !is_up;
         // The hub asks over another connection than before.
-        let hub = session.request.asked_by.filter(|hub| is_moved && self.permits(core, &session.request, *hub));
+        let hub = session.request.asked_by.filter(|hub| lost_hub && self.permits(core, &session.request, *hub));
         let Some(session) = self.sessions.get_mut(&id) else { return };
         session.connection = hub.or(session.connection);
         session.repeat_accept(core);
