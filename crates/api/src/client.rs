@@ -242,7 +242,15 @@ impl Client {
         let target = format!("/v1/offer/data?request={request}&format={}", escaped(format));
         let (enough, ended) = oneshot::channel();
         let body = OfferBody { data, ended: Some(ended) };
-        let response = self.send_body(Method::POST, &target, "application/json", body).await?;
+        let response = match self.send_body(Method::POST, &target, "application/json", body).await {
+            Ok(response) => response,
+            Err(error) => {
+                // Data that breaks off at once keeps even the head of the request from the daemon, which would wait. It
+                // refuses this if it has the head.
+                let _ = self.decline(request, "").await;
+                return Err(error);
+            }
+        };
         // The daemon ends its answer when it has the end of the body; nobody waits if that has come.
         let _ = enough.send(());
         let answer = collect(response).await?;

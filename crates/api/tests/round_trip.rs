@@ -7,7 +7,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{TryStreamExt, stream};
 use roost_api::server::{ApiError, ControlSocket, QueryPairs, SocketError, json_line, json_response, with_fallback};
 use roost_api::{
     Candidate, Client, ClientError, Code, Connections, Error, FRAMES, Frame, Index, IndexTotals, Moved, Progress,
@@ -17,10 +17,11 @@ use roost_wire::messages::ServiceRequest;
 use roost_wire::{Area, Cell, NodeId, Service, ServiceSet};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 async fn serve(router: Router) -> (TempDir, Client) {
     let folder = TempDir::new().unwrap();
@@ -91,6 +92,31 @@ async fn long_index_is_paged() {
     }
     let counted: Vec<Vec<u8>> = vec![(1..=5).collect(), (1..=22).collect(), (1..=25).collect(), (21..=25).collect()];
     assert_eq!(ids, counted);
+}
+
+#[tokio::test]
+async fn data_that_breaks_off_is_told() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let (declines, data) = (tell.clone(), tell);
+    let number = |pairs: &[(String, String)]| pairs[0].1.parse::<u64>().unwrap();
+    let decline = move |QueryPairs(pairs): QueryPairs| async move { declines.send(number(&pairs)).unwrap() };
+    let give = move |QueryPairs(pairs): QueryPairs, body: Body| async move {
+        let ended = body.into_data_stream().try_for_each(|_| std::future::ready(Ok(()))).await;
+        ended.unwrap_err();
+        data.send(number(&pairs)).unwrap();
+    };
+    let router = Router::new().route("/v1/offer/data", post(give)).route("/v1/offer/decline", post(decline));
+    let (_folder, client) = serve(router).await;
+    for request in 0..20 {
+        let (give, data) = mpsc::channel(1);
+        let ends_later = (request % 2 == 0).then(|| give.clone());
+        drop(give);
+        let (given, ()) = tokio::join!(client.give(request, "", data), async move { drop(ends_later) });
+        given.unwrap_err();
+        let is_told = async { while told.recv().await.unwrap() != request {} };
+        let is_told = tokio::time::timeout(Duration::from_secs(20), is_told).await;
+        is_told.expect("the daemon would wait for data that has broken off");
+    }
 }
 
 #[tokio::test]
