@@ -25,6 +25,8 @@ pub struct ObjectSender {
     end_sent: bool,
     /// The path broke: nothing leaves until a report says where to go on.
     interrupted: bool,
+    /// True if it was another flow before, of which more may have come than is known here.
+    was_another: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -74,8 +76,19 @@ impl ObjectSender {
 
     fn from_content(id: RequestId, length: u64, digest: [u8; 32], content: Content) -> Self {
         let window = Window::default();
-        let (has_begun, end_sent, interrupted) = (false, false, false);
-        Self { id, length, digest, content, window, sent: 0, reported: 0, has_begun, end_sent, interrupted }
+        Self {
+            id,
+            length,
+            digest,
+            content,
+            window,
+            sent: 0,
+            reported: 0,
+            has_begun: false,
+            end_sent: false,
+            interrupted: false,
+            was_another: false,
+        }
     }
 
     /// The sender for a receiver that has the first `offset` bytes already.
@@ -85,10 +98,12 @@ impl ObjectSender {
         Self { sent: offset, reported: offset, ..self }
     }
 
-    /// Goes on as another flow, over another path, for a receiver that has the first `offset` bytes.
+    /// Goes on as another flow, over another path, for a receiver that has the first `offset` bytes, or more that it
+    /// will report.
     pub fn go_on_as(&mut self, id: RequestId, offset: u64) {
         self.interrupt();
         self.id = id;
+        self.was_another = true;
         self.reported = 0;
         self.sent = offset.min(self.length);
         self.report(Time::ZERO, Duration::ZERO, self.sent);
@@ -160,9 +175,10 @@ impl ObjectSender {
     /// The receiver wants what comes after the first `bytes` bytes, and can be
     /// reached within half of `rtt`.
     pub fn report(&mut self, now: Time, rtt: Duration, bytes: u64) {
-        self.reported = self.reported.max(bytes.min(self.sent));
+        let most = if self.was_another { self.length } else { self.sent };
+        self.reported = self.reported.max(bytes.min(most));
         self.window.reported(now, rtt, self.reported);
-        if self.interrupted {
+        if self.interrupted || self.reported > self.sent {
             self.interrupted = false;
             self.end_sent = false;
             self.sent = self.reported;

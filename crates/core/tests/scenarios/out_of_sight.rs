@@ -106,6 +106,11 @@ impl ConnectedPair {
         times.windows(2).map(|two| two[1].since(two[0])).max().unwrap_or_default()
     }
 
+    /// The sources that the provider has opened.
+    fn opened(&self) -> usize {
+        self.world.hosts[self.provider.0].opened.len()
+    }
+
     fn last_opened(&self) -> SessionId {
         let opened = self.world.hosts[self.provider.0].opened.last().map(|(session, ..)| *session);
         opened.unwrap_or_else(|| panic!("no source was opened"))
@@ -158,13 +163,13 @@ fn flow_goes_on_out_of_sight() {
             let (ticket, requester) = (pair.ask(service), pair.requester);
             pair.run_until_it_comes(ticket);
             pair.world.hosts[pair.provider.0].object_bytes = Some(1_500_000);
-            let opened = pair.world.hosts[pair.provider.0].opened.len();
+            let opened = pair.opened();
             pair.lose_sight();
             let summary = finished(&mut pair.world, requester, ticket);
             assert!(summary.complete && summary.relayed, "seed {seed}, {case:?}, {service}: {summary:?}");
             let gap = pair.longest_gap(ticket);
             assert!(gap < LONGEST_GAP + case.delay * 20, "seed {seed}, {case:?}, {service}: {gap:?}");
-            assert_eq!(pair.world.hosts[pair.provider.0].opened.len(), opened, "seed {seed}, {case:?}, {service}");
+            assert_eq!(pair.opened(), opened, "seed {seed}, {case:?}, {service}");
             if !service.is_stream() {
                 assert!(
                     pair.world.delivered(requester, ticket) == object(2_000_000),
@@ -172,6 +177,38 @@ fn flow_goes_on_out_of_sight() {
                 );
             }
         }
+    });
+}
+
+/// Data and acceptances that come directly just before the hub goes on with the flow do not end that.
+#[test]
+fn sight_returns_as_hub_goes_on() {
+    for_seeds(80, |seed| {
+        let sizes = [800, 200_000, 2_000_000];
+        let of_seed = PairCase::of_seed(seed);
+        let case = PairCase { object_bytes: sizes[seed as usize % 3], idle: SECOND, delay: MS * 130, ..of_seed };
+        let service = [Service::Image, Service::Track, render()][seed as usize / 3 % 3];
+        let mut pair = ConnectedPair::new(seed, case);
+        let opened = pair.opened();
+        let mut random = SplitMix64::new(seed);
+        let has_begun = random.below(2) == 0 && case.object_bytes > sizes[0];
+        let ticket = if has_begun {
+            let ticket = pair.ask(service);
+            pair.run_until_it_comes(ticket);
+            // Another time the source would give something else.
+            pair.world.hosts[pair.provider.0].object_bytes = Some(1_500_000);
+            pair.lose_sight();
+            ticket
+        } else {
+            pair.lose_sight();
+            pair.ask(service)
+        };
+        let earliest = if has_begun { 3_000 } else { 0 };
+        pair.world.run(MS * (earliest + random.below(6_000) as u32));
+        pair.world.heal();
+        let summary = finished(&mut pair.world, pair.requester, ticket);
+        assert!(summary.complete, "seed {seed}, {case:?}, {service}, {has_begun}: {summary:?}");
+        assert_eq!(pair.opened(), opened + 1, "seed {seed}, {case:?}, {service}, {has_begun}");
     });
 }
 

@@ -67,6 +67,21 @@ fn report_resumes_interrupted_sender() {
 }
 
 #[test]
+fn moved_flow_skips_what_came_before() {
+    let mut sender = held(100_000);
+    sender.report(Time::ZERO, Duration::ZERO, 60_000);
+    assert_eq!(sender.delivered(), 0, "nothing was sent");
+    sender.go_on_as(RequestId(8), 0);
+    sender.poll(Time::ZERO, SendBudget::ALL).unwrap();
+    sender.report(Time::ZERO, Duration::ZERO, 60_000);
+    let next = sender.poll(Time::ZERO, SendBudget::ALL);
+    assert!(matches!(next, Some(FlowMessage::Chunk(Chunk { id: RequestId(8), offset: 60_000, .. }))), "{next:?}");
+    sender.report(Time::ZERO, Duration::ZERO, u64::MAX);
+    let next = sender.poll(Time::ZERO, SendBudget::ALL);
+    assert!(matches!(next, Some(FlowMessage::End { bytes: 100_000, .. })), "{next:?}");
+}
+
+#[test]
 fn sender_requests_bounded_read_ahead() {
     let mut sender = ObjectSender::read(ID, 3 * READ_BYTES + 1, [0; 32]).starting_at(1);
     assert_eq!(sender.next_read(), Some((1, READ_BYTES)));

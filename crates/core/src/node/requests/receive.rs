@@ -60,12 +60,17 @@ impl OutgoingRequests {
         }
         let Some(asked) = self.asked.get_mut(&id) else { return };
         if matches!(asked.phase, RequestPhase::Receiving(_)) {
-            return self.on_accept_repeated(core, connection, id, &origin);
+            return self.on_accept_repeated(core, connection, accept, origin);
         }
         let checked = check_flow_matches(asked, scheme, &accept.flow);
         if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
             stop(core, connection, id, Reason::Cancelled);
             return self.on_object_changed(core, id, provider);
+        }
+        let comes_from_another = |flow: &IncomingFlow| flow.provider != provider;
+        if self.rests(core.now, id) && self.replaced_flow(id).is_some_and(comes_from_another) {
+            stop(core, connection, id, Reason::Cancelled);
+            return drop(self.remove(core, id));
         }
         let Some(asked) = self.asked.get_mut(&id) else { return };
         // A stream relayed for this node alone has an end; the reflected one still comes and has none.
@@ -91,7 +96,11 @@ impl OutgoingRequests {
     }
 
     /// A further acceptance of a request: the provider's that serves it, or one that comes too late.
-    fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, origin: &FlowOrigin) {
+    fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
+        let id = accept.id;
+        if self.has_moved(core, connection, &accept, &origin) {
+            return self.begin(core, connection, accept, origin);
+        }
         let Some(OutgoingRequest { ticket, phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
         else {
             return;
@@ -107,12 +116,27 @@ impl OutgoingRequests {
         keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
     }
 
-    /// The first acceptance: what follows belongs to its provider.
+    /// True if the provider goes on by way of the hub that was asked, as it took this node for out of sight. No hub has
+    /// that power over a flow once the time for its answer is over.
+    fn has_moved(&self, core: &Core, connection: ConnectionId, accept: &Accept, origin: &FlowOrigin) -> bool {
+        let Some(asked) = self.asked.get(&accept.id) else { return false };
+        let RequestPhase::Receiving(receiving) = &asked.phase else { return false };
+        let is_answer = asked.is_asked_over(connection) && core.now < asked.deadline;
+        let was_direct = !receiving.relayed && receiving.may_be_resumed() && receiving.provider == origin.provider;
+        is_answer
+            && was_direct
+            && origin.relayed
+            && origin.reflected.is_none()
+            && receiving.may_go_on_with(&accept.flow)
+            && check_flow_matches(asked, origin.scheme, &accept.flow).is_ok()
+    }
+
+    /// The first acceptance, or the first over another way: what follows belongs to its provider.
     fn begin(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
         let Accept { id, mut flow, cell, .. } = accept;
         let FlowOrigin { provider, relayed, scheme, reflected } = origin.clone();
         self.end_search(core, id, provider, relayed);
-        let before = self.replace(core, id);
+        let before = self.replace(core, id).or_else(|| self.take_flow(id));
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let goes_on = before.is_some() && reflected.is_none();
         let provided = before.as_ref().map(|before| before.provider).or(asked.subscription.foretold.provider);
@@ -163,6 +187,15 @@ impl OutgoingRequests {
         }
         if whole {
             self.finish(core, id, None);
+        }
+    }
+
+    /// Takes what has come of a request so far.
+    fn take_flow(&mut self, id: RequestId) -> Option<Box<IncomingFlow>> {
+        let asked = self.asked.get_mut(&id)?;
+        match std::mem::replace(&mut asked.phase, RequestPhase::Pending) {
+            RequestPhase::Receiving(receiving) => Some(receiving),
+            _ => None,
         }
     }
 
