@@ -29,14 +29,25 @@ impl TwinFixture {
         let _turn = crate::alone();
         let plan = format!("topology = {topology}\n{}", PLAN.replace("HOSTS", hosts));
         let fixture = Self { folder: Folder::with("trial.toml", &plan) };
-        let run = fixture.folder.emulate(&["run", "trial.toml", "-o", "run"]);
-        assert!(matches!(run.status.code(), Some(0 | 4)), "{}", said(&run));
+        fixture.record();
         let made = fixture.twin(&["-o", "twin", "--json"]);
         assert_eq!(made.status.code(), Some(0), "{}", said(&made));
         fixture.write_json("made.json", &made);
         let simulated = fixture.folder.emulate(&["simulate", "twin/plan.toml", "-o", "simulated"]);
         assert_eq!(simulated.status.code(), Some(0), "{}", said(&simulated));
         fixture
+    }
+
+    /// Runs the plan; again if the machine was so busy that links were late.
+    fn record(&self) {
+        for _ in 0..2 {
+            let _ = std::fs::remove_dir_all(self.folder.path().join("run"));
+            let run = self.folder.emulate(&["run", "trial.toml", "-o", "run"]);
+            match run.status.code() {
+                Some(0) => return,
+                code => assert_eq!(code, Some(4), "{}", said(&run)),
+            }
+        }
     }
 
     fn recordings(&self) -> Vec<PathBuf> {
@@ -89,8 +100,10 @@ fn star_is_found_again() {
 fn tree_is_found_again() {
     let hosts = "['x45-1', 'tactical1', 'low[1-4]']";
     let twin = TwinFixture::new("{ tree = { nodes = 6, x45 = 1, tactical = 1, low = 4 } }", hosts);
-    assert!((twin.value("path-low1-tactical1", "delay") - 80.0).abs() < 4.0);
-    assert!((twin.value("path-low1-x45-1", "delay") - 140.0).abs() < 6.0);
+    for (path, real, tolerance) in [("path-low1-tactical1", 80.0, 4.0), ("path-low1-x45-1", 140.0, 6.0)] {
+        let delay = twin.value(path, "delay");
+        assert!((delay - real).abs() < tolerance, "{path}: {delay}");
+    }
     twin.check_agreement();
 }
 
