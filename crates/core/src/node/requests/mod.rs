@@ -6,13 +6,14 @@
 //! | `ask`, `answers` | the connection to ask over, when to ask again, what hubs say to it |
 //! | `multicast_search`, `search_methods`, `discovery_policy` | asking the subnet, and when to |
 //! | `direct`, `provider_dialing` | a known provider, and one that does not reach this node |
-//! | `receive`, `incoming_flow`, `flow_receiver`, `early_data`, `pace` | the data of a request, and its end |
+//! | `accept`, `receive`, `incoming_flow`, `flow_receiver`, `early_data`, `pace` | the acceptance of a request, its data, and its end |
 //! | `call_bodies`, `outgoing_body` | the body of a call, for the provider that has it |
 //! | `permission` | requests and providers that the group's policy does not allow |
 //! | `resume` | another provider, or the same one, after an outage |
 //! | `subscribe`, `subscription`, `provisional` | a reflected stream, its way, and keys that hubs hold |
 //! | `trace` | reports on the way of a request |
 
+mod accept;
 mod answers;
 mod ask;
 mod call_bodies;

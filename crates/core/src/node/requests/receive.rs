@@ -1,204 +1,21 @@
-//! Answers to a request: the acceptance, the data, the end.
-
-use std::time::Duration;
+//! What comes of a request once it is accepted: the data, the end.
 
 use bytes::Bytes;
-use roost_wire::messages::{
-    Accept, Chunk, Datagram, FlowDescription, FlowMessage, Reason, ReflectionPolicy, ResumePoint,
-};
-use roost_wire::{ConnectionId, RequestId, Role, Scheme, Time};
+use roost_wire::messages::{Datagram, FlowMessage, Reason};
+use roost_wire::{ConnectionId, RequestId};
 
 use super::OutgoingRequests;
-use super::incoming_flow::{FlowOrigin, IncomingFlow};
+use super::incoming_flow::IncomingFlow;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
-use super::permission::Offering;
-use super::resume::LOOK;
 use super::subscribe::REPORT_PAUSE;
-use crate::flow::{MAX_STREAM_DURATION, REPORT_INTERVAL};
+use crate::flow::REPORT_INTERVAL;
 use crate::node::api::{NodeEvent, Ticket};
 use crate::node::connections::ConnectionLoss;
 use crate::node::core::Core;
 use crate::node::home::HomeRegistration;
 use crate::node::timers::Timer;
 
-/// The time that a stream may go on beyond its length before it is ended here: sources start late and clocks
-/// differ. A long path has more time.
-const OVERRUN: Duration = Duration::from_secs(30);
-
 impl OutgoingRequests {
-    pub(crate) fn on_accept(
-        &mut self,
-        core: &mut Core,
-        attach: &HomeRegistration,
-        connection: ConnectionId,
-        accept: Accept,
-    ) {
-        let id = accept.id;
-        let Some(asked) = self.asked.get_mut(&id) else {
-            core.counters.stale += 1;
-            // An object that travelled inline has nothing left to stop.
-            if !matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
-                stop(core, connection, id, Reason::Cancelled);
-            }
-            return;
-        };
-        let Some(origin) = flow_origin(core, connection, &accept) else {
-            core.counters.refused += 1;
-            return;
-        };
-        let FlowOrigin { provider, relayed, scheme, .. } = origin;
-        if asked.nonce != accept.nonce {
-            core.counters.refused += 1;
-            if let Some(entry) = core.connections.get_mut(connection) {
-                entry.own.guesses = entry.own.guesses.saturating_add(1);
-            }
-            return;
-        }
-        let offering = Offering { id, cell: accept.cell };
-        if self.refuses_provider(core, connection, offering, attach.record().cell) {
-            return;
-        }
-        let Some(asked) = self.asked.get_mut(&id) else { return };
-        if matches!(asked.phase, RequestPhase::Receiving(_)) {
-            return self.on_accept_repeated(core, connection, accept, origin);
-        }
-        let checked = check_flow_matches(asked, scheme, &accept.flow);
-        if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
-            stop(core, connection, id, Reason::Cancelled);
-            return self.on_object_changed(core, id, provider);
-        }
-        let comes_from_another = |flow: &IncomingFlow| flow.provider != provider;
-        if self.rests(core.now, id) && self.replaced_flow(id).is_some_and(comes_from_another) {
-            stop(core, connection, id, Reason::Cancelled);
-            return drop(self.remove(core, id));
-        }
-        let Some(asked) = self.asked.get_mut(&id) else { return };
-        // A stream relayed for this node alone has an end; the reflected one still comes and has none.
-        if asked.subscription.resumes && origin.reflected.is_none() {
-            stop(core, connection, id, Reason::Cancelled);
-            return self.fail(core, id, Reason::Unreachable);
-        }
-        // The keys are for nobody between the two.
-        let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
-            asked.subscription.is_requested && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
-        });
-        if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
-            core.counters.refused += 1;
-            return stop(core, connection, id, reason);
-        }
-        if matches!(asked.phase, RequestPhase::Waiting) {
-            asked.answered(core);
-        }
-        self.begin(core, connection, accept, origin);
-        for (connection, message) in self.early.take_messages(id) {
-            self.on_data(core, attach, connection, id, message);
-        }
-    }
-
-    /// A further acceptance of a request: the provider's that serves it, or one that comes too late.
-    fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
-        let id = accept.id;
-        if self.has_moved(core, connection, &accept, &origin) {
-            return self.begin(core, connection, accept, origin);
-        }
-        let Some(OutgoingRequest { ticket, phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
-        else {
-            return;
-        };
-        let same = receiving.provider == origin.provider && receiving.relayed == origin.relayed;
-        let same = same && (!origin.relayed || core.are_same(receiving.connection, connection));
-        if !same {
-            return stop(core, connection, id, Reason::Cancelled);
-        }
-        receiving.on_accept_repeated(core, id, connection);
-        let keys = origin.reflected.as_ref().map_or(Vec::new(), |reflected| receiving.keys(reflected));
-        let ticket = *ticket;
-        keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
-    }
-
-    /// True if the provider goes on by way of the hub that was asked, as it took this node for out of sight. No hub has
-    /// that power over a flow once the time for its answer is over.
-    fn has_moved(&self, core: &Core, connection: ConnectionId, accept: &Accept, origin: &FlowOrigin) -> bool {
-        let Some(asked) = self.asked.get(&accept.id) else { return false };
-        let RequestPhase::Receiving(receiving) = &asked.phase else { return false };
-        let is_answer = asked.is_asked_over(connection) && core.now < asked.deadline;
-        let was_direct = !receiving.relayed && receiving.may_be_resumed() && receiving.provider == origin.provider;
-        is_answer
-            && was_direct
-            && origin.relayed
-            && origin.reflected.is_none()
-            && receiving.may_go_on_with(&accept.flow)
-            && check_flow_matches(asked, origin.scheme, &accept.flow).is_ok()
-    }
-
-    /// The first acceptance, or the first over another way: what follows belongs to its provider.
-    fn begin(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
-        let Accept { id, mut flow, cell, .. } = accept;
-        let FlowOrigin { provider, relayed, scheme, reflected } = origin.clone();
-        self.end_search(core, id, provider, relayed);
-        let before = self.replace(core, id).or_else(|| self.take_flow(id));
-        let Some(asked) = self.asked.get_mut(&id) else { return };
-        let goes_on = before.is_some() && reflected.is_none();
-        let provided = before.as_ref().map(|before| before.provider).or(asked.subscription.foretold.provider);
-        asked.confirm();
-        asked.sentence = None;
-        asked.stop_runs(core, id, Some(provider));
-        let (whole, is_resumed) = match &mut flow {
-            FlowDescription::Object { inline, offset, .. } => (inline.take(), offset.is_some()),
-            FlowDescription::Stream { .. } => (None, false),
-        };
-        let ends = asked.subscription.ends.or(stream_duration(asked, &flow).map(|span| core.now + span));
-        asked.subscription.ends = ends;
-        let until = ends.map(|ends| ends + core.scaled_timeout(connection, OVERRUN)).filter(|_| reflected.is_none());
-        let mut receiving = IncomingFlow::new(core.now, connection, id, origin, cell, &flow, &asked.request);
-        receiving.until = until;
-        receiving.measure(core);
-        // The source of a reflected stream does not know when one subscriber has enough.
-        let looked_at = if reflected.is_some() { ends } else { Some(core.now + LOOK) };
-        await_flow(core, id, reflected.is_some(), looked_at);
-        if let Some(before) = before.filter(|_| goes_on) {
-            receiving.go_on_from(id, *before, ends);
-        }
-        let ticket = asked.ticket;
-        self.traces.record_accepted(core.now, ticket, provider);
-        let is_stream = matches!(flow, FlowDescription::Stream { .. });
-        // A new way of the same stream is told by what follows.
-        if !goes_on && (reflected.is_none() || provided != Some(provider)) {
-            let reflected = reflected.is_some();
-            core.emit(NodeEvent::Accepted { ticket, provider, cell, flow, scheme, relayed, reflected });
-        }
-        // The first report tells a stream's provider that its acceptance has come.
-        if is_stream || goes_on {
-            receiving.report(core, id);
-        }
-        if let Some(payload) = whole
-            && let Some(payload) = receiving.chunk(core.now, Chunk { id, offset: 0, payload })
-        {
-            core.emit(NodeEvent::Data { ticket, payload });
-        }
-        let whole = receiving.is_whole();
-        if whole && is_resumed {
-            // The provider has nothing to send, and hears that nothing is missing.
-            receiving.report(core, id);
-        }
-        asked.phase = RequestPhase::Receiving(Box::new(receiving));
-        if let Some(reflected) = reflected {
-            self.tell_reflected(core, id, &reflected);
-        }
-        if whole {
-            self.finish(core, id, None);
-        }
-    }
-
-    /// Takes what has come of a request so far.
-    fn take_flow(&mut self, id: RequestId) -> Option<Box<IncomingFlow>> {
-        let asked = self.asked.get_mut(&id)?;
-        match std::mem::replace(&mut asked.phase, RequestPhase::Pending) {
-            RequestPhase::Receiving(receiving) => Some(receiving),
-            _ => None,
-        }
-    }
-
     /// Data or the end of a flow.
     pub(crate) fn on_data(
         &mut self,
@@ -389,51 +206,6 @@ impl IncomingFlow {
     }
 }
 
-/// Sets the timers of a flow that is accepted now.
-fn await_flow(core: &mut Core, id: RequestId, is_reflected: bool, looked_at: Option<Time>) {
-    core.timers.clear(Timer::Ask(id));
-    core.timers.clear(Timer::Deadline(id));
-    core.set(Timer::Report(id), if is_reflected { REPORT_PAUSE } else { REPORT_INTERVAL });
-    looked_at.into_iter().for_each(|at| core.timers.set(Timer::Receive(id), at));
-}
-
-/// The provider of an acceptance, and the way of that.
-fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option<FlowOrigin> {
-    let entry = core.connections.get(connection)?;
-    let (scheme, reflected) = (entry.address.scheme, accept.stream_keys.clone());
-    if entry.role == core.hub_role {
-        return accept.provider.map(|provider| FlowOrigin { provider, relayed: true, scheme, reflected });
-    }
-    (entry.role == Role::Node).then_some(FlowOrigin { provider: entry.node, relayed: false, scheme, reflected })
-}
-
-/// Refuses an offer that is not what was asked for.
-fn check_flow_matches(asked: &OutgoingRequest, scheme: Scheme, flow: &FlowDescription) -> Result<(), Reason> {
-    if !asked.request.transports.contains(scheme) {
-        return Err(Reason::NoTransport);
-    }
-    let fits = match flow {
-        FlowDescription::Stream { .. } => asked.request.service.is_stream(),
-        FlowDescription::Object { bytes, digest, offset, .. } => {
-            let has =
-                |ResumePoint { digest: of, offset: until }| of == *digest && offset == &Some(until) && until <= *bytes;
-            !asked.request.service.is_stream() && (offset.is_none() || asked.request.resume.is_some_and(has))
-        }
-    };
-    if fits { Ok(()) } else { Err(Reason::Protocol) }
-}
-
-/// The length of a stream: as the provider says, but no longer than it was asked to. `None` for an object,
-/// and for a subscription without an end.
-fn stream_duration(asked: &OutgoingRequest, flow: &FlowDescription) -> Option<Duration> {
-    let FlowDescription::Stream { duration_ms, .. } = flow else { return None };
-    if asked.request.duration.is_none() && asked.request.reflect == ReflectionPolicy::Always {
-        return None;
-    }
-    let longest = asked.request.duration.unwrap_or(MAX_STREAM_DURATION);
-    Some(Duration::from_millis((*duration_ms).into()).min(longest))
-}
-
-fn stop(core: &mut Core, connection: ConnectionId, id: RequestId, reason: Reason) {
+pub(super) fn stop(core: &mut Core, connection: ConnectionId, id: RequestId, reason: Reason) {
     core.send_reliably(connection, id, FlowMessage::Stop { id, reason });
 }
