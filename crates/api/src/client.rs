@@ -243,13 +243,13 @@ impl Client {
         let (enough, ended) = oneshot::channel();
         let body = OfferBody { data, ended: Some(ended) };
         let response = match self.send_body(Method::POST, &target, "application/json", body).await {
-            Ok(response) => response,
-            Err(error) => {
-                // Data that breaks off at once keeps even the head of the request from the daemon, which would wait. It
-                // refuses this if it has the head.
+            Err(error @ ClientError::Broken(_)) => {
+                // Data that breaks off at once keeps even the head from the daemon, which would wait. A daemon that has
+                // the head refuses this.
                 let _ = self.decline(request, "").await;
                 return Err(error);
             }
+            answered => answered?,
         };
         // The daemon ends its answer when it has the end of the body; nobody waits if that has come.
         let _ = enough.send(());

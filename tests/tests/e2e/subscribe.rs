@@ -69,7 +69,7 @@ fn each_hub_gets_one_copy() {
     hubs().for_each(|row| assert!(is_named(&row), "{row:#}"));
     [&near, &far[0], &far[1]].into_iter().for_each(|node| drop(stream(node, "it comes", is_long)));
     // A node that moves to its standby has two for a moment.
-    wait_until(PATIENCE, is_one_each).expect("it stays so");
+    wait_until(PATIENCE, is_one_each).expect("each has one copy later, too");
     for (summary, written) in watchers.into_iter().map(Watcher::finish) {
         is_whole(&summary, &written);
     }

@@ -84,6 +84,11 @@ impl StreamReceiver {
         Self { punctual: Some(LatenessFilter::new(life)), ..Self::new(id) }
     }
 
+    /// True if it is the flow of this number.
+    pub fn is_of(&self, id: RequestId) -> bool {
+        self.id == id
+    }
+
     /// True if a provider claims to have sent more datagrams than anybody can in the time since it accepted.
     pub fn is_incredible(elapsed: Duration, datagrams: u64) -> bool {
         let credible = u128::from(BELIEVED_PER_SECOND) * elapsed.as_millis() / 1000 + u128::from(BELIEVED_AT_ONCE);

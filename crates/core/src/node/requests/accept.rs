@@ -30,8 +30,9 @@ impl OutgoingRequests {
         connection: ConnectionId,
         accept: Accept,
     ) {
-        let id = accept.id;
-        let Some(asked) = self.asked.get_mut(&id) else {
+        let (id, origin) = (accept.id, flow_origin(core, connection, &accept));
+        origin.iter().for_each(|origin| self.restore_withdrawn(core, &accept, origin));
+        let Some(asked) = self.asked.get(&id) else {
             core.counters.stale += 1;
             // An object that travelled inline has nothing left to stop.
             if !matches!(&accept.flow, FlowDescription::Object { inline: Some(_), .. }) {
@@ -39,11 +40,10 @@ impl OutgoingRequests {
             }
             return;
         };
-        let Some(origin) = flow_origin(core, connection, &accept) else {
+        let Some(origin) = origin else {
             core.counters.refused += 1;
             return;
         };
-        let FlowOrigin { provider, relayed, scheme, .. } = origin;
         if asked.nonce != accept.nonce {
             core.counters.refused += 1;
             if let Some(entry) = core.connections.get_mut(connection) {
@@ -55,36 +55,15 @@ impl OutgoingRequests {
         if self.refuses_provider(core, connection, offering, attach.record().cell) {
             return;
         }
-        let Some(asked) = self.asked.get_mut(&id) else { return };
-        if matches!(asked.phase, RequestPhase::Receiving(_)) {
-            return self.on_accept_repeated(core, connection, accept, origin);
+        let is_accepted = self.asked.get(&id).is_some_and(|asked| matches!(asked.phase, RequestPhase::Receiving(_)));
+        if is_accepted && !self.has_moved(core, connection, &accept, &origin) {
+            return self.on_accept_repeated(core, connection, id, &origin);
         }
-        let checked = check_flow_matches(asked, scheme, &accept.flow);
-        if checked.is_ok() && !self.fits_what_it_replaces(id, &accept.flow) {
-            stop(core, connection, id, Reason::Cancelled);
-            return self.on_object_changed(core, id, provider);
-        }
-        let comes_from_another = |flow: &IncomingFlow| flow.provider != provider;
-        if self.rests(core.now, id) && self.replaced_flow(id).is_some_and(comes_from_another) {
-            stop(core, connection, id, Reason::Cancelled);
-            return drop(self.remove(core, id));
-        }
-        let Some(asked) = self.asked.get_mut(&id) else { return };
-        // A stream relayed for this node alone has an end; the reflected one still comes and has none.
-        if asked.subscription.resumes && origin.reflected.is_none() {
-            stop(core, connection, id, Reason::Cancelled);
-            return self.fail(core, id, Reason::Unreachable);
-        }
-        // The keys are for nobody between the two.
-        let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
-            asked.subscription.is_requested && !relayed && asked.may_be_of(provider) && reflected.stream.is_of(provider)
-        });
-        if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
-            core.counters.refused += 1;
-            return stop(core, connection, id, reason);
-        }
-        if matches!(asked.phase, RequestPhase::Waiting) {
-            asked.answered(core);
+        if !is_accepted {
+            if !self.takes_acceptance(core, connection, &accept, &origin) {
+                return;
+            }
+            self.end_search(core, id, origin.provider, origin.relayed);
         }
         self.begin(core, connection, accept, origin);
         for (connection, message) in self.early.take_messages(id) {
@@ -92,13 +71,48 @@ impl OutgoingRequests {
         }
     }
 
-    /// A further acceptance of a request: the provider's that serves it, or one that comes too late.
-    fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
-        let id = accept.id;
-        if self.has_moved(core, connection, &accept, &origin) {
-            return self.begin(core, connection, accept, origin);
+    /// True if an acceptance fits a request that has none yet. The others are stopped.
+    fn takes_acceptance(
+        &mut self,
+        core: &mut Core,
+        connection: ConnectionId,
+        accept: &Accept,
+        origin: &FlowOrigin,
+    ) -> bool {
+        let (id, provider, fits) = (accept.id, origin.provider, self.fits_what_it_replaces(accept.id, &accept.flow));
+        let Some(asked) = self.asked.get(&id) else { return false };
+        let checked = check_flow_matches(asked, origin.scheme, &accept.flow);
+        if checked.is_ok() && !fits {
+            stop(core, connection, id, Reason::Cancelled);
+            self.on_object_changed(core, id, provider);
+            return false;
         }
-        let Some(OutgoingRequest { ticket, phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get_mut(&id)
+        // A stream relayed for this node alone has an end; the reflected one still comes and has none.
+        if asked.subscription.resumes && origin.reflected.is_none() {
+            stop(core, connection, id, Reason::Cancelled);
+            self.fail(core, id, Reason::Unreachable);
+            return false;
+        }
+        // The keys are for nobody between the two.
+        let is_wanted = origin.reflected.as_ref().is_none_or(|reflected| {
+            let is_of_it = asked.may_be_of(provider) && reflected.stream.is_of(provider);
+            asked.subscription.is_requested && !origin.relayed && is_of_it
+        });
+        if let Err(reason) = checked.and(if is_wanted { Ok(()) } else { Err(Reason::Protocol) }) {
+            core.counters.refused += 1;
+            stop(core, connection, id, reason);
+            return false;
+        }
+        if matches!(asked.phase, RequestPhase::Waiting) {
+            asked.answered(core);
+        }
+        true
+    }
+
+    /// A further acceptance of a request: the provider's that serves it, or one that comes too late.
+    fn on_accept_repeated(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, origin: &FlowOrigin) {
+        let Some(OutgoingRequest { ticket, phase: RequestPhase::Receiving(receiving), subscription, .. }) =
+            self.asked.get_mut(&id)
         else {
             return;
         };
@@ -107,32 +121,20 @@ impl OutgoingRequests {
         if !same {
             return stop(core, connection, id, Reason::Cancelled);
         }
+        let was_doubted = subscription.lost.is_none() && receiving.is_doubted(core.now);
         receiving.on_accept_repeated(core, id, connection);
         let keys = origin.reflected.as_ref().map_or(Vec::new(), |reflected| receiving.keys(reflected));
         let ticket = *ticket;
         keys.into_iter().for_each(|(epoch, secret)| core.emit(NodeEvent::Key { ticket, epoch, secret }));
-    }
-
-    /// True if the provider goes on by way of the hub that was asked, as it took this node for out of sight. No hub has
-    /// that power over a flow once the time for its answer is over.
-    fn has_moved(&self, core: &Core, connection: ConnectionId, accept: &Accept, origin: &FlowOrigin) -> bool {
-        let Some(asked) = self.asked.get(&accept.id) else { return false };
-        let RequestPhase::Receiving(receiving) = &asked.phase else { return false };
-        let is_answer = asked.is_asked_over(connection) && core.now < asked.deadline;
-        let was_direct = !receiving.relayed && receiving.may_be_resumed() && receiving.provider == origin.provider;
-        is_answer
-            && was_direct
-            && origin.relayed
-            && origin.reflected.is_none()
-            && receiving.may_go_on_with(&accept.flow)
-            && check_flow_matches(asked, origin.scheme, &accept.flow).is_ok()
+        if was_doubted {
+            self.on_flow_resumed(core, id);
+        }
     }
 
     /// The first acceptance, or the first over another way: what follows belongs to its provider.
     fn begin(&mut self, core: &mut Core, connection: ConnectionId, accept: Accept, origin: FlowOrigin) {
         let Accept { id, mut flow, cell, .. } = accept;
         let FlowOrigin { provider, relayed, scheme, reflected } = origin.clone();
-        self.end_search(core, id, provider, relayed);
         let before = self.replace(core, id).or_else(|| self.take_flow(id));
         let Some(asked) = self.asked.get_mut(&id) else { return };
         let goes_on = before.is_some() && reflected.is_none();
@@ -216,7 +218,11 @@ fn flow_origin(core: &Core, connection: ConnectionId, accept: &Accept) -> Option
 }
 
 /// Refuses an offer that is not what was asked for.
-fn check_flow_matches(asked: &OutgoingRequest, scheme: Scheme, flow: &FlowDescription) -> Result<(), Reason> {
+pub(super) fn check_flow_matches(
+    asked: &OutgoingRequest,
+    scheme: Scheme,
+    flow: &FlowDescription,
+) -> Result<(), Reason> {
     if !asked.request.transports.contains(scheme) {
         return Err(Reason::NoTransport);
     }

@@ -36,11 +36,6 @@ impl OutgoingRequests {
             // The last word is the home's, or the standby's when it is the home.
             return false;
         }
-        if self.rests(core.now, id) {
-            self.remove(core, id);
-            return false;
-        }
-        let Some(asked) = self.asked.get_mut(&id) else { return false };
         if asked.last == Some(Reason::Forbidden) && decline.reason == Reason::Unreachable {
             // The hub takes the provider for silent that this node has refused.
             decline.reason = Reason::Forbidden;

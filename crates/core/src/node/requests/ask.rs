@@ -100,8 +100,7 @@ impl OutgoingRequests {
     /// been silent, if it may be gone.
     pub(crate) fn on_ask_timer(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) -> Option<Time> {
         let open = |asked: &&OutgoingRequest| !matches!(asked.phase, RequestPhase::Receiving(_));
-        let rests = self.rests(core.now, id);
-        let asked = self.asked.get(&id).filter(|asked| open(asked) && !rests)?;
+        let asked = self.asked.get(&id).filter(open)?;
         let silent =
             !asked.is_direct() && asked.via.is_some_and(|connection| !answers_since(core, connection, asked.sent));
         let since = silent.then_some(asked.sent);

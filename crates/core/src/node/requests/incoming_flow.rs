@@ -146,8 +146,13 @@ impl IncomingFlow {
         self.pace = before.pace.or_else(|| before.measured_pace());
         (self.first, self.last, self.gaps) = (before.first, before.last, before.gaps);
         (self.moved, self.moved_at) = (before.moved, before.moved_at);
-        if let (FlowReceiver::Object(object), FlowReceiver::Object(before)) = (&mut self.flow, before.flow) {
-            *object = before.going_on_as(id);
+        match (&mut self.flow, before.flow) {
+            (FlowReceiver::Object(object), FlowReceiver::Object(before)) => *object = before.going_on_as(id),
+            // The provider numbers on, and repeats what was not reported.
+            (FlowReceiver::Stream(stream), FlowReceiver::Stream(same)) if self.is_kept && same.is_of(id) => {
+                (*stream, self.past, self.pace, self.reported) = (same, before.past, None, before.reported);
+            }
+            _ => {}
         }
     }
 
@@ -178,6 +183,11 @@ impl IncomingFlow {
             None if self.waits_for_reader() => self.gives_up_at(),
             None => self.heard + self.silence,
         }
+    }
+
+    /// True if it has been silent for so long that it is asked for again.
+    pub(super) fn is_doubted(&self, now: Time) -> bool {
+        self.may_be_resumed() && now >= self.is_doubted_at()
     }
 
     /// Why it ends when it comes no further.

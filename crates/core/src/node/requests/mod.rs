@@ -9,7 +9,7 @@
 //! | `accept`, `receive`, `incoming_flow`, `flow_receiver`, `early_data`, `pace` | the acceptance of a request, its data, and its end |
 //! | `call_bodies`, `outgoing_body` | the body of a call, for the provider that has it |
 //! | `permission` | requests and providers that the group's policy does not allow |
-//! | `resume` | another provider, or the same one, after an outage |
+//! | `resume`, `moved_flow` | another provider, or the same one, after an outage, also by way of a hub |
 //! | `subscribe`, `subscription`, `provisional` | a reflected stream, its way, and keys that hubs hold |
 //! | `trace` | reports on the way of a request |
 
@@ -22,6 +22,7 @@ mod discovery_policy;
 mod early_data;
 mod flow_receiver;
 mod incoming_flow;
+mod moved_flow;
 mod multicast_search;
 mod outgoing_body;
 mod outgoing_request;
@@ -321,6 +322,9 @@ impl OutgoingRequests {
             self.tickets.remove(&asked.ticket);
         }
         self.early.take_messages(id);
+        if let Some(withdrawn) = &asked.subscription.withdrawn {
+            self.early.take_messages(withdrawn.number);
+        }
         for timer in [
             Timer::Ask,
             Timer::Meet,

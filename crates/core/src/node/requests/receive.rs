@@ -26,21 +26,15 @@ impl OutgoingRequests {
         message: FlowMessage,
     ) {
         let Some(asked) = self.asked.get_mut(&id) else {
-            core.counters.stale += 1;
-            if matches!(message, FlowMessage::Datagram(_) | FlowMessage::Chunk(_)) {
-                stop(core, connection, id, Reason::Cancelled);
-            }
-            return;
+            return self.on_stray_data(core, connection, id, message);
         };
         let RequestPhase::Receiving(receiving) = &mut asked.phase else {
             return self.early.keep(id, connection, message);
         };
         if !receiving.may_come_over(core, connection) {
-            core.counters.refused += 1;
-            return stop(core, connection, id, Reason::Cancelled);
+            return self.on_stray_data(core, connection, id, message);
         }
-        let was_doubted =
-            core.now >= receiving.is_doubted_at() && receiving.may_be_resumed() && asked.subscription.lost.is_none();
+        let was_doubted = asked.subscription.lost.is_none() && receiving.is_doubted(core.now);
         receiving.record_heard(core.now);
         let ticket = asked.ticket;
         if was_doubted {
@@ -68,6 +62,20 @@ impl OutgoingRequests {
         }
         if receiving.is_whole() {
             self.finish(core, id, None);
+        }
+    }
+
+    /// Data of a flow that is not here, or comes another way. It may have overtaken the acceptance by way of a hub.
+    fn on_stray_data(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, message: FlowMessage) {
+        let is_known = self.asked.get(&id).is_some();
+        if self.direct_flow(core, connection, id).is_some() || self.withdrawn_from(core.now, id).is_some() {
+            return self.early.keep(id, connection, message);
+        }
+        let is_data = matches!(message, FlowMessage::Datagram(_) | FlowMessage::Chunk(_));
+        core.counters.refused += u64::from(is_known);
+        core.counters.stale += u64::from(!is_known);
+        if is_known || is_data {
+            stop(core, connection, id, Reason::Cancelled);
         }
     }
 

@@ -11,6 +11,7 @@ use roost_wire::{NodeId, RequestId, Time};
 
 use super::OutgoingRequests;
 use super::incoming_flow::{IncomingFlow, ProviderProbe};
+use super::moved_flow::WithdrawnRequest;
 use super::outgoing_request::{OutgoingRequest, RequestPhase};
 use super::pace::Pace;
 use super::subscription::SubscriptionState;
@@ -64,11 +65,8 @@ impl OutgoingRequests {
     /// Puts a request again whose flow does not come, unless that is under way or is to wait.
     /// However many requests there are: each has one of these at most.
     pub(super) fn ask_again(&mut self, core: &mut Core, attach: &HomeRegistration, id: RequestId) {
-        if core.timers.is_set(Timer::Resubscribe(id)) {
+        if core.timers.is_set(Timer::Resubscribe(id)) || self.replacement(id).is_some() {
             return;
-        }
-        if let Some(again) = self.replacement(id) {
-            return self.wake(core, attach, again);
         }
         let Some(OutgoingRequest {
             ticket,
@@ -104,6 +102,7 @@ impl OutgoingRequests {
             flow_nonce: Some(nonce),
             ..OutgoingRequest::new(*ticket, request, provider, core.now, patience)
         };
+        self.forget_withdrawn(id);
         let again = self.number(core, again);
         self.begin_search(core, attach, again);
     }
@@ -138,37 +137,20 @@ impl OutgoingRequests {
         }
     }
 
-    /// Something has come of a flow: nobody else need go on with it. Its provider may be about to do so by way of a hub,
-    /// and then sends nothing more here, so that the request for the rest is kept until its answer.
+    /// Something has come of a flow: nobody else need go on with it. The request for the rest is withdrawn.
     pub(super) fn on_flow_resumed(&mut self, core: &mut Core, id: RequestId) {
         core.timers.clear(Timer::Resubscribe(id));
+        self.forget_withdrawn(id);
+        let number = self.replacement(id);
+        let again = number.and_then(|number| Some((number, self.remove(core, number)?)));
         if let Some(OutgoingRequest { subscription, phase: RequestPhase::Receiving(receiving), .. }) =
             self.asked.get_mut(&id)
         {
             subscription.tries = 0;
+            let until = receiving.is_doubted_at();
+            subscription.withdrawn =
+                again.map(|(number, request)| Box::new(WithdrawnRequest { number, until, request }));
             core.timers.set(Timer::Receive(id), receiving.gives_up_at().min(core.now + LOOK));
-        }
-    }
-
-    /// True if a request is for the rest of a flow that comes again. It is not repeated meanwhile.
-    pub(super) fn rests(&self, now: Time, id: RequestId) -> bool {
-        self.replaced_flow(id).is_some_and(|flow| flow.may_be_resumed() && now < flow.is_doubted_at())
-    }
-
-    /// A request that rested is put again.
-    fn wake(&mut self, core: &mut Core, attach: &HomeRegistration, again: RequestId) {
-        let is_asked = |asked: &OutgoingRequest| matches!(asked.phase, RequestPhase::Waiting | RequestPhase::Pending);
-        if self.asked.get(&again).is_some_and(is_asked) && !core.timers.is_set(Timer::Ask(again)) {
-            self.ask(core, attach, again);
-        }
-    }
-
-    /// The flow of which a request is for the rest.
-    pub(super) fn replaced_flow(&self, id: RequestId) -> Option<&IncomingFlow> {
-        let old = self.asked.get(&id)?.subscription.replaces?;
-        match &self.asked.get(&old)?.phase {
-            RequestPhase::Receiving(receiving) => Some(receiving),
-            _ => None,
         }
     }
 
@@ -182,7 +164,12 @@ impl OutgoingRequests {
 
     /// True if what is offered goes on with what request `id` is to replace. Another object does not.
     pub(super) fn fits_what_it_replaces(&self, id: RequestId, flow: &FlowDescription) -> bool {
-        self.replaced_flow(id).is_none_or(|receiving| receiving.may_go_on_with(flow))
+        let old =
+            self.asked.get(&id).and_then(|asked| asked.subscription.replaces).and_then(|old| self.asked.get(&old));
+        match old.map(|old| &old.phase) {
+            Some(RequestPhase::Receiving(receiving)) => receiving.may_go_on_with(flow),
+            _ => true,
+        }
     }
 
     /// A provider would begin anew with another object: what has come is of no use with that, and

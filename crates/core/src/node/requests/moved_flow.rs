@@ -1,0 +1,91 @@
+//! Flows that go on by way of a hub, as their provider took this node for out of sight.
+//!
+//! What the provider has sent directly may come just before, and the flow then seems to go on as it was. So a hub's late
+//! acceptance counts: under the number of the request itself, and under that of a request for the rest of its flow, which
+//! was withdrawn.
+
+use roost_wire::messages::Accept;
+use roost_wire::{ConnectionId, RequestId, Time};
+
+use super::OutgoingRequests;
+use super::accept::check_flow_matches;
+use super::incoming_flow::{FlowOrigin, IncomingFlow};
+use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use crate::node::core::Core;
+use crate::node::timers::Timer;
+
+/// A request for the rest of a flow, which came again before any answer.
+#[derive(Debug)]
+pub(super) struct WithdrawnRequest {
+    pub(super) number: RequestId,
+    /// The time until which an answer counts.
+    pub(super) until: Time,
+    pub(super) request: OutgoingRequest,
+}
+
+impl OutgoingRequests {
+    /// True if the provider of a request goes on by way of the hub that was asked. No hub has that power over a flow
+    /// once the time for its answer is over.
+    pub(super) fn has_moved(
+        &self,
+        core: &Core,
+        connection: ConnectionId,
+        accept: &Accept,
+        origin: &FlowOrigin,
+    ) -> bool {
+        let fits = |asked| check_flow_matches(asked, origin.scheme, &accept.flow).is_ok();
+        self.direct_flow(core, connection, accept.id).is_some_and(|flow| may_be_moved(flow, accept, origin))
+            && self.asked.get(&accept.id).is_some_and(fits)
+    }
+
+    /// The flow of a request that comes directly, and may yet go on by way of the hub at `connection`.
+    pub(super) fn direct_flow(&self, core: &Core, connection: ConnectionId, id: RequestId) -> Option<&IncomingFlow> {
+        let asked = self.asked.get(&id)?;
+        let RequestPhase::Receiving(receiving) = &asked.phase else { return None };
+        let hub = core.connections.get(connection)?;
+        let was_asked = asked.is_asked_over(connection) || asked.subscription.hub == Some(hub.node);
+        let is_hub = hub.role == core.hub_role;
+        (is_hub && was_asked && core.now < asked.deadline && !receiving.relayed).then_some(receiving)
+    }
+
+    /// The request whose flow came again while one for the rest of it had this number.
+    pub(super) fn withdrawn_from(&self, now: Time, number: RequestId) -> Option<RequestId> {
+        let has_withdrawn = |asked: &OutgoingRequest| {
+            let withdrawn = asked.subscription.withdrawn.as_ref();
+            withdrawn.is_some_and(|withdrawn| withdrawn.number == number && now < withdrawn.until)
+        };
+        self.asked.iter().find(|(_, asked)| has_withdrawn(asked)).map(|(id, _)| *id)
+    }
+
+    /// Takes up a withdrawn request, if the acceptance shows that the provider of its flow goes on under that number.
+    pub(super) fn restore_withdrawn(&mut self, core: &mut Core, accept: &Accept, origin: &FlowOrigin) {
+        let Some(id) = self.withdrawn_from(core.now, accept.id) else { return };
+        let Some(OutgoingRequest { nonce, phase: RequestPhase::Receiving(receiving), subscription, .. }) =
+            self.asked.get_mut(&id)
+        else {
+            return;
+        };
+        if *nonce != accept.nonce || receiving.relayed || !may_be_moved(receiving, accept, origin) {
+            return;
+        }
+        let Some(withdrawn) = subscription.withdrawn.take() else { return };
+        self.drop_replacement(core, id);
+        // Unless this acceptance is taken, the request is over at once.
+        core.timers.set(Timer::Deadline(withdrawn.number), core.now);
+        self.asked.insert(withdrawn.number, withdrawn.request);
+        core.under_way = self.asked.len();
+    }
+
+    /// A request for the rest of a flow was withdrawn and does not count any more.
+    pub(super) fn forget_withdrawn(&mut self, id: RequestId) {
+        if let Some(withdrawn) = self.asked.get_mut(&id).and_then(|asked| asked.subscription.withdrawn.take()) {
+            self.early.take_messages(withdrawn.number);
+        }
+    }
+}
+
+/// True if an acceptance by way of a hub is for the same flow.
+fn may_be_moved(flow: &IncomingFlow, accept: &Accept, origin: &FlowOrigin) -> bool {
+    let is_same = flow.provider == origin.provider && flow.may_go_on_with(&accept.flow);
+    is_same && flow.may_be_resumed() && origin.relayed && origin.reflected.is_none()
+}
