@@ -42,8 +42,8 @@ pub(crate) struct Hosts {
     pub(crate) members: BTreeMap<NodeId, Member>,
     pub(crate) hosts: Vec<ObservedHost>,
     place: BTreeMap<NodeId, usize>,
-    /// The host of each daemon that recorded.
-    recorded: BTreeMap<(usize, u32), usize>,
+    /// The daemons that recorded.
+    recorded: BTreeMap<(usize, u32), NodeId>,
 }
 
 impl Hosts {
@@ -85,8 +85,7 @@ impl Hosts {
         members.values_mut().for_each(Member::sort);
         let mut found = Self { members, ..Self::default() };
         found.place_members();
-        let recorded = here.into_iter().filter_map(|(daemon, node)| Some((daemon, found.host_of(node)?)));
-        found.recorded = recorded.collect();
+        found.recorded = here;
         found
     }
 
@@ -95,7 +94,13 @@ impl Hosts {
     }
 
     pub(crate) fn of_daemon(&self, recording: usize, daemon: u32) -> Option<usize> {
-        self.recorded.get(&(recording, daemon)).copied()
+        self.recorded.get(&(recording, daemon)).and_then(|node| self.host_of(*node))
+    }
+
+    /// The host of a daemon that recorded, unless that is a hub.
+    pub(crate) fn of_node_daemon(&self, recording: usize, daemon: u32) -> Option<usize> {
+        let node = self.recorded.get(&(recording, daemon))?;
+        self.members.get(node).filter(|member| member.role == Role::Node).and_then(|_| self.host_of(*node))
     }
 
     /// The host of the home that two nodes have in common, as far as it is known; of a single hub that of both.

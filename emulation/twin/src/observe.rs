@@ -121,7 +121,7 @@ fn warm_connections(aligned: &Aligned<'_>, hosts: &Hosts) -> Vec<WarmConnection>
     let mut warm = Vec::new();
     for (recording, t, line) in aligned.lines() {
         let RecordingLine::Connection(row) = &line.line else { continue };
-        let ends = hosts.of_daemon(recording, row.daemon).zip(hosts.host_of(row.node));
+        let ends = hosts.of_node_daemon(recording, row.daemon).zip(hosts.host_of(row.node));
         let Some((from, to)) = ends.filter(|(from, to)| row.role == Role::Node && from != to) else { continue };
         // The wall clock may have moved by some milliseconds.
         if t - row.since_s < -0.1 {

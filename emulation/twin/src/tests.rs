@@ -140,6 +140,20 @@ fn round_trips_become_legs_of_star() {
 
 /// Streams tell the work of hosts only without the time of their own packets at the legs.
 #[test]
+fn connections_of_hubs_are_no_requests() {
+    let [first, second, third] = star();
+    let mut hub = Maker::new(HUB, first.begin_ms);
+    let row = hub.lines.iter_mut().find(|line| line["record"] == "daemon").unwrap();
+    (row["name"], row["role"], row["hub"]) = (json!("base"), json!("supernode"), json!(null));
+    row["listen"] = json!(["udp://10.0.0.1:7700"]);
+    // Nobody else is connected with the last one.
+    (2..=4).for_each(|number| hub.remote(number, f64::from(number + 1) * 20.0));
+    let rows = |makers: &[Maker]| twin(makers).rows;
+    let without = rows(&[first.clone(), second.clone(), third.clone()]);
+    assert_eq!(rows(&[first, second, third, hub]), without);
+}
+
+#[test]
 fn fast_legs_are_not_overrated() {
     let rates = [f64::INFINITY, 2e6, 10e6];
     let delay = |a: u8, b: u8| if a == b { 0.0 } else { f64::from(a + b) * 10.0 };
