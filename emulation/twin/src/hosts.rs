@@ -42,7 +42,7 @@ pub(crate) struct Hosts {
     pub(crate) members: BTreeMap<NodeId, Member>,
     pub(crate) hosts: Vec<ObservedHost>,
     place: BTreeMap<NodeId, usize>,
-    /// The daemons that recorded.
+    /// The daemons that recorded, by recording and by number in it.
     recorded: BTreeMap<(usize, u32), NodeId>,
 }
 
