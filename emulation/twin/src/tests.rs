@@ -138,7 +138,6 @@ fn round_trips_become_legs_of_star() {
     assert!(twin.plan.contains("timeout = \"20s\"\nstream = \"5s\""), "{}", twin.plan);
 }
 
-/// Streams tell the work of hosts only without the time of their own packets at the legs.
 #[test]
 fn connections_of_hubs_are_no_requests() {
     let [first, second, third] = star();
@@ -153,6 +152,7 @@ fn connections_of_hubs_are_no_requests() {
     assert_eq!(rows(&[first, second, third, hub]), without);
 }
 
+/// Streams tell the work of hosts only without the time of their own packets at the legs.
 #[test]
 fn fast_legs_are_not_overrated() {
     let rates = [f64::INFINITY, 2e6, 10e6];

@@ -59,7 +59,9 @@ impl OutgoingRequests {
         if is_accepted && !self.has_moved(core, connection, &accept, &origin) {
             return self.on_accept_repeated(core, connection, id, &origin);
         }
-        if !is_accepted {
+        if is_accepted {
+            self.end_resumption(core, id);
+        } else {
             if !self.takes_acceptance(core, connection, &accept, &origin) {
                 return;
             }

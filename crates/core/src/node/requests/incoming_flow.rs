@@ -38,7 +38,7 @@ pub(super) struct IncomingFlow {
     /// known how long that would last.
     over_at: Option<Time>,
     /// True if its provider keeps what has not been reported.
-    is_kept: bool,
+    pub(super) is_kept: bool,
     /// The payload bytes of a stream that were reported last.
     reported: u64,
     /// Why the connection over which it came has gone, until there is another.
@@ -150,7 +150,8 @@ impl IncomingFlow {
             (FlowReceiver::Object(object), FlowReceiver::Object(before)) => *object = before.going_on_as(id),
             // The provider numbers on, and repeats what was not reported.
             (FlowReceiver::Stream(stream), FlowReceiver::Stream(same)) if self.is_kept && same.is_of(id) => {
-                (*stream, self.past, self.pace, self.reported) = (same, before.past, None, before.reported);
+                (*stream, self.past, self.pace) = (same, before.past, None);
+                (self.began, self.reported) = (before.began, before.reported);
             }
             _ => {}
         }

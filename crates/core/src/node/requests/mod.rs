@@ -212,6 +212,7 @@ impl OutgoingRequests {
         asked.hedge = None;
         asked.numbers += 1;
         asked.phase = RequestPhase::NoHub;
+        asked.subscription.withdrawn = None;
         core.timers.set(Timer::Deadline(id), asked.due());
         self.draw_copy_target(core, &mut asked);
         if asked.subscription.replaces.is_none() {

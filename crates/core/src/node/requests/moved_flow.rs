@@ -4,7 +4,7 @@
 //! acceptance counts: under the number of the request itself, and under that of a request for the rest of its flow, which
 //! was withdrawn.
 
-use roost_wire::messages::Accept;
+use roost_wire::messages::{Accept, FlowMessage};
 use roost_wire::{ConnectionId, RequestId, Time};
 
 use super::OutgoingRequests;
@@ -18,8 +18,6 @@ use crate::node::timers::Timer;
 #[derive(Debug)]
 pub(super) struct WithdrawnRequest {
     pub(super) number: RequestId,
-    /// The time until which an answer counts.
-    pub(super) until: Time,
     pub(super) request: OutgoingRequest,
 }
 
@@ -48,13 +46,55 @@ impl OutgoingRequests {
         (is_hub && was_asked && core.now < asked.deadline && !receiving.relayed).then_some(receiving)
     }
 
-    /// The request whose flow came again while one for the rest of it had this number.
-    pub(super) fn withdrawn_from(&self, now: Time, number: RequestId) -> Option<RequestId> {
-        let has_withdrawn = |asked: &OutgoingRequest| {
-            let withdrawn = asked.subscription.withdrawn.as_ref();
-            withdrawn.is_some_and(|withdrawn| withdrawn.number == number && now < withdrawn.until)
+    /// The request whose flow came again while one for the rest of it had this number. Once the flow is doubted again,
+    /// another one is put.
+    fn withdrawn_from(&self, now: Time, number: RequestId) -> Option<RequestId> {
+        let may_be_moved = |asked: &OutgoingRequest| {
+            let withdrawn = asked.subscription.withdrawn.as_ref().filter(|withdrawn| withdrawn.number == number);
+            let is_direct =
+                matches!(&asked.phase, RequestPhase::Receiving(flow) if !flow.relayed && now < flow.is_doubted_at());
+            is_direct && withdrawn.is_some_and(|withdrawn| now < withdrawn.request.deadline)
         };
-        self.asked.iter().find(|(_, asked)| has_withdrawn(asked)).map(|(id, _)| *id)
+        self.asked.iter().find(|(_, asked)| may_be_moved(asked)).map(|(id, _)| *id)
+    }
+
+    /// Keeps data that may have overtaken an acceptance by way of the hub at `connection`. True if that may yet come.
+    pub(super) fn keep_overtaking(
+        &mut self,
+        core: &Core,
+        connection: ConnectionId,
+        id: RequestId,
+        message: &FlowMessage,
+    ) -> bool {
+        let is_hub = core.connections.get(connection).is_some_and(|entry| entry.role == core.hub_role);
+        let may_come =
+            self.direct_flow(core, connection, id).is_some() || is_hub && self.withdrawn_from(core.now, id).is_some();
+        match message {
+            FlowMessage::Datagram(_) | FlowMessage::Chunk(_) | FlowMessage::End { .. } if may_come => {
+                self.early.keep(id, connection, message.clone());
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Forgets what was kept of a flow for an acceptance that comes no more.
+    pub(super) fn forget_overtaking(&mut self, now: Time, id: RequestId) {
+        let Some(asked) = self.asked.get(&id) else { return };
+        let is_past = asked.subscription.withdrawn.as_ref().is_some_and(|kept| now >= kept.request.deadline);
+        if now >= asked.deadline {
+            self.early.take_messages(id);
+        }
+        if is_past {
+            self.forget_withdrawn(id);
+        }
+    }
+
+    /// Ends the search for the rest of a flow that its provider has moved.
+    pub(super) fn end_resumption(&mut self, core: &mut Core, id: RequestId) {
+        core.timers.clear(Timer::Resubscribe(id));
+        self.forget_withdrawn(id);
+        self.drop_replacement(core, id);
     }
 
     /// Takes up a withdrawn request, if the acceptance shows that the provider of its flow goes on under that number.
@@ -65,7 +105,8 @@ impl OutgoingRequests {
         else {
             return;
         };
-        if *nonce != accept.nonce || receiving.relayed || !may_be_moved(receiving, accept, origin) {
+        // Nobody can tell if a stream that must come whole would go on or begin anew.
+        if *nonce != accept.nonce || receiving.is_kept || !may_be_moved(receiving, accept, origin) {
             return;
         }
         let Some(withdrawn) = subscription.withdrawn.take() else { return };

@@ -68,8 +68,8 @@ impl OutgoingRequests {
     /// Data of a flow that is not here, or comes another way. It may have overtaken the acceptance by way of a hub.
     fn on_stray_data(&mut self, core: &mut Core, connection: ConnectionId, id: RequestId, message: FlowMessage) {
         let is_known = self.asked.get(&id).is_some();
-        if self.direct_flow(core, connection, id).is_some() || self.withdrawn_from(core.now, id).is_some() {
-            return self.early.keep(id, connection, message);
+        if self.keep_overtaking(core, connection, id, &message) {
+            return;
         }
         let is_data = matches!(message, FlowMessage::Datagram(_) | FlowMessage::Chunk(_));
         core.counters.refused += u64::from(is_known);

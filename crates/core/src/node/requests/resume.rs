@@ -55,6 +55,7 @@ impl OutgoingRequests {
         }
         let next = receiving.probe_provider(core);
         let doubted_at = receiving.is_doubted_at();
+        self.forget_overtaking(core.now, id);
         if core.now < doubted_at {
             return core.timers.set(Timer::Receive(id), next.into_iter().fold(doubted_at.min(due), Time::min));
         }
@@ -147,9 +148,7 @@ impl OutgoingRequests {
             self.asked.get_mut(&id)
         {
             subscription.tries = 0;
-            let until = receiving.is_doubted_at();
-            subscription.withdrawn =
-                again.map(|(number, request)| Box::new(WithdrawnRequest { number, until, request }));
+            subscription.withdrawn = again.map(|(number, request)| Box::new(WithdrawnRequest { number, request }));
             core.timers.set(Timer::Receive(id), receiving.gives_up_at().min(core.now + LOOK));
         }
     }
