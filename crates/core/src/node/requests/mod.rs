@@ -51,6 +51,7 @@ use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, Scope, Time};
 
 use self::discovery_policy::DiscoveryPolicy;
 use self::early_data::EarlyFlowData;
+use self::moved_flow::WithdrawnRequest;
 use self::outgoing_body::OutgoingBody;
 use self::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
 use self::search_methods::SearchMethods;
@@ -93,6 +94,8 @@ pub(super) struct WantedService {
 #[derive(Debug)]
 pub(super) struct OutgoingRequests {
     asked: BoxedMap<RequestId, OutgoingRequest>,
+    /// By the request whose flow came again.
+    withdrawn: BoxedMap<RequestId, WithdrawnRequest>,
     tickets: BTreeMap<Ticket, RequestId>,
     early: EarlyFlowData,
     pub(super) traces: Traces,
@@ -109,6 +112,7 @@ impl OutgoingRequests {
     pub(super) fn new(config: &NodeConfig) -> Self {
         Self {
             asked: BoxedMap::default(),
+            withdrawn: BoxedMap::default(),
             tickets: BTreeMap::new(),
             early: EarlyFlowData::default(),
             traces: Traces::default(),
@@ -212,7 +216,6 @@ impl OutgoingRequests {
         asked.hedge = None;
         asked.numbers += 1;
         asked.phase = RequestPhase::NoHub;
-        asked.subscription.withdrawn = None;
         core.timers.set(Timer::Deadline(id), asked.due());
         self.draw_copy_target(core, &mut asked);
         if asked.subscription.replaces.is_none() {
@@ -323,9 +326,7 @@ impl OutgoingRequests {
             self.tickets.remove(&asked.ticket);
         }
         self.early.take_messages(id);
-        if let Some(withdrawn) = &asked.subscription.withdrawn {
-            self.early.take_messages(withdrawn.number);
-        }
+        self.forget_withdrawn(id);
         for timer in [
             Timer::Ask,
             Timer::Meet,

@@ -49,13 +49,10 @@ impl OutgoingRequests {
     /// The request whose flow came again while one for the rest of it had this number. Once the flow is doubted again,
     /// another one is put.
     fn withdrawn_from(&self, now: Time, number: RequestId) -> Option<RequestId> {
-        let may_be_moved = |asked: &OutgoingRequest| {
-            let withdrawn = asked.subscription.withdrawn.as_ref().filter(|withdrawn| withdrawn.number == number);
-            let is_direct =
-                matches!(&asked.phase, RequestPhase::Receiving(flow) if !flow.relayed && now < flow.is_doubted_at());
-            is_direct && withdrawn.is_some_and(|withdrawn| now < withdrawn.request.deadline)
-        };
-        self.asked.iter().find(|(_, asked)| may_be_moved(asked)).map(|(id, _)| *id)
+        let is_meant = |withdrawn: &WithdrawnRequest| withdrawn.number == number && now < withdrawn.request.deadline;
+        let id = self.withdrawn.iter().find(|(_, withdrawn)| is_meant(withdrawn)).map(|(id, _)| *id)?;
+        let RequestPhase::Receiving(flow) = &self.asked.get(&id)?.phase else { return None };
+        (!flow.relayed && now < flow.is_doubted_at()).then_some(id)
     }
 
     /// Keeps data that may have overtaken an acceptance by way of the hub at `connection`. True if that may yet come.
@@ -81,7 +78,7 @@ impl OutgoingRequests {
     /// Forgets what was kept of a flow for an acceptance that comes no more.
     pub(super) fn forget_overtaking(&mut self, now: Time, id: RequestId) {
         let Some(asked) = self.asked.get(&id) else { return };
-        let is_past = asked.subscription.withdrawn.as_ref().is_some_and(|kept| now >= kept.request.deadline);
+        let is_past = self.withdrawn.get(&id).is_some_and(|kept| now >= kept.request.deadline);
         if now >= asked.deadline {
             self.early.take_messages(id);
         }
@@ -100,16 +97,14 @@ impl OutgoingRequests {
     /// Takes up a withdrawn request, if the acceptance shows that the provider of its flow goes on under that number.
     pub(super) fn restore_withdrawn(&mut self, core: &mut Core, accept: &Accept, origin: &FlowOrigin) {
         let Some(id) = self.withdrawn_from(core.now, accept.id) else { return };
-        let Some(OutgoingRequest { nonce, phase: RequestPhase::Receiving(receiving), subscription, .. }) =
-            self.asked.get_mut(&id)
-        else {
+        let Some(OutgoingRequest { nonce, phase: RequestPhase::Receiving(receiving), .. }) = self.asked.get(&id) else {
             return;
         };
         // Nobody can tell if a stream that must come whole would go on or begin anew.
         if *nonce != accept.nonce || receiving.is_kept || !may_be_moved(receiving, accept, origin) {
             return;
         }
-        let Some(withdrawn) = subscription.withdrawn.take() else { return };
+        let Some(withdrawn) = self.withdrawn.remove(&id) else { return };
         self.drop_replacement(core, id);
         // Unless this acceptance is taken, the request is over at once.
         core.timers.set(Timer::Deadline(withdrawn.number), core.now);
@@ -119,7 +114,7 @@ impl OutgoingRequests {
 
     /// A request for the rest of a flow was withdrawn and does not count any more.
     pub(super) fn forget_withdrawn(&mut self, id: RequestId) {
-        if let Some(withdrawn) = self.asked.get_mut(&id).and_then(|asked| asked.subscription.withdrawn.take()) {
+        if let Some(withdrawn) = self.withdrawn.remove(&id) {
             self.early.take_messages(withdrawn.number);
         }
     }

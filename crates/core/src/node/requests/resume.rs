@@ -144,11 +144,13 @@ impl OutgoingRequests {
         self.forget_withdrawn(id);
         let number = self.replacement(id);
         let again = number.and_then(|number| Some((number, self.remove(core, number)?)));
+        if let Some((number, request)) = again {
+            self.withdrawn.insert(id, WithdrawnRequest { number, request });
+        }
         if let Some(OutgoingRequest { subscription, phase: RequestPhase::Receiving(receiving), .. }) =
             self.asked.get_mut(&id)
         {
             subscription.tries = 0;
-            subscription.withdrawn = again.map(|(number, request)| Box::new(WithdrawnRequest { number, request }));
             core.timers.set(Timer::Receive(id), receiving.gives_up_at().min(core.now + LOOK));
         }
     }

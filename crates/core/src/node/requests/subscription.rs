@@ -5,8 +5,6 @@ use std::net::SocketAddr;
 use roost_wire::messages::{FlowMessage, Report, StreamKeys};
 use roost_wire::{Cell, Epoch, NodeId, RequestId, StreamId, StreamTag, Time};
 
-use super::moved_flow::WithdrawnRequest;
-
 #[derive(Debug, Default)]
 pub(super) struct SubscriptionState {
     /// True if this node can take one in answer.
@@ -22,8 +20,6 @@ pub(super) struct SubscriptionState {
     pub(super) hub: Option<NodeId>,
     /// The request that has the stream already and wants another way for it.
     pub(super) replaces: Option<RequestId>,
-    /// A request for the rest of its flow, withdrawn as that came again.
-    pub(super) withdrawn: Option<Box<WithdrawnRequest>>,
     /// True if its stream comes meanwhile.
     pub(super) resumes: bool,
     /// Until when it is wanted.
