@@ -51,9 +51,8 @@ use roost_wire::{Area, Cell, ConnectionId, Nonce, RequestId, Role, Scope, Time};
 
 use self::discovery_policy::DiscoveryPolicy;
 use self::early_data::EarlyFlowData;
-use self::moved_flow::WithdrawnRequest;
 use self::outgoing_body::OutgoingBody;
-use self::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE};
+use self::outgoing_request::{OutgoingRequest, RequestPhase, SHORT_PAUSE, WithdrawnRequest};
 use self::search_methods::SearchMethods;
 use self::sentences::sentence;
 use self::subscription::SubscriptionState;

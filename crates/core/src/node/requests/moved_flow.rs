@@ -10,16 +10,9 @@ use roost_wire::{ConnectionId, RequestId, Time};
 use super::OutgoingRequests;
 use super::accept::check_flow_matches;
 use super::incoming_flow::{FlowOrigin, IncomingFlow};
-use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, WithdrawnRequest};
 use crate::node::core::Core;
 use crate::node::timers::Timer;
-
-/// A request for the rest of a flow, which came again before any answer.
-#[derive(Debug)]
-pub(super) struct WithdrawnRequest {
-    pub(super) number: RequestId,
-    pub(super) request: OutgoingRequest,
-}
 
 impl OutgoingRequests {
     /// True if the provider of a request goes on by way of the hub that was asked. No hub has that power over a flow

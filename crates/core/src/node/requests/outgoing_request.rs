@@ -71,6 +71,13 @@ pub(super) struct OutgoingRequest {
     pub(super) meeting: ProviderDial,
 }
 
+/// A request for the rest of a flow, which came again before any answer.
+#[derive(Debug)]
+pub(super) struct WithdrawnRequest {
+    pub(super) number: RequestId,
+    pub(super) request: OutgoingRequest,
+}
+
 /// The provider that has a request.
 #[derive(Debug, Default)]
 pub(super) struct ProviderDial {

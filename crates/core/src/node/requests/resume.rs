@@ -11,8 +11,7 @@ use roost_wire::{NodeId, RequestId, Time};
 
 use super::OutgoingRequests;
 use super::incoming_flow::{IncomingFlow, ProviderProbe};
-use super::moved_flow::WithdrawnRequest;
-use super::outgoing_request::{OutgoingRequest, RequestPhase};
+use super::outgoing_request::{OutgoingRequest, RequestPhase, WithdrawnRequest};
 use super::pace::Pace;
 use super::subscription::SubscriptionState;
 use crate::node::core::Core;
