@@ -1,8 +1,8 @@
 //! Flows that go on by way of a hub, as their provider took this node for out of sight.
 //!
-//! What the provider has sent directly may come just before, and the flow then seems to go on as it was. So a hub's late
-//! acceptance counts: under the number of the request itself, and under that of a request for the rest of its flow, which
-//! was withdrawn.
+//! Data that the provider has sent directly may come just before, and the flow then seems to go on as it was. So a hub's
+//! late acceptance counts: under the number of the request itself, and under that of a request for the rest of its flow,
+//! which was withdrawn.
 
 use roost_wire::messages::{Accept, FlowMessage};
 use roost_wire::{ConnectionId, RequestId, Time};

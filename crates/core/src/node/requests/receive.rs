@@ -1,4 +1,4 @@
-//! What comes of a request once it is accepted: the data, the end.
+//! The data of a request that is accepted, and its end.
 
 use bytes::Bytes;
 use roost_wire::messages::{Datagram, FlowMessage, Reason};
