@@ -23,7 +23,7 @@ use super::partition::Partition;
 /// Time of a packet between two programs of one host.
 const LOOPBACK: Duration = Duration::from_micros(20);
 /// The most hosts that may forward a packet: IP's default time to live.
-const HOPS: u8 = 64;
+const HOPS: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct AddressedPacket<P> {
@@ -33,17 +33,34 @@ pub(super) struct AddressedPacket<P> {
     pub(super) packet: P,
 }
 
-/// The most next hops that are remembered.
-const MAX_HOPS: usize = 1 << 22;
+/// The most routes that a network remembers.
+const MAX_ROUTES: usize = 1 << 20;
 
-/// A packet on its way. A port stands for its host's interface.
+/// A packet on its way, with its route.
 #[derive(Clone, Debug)]
 pub(super) struct RoutedPacket<P> {
     /// `None` for the multicast group.
-    to: Option<Port>,
+    route: Option<Arc<PacketRoute>>,
     bytes: u32,
+    /// The number of hops that are behind it.
     hops: u8,
     packet: P,
+}
+
+/// The way from a host to an interface. Routes never change, so that packets carry them.
+#[derive(Debug)]
+struct PacketRoute {
+    /// Each hop's port by which packets leave, and the port to which they go. A port stands for its host's interface.
+    hops: Vec<(Port, Port)>,
+    /// False if a host on the way has no route further, where packets are dropped.
+    is_whole: bool,
+}
+
+impl PacketRoute {
+    /// True if packets are where they go after so many hops.
+    fn ends_after(&self, hops: u8) -> bool {
+        self.is_whole && usize::from(hops) == self.hops.len()
+    }
 }
 
 /// The network, its hosts' routing tables, and the packets inside.
@@ -51,9 +68,8 @@ pub(super) struct RoutedPacket<P> {
 pub(super) struct SimNetwork<P> {
     network: Network<RoutedPacket<P>>,
     map: Arc<NetworkMap>,
-    /// Next hops from a host to an interface, as far as they were needed: the port by which a packet leaves, and the
-    /// port it goes to.
-    next_hops: FxHashMap<(HostIndex, Port), Option<(Port, Port)>>,
+    /// Routes from a host to an interface, as far as they were needed.
+    routes: FxHashMap<(HostIndex, Port), Arc<PacketRoute>>,
     local: VecDeque<SimArrival<P>>,
 }
 
@@ -87,6 +103,36 @@ struct SimInterface {
     port: Port,
 }
 
+impl NetworkMap {
+    fn find_route(&self, from: HostIndex, target: Port) -> PacketRoute {
+        let mut route = PacketRoute { hops: Vec::new(), is_whole: false };
+        let mut host = from;
+        while !route.is_whole
+            && route.hops.len() < HOPS
+            && let Some(hop) = self.hop(host, target)
+        {
+            route.hops.push(hop);
+            host = self.hosts[hop.1.index()];
+            route.is_whole = host == self.hosts[target.index()];
+        }
+        route.hops.shrink_to_fit();
+        route
+    }
+
+    /// The port by which a packet leaves a host, and the port it goes to.
+    fn hop(&self, host: HostIndex, target: Port) -> Option<(Port, Port)> {
+        let own = |net: usize| self.ports[host].iter().find(|(of, _)| *of == net).map(|(_, port)| *port);
+        let to = self.addresses[target.index()];
+        if let Some(from) = own(self.members.get(&to)?.net) {
+            return Some((from, target));
+        }
+        let fits = |route: &&HostRoute| route.subnet().contains(to);
+        let route = self.routes[host].iter().filter(fits).max_by_key(|route| route.prefix)?;
+        let gateway = self.members.get(&route.via.unwrap_or(to))?;
+        Some((own(route.net)?, gateway.port))
+    }
+}
+
 impl<P: Clone> SimNetwork<P> {
     /// The network of a topology; its losses and jitter follow from `seed`.
     pub(super) fn new(topology: &Topology, seed: u64) -> Result<Self, AddressError> {
@@ -112,7 +158,7 @@ impl<P: Clone> SimNetwork<P> {
                 map.members.insert(address, SimInterface { host: member.host, net, port });
             }
         }
-        Ok(Self { network, map: Arc::new(map), next_hops: FxHashMap::default(), local: VecDeque::new() })
+        Ok(Self { network, map: Arc::new(map), routes: FxHashMap::default(), local: VecDeque::new() })
     }
 
     /// Copies of an empty network, one for each part.
@@ -149,7 +195,7 @@ impl<P: Clone> SimNetwork<P> {
     /// The address of a host on the net over which it sends to another address.
     pub(super) fn source(&mut self, host: HostIndex, to: Ipv4Addr) -> Option<Ipv4Addr> {
         let target = self.map.members.get(&to)?.port;
-        self.next_hop(host, target).map(|(from, _)| self.map.addresses[from.index()])
+        self.route(host, target).hops.first().map(|(from, _)| self.map.addresses[from.index()])
     }
 
     /// The addresses of a host, one for each net that it is on.
@@ -189,7 +235,8 @@ impl<P: Clone> SimNetwork<P> {
         if to.host == host {
             self.local.push_back(SimArrival { at: now + LOOPBACK, host, packet });
         } else {
-            self.forward(now, host, RoutedPacket { to: Some(to.port), bytes, hops: 0, packet });
+            let route = Some(self.route(host, to.port));
+            self.forward(now, RoutedPacket { route, bytes, hops: 0, packet });
         }
     }
 
@@ -198,47 +245,30 @@ impl<P: Clone> SimNetwork<P> {
     pub(super) fn multicast(&mut self, now: Time, host: HostIndex, bytes: u32, packet: impl Fn(Ipv4Addr) -> P) {
         for (_, port) in self.map.ports[host].clone() {
             let from = self.map.addresses[port.index()];
-            let routed = RoutedPacket { to: None, bytes, hops: 0, packet: packet(from) };
+            let routed = RoutedPacket { route: None, bytes, hops: 0, packet: packet(from) };
             self.network.send(now, port, Destination::Others, bytes + HEADER_BYTES as u32, routed);
         }
     }
 
-    /// Forwards a packet; one without a route is dropped.
-    fn forward(&mut self, now: Time, host: HostIndex, packet: RoutedPacket<P>) {
-        let Some(target) = packet.to else { return };
-        if let Some((from, to)) = self.next_hop(host, target) {
+    /// Sends a packet over its next hop; one whose route ends here is dropped.
+    fn forward(&mut self, now: Time, packet: RoutedPacket<P>) {
+        let next = packet.route.as_ref().and_then(|route| route.hops.get(usize::from(packet.hops)).copied());
+        if let Some((from, to)) = next {
             let bytes = packet.bytes + HEADER_BYTES as u32;
             self.network.send(now, from, Destination::Port(to), bytes, packet);
         }
     }
 
-    fn next_hop(&mut self, host: HostIndex, target: Port) -> Option<(Port, Port)> {
-        match self.next_hops.get(&(host, target)) {
-            Some(next) => *next,
-            None => self.find_hop(host, target),
+    fn route(&mut self, host: HostIndex, target: Port) -> Arc<PacketRoute> {
+        if let Some(known) = self.routes.get(&(host, target)) {
+            return Arc::clone(known);
         }
-    }
-
-    fn find_hop(&mut self, host: HostIndex, target: Port) -> Option<(Port, Port)> {
-        if self.next_hops.len() >= MAX_HOPS {
-            self.next_hops.clear();
+        if self.routes.len() >= MAX_ROUTES {
+            self.routes.clear();
         }
-        let next = self.hop(host, target);
-        self.next_hops.insert((host, target), next);
-        next
-    }
-
-    /// The port by which a packet leaves a host, and the port it goes to.
-    fn hop(&self, host: HostIndex, target: Port) -> Option<(Port, Port)> {
-        let own = |net: usize| self.map.ports[host].iter().find(|(of, _)| *of == net).map(|(_, port)| *port);
-        let to = self.map.addresses[target.index()];
-        if let Some(from) = own(self.map.members.get(&to)?.net) {
-            return Some((from, target));
-        }
-        let fits = |route: &&HostRoute| route.subnet().contains(to);
-        let route = self.map.routes[host].iter().filter(fits).max_by_key(|route| route.prefix)?;
-        let gateway = self.map.members.get(&route.via.unwrap_or(to))?;
-        Some((own(route.net)?, gateway.port))
+        let route = Arc::new(self.map.find_route(host, target));
+        self.routes.insert((host, target), Arc::clone(&route));
+        route
     }
 
     /// The next packet for a program by `until`, with its time. Hosts on its path have forwarded it at once.
@@ -251,16 +281,14 @@ impl<P: Clone> SimNetwork<P> {
                 return local.and_then(|_| self.local.pop_front());
             };
             trace.record_event(delivery.due, delivery.port.index() as u64, u64::from(delivery.bytes));
-            let host = self.map.hosts[delivery.port.index()];
             let mut packet = delivery.packet;
+            packet.hops += 1;
             // Multicast packets are not forwarded.
-            if packet.to.is_none_or(|to| self.map.hosts[to.index()] == host) {
+            if packet.route.as_ref().is_none_or(|route| route.ends_after(packet.hops)) {
+                let host = self.map.hosts[delivery.port.index()];
                 return Some(SimArrival { at: delivery.due, host, packet: packet.packet });
             }
-            packet.hops += 1;
-            if packet.hops < HOPS {
-                self.forward(delivery.due, host, packet);
-            }
+            self.forward(delivery.due, packet);
         }
     }
 
