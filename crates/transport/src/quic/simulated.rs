@@ -347,7 +347,7 @@ impl SimulatedEnd for QuicEnd {
         }
     }
 
-    fn handle_packet(&mut self, now: Instant, path: u8, content: &[u8]) {
+    fn handle_packet(&mut self, now: Instant, path: u8, content: &Bytes) {
         if let Some(transmit) = self.dispatch(now, path, content) {
             self.loose.push_back((path, Bytes::copy_from_slice(&self.buffer[..transmit.size])));
         }

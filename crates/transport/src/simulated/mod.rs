@@ -83,7 +83,7 @@ pub(crate) trait SimulatedEnd: Send {
     fn send(&mut self, now: Instant, channel: Channel, delivery: &Delivery, message: Bytes);
     fn close(&mut self, now: Instant, reason: &str);
     fn abort(&mut self, now: Instant, reason: &str);
-    fn handle_packet(&mut self, now: Instant, path: u8, content: &[u8]);
+    fn handle_packet(&mut self, now: Instant, path: u8, content: &Bytes);
     fn handle_timeout(&mut self, now: Instant);
     fn poll_packet(&mut self, now: Instant) -> Option<SimPacket>;
     fn poll_event(&mut self) -> Option<EndEvent>;
@@ -183,7 +183,7 @@ impl ConnectionEnd {
     }
 
     /// Handles a packet from the other end that arrived over a path.
-    pub fn handle_packet(&mut self, now: Time, path: u8, content: &[u8]) {
+    pub fn handle_packet(&mut self, now: Time, path: u8, content: &Bytes) {
         self.0.handle_packet(instant(now), path, content);
     }
 

@@ -142,7 +142,7 @@ impl SessionEnd {
         self.events.push_back(EndEvent::Up { rtt });
     }
 
-    fn handle_sealed(&mut self, now: Instant, content: &[u8]) {
+    fn handle_sealed(&mut self, now: Instant, content: &Bytes) {
         let Some(packet) = Packet::parse(content) else { return };
         // An end that sends messages has accepted us, even if its last flight was lost.
         if let SessionEndPhase::Greeting(greeting) = &self.phase
@@ -153,6 +153,10 @@ impl SessionEnd {
         match (&mut self.phase, packet) {
             (SessionEndPhase::Up, Packet::Close { reason, .. }) => self.fail(reason.to_owned()),
             (SessionEndPhase::Draining { .. }, Packet::Close { .. }) => self.phase = SessionEndPhase::Gone,
+            // The message is a part of the packet, not a copy.
+            (SessionEndPhase::Up, Packet::Datagram(message)) => {
+                self.events.push_back(EndEvent::Message(content.slice_ref(message)));
+            }
             (SessionEndPhase::Up, packet) => {
                 let (happenings, stream) = (&mut self.events, &mut self.stream);
                 let mut tell = |message| happenings.push_back(EndEvent::Message(message));
@@ -247,8 +251,10 @@ impl SessionEnd {
         }
     }
 
+    /// Sends the packet in `plain`, which is then empty: ends hold no buffers while they are idle.
     fn push_plain(&mut self) {
-        self.push_sealed(Bytes::copy_from_slice(&self.plain));
+        let content = Bytes::from(std::mem::take(&mut self.plain));
+        self.push_sealed(content);
     }
 
     fn push_sealed(&mut self, content: Bytes) {
@@ -325,10 +331,12 @@ impl SimulatedEnd for SessionEnd {
         }
     }
 
-    fn handle_packet(&mut self, now: Instant, _path: u8, content: &[u8]) {
-        match content {
+    fn handle_packet(&mut self, now: Instant, _path: u8, content: &Bytes) {
+        match content.as_ref() {
             [head, part, count, ..] if head & FLIGHT != 0 => self.handle_flight(now, head & !FLIGHT, *part, *count),
-            [SHARED, framed @ ..] => packets(framed).for_each(|packet| self.handle_sealed(now, packet)),
+            [SHARED, framed @ ..] => {
+                packets(framed).for_each(|packet| self.handle_sealed(now, &content.slice_ref(packet)))
+            }
             _ => self.handle_sealed(now, content),
         }
         self.pump(now);

@@ -155,11 +155,13 @@ pub(crate) fn write_ready(into: &mut Vec<u8>) {
 }
 
 pub(crate) fn write_datagram(into: &mut Vec<u8>, message: &[u8]) {
+    into.reserve(1 + message.len());
     into.push(DATAGRAM);
     into.extend_from_slice(message);
 }
 
 pub(super) fn write_fragment(into: &mut Vec<u8>, id: u16, part: &MessagePart<'_>) {
+    into.reserve(FRAGMENT_HEADER + part.bytes.len());
     into.push(FRAGMENT);
     into.extend_from_slice(&id.to_be_bytes());
     into.extend_from_slice(&[part.index, part.count]);
@@ -167,6 +169,7 @@ pub(super) fn write_fragment(into: &mut Vec<u8>, id: u16, part: &MessagePart<'_>
 }
 
 pub(super) fn write_reliable(into: &mut Vec<u8>, number: u32, follows: u16, part: &MessagePart<'_>) {
+    into.reserve(RELIABLE_HEADER + part.bytes.len());
     into.push(RELIABLE);
     into.extend_from_slice(&number.to_be_bytes());
     into.extend_from_slice(&part.message.to_be_bytes());
